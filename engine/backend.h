@@ -1,0 +1,87 @@
+// What a machine must provide to run Programs: memory with layouts of its own, in-order lanes, and events between them.
+//
+// A Backend owns the devices; a LoadedProgram is one Program made ready on them: layouts and algorithms chosen, buffers
+// placed, kernels and communicators made. Programs loaded on one backend share persistent buffers, matched by (device,
+// name). Nothing is allocated and nothing looked up by name between Load and the last step.
+//
+// Thread rule: one host thread drives a backend. Launch and Await never block and never allocate.
+#ifndef COLONNADE_ENGINE_BACKEND_H_
+#define COLONNADE_ENGINE_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "program/program.h"
+
+namespace colonnade::engine {
+
+// Host memory that Load tasks read and Store tasks write, two slots of it: step s uses slot s % 2, so that the host fills
+// one while devices work on the other. Plain row-major tensors of the element type that Program::inputs states.
+struct HostSlot {
+  std::vector<void*> inputs;                 // by Program::inputs: the global tensor
+  std::vector<std::vector<void*>> outputs;   // by Program::outputs, by piece: the piece's box, in its buffer's dtype
+};
+
+// When a task of a step ran, since an origin that all tasks of a LoadedProgram share.
+struct TaskTime {
+  absl::Duration start, end;
+};
+
+// Bytes that one Program needs on one device.
+struct DeviceMemory {
+  int64_t step_arena_bytes = 0, persistent_bytes = 0, workspace_bytes = 0;
+  int64_t total_bytes() const { return step_arena_bytes + persistent_bytes + workspace_bytes; }
+};
+
+// A conversion between layouts that the backend runs as part of a task, beyond what the Program says.
+struct AddedReorder {
+  program::TaskId task;
+  std::string what;  // "weights to backward layout", …
+  int64_t bytes = 0;
+};
+
+class LoadedProgram {
+ public:
+  virtual ~LoadedProgram() = default;
+
+  // Appends `task`, as part of step `step`, to its lane.
+  virtual void Launch(program::TaskId task, int64_t step) = 0;
+  // Makes `lane` of `device` wait, before what is launched on it next, until `task` of step `step` has ended. A step before
+  // the first one launched counts as ended.
+  virtual void Await(int device, program::Lane lane, program::TaskId task, int64_t step) = 0;
+  // Blocks until all that was launched up to and with step `step` has ended; the first error of any task, naming task and device.
+  virtual absl::Status Synchronize(int64_t step) = 0;
+
+  // Start and end of each task (by task index) in its latest run. REQUIRES: synchronized.
+  virtual std::vector<TaskTime> Times() const = 0;
+
+  // The logical content of one buffer, row-major. For a member of a bucket of which this device holds a part, elements
+  // outside the part are left as they are (Read) or ignored (Write). REQUIRES: synchronized.
+  virtual absl::Status Read(program::BufferId buffer, absl::Span<double> values) const = 0;
+  virtual absl::Status Write(program::BufferId buffer, absl::Span<const double> values) = 0;
+
+  virtual DeviceMemory Memory(int device) const = 0;
+  virtual const std::vector<AddedReorder>& added_reorders() const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;  // "cpu", "cuda"
+  virtual int device_count() const = 0;
+
+  // Makes `program` ready; it and `slots` must outlive the result. Errors: what the machine or a library refuses, naming the
+  // task; ResourceExhausted if a device's memory is too small.
+  virtual absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const program::Program& program,
+                                                              const HostSlot (&slots)[2]) = 0;
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_BACKEND_H_

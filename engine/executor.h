@@ -1,0 +1,93 @@
+// Runs a Program on a backend, step by step, exactly in the order that the Program holds; it decides nothing.
+//
+// Enqueue hands a whole step to the lanes and returns; steps overlap as far as the Program's waits allow, two at a time.
+// One host thread drives an executor.
+#ifndef COLONNADE_ENGINE_EXECUTOR_H_
+#define COLONNADE_ENGINE_EXECUTOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/backend.h"
+#include "program/program.h"
+
+namespace colonnade::engine {
+
+// What the host gives to one step. images: row-major [N, …] of Program::inputs; labels [N], −1 for padding.
+struct StepInputs {
+  double learning_rate = 0;
+  uint64_t step = 0;  // keys the random numbers
+  uint64_t seed = 1;  // < 2^53
+};
+
+// What one step returns.
+struct StepResult {
+  double loss = 0;  // mean over the labels ≥ 0
+  int64_t top1_hits = 0, top5_hits = 0, labels = 0;
+  // The first thing that was not finite: empty if all was. "loss" or a parameter's name.
+  std::string not_finite;
+  std::string not_finite_layer;
+  int not_finite_device = -1;
+};
+
+class Executor {
+ public:
+  // Loads `program` on `backend`; both must outlive the executor.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
+
+  // Host memory of the next step to be enqueued: fill it, then Enqueue. Blocks until the step two before has ended.
+  absl::StatusOr<absl::Span<float>> NextImages();
+  absl::Span<int32_t> NextLabels();
+
+  // Launches the next step with what NextImages and NextLabels were filled with. Never blocks.
+  absl::Status Enqueue(const StepInputs& inputs);
+
+  // Waits for the oldest step that was enqueued and not yet collected. FailedPrecondition if there is none.
+  absl::StatusOr<StepResult> Collect();
+  int64_t in_flight() const { return enqueued_ - collected_; }
+
+  // NextImages … Collect for one step.
+  absl::StatusOr<StepResult> RunStep(absl::Span<const float> images, absl::Span<const int32_t> labels,
+                                     const StepInputs& inputs);
+
+  // The global tensor of a kGradient output in the latest collected step.
+  absl::StatusOr<std::vector<double>> ReadGradient(const program::Output& output) const;
+
+  LoadedProgram& loaded() { return *loaded_; }
+  const program::Program& program() const { return program_; }
+
+ private:
+  Executor(const program::Program& program, int64_t image_elements);
+
+  // Launch and Await calls of a step, in an order in which they can be enqueued.
+  struct Command {
+    program::TaskId task;     // to launch, or to wait for
+    int device = 0;
+    program::Lane lane = program::Lane::kCompute;
+    bool is_wait = false;
+    bool previous_step = false;
+  };
+
+  const program::Program& program_;
+  std::vector<Command> commands_;
+  // Host memory behind the two slots.
+  struct Staging {
+    std::vector<float> images;
+    std::vector<int32_t> labels;
+    std::vector<double> scalars;
+    std::vector<std::vector<std::vector<std::byte>>> outputs;
+  };
+  Staging staging_[2];
+  HostSlot slots_[2];
+  std::unique_ptr<LoadedProgram> loaded_;
+  int64_t enqueued_ = 0, collected_ = 0;
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_EXECUTOR_H_

@@ -1,0 +1,77 @@
+// The layer graph: what a network computes. It knows no device, batch split or kernel; one network has one meaning.
+//
+//   GraphBuilder net("my_net");
+//   auto x = net.Input("images", {1, 28, 28});
+//   x = net.Conv2d("conv1", x, {.out_channels = 32, .kernel = 5, .pad = 2});
+//   x = net.Relu("relu1", x);
+//   …
+//   net.SoftmaxCrossEntropy("loss", x);
+//   absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+//
+// The builder keeps the first error, with the layer's name, and Build returns it.
+#ifndef COLONNADE_LAYERS_GRAPH_H_
+#define COLONNADE_LAYERS_GRAPH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layers/layer.h"
+
+namespace colonnade::layers {
+
+using LayerId = program::StrongId<struct LayerTag>;
+
+struct LayerNode {
+  std::string name;
+  Layer layer;
+  std::vector<LayerId> inputs;
+  program::Shape sample_shape;             // of the output, without the batch
+  std::vector<ParameterSpec> parameters;   // names are "<layer>.weight", "<layer>.bias" here
+};
+
+// Nodes in topological order. Invariants: names are unique; node 0 is the Input of images; the last node is the one
+// SoftmaxCrossEntropy; every layer reaches it. Labels are not a node: the loss reads them.
+struct LayerGraph {
+  std::string name;
+  std::vector<LayerNode> nodes;
+
+  const LayerNode& node(LayerId id) const { return nodes[id.value]; }
+  // The shape of a node's output for a batch of n.
+  program::Shape OutputShape(LayerId id, int64_t n) const;
+  std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;
+  int64_t ParameterCount() const;      // values
+  int64_t ForwardFlops(int64_t n) const;  // convolutions and fully connected layers, 2 per multiply-add
+  int64_t classes() const;
+};
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string name);
+
+  LayerId Input(const std::string& name, program::Shape sample_shape);
+  LayerId Conv2d(const std::string& name, LayerId x, layers::Conv2d attributes);
+  LayerId FullyConnected(const std::string& name, LayerId x, layers::FullyConnected attributes);
+  LayerId Relu(const std::string& name, LayerId x);
+  LayerId MaxPool(const std::string& name, LayerId x, layers::MaxPool attributes);
+  LayerId AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes);
+  LayerId Lrn(const std::string& name, LayerId x, layers::Lrn attributes);
+  LayerId Dropout(const std::string& name, LayerId x, layers::Dropout attributes);
+  LayerId Flatten(const std::string& name, LayerId x);
+  LayerId Concat(const std::string& name, std::vector<LayerId> xs);
+  LayerId Add(const std::string& name, std::vector<LayerId> xs);
+  LayerId SoftmaxCrossEntropy(const std::string& name, LayerId logits);
+
+  absl::StatusOr<LayerGraph> Build() &&;
+
+ private:
+  LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
+
+  LayerGraph graph_;
+  absl::Status status_;
+};
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_GRAPH_H_

@@ -1,0 +1,60 @@
+// How the tensors of one layer may lie on one mesh axis: legal shardings, as data.
+//
+// A layer states, for each strategy, what it needs of its inputs and what it makes; who holds which shard, and how data
+// gets there, is partition/'s alone.
+#ifndef COLONNADE_LAYERS_SHARDING_H_
+#define COLONNADE_LAYERS_SHARDING_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/types.h"
+
+namespace colonnade::layers {
+
+// How a layer is spread over one axis of the mesh.
+enum class Strategy { kReplicate, kBatch, kColumn, kGroup, kRow };
+const char* Name(Strategy strategy);                                 // "replicate", …
+std::optional<Strategy> StrategyFromName(const std::string& name);
+
+// How a tensor lies on one axis of M positions.
+//   Replicated  every position holds all of it
+//   Split(dim)  position m holds the m-th of M equal parts along dim
+//   Partial     every position holds a summand of it
+// With groups = G > 1 (G divides M), dimension 1 is first cut into G parts, one for each run of M/G positions, and the kind
+// (Replicated or Partial) holds within such a run. Grouped layers on more columns than groups need this.
+struct Placement {
+  enum class Kind { kReplicated, kSplit, kPartial };
+  Kind kind = Kind::kReplicated;
+  int dim = 0;         // of kSplit
+  int64_t groups = 1;  // of kReplicated and kPartial
+
+  static Placement Replicated(int64_t groups = 1) { return {Kind::kReplicated, 0, groups}; }
+  static Placement Split(int dim) { return {Kind::kSplit, dim, 1}; }
+  static Placement Partial(int64_t groups = 1) { return {Kind::kPartial, 0, groups}; }
+  bool operator==(const Placement&) const = default;
+};
+std::string ToString(const Placement& placement);  // "replicated", "split(1)", "partial", "replicated/2", "partial/2"
+
+// One legal way to spread a layer over one axis. Vectors follow the layer's inputs and parameters.
+struct Sharding {
+  std::vector<Placement> inputs;               // needed of each input
+  std::vector<Placement> parameters;
+  Placement output;                            // made
+  Placement output_gradient;                   // needed of dy in the backward pass
+  std::vector<Placement> input_gradients;      // made
+  std::vector<Placement> parameter_gradients;  // made
+};
+
+// Local extents of a layer's tensors on a device, after the axes before the one in question have cut them.
+struct LayerShapes {
+  std::vector<program::Shape> inputs;
+  std::vector<program::Shape> parameters;
+  program::Shape output;
+};
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_SHARDING_H_

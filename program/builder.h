@@ -1,0 +1,80 @@
+// The only way to make a Program: ids, both sides of an exchange and all members of a collective are made together.
+//
+// Use: add devices' buffers, then tasks in the order in which each device would run them alone, then Build().
+// Not thread safe.
+#ifndef COLONNADE_PROGRAM_BUILDER_H_
+#define COLONNADE_PROGRAM_BUILDER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "program/program.h"
+
+namespace colonnade::program {
+
+using Uses = absl::InlinedVector<BufferUse, 4>;
+
+// What one member of a collective, or one side of an exchange, brings.
+struct Member {
+  Uses uses;
+  Work work;
+};
+
+class Builder {
+ public:
+  Builder(std::string model, Mode mode, int64_t global_batch, DType dtype, std::vector<MeshAxis> mesh);
+
+  BufferId AddBuffer(int device, std::string name, DType dtype, Shape shape, Lifetime lifetime = Lifetime::kStep);
+  BufferId AddView(BufferId parent, std::string name, const Region& region);
+
+  struct BucketSpec {
+    int device = 0;
+    std::string name;
+    DType dtype = DType::kF32;
+    Lifetime lifetime = Lifetime::kStep;
+    int64_t parts = 1, first_part = 0, held_parts = 1;
+    std::vector<std::string> member_names;
+    std::vector<Shape> member_shapes;
+    std::vector<BufferId> member_layout_as;  // empty: each member has a layout of its own
+  };
+  BufferId AddBucket(const BucketSpec& spec);  // its members stand in buffer(id).storage
+
+  int AddGroup(const std::vector<int>& devices);  // the same devices in the same order give the same group
+
+  // A use of all of `buffer`, or of one box of it.
+  BufferUse Read(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kRead}; }
+  BufferUse Write(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kWrite}; }
+  BufferUse Accumulate(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kAccumulate}; }
+
+  TaskId AddCompute(int device, Lane lane, Op op, Uses uses, Work work, Provenance from);
+
+  // A transfer between devices a and b. A side with a read use sends, one with a write use receives.
+  void AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance from);
+
+  // `members` in the order of the group's devices. `attributes` gives kind, dims and root; group and instance are set here.
+  void AddCollective(int group, Collective attributes, std::vector<Member> members, Lane lane, Provenance from);
+
+  void AddParameter(Parameter parameter) { program_.parameters.push_back(std::move(parameter)); }
+  int AddInput(Input input);
+  int AddOutput(Output output);
+
+  const Buffer& buffer(BufferId id) const { return program_.buffers[id.value]; }
+  const Shape& shape(BufferId id) const { return buffer(id).shape; }
+
+  // The Program, unscheduled: every task on the lane given, no waits. The builder is empty afterwards.
+  Program Build() &&;
+
+ private:
+  Task& AddTask(int device, Lane lane, Uses uses, Work work, Provenance from);
+
+  Program program_;
+  absl::flat_hash_map<std::vector<int>, int> groups_;
+  int32_t next_message_ = 0;
+  int32_t next_instance_ = 0;
+};
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_BUILDER_H_

@@ -1,0 +1,54 @@
+// Dependencies between the tasks of one device, derived from their uses, and the order that lanes and waits enforce.
+//
+// One analysis serves the scheduler, Verify, memory placement and the simulator; nobody writes a dependency by hand.
+// Tasks of different devices are ordered by rendezvous alone: the sides of an exchange and the members of a collective
+// start together and end together.
+#ifndef COLONNADE_PROGRAM_DAG_H_
+#define COLONNADE_PROGRAM_DAG_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "program/program.h"
+
+namespace colonnade::program {
+
+// Immediate predecessors of each task, by task index. An access must wait for the last writes that it overlaps, a write also
+// for the reads since then. Predecessors that another predecessor's write covers are left out.
+struct Dependencies {
+  std::vector<std::vector<TaskId>> within;   // predecessors in the same step
+  std::vector<std::vector<TaskId>> carried;  // predecessors in the step before
+};
+Dependencies DeriveDependencies(const Program& program);
+
+// True if two uses touch a common element, and one of them writes. Views are resolved to their roots; a bucket's part and a
+// bucket's member meet always, since where a member lies is the backend's.
+bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b);
+
+// What is certain to have ended when a task starts, from lane order, waits and waits_previous alone.
+//
+// Steps are counted relative to the task's own: for the lanes of its device, `ended[lane]` is the number of tasks of that lane
+// that have ended, counting those of this step from position 0 and those of the step before from −(tasks of the lane).
+class HappensBefore {
+ public:
+  explicit HappensBefore(const Program& program);
+
+  // True if `a` has ended before `b` starts, both of the same device and step.
+  bool Within(TaskId a, TaskId b) const;
+  // True if `a` of the step before has ended before `b` starts.
+  bool Carried(TaskId a, TaskId b) const;
+  // Position of a task in its lane.
+  int64_t PositionOf(TaskId a) const { return position_[a.value]; }
+
+ private:
+  friend class MemoryOrder;
+  std::vector<int> device_, lane_;
+  std::vector<int64_t> position_;
+  std::vector<std::array<int64_t, kLaneCount>> ended_;       // by task: exclusive position per lane, relative to its own step
+  std::vector<std::array<int64_t, kLaneCount>> lane_sizes_;  // by device
+};
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_DAG_H_

@@ -1,0 +1,46 @@
+// Element-wise formulas, one source for every backend and every element type.
+#ifndef COLONNADE_PROGRAM_MATH_H_
+#define COLONNADE_PROGRAM_MATH_H_
+
+#include <cstdint>
+
+#include "program/philox.h"
+
+namespace colonnade::program {
+
+template <class T>
+COLONNADE_HOST_DEVICE inline T Relu(T x) {
+  return x > T(0) ? x : T(0);
+}
+
+// dx of y = Relu(x), from y.
+template <class T>
+COLONNADE_HOST_DEVICE inline T ReluGradient(T y, T dy) {
+  return y > T(0) ? dy : T(0);
+}
+
+// Krizhevsky's update of one weight: v ← momentum·v − lr·(weight_decay·w + g),  w ← w + v.
+template <class T>
+COLONNADE_HOST_DEVICE inline void SgdStep(T lr, T momentum, T weight_decay, T g, T& v, T& w) {
+  v = momentum * v - lr * (weight_decay * w + g);
+  w += v;
+}
+
+// Whether dropout keeps the four elements 4·block … 4·block+3: element i is kept if its word's uniform number ≥ rate.
+struct Keep4 {
+  bool keep[4];
+};
+COLONNADE_HOST_DEVICE inline Keep4 DropoutKeep(uint64_t seed, uint32_t stream, uint64_t step, uint64_t block, double rate) {
+  const Philox4 r = RandomBlock(seed, RandomPurpose::kDropout, stream, step, block);
+  Keep4 k;
+  for (int i = 0; i < 4; ++i) k.keep[i] = UniformFloat(r.v[i]) >= static_cast<float>(rate);
+  return k;
+}
+
+// NaN and infinities have all exponent bits set.
+COLONNADE_HOST_DEVICE inline bool IsFinite(float x) { return x - x == 0.0f; }
+COLONNADE_HOST_DEVICE inline bool IsFinite(double x) { return x - x == 0.0; }
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_MATH_H_

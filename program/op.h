@@ -1,0 +1,180 @@
+// The operations that one device computes, as plain attribute structs in one variant.
+//
+// A layer is expressed in these operations and never added as one. Every consumer visits the variant without a default
+// branch, so a new operation does not compile until each consumer handles it. The order of a task's uses is the order of
+// the operands given beside each struct: inputs, parameters, then outputs; [x] marks an operand that may be absent.
+// Letters: n batch, C K channels in and out, H W image, P Q output image, R S filter, I O of a fully connected layer.
+#ifndef COLONNADE_PROGRAM_OP_H_
+#define COLONNADE_PROGRAM_OP_H_
+
+#include <cstdint>
+#include <variant>
+
+#include "program/types.h"
+
+namespace colonnade::program {
+
+// Copies the box of global host input `input` that Program::inputs gives this buffer.     → y
+struct Load {
+  int input = 0;
+  bool operator==(const Load&) const = default;
+};
+// Copies a piece of output `output` to the host.                                          x →
+struct Store {
+  int output = 0;
+  bool operator==(const Store&) const = default;
+};
+// y = x. Shapes of different rank but equal element count are matched in row-major order (flatten).   x → y
+struct Copy {
+  bool operator==(const Copy&) const = default;
+};
+// y = x_0 + x_1 + …, added in that order.                                                 x_0, x_1, … → y
+struct Sum {
+  bool operator==(const Sum&) const = default;
+};
+
+// Geometry of a sliding window; rows (h) and columns (w) apart. pad is added on both sides with zeros.
+struct Window {
+  int64_t size_h = 1, size_w = 1;
+  int64_t stride_h = 1, stride_w = 1;
+  int64_t pad_h = 0, pad_w = 0;
+  bool operator==(const Window&) const = default;
+};
+
+// y[n,k,p,q] = Σ_{c,r,s} x[n, c, p·stride+r−pad, q·stride+s−pad] · w[k,c,r,s] + b[k], c over the channels of k's group.
+struct ConvForward {  // x [n,C,H,W], w [K,C/groups,R,S], [b [K]] → y [n,K,P,Q]
+  Window window;
+  int64_t groups = 1;
+  bool bias = false;
+  bool relu = false;  // y = max(·, 0), fused
+  bool operator==(const ConvForward&) const = default;
+};
+struct ConvBackwardData {  // dy, w → dx
+  Window window;
+  int64_t groups = 1;
+  bool operator==(const ConvBackwardData&) const = default;
+};
+struct ConvBackwardWeights {  // x, dy → dw, [db]
+  Window window;
+  int64_t groups = 1;
+  bool bias = false;
+  bool operator==(const ConvBackwardWeights&) const = default;
+};
+
+// y = x·Wᵀ + b.
+struct FullyConnectedForward {  // x [n,I], w [O,I], [b [O]] → y [n,O]
+  bool bias = false;
+  bool relu = false;
+  bool operator==(const FullyConnectedForward&) const = default;
+};
+struct FullyConnectedBackwardData {  // dy, w → dx
+  bool operator==(const FullyConnectedBackwardData&) const = default;
+};
+struct FullyConnectedBackwardWeights {  // x, dy → dw, [db]
+  bool bias = false;
+  bool operator==(const FullyConnectedBackwardWeights&) const = default;
+};
+
+// y[n,k,…] = x[n,k,…] + b[k]: the bias of a layer whose sum over input channels was split over devices.
+struct BiasForward {  // x, b → y
+  bool operator==(const BiasForward&) const = default;
+};
+struct BiasBackward {  // dy → db, db[k] = Σ dy[·,k,…]
+  bool operator==(const BiasBackward&) const = default;
+};
+
+struct ReluForward {  // x → y = max(x, 0)
+  bool operator==(const ReluForward&) const = default;
+};
+struct ReluBackward {  // y, dy → dx = dy where y > 0, else 0
+  bool operator==(const ReluBackward&) const = default;
+};
+
+// The maximum over each window; of equal values the first in row-major order counts. argmax is the backend's note of
+// where it was (u8, shaped like y).
+struct MaxPoolForward {  // x → y, [argmax]   (argmax absent in evaluation)
+  Window window;
+  bool operator==(const MaxPoolForward&) const = default;
+};
+struct MaxPoolBackward {  // argmax, dy → dx
+  Window window;
+  bool operator==(const MaxPoolBackward&) const = default;
+};
+// The mean over each window; padding counts in the divisor if count_pad.
+struct AvgPoolForward {  // x → y
+  Window window;
+  bool count_pad = true;
+  bool operator==(const AvgPoolForward&) const = default;
+};
+struct AvgPoolBackward {  // dy → dx
+  Window window;
+  bool count_pad = true;
+  bool operator==(const AvgPoolBackward&) const = default;
+};
+
+// Local response normalisation across channels, windows confined to each of `groups` equal blocks of channels:
+//   y_c = x_c · s_c^(−beta),   s_c = k + alpha/size · Σ_{|j−c| ≤ size/2, j in c's block} x_j².
+// Source: Krizhevsky et al. 2012, section 3.3; alpha is divided by size as Caffe and PyTorch do.
+struct LrnForward {  // x → y, [s]   (s, shaped like x, absent in evaluation; its content is the backend's own)
+  int64_t size = 5;
+  int64_t groups = 1;
+  double alpha = 1e-4, beta = 0.75, k = 2.0;
+  bool operator==(const LrnForward&) const = default;
+};
+struct LrnBackward {  // x, s, dy → dx
+  int64_t size = 5;
+  int64_t groups = 1;
+  double alpha = 1e-4, beta = 0.75, k = 2.0;
+  bool operator==(const LrnBackward&) const = default;
+};
+
+// y = x · mask / (1 − rate); the mask is drawn by Philox keyed by (seed, stream, step, global element index), so both
+// passes draw the same one and every plan does too. The operand holds the box of the global tensor at `offset`.
+struct Dropout {  // scalars, x → y   (backward: scalars, dy → dx)
+  double rate = 0.5;
+  uint32_t stream = 0;  // which dropout layer
+  Shape global_shape;
+  Shape offset;
+  bool operator==(const Dropout&) const = default;
+};
+
+// p = softmax(logits) per sample, and four sums over the samples with label ≥ 0, written as metrics f64 [4]:
+//   Σ −log p[label],  count of top-1 hits,  count of top-5 hits,  count of labels ≥ 0.
+// A sample is a top-k hit if fewer than k classes have a larger logit, or an equal one and a smaller index.
+struct SoftmaxCrossEntropyForward {  // logits [n,K], labels i32 [n] → p [n,K], metrics f64 [4]
+  bool operator==(const SoftmaxCrossEntropyForward&) const = default;
+};
+// dlogits = (p − onehot(label)) / scalars.label_count, zero for a sample whose label is negative.
+struct SoftmaxCrossEntropyBackward {  // scalars, p, labels → dlogits
+  bool operator==(const SoftmaxCrossEntropyBackward&) const = default;
+};
+
+// flag = 1 if every element of x is finite, else 0.
+struct CheckFinite {  // x → flag i32 [1]
+  bool operator==(const CheckFinite&) const = default;
+};
+
+// Krizhevsky's update: v ← momentum·v − lr·(weight_decay·w + g),  w ← w + v.  lr comes from the step scalars.
+// Source: Krizhevsky et al. 2012, section 5.
+struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
+  double momentum = 0.9;
+  double weight_decay = 0;
+  bool operator==(const SgdUpdate&) const = default;
+};
+
+using Op = std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
+                        FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ReluForward,
+                        ReluBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
+                        LrnBackward, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite,
+                        SgdUpdate>;
+
+const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
+
+// The layout of the step scalars, an f64 [4] buffer on each device that the host fills before each step.
+enum StepScalar : int { kLearningRate = 0, kLabelCount = 1, kStep = 2, kSeed = 3, kStepScalarCount = 4 };
+// The layout of the metrics that SoftmaxCrossEntropyForward writes.
+enum Metric : int { kLossSum = 0, kTop1Hits = 1, kTop5Hits = 2, kLabels = 3, kMetricCount = 4 };
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_OP_H_

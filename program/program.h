@@ -1,0 +1,145 @@
+// The Program: the explicit tasks of each device of one training or evaluation step, with buffers and their uses.
+//
+// It is the one waist of Colonnade: lowering makes it, and executor, simulator and printer read it. It knows nothing of the
+// graph, the plan, times or physical layouts. It is a loop body: step t+1 runs the same tasks on the same buffers.
+//
+// Invariants (Verify in verify.h checks them):
+//  1. tasks[i].id == i. The subsequence of one device and lane is the order in which that lane runs; the subsequence of one
+//     device has the meaning of the step run one task after the other.
+//  2. A task uses buffers of its own device only; data moves between devices in exchanges and collectives alone.
+//  3. Persistent buffers outlive the step and are matched between Programs by (device, name).
+#ifndef COLONNADE_PROGRAM_PROGRAM_H_
+#define COLONNADE_PROGRAM_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "program/task.h"
+#include "program/types.h"
+
+namespace colonnade::program {
+
+// How a buffer gets its bytes.
+struct Root {  // memory of its own
+  bool operator==(const Root&) const = default;
+};
+struct BoxView {  // a box of `parent`, which has equal rank; this buffer's shape is region.size
+  BufferId parent;
+  Region region;
+  bool operator==(const BoxView&) const = default;
+};
+// Tensors packed one after the other in the backend's own layout, padding included, and cut into `parts` equal ranges of
+// bytes, of which this device holds [first_part, first_part + held_parts). Its shape is {parts}; a use's region counts
+// parts. A sharded optimiser holds one part only.
+struct Bucket {
+  std::vector<BufferId> members;
+  int64_t parts = 1, first_part = 0, held_parts = 1;
+  bool operator==(const Bucket&) const = default;
+};
+struct BucketMember {  // the index-th tensor of `bucket`
+  BufferId bucket;
+  int index = 0;
+  bool operator==(const BucketMember&) const = default;
+};
+
+enum class Lifetime { kStep, kPersistent };
+
+struct Buffer {
+  BufferId id;
+  int device = 0;
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+  Lifetime lifetime = Lifetime::kStep;
+  std::variant<Root, BoxView, Bucket, BucketMember> storage;
+  BufferId layout_as;  // buffers that name the same one share a physical layout (weight, gradient, momentum); own id alone
+  bool operator==(const Buffer&) const = default;
+};
+
+// The box of a global tensor that one buffer holds.
+struct Piece {
+  BufferId buffer;
+  Region region;
+  bool operator==(const Piece&) const = default;
+};
+
+struct Initializer {
+  enum class Kind { kConstant, kGaussian, kUniform };
+  Kind kind = Kind::kConstant;
+  double value = 0;  // the constant, the standard deviation, or the bound of [−value, value)
+  bool operator==(const Initializer&) const = default;
+};
+
+struct Parameter {
+  std::string name;
+  std::string layer;
+  Shape shape;  // global
+  Initializer initializer;
+  std::vector<Piece> value;     // replicas repeat a region
+  std::vector<Piece> momentum;  // empty in an evaluation Program; a member of a sharded bucket holds a byte range only
+  bool operator==(const Parameter&) const = default;
+};
+
+// A global tensor that the host provides before each step, cut into pieces that Load tasks copy in. The first inputs are
+// "images" (f32 on the host), "labels" (i32) and "scalars" (f64, StepScalar).
+struct Input {
+  std::string name;
+  DType host_dtype = DType::kF32;
+  Shape shape;
+  std::vector<Piece> pieces;
+  bool operator==(const Input&) const = default;
+};
+
+// A result that Store tasks copy out each step. kMetrics: Σ over its pieces, f64 [kMetricCount]. kFinite: one i32 [1] flag
+// per device, each a piece, `name` names the parameter. kGradient: a global tensor, `name` names the parameter.
+struct Output {
+  enum class Kind { kMetrics, kFinite, kGradient };
+  Kind kind = Kind::kMetrics;
+  std::string name;
+  std::string layer;
+  Shape shape;
+  std::vector<Piece> pieces;
+  bool operator==(const Output&) const = default;
+};
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+  bool operator==(const MeshAxis&) const = default;
+};
+
+enum class Mode { kTrain, kEval };
+
+struct Program {
+  std::string model;
+  Mode mode = Mode::kTrain;
+  int64_t global_batch = 0;
+  DType dtype = DType::kF32;  // of activations and parameters
+  std::vector<MeshAxis> mesh;
+  int device_count = 1;
+
+  std::vector<Buffer> buffers;
+  std::vector<std::vector<int>> groups;  // devices of each collective group, in member order
+  std::vector<Task> tasks;
+  std::vector<Parameter> parameters;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+
+  const Buffer& buffer(BufferId id) const { return buffers[id.value]; }
+  Buffer& buffer(BufferId id) { return buffers[id.value]; }
+  const Task& task(TaskId id) const { return tasks[id.value]; }
+  bool operator==(const Program&) const = default;
+};
+
+// The buffer that holds the memory of `id`: itself, or the root at the end of its chain of views.
+BufferId RootOf(const Program& program, BufferId id);
+
+// The tasks of `device` on `lane`, in the order in which they run.
+std::vector<TaskId> LaneOrder(const Program& program, int device, Lane lane);
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_PROGRAM_H_

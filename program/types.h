@@ -1,0 +1,58 @@
+// The value types that every folder shares: element types, shapes, boxes and ids.
+//
+// Nothing here owns memory of a device or knows a plan. All types are plain values; threads may share them read-only.
+#ifndef COLONNADE_PROGRAM_TYPES_H_
+#define COLONNADE_PROGRAM_TYPES_H_
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+
+namespace colonnade::program {
+
+enum class DType : uint8_t { kF32, kF64, kI32, kU8 };
+
+int64_t SizeInBytes(DType dtype);
+const char* Name(DType dtype);
+
+// Extents, outermost first: images [N, C, H, W], matrices [N, I], one-dimensional [K]. Row-major is the logical order.
+using Shape = absl::InlinedVector<int64_t, 4>;
+
+int64_t ElementCount(const Shape& shape);  // 1 for a scalar's empty shape
+std::string ToString(const Shape& shape);  // "[64,96,55,55]"
+
+// A box of a tensor: in dimension d the half-open range [offset[d], offset[d] + size[d]).
+struct Region {
+  Shape offset;
+  Shape size;
+
+  static Region Whole(const Shape& shape);
+  int64_t elements() const { return ElementCount(size); }
+  bool operator==(const Region&) const = default;
+};
+
+bool Overlaps(const Region& a, const Region& b);             // REQUIRES: equal rank
+bool Contains(const Region& outer, const Region& inner);     // REQUIRES: equal rank
+Region Intersection(const Region& a, const Region& b);       // sizes are 0 where they do not meet
+std::string ToString(const Region& region);                  // "[0:64,48:96,0:55,0:55]"
+
+// An index of its own type, so that a buffer cannot be taken for a task.
+template <class Tag>
+struct StrongId {
+  int32_t value = -1;
+  bool valid() const { return value >= 0; }
+  auto operator<=>(const StrongId&) const = default;
+  template <class H>
+  friend H AbslHashValue(H h, const StrongId& id) {
+    return H::combine(std::move(h), id.value);
+  }
+};
+using BufferId = StrongId<struct BufferTag>;
+using TaskId = StrongId<struct TaskTag>;
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_TYPES_H_

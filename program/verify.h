@@ -1,0 +1,29 @@
+// The rules that every Program keeps, checked after each lowering and each parse.
+#ifndef COLONNADE_PROGRAM_VERIFY_H_
+#define COLONNADE_PROGRAM_VERIFY_H_
+
+#include "absl/status/status.h"
+#include "program/memory.h"
+#include "program/program.h"
+
+namespace colonnade::program {
+
+// Ok, or InvalidArgument naming the rule and the task or buffer that breaks it:
+//   structure    ids are indices; devices, groups, views, members and regions are in range; a task uses its own device's
+//                buffers; the count, element types and shapes of operands fit the op
+//   initialised  every element that is read was written before, in this step (step buffers) or is persistent
+//   messages     each message has two sides, each the other's peer, equal extents and element types, sent ↔ received
+//   collectives  every member of the group has the instance exactly once, with equal attributes and matching extents; all
+//                members see the instances of a group in the same order; a device's collectives are on one lane
+//   deadlock     lane order, waits and rendezvous together are acyclic
+//   order        tasks with conflicting uses are ordered by lane order and waits, within a step and from step to step
+//   waits        a wait names a task of another lane of the same device, earlier in the sequence (waits), or any (waits_previous)
+//   outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they state
+absl::Status Verify(const Program& program);
+
+// After memory assignment: tasks of one device whose byte ranges overlap, one of them writing, are ordered.
+absl::Status VerifyPlacement(const Program& program, const Placement& placement);
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_VERIFY_H_
