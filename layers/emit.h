@@ -64,6 +64,9 @@ struct EmittedOp {
 program::BufferUse Read(const Operand& x);
 program::BufferUse Write(const Operand& x);
 
+// Work that reads and writes whole operands once, counted as f32; the caller scales it to the Program's element type.
+program::Work MoveWork(const std::vector<Operand>& read, const std::vector<Operand>& written, int64_t flops = 0);
+
 }  // namespace colonnade::layers
 
 #endif  // COLONNADE_LAYERS_EMIT_H_

@@ -53,6 +53,8 @@ struct LayerShapes {
   std::vector<program::Shape> inputs;
   std::vector<program::Shape> parameters;
   program::Shape output;
+  std::vector<program::Shape> global_inputs;  // extents before any axis cut them
+  program::Shape global_output;
 };
 
 }  // namespace colonnade::layers

@@ -93,8 +93,9 @@ struct Input {
   bool operator==(const Input&) const = default;
 };
 
-// A result that Store tasks copy out each step. kMetrics: Σ over its pieces, f64 [kMetricCount]. kFinite: one i32 [1] flag
-// per device, each a piece, `name` names the parameter. kGradient: a global tensor, `name` names the parameter.
+// A result that Store tasks copy out each step. kMetrics: Σ over its pieces, f64 [kMetricCount]. kFinite: each piece is one
+// device's flags, i32 [number of parameters], 1 where its gradient of that parameter is finite. kGradient: a global tensor,
+// `name` names the parameter.
 struct Output {
   enum class Kind { kMetrics, kFinite, kGradient };
   Kind kind = Kind::kMetrics;

@@ -1,0 +1,32 @@
+// Inputs side by side along the channels: y = [x_0; x_1; …].
+//
+// Shards of the inputs' channels are no contiguous shards of the output's, so it is spread by replicate and batch alone; the
+// partitioner gathers its inputs.
+#ifndef COLONNADE_LAYERS_CONCAT_H_
+#define COLONNADE_LAYERS_CONCAT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+
+namespace colonnade::layers {
+
+struct Concat {
+  bool operator==(const Concat&) const = default;
+};
+
+const char* TypeName(const Concat&);
+absl::StatusOr<program::Shape> OutputSampleShape(const Concat& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const Concat& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const Concat& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+std::vector<SavedSpec> Saved(const Concat& layer, const LayerShapes& local);
+std::vector<EmittedOp> EmitForward(const Concat& layer, const ForwardShard& shard);
+std::vector<EmittedOp> EmitBackward(const Concat& layer, const BackwardShard& shard);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_CONCAT_H_

@@ -1,0 +1,146 @@
+#include "layers/conv2d.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "layers/legality.h"
+#include "layers/window.h"
+
+namespace colonnade::layers {
+namespace {
+
+program::Window WindowOf(const Conv2d& layer) {
+  return {.size_h = layer.kernel,
+          .size_w = layer.kernel_w > 0 ? layer.kernel_w : layer.kernel,
+          .stride_h = layer.stride,
+          .stride_w = layer.stride,
+          .pad_h = layer.pad,
+          .pad_w = layer.pad};
+}
+
+// Groups of what one device holds: its input channels over those that one filter reads.
+int64_t LocalGroups(const program::Shape& x, const program::Shape& w) { return x[1] / w[1]; }
+
+// 2 flop for each product of a weight and an element of y.
+int64_t Flops(const program::Shape& w, const program::Shape& y) {
+  return 2 * program::ElementCount(y) * w[1] * w[2] * w[3];
+}
+
+absl::StatusOr<Sharding> ColumnSharding(const LayerShapes& local, int64_t axis_size) {
+  if (absl::Status s = CheckDivides(Strategy::kColumn, axis_size, "output channels", local.output[1]); !s.ok()) return s;
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
+  sharding.parameter_gradients = sharding.parameters;
+  sharding.output = sharding.output_gradient = Placement::Split(1);
+  sharding.input_gradients = {Placement::Partial()};
+  return sharding;
+}
+
+absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
+  if (groups % axis_size != 0 && axis_size % groups != 0) {
+    return NotLegal("Conv2d", Strategy::kGroup,
+                    absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
+                                    groups, axis_size));
+  }
+  if (absl::Status s = CheckDivides(Strategy::kGroup, axis_size, "output channels", local.output[1]); !s.ok()) return s;
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
+  sharding.parameter_gradients = sharding.parameters;
+  sharding.output = sharding.output_gradient = Placement::Split(1);
+  if (groups % axis_size == 0) {
+    sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
+  } else {
+    sharding.inputs = {Placement::Replicated(groups)};
+    sharding.input_gradients = {Placement::Partial(groups)};
+  }
+  return sharding;
+}
+
+absl::StatusOr<Sharding> RowSharding(const Conv2d& layer, const LayerShapes& local, int64_t axis_size) {
+  if (layer.bias) return NotLegal("Conv2d", Strategy::kRow, "its bias must be a step of its own");
+  if (absl::Status s = CheckDivides(Strategy::kRow, axis_size, "input channels", local.inputs[0][1]); !s.ok()) return s;
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
+  sharding.parameters = sharding.parameter_gradients = {Placement::Split(1)};
+  sharding.output = Placement::Partial();
+  return sharding;
+}
+
+}  // namespace
+
+const char* TypeName(const Conv2d&) { return "Conv2d"; }
+
+absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span<const program::Shape> inputs) {
+  absl::StatusOr<program::Shape> y = SlideOver(inputs, WindowOf(layer));
+  if (!y.ok()) return y.status();
+  const int64_t channels = inputs[0][0];
+  if (layer.groups < 1 || layer.out_channels < 1 || channels % layer.groups != 0 || layer.out_channels % layer.groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected groups that divide %d input channels and %d output channels, found %d groups", channels,
+                        layer.out_channels, layer.groups));
+  }
+  (*y)[0] = layer.out_channels;
+  return y;
+}
+
+std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const program::Shape> inputs) {
+  // Shapes with and without the batch dimension are both accepted.
+  const program::Shape& x = inputs[0];
+  const int64_t channels = x[x.size() - 3];
+  const program::Window window = WindowOf(layer);
+  const program::Shape w = {layer.out_channels, channels / layer.groups, window.size_h, window.size_w};
+  const double fan_in = static_cast<double>(w[1] * w[2] * w[3]);
+  const program::Initializer he{program::Initializer::Kind::kGaussian, std::sqrt(2.0 / fan_in)};
+  std::vector<ParameterSpec> parameters = {{"weight", w, layer.weight_init.value_or(he)}};
+  if (layer.bias) parameters.push_back({"bias", {layer.out_channels}, layer.bias_init});
+  return parameters;
+}
+
+absl::StatusOr<Sharding> Shard(const Conv2d& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
+  const int64_t groups = LocalGroups(local.inputs[0], local.parameters[0]);
+  switch (strategy) {
+    case Strategy::kReplicate: return ReplicatedSharding(local);
+    case Strategy::kBatch: return BatchSharding(local, axis_size);
+    case Strategy::kColumn:
+      if (groups == 1) return ColumnSharding(local, axis_size);
+      return NotLegal("Conv2d", strategy, absl::StrFormat("it has %d groups; expected strategy group", groups));
+    case Strategy::kGroup:
+      if (groups > 1) return GroupSharding(local, axis_size, groups);
+      return NotLegal("Conv2d", strategy, "it has one group; expected strategy column");
+    case Strategy::kRow:
+      if (groups == 1) return RowSharding(layer, local, axis_size);
+      return NotLegal("Conv2d", strategy, absl::StrFormat("it has %d groups; expected strategy group", groups));
+  }
+  return NotLegal("Conv2d", strategy, "unknown strategy");
+}
+
+std::vector<SavedSpec> Saved(const Conv2d&, const LayerShapes&) { return {}; }
+
+std::vector<EmittedOp> EmitForward(const Conv2d& layer, const ForwardShard& shard) {
+  const Operand &x = shard.inputs[0], &w = shard.parameters[0];
+  EmittedOp op{.op = program::ConvForward{.window = WindowOf(layer), .groups = LocalGroups(x.shape, w.shape), .bias = layer.bias},
+               .uses = {Read(x), Read(w)},
+               .work = MoveWork({x, w}, {shard.output}, Flops(w.shape, shard.output.shape))};
+  if (layer.bias) op.uses.push_back(Read(shard.parameters[1]));
+  op.uses.push_back(Write(shard.output));
+  return {std::move(op)};
+}
+
+std::vector<EmittedOp> EmitBackward(const Conv2d& layer, const BackwardShard& shard) {
+  const Operand &x = shard.inputs[0], &w = shard.parameters[0], &dy = *shard.d_output, &dw = shard.d_parameters[0];
+  const int64_t groups = LocalGroups(x.shape, w.shape);
+  // The weights' gradient first, so that its reduction starts as early as it can.
+  std::vector<EmittedOp> ops;
+  ops.push_back({.op = program::ConvBackwardWeights{.window = WindowOf(layer), .groups = groups, .bias = layer.bias},
+                 .uses = {Read(x), Read(dy), Write(dw)},
+                 .work = MoveWork({x, dy}, {dw}, Flops(w.shape, dy.shape))});
+  if (layer.bias) ops[0].uses.push_back(Write(shard.d_parameters[1]));
+  if (shard.d_inputs[0]) {
+    ops.push_back({.op = program::ConvBackwardData{.window = WindowOf(layer), .groups = groups},
+                   .uses = {Read(dy), Read(w), Write(*shard.d_inputs[0])},
+                   .work = MoveWork({dy, w}, {*shard.d_inputs[0]}, Flops(w.shape, dy.shape))});
+  }
+  return ops;
+}
+
+}  // namespace colonnade::layers

@@ -1,0 +1,45 @@
+// Two-dimensional convolution, dense or grouped.
+//
+//   y[n,k,p,q] = Σ_{c,r,s} x[n, c, p·stride+r−pad, q·stride+s−pad] · w[k,c,r,s] + b[k]
+//
+//   x [n,C,H,W]   w [K,C/groups,R,S]   b [K]   y [n,K,P,Q],   P = (H + 2·pad − R)/stride + 1 rounded down, Q likewise
+//
+// c runs over the channels of k's group. Forward 2·n·K·P·Q·C/groups·R·S flop; backward twice that.
+#ifndef COLONNADE_LAYERS_CONV2D_H_
+#define COLONNADE_LAYERS_CONV2D_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+
+namespace colonnade::layers {
+
+struct Conv2d {
+  int64_t out_channels = 0;
+  int64_t kernel = 1;    // rows R
+  int64_t kernel_w = 0;  // columns S; 0: as R
+  int64_t stride = 1;
+  int64_t pad = 0;       // zeros on each side
+  int64_t groups = 1;
+  bool bias = true;
+  std::optional<program::Initializer> weight_init;  // default: Gaussian of deviation sqrt(2 / fan-in), He et al. 2015
+  program::Initializer bias_init;                   // default: 0
+  bool operator==(const Conv2d&) const = default;
+};
+
+const char* TypeName(const Conv2d&);
+absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const Conv2d& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+std::vector<SavedSpec> Saved(const Conv2d& layer, const LayerShapes& local);
+std::vector<EmittedOp> EmitForward(const Conv2d& layer, const ForwardShard& shard);
+std::vector<EmittedOp> EmitBackward(const Conv2d& layer, const BackwardShard& shard);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_CONV2D_H_

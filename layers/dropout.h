@@ -1,0 +1,31 @@
+// In training each element is zero with probability `rate`, else x / (1 − rate); in evaluation y = x.
+#ifndef COLONNADE_LAYERS_DROPOUT_H_
+#define COLONNADE_LAYERS_DROPOUT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+
+namespace colonnade::layers {
+
+struct Dropout {
+  double rate = 0.5;    // 0 ≤ rate < 1
+  uint32_t stream = 0;  // which random numbers; GraphBuilder derives it from the layer's name
+  bool operator==(const Dropout&) const = default;
+};
+
+const char* TypeName(const Dropout&);
+absl::StatusOr<program::Shape> OutputSampleShape(const Dropout& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const Dropout& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const Dropout& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+std::vector<SavedSpec> Saved(const Dropout& layer, const LayerShapes& local);
+std::vector<EmittedOp> EmitForward(const Dropout& layer, const ForwardShard& shard);
+std::vector<EmittedOp> EmitBackward(const Dropout& layer, const BackwardShard& shard);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_DROPOUT_H_

@@ -1,0 +1,38 @@
+// A fully connected layer.
+//
+//   y = x·Wᵀ + b      x [n,I]   W [O,I]   b [O]   y [n,O]
+//
+// Forward 2·n·I·O flop; backward twice that.
+#ifndef COLONNADE_LAYERS_FULLY_CONNECTED_H_
+#define COLONNADE_LAYERS_FULLY_CONNECTED_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+
+namespace colonnade::layers {
+
+struct FullyConnected {
+  int64_t out_features = 0;
+  bool bias = true;
+  std::optional<program::Initializer> weight_init;  // default: Gaussian of deviation sqrt(2 / I), He et al. 2015
+  program::Initializer bias_init;                   // default: 0
+  bool operator==(const FullyConnected&) const = default;
+};
+
+const char* TypeName(const FullyConnected&);
+absl::StatusOr<program::Shape> OutputSampleShape(const FullyConnected& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const FullyConnected& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const FullyConnected& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+std::vector<SavedSpec> Saved(const FullyConnected& layer, const LayerShapes& local);
+std::vector<EmittedOp> EmitForward(const FullyConnected& layer, const ForwardShard& shard);
+std::vector<EmittedOp> EmitBackward(const FullyConnected& layer, const BackwardShard& shard);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_FULLY_CONNECTED_H_

@@ -1,0 +1,134 @@
+#include "layers/graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace colonnade::layers {
+namespace {
+
+// FNV-1a, 32 bits: a number for a name that is the same everywhere.
+uint32_t HashName(const std::string& name) {
+  uint32_t hash = 2166136261u;
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
+program::Shape WithBatch(int64_t n, const program::Shape& sample) {
+  program::Shape shape = {n};
+  shape.insert(shape.end(), sample.begin(), sample.end());
+  return shape;
+}
+
+}  // namespace
+
+program::Shape LayerGraph::OutputShape(LayerId id, int64_t n) const { return WithBatch(n, node(id).sample_shape); }
+
+std::vector<program::Shape> LayerGraph::InputShapes(LayerId id, int64_t n) const {
+  std::vector<program::Shape> shapes;
+  for (LayerId input : node(id).inputs) shapes.push_back(OutputShape(input, n));
+  return shapes;
+}
+
+int64_t LayerGraph::ParameterCount() const {
+  int64_t count = 0;
+  for (const LayerNode& node : nodes) {
+    for (const ParameterSpec& parameter : node.parameters) count += program::ElementCount(parameter.shape);
+  }
+  return count;
+}
+
+// Each element of a weight multiplies as many elements of the output as there are outputs per output channel.
+int64_t LayerGraph::ForwardFlops(int64_t n) const {
+  int64_t flops = 0;
+  for (const LayerNode& node : nodes) {
+    if (node.parameters.empty()) continue;
+    const program::Shape& weight = node.parameters[0].shape;
+    flops += 2 * n * program::ElementCount(weight) * (program::ElementCount(node.sample_shape) / weight[0]);
+  }
+  return flops;
+}
+
+int64_t LayerGraph::classes() const { return node(nodes.back().inputs[0]).sample_shape[0]; }
+
+GraphBuilder::GraphBuilder(std::string name) { graph_.name = std::move(name); }
+
+LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<LayerId> inputs) {
+  if (!status_.ok()) return LayerId{};
+  auto fail = [&](const std::string& what) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, TypeName(layer), name, what));
+    return LayerId{};
+  };
+  if (name.empty() || name.find_first_of("\"\n @") != std::string::npos) {
+    return fail("expected a name without spaces, quotes and @");
+  }
+  for (const LayerNode& node : graph_.nodes) {
+    if (node.name == name) return fail("expected a name of its own, found that of another layer");
+  }
+  std::vector<program::Shape> shapes;
+  for (LayerId input : inputs) {
+    if (!input.valid() || input.value >= static_cast<int32_t>(graph_.nodes.size())) return fail("an input is no layer");
+    shapes.push_back(graph_.node(input).sample_shape);
+  }
+  absl::StatusOr<program::Shape> output = OutputSampleShape(layer, shapes);
+  if (!output.ok()) return fail(std::string(output.status().message()));
+  std::vector<ParameterSpec> parameters = Parameters(layer, shapes);
+  for (ParameterSpec& parameter : parameters) parameter.name = absl::StrCat(name, ".", parameter.name);
+  graph_.nodes.push_back({name, std::move(layer), std::move(inputs), *std::move(output), std::move(parameters)});
+  return LayerId{static_cast<int32_t>(graph_.nodes.size()) - 1};
+}
+
+LayerId GraphBuilder::Input(const std::string& name, program::Shape sample_shape) {
+  return Append(name, layers::Input{std::move(sample_shape)}, {});
+}
+LayerId GraphBuilder::Conv2d(const std::string& name, LayerId x, layers::Conv2d attributes) {
+  return Append(name, std::move(attributes), {x});
+}
+LayerId GraphBuilder::FullyConnected(const std::string& name, LayerId x, layers::FullyConnected attributes) {
+  return Append(name, std::move(attributes), {x});
+}
+LayerId GraphBuilder::Relu(const std::string& name, LayerId x) { return Append(name, layers::Relu{}, {x}); }
+LayerId GraphBuilder::MaxPool(const std::string& name, LayerId x, layers::MaxPool attributes) {
+  return Append(name, attributes, {x});
+}
+LayerId GraphBuilder::AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes) {
+  return Append(name, attributes, {x});
+}
+LayerId GraphBuilder::Lrn(const std::string& name, LayerId x, layers::Lrn attributes) { return Append(name, attributes, {x}); }
+LayerId GraphBuilder::Dropout(const std::string& name, LayerId x, layers::Dropout attributes) {
+  attributes.stream = HashName(name);
+  return Append(name, attributes, {x});
+}
+LayerId GraphBuilder::Flatten(const std::string& name, LayerId x) { return Append(name, layers::Flatten{}, {x}); }
+LayerId GraphBuilder::Concat(const std::string& name, std::vector<LayerId> xs) {
+  return Append(name, layers::Concat{}, std::move(xs));
+}
+LayerId GraphBuilder::Add(const std::string& name, std::vector<LayerId> xs) {
+  return Append(name, layers::Add{}, std::move(xs));
+}
+LayerId GraphBuilder::SoftmaxCrossEntropy(const std::string& name, LayerId logits) {
+  return Append(name, layers::SoftmaxCrossEntropy{}, {logits});
+}
+
+absl::StatusOr<LayerGraph> GraphBuilder::Build() && {
+  if (!status_.ok()) return status_;
+  auto fail = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": %s", graph_.name, what));
+  };
+  const size_t count = graph_.nodes.size();
+  if (count == 0 || !std::holds_alternative<layers::Input>(graph_.nodes[0].layer)) return fail("expected an Input as first layer");
+  std::vector<bool> reaches(count, false);
+  for (size_t i = count; i-- > 0;) {
+    const LayerNode& node = graph_.nodes[i];
+    const bool loss = std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer);
+    if (loss != (i == count - 1)) return fail("expected exactly one SoftmaxCrossEntropy, as last layer");
+    reaches[i] = reaches[i] || loss;
+    if (!reaches[i]) return fail(absl::StrFormat("expected every layer to reach the loss, found that \"%s\" does not", node.name));
+    for (LayerId input : node.inputs) reaches[input.value] = true;
+  }
+  return std::move(graph_);
+}
+
+}  // namespace colonnade::layers

@@ -1,0 +1,67 @@
+#include "layers/legality.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace colonnade::layers {
+
+Sharding ReplicatedSharding(const LayerShapes& local) {
+  Sharding sharding;
+  sharding.inputs.assign(local.inputs.size(), Placement::Replicated());
+  sharding.input_gradients = sharding.inputs;
+  sharding.parameters.assign(local.parameters.size(), Placement::Replicated());
+  sharding.parameter_gradients = sharding.parameters;
+  return sharding;
+}
+
+absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size) {
+  if (absl::Status s = CheckDivides(Strategy::kBatch, axis_size, "batch", local.inputs[0][0]); !s.ok()) return s;
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.inputs.assign(local.inputs.size(), Placement::Split(0));
+  sharding.input_gradients = sharding.inputs;
+  sharding.output = sharding.output_gradient = Placement::Split(0);
+  sharding.parameter_gradients.assign(local.parameters.size(), Placement::Partial());
+  return sharding;
+}
+
+absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size) {
+  const int64_t channels = local.inputs[0].size() > 1 ? local.inputs[0][1] : 1;
+  if (absl::Status s = CheckDivides(Strategy::kGroup, axis_size, "channels", channels); !s.ok()) return s;
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.inputs.assign(local.inputs.size(), Placement::Split(1));
+  sharding.input_gradients = sharding.inputs;
+  sharding.output = sharding.output_gradient = Placement::Split(1);
+  return sharding;
+}
+
+absl::StatusOr<Sharding> ShardChannelwise(const LayerShapes& local, Strategy strategy, int64_t axis_size) {
+  switch (strategy) {
+    case Strategy::kReplicate: return ReplicatedSharding(local);
+    case Strategy::kBatch: return BatchSharding(local, axis_size);
+    case Strategy::kGroup: return ChannelwiseSharding(local, axis_size);
+    case Strategy::kColumn:
+    case Strategy::kRow: break;
+  }
+  return NotLegal("a layer that treats each channel alone", strategy, "expected replicate, batch or group");
+}
+
+absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_view what, int64_t size) {
+  if (size % axis_size == 0) return absl::OkStatus();
+  const int64_t below = size / axis_size * axis_size;
+  std::string divisors;
+  for (int64_t d = 1; d <= size && d <= 64; ++d) {
+    if (size % d == 0) absl::StrAppend(&divisors, divisors.empty() ? "" : ", ", d);
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "strategy %s over %d positions needs %s that divide by %d, found %d; nearest that work: %s%d %s, or %s positions",
+      Name(strategy), axis_size, what, axis_size, size, below > 0 ? absl::StrCat(below, " or ") : "", below + axis_size, what,
+      divisors));
+}
+
+absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason) {
+  return absl::InvalidArgumentError(absl::StrFormat("%s cannot be spread by strategy %s: %s", layer_type, Name(strategy), reason));
+}
+
+}  // namespace colonnade::layers

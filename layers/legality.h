@@ -1,0 +1,35 @@
+// The shardings that several layers share, and the messages of those that are not legal.
+#ifndef COLONNADE_LAYERS_LEGALITY_H_
+#define COLONNADE_LAYERS_LEGALITY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layers/sharding.h"
+
+namespace colonnade::layers {
+
+// Every tensor whole on every position.
+Sharding ReplicatedSharding(const LayerShapes& local);
+
+// Inputs and output cut along the batch; parameters whole, their gradients partial sums. InvalidArgument if the axis does not
+// divide the batch that is left.
+absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size);
+
+// Inputs and output cut along the channels, no communication: layers that treat each channel alone.
+absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size);
+
+// replicate, batch and group for a layer that treats each channel alone.
+absl::StatusOr<Sharding> ShardChannelwise(const LayerShapes& local, Strategy strategy, int64_t axis_size);
+
+// Ok if `axis_size` divides `size`; else InvalidArgument with the nearest sizes that work.
+absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_view what, int64_t size);
+
+// InvalidArgument: `layer_type` cannot be spread by `strategy`, because of `reason`; `legal` lists what it can.
+absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_LEGALITY_H_

@@ -1,0 +1,34 @@
+// The maximum over each window; of equal values the first in row-major order has the gradient.
+//
+//   x [n,C,H,W]   y [n,C,P,Q],   P = (H + 2·pad − kernel)/stride + 1 rounded down, Q likewise
+#ifndef COLONNADE_LAYERS_MAX_POOL_H_
+#define COLONNADE_LAYERS_MAX_POOL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+
+namespace colonnade::layers {
+
+struct MaxPool {
+  int64_t kernel = 2;
+  int64_t stride = 0;  // 0: as kernel
+  int64_t pad = 0;     // less than kernel
+  bool operator==(const MaxPool&) const = default;
+};
+
+const char* TypeName(const MaxPool&);
+absl::StatusOr<program::Shape> OutputSampleShape(const MaxPool& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const MaxPool& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const MaxPool& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+std::vector<SavedSpec> Saved(const MaxPool& layer, const LayerShapes& local);
+std::vector<EmittedOp> EmitForward(const MaxPool& layer, const ForwardShard& shard);
+std::vector<EmittedOp> EmitBackward(const MaxPool& layer, const BackwardShard& shard);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_MAX_POOL_H_

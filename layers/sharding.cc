@@ -1,0 +1,35 @@
+#include "layers/sharding.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace colonnade::layers {
+
+const char* Name(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kReplicate: return "replicate";
+    case Strategy::kBatch: return "batch";
+    case Strategy::kColumn: return "column";
+    case Strategy::kGroup: return "group";
+    case Strategy::kRow: return "row";
+  }
+  return "";
+}
+
+std::optional<Strategy> StrategyFromName(const std::string& name) {
+  for (Strategy s : {Strategy::kReplicate, Strategy::kBatch, Strategy::kColumn, Strategy::kGroup, Strategy::kRow}) {
+    if (name == Name(s)) return s;
+  }
+  return std::nullopt;
+}
+
+std::string ToString(const Placement& placement) {
+  const std::string groups = placement.groups > 1 ? absl::StrCat("/", placement.groups) : "";
+  switch (placement.kind) {
+    case Placement::Kind::kReplicated: return absl::StrCat("replicated", groups);
+    case Placement::Kind::kSplit: return absl::StrCat("split(", placement.dim, ")");
+    case Placement::Kind::kPartial: return absl::StrCat("partial", groups);
+  }
+  return "";
+}
+
+}  // namespace colonnade::layers

@@ -1,0 +1,31 @@
+// The loss: mean of −log softmax(logits)[label] over the samples whose label is not negative, with top-1 and top-5 hits.
+//
+// Its output is the metrics (program/op.h); the labels are the second input of its shards.
+#ifndef COLONNADE_LAYERS_SOFTMAX_CROSS_ENTROPY_H_
+#define COLONNADE_LAYERS_SOFTMAX_CROSS_ENTROPY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+
+namespace colonnade::layers {
+
+struct SoftmaxCrossEntropy {
+  bool operator==(const SoftmaxCrossEntropy&) const = default;
+};
+
+const char* TypeName(const SoftmaxCrossEntropy&);
+absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const SoftmaxCrossEntropy& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+std::vector<SavedSpec> Saved(const SoftmaxCrossEntropy& layer, const LayerShapes& local);
+std::vector<EmittedOp> EmitForward(const SoftmaxCrossEntropy& layer, const ForwardShard& shard);
+std::vector<EmittedOp> EmitBackward(const SoftmaxCrossEntropy& layer, const BackwardShard& shard);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_SOFTMAX_CROSS_ENTROPY_H_

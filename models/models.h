@@ -1,0 +1,54 @@
+// The networks that Colonnade brings, as functions that build layer graphs. They know nothing of devices or plans.
+//
+//   lenet        LeCun et al. 1998, LeNet-5, with ReLU and max pooling; 28x28
+//   two_column   a small network of two columns with a cross connection at conv3; 8x8 digits
+//   alexnet2012  Krizhevsky et al. 2012: two columns as grouped convolutions, LRN; 227x227
+//   alexnet      Krizhevsky 2014, one column, with torchvision's layer names; 224x224
+#ifndef COLONNADE_MODELS_MODELS_H_
+#define COLONNADE_MODELS_MODELS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layers/graph.h"
+
+namespace colonnade::models {
+
+// What a network may be asked to be instead of itself; 0 leaves the model's own.
+struct ModelOptions {
+  int64_t input_channels = 0;
+  int64_t input_size = 0;  // rows and columns of the image
+  int64_t classes = 0;
+  double width = 1.0;      // channels and features times this, rounded to a multiple of 8
+  bool dropout = true;     // false: without dropout layers
+};
+
+// A network's own shape and published training recipe.
+struct ModelInfo {
+  std::string name;
+  std::string description;
+  int64_t input_channels = 3, input_size = 0, classes = 0;
+  double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
+  absl::StatusOr<layers::LayerGraph> (*build)(const ModelOptions&);
+};
+
+const std::vector<ModelInfo>& AllModels();
+
+// FailedPrecondition naming the models there are, and the nearest name.
+absl::StatusOr<const ModelInfo*> FindModel(absl::string_view name);
+absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const ModelOptions& options);
+
+absl::StatusOr<layers::LayerGraph> Lenet(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> TwoColumn(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Alexnet2012(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Alexnet(const ModelOptions& options);
+
+// `channels` times the width, to the nearest multiple of 8, at least 8. `own` at width 1.
+int64_t Widen(int64_t channels, double width);
+
+}  // namespace colonnade::models
+
+#endif  // COLONNADE_MODELS_MODELS_H_

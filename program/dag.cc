@@ -1,0 +1,141 @@
+#include "program/dag.h"
+
+#include <algorithm>
+
+#include "program/location.h"
+
+namespace colonnade::program {
+namespace {
+
+// One use that later uses may have to wait for.
+struct Past {
+  TaskId task;
+  bool in_step_before;
+  Location location;
+};
+
+// The uses of one root that still matter. Invariant: no entry is covered by a write that came after it.
+struct History {
+  std::vector<Past> reads, writes;
+};
+
+// Walks the body of the loop twice, so that the second walk sees what the step before left.
+class Walk {
+ public:
+  explicit Walk(const Program& program) : program_(program), history_(program.buffers.size()) {}
+
+  Dependencies Run() {
+    Dependencies found;
+    found.within.resize(program_.tasks.size());
+    found.carried.resize(program_.tasks.size());
+    for (const Task& task : program_.tasks) Visit(task, found.within[task.id.value], /*in_step_before=*/false);
+    for (History& history : history_) {
+      for (Past& past : history.reads) past.in_step_before = true;
+      for (Past& past : history.writes) past.in_step_before = true;
+    }
+    for (const Task& task : program_.tasks) Visit(task, found.carried[task.id.value], /*in_step_before=*/true);
+    return found;
+  }
+
+ private:
+  // Adds to `predecessors` those of `task` whose step is meant, then enters its uses into the history.
+  void Visit(const Task& task, std::vector<TaskId>& predecessors, bool in_step_before) {
+    absl::InlinedVector<Location, 4> locations;
+    for (const BufferUse& use : task.uses) {
+      locations.push_back(Locate(program_, use));
+      const History& history = history_[locations.back().root.value];
+      Collect(history.writes, locations.back(), in_step_before, predecessors);
+      if (Writes(use.access)) Collect(history.reads, locations.back(), in_step_before, predecessors);
+    }
+    std::sort(predecessors.begin(), predecessors.end());
+    predecessors.erase(std::unique(predecessors.begin(), predecessors.end()), predecessors.end());
+    for (size_t i = 0; i < locations.size(); ++i) {
+      if (!Writes(task.uses[i].access)) history_[locations[i].root.value].reads.push_back({task.id, false, locations[i]});
+    }
+    for (size_t i = 0; i < locations.size(); ++i) {
+      if (!Writes(task.uses[i].access)) continue;
+      History& history = history_[locations[i].root.value];
+      DropCovered(history.reads, locations[i]);
+      DropCovered(history.writes, locations[i]);
+      history.writes.push_back({task.id, false, locations[i]});
+    }
+  }
+
+  static void Collect(const std::vector<Past>& past, const Location& location, bool in_step_before,
+                      std::vector<TaskId>& predecessors) {
+    for (const Past& p : past) {
+      if (p.in_step_before == in_step_before && Meet(p.location, location)) predecessors.push_back(p.task);
+    }
+  }
+
+  void DropCovered(std::vector<Past>& past, const Location& by) const {
+    std::erase_if(past, [&](const Past& p) { return Covers(program_, by, p.location); });
+  }
+
+  const Program& program_;
+  std::vector<History> history_;  // by root
+};
+
+}  // namespace
+
+Dependencies DeriveDependencies(const Program& program) { return Walk(program).Run(); }
+
+bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b) {
+  return (Writes(a.access) || Writes(b.access)) && Meet(Locate(program, a), Locate(program, b));
+}
+
+HappensBefore::HappensBefore(const Program& program)
+    : device_(program.tasks.size()),
+      lane_(program.tasks.size()),
+      position_(program.tasks.size()),
+      ended_(program.tasks.size()),
+      lane_sizes_(program.device_count, {0, 0, 0}) {
+  std::vector<std::array<int, kLaneCount>> last_of_lane(program.device_count, {-1, -1, -1});
+  std::vector<int> before_in_lane(program.tasks.size());  // −1 for the first of a lane
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& task = program.tasks[i];
+    device_[i] = task.device;
+    lane_[i] = static_cast<int>(task.lane);
+    position_[i] = lane_sizes_[device_[i]][lane_[i]]++;
+    before_in_lane[i] = last_of_lane[device_[i]][lane_[i]];
+    last_of_lane[device_[i]][lane_[i]] = static_cast<int>(i);
+  }
+  // "Nothing of the step before has ended" is what can be known of a task without any predecessor.
+  for (size_t i = 0; i < ended_.size(); ++i) {
+    for (int lane = 0; lane < kLaneCount; ++lane) ended_[i][lane] = -lane_sizes_[device_[i]][lane];
+  }
+  const auto after = [&](size_t task, int predecessor, bool in_step_before) {
+    bool grew = false;
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      int64_t ended = ended_[predecessor][lane];
+      if (lane == lane_[predecessor]) ended = std::max(ended, position_[predecessor] + 1);
+      if (in_step_before) ended -= lane_sizes_[device_[task]][lane];
+      if (ended > ended_[task][lane]) {
+        ended_[task][lane] = ended;
+        grew = true;
+      }
+    }
+    return grew;
+  };
+  // An edge crosses at most one border of steps, so the second round knows all and the third finds nothing new.
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (size_t i = 0; i < ended_.size(); ++i) {
+      const bool first = before_in_lane[i] < 0;
+      grew |= after(i, first ? last_of_lane[device_[i]][lane_[i]] : before_in_lane[i], first);
+      for (TaskId wait : program.tasks[i].waits) grew |= after(i, wait.value, false);
+      for (TaskId wait : program.tasks[i].waits_previous) grew |= after(i, wait.value, true);
+    }
+  }
+}
+
+bool HappensBefore::Within(TaskId a, TaskId b) const {
+  return device_[a.value] == device_[b.value] && ended_[b.value][lane_[a.value]] > position_[a.value];
+}
+
+bool HappensBefore::Carried(TaskId a, TaskId b) const {
+  const int device = device_[a.value], lane = lane_[a.value];
+  return device == device_[b.value] && ended_[b.value][lane] + lane_sizes_[device][lane] > position_[a.value];
+}
+
+}  // namespace colonnade::program

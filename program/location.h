@@ -1,0 +1,34 @@
+// Where a use lies: views resolved to the root, so that two uses can be compared. Internal to program/.
+//
+// Pure functions over a Program whose storage is sound (Verify's `structure`); threads may share them.
+#ifndef COLONNADE_PROGRAM_LOCATION_H_
+#define COLONNADE_PROGRAM_LOCATION_H_
+
+#include "program/program.h"
+
+namespace colonnade::program {
+
+// A box inside a root buffer. In a bucket it is either a range of parts (member is kParts) or a box of one member.
+struct Location {
+  static constexpr int kWhole = -1;  // the root is an ordinary buffer
+  static constexpr int kParts = -2;  // the root is a bucket, region counts parts
+  BufferId root;
+  int member = kWhole;
+  Region region;
+};
+
+Location Locate(const Program& program, BufferId buffer, const Region& region);
+inline Location Locate(const Program& program, const BufferUse& use) { return Locate(program, use.buffer, use.region); }
+
+// True if the two share an element. Parts and members of one bucket always do: where a member lies is the backend's.
+bool Meet(const Location& a, const Location& b);
+
+// True if `outer` certainly holds every element of `inner`.
+bool Covers(const Program& program, const Location& outer, const Location& inner);
+
+inline bool Reads(Access access) { return access != Access::kWrite; }
+inline bool Writes(Access access) { return access != Access::kRead; }
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_LOCATION_H_

@@ -1,0 +1,26 @@
+#include "program/program.h"
+
+namespace colonnade::program {
+
+BufferId RootOf(const Program& program, BufferId id) {
+  while (true) {
+    const Buffer& buffer = program.buffer(id);
+    if (const auto* view = std::get_if<BoxView>(&buffer.storage)) {
+      id = view->parent;
+    } else if (const auto* member = std::get_if<BucketMember>(&buffer.storage)) {
+      id = member->bucket;
+    } else {
+      return id;
+    }
+  }
+}
+
+std::vector<TaskId> LaneOrder(const Program& program, int device, Lane lane) {
+  std::vector<TaskId> order;
+  for (const Task& task : program.tasks) {
+    if (task.device == device && task.lane == lane) order.push_back(task.id);
+  }
+  return order;
+}
+
+}  // namespace colonnade::program

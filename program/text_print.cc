@@ -1,0 +1,161 @@
+#include <charconv>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "program/text.h"
+#include "program/text_fields.h"
+#include "program/text_words.h"
+
+namespace colonnade::program {
+namespace {
+
+std::string Quoted(const std::string& text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""); }
+
+// A name as it is where no reader could take it for something else, else quoted.
+std::string Word(const std::string& text) {
+  for (char c : text) {
+    if (!IsWordCharacter(c)) return Quoted(text);
+  }
+  return text.empty() ? Quoted(text) : text;
+}
+
+// The shortest digits that parse to the same bits.
+std::string Digits(double value) {
+  char buffer[32];
+  return std::string(buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr);
+}
+
+class FieldPrinter {
+ public:
+  explicit FieldPrinter(std::string& out) : out_(out) {}
+
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    absl::StrAppend(&out_, any_ ? " " : "{", name, "=");
+    Append(value);
+    any_ = true;
+  }
+  void Finish() {
+    if (any_) out_ += '}';
+  }
+
+ private:
+  void Append(bool value) { out_ += value ? '1' : '0'; }
+  void Append(int32_t value) { absl::StrAppend(&out_, value); }
+  void Append(uint32_t value) { absl::StrAppend(&out_, value); }
+  void Append(int64_t value) { absl::StrAppend(&out_, value); }
+  void Append(double value) { out_ += Digits(value); }
+  void Append(const Shape& value) { out_ += ToString(value); }
+  void Append(const Window& w) {
+    absl::StrAppend(&out_, w.size_h, "x", w.size_w, "/", w.stride_h, "x", w.stride_w, "+", w.pad_h, "x", w.pad_w);
+  }
+
+  std::string& out_;
+  bool any_ = false;
+};
+
+class Printer {
+ public:
+  explicit Printer(const Program& program) : program_(program) {}
+
+  std::string Run() && {
+    PrintHeader();
+    for (const Buffer& buffer : program_.buffers) PrintBuffer(buffer);
+    for (const Parameter& p : program_.parameters) {
+      absl::StrAppend(&out_, "parameter ", Quoted(p.name), " layer ", Word(p.layer), " ", ToString(p.shape), " ",
+                      Name(p.initializer.kind), " ", Digits(p.initializer.value), " value");
+      PrintPieces(p.value, p.shape);
+      if (!p.momentum.empty()) out_ += " momentum";
+      PrintPieces(p.momentum, p.shape);
+      out_ += '\n';
+    }
+    for (const Input& input : program_.inputs) {
+      absl::StrAppend(&out_, "input ", Quoted(input.name), " ", Name(input.host_dtype), " ", ToString(input.shape), " pieces");
+      PrintPieces(input.pieces, input.shape);
+      out_ += '\n';
+    }
+    for (const Output& output : program_.outputs) {
+      absl::StrAppend(&out_, "output ", Name(output.kind), " ", Quoted(output.name), " layer ", Word(output.layer), " ",
+                      ToString(output.shape), " pieces");
+      PrintPieces(output.pieces, output.shape);
+      out_ += '\n';
+    }
+    for (const Task& task : program_.tasks) PrintTask(task);
+    return std::move(out_);
+  }
+
+ private:
+  void PrintHeader() {
+    absl::StrAppend(&out_, "program ", Word(program_.model), " ", Name(program_.mode), " batch=", program_.global_batch,
+                    " dtype=", Name(program_.dtype));
+    for (const MeshAxis& axis : program_.mesh) {
+      absl::StrAppend(&out_, &axis == program_.mesh.data() ? " mesh=" : ",", Word(axis.name), ":", axis.size);
+    }
+    out_ += '\n';
+    for (size_t g = 0; g < program_.groups.size(); ++g) {
+      absl::StrAppend(&out_, "group ", g, " = ", absl::StrJoin(program_.groups[g], ","), "\n");
+    }
+  }
+
+  void PrintBuffer(const Buffer& buffer) {
+    absl::StrAppend(&out_, "buffer ", buffer.id.value, " d", buffer.device, " ", Name(buffer.lifetime), " ",
+                    Name(buffer.dtype), " ", ToString(buffer.shape), " ", Quoted(buffer.name));
+    if (const auto* view = std::get_if<BoxView>(&buffer.storage)) {
+      absl::StrAppend(&out_, " view ", view->parent.value, ToString(view->region));
+    } else if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) {
+      absl::StrAppend(&out_, " bucket parts=", bucket->parts, " first=", bucket->first_part, " held=", bucket->held_parts,
+                      " members=", Ids(bucket->members));
+    } else if (const auto* member = std::get_if<BucketMember>(&buffer.storage)) {
+      absl::StrAppend(&out_, " member ", member->index, " of ", member->bucket.value);
+    }
+    if (buffer.layout_as != buffer.id) absl::StrAppend(&out_, " layout_as=", buffer.layout_as.value);
+    out_ += '\n';
+  }
+
+  void PrintTask(const Task& task) {
+    absl::StrAppend(&out_, "task ", task.id.value, " d", task.device, " ", Name(task.lane), " ", Name(task));
+    FieldPrinter printer(out_);
+    auto what = task.what;  // VisitFields serves Parse too and so takes what it may change
+    std::visit(VisitFields{printer}, what);
+    printer.Finish();
+    for (const BufferUse& use : task.uses) {
+      absl::StrAppend(&out_, " ", Name(use.access), " ", use.buffer.value);
+      PrintBox(use.region, program_.buffer(use.buffer).shape);
+    }
+    if (!task.waits.empty()) absl::StrAppend(&out_, " waits ", Ids(task.waits));
+    if (!task.waits_previous.empty()) absl::StrAppend(&out_, " previous ", Ids(task.waits_previous));
+    if (task.work != Work{}) {
+      absl::StrAppend(&out_, " work flops=", task.work.flops, " read=", task.work.bytes_read,
+                      " written=", task.work.bytes_written, " sent=", task.work.bytes_sent);
+    }
+    absl::StrAppend(&out_, " from ", Word(task.from.layer), " ", Name(task.from.pass), "\n");
+  }
+
+  void PrintPieces(const std::vector<Piece>& pieces, const Shape& shape) {
+    for (const Piece& piece : pieces) {
+      absl::StrAppend(&out_, " ", piece.buffer.value);
+      PrintBox(piece.region, shape);
+    }
+  }
+
+  void PrintBox(const Region& region, const Shape& shape) {
+    if (region != Region::Whole(shape)) out_ += ToString(region);
+  }
+
+  template <class List>
+  static std::string Ids(const List& ids) {
+    return absl::StrJoin(ids, ",", [](std::string* out, const auto& id) { absl::StrAppend(out, id.value); });
+  }
+
+  const Program& program_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string Print(const Program& program) { return Printer(program).Run(); }
+
+}  // namespace colonnade::program

@@ -1,0 +1,92 @@
+#include "program/verify.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "program/memory_order.h"
+#include "program/verify_rules.h"
+
+namespace colonnade::program {
+namespace {
+
+// Two roots of one arena whose bytes overlap.
+absl::Status CheckShared(const Program& program, const MemoryOrder& order, BufferId a, BufferId b) {
+  const Buffer& buffer_a = program.buffer(a);
+  const Buffer& buffer_b = program.buffer(b);
+  if (buffer_a.lifetime == Lifetime::kPersistent) {
+    return Broken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
+                  " share bytes, but both outlive the step; place them apart");
+  }
+  if (order.Apart(a, b)) return absl::OkStatus();
+  const auto clash = order.Clash(a, b);
+  return Broken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
+                " share bytes, but ", Describe(program.task(clash->first)), " is not known to have ended when ",
+                Describe(program.task(clash->second)), " starts; place them apart or add a wait");
+}
+
+}  // namespace
+
+absl::Status Verify(const Program& program) {
+  for (const auto rule : {CheckStructure, CheckDeclarations, CheckWaits, CheckMessages, CheckCollectives, CheckDeadlock,
+                          CheckInitialised, CheckOrder}) {
+    if (absl::Status status = rule(program); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyPlacement(const Program& program, const Placement& placement) {
+  if (placement.offset.size() != program.buffers.size() || placement.size.size() != program.buffers.size()) {
+    return Broken("placement", "expected a place for each of ", program.buffers.size(), " buffers, found ",
+                  placement.offset.size(), " offsets and ", placement.size.size(), " sizes");
+  }
+  std::vector<BufferId> roots;
+  for (const Buffer& buffer : program.buffers) {
+    if (RootOf(program, buffer.id) != buffer.id) continue;
+    if (placement.offset[buffer.id.value] < 0) return Broken("placement", Describe(buffer), " has no place");
+    if (placement.size[buffer.id.value] > 0) roots.push_back(buffer.id);
+  }
+  const auto arena = [&](BufferId id) { return std::pair(program.buffer(id).device, program.buffer(id).lifetime); };
+  const auto begin = [&](BufferId id) { return placement.offset[id.value]; };
+  std::sort(roots.begin(), roots.end(), [&](BufferId a, BufferId b) {
+    return std::pair(arena(a), begin(a)) < std::pair(arena(b), begin(b));
+  });
+  const MemoryOrder order(program);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const int64_t end = begin(roots[i]) + placement.size[roots[i].value];
+    for (size_t j = i + 1; j < roots.size() && arena(roots[j]) == arena(roots[i]) && begin(roots[j]) < end; ++j) {
+      if (absl::Status status = CheckShared(program, order, roots[i], roots[j]); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool Fits(const Region& region, const Shape& shape) {
+  if (region.offset.size() != shape.size() || region.size.size() != shape.size()) return false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (region.offset[d] < 0 || region.size[d] < 0 || region.offset[d] > shape[d]) return false;
+    if (region.size[d] > shape[d] - region.offset[d]) return false;
+  }
+  return true;
+}
+
+Extents ExtentsOf(const Program& program, const BufferUse& use) {
+  const Buffer& buffer = program.buffer(use.buffer);
+  Extents extents{buffer.dtype, use.region.size, {}};
+  if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) {
+    for (BufferId member : bucket->members) extents.members.push_back(program.buffer(member).shape);
+    extents.bucket_parts = bucket->parts;
+  }
+  return extents;
+}
+
+std::string Describe(const Task& task) {
+  return absl::StrCat("task ", task.id.value, " (", Name(task), " of ", task.from.layer, ", device ", task.device, ")");
+}
+
+std::string Describe(const Buffer& buffer) { return absl::StrCat("buffer ", buffer.id.value, " \"", buffer.name, "\""); }
+
+std::string Describe(const Extents& extents) {
+  return absl::StrCat(Name(extents.dtype), " ", ToString(extents.size), extents.bucket_parts == 0 ? "" : " parts of a bucket");
+}
+
+}  // namespace colonnade::program

@@ -1,0 +1,164 @@
+// The rule `outputs`: what a Program declares for the host (parameters, inputs, outputs) fits its buffers.
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "program/boxes.h"
+#include "program/verify_rules.h"
+
+namespace colonnade::program {
+namespace {
+
+constexpr char kRule[] = "outputs";
+
+bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
+
+// A list of pieces with the words for its messages.
+struct Declared {
+  std::string owner;  // output "metrics"
+  const Shape& shape;
+  const std::vector<Piece>& pieces;
+};
+
+absl::Status CheckPiecesFit(const Program& program, const Declared& declared) {
+  for (const Piece& piece : declared.pieces) {
+    const Buffer& buffer = program.buffer(piece.buffer);
+    if (!Fits(piece.region, declared.shape)) {
+      return Broken(kRule, declared.owner, " of shape ", ToString(declared.shape), " has a piece ", ToString(piece.region),
+                    ", which is not inside");
+    }
+    if (piece.region.size != buffer.shape || std::holds_alternative<Bucket>(buffer.storage)) {
+      return Broken(kRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer),
+                    " of shape ", ToString(buffer.shape), "; expected a tensor of the piece's extents");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPiecesCover(const Declared& declared) {
+  std::set<std::pair<Shape, Shape>> seen;
+  std::vector<Region> boxes;
+  for (const Piece& piece : declared.pieces) {
+    if (seen.emplace(piece.region.offset, piece.region.size).second) boxes.push_back(piece.region);
+  }
+  const std::vector<Region> left = Uncovered(Region::Whole(declared.shape), boxes);
+  if (left.empty()) return absl::OkStatus();
+  return Broken(kRule, declared.owner, " of shape ", ToString(declared.shape), " has no piece that holds ",
+                ToString(left.front()));
+}
+
+absl::Status CheckStateOf(const Program& program, const Declared& declared) {
+  if (absl::Status s = CheckPiecesFit(program, declared); !s.ok()) return s;
+  for (const Piece& piece : declared.pieces) {
+    const Buffer& buffer = program.buffer(piece.buffer);
+    if (buffer.lifetime != Lifetime::kPersistent || !IsFloat(buffer.dtype)) {
+      return Broken(kRule, declared.owner, " lies in ", Describe(buffer), "; expected a persistent buffer of f32 or f64");
+    }
+  }
+  return CheckPiecesCover(declared);
+}
+
+absl::Status CheckParameters(const Program& program) {
+  std::set<std::string> names;
+  for (const Parameter& p : program.parameters) {
+    const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
+    if (!names.insert(p.name).second) return Broken(kRule, owner, " is declared twice");
+    if (absl::Status s = CheckStateOf(program, {owner, p.shape, p.value}); !s.ok()) return s;
+    if (p.momentum.empty()) continue;
+    if (absl::Status s = CheckStateOf(program, {absl::StrCat("the momentum of ", owner), p.shape, p.momentum}); !s.ok()) {
+      return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInputs(const Program& program) {
+  for (const Input& input : program.inputs) {
+    const Declared declared{absl::StrCat("input \"", input.name, "\""), input.shape, input.pieces};
+    if (absl::Status s = CheckPiecesFit(program, declared); !s.ok()) return s;
+    if (absl::Status s = CheckPiecesCover(declared); !s.ok()) return s;
+    for (const Piece& piece : input.pieces) {
+      const DType dtype = program.buffer(piece.buffer).dtype;
+      if (dtype != input.host_dtype && !(IsFloat(dtype) && input.host_dtype == DType::kF32)) {
+        return Broken(kRule, declared.owner, " of ", Name(input.host_dtype), " is loaded into ",
+                      Describe(program.buffer(piece.buffer)), " of ", Name(dtype));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(const Program& program) {
+  for (const Output& output : program.outputs) {
+    const Declared declared{absl::StrCat("output \"", output.name, "\""), output.shape, output.pieces};
+    if (absl::Status s = CheckPiecesFit(program, declared); !s.ok()) return s;
+    if (absl::Status s = CheckPiecesCover(declared); !s.ok()) return s;
+    for (const Piece& piece : output.pieces) {
+      const DType dtype = program.buffer(piece.buffer).dtype;
+      const bool fits = output.kind == Output::Kind::kMetrics  ? dtype == DType::kF64
+                        : output.kind == Output::Kind::kFinite ? dtype == DType::kI32
+                                                               : IsFloat(dtype);
+      if (!fits) {
+        return Broken(kRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
+                      "; expected f64 for metrics, i32 for flags, f32 or f64 for gradients");
+      }
+    }
+    if (output.kind == Output::Kind::kMetrics && output.shape != Shape{kMetricCount}) {
+      return Broken(kRule, declared.owner, " has shape ", ToString(output.shape), "; expected [", int{kMetricCount}, "]");
+    }
+  }
+  return absl::OkStatus();
+}
+
+using Copies = std::map<std::pair<int, BufferId>, int>;  // how often (declaration, buffer) is loaded or stored
+
+// Each Load and Store moves all of a declared piece; each piece is moved.
+absl::Status CheckHostCopies(const Program& program) {
+  Copies loads, stores;
+  for (const Input& input : program.inputs) {
+    const int index = static_cast<int>(&input - program.inputs.data());
+    for (const Piece& piece : input.pieces) loads.try_emplace({index, piece.buffer}, 0);
+  }
+  for (const Output& output : program.outputs) {
+    const int index = static_cast<int>(&output - program.outputs.data());
+    for (const Piece& piece : output.pieces) stores.try_emplace({index, piece.buffer}, 0);
+  }
+  for (const Task& task : program.tasks) {
+    const auto* compute = std::get_if<Compute>(&task.what);
+    if (compute == nullptr) continue;
+    const auto* load = std::get_if<Load>(&compute->op);
+    const auto* store = std::get_if<Store>(&compute->op);
+    if (load == nullptr && store == nullptr) continue;
+    Copies& copies = load != nullptr ? loads : stores;
+    const BufferUse& use = task.uses[0];
+    const auto it = copies.find({load != nullptr ? load->input : store->output, use.buffer});
+    if (it == copies.end() || use.region != Region::Whole(program.buffer(use.buffer).shape)) {
+      return Broken(kRule, Describe(task), " moves ", ToString(use.region), " of ", Describe(program.buffer(use.buffer)),
+                    ", which is not a whole piece of that ", load != nullptr ? "input" : "output");
+    }
+    ++it->second;
+  }
+  for (const auto& [key, count] : loads) {
+    if (count != 0) continue;
+    return Broken(kRule, "no task loads ", Describe(program.buffer(key.second)), ", a piece of input \"",
+                  program.inputs[key.first].name, "\"");
+  }
+  for (const auto& [key, count] : stores) {
+    if (count == 1) continue;
+    return Broken(kRule, count, " tasks store ", Describe(program.buffer(key.second)), ", a piece of output \"",
+                  program.outputs[key.first].name, "\"; expected one");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckDeclarations(const Program& program) {
+  for (const auto rule : {CheckParameters, CheckInputs, CheckOutputs, CheckHostCopies}) {
+    if (absl::Status status = rule(program); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::program

@@ -1,0 +1,304 @@
+// The part of the rule `structure` that looks at one task: its operands' number, access, element types and extents.
+
+#include <initializer_list>
+#include <string>
+
+#include "absl/strings/str_join.h"
+#include "program/verify_rules.h"
+
+namespace colonnade::program {
+namespace {
+
+constexpr Access kR = Access::kRead, kW = Access::kWrite, kA = Access::kAccumulate;
+
+bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
+
+// Visits what a task does. Each overload fills `problem_` with the first thing that does not fit, and returns early where
+// later checks would read operands that are not there.
+class OperandCheck {
+ public:
+  OperandCheck(const Program& program, const Task& task) : program_(program), task_(task) {}
+
+  absl::Status Run() {
+    std::visit(*this, task_.what);
+    return problem_.empty() ? absl::OkStatus() : Broken("structure", Describe(task_), " ", problem_);
+  }
+
+  void operator()(const Compute& compute) { std::visit(*this, compute.op); }
+
+  void operator()(const Exchange& exchange) {
+    if (exchange.peer < 0 || exchange.peer >= program_.device_count) return Fail("names the peer ", exchange.peer);
+    if (!exchange.sends && !exchange.receives) return Fail("neither sends nor receives");
+    if (exchange.sends && exchange.receives) {
+      Accesses({kR, kW});
+    } else {
+      Accesses({exchange.sends ? kR : kW});
+    }
+  }
+
+  void operator()(const Collective& collective) {
+    if (collective.group < 0 || static_cast<size_t>(collective.group) >= program_.groups.size()) {
+      return Fail("names group ", collective.group, " of ", program_.groups.size());
+    }
+    const int members = static_cast<int>(program_.groups[collective.group].size());
+    switch (collective.kind) {
+      case CollectiveKind::kAllGather:
+      case CollectiveKind::kReduceScatter:
+      case CollectiveKind::kAllToAll:
+        Accesses({kR, kW});
+        return;
+      case CollectiveKind::kAllReduce:
+        Accesses({kA});
+        return;
+      case CollectiveKind::kReduce:
+      case CollectiveKind::kBroadcast:  // which member has which access is a matter of the whole instance
+        if (task_.uses.size() != 1) return Fail("has ", task_.uses.size(), " operands; expected 1");
+        if (collective.root < 0 || collective.root >= members) {
+          return Fail("names root ", collective.root, " of ", members, " members");
+        }
+        return;
+    }
+  }
+
+  void operator()(const Load& op) {
+    if (op.input < 0 || static_cast<size_t>(op.input) >= program_.inputs.size()) return Fail("names input ", op.input);
+    Accesses({kW});
+  }
+  void operator()(const Store& op) {
+    if (op.output < 0 || static_cast<size_t>(op.output) >= program_.outputs.size()) return Fail("names output ", op.output);
+    Accesses({kR});
+  }
+  void operator()(const Copy&) {
+    if (!Accesses({kR, kW}) || !SameTypes({0, 1})) return;
+    if (IsBucket(0) != IsBucket(1)) return Fail("copies between a bucket's parts and a tensor");
+    if (Count(0) != Count(1)) Fail("copies ", Count(0), " elements to ", Count(1));
+  }
+  void operator()(const Sum&) {
+    const size_t count = task_.uses.size();
+    if (count < 2) return Fail("has ", count, " operands; expected at least one to read, then one to write");
+    for (size_t i = 0; i < count; ++i) {
+      if (task_.uses[i].access != (i + 1 < count ? kR : kW)) return Fail("must read all operands but the last, and write it");
+      if (!SameShapes({0, i}) || !SameTypes({0, i})) return;
+      if (IsBucket(0) != IsBucket(i)) return Fail("adds a bucket's parts to a tensor");
+    }
+  }
+
+  void operator()(const ConvForward& op) {
+    if (!(op.bias ? Accesses({kR, kR, kR, kW}) : Accesses({kR, kR, kW}))) return;
+    const size_t y = op.bias ? 3 : 2;
+    if (Conv(op.window, op.groups, 0, 1, y) && op.bias) Bias(2, Size(1)[0], y);
+  }
+  void operator()(const ConvBackwardData& op) {
+    if (Accesses({kR, kR, kW})) Conv(op.window, op.groups, 2, 1, 0);
+  }
+  void operator()(const ConvBackwardWeights& op) {
+    if (!(op.bias ? Accesses({kR, kR, kW, kW}) : Accesses({kR, kR, kW}))) return;
+    if (Conv(op.window, op.groups, 0, 2, 1) && op.bias) Bias(3, Size(2)[0], 1);
+  }
+
+  void operator()(const FullyConnectedForward& op) {
+    if (!(op.bias ? Accesses({kR, kR, kR, kW}) : Accesses({kR, kR, kW}))) return;
+    const size_t y = op.bias ? 3 : 2;
+    if (FullyConnected(0, 1, y) && op.bias) Bias(2, Size(1)[0], y);
+  }
+  void operator()(const FullyConnectedBackwardData&) {
+    if (Accesses({kR, kR, kW})) FullyConnected(2, 1, 0);
+  }
+  void operator()(const FullyConnectedBackwardWeights& op) {
+    if (!(op.bias ? Accesses({kR, kR, kW, kW}) : Accesses({kR, kR, kW}))) return;
+    if (FullyConnected(0, 2, 1) && op.bias) Bias(3, Size(2)[0], 1);
+  }
+
+  void operator()(const BiasForward&) {
+    if (!Accesses({kR, kR, kW}) || !Floats({0, 1, 2}) || !SameShapes({0, 2})) return;
+    if (Size(0).size() < 2) return Fail("has x of shape ", ToString(Size(0)), "; expected [n,K,…]");
+    Bias(1, Size(0)[1], 0);
+  }
+  void operator()(const BiasBackward&) {
+    if (!Accesses({kR, kW}) || !Floats({0, 1})) return;
+    if (Size(0).size() < 2) return Fail("has dy of shape ", ToString(Size(0)), "; expected [n,K,…]");
+    Bias(1, Size(0)[1], 0);
+  }
+  void operator()(const ReluForward&) {
+    if (Accesses({kR, kW}) && Floats({0, 1})) SameShapes({0, 1});
+  }
+  void operator()(const ReluBackward&) {
+    if (Accesses({kR, kR, kW}) && Floats({0, 1, 2})) SameShapes({0, 1, 2});
+  }
+
+  void operator()(const MaxPoolForward& op) {
+    const bool notes = task_.uses.size() == 3;
+    if (!(notes ? Accesses({kR, kW, kW}) : Accesses({kR, kW}))) return;
+    if (Pool(op.window, 0, 1) && notes && SameShapes({1, 2})) Types({2}, DType::kU8);
+  }
+  void operator()(const MaxPoolBackward& op) {
+    if (Accesses({kR, kR, kW}) && Pool(op.window, 2, 1) && SameShapes({0, 1})) Types({0}, DType::kU8);
+  }
+  void operator()(const AvgPoolForward& op) {
+    if (Accesses({kR, kW})) Pool(op.window, 0, 1);
+  }
+  void operator()(const AvgPoolBackward& op) {
+    if (Accesses({kR, kW})) Pool(op.window, 1, 0);
+  }
+
+  void operator()(const LrnForward& op) {
+    const bool keeps = task_.uses.size() == 3;
+    if (!(keeps ? Accesses({kR, kW, kW}) : Accesses({kR, kW}))) return;
+    if (keeps ? Floats({0, 1, 2}) && SameShapes({0, 1, 2}) : Floats({0, 1}) && SameShapes({0, 1})) Lrn(op.size, op.groups);
+  }
+  void operator()(const LrnBackward& op) {
+    if (Accesses({kR, kR, kR, kW}) && Floats({0, 1, 2, 3}) && SameShapes({0, 1, 2, 3})) Lrn(op.size, op.groups);
+  }
+
+  void operator()(const Dropout& op) {
+    if (!Accesses({kR, kR, kW}) || !Scalars(0) || !Floats({1, 2}) || !SameShapes({1, 2})) return;
+    if (!(op.rate >= 0 && op.rate < 1)) return Fail("has rate ", op.rate, "; expected [0, 1)");
+    if (!Fits({op.offset, Size(1)}, op.global_shape)) {
+      Fail("holds ", ToString(Size(1)), " at ", ToString(op.offset), ", which is not inside the global tensor ",
+           ToString(op.global_shape));
+    }
+  }
+
+  void operator()(const SoftmaxCrossEntropyForward&) {
+    if (!Accesses({kR, kR, kW, kW}) || !Floats({0, 2}) || !SameShapes({0, 2}) || !Labels(1, 0)) return;
+    if (Types({3}, DType::kF64)) Shaped(3, {kMetricCount});
+  }
+  void operator()(const SoftmaxCrossEntropyBackward&) {
+    if (Accesses({kR, kR, kR, kW}) && Scalars(0) && Floats({1, 3}) && SameShapes({1, 3})) Labels(2, 1);
+  }
+  void operator()(const CheckFinite&) {
+    if (!Accesses({kR, kW}) || !Types({1}, DType::kI32) || !Shaped(1, {1})) return;
+    if (!IsFloat(Type(0))) Fail("checks ", Name(Type(0)), "; expected f32 or f64");
+  }
+  void operator()(const SgdUpdate&) {
+    if (!Accesses({kR, kR, kA, kA}) || !Scalars(0) || !SameTypes({1, 2, 3}) || !SameShapes({1, 2, 3})) return;
+    if (!IsFloat(Type(1))) return Fail("updates ", Name(Type(1)), "; expected f32 or f64");
+    const Extents gradient = ExtentsOf(program_, task_.uses[1]);
+    if (ExtentsOf(program_, task_.uses[2]) != gradient || ExtentsOf(program_, task_.uses[3]) != gradient) {
+      Fail("has gradient, momentum and weights that are not alike; expected tensors, or parts of buckets with equal members");
+    }
+  }
+
+ private:
+  template <class... Parts>
+  void Fail(const Parts&... parts) {
+    if (problem_.empty()) problem_ = absl::StrCat(parts...);
+  }
+
+  const Shape& Size(size_t i) const { return task_.uses[i].region.size; }
+  int64_t Count(size_t i) const { return task_.uses[i].region.elements(); }
+  DType Type(size_t i) const { return program_.buffer(task_.uses[i].buffer).dtype; }
+  bool IsBucket(size_t i) const { return std::holds_alternative<Bucket>(program_.buffer(task_.uses[i].buffer).storage); }
+
+  bool Accesses(std::initializer_list<Access> expected) {
+    const auto word = [](std::string* out, Access access) { absl::StrAppend(out, Name(access)); };
+    bool equal = task_.uses.size() == expected.size();
+    for (size_t i = 0; equal && i < expected.size(); ++i) equal = task_.uses[i].access == expected.begin()[i];
+    if (!equal) {
+      const auto use_word = [](std::string* out, const BufferUse& use) { absl::StrAppend(out, Name(use.access)); };
+      Fail("has the operands (", absl::StrJoin(task_.uses, ", ", use_word), "); expected (",
+           absl::StrJoin(expected, ", ", word), ")");
+    }
+    return equal;
+  }
+
+  bool Types(std::initializer_list<size_t> operands, DType expected) {
+    for (size_t i : operands) {
+      if (Type(i) != expected) Fail("has operand ", i, " of ", Name(Type(i)), "; expected ", Name(expected));
+    }
+    return problem_.empty();
+  }
+  bool SameTypes(std::initializer_list<size_t> operands) { return Types(operands, Type(*operands.begin())); }
+
+  // Tensors, not parts of a bucket, of one floating-point type.
+  bool Floats(std::initializer_list<size_t> operands) {
+    for (size_t i : operands) {
+      if (!IsFloat(Type(i)) || IsBucket(i)) Fail("has operand ", i, " of ", Name(Type(i)), "; expected a tensor of f32 or f64");
+    }
+    return SameTypes(operands);
+  }
+
+  bool SameShapes(std::initializer_list<size_t> operands) {
+    const size_t first = *operands.begin();
+    for (size_t i : operands) {
+      if (Size(i) != Size(first)) {
+        Fail("has operand ", first, " of shape ", ToString(Size(first)), ", but operand ", i, " of ", ToString(Size(i)));
+      }
+    }
+    return problem_.empty();
+  }
+
+  bool Shaped(size_t i, const Shape& expected) {
+    if (Size(i) != expected) Fail("has operand ", i, " of shape ", ToString(Size(i)), "; expected ", ToString(expected));
+    return problem_.empty();
+  }
+
+  bool Ranked(std::initializer_list<size_t> operands, size_t rank) {
+    for (size_t i : operands) {
+      if (Size(i).size() != rank) Fail("has operand ", i, " of shape ", ToString(Size(i)), "; expected rank ", rank);
+    }
+    return problem_.empty();
+  }
+
+  bool Scalars(size_t i) { return Types({i}, DType::kF64) && Shaped(i, {kStepScalarCount}); }
+  bool Labels(size_t labels, size_t logits) {
+    return Ranked({logits}, 2) && Types({labels}, DType::kI32) && Shaped(labels, {Size(logits)[0]});
+  }
+  bool Bias(size_t bias, int64_t channels, size_t like) { return Floats({like, bias}) && Shaped(bias, {channels}); }
+
+  // The output extent of one dimension; fails if the window does not fit.
+  int64_t OutputExtent(int64_t input, int64_t size, int64_t stride, int64_t pad) {
+    if (size < 1 || stride < 1 || pad < 0 || size > kMaxAttribute || stride > kMaxAttribute || pad > kMaxAttribute ||
+        input + 2 * pad < size) {
+      Fail("has a window of ", size, " with stride ", stride, " and padding ", pad, " over ", input,
+           "; expected one that fits");
+      return 0;
+    }
+    return (input + 2 * pad - size) / stride + 1;
+  }
+
+  // Whether `y` has the image extents that `window` leaves of `x`.
+  bool Windows(const Window& window, size_t x, size_t y) {
+    const int64_t p = OutputExtent(Size(x)[2], window.size_h, window.stride_h, window.pad_h);
+    const int64_t q = OutputExtent(Size(x)[3], window.size_w, window.stride_w, window.pad_w);
+    return problem_.empty() && Shaped(y, {Size(x)[0], Size(y)[1], p, q});
+  }
+
+  bool Conv(const Window& window, int64_t groups, size_t x, size_t w, size_t y) {
+    if (!Floats({x, w, y}) || !Ranked({x, w, y}, 4) || !Windows(window, x, y)) return false;
+    const int64_t channels = Size(x)[1];
+    if (groups < 1 || channels % groups != 0 || Size(y)[1] % groups != 0) {
+      Fail("has ", groups, " groups, which do not divide ", channels, " input and ", Size(y)[1], " output channels");
+      return false;
+    }
+    return Shaped(w, {Size(y)[1], channels / groups, window.size_h, window.size_w});
+  }
+
+  bool FullyConnected(size_t x, size_t w, size_t y) {
+    return Floats({x, w, y}) && Ranked({x, w, y}, 2) && Shaped(w, {Size(y)[1], Size(x)[1]}) &&
+           Shaped(y, {Size(x)[0], Size(w)[0]});
+  }
+
+  bool Pool(const Window& window, size_t x, size_t y) {
+    if (!IsFloat(Type(x)) || !IsFloat(Type(y))) Fail("pools ", Name(Type(x)), " to ", Name(Type(y)));
+    if (!Ranked({x, y}, 4) || !Windows(window, x, y)) return false;
+    if (Size(x)[1] != Size(y)[1]) Fail("pools ", Size(x)[1], " channels to ", Size(y)[1]);
+    return SameTypes({x, y});
+  }
+
+  void Lrn(int64_t size, int64_t groups) {
+    if (size < 1) Fail("has a window of ", size, " channels");
+    if (!Ranked({0}, 4)) return;
+    if (groups < 1 || Size(0)[1] % groups != 0) Fail("has ", groups, " groups, which do not divide ", Size(0)[1], " channels");
+  }
+
+  const Program& program_;
+  const Task& task_;
+  std::string problem_;
+};
+
+}  // namespace
+
+absl::Status CheckOperands(const Program& program, const Task& task) { return OperandCheck(program, task).Run(); }
+
+}  // namespace colonnade::program

@@ -1,0 +1,231 @@
+// The rule `structure`: every id, box and view is in range, so that the other rules may follow them without a check.
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "program/verify_rules.h"
+
+namespace colonnade::program {
+namespace {
+
+constexpr char kRule[] = "structure";
+
+template <class Id>
+bool InRange(Id id, size_t count) {
+  return id.value >= 0 && static_cast<size_t>(id.value) < count;
+}
+
+bool ShapeIsSound(const Shape& shape) {
+  if (shape.size() > kMaxRank) return false;
+  int64_t elements = 1;
+  for (int64_t extent : shape) {
+    if (extent < 0 || extent > kMaxElements || (extent > 0 && elements > kMaxElements / extent)) return false;
+    elements *= std::max<int64_t>(extent, 1);
+  }
+  return true;
+}
+
+// True if `a` may hold the bytes of `b`.
+bool Akin(const Buffer& a, const Buffer& b) {
+  return a.device == b.device && a.dtype == b.dtype && a.lifetime == b.lifetime;
+}
+
+class StorageCheck {
+ public:
+  StorageCheck(const Program& program, const Buffer& buffer) : program_(program), buffer_(buffer) {}
+
+  absl::Status operator()(const Root&) const { return absl::OkStatus(); }
+
+  absl::Status operator()(const BoxView& view) const {
+    if (!view.parent.valid() || view.parent >= buffer_.id) {
+      return Broken(kRule, Describe(buffer_), " is a view of buffer ", view.parent.value,
+                    "; expected a buffer with a smaller id");
+    }
+    const Buffer& parent = program_.buffer(view.parent);
+    if (std::holds_alternative<Bucket>(parent.storage)) {
+      return Broken(kRule, Describe(buffer_), " is a view of a bucket; view a member, or use parts of the bucket");
+    }
+    if (!Akin(parent, buffer_)) {
+      return Broken(kRule, Describe(buffer_), " differs from its parent ", Describe(parent),
+                    " in device, element type or lifetime");
+    }
+    if (!Fits(view.region, parent.shape) || view.region.size != buffer_.shape) {
+      return Broken(kRule, Describe(buffer_), " of shape ", ToString(buffer_.shape), " is the box ", ToString(view.region),
+                    " of ", Describe(parent), " of shape ", ToString(parent.shape));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const Bucket& bucket) const {
+    if (bucket.parts < 1 || bucket.parts > kMaxAttribute || bucket.first_part < 0 || bucket.held_parts < 1 ||
+        bucket.held_parts > bucket.parts || bucket.first_part > bucket.parts - bucket.held_parts) {
+      return Broken(kRule, Describe(buffer_), " holds ", bucket.held_parts, " parts from ", bucket.first_part, " of ",
+                    bucket.parts, "; expected a range inside the bucket");
+    }
+    if (buffer_.shape != Shape{bucket.parts}) {
+      return Broken(kRule, Describe(buffer_), " is a bucket of ", bucket.parts, " parts, but its shape is ",
+                    ToString(buffer_.shape));
+    }
+    int64_t elements = 0;
+    for (size_t i = 0; i < bucket.members.size(); ++i) {
+      if (!InRange(bucket.members[i], program_.buffers.size())) {
+        return Broken(kRule, Describe(buffer_), " has member ", bucket.members[i].value, ", which is no buffer");
+      }
+      const Buffer& member = program_.buffer(bucket.members[i]);
+      const auto* storage = std::get_if<BucketMember>(&member.storage);
+      if (storage == nullptr || *storage != BucketMember{buffer_.id, static_cast<int>(i)} || !Akin(member, buffer_)) {
+        return Broken(kRule, Describe(buffer_), " has as member ", i, " ", Describe(member),
+                      ", which is not its member ", i, " of equal device, element type and lifetime");
+      }
+      elements += ElementCount(member.shape);
+      if (elements > kMaxElements) return Broken(kRule, Describe(buffer_), " has more than 2^48 elements");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const BucketMember& member) const {
+    if (InRange(member.bucket, program_.buffers.size())) {
+      const auto* bucket = std::get_if<Bucket>(&program_.buffer(member.bucket).storage);
+      if (bucket != nullptr && member.index >= 0 && static_cast<size_t>(member.index) < bucket->members.size() &&
+          bucket->members[member.index] == buffer_.id) {
+        return absl::OkStatus();
+      }
+    }
+    return Broken(kRule, Describe(buffer_), " is member ", member.index, " of buffer ", member.bucket.value,
+                  ", which does not list it");
+  }
+
+ private:
+  const Program& program_;
+  const Buffer& buffer_;
+};
+
+absl::Status CheckBuffers(const Program& program) {
+  std::set<std::pair<int, std::string>> persistent;
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& buffer = program.buffers[i];
+    if (buffer.id.value != static_cast<int32_t>(i)) return Broken(kRule, "buffers[", i, "] has id ", buffer.id.value);
+    if (buffer.device < 0 || buffer.device >= program.device_count) {
+      return Broken(kRule, Describe(buffer), " is on device ", buffer.device, " of ", program.device_count);
+    }
+    if (!ShapeIsSound(buffer.shape)) {
+      return Broken(kRule, Describe(buffer), " has shape ", ToString(buffer.shape), "; expected at most ", kMaxRank,
+                    " extents, none negative, and at most 2^48 elements");
+    }
+    if (buffer.lifetime == Lifetime::kPersistent && !persistent.emplace(buffer.device, buffer.name).second) {
+      return Broken(kRule, Describe(buffer), " is not the only persistent buffer of that name on device ", buffer.device);
+    }
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (absl::Status s = std::visit(StorageCheck(program, buffer), buffer.storage); !s.ok()) return s;
+    if (!InRange(buffer.layout_as, program.buffers.size()) || program.buffer(buffer.layout_as).shape != buffer.shape ||
+        program.buffer(buffer.layout_as).device != buffer.device) {
+      return Broken(kRule, Describe(buffer), " shares the layout of buffer ", buffer.layout_as.value,
+                    "; expected a buffer of equal device and shape");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMeshAndGroups(const Program& program) {
+  int64_t devices = 1;
+  for (const MeshAxis& axis : program.mesh) {
+    if (axis.size < 1 || axis.size > kMaxDevices || (devices *= axis.size) > kMaxDevices) {
+      return Broken(kRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ", kMaxDevices, " devices");
+    }
+  }
+  if (program.device_count != devices) {
+    return Broken(kRule, "the mesh has ", devices, " devices, but device_count is ", program.device_count);
+  }
+  if (program.global_batch < 0) return Broken(kRule, "the global batch is ", program.global_batch);
+  for (size_t g = 0; g < program.groups.size(); ++g) {
+    const std::set<int> members(program.groups[g].begin(), program.groups[g].end());
+    if (members.empty() || members.size() != program.groups[g].size() || *members.begin() < 0 ||
+        *members.rbegin() >= program.device_count) {
+      return Broken(kRule, "group ", g, " is not a list of different devices of ", program.device_count);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckUse(const Program& program, const Task& task, const BufferUse& use) {
+  if (!InRange(use.buffer, program.buffers.size())) {
+    return Broken(kRule, Describe(task), " uses buffer ", use.buffer.value, " of ", program.buffers.size());
+  }
+  const Buffer& buffer = program.buffer(use.buffer);
+  if (buffer.device != task.device) {
+    return Broken(kRule, Describe(task), " uses ", Describe(buffer), " of device ", buffer.device,
+                  "; data moves between devices in exchanges and collectives alone");
+  }
+  if (!Fits(use.region, buffer.shape)) {
+    return Broken(kRule, Describe(task), " uses the box ", ToString(use.region), " of ", Describe(buffer), " of shape ",
+                  ToString(buffer.shape));
+  }
+  const Buffer& root = program.buffer(RootOf(program, use.buffer));
+  if (const auto* bucket = std::get_if<Bucket>(&root.storage)) {
+    const bool inside = root.id == buffer.id ? use.region.offset[0] >= bucket->first_part &&
+                                                   use.region.offset[0] + use.region.size[0] <=
+                                                       bucket->first_part + bucket->held_parts
+                                             : bucket->held_parts == bucket->parts;
+    if (!inside) {
+      return Broken(kRule, Describe(task), " uses ", ToString(use.region), " of ", Describe(buffer), ", but device ",
+                    task.device, " holds only parts ", bucket->first_part, " to ",
+                    bucket->first_part + bucket->held_parts - 1, " of its bucket");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTasks(const Program& program) {
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& task = program.tasks[i];
+    if (task.id.value != static_cast<int32_t>(i)) return Broken(kRule, "tasks[", i, "] has id ", task.id.value);
+    if (task.device < 0 || task.device >= program.device_count) {
+      return Broken(kRule, Describe(task), " is on device ", task.device, " of ", program.device_count);
+    }
+    const Work& work = task.work;
+    if (work.flops < 0 || work.bytes_read < 0 || work.bytes_written < 0 || work.bytes_sent < 0) {
+      return Broken(kRule, Describe(task), " states negative work");
+    }
+    for (const BufferUse& use : task.uses) {
+      if (absl::Status s = CheckUse(program, task, use); !s.ok()) return s;
+    }
+    if (absl::Status s = CheckOperands(program, task); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPieces(const Program& program, const std::string& owner, const Shape& shape,
+                         const std::vector<Piece>& pieces) {
+  if (!ShapeIsSound(shape)) return Broken(kRule, owner, " has shape ", ToString(shape));
+  for (const Piece& piece : pieces) {
+    if (!InRange(piece.buffer, program.buffers.size())) {
+      return Broken(kRule, owner, " names buffer ", piece.buffer.value, " of ", program.buffers.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckStructure(const Program& program) {
+  if (absl::Status s = CheckMeshAndGroups(program); !s.ok()) return s;
+  if (absl::Status s = CheckBuffers(program); !s.ok()) return s;
+  for (const Parameter& p : program.parameters) {
+    const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
+    if (absl::Status s = CheckPieces(program, owner, p.shape, p.value); !s.ok()) return s;
+    if (absl::Status s = CheckPieces(program, owner, p.shape, p.momentum); !s.ok()) return s;
+  }
+  for (const Input& input : program.inputs) {
+    const std::string owner = absl::StrCat("input \"", input.name, "\"");
+    if (absl::Status s = CheckPieces(program, owner, input.shape, input.pieces); !s.ok()) return s;
+  }
+  for (const Output& output : program.outputs) {
+    const std::string owner = absl::StrCat("output \"", output.name, "\"");
+    if (absl::Status s = CheckPieces(program, owner, output.shape, output.pieces); !s.ok()) return s;
+  }
+  return CheckTasks(program);
+}
+
+}  // namespace colonnade::program

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Reads every #include "folder/…" and compares it with the table of who may include whom (docs/architecture.md).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+declare -A may=(
+  [program]="program"
+  [layers]="layers program"
+  [partition]="partition layers program"
+  [engine]="engine program"
+  [cpu]="cpu engine program"
+  [cuda]="cuda engine program"
+  [data]="data program engine/data_source.h"
+  [models]="models layers program"
+)
+wrong=0
+for folder in "${!may[@]}"; do
+  [ -d "$folder" ] || continue
+  while IFS=: read -r file line text; do
+    target=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
+    allowed=0
+    for permitted in ${may[$folder]}; do
+      [[ "$target" == "$permitted" || "$target" == "$permitted"/* ]] && allowed=1
+    done
+    if [ $allowed -eq 0 ]; then
+      echo "$file:$line: $folder/ may include ${may[$folder]}, found \"$target\""
+      wrong=1
+    fi
+  done < <(grep -rnE '^[[:space:]]*#include "' "$folder" --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
+done
+[ $wrong -eq 0 ] && echo "every include keeps to the table"
+exit $wrong
