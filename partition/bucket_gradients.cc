@@ -1,0 +1,55 @@
+#include "absl/strings/str_cat.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& gradient) {
+  std::vector<int> axes;
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    if (mesh.axes[a].size > 1 && gradient[a].kind == layers::Placement::Kind::kPartial) axes.push_back(a);
+  }
+  return axes;
+}
+
+}  // namespace
+
+// Buckets depend on the graph and the plan alone, so that training and evaluation share them. A bucket is closed once it holds
+// bucket_bytes, or where the next gradient is reduced over other axes.
+absl::Status BucketGradients(Lowering& lowering) {
+  const Mesh& mesh = lowering.plan.mesh;
+  int64_t bytes = 0;
+  auto add = [&](int index) {
+    ShardedParameter& p = lowering.parameters[index];
+    const std::vector<int> axes = PartialAxes(mesh, p.gradient);
+    const bool fits = !lowering.buckets.empty() && bytes < lowering.plan.bucket_bytes && lowering.buckets.back().axes == axes;
+    if (!fits) {
+      lowering.buckets.push_back({.name = absl::StrCat("bucket", lowering.buckets.size()), .axes = axes});
+      bytes = 0;
+    }
+    GradientBucket& bucket = lowering.buckets.back();
+    p.bucket = static_cast<int>(lowering.buckets.size()) - 1;
+    p.member = static_cast<int>(bucket.parameters.size());
+    bucket.parameters.push_back(index);
+    absl::StatusOr<program::Shape> local = LocalShape(mesh, p.placement, p.spec.shape);
+    if (!local.ok()) return local.status();
+    bytes += program::ElementCount(*local) * program::SizeInBytes(program::DType::kF32);
+    return absl::OkStatus();
+  };
+  // Backward makes the gradients of the last layer first, and a layer's weight before its bias.
+  const int count = static_cast<int>(lowering.parameters.size());
+  for (int last = count - 1; last >= 0;) {
+    int first = last;
+    while (first > 0 && lowering.parameters[first - 1].node == lowering.parameters[last].node) --first;
+    for (int i = first; i <= last; ++i) {
+      if (absl::Status s = add(i); !s.ok()) return s;
+    }
+    last = first - 1;
+  }
+  for (const ShardedParameter& p : lowering.parameters) {
+    if (p.bucket < 0) return absl::InternalError(absl::StrCat("BucketGradients: ", p.spec.name, " is in no bucket"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,182 @@
+// Parameters, their gradients and their momenta: buckets, their checks, reductions and updates.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "partition/emitter.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::BufferId;
+using program::CollectiveKind;
+using program::Lifetime;
+using program::Member;
+using program::Region;
+
+}  // namespace
+
+int64_t Emitter::PartsOf(int bucket) const {
+  return lowering_.plan.reduction == Reduction::kSharded ? lowering_.ReductionSize(lowering_.buckets[bucket]) : 1;
+}
+
+int Emitter::MemberIndex(int bucket, int position) const {
+  const std::vector<int> group = mesh_.AxesGroup(position, lowering_.buckets[bucket].axes);
+  return static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin());
+}
+
+bool Emitter::Updates(int bucket, int position) const {
+  return lowering_.plan.reduction != Reduction::kMaster || MemberIndex(bucket, position) == 0;
+}
+
+// The part of a bucket that `position` updates.
+Region Emitter::PartOf(int bucket, int position) const {
+  if (PartsOf(bucket) == 1) return {{0}, {1}};
+  return {{MemberIndex(bucket, position)}, {1}};
+}
+
+BufferId Emitter::MemberBuffer(BufferId bucket, int member) const {
+  return std::get<program::Bucket>(builder_.buffer(bucket).storage).members[member];
+}
+
+BufferId Emitter::AddBucket(int index, int position, const std::string& suffix, Lifetime lifetime,
+                            const ByPosition* layout_as, int64_t first_part, int64_t held_parts) {
+  const GradientBucket& bucket = lowering_.buckets[index];
+  program::Builder::BucketSpec spec{.device = lowering_.plan.device_at(position),
+                                    .name = absl::StrCat(bucket.name, suffix),
+                                    .dtype = lowering_.options.dtype,
+                                    .lifetime = lifetime,
+                                    .parts = PartsOf(index),
+                                    .first_part = first_part,
+                                    .held_parts = held_parts};
+  for (int parameter : bucket.parameters) {
+    const ShardedParameter& p = lowering_.parameters[parameter];
+    spec.member_names.push_back(absl::StrCat(p.spec.name, suffix));
+    spec.member_shapes.push_back(RegionOn(mesh_, p.placement, p.spec.shape, position).size);
+    if (layout_as) spec.member_layout_as.push_back(MemberBuffer((*layout_as)[position], p.member));
+  }
+  return builder_.AddBucket(spec);
+}
+
+absl::Status Emitter::AddBuckets() {
+  for (size_t b = 0; b < lowering_.buckets.size(); ++b) {
+    const int index = static_cast<int>(b);
+    BucketBuffers& made = buckets_.emplace_back();
+    for (int p = 0; p < positions_; ++p) {
+      const int64_t parts = PartsOf(index);
+      made.weights.push_back(AddBucket(index, p, "", Lifetime::kPersistent, nullptr, 0, parts));
+      if (!lowering_.train()) continue;
+      made.gradients.push_back(AddBucket(index, p, ".gradient", Lifetime::kStep, &made.weights, 0, parts));
+      made.momenta.push_back(Updates(index, p) ? AddBucket(index, p, ".momentum", Lifetime::kPersistent, &made.weights,
+                                                           PartOf(index, p).offset[0], 1)
+                                               : BufferId{});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Emitter::Emit(const Step& step, const CheckGradient& check) {
+  const ShardedParameter& parameter = lowering_.parameters[check.parameter];
+  for (int p = 0; p < positions_; ++p) {
+    const BufferId gradient = MemberBuffer(buckets_[parameter.bucket].gradients[p], parameter.member);
+    const Region flag{{check.parameter}, {1}};
+    AddCompute(p, {program::CheckFinite{}, {builder_.Read(gradient), {flags_[p], flag, program::Access::kWrite}},
+                   {.bytes_read = 4 * program::ElementCount(builder_.shape(gradient)), .bytes_written = 4}},
+               program::Lane::kCompute, step.from);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Emitter::Emit(const Step& step, const ReduceGradients& reduce) {
+  const CollectiveKind kinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce};
+  EmitBucketCollective(step, reduce.bucket, buckets_[reduce.bucket].gradients,
+                       kinds[static_cast<int>(lowering_.plan.reduction)]);
+  return absl::OkStatus();
+}
+
+absl::Status Emitter::Emit(const Step& step, const GatherParameters& gather) {
+  const bool master = lowering_.plan.reduction == Reduction::kMaster;
+  EmitBucketCollective(step, gather.bucket, buckets_[gather.bucket].weights,
+                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
+  return absl::OkStatus();
+}
+
+absl::Status Emitter::Emit(const Step& step, const GatherGradients& gather) {
+  EmitBucketCollective(step, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather);
+  return absl::OkStatus();
+}
+
+// A collective over each group that reduces bucket `index`, in place in `buffers`.
+void Emitter::EmitBucketCollective(const Step& step, int index, const ByPosition& buffers, CollectiveKind kind) {
+  int64_t elements = 0;
+  for (int parameter : lowering_.buckets[index].parameters) {
+    const ShardedParameter& p = lowering_.parameters[parameter];
+    elements += RegionOn(mesh_, p.placement, p.spec.shape, 0).elements();
+  }
+  const int64_t bytes = elements * program::SizeInBytes(lowering_.options.dtype);
+  for (int first = 0; first < positions_; ++first) {
+    const std::vector<int> group = mesh_.AxesGroup(first, lowering_.buckets[index].axes);
+    if (group[0] != first) continue;
+    const int64_t size = static_cast<int64_t>(group.size());
+    std::vector<int> devices;
+    std::vector<Member> members;
+    for (int p : group) {
+      const program::BufferUse part{buffers[p], PartOf(index, p), program::Access::kRead};
+      program::BufferUse part_written = part;
+      part_written.access = program::Access::kWrite;
+      const bool root = p == group[0];
+      Member member{.work = {.bytes_read = bytes, .bytes_written = bytes}};
+      switch (kind) {
+        case CollectiveKind::kAllReduce:
+          member.uses = {builder_.Accumulate(buffers[p])};
+          member.work.bytes_sent = 2 * bytes / size * (size - 1);
+          break;
+        case CollectiveKind::kReduceScatter:
+          member.uses = {builder_.Read(buffers[p]), part_written};
+          member.work.bytes_sent = bytes / size * (size - 1);
+          break;
+        case CollectiveKind::kAllGather:
+          member.uses = {part, builder_.Write(buffers[p])};
+          member.work.bytes_sent = bytes / size * (size - 1);
+          break;
+        case CollectiveKind::kReduce:
+          member.uses = {root ? builder_.Accumulate(buffers[p]) : builder_.Read(buffers[p])};
+          member.work.bytes_sent = root ? 0 : bytes;
+          break;
+        case CollectiveKind::kBroadcast:
+          member.uses = {root ? builder_.Read(buffers[p]) : builder_.Write(buffers[p])};
+          member.work.bytes_sent = root ? bytes * (size - 1) : 0;
+          break;
+        case CollectiveKind::kAllToAll:
+          break;
+      }
+      devices.push_back(lowering_.plan.device_at(p));
+      members.push_back(std::move(member));
+    }
+    builder_.AddCollective(builder_.AddGroup(devices), {.kind = kind}, std::move(members), comm_lane_, step.from);
+  }
+}
+
+absl::Status Emitter::Emit(const Step& step, const UpdateParameters& update) {
+  int64_t elements = 0;
+  for (int parameter : lowering_.buckets[update.bucket].parameters) {
+    const ShardedParameter& p = lowering_.parameters[parameter];
+    elements += RegionOn(mesh_, p.placement, p.spec.shape, 0).elements();
+  }
+  elements /= PartsOf(update.bucket);
+  const BucketBuffers& bucket = buckets_[update.bucket];
+  for (int p = 0; p < positions_; ++p) {
+    if (!Updates(update.bucket, p)) continue;
+    const Region part = PartOf(update.bucket, p);
+    AddCompute(p, {program::SgdUpdate{lowering_.options.momentum, lowering_.options.weight_decay},
+                   {builder_.Read(scalars_[p]),
+                    {bucket.gradients[p], part, program::Access::kRead},
+                    {bucket.momenta[p], part, program::Access::kAccumulate},
+                    {bucket.weights[p], part, program::Access::kAccumulate}},
+                   {.flops = 6 * elements, .bytes_read = 12 * elements, .bytes_written = 8 * elements}},
+               program::Lane::kCompute, step.from);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,87 @@
+// What a Program declares: parameters with the slices that devices hold, and results for the host.
+
+#include <algorithm>
+
+#include "partition/emitter.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::BufferId;
+using program::Output;
+using program::Piece;
+using program::Region;
+
+}  // namespace
+
+void Emitter::AddParameters() {
+  for (const ShardedParameter& p : lowering_.parameters) {
+    program::Parameter parameter{.name = p.spec.name,
+                                 .layer = lowering_.graph.nodes[p.node].name,
+                                 .shape = p.spec.shape,
+                                 .initializer = p.spec.initializer};
+    for (int position = 0; position < positions_; ++position) {
+      const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
+      const BucketBuffers& bucket = buckets_[p.bucket];
+      parameter.value.push_back({MemberBuffer(bucket.weights[position], p.member), region});
+      if (lowering_.train() && bucket.momenta[position].valid()) {
+        parameter.momentum.push_back({MemberBuffer(bucket.momenta[position], p.member), region});
+      }
+    }
+    builder_.AddParameter(std::move(parameter));
+  }
+}
+
+void Emitter::AddStore(int output, const Piece& piece, const std::string& layer) {
+  const int device = builder_.buffer(piece.buffer).device;
+  const int64_t bytes = piece.region.elements() * program::SizeInBytes(builder_.buffer(piece.buffer).dtype);
+  builder_.AddCompute(device, program::Lane::kCopy, program::Store{output}, {builder_.Read(piece.buffer)},
+                      {.bytes_read = bytes, .bytes_written = bytes}, {layer, program::Pass::kOutput});
+}
+
+void Emitter::AddOutputs() {
+  // The loss of each shard of the batch, from the first position that computes it.
+  const int loss = static_cast<int>(lowering_.graph.nodes.size()) - 1;
+  const std::string& loss_name = lowering_.graph.nodes[loss].name;
+  Output metrics{.kind = Output::Kind::kMetrics, .name = "metrics", .layer = loss_name, .shape = {program::kMetricCount}};
+  for (int p = 0; p < positions_; ++p) {
+    bool first = true;
+    for (int a = 0; a < mesh_.axis_count(); ++a) {
+      const bool batch = lowering_.shardings[loss].inputs[0][a] == layers::Placement::Split(0);
+      first = first && (batch || mesh_.Coordinate(p, a) == 0);
+    }
+    if (first) metrics.pieces.push_back({metrics_[p], Region::Whole(metrics.shape)});
+  }
+  const std::vector<Piece> metrics_pieces = metrics.pieces;
+  const int metrics_output = builder_.AddOutput(std::move(metrics));
+  for (const Piece& piece : metrics_pieces) AddStore(metrics_output, piece, loss_name);
+  if (!lowering_.train()) return;
+
+  Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = builder_.shape(flags_[0])};
+  for (BufferId flags : flags_) finite.pieces.push_back({flags, Region::Whole(finite.shape)});
+  const std::vector<Piece> finite_pieces = finite.pieces;
+  const int finite_output = builder_.AddOutput(std::move(finite));
+  for (const Piece& piece : finite_pieces) AddStore(finite_output, piece, "finite");
+
+  if (!lowering_.options.expose_gradients) return;
+  for (size_t i = 0; i < lowering_.parameters.size(); ++i) AddGradientOutput(static_cast<int>(i));
+}
+
+// The gradient as the update reads it: from the first device that holds each box of it, which under a master is the root.
+void Emitter::AddGradientOutput(int index) {
+  const ShardedParameter& p = lowering_.parameters[index];
+  const std::string& layer = lowering_.graph.nodes[p.node].name;
+  Output gradient{.kind = Output::Kind::kGradient, .name = p.spec.name, .layer = layer, .shape = p.spec.shape};
+  for (int position = 0; position < positions_; ++position) {
+    const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
+    const bool seen = std::any_of(gradient.pieces.begin(), gradient.pieces.end(),
+                                  [&](const Piece& piece) { return piece.region == region; });
+    if (seen || !Updates(p.bucket, position)) continue;
+    gradient.pieces.push_back({MemberBuffer(buckets_[p.bucket].gradients[position], p.member), region});
+  }
+  const std::vector<Piece> pieces = gradient.pieces;
+  const int output = builder_.AddOutput(std::move(gradient));
+  for (const Piece& piece : pieces) AddStore(output, piece, layer);
+}
+
+}  // namespace colonnade::partition

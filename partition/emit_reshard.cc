@@ -1,0 +1,126 @@
+// Transfers between devices: how an entry of the resharding table becomes tasks.
+
+#include <algorithm>
+
+#include "partition/emitter.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Placement;
+using program::BufferId;
+using program::Collective;
+using program::CollectiveKind;
+using program::Member;
+using program::Region;
+using program::Shape;
+
+// The dimension along which an entry gathers or scatters.
+int DimOf(const Placement& p) { return p.kind == Placement::Kind::kSplit ? p.dim : 1; }
+
+Collective AttributesOf(const ReshardEntry& entry) {
+  switch (entry.kind) {
+    case ReshardKind::kAllGather:
+    case ReshardKind::kGatherRuns:
+      return {.kind = CollectiveKind::kAllGather, .dim_to = DimOf(entry.from)};
+    case ReshardKind::kAllToAll:
+      return {.kind = CollectiveKind::kAllToAll, .dim_from = entry.to.dim, .dim_to = entry.from.dim};
+    case ReshardKind::kReduceScatter:
+      return {.kind = CollectiveKind::kReduceScatter, .dim_to = DimOf(entry.to)};
+    case ReshardKind::kAllReduce:
+    case ReshardKind::kSlice:
+      break;
+  }
+  return {.kind = CollectiveKind::kAllReduce};
+}
+
+// Bytes that one of `members` sends if each pair transfers directly, from the bytes of what it holds before.
+int64_t BytesSent(CollectiveKind kind, int64_t bytes, int64_t members) {
+  if (kind == CollectiveKind::kAllGather) return bytes * (members - 1);
+  if (kind == CollectiveKind::kAllReduce) return 2 * bytes / members * (members - 1);
+  return bytes / members * (members - 1);
+}
+
+}  // namespace
+
+absl::Status Emitter::Emit(const Step& step, const Reshard& reshard) {
+  for (int p = 0; p < positions_; ++p) Make(step.outputs[0], p);
+  if (reshard.entry.kind == ReshardKind::kSlice) {
+    EmitSlice(step, reshard.entry);
+    return absl::OkStatus();
+  }
+  const bool gathers = reshard.entry.kind == ReshardKind::kAllGather || reshard.entry.kind == ReshardKind::kGatherRuns;
+  for (int p = 0; p < positions_; ++p) {
+    const std::vector<int> group = ReshardGroup(mesh_, reshard.entry, p);
+    if (group[0] != p) continue;
+    if (gathers && group.size() == 2) {
+      EmitPair(step, group, DimOf(reshard.entry.from));
+    } else {
+      EmitCollective(step, reshard.entry, group);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Emitter::EmitSlice(const Step& step, const ReshardEntry& entry) {
+  const Value& from = lowering_.value(step.inputs[0].value);
+  const Value& to = lowering_.value(step.outputs[0]);
+  for (int p = 0; p < positions_; ++p) {
+    const Region held = RegionOn(mesh_, from.placement, from.shape, p);
+    Region kept = RegionOn(mesh_, to.placement, to.shape, p);
+    for (size_t d = 0; d < kept.offset.size(); ++d) kept.offset[d] -= held.offset[d];
+    const BufferId x = At(step.inputs[0].value, p), y = At(step.outputs[0], p);
+    const int64_t bytes = 4 * kept.elements();
+    AddCompute(p, {program::Copy{}, {{x, kept, program::Access::kRead}, builder_.Write(y)},
+                   {.bytes_read = bytes, .bytes_written = bytes}},
+               program::Lane::kCompute, step.from);
+  }
+  (void)entry;
+}
+
+// An all-gather of two is one two-way exchange, beside which each side copies its own part.
+void Emitter::EmitPair(const Step& step, const std::vector<int>& group, int dim) {
+  auto part_of = [&](int position, int member) {
+    const BufferId x = At(step.inputs[0].value, group[member]), y = At(step.outputs[0], position);
+    Region part = Region::Whole(builder_.shape(x));
+    part.offset[dim] = member * part.size[dim];
+    return program::BufferUse{y, part, program::Access::kWrite};
+  };
+  Member sides[2];
+  for (int m = 0; m < 2; ++m) {
+    const BufferId x = At(step.inputs[0].value, group[m]);
+    const int64_t bytes =
+        program::ElementCount(builder_.shape(x)) * program::SizeInBytes(builder_.buffer(x).dtype);
+    sides[m] = {{builder_.Read(x), part_of(group[m], 1 - m)},
+                {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
+    AddCompute(group[m], {program::Copy{}, {builder_.Read(x), part_of(group[m], m)},
+                          {.bytes_read = bytes, .bytes_written = bytes}},
+               copy_lane_, step.from);
+  }
+  builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),
+                       std::move(sides[1]), comm_lane_, step.from);
+}
+
+void Emitter::EmitCollective(const Step& step, const ReshardEntry& entry, const std::vector<int>& group) {
+  const Collective attributes = AttributesOf(entry);
+  std::vector<int> devices;
+  std::vector<Member> members;
+  for (int p : group) {
+    const BufferId x = At(step.inputs[0].value, p), y = At(step.outputs[0], p);
+    const int64_t element = program::SizeInBytes(builder_.buffer(x).dtype);
+    const int64_t bytes = element * program::ElementCount(builder_.shape(x));
+    Member member{.work = {.bytes_read = bytes,
+                           .bytes_written = element * program::ElementCount(builder_.shape(y)),
+                           .bytes_sent = BytesSent(attributes.kind, bytes, static_cast<int64_t>(group.size()))}};
+    if (attributes.kind == CollectiveKind::kAllReduce) {
+      member.uses = {builder_.Accumulate(x)};
+    } else {
+      member.uses = {builder_.Read(x), builder_.Write(y)};
+    }
+    devices.push_back(lowering_.plan.device_at(p));
+    members.push_back(std::move(member));
+  }
+  builder_.AddCollective(builder_.AddGroup(devices), attributes, std::move(members), comm_lane_, step.from);
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,89 @@
+// The last pass but one: from steps, which are the same for every position, to the tasks of each device.
+//
+// Internal to partition/. Buffers are made when a value is first made; a bucket's buffers when the emitter is.
+#ifndef COLONNADE_PARTITION_EMITTER_H_
+#define COLONNADE_PARTITION_EMITTER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layers/emit.h"
+#include "partition/steps.h"
+#include "program/builder.h"
+
+namespace colonnade::partition {
+
+class Emitter {
+ public:
+  explicit Emitter(const Lowering& lowering);
+  absl::StatusOr<program::Program> Run() &&;
+
+ private:
+  using ByPosition = std::vector<program::BufferId>;
+  // The buffers of one bucket at each position; momentum is absent in evaluation, and where a position updates nothing.
+  struct BucketBuffers {
+    ByPosition weights, gradients, momenta;
+  };
+
+  // emitter.cc
+  absl::Status AddScalarsAndFlags();
+  program::BufferId Make(ValueId value, int position);
+  program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
+  layers::Operand OperandAt(ValueId value, int position) const;
+  absl::StatusOr<program::Shape> LocalShapeOf(ValueId value) const;
+  void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from);
+  absl::Status Emit(const Step& step, const LoadInput&);
+  absl::Status Emit(const Step& step, const Forward& forward);
+  absl::Status Emit(const Step& step, const AddBias& add);
+  absl::Status Emit(const Step& step, const Backward& backward);
+  absl::Status Emit(const Step& step, const BiasGradient& bias);
+  absl::Status Emit(const Step& step, const SumGradients&);
+  absl::Status MakeSaved(const Step& step, int node);
+  std::vector<layers::Operand> ParameterOperands(int node, int position, bool gradients) const;
+  program::Region OutputRegion(int node, int position) const;
+
+  // emit_reshard.cc
+  absl::Status Emit(const Step& step, const Reshard& reshard);
+  void EmitSlice(const Step& step, const ReshardEntry& entry);
+  void EmitPair(const Step& step, const std::vector<int>& group, int dim);
+  void EmitCollective(const Step& step, const ReshardEntry& entry, const std::vector<int>& group);
+
+  // emit_buckets.cc
+  absl::Status AddBuckets();
+  program::BufferId AddBucket(int bucket, int position, const std::string& suffix, program::Lifetime lifetime,
+                              const ByPosition* layout_as, int64_t first_part, int64_t held_parts);
+  int64_t PartsOf(int bucket) const;
+  bool Updates(int bucket, int position) const;
+  int MemberIndex(int bucket, int position) const;
+  program::Region PartOf(int bucket, int position) const;
+  program::BufferId MemberBuffer(program::BufferId bucket, int member) const;
+  absl::Status Emit(const Step& step, const CheckGradient& check);
+  absl::Status Emit(const Step& step, const ReduceGradients& reduce);
+  absl::Status Emit(const Step& step, const UpdateParameters& update);
+  absl::Status Emit(const Step& step, const GatherParameters& gather);
+  absl::Status Emit(const Step& step, const GatherGradients& gather);
+  void EmitBucketCollective(const Step& step, int bucket, const ByPosition& buffers, program::CollectiveKind kind);
+
+  // emit_outputs.cc
+  void AddParameters();
+  void AddOutputs();
+  void AddGradientOutput(int parameter);
+  void AddStore(int output, const program::Piece& piece, const std::string& layer);
+
+  const Lowering& lowering_;
+  const Mesh& mesh_;
+  const int positions_;
+  const program::Lane comm_lane_, copy_lane_;
+  program::Builder builder_;
+  std::vector<ByPosition> buffers_;                             // by value
+  std::vector<std::vector<std::vector<layers::Operand>>> saved_;  // by node, by position
+  std::vector<BucketBuffers> buckets_;
+  ByPosition scalars_, flags_, metrics_;
+  std::vector<program::Input> inputs_;
+};
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_EMITTER_H_

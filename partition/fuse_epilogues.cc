@@ -1,0 +1,50 @@
+#include "absl/container/flat_hash_map.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+bool TakesEpilogue(const layers::Layer& layer) {
+  return std::holds_alternative<layers::Conv2d>(layer) || std::holds_alternative<layers::FullyConnected>(layer);
+}
+
+}  // namespace
+
+absl::Status FuseEpilogues(Lowering& lowering) {
+  absl::flat_hash_map<ValueId, int> readers, producer;
+  for (size_t i = 0; i < lowering.steps.size(); ++i) {
+    for (const StepOperand& operand : lowering.steps[i].inputs) {
+      if (operand.value.valid()) ++readers[operand.value];
+    }
+    for (ValueId output : lowering.steps[i].outputs) {
+      if (output.valid()) producer[output] = static_cast<int>(i);
+    }
+  }
+  std::vector<bool> fused(lowering.steps.size(), false);
+  for (size_t i = 0; i < lowering.steps.size(); ++i) {
+    const Step& relu = lowering.steps[i];
+    const auto* forward = std::get_if<Forward>(&relu.what);
+    if (!forward || !std::holds_alternative<layers::Relu>(lowering.graph.nodes[forward->node].layer)) continue;
+    const ValueId x = relu.inputs[0].value;
+    auto made = producer.find(x);
+    if (made == producer.end() || readers[x] != 1) continue;
+    Step& source = lowering.steps[made->second];
+    auto* source_forward = std::get_if<Forward>(&source.what);
+    if (!source_forward || !TakesEpilogue(lowering.graph.nodes[source_forward->node].layer) ||
+        BiasIsSeparate(lowering, source_forward->node)) {
+      continue;
+    }
+    // A sum that is still to be done over devices cannot be cut off at zero; resharding stands between, so x is whole here.
+    source_forward->fused_relu = true;
+    source.outputs = relu.outputs;
+    fused[i] = true;
+  }
+  std::vector<Step> steps;
+  for (size_t i = 0; i < lowering.steps.size(); ++i) {
+    if (!fused[i]) steps.push_back(std::move(lowering.steps[i]));
+  }
+  lowering.steps = std::move(steps);
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

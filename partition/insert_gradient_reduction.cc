@@ -1,0 +1,64 @@
+#include "absl/strings/str_cat.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Pass;
+
+// Parameters whose gradient a step makes.
+std::vector<int> GradientsMadeBy(const Lowering& lowering, const Step& step) {
+  const auto* backward = std::get_if<Backward>(&step.what);
+  const auto* bias = std::get_if<BiasGradient>(&step.what);
+  std::vector<int> made;
+  for (size_t i = 0; i < lowering.parameters.size(); ++i) {
+    const ShardedParameter& p = lowering.parameters[i];
+    if ((backward && p.node == backward->node && !p.separate_bias) || (bias && p.node == bias->node && p.separate_bias)) {
+      made.push_back(static_cast<int>(i));
+    }
+  }
+  return made;
+}
+
+void AppendReduction(const Lowering& lowering, int index, std::vector<Step>& steps) {
+  const GradientBucket& bucket = lowering.buckets[index];
+  const program::Provenance backward{bucket.name, Pass::kBackward}, update{bucket.name, Pass::kUpdate};
+  const bool reduced = lowering.ReductionSize(bucket) > 1;
+  const bool updates_a_part = reduced && lowering.plan.reduction != Reduction::kAllReduce;
+  if (reduced) steps.push_back({.what = ReduceGradients{index}, .from = backward});
+  if (reduced && lowering.options.expose_gradients && lowering.plan.reduction == Reduction::kSharded) {
+    steps.push_back({.what = GatherGradients{index}, .from = backward});
+  }
+  steps.push_back({.what = UpdateParameters{index}, .from = update});
+  if (updates_a_part) steps.push_back({.what = GatherParameters{index}, .from = update});
+}
+
+}  // namespace
+
+absl::Status InsertGradientReduction(Lowering& lowering) {
+  if (!lowering.train()) return absl::OkStatus();
+  std::vector<int> missing(lowering.buckets.size());
+  for (size_t b = 0; b < missing.size(); ++b) missing[b] = static_cast<int>(lowering.buckets[b].parameters.size());
+  std::vector<Step> steps, after_backward;
+  for (Step& step : lowering.steps) {
+    const std::vector<int> made = GradientsMadeBy(lowering, step);
+    steps.push_back(std::move(step));
+    for (int p : made) {
+      const ShardedParameter& parameter = lowering.parameters[p];
+      steps.push_back({.what = CheckGradient{p}, .from = {lowering.graph.nodes[parameter.node].name, Pass::kBackward}});
+      if (--missing[parameter.bucket] > 0) continue;
+      AppendReduction(lowering, parameter.bucket, lowering.plan.overlap ? steps : after_backward);
+    }
+  }
+  for (Step& step : after_backward) steps.push_back(std::move(step));
+  lowering.steps = std::move(steps);
+  for (size_t b = 0; b < missing.size(); ++b) {
+    if (missing[b] != 0) {
+      return absl::InternalError(absl::StrCat("InsertGradientReduction: ", missing[b], " gradients of ",
+                                              lowering.buckets[b].name, " are never made"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,107 @@
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Placement;
+
+class Resharder {
+ public:
+  explicit Resharder(Lowering& lowering) : lowering_(lowering) {}
+
+  void Run() {
+    for (Step& step : lowering_.steps) {
+      for (StepOperand& operand : step.inputs) {
+        if (operand.value.valid()) operand.value = Provide(operand.value, operand.needed, SourceOf(operand.value, step));
+      }
+      for (ValueId output : step.outputs) {
+        if (output.valid()) made_by_[output] = step.from;
+      }
+      out_.push_back(std::move(step));
+    }
+    lowering_.steps = std::move(out_);
+  }
+
+ private:
+  // An activation moves because of the layer that reads it, a gradient because of the layer that made it.
+  program::Provenance SourceOf(ValueId value, const Step& reader) const {
+    auto maker = made_by_.find(value);
+    if (maker != made_by_.end() && maker->second.pass == program::Pass::kBackward) return maker->second;
+    return reader.from;
+  }
+
+  // `value` in placement `needed`: itself, one made before, or one that steps put here make.
+  ValueId Provide(ValueId value, const TensorPlacement& needed, const program::Provenance& from) {
+    const std::string key = absl::StrCat(value.value, ToString(needed));
+    if (auto made = made_.find(key); made != made_.end()) return made->second;
+    const ValueId result = lowering_.value(value).host_input >= 0 ? Load(value, needed) : Reshape(value, needed, from);
+    made_[key] = result;
+    return result;
+  }
+
+  // The host can load any box, so an input is loaded in each placement that is needed.
+  ValueId Load(ValueId input, const TensorPlacement& needed) {
+    Value value = lowering_.value(input);
+    value.placement = needed;
+    const std::string name = value.name;
+    const ValueId loaded = lowering_.AddValue(std::move(value));
+    out_.push_back({.what = LoadInput{}, .outputs = {loaded}, .from = {name, program::Pass::kInput}});
+    return loaded;
+  }
+
+  ValueId Reshape(ValueId value, const TensorPlacement& needed, const program::Provenance& from) {
+    // An all-reduce is done in place: what was partial is whole from then on.
+    for (auto reduced = reduced_.find(value); reduced != reduced_.end(); reduced = reduced_.find(value)) {
+      value = reduced->second;
+    }
+    for (const ReshardEntry& entry : PlanReshard(lowering_.plan.mesh, lowering_.value(value).placement, needed)) {
+      const std::string key = absl::StrCat(value.value, "entry", entry.axis, ToString(TensorPlacement{entry.to}));
+      auto made = made_.find(key);
+      if (made == made_.end()) made = made_.emplace(key, Append(value, entry, from)).first;
+      value = made->second;
+    }
+    return value;
+  }
+
+  ValueId Append(ValueId value, const ReshardEntry& entry, const program::Provenance& from) {
+    Value resharded = lowering_.value(value);
+    resharded.placement[entry.axis] = entry.to;
+    resharded.name = absl::StrCat(resharded.name.substr(0, resharded.name.find('@')), "@", ToString(resharded.placement));
+    const bool in_place = entry.kind == ReshardKind::kAllReduce;
+    resharded.in_place_of = in_place ? value : ValueId{};
+    const ValueId result = lowering_.AddValue(std::move(resharded));
+    if (in_place) reduced_[value] = result;
+    out_.push_back({.what = Reshard{entry}, .inputs = {{value, lowering_.value(value).placement}}, .outputs = {result},
+                    .from = from});
+    return result;
+  }
+
+  Lowering& lowering_;
+  std::vector<Step> out_;
+  absl::flat_hash_map<std::string, ValueId> made_;
+  absl::flat_hash_map<ValueId, ValueId> reduced_;
+  absl::flat_hash_map<ValueId, program::Provenance> made_by_;
+};
+
+}  // namespace
+
+absl::Status InsertResharding(Lowering& lowering) {
+  Resharder(lowering).Run();
+  const Mesh& mesh = lowering.plan.mesh;
+  for (const Step& step : lowering.steps) {
+    for (const StepOperand& operand : step.inputs) {
+      if (!operand.value.valid()) continue;
+      for (int a = 0; a < mesh.axis_count(); ++a) {
+        if (mesh.axes[a].size > 1 && lowering.value(operand.value).placement[a] != operand.needed[a]) {
+          return absl::InternalError(
+              absl::StrCat("InsertResharding: ", lowering.value(operand.value).name, " is not as ", step.from.layer, " needs it"));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

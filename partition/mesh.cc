@@ -1,0 +1,95 @@
+#include "partition/mesh.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Placement;
+
+// Product of the axis sizes after `axis`: how far apart neighbours on the axis are.
+int64_t Stride(const Mesh& mesh, int axis) {
+  int64_t stride = 1;
+  for (int a = axis + 1; a < mesh.axis_count(); ++a) stride *= mesh.axes[a].size;
+  return stride;
+}
+
+}  // namespace
+
+Mesh Mesh::ReplicasByColumns(int64_t replicas, int64_t columns) {
+  return Mesh{{{"data", replicas}, {"model", columns}}};
+}
+
+int Mesh::device_count() const {
+  int64_t count = 1;
+  for (const program::MeshAxis& axis : axes) count *= axis.size;
+  return static_cast<int>(count);
+}
+
+int64_t Mesh::Coordinate(int position, int axis) const { return position / Stride(*this, axis) % axes[axis].size; }
+
+std::vector<int> Mesh::AxisGroup(int position, int axis) const {
+  const int64_t stride = Stride(*this, axis);
+  const int64_t first = position - Coordinate(position, axis) * stride;
+  std::vector<int> group;
+  for (int64_t c = 0; c < axes[axis].size; ++c) group.push_back(static_cast<int>(first + c * stride));
+  return group;
+}
+
+std::vector<int> Mesh::AxesGroup(int position, const std::vector<int>& group_axes) const {
+  std::vector<int> group;
+  for (int other = 0; other < device_count(); ++other) {
+    bool same = true;
+    for (int a = 0; a < axis_count(); ++a) {
+      const bool free = std::find(group_axes.begin(), group_axes.end(), a) != group_axes.end();
+      same = same && (free || Coordinate(other, a) == Coordinate(position, a));
+    }
+    if (same) group.push_back(other);
+  }
+  return group;
+}
+
+std::string ToString(const TensorPlacement& placement) {
+  return absl::StrCat("(", absl::StrJoin(placement, ", ", [](std::string* out, const Placement& p) {
+                        out->append(layers::ToString(p));
+                      }), ")");
+}
+
+program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape, int position) {
+  program::Region region = program::Region::Whole(shape);
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    const Placement& p = placement[a];
+    const int64_t size = mesh.axes[a].size;
+    const int64_t coordinate = mesh.Coordinate(position, a);
+    if (p.kind == Placement::Kind::kSplit) {
+      region.size[p.dim] /= size;
+      region.offset[p.dim] += coordinate * region.size[p.dim];
+    } else if (p.groups > 1) {
+      region.size[1] /= p.groups;
+      region.offset[1] += coordinate / (size / p.groups) * region.size[1];
+    }
+  }
+  return region;
+}
+
+absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacement& placement, program::Shape shape) {
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    const Placement& p = placement[a];
+    const int dim = p.kind == Placement::Kind::kSplit ? p.dim : 1;
+    const int64_t parts = p.kind == Placement::Kind::kSplit ? mesh.axes[a].size : p.groups;
+    if (parts == 1) continue;
+    if (dim >= static_cast<int>(shape.size()) || shape[dim] % parts != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("axis \"%s\": dimension %d of %s does not divide into %d equal parts", mesh.axes[a].name, dim,
+                          program::ToString(shape), parts));
+    }
+    shape[dim] /= parts;
+  }
+  return shape;
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,47 @@
+// The mesh: devices arranged along named axes, and where on it the shards of a tensor lie.
+//
+// A position is the row-major index of its coordinates, the last axis fastest. Plan::device_order says which device sits at
+// which position. A tensor's placement on the mesh is one Placement per axis; where several axes cut the same dimension, a
+// later axis cuts within the parts of an earlier one.
+#ifndef COLONNADE_PARTITION_MESH_H_
+#define COLONNADE_PARTITION_MESH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "layers/sharding.h"
+#include "program/program.h"
+
+namespace colonnade::partition {
+
+struct Mesh {
+  std::vector<program::MeshAxis> axes;
+
+  // The default mesh: `replicas` groups of `columns` devices each.
+  static Mesh ReplicasByColumns(int64_t replicas, int64_t columns);
+
+  int axis_count() const { return static_cast<int>(axes.size()); }
+  int device_count() const;
+  int64_t Coordinate(int position, int axis) const;
+  // The positions that differ from `position` in their coordinate on `axis` alone, in the order of that coordinate.
+  std::vector<int> AxisGroup(int position, int axis) const;
+  // The positions that agree with `position` on every axis outside `axes`, in row-major order.
+  std::vector<int> AxesGroup(int position, const std::vector<int>& axes) const;
+  bool operator==(const Mesh&) const = default;
+};
+
+using TensorPlacement = absl::InlinedVector<layers::Placement, 2>;  // by axis
+std::string ToString(const TensorPlacement& placement);
+
+// The box of a tensor of shape `shape` that `position` holds. REQUIRES: extents divide (LocalShape says).
+program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape, int position);
+
+// The extents of every position's shard. InvalidArgument where an extent does not divide.
+absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacement& placement, program::Shape shape);
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_MESH_H_

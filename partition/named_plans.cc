@@ -1,0 +1,146 @@
+#include "partition/named_plans.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "partition/shardings.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::LayerGraph;
+using layers::LayerId;
+using layers::LayerNode;
+using layers::Placement;
+using layers::Strategy;
+
+// What a plan wants of one axis.
+enum class AxisRule { kBatch, kColumns, kOneWeirdTrick };
+
+bool HasParameters(const LayerNode& node) { return !node.parameters.empty(); }
+
+int64_t GroupsOf(const LayerNode& node) {
+  const auto* conv = std::get_if<layers::Conv2d>(&node.layer);
+  return conv ? conv->groups : 1;
+}
+
+// The strategy under which a layer without parameters takes what its producer makes as it lies.
+Strategy Following(const LayerNode& node, const Placement& produced) {
+  const bool joins = std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer) ||
+                     std::holds_alternative<layers::Concat>(node.layer);
+  if (produced.kind == Placement::Kind::kSplit && produced.dim == 0) return Strategy::kBatch;
+  const bool cut = produced.kind == Placement::Kind::kSplit || produced.groups > 1;
+  return cut && !joins ? Strategy::kGroup : Strategy::kReplicate;
+}
+
+Strategy Wanted(AxisRule rule, const LayerNode& node, const Placement& produced) {
+  if (rule == AxisRule::kBatch) return Strategy::kBatch;
+  if (!HasParameters(node)) return Following(node, produced);
+  if (rule == AxisRule::kOneWeirdTrick && std::holds_alternative<layers::Conv2d>(node.layer)) return Strategy::kBatch;
+  return GroupsOf(node) > 1 ? Strategy::kGroup : Strategy::kColumn;
+}
+
+// What the producers of `node` make on `axis`; replicated where they differ.
+Placement Produced(const LayerNode& node, const std::vector<TensorPlacement>& outputs, int axis) {
+  Placement produced = outputs[node.inputs[0].value][axis];
+  for (LayerId input : node.inputs) {
+    if (outputs[input.value][axis] != produced) return Placement::Replicated();
+  }
+  return produced;
+}
+
+absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std::vector<AxisRule>& rules, Plan& plan) {
+  const int axes = plan.mesh.axis_count();
+  std::vector<TensorPlacement> outputs(graph.nodes.size(), TensorPlacement(axes, Placement::Replicated()));
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const LayerNode& node = graph.nodes[i];
+    const LayerId id{static_cast<int32_t>(i)};
+    if (std::holds_alternative<layers::Input>(node.layer)) {
+      for (int a = 0; a < axes; ++a) {
+        if (rules[a] != AxisRule::kColumns && plan.mesh.axes[a].size > 1) outputs[i][a] = Placement::Split(0);
+      }
+      continue;
+    }
+    std::vector<Strategy> strategies(axes, Strategy::kReplicate);
+    for (int a = 0; a < axes; ++a) {
+      if (plan.mesh.axes[a].size == 1) continue;
+      strategies[a] = Wanted(rules[a], node, Produced(node, outputs, a));
+      absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, plan.mesh, strategies, global_batch);
+      if (sharding.ok()) continue;
+      if (absl::IsFailedPrecondition(sharding.status())) {
+        return absl::FailedPreconditionError(
+            absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));
+      }
+      strategies[a] = Strategy::kReplicate;
+      plan.notes.push_back(absl::StrFormat("%s; it is replicated there", sharding.status().message()));
+    }
+    absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, plan.mesh, strategies, global_batch);
+    if (!sharding.ok()) return sharding.status();
+    outputs[i] = sharding->output;
+    plan.layers[node.name] = std::move(strategies);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckThatItSplits(const LayerGraph& graph, const Plan& plan) {
+  for (int a = 0; a < plan.mesh.axis_count(); ++a) {
+    if (plan.mesh.axes[a].size == 1) continue;
+    bool splits = false;
+    for (const LayerNode& node : graph.nodes) {
+      auto layer = plan.layers.find(node.name);
+      splits = splits || (HasParameters(node) && layer->second[a] != Strategy::kReplicate);
+    }
+    if (!splits) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("plan \"%s\" would split nothing over the %d positions of axis \"%s\": %s; use another number of "
+                          "devices or another plan",
+                          plan.name, plan.mesh.axes[a].size, plan.mesh.axes[a].name, absl::StrJoin(plan.notes, "; ")));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Mesh> MeshFor(absl::string_view name, const NamedPlanOptions& options) {
+  const int devices = options.devices;
+  if (devices < 1) return absl::FailedPreconditionError(absl::StrFormat("expected at least 1 device, found %d", devices));
+  int columns = 1;
+  if (name == "model") columns = options.columns > 0 ? options.columns : devices;
+  if (name == "hybrid") columns = options.columns > 0 ? options.columns : 2;
+  if (name == "single" && devices != 1) {
+    return absl::FailedPreconditionError(absl::StrFormat("plan \"single\" uses 1 device, found %d devices", devices));
+  }
+  if (devices % columns != 0 || (name == "model" && columns != devices)) {
+    return absl::FailedPreconditionError(absl::StrFormat("plan \"%s\": %d columns do not make %d devices; %s", name, columns,
+                                                         devices,
+                                                         name == "model" ? "plan hybrid has several groups of columns"
+                                                                         : "columns must divide devices"));
+  }
+  return Mesh::ReplicasByColumns(devices / columns, columns);
+}
+
+}  // namespace
+
+const std::vector<std::string>& PlanNames() {
+  static const auto& names = *new std::vector<std::string>{"single", "data", "model", "hybrid", "owt"};
+  return names;
+}
+
+absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, const NamedPlanOptions& options) {
+  bool known = false;
+  for (const std::string& n : PlanNames()) known = known || n == std::string(name);
+  if (!known) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("unknown plan \"%s\"; expected one of %s, or a plan file", name, absl::StrJoin(PlanNames(), ", ")));
+  }
+  absl::StatusOr<Mesh> mesh = MeshFor(name, options);
+  if (!mesh.ok()) return mesh.status();
+  Plan plan;
+  plan.name = std::string(name);
+  plan.mesh = *std::move(mesh);
+  const AxisRule data_rule = name == "owt" ? AxisRule::kOneWeirdTrick : AxisRule::kBatch;
+  if (absl::Status s = FillLayers(graph, options.global_batch, {data_rule, AxisRule::kColumns}, plan); !s.ok()) return s;
+  if (absl::Status s = CheckThatItSplits(graph, plan); !s.ok()) return s;
+  return plan;
+}
+
+}  // namespace colonnade::partition

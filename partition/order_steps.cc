@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <deque>
+
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+// Nominal rates of one device. Only their ratio matters, and only for where an update stands among the backward steps.
+constexpr double kFlopsPerSec = 100e9;
+constexpr double kCommBytesPerSec = 5e9;
+constexpr double kMemoryBytesPerSec = 10e9;
+constexpr double kBytesPerElement = 4;
+
+class Orderer {
+ public:
+  explicit Orderer(Lowering& lowering) : lowering_(lowering), reduced_(lowering.buckets.size(), 0.0) {}
+
+  void Run() {
+    for (Step& step : lowering_.steps) Place(step);
+    while (!late_.empty()) EmitLate();
+    lowering_.steps = std::move(out_);
+  }
+
+ private:
+  struct Late {
+    Step step;
+    double ready;
+  };
+
+  void Place(Step& step) {
+    if (const auto* reduce = std::get_if<ReduceGradients>(&step.what)) {
+      comm_ = std::max(comm_, compute_) + BucketBytes(reduce->bucket) / kCommBytesPerSec;
+      reduced_[reduce->bucket] = comm_;
+    } else if (const auto* update = std::get_if<UpdateParameters>(&step.what)) {
+      if (reduced_[update->bucket] > 0) return late_.push_back({std::move(step), reduced_[update->bucket]});
+    } else if (const auto* gather = std::get_if<GatherParameters>(&step.what)) {
+      return late_.push_back({std::move(step), reduced_[gather->bucket]});
+    } else if (std::holds_alternative<Reshard>(step.what)) {
+      compute_ = comm_ = std::max(comm_, compute_) + ValueBytes(step.outputs[0]) / kCommBytesPerSec;
+    } else {
+      while (!late_.empty() && late_.front().ready <= compute_) EmitLate();
+      compute_ += ComputeSeconds(step);
+    }
+    out_.push_back(std::move(step));
+  }
+
+  void EmitLate() {
+    compute_ = std::max(compute_, late_.front().ready);
+    out_.push_back(std::move(late_.front().step));
+    late_.pop_front();
+  }
+
+  double LocalElements(const TensorPlacement& placement, const program::Shape& shape) const {
+    absl::StatusOr<program::Shape> local = LocalShape(lowering_.plan.mesh, placement, shape);
+    return static_cast<double>(program::ElementCount(local.ok() ? *local : shape));
+  }
+  double ValueBytes(ValueId id) const {
+    return LocalElements(lowering_.value(id).placement, lowering_.value(id).shape) * kBytesPerElement;
+  }
+  double BucketBytes(int bucket) const {
+    double elements = 0;
+    for (int p : lowering_.buckets[bucket].parameters) {
+      elements += LocalElements(lowering_.parameters[p].placement, lowering_.parameters[p].spec.shape);
+    }
+    return elements * kBytesPerElement;
+  }
+
+  // A convolution or matrix product does 2·|y|·|w|/K flop forward, twice that backward; all else moves its output once.
+  double ComputeSeconds(const Step& step) const {
+    const auto* forward = std::get_if<Forward>(&step.what);
+    const auto* backward = std::get_if<Backward>(&step.what);
+    const int node = forward ? forward->node : backward ? backward->node : -1;
+    double seconds = 0;
+    for (ValueId output : step.outputs) {
+      if (output.valid()) seconds += 2 * ValueBytes(output) / kMemoryBytesPerSec;
+    }
+    if (node < 0 || lowering_.graph.nodes[node].parameters.empty()) return seconds;
+    const NodeSharding& sharding = lowering_.shardings[node];
+    const program::Shape& weight = lowering_.graph.nodes[node].parameters[0].shape;
+    const double y = LocalElements(sharding.output_gradient,
+                                   lowering_.graph.OutputShape(layers::LayerId{node}, lowering_.options.global_batch));
+    const double flops = 2 * y * static_cast<double>(program::ElementCount(weight) / weight[0]) * (backward ? 2 : 1);
+    return seconds + flops / kFlopsPerSec;
+  }
+
+  Lowering& lowering_;
+  std::vector<double> reduced_;  // by bucket: when its reduction is expected to end, or 0
+  std::deque<Late> late_;
+  std::vector<Step> out_;
+  double compute_ = 0, comm_ = 0;
+};
+
+}  // namespace
+
+absl::Status OrderSteps(Lowering& lowering) {
+  const size_t count = lowering.steps.size();
+  if (lowering.plan.overlap) Orderer(lowering).Run();
+  if (lowering.steps.size() != count) return absl::InternalError("OrderSteps: steps were lost");
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

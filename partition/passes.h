@@ -1,0 +1,48 @@
+// The lowering passes, in the order in which lower.cc runs them. Each returns an error where its precondition or its
+// postcondition does not hold: Internal, since only a fault of our own can cause it.
+#ifndef COLONNADE_PARTITION_PASSES_H_
+#define COLONNADE_PARTITION_PASSES_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "partition/steps.h"
+#include "program/program.h"
+
+namespace colonnade::partition {
+
+// From the graph to the steps of forward and, in training, backward. Before: no steps. After: every node that reaches a
+// parameter has its gradient step; no value has a placement.
+absl::Status ExpandPasses(Lowering& lowering);
+
+// Gives every value the placement in which it is made and every operand the one that is needed. After: no placement is empty.
+absl::Status ExpandShards(Lowering& lowering);
+
+// Puts steps of the resharding table before each operand that does not lie as needed. After: every operand does.
+absl::Status InsertResharding(Lowering& lowering);
+
+// Puts parameters of like reduction into buckets, in the order in which backward makes their gradients. After: each is in one.
+absl::Status BucketGradients(Lowering& lowering);
+
+// Checks, reduces and updates each bucket as soon as its last gradient is made (after backward, without overlap); evaluation
+// has none. Before: buckets. After: every bucket is updated once.
+absl::Status InsertGradientReduction(Lowering& lowering);
+
+// Makes a ReLU that alone reads a convolution's or a fully connected layer's output part of that step.
+absl::Status FuseEpilogues(Lowering& lowering);
+
+// Gives values the Program's element type. After: no value of another floating type.
+absl::Status ChoosePrecision(Lowering& lowering);
+
+// Orders the steps so that compute does not wait for a reduction that has only begun: an update stands where the reduction is
+// expected to have ended. Element counts and nominal rates decide, never a measurement.
+absl::Status OrderSteps(Lowering& lowering);
+
+// From steps to the tasks of every device.
+absl::StatusOr<program::Program> EmitTasks(const Lowering& lowering);
+
+// Writes the waits between lanes that dependencies ask for, leaving out those that others imply.
+absl::Status AssignWaits(program::Program& program);
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_PASSES_H_

@@ -1,0 +1,205 @@
+#include "partition/plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "partition/shardings.h"
+
+namespace colonnade::partition {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using layers::Strategy;
+
+constexpr int kVersion = 1;
+constexpr int64_t kLargestAxis = 4096;
+
+absl::Status Wrong(absl::string_view field, absl::string_view expected, absl::string_view found) {
+  return absl::InvalidArgumentError(absl::StrFormat("plan: field %s: expected %s, found %s", field, expected, found));
+}
+
+std::string Found(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+absl::Status ParseMesh(const Json& value, Mesh& mesh) {
+  constexpr char kExpected[] = "a list of {\"name\": text, \"size\": whole number from 1}";
+  if (!value.is_array() || value.empty()) return Wrong("mesh", kExpected, Found(value));
+  std::set<std::string> names;
+  for (const Json& axis : value) {
+    if (!axis.is_object() || axis.size() != 2 || !axis.contains("name") || !axis.contains("size") ||
+        !axis["name"].is_string() || !axis["size"].is_number_integer()) {
+      return Wrong("mesh", kExpected, Found(axis));
+    }
+    program::MeshAxis parsed{axis["name"].get<std::string>(), axis["size"].get<int64_t>()};
+    if (parsed.size < 1 || parsed.size > kLargestAxis) return Wrong("mesh", "a size from 1 to 4096", Found(axis));
+    if (!names.insert(parsed.name).second) return Wrong("mesh", "axes of different names", Found(axis));
+    mesh.axes.push_back(std::move(parsed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::string, std::vector<Strategy>>& parsed) {
+  if (!value.is_object()) return Wrong("layers", "an object from layer name to a list of strategies", Found(value));
+  for (const auto& [layer, list] : value.items()) {
+    const std::string field = absl::StrCat("layers.", layer);
+    if (!list.is_array() || static_cast<int>(list.size()) != mesh.axis_count()) {
+      return Wrong(field, absl::StrFormat("a list of %d strategies, one for each axis", mesh.axis_count()), Found(list));
+    }
+    for (const Json& name : list) {
+      std::optional<Strategy> strategy =
+          name.is_string() ? layers::StrategyFromName(name.get<std::string>()) : std::nullopt;
+      if (!strategy) return Wrong(field, "replicate, batch, column, group or row", Found(name));
+      parsed[layer].push_back(*strategy);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseReduction(const Json& value, Reduction& reduction) {
+  for (Reduction r : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    if (value == Name(r)) {
+      reduction = r;
+      return absl::OkStatus();
+    }
+  }
+  return Wrong("reduction", "all-reduce, sharded or master", Found(value));
+}
+
+absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<int>& order) {
+  const std::string expected = absl::StrFormat("each device from 0 to %d once", mesh.device_count() - 1);
+  if (!value.is_array() || static_cast<int>(value.size()) != mesh.device_count()) {
+    return Wrong("device_order", expected, Found(value));
+  }
+  std::set<int> seen;
+  for (const Json& device : value) {
+    if (!device.is_number_integer() || device < 0 || device >= mesh.device_count() || !seen.insert(device.get<int>()).second) {
+      return Wrong("device_order", expected, Found(value));
+    }
+    order.push_back(device.get<int>());
+  }
+  return absl::OkStatus();
+}
+
+// A parser callback that refuses a key which its object has already: nlohmann would silently keep the last.
+class DuplicateKeys {
+ public:
+  bool operator()(int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys_.pop_back();
+    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second && found_->empty()) {
+      *found_ = parsed.get<std::string>();
+    }
+    return true;
+  }
+  explicit DuplicateKeys(std::string* found) : found_(found) {}
+
+ private:
+  std::vector<std::set<std::string>> keys_;
+  std::string* found_;
+};
+
+absl::Status CheckFields(const Json& root) {
+  static constexpr const char* kFields[] = {"colonnade_plan", "name",         "mesh",        "layers",
+                                            "reduction",      "bucket_bytes", "device_order", "overlap"};
+  for (const auto& [field, value] : root.items()) {
+    if (std::find(std::begin(kFields), std::end(kFields), field) == std::end(kFields)) {
+      return Wrong(field, absl::StrCat("one of ", absl::StrJoin(kFields, ", ")), "an unknown field");
+    }
+  }
+  for (const char* needed : {"colonnade_plan", "mesh", "layers"}) {
+    if (!root.contains(needed)) return Wrong(needed, "a value", "nothing");
+  }
+  if (root["colonnade_plan"] != kVersion) {
+    return Wrong("colonnade_plan", absl::StrCat("version ", kVersion), Found(root["colonnade_plan"]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseOptional(const Json& root, Plan& plan) {
+  if (root.contains("name")) {
+    if (!root["name"].is_string()) return Wrong("name", "text", Found(root["name"]));
+    plan.name = root["name"].get<std::string>();
+  }
+  if (root.contains("overlap")) {
+    if (!root["overlap"].is_boolean()) return Wrong("overlap", "true or false", Found(root["overlap"]));
+    plan.overlap = root["overlap"].get<bool>();
+  }
+  if (root.contains("bucket_bytes")) {
+    const Json& bytes = root["bucket_bytes"];
+    if (!bytes.is_number_integer() || bytes < 1) return Wrong("bucket_bytes", "a whole number from 1", Found(bytes));
+    plan.bucket_bytes = bytes.get<int64_t>();
+  }
+  if (root.contains("reduction")) {
+    if (absl::Status s = ParseReduction(root["reduction"], plan.reduction); !s.ok()) return s;
+  }
+  if (root.contains("device_order")) return ParseDeviceOrder(root["device_order"], plan.mesh, plan.device_order);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const char* Name(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kAllReduce: return "all-reduce";
+    case Reduction::kSharded: return "sharded";
+    case Reduction::kMaster: return "master";
+  }
+  return "";
+}
+
+std::string PlanToJson(const Plan& plan) {
+  Json root;
+  root["colonnade_plan"] = kVersion;
+  root["name"] = plan.name;
+  root["mesh"] = Json::array();
+  for (const program::MeshAxis& axis : plan.mesh.axes) root["mesh"].push_back({{"name", axis.name}, {"size", axis.size}});
+  root["reduction"] = Name(plan.reduction);
+  root["overlap"] = plan.overlap;
+  root["bucket_bytes"] = plan.bucket_bytes;
+  if (!plan.device_order.empty()) root["device_order"] = plan.device_order;
+  root["layers"] = Json::object();
+  for (const auto& [layer, strategies] : plan.layers) {
+    root["layers"][layer] = Json::array();
+    for (Strategy s : strategies) root["layers"][layer].push_back(layers::Name(s));
+  }
+  return root.dump(2) + "\n";
+}
+
+absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
+  std::string duplicate;
+  const Json root = Json::parse(json.begin(), json.end(), DuplicateKeys(&duplicate), /*allow_exceptions=*/false);
+  if (root.is_discarded()) return absl::InvalidArgumentError("plan: expected one JSON object, found text that is not JSON");
+  if (!duplicate.empty()) return Wrong(duplicate, "to stand once in its object", "it twice");
+  if (!root.is_object()) return absl::InvalidArgumentError("plan: expected one JSON object, found " + Found(root));
+  Plan plan;
+  if (absl::Status s = CheckFields(root); !s.ok()) return s;
+  if (absl::Status s = ParseMesh(root["mesh"], plan.mesh); !s.ok()) return s;
+  if (absl::Status s = ParseLayers(root["layers"], plan.mesh, plan.layers); !s.ok()) return s;
+  if (absl::Status s = ParseOptional(root, plan); !s.ok()) return s;
+  return plan;
+}
+
+absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch) {
+  if (!plan.device_order.empty() && static_cast<int>(plan.device_order.size()) != plan.mesh.device_count()) {
+    return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": field device_order: expected %d devices, found %d",
+                                                      plan.name, plan.mesh.device_count(), plan.device_order.size()));
+  }
+  for (const auto& [layer, strategies] : plan.layers) {
+    const bool known = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&name = layer](const layers::LayerNode& node) {
+      return node.name == name && !std::holds_alternative<layers::Input>(node.layer);
+    });
+    if (!known) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "plan \"%s\": field layers: network \"%s\" has no layer \"%s\" that can be split", plan.name, graph.name, layer));
+    }
+  }
+  return ShardGraph(graph, plan, global_batch).status();
+}
+
+}  // namespace colonnade::partition

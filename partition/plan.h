@@ -1,0 +1,55 @@
+// A plan: how one network is spread over a mesh. One strategy per layer and axis; it knows no kernels and no times.
+//
+// File form (version 1), every field but version, mesh and layers optional:
+//   { "colonnade_plan": 1, "name": "hybrid", "mesh": [{"name": "data", "size": 2}, {"name": "model", "size": 2}],
+//     "layers": {"conv1": ["batch", "column"], …}, "reduction": "all-reduce", "overlap": true, "bucket_bytes": 8388608,
+//     "device_order": [0, 1, 2, 3] }
+#ifndef COLONNADE_PARTITION_PLAN_H_
+#define COLONNADE_PARTITION_PLAN_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layers/graph.h"
+#include "partition/mesh.h"
+
+namespace colonnade::partition {
+
+enum class Reduction {
+  kAllReduce,  // gradients summed everywhere, every replica updates
+  kSharded,    // reduce-scatter, each device updates its part, all-gather of the parameters
+  kMaster,     // gradients to the first device of the group, parameters back: what the 2013 paper did
+};
+const char* Name(Reduction reduction);
+
+struct Plan {
+  std::string name;
+  Mesh mesh;
+  std::map<std::string, std::vector<layers::Strategy>> layers;  // by layer name, one strategy per axis; not for inputs
+  Reduction reduction = Reduction::kAllReduce;
+  bool overlap = true;                  // off: transfers and reductions run in line with compute, reductions after backward
+  int64_t bucket_bytes = 8 << 20;       // gradients are reduced in buckets of at least this many bytes
+  std::vector<int> device_order;        // device at each mesh position; empty: the identity
+  std::vector<std::string> notes;       // why a named plan gave a layer less than it asked for; not in the file
+
+  int device_at(int position) const { return device_order.empty() ? position : device_order[position]; }
+};
+
+std::string PlanToJson(const Plan& plan);
+
+// InvalidArgument naming field, expected and found; unknown fields are errors. Not yet checked against a network.
+absl::StatusOr<Plan> PlanFromJson(absl::string_view json);
+
+// The plan's rules against a network and a global batch: every layer has a legal strategy on each axis, extents divide.
+// InvalidArgument naming layer, axis, expected, found and the nearest sizes that work; FailedPrecondition where the global
+// batch does not split.
+absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch);
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_PLAN_H_

@@ -1,0 +1,128 @@
+#include "partition/reshard.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Placement;
+using Kind = Placement::Kind;
+
+bool IsGrouped(const Placement& p) { return p.kind != Kind::kSplit && p.groups > 1; }
+bool IsWhole(const Placement& p) { return p.kind == Kind::kReplicated && p.groups == 1; }
+
+// The table's direct entries.
+std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& to) {
+  const bool to_channels = to.kind == Kind::kSplit && to.dim == 1;
+  const bool from_channels = from.kind == Kind::kSplit && from.dim == 1;
+  if (from.kind == Kind::kSplit) {
+    if (to.kind == Kind::kSplit) return ReshardKind::kAllToAll;
+    if (IsWhole(to) || (from_channels && to.kind == Kind::kReplicated)) return ReshardKind::kAllGather;
+    return std::nullopt;
+  }
+  if (from.kind == Kind::kReplicated) {
+    if (IsWhole(from)) return ReshardKind::kSlice;
+    if (to_channels) return ReshardKind::kSlice;
+    if (IsWhole(to)) return ReshardKind::kGatherRuns;
+    return std::nullopt;
+  }
+  if (!IsGrouped(from)) {
+    if (to.kind == Kind::kSplit) return ReshardKind::kReduceScatter;
+    if (IsWhole(to)) return ReshardKind::kAllReduce;
+    return std::nullopt;
+  }
+  if (to_channels) return ReshardKind::kReduceScatter;
+  if (to == Placement::Replicated(from.groups)) return ReshardKind::kAllReduce;
+  return std::nullopt;
+}
+
+// Appends the entries from `from` to `to` on one axis: directly, or through a placement that is nearer to whole.
+void AppendPath(int axis, Placement from, const Placement& to, std::vector<ReshardEntry>& path) {
+  while (from != to) {
+    Placement next = to;
+    std::optional<ReshardKind> kind = DirectEntry(from, to);
+    if (!kind) {
+      next = from.kind == Kind::kPartial ? Placement::Replicated(from.groups) : Placement::Replicated();
+      kind = DirectEntry(from, next);
+    }
+    path.push_back({axis, *kind, from, next});
+    from = next;
+  }
+}
+
+// Dimensions that a placement cuts.
+std::set<int> CutDims(const Placement& p) {
+  if (p.kind == Kind::kSplit) return {p.dim};
+  if (p.groups > 1) return {1};
+  return {};
+}
+
+bool Meet(const std::set<int>& a, const std::set<int>& b) {
+  for (int d : a) {
+    if (b.contains(d)) return true;
+  }
+  return false;
+}
+
+// Axes that must be whole before an axis outside them changes, by axis.
+std::vector<bool> AxesToOpen(const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to) {
+  const int count = mesh.axis_count();
+  std::vector<bool> open(count, false);
+  for (int a = 0; a < count; ++a) {
+    if (mesh.axes[a].size == 1 || (from[a] == to[a] && !open[a])) continue;
+    std::set<int> changed = CutDims(from[a]);
+    changed.merge(CutDims(to[a]));
+    for (int b = a + 1; b < count; ++b) {
+      if (mesh.axes[b].size > 1 && Meet(CutDims(from[b]), changed)) open[b] = true;
+    }
+  }
+  return open;
+}
+
+}  // namespace
+
+const char* Name(ReshardKind kind) {
+  switch (kind) {
+    case ReshardKind::kSlice: return "slice";
+    case ReshardKind::kAllGather: return "all_gather";
+    case ReshardKind::kGatherRuns: return "gather_runs";
+    case ReshardKind::kAllToAll: return "all_to_all";
+    case ReshardKind::kReduceScatter: return "reduce_scatter";
+    case ReshardKind::kAllReduce: return "all_reduce";
+  }
+  return "";
+}
+
+std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to) {
+  std::vector<ReshardEntry> path;
+  const std::vector<bool> open = AxesToOpen(mesh, from, to);
+  for (int a = mesh.axis_count() - 1; a >= 0; --a) {
+    if (!open[a]) continue;
+    AppendPath(a, from[a], Placement::Replicated(), path);
+    from[a] = Placement::Replicated();
+  }
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    if (mesh.axes[a].size > 1) AppendPath(a, from[a], to[a], path);
+  }
+  return path;
+}
+
+std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int position) {
+  const std::vector<int> axis = mesh.AxisGroup(position, entry.axis);
+  const int64_t size = static_cast<int64_t>(axis.size());
+  const int64_t groups = std::max(entry.from.groups, entry.to.groups);
+  const int64_t run = size / groups;
+  const int64_t coordinate = mesh.Coordinate(position, entry.axis);
+  std::vector<int> members;
+  if (entry.kind == ReshardKind::kGatherRuns) {
+    for (int64_t g = 0; g < groups; ++g) members.push_back(axis[g * run + coordinate % run]);
+    return members;
+  }
+  const int64_t first = coordinate / run * run;
+  for (int64_t i = 0; i < run; ++i) members.push_back(axis[first + i]);
+  return members;
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,146 @@
+#include "partition/shardings.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::LayerId;
+using layers::LayerNode;
+using layers::Placement;
+using layers::Strategy;
+using program::Shape;
+
+void Cut(const Placement& placement, int64_t axis_size, Shape& shape) {
+  if (placement.kind == Placement::Kind::kSplit) {
+    shape[placement.dim] /= axis_size;
+  } else if (placement.groups > 1) {
+    shape[1] /= placement.groups;
+  }
+}
+
+layers::Sharding ReplicatedSharding(const layers::LayerShapes& shapes) {
+  layers::Sharding sharding;
+  sharding.inputs.assign(shapes.inputs.size(), Placement::Replicated());
+  sharding.input_gradients = sharding.inputs;
+  sharding.parameters.assign(shapes.parameters.size(), Placement::Replicated());
+  sharding.parameter_gradients = sharding.parameters;
+  return sharding;
+}
+
+void Append(const layers::Sharding& on_axis, NodeSharding& all) {
+  auto append = [](const std::vector<Placement>& from, std::vector<TensorPlacement>& to) {
+    to.resize(from.size());
+    for (size_t i = 0; i < from.size(); ++i) to[i].push_back(from[i]);
+  };
+  append(on_axis.inputs, all.inputs);
+  append(on_axis.parameters, all.parameters);
+  append(on_axis.input_gradients, all.input_gradients);
+  append(on_axis.parameter_gradients, all.parameter_gradients);
+  all.output.push_back(on_axis.output);
+  all.output_gradient.push_back(on_axis.output_gradient);
+}
+
+absl::Status CheckBatch(const Mesh& mesh, absl::Span<const Strategy> strategies, int64_t global_batch) {
+  int64_t parts = 1;
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    if (strategies[a] == Strategy::kBatch) parts *= mesh.axes[a].size;
+  }
+  if (global_batch % parts == 0) return absl::OkStatus();
+  const int64_t below = global_batch / parts * parts;
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "a global batch of %d does not split over %d devices; nearest that work: %s%d", global_batch, parts,
+      below > 0 ? absl::StrFormat("%d or ", below) : "", below + parts));
+}
+
+bool HasBias(const layers::Layer& layer) {
+  if (const auto* conv = std::get_if<layers::Conv2d>(&layer)) return conv->bias;
+  if (const auto* fc = std::get_if<layers::FullyConnected>(&layer)) return fc->bias;
+  return false;
+}
+
+}  // namespace
+
+layers::Layer WithoutBias(const layers::Layer& layer) {
+  layers::Layer stripped = layer;
+  if (auto* conv = std::get_if<layers::Conv2d>(&stripped)) conv->bias = false;
+  if (auto* fc = std::get_if<layers::FullyConnected>(&stripped)) fc->bias = false;
+  return stripped;
+}
+
+bool HasSeparateBias(const LayerNode& node, absl::Span<const Strategy> strategies) {
+  for (Strategy s : strategies) {
+    if (s == Strategy::kRow) return HasBias(node.layer);
+  }
+  return false;
+}
+
+absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId id, const Mesh& mesh,
+                                       absl::Span<const Strategy> strategies, int64_t global_batch) {
+  const LayerNode& node = graph.node(id);
+  if (static_cast<int>(strategies.size()) != mesh.axis_count()) {
+    return absl::InvalidArgumentError(absl::StrFormat("layer \"%s\": expected one strategy for each of the %d axes, found %d",
+                                                      node.name, mesh.axis_count(), strategies.size()));
+  }
+  absl::Status batch = CheckBatch(mesh, strategies, global_batch);
+  if (!batch.ok()) return absl::Status(batch.code(), absl::StrFormat("layer \"%s\": %s", node.name, batch.message()));
+
+  const layers::Layer layer = HasSeparateBias(node, strategies) ? WithoutBias(node.layer) : node.layer;
+  layers::LayerShapes local;
+  local.inputs = graph.InputShapes(id, global_batch);
+  local.output = graph.OutputShape(id, global_batch);
+  for (const layers::ParameterSpec& p : layers::Parameters(layer, graph.InputShapes(id, global_batch))) {
+    local.parameters.push_back(p.shape);
+  }
+  local.global_inputs = local.inputs;
+  local.global_output = local.output;
+
+  NodeSharding all;
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    const int64_t size = mesh.axes[a].size;
+    layers::Sharding on_axis = ReplicatedSharding(local);
+    if (size > 1) {
+      absl::StatusOr<layers::Sharding> sharding = layers::Shard(layer, local, strategies[a], size);
+      if (!sharding.ok()) {
+        return absl::Status(sharding.status().code(), absl::StrFormat("layer \"%s\" on axis \"%s\": %s", node.name,
+                                                                      mesh.axes[a].name, sharding.status().message()));
+      }
+      on_axis = *std::move(sharding);
+    }
+    Append(on_axis, all);
+    for (size_t i = 0; i < local.inputs.size(); ++i) Cut(on_axis.inputs[i], size, local.inputs[i]);
+    for (size_t i = 0; i < local.parameters.size(); ++i) Cut(on_axis.parameters[i], size, local.parameters[i]);
+    if (local.output.size() > 0 && !std::holds_alternative<layers::SoftmaxCrossEntropy>(layer)) {
+      Cut(on_axis.output, size, local.output);
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan,
+                                                     int64_t global_batch) {
+  std::vector<NodeSharding> shardings(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const LayerNode& node = graph.nodes[i];
+    if (std::holds_alternative<layers::Input>(node.layer)) continue;
+    auto strategies = plan.layers.find(node.name);
+    if (strategies == plan.layers.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("plan \"%s\": field layers: expected a strategy for layer \"%s\", found none", plan.name, node.name));
+    }
+    absl::StatusOr<NodeSharding> sharding =
+        ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second, global_batch);
+    if (!sharding.ok()) {
+      return absl::Status(sharding.status().code(),
+                          absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));
+    }
+    shardings[i] = *std::move(sharding);
+  }
+  return shardings;
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,201 @@
+#include "partition/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/named_plans.h"
+#include "program/text.h"
+#include "program/verify.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Pass;
+using program::Program;
+using program::Task;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+layers::LayerGraph Model(const std::string& name, models::ModelOptions options = {}) {
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(name, options);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+Plan Named(const std::string& name, const layers::LayerGraph& graph, int devices, int64_t batch = 64) {
+  absl::StatusOr<Plan> plan = NamedPlan(name, graph, {.devices = devices, .global_batch = batch});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+Program Lowered(const layers::LayerGraph& graph, const Plan& plan, LowerOptions options = {}) {
+  absl::StatusOr<Program> program = Lower(graph, plan, options);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? *std::move(program) : Program{};
+}
+
+bool Moves(const Task& task) { return !std::holds_alternative<program::Compute>(task.what); }
+
+// Layers for which data moves between devices, in one pass.
+std::set<std::string> LayersThatMove(const Program& program, Pass pass) {
+  std::set<std::string> layers;
+  for (const Task& task : program.tasks) {
+    if (Moves(task) && task.from.pass == pass) layers.insert(task.from.layer);
+  }
+  return layers;
+}
+
+TEST(Lower, TwoColumnsOfAlexnet2012MeetAtConv3TheFullyConnectedLayersAndTheLogitsAlone) {
+  const layers::LayerGraph graph = Model("alexnet2012");
+  const Program program = Lowered(graph, Named("model", graph, 2));
+  EXPECT_THAT(LayersThatMove(program, Pass::kForward), UnorderedElementsAre("conv3", "fc6", "fc7", "fc8", "loss"));
+  EXPECT_THAT(LayersThatMove(program, Pass::kBackward), UnorderedElementsAre("conv3", "fc6", "fc7", "fc8"));
+  EXPECT_THAT(LayersThatMove(program, Pass::kUpdate), ::testing::IsEmpty());
+}
+
+TEST(Lower, DataParallelismMovesGradientsAlone) {
+  const layers::LayerGraph graph = Model("two_column");
+  const Program program = Lowered(graph, Named("data", graph, 4));
+  EXPECT_THAT(LayersThatMove(program, Pass::kForward), ::testing::IsEmpty());
+  for (const Task& task : program.tasks) {
+    if (Moves(task)) {
+      EXPECT_THAT(task.from.layer, HasSubstr("bucket"));
+    }
+  }
+}
+
+TEST(Lower, OneDeviceMovesNothingAndWaitsOnlyForItsInputs) {
+  const layers::LayerGraph graph = Model("lenet");
+  const Program program = Lowered(graph, Named("single", graph, 1));
+  for (const Task& task : program.tasks) EXPECT_FALSE(Moves(task));
+}
+
+TEST(Lower, EveryModelUnderEveryNamedPlanIsVerifiedAndRoundTrips) {
+  for (const std::string& name : {"lenet", "two_column", "alexnet2012", "alexnet"}) {
+    const layers::LayerGraph graph = Model(name);
+    for (const char* plan_name : {"data", "model", "hybrid", "owt"}) {
+      for (int devices : {2, 4}) {
+        const Program program = Lowered(graph, Named(plan_name, graph, devices));
+        absl::StatusOr<Program> parsed = program::Parse(program::Print(program));
+        ASSERT_TRUE(parsed.ok()) << parsed.status();
+        EXPECT_TRUE(*parsed == program) << name << " " << plan_name << " " << devices;
+      }
+    }
+  }
+}
+
+TEST(Lower, TrainAndEvalShareTheirPersistentBuffers) {
+  const layers::LayerGraph graph = Model("two_column");
+  for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    Plan plan = Named("hybrid", graph, 4);
+    plan.reduction = reduction;
+    std::map<std::pair<int, std::string>, program::Shape> train;
+    for (const program::Buffer& b : Lowered(graph, plan).buffers) {
+      if (b.lifetime == program::Lifetime::kPersistent) train[{b.device, b.name}] = b.shape;
+    }
+    const Program eval = Lowered(graph, plan, {.mode = program::Mode::kEval});
+    int shared = 0;
+    for (const program::Buffer& b : eval.buffers) {
+      if (b.lifetime != program::Lifetime::kPersistent) continue;
+      ++shared;
+      ASSERT_TRUE(train.contains({b.device, b.name})) << b.name;
+      EXPECT_EQ((train[{b.device, b.name}]), b.shape) << b.name;
+    }
+    EXPECT_GT(shared, 0);
+  }
+}
+
+// Each wait between lanes is needed, and Verify sees each one that is missing.
+TEST(Lower, EveryDroppedWaitOfTwoColumnUnderHybridIsFound) {
+  const layers::LayerGraph graph = Model("two_column");
+  const Program program = Lowered(graph, Named("hybrid", graph, 4));
+  int dropped = 0;
+  for (size_t t = 0; t < program.tasks.size(); ++t) {
+    for (size_t w = 0; w < program.tasks[t].waits.size(); ++w) {
+      Program broken = program;
+      broken.tasks[t].waits.erase(broken.tasks[t].waits.begin() + static_cast<std::ptrdiff_t>(w));
+      EXPECT_THAT(std::string(program::Verify(broken).message()), HasSubstr("order")) << "task " << t << " wait " << w;
+      ++dropped;
+    }
+    for (size_t w = 0; w < program.tasks[t].waits_previous.size(); ++w) {
+      Program broken = program;
+      broken.tasks[t].waits_previous.erase(broken.tasks[t].waits_previous.begin() + static_cast<std::ptrdiff_t>(w));
+      EXPECT_THAT(std::string(program::Verify(broken).message()), HasSubstr("order")) << "task " << t << " previous " << w;
+      ++dropped;
+    }
+  }
+  EXPECT_GT(dropped, 40);
+}
+
+// In lane order alone: by when 80 % of the bytes to be reduced have been handed to the comm lane.
+TEST(Lower, MostGradientsAreReducedBeforeBackwardEnds) {
+  const layers::LayerGraph graph = Model("alexnet");
+  const Program program = Lowered(graph, Named("data", graph, 2));
+  size_t last_backward = 0;
+  for (size_t t = 0; t < program.tasks.size(); ++t) {
+    if (program.tasks[t].from.pass == Pass::kBackward && !Moves(program.tasks[t])) last_backward = t;
+  }
+  int64_t all = 0, before = 0;
+  for (size_t t = 0; t < program.tasks.size(); ++t) {
+    if (!Moves(program.tasks[t])) continue;
+    all += program.tasks[t].work.bytes_sent;
+    if (t < last_backward) before += program.tasks[t].work.bytes_sent;
+  }
+  EXPECT_GE(static_cast<double>(before), 0.8 * static_cast<double>(all));
+}
+
+TEST(Lower, WithoutOverlapEverythingRunsInLineAndReductionsComeAfterBackward) {
+  const layers::LayerGraph graph = Model("two_column");
+  Plan plan = Named("data", graph, 2);
+  plan.overlap = false;
+  plan.reduction = Reduction::kMaster;
+  const Program program = Lowered(graph, plan);
+  bool reduced = false;
+  for (const Task& task : program.tasks) {
+    if (Moves(task)) {
+      EXPECT_EQ(task.lane, program::Lane::kCompute);
+      reduced = true;
+    } else if (task.from.pass == Pass::kBackward) {
+      EXPECT_FALSE(reduced) << "a gradient is computed after the first reduction";
+    }
+  }
+  EXPECT_TRUE(reduced);
+}
+
+TEST(Lower, ReluIsFusedIntoTheConvolutionThatAloneFeedsIt) {
+  const layers::LayerGraph graph = Model("alexnet");
+  const Program program = Lowered(graph, Named("single", graph, 1));
+  int fused = 0;
+  for (const Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (const auto* conv = std::get_if<program::ConvForward>(&compute->op)) fused += conv->relu;
+    EXPECT_FALSE(std::holds_alternative<program::ReluForward>(compute->op));
+  }
+  EXPECT_EQ(fused, 5);
+}
+
+TEST(Lower, TheMasterAloneHoldsMomentum) {
+  const layers::LayerGraph graph = Model("two_column");
+  Plan plan = Named("data", graph, 4);
+  plan.reduction = Reduction::kMaster;
+  for (const program::Parameter& p : Lowered(graph, plan).parameters) {
+    EXPECT_EQ(p.value.size(), 4u);
+    EXPECT_EQ(p.momentum.size(), 1u);
+  }
+}
+
+TEST(Lower, ABatchThatDoesNotSplitAndAWrongTypeAreRefused) {
+  const layers::LayerGraph graph = Model("two_column");
+  const Plan plan = Named("data", graph, 4);
+  EXPECT_EQ(Lower(graph, plan, {.global_batch = 6}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Lower(graph, plan, {.dtype = program::DType::kU8}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace colonnade::partition

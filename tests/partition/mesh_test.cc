@@ -1,0 +1,49 @@
+#include "partition/mesh.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Placement;
+using program::Region;
+using ::testing::ElementsAre;
+
+TEST(Mesh, PositionsAreRowMajorWithTheLastAxisFastest) {
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 3);
+  EXPECT_EQ(mesh.device_count(), 6);
+  EXPECT_EQ(mesh.Coordinate(4, 0), 1);
+  EXPECT_EQ(mesh.Coordinate(4, 1), 1);
+  EXPECT_THAT(mesh.AxisGroup(4, 0), ElementsAre(1, 4));
+  EXPECT_THAT(mesh.AxisGroup(4, 1), ElementsAre(3, 4, 5));
+  EXPECT_THAT(mesh.AxesGroup(4, {0, 1}), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(mesh.AxesGroup(4, {}), ElementsAre(4));
+}
+
+TEST(RegionOn, TwoAxesThatCutOneDimensionNest) {
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
+  const TensorPlacement placement{Placement::Split(1), Placement::Split(1)};
+  for (int p = 0; p < 4; ++p) {
+    EXPECT_EQ(RegionOn(mesh, placement, {4, 8}, p), (Region{{0, 2 * p}, {4, 2}}));
+  }
+}
+
+TEST(RegionOn, GroupsCutChannelsIntoRuns) {
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 4);
+  const TensorPlacement placement{Placement::Replicated(), Placement::Replicated(2)};
+  EXPECT_EQ(RegionOn(mesh, placement, {4, 8}, 1), (Region{{0, 0}, {4, 4}}));
+  EXPECT_EQ(RegionOn(mesh, placement, {4, 8}, 2), (Region{{0, 4}, {4, 4}}));
+}
+
+TEST(LocalShape, NamesTheAxisThatDoesNotDivide) {
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 3);
+  const absl::Status status = LocalShape(mesh, {Placement::Replicated(), Placement::Split(1)}, {4, 8}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("\"model\""));
+}
+
+}  // namespace
+}  // namespace colonnade::partition

@@ -1,0 +1,133 @@
+#include "partition/plan.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/named_plans.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Strategy;
+using ::testing::HasSubstr;
+
+layers::LayerGraph Model(const std::string& name) {
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(name, {});
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+Plan Named(const std::string& name, const layers::LayerGraph& graph, int devices, int64_t batch = 64) {
+  absl::StatusOr<Plan> plan = NamedPlan(name, graph, {.devices = devices, .global_batch = batch});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *plan : Plan{};
+}
+
+TEST(PlanJson, RoundTripsEveryField) {
+  const layers::LayerGraph graph = Model("two_column");
+  Plan plan = Named("hybrid", graph, 4);
+  plan.reduction = Reduction::kSharded;
+  plan.overlap = false;
+  plan.bucket_bytes = 12345;
+  plan.device_order = {3, 1, 2, 0};
+  absl::StatusOr<Plan> parsed = PlanFromJson(PlanToJson(plan));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(PlanToJson(*parsed), PlanToJson(plan));
+  EXPECT_EQ(parsed->layers, plan.layers);
+  EXPECT_EQ(parsed->mesh, plan.mesh);
+  EXPECT_TRUE(ValidatePlan(*parsed, graph, 64).ok());
+}
+
+struct BadPlan {
+  const char* json;
+  const char* message;
+};
+class BadPlanFile : public ::testing::TestWithParam<BadPlan> {};
+TEST_P(BadPlanFile, IsRefusedNamingTheField) {
+  const absl::Status status = PlanFromJson(GetParam().json).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << GetParam().json;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message)) << GetParam().json;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadPlanFile,
+    ::testing::Values(
+        BadPlan{"", "not JSON"}, BadPlan{"[]", "one JSON object"}, BadPlan{"{}", "colonnade_plan"},
+        BadPlan{R"({"colonnade_plan": 2, "mesh": [], "layers": {}})", "version 1"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [], "layers": {}})", "mesh"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 0}], "layers": {}})", "mesh"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}, {"name": "m", "size": 2}], "layers": {}})", "mesh"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": "column"}})", "layers.conv1"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": ["colum"]}})", "layers.conv1"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reducton": "x"})", "reducton"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reduction": "x"})", "reduction"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "overlap": 1})", "overlap"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 0})", "bucket_bytes"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 0]})", "device_order"},
+        BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})", "twice"}));
+
+TEST(ValidatePlan, ThreeColumnsForChannelsThatDoNotDivideNamesLayerAndSizes) {
+  const layers::LayerGraph graph = Model("alexnet2012");
+  Plan plan = Named("model", graph, 2);
+  plan.mesh = Mesh::ReplicasByColumns(1, 3);
+  const absl::Status status = ValidatePlan(plan, graph, 64);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("conv2"));
+}
+
+TEST(ValidatePlan, MissingAndUnknownLayersAreNamed) {
+  const layers::LayerGraph graph = Model("two_column");
+  Plan plan = Named("model", graph, 2);
+  plan.layers.erase("conv2");
+  EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("\"conv2\""));
+  plan.layers["conv9"] = {Strategy::kReplicate, Strategy::kReplicate};
+  EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("\"conv9\""));
+}
+
+TEST(ValidatePlan, ABatchThatDoesNotSplitIsAUsageError) {
+  const layers::LayerGraph graph = Model("two_column");
+  const absl::Status status = NamedPlan("data", graph, {.devices = 4, .global_batch = 66}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("64 or 68"));
+}
+
+TEST(NamedPlan, TwoColumnsNeedNoCommunicationInGroupedLayers) {
+  const Plan plan = Named("model", Model("alexnet2012"), 2);
+  EXPECT_EQ(plan.layers.at("conv1")[1], Strategy::kColumn);
+  EXPECT_EQ(plan.layers.at("conv2")[1], Strategy::kGroup);
+  EXPECT_EQ(plan.layers.at("conv3")[1], Strategy::kColumn);
+  EXPECT_EQ(plan.layers.at("conv4")[1], Strategy::kGroup);
+  EXPECT_EQ(plan.layers.at("fc6")[1], Strategy::kColumn);
+  EXPECT_TRUE(plan.notes.empty());
+}
+
+TEST(NamedPlan, OwtSplitsConvolutionsByBatchAndFullyConnectedLayersByColumn) {
+  const Plan plan = Named("owt", Model("alexnet"), 4);
+  EXPECT_EQ(plan.layers.at("features.0")[0], Strategy::kBatch);
+  EXPECT_EQ(plan.layers.at("classifier.1")[0], Strategy::kColumn);
+  EXPECT_EQ(plan.layers.at("classifier.6")[0], Strategy::kColumn);
+}
+
+TEST(NamedPlan, SizesThatDoNotDivideAreReplicatedAndSaid) {
+  const Plan plan = Named("model", Model("lenet"), 4);
+  ASSERT_FALSE(plan.notes.empty());
+  EXPECT_THAT(plan.notes[0], HasSubstr("replicated"));
+}
+
+TEST(NamedPlan, UnknownNamesAndImpossibleMeshesAreUsageErrors) {
+  const layers::LayerGraph graph = Model("two_column");
+  EXPECT_EQ(NamedPlan("hybird", graph, {.devices = 2}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(NamedPlan("single", graph, {.devices = 2}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(NamedPlan("hybrid", graph, {.devices = 3}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(NamedPlan("data", graph, {.devices = 0}).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(NamedPlan, ThatWouldSplitNothingIsRefused) {
+  const absl::Status status = NamedPlan("model", Model("two_column"), {.devices = 7}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nothing"));
+}
+
+}  // namespace
+}  // namespace colonnade::partition

@@ -1,0 +1,230 @@
+// Random small networks and random legal plans for them, and a count of what was drawn.
+#ifndef COLONNADE_TESTS_PARTITION_RANDOM_CASE_H_
+#define COLONNADE_TESTS_PARTITION_RANDOM_CASE_H_
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "layers/graph.h"
+#include "partition/passes.h"
+#include "partition/plan.h"
+#include "partition/shardings.h"
+
+namespace colonnade::partition {
+
+using Random = std::mt19937_64;
+
+template <class T>
+T Pick(Random& random, const std::vector<T>& from) {
+  return from[random() % from.size()];
+}
+
+struct RandomNetwork {
+  layers::LayerGraph graph;
+  int classes = 0;
+};
+
+// Convolutions (dense and grouped), pooling, LRN, dropout, joins by Add and by Concat, one or two fully connected layers. With
+// `exact`, only operations whose results on small integers are exact.
+class NetworkDrawer {
+ public:
+  NetworkDrawer(Random& random, bool exact) : random_(random), exact_(exact), net_("random") {}
+
+  absl::StatusOr<RandomNetwork> Draw() {
+    channels_ = Pick<int64_t>(random_, {1, 2, 3});
+    extent_ = Pick<int64_t>(random_, {5, 6, 8});
+    layers::LayerId x = net_.Input("images", {channels_, extent_, extent_});
+    x = Conv(x, 1, RandomChannels());
+    const int count = 1 + static_cast<int>(random_() % (exact_ ? 3 : 5));
+    for (int i = 0; i < count; ++i) x = Block(x);
+    x = net_.Flatten("flatten", x);
+    if (random_() % 2) {
+      x = net_.FullyConnected(Next("fc"), x, {.out_features = Pick<int64_t>(random_, {12, 24, 8})});
+      if (random_() % 2) x = net_.Relu(Next("relu"), x);
+      if (random_() % 2) x = net_.Dropout(Next("dropout"), x, {.rate = 0.5});
+    }
+    const int classes = exact_ ? 4 : Pick<int>(random_, {4, 5, 6, 12});
+    x = net_.FullyConnected("classifier", x, {.out_features = classes});
+    net_.SoftmaxCrossEntropy("loss", x);
+    absl::StatusOr<layers::LayerGraph> graph = std::move(net_).Build();
+    if (!graph.ok()) return graph.status();
+    return RandomNetwork{*std::move(graph), classes};
+  }
+
+ private:
+  std::string Next(const std::string& kind) { return absl::StrCat(kind, ++counter_); }
+  int64_t RandomChannels() { return Pick<int64_t>(random_, {12, 24, 12, 24, 6, 16}); }
+
+  layers::LayerId Conv(layers::LayerId x, int64_t groups, int64_t out, int64_t kernel = 3) {
+    channels_ = out;
+    return net_.Conv2d(Next("conv"), x,
+                       {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 4 != 0});
+  }
+
+  layers::LayerId Block(layers::LayerId x) {
+    switch (random_() % (exact_ ? 8 : 10)) {
+      case 0:
+        return Conv(x, 1, RandomChannels(), Pick<int64_t>(random_, {1, 3}));
+      case 1:
+      case 2: {
+        std::vector<int64_t> groups;
+        for (int64_t g : {2, 3, 4, 6}) {
+          if (channels_ % g == 0) groups.push_back(g);
+        }
+        const int64_t g = Pick(random_, groups);
+        return Conv(x, g, g % 3 == 0 ? 24 : Pick<int64_t>(random_, {12, 24}));
+      }
+      case 3:
+        return net_.Relu(Next("relu"), x);
+      case 4:
+        if (extent_ < 4) return net_.Relu(Next("relu"), x);
+        extent_ = (extent_ - 2) / 2 + 1;
+        return net_.MaxPool(Next("max_pool"), x, {.kernel = 2, .stride = 2});
+      case 5:
+        if (extent_ < 4) return x;
+        extent_ = (extent_ - 2) / 2 + 1;
+        return net_.AvgPool(Next("avg_pool"), x, {.kernel = 2, .stride = 2});
+      case 6: {
+        const int64_t before = channels_;
+        layers::LayerId a = Conv(x, 1, before), b = random_() % 2 ? x : Conv(x, 1, before);
+        return net_.Add(Next("add"), {a, b});
+      }
+      case 7: {
+        layers::LayerId a = Conv(x, 1, 6), b = Conv(x, 1, 6, 1);
+        channels_ = 12;
+        return net_.Concat(Next("concat"), {a, b});
+      }
+      case 8: {
+        const int64_t groups = channels_ % 12 == 0 ? Pick<int64_t>(random_, {1, 2, 3, 4}) : 1;
+        return net_.Lrn(Next("lrn"), x, {.size = 3, .groups = groups, .alpha = 0.1});
+      }
+      default:
+        return net_.Dropout(Next("dropout"), x, {.rate = 0.25});
+    }
+  }
+
+  Random& random_;
+  const bool exact_;
+  layers::GraphBuilder net_;
+  int64_t channels_ = 0, extent_ = 0;
+  int counter_ = 0;
+};
+
+inline const std::vector<layers::Strategy>& AllStrategies() {
+  static const auto& all = *new std::vector<layers::Strategy>{layers::Strategy::kReplicate, layers::Strategy::kBatch,
+                                                              layers::Strategy::kColumn, layers::Strategy::kGroup,
+                                                              layers::Strategy::kRow};
+  return all;
+}
+
+// A plan that draws, for each layer and axis, one of the strategies that are legal there.
+inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t outer, int64_t inner, int64_t batch) {
+  Plan plan{.name = "random", .mesh = Mesh::ReplicasByColumns(outer, inner)};
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const layers::LayerNode& node = graph.nodes[i];
+    if (std::holds_alternative<layers::Input>(node.layer)) continue;
+    const layers::LayerId id{static_cast<int32_t>(i)};
+    std::vector<layers::Strategy> chosen(2, layers::Strategy::kReplicate);
+    for (int a = 0; a < 2; ++a) {
+      if (plan.mesh.axes[a].size == 1) continue;
+      std::vector<layers::Strategy> order = AllStrategies();
+      std::shuffle(order.begin(), order.end(), random);
+      for (layers::Strategy s : order) {
+        chosen[a] = s;
+        if (ShardNode(graph, id, plan.mesh, chosen, batch).ok()) break;
+      }
+    }
+    plan.layers[node.name] = chosen;
+  }
+  plan.reduction = Pick<Reduction>(random, {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster});
+  plan.overlap = random() % 4 != 0;
+  plan.bucket_bytes = Pick<int64_t>(random, {1, 2000, 1 << 20});
+  for (int d = 0; d < plan.mesh.device_count(); ++d) plan.device_order.push_back(d);
+  std::shuffle(plan.device_order.begin(), plan.device_order.end(), random);
+  return plan;
+}
+
+// What has been drawn: "Conv2d column axis 1 backward", "split(1) -> replicated/g: all_gather".
+class Coverage {
+ public:
+  void Count(const layers::LayerGraph& graph, const Plan& plan, int64_t batch) {
+    const LowerOptions options{.global_batch = batch};
+    absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, batch);
+    if (!shardings.ok()) return;
+    Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
+    if (!ExpandPasses(lowering).ok() || !ExpandShards(lowering).ok() || !InsertResharding(lowering).ok()) return;
+    for (const Step& step : lowering.steps) {
+      if (const auto* reshard = std::get_if<Reshard>(&step.what)) {
+        drawn_.insert(Entry(reshard->entry.from, reshard->entry.to));
+      }
+      const auto* forward = std::get_if<Forward>(&step.what);
+      const auto* backward = std::get_if<Backward>(&step.what);
+      if (!forward && !backward) continue;
+      const layers::LayerNode& node = graph.nodes[forward ? forward->node : backward->node];
+      for (int a = 0; a < 2; ++a) {
+        if (plan.mesh.axes[a].size == 1) continue;
+        drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ", a,
+                                   forward ? " forward" : " backward"));
+      }
+    }
+  }
+
+  // What should have been drawn and was not.
+  std::vector<std::string> Missing() const {
+    std::vector<std::string> missing;
+    for (const std::string& expected : Expected()) {
+      if (!drawn_.contains(expected)) missing.push_back(expected);
+    }
+    return missing;
+  }
+  size_t size() const { return drawn_.size(); }
+
+ private:
+  static std::string Entry(layers::Placement from, layers::Placement to) {
+    auto name = [](const layers::Placement& p) {
+      if (p.groups == 1) return layers::ToString(p);
+      return std::string(p.kind == layers::Placement::Kind::kPartial ? "partial/g" : "replicated/g");
+    };
+    return absl::StrCat(name(from), " -> ", name(to));
+  }
+
+  static std::vector<std::string> Expected() {
+    std::vector<std::string> expected = {
+        "split(0) -> split(1)",      "split(1) -> split(0)",   "split(0) -> replicated",    "split(1) -> replicated",
+        "split(1) -> replicated/g",  "replicated -> split(0)", "replicated -> split(1)",    "replicated -> replicated/g",
+        "replicated/g -> split(1)",  "replicated/g -> replicated", "partial -> split(0)",   "partial -> split(1)",
+        "partial -> replicated",     "partial/g -> split(1)",  "partial/g -> replicated/g"};
+    const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
+        {"Conv2d", {"replicate", "batch", "column", "group", "row"}},
+        {"FullyConnected", {"replicate", "batch", "column", "row"}},
+        {"Concat", {"replicate", "batch"}},
+        {"Relu", {"replicate", "batch", "group"}},
+        {"MaxPool", {"replicate", "batch", "group"}},
+        {"AvgPool", {"replicate", "batch", "group"}},
+        {"Lrn", {"replicate", "batch", "group"}},
+        {"Dropout", {"replicate", "batch", "group"}},
+        {"Flatten", {"replicate", "batch", "group"}},
+        {"Add", {"replicate", "batch", "group"}},
+        {"SoftmaxCrossEntropy", {"replicate", "batch"}}};
+    for (const auto& [layer, strategies] : legal) {
+      for (const std::string& strategy : strategies) {
+        for (int axis : {0, 1}) {
+          for (const char* direction : {"forward", "backward"}) {
+            expected.push_back(absl::StrCat(layer, " ", strategy, " axis ", axis, " ", direction));
+          }
+        }
+      }
+    }
+    return expected;
+  }
+
+  std::set<std::string> drawn_;
+};
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_TESTS_PARTITION_RANDOM_CASE_H_
