@@ -5,6 +5,7 @@
 #ifndef COLONNADE_ENGINE_EXECUTOR_H_
 #define COLONNADE_ENGINE_EXECUTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,7 +30,7 @@ struct StepInputs {
 struct StepResult {
   double loss = 0;  // mean over the labels ≥ 0
   int64_t top1_hits = 0, top5_hits = 0, labels = 0;
-  // The first thing that was not finite: empty if all was. "loss" or a parameter's name.
+  // The first thing that was not finite: empty if all was. "loss", or "gradient of" a parameter.
   std::string not_finite;
   std::string not_finite_layer;
   int not_finite_device = -1;
@@ -62,7 +63,8 @@ class Executor {
   const program::Program& program() const { return program_; }
 
  private:
-  Executor(const program::Program& program, int64_t image_elements);
+  explicit Executor(const program::Program& program);
+  StepResult ReadResult(const HostSlot& slot) const;
 
   // Launch and Await calls of a step, in an order in which they can be enqueued.
   struct Command {

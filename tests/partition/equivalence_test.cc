@@ -116,7 +116,8 @@ Drawn DrawCase(Random& random, bool exact) {
     absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, exact).Draw();
     EXPECT_TRUE(network.ok()) << network.status();
     if (!network.ok()) std::abort();
-    const int64_t outer = 1 + static_cast<int64_t>(random() % 4), inner = 1 + static_cast<int64_t>(random() % 4);
+    const std::vector<int64_t> sizes = {1, 2, 3, 4, 4};
+    const int64_t outer = Pick(random, sizes), inner = Pick(random, sizes);
     if (outer * inner == 1) continue;
     const int64_t batch = outer * inner * (1 + static_cast<int64_t>(random() % 2));
     Plan plan = DrawPlan(random, network->graph, outer, inner, batch);

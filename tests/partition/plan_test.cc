@@ -67,13 +67,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 0]})", "device_order"},
         BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})", "twice"}));
 
-TEST(ValidatePlan, ThreeColumnsForChannelsThatDoNotDivideNamesLayerAndSizes) {
-  const layers::LayerGraph graph = Model("alexnet2012");
-  Plan plan = Named("model", graph, 2);
+TEST(ValidatePlan, ThreeColumnsFor256ChannelsNameLayerAxisAndNearestSizes) {
+  const layers::LayerGraph graph = Model("alexnet");
+  Plan plan = Named("single", graph, 1);
   plan.mesh = Mesh::ReplicasByColumns(1, 3);
+  plan.layers["features.8"] = {Strategy::kReplicate, Strategy::kColumn};
   const absl::Status status = ValidatePlan(plan, graph, 64);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("conv2"));
+  for (const char* part : {"\"features.8\"", "\"model\"", "found 256", "255 or 258"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
 }
 
 TEST(ValidatePlan, MissingAndUnknownLayersAreNamed) {

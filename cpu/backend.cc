@@ -1,0 +1,71 @@
+#include "cpu/backend.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/announce.h"
+#include "cpu/device.h"
+#include "cpu/loaded.h"
+#include "cpu/status.h"
+
+namespace colonnade::cpu {
+
+namespace {
+
+class CpuBackend : public engine::Backend {
+ public:
+  explicit CpuBackend(Machine machine) : machine_(std::move(machine)) {}
+
+  std::string name() const override { return "cpu"; }
+  int device_count() const override { return static_cast<int>(machine_.devices.size()); }
+
+  absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> Load(const program::Program& program,
+                                                              const engine::HostSlot (&slots)[2]) override {
+    return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> {
+      absl::StatusOr<std::unique_ptr<CpuProgram>> loaded = CpuProgram::Load(machine_, program, slots);
+      if (!loaded.ok()) return loaded.status();
+      return {*std::move(loaded)};
+    });
+  }
+
+ private:
+  Machine machine_;
+};
+
+int ThreadsPerDevice(const CpuOptions& options) {
+  if (kThreadSanitizer) return 1;  // it cannot see into an OpenMP team
+  if (options.threads_per_device > 0) return options.threads_per_device;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.devices);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options) {
+  if (options.devices < 1 || options.threads_per_device < 0 || options.memory_limit_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a CPU backend of ", options.devices, " devices with ",
+                                                   options.threads_per_device, " threads each and a limit of ",
+                                                   options.memory_limit_bytes, " bytes; these must be ≥ 1, ≥ 0, ≥ 0"));
+  }
+  return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
+    Machine machine;
+    machine.reference_kernels = options.kernels == CpuOptions::Kernels::kReference;
+    machine.memory_limit_bytes = options.memory_limit_bytes;
+    for (int d = 0; d < options.devices; ++d) {
+      auto device = std::make_unique<Device>();
+      for (int l = 0; l < program::kLaneCount; ++l) {
+        Device::LaneState& lane = device->lanes[l];
+        lane.threads = static_cast<program::Lane>(l) == program::Lane::kCompute ? ThreadsPerDevice(options) : 1;
+        lane.queue = std::make_unique<Queue>([threads = lane.threads] { omp_set_num_threads(threads); });
+        lane.stream = dnnl::stream(machine.engine);
+      }
+      machine.devices.push_back(std::move(device));
+    }
+    return {std::make_unique<CpuBackend>(std::move(machine))};
+  });
+}
+
+}  // namespace colonnade::cpu

@@ -1,0 +1,29 @@
+// The CPU backend: N virtual devices in one process, each with three lanes, as a GPU has streams.
+//
+// A device's compute lane runs kernels on threads_per_device threads, on oneDNN or on the plain loops of cpu/ref; the others
+// move data. Memory, layouts and kernels of a loaded Program are cpu/loaded.h's. Thread rule: that of engine::Backend.
+#ifndef COLONNADE_CPU_BACKEND_H_
+#define COLONNADE_CPU_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/backend.h"
+
+namespace colonnade::cpu {
+
+struct CpuOptions {
+  int devices = 1;
+  int threads_per_device = 0;  // 0: cores / devices, at least 1
+  enum class Kernels { kOneDnn, kReference };
+  Kernels kernels = Kernels::kOneDnn;  // kReference: plain loops, for f32 and f64 Programs
+  int64_t memory_limit_bytes = 0;      // of each device; 0: none
+};
+
+// InvalidArgument if an option is out of range.
+absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options);
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_BACKEND_H_

@@ -1,0 +1,27 @@
+// Splits a loop over the threads of a device, always in the same way, so that results do not depend on load.
+//
+// With one thread nothing of OpenMP is entered.
+#ifndef COLONNADE_CPU_PARALLEL_H_
+#define COLONNADE_CPU_PARALLEL_H_
+
+#include <cstdint>
+
+namespace colonnade::cpu {
+
+// Calls body(begin, end) for `threads` ranges, in order and of nearly equal size, that together are [0, count).
+template <class Body>
+void ParallelFor(int threads, int64_t count, const Body& body) {
+  if (threads <= 1 || count <= 1) {
+    if (count > 0) body(int64_t{0}, count);
+    return;
+  }
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+  for (int t = 0; t < threads; ++t) {
+    const int64_t begin = count * t / threads, end = count * (t + 1) / threads;
+    if (begin < end) body(begin, end);
+  }
+}
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_PARALLEL_H_

@@ -1,0 +1,196 @@
+#include "engine/executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::Output;
+using program::Program;
+
+constexpr double kLargestSeed = 0x1p53;
+
+int64_t ElementsOfInput(const Program& program, const std::string& name) {
+  for (const program::Input& input : program.inputs) {
+    if (input.name == name) return program::ElementCount(input.shape);
+  }
+  return 0;
+}
+
+// Calls f(global flat index, local flat index) for each element of `region` of a tensor of `shape`.
+template <class F>
+void ForEachElement(const program::Shape& shape, const program::Region& region, F f) {
+  program::Shape index = region.offset;
+  for (int64_t local = 0; local < region.elements(); ++local) {
+    int64_t flat = 0;
+    for (size_t d = 0; d < shape.size(); ++d) flat = flat * shape[d] + index[d];
+    f(flat, local);
+    for (int d = static_cast<int>(index.size()) - 1; d >= 0; --d) {
+      if (++index[d] < region.offset[d] + region.size[d]) break;
+      index[d] = region.offset[d];
+    }
+  }
+}
+
+template <class T>
+T At(const void* data, int64_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(data) + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend) {
+  if (program.device_count > backend.device_count()) {
+    return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, the %s backend has %d",
+                                                         program.device_count, backend.name(), backend.device_count()));
+  }
+  auto executor = std::unique_ptr<Executor>(new Executor(program));
+  absl::StatusOr<std::unique_ptr<LoadedProgram>> loaded = backend.Load(program, executor->slots_);
+  if (!loaded.ok()) return loaded.status();
+  executor->loaded_ = *std::move(loaded);
+  return executor;
+}
+
+Executor::Executor(const Program& program) : program_(program) {
+  for (const program::Task& task : program.tasks) {
+    for (program::TaskId wait : task.waits) {
+      commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true});
+    }
+    for (program::TaskId wait : task.waits_previous) {
+      commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true, .previous_step = true});
+    }
+    commands_.push_back({.task = task.id, .device = task.device, .lane = task.lane});
+  }
+  for (int slot = 0; slot < 2; ++slot) {
+    Staging& staging = staging_[slot];
+    staging.images.resize(ElementsOfInput(program, "images"));
+    staging.labels.resize(ElementsOfInput(program, "labels"));
+    staging.scalars.resize(program::kStepScalarCount);
+    for (const program::Input& input : program.inputs) {
+      void* data = staging.scalars.data();
+      if (input.name == "images") data = staging.images.data();
+      if (input.name == "labels") data = staging.labels.data();
+      slots_[slot].inputs.push_back(data);
+    }
+    for (const Output& output : program.outputs) {
+      std::vector<std::vector<std::byte>>& pieces = staging.outputs.emplace_back();
+      std::vector<void*>& pointers = slots_[slot].outputs.emplace_back();
+      for (const program::Piece& piece : output.pieces) {
+        const int64_t bytes = piece.region.elements() * program::SizeInBytes(program.buffer(piece.buffer).dtype);
+        pieces.emplace_back(bytes);
+        pointers.push_back(pieces.back().data());
+      }
+    }
+  }
+}
+
+absl::StatusOr<absl::Span<float>> Executor::NextImages() {
+  if (enqueued_ >= 2) {
+    if (absl::Status s = loaded_->Synchronize(enqueued_ - 2); !s.ok()) return s;
+  }
+  return absl::MakeSpan(staging_[enqueued_ % 2].images);
+}
+
+absl::Span<int32_t> Executor::NextLabels() { return absl::MakeSpan(staging_[enqueued_ % 2].labels); }
+
+absl::Status Executor::Enqueue(const StepInputs& inputs) {
+  if (in_flight() >= 2) return absl::FailedPreconditionError("two steps are in flight; collect one before the next");
+  if (static_cast<double>(inputs.seed) >= kLargestSeed || static_cast<double>(inputs.step) >= kLargestSeed) {
+    return absl::FailedPreconditionError("expected a seed and a step below 2^53");
+  }
+  Staging& staging = staging_[enqueued_ % 2];
+  const int64_t labels = std::count_if(staging.labels.begin(), staging.labels.end(), [](int32_t label) { return label >= 0; });
+  staging.scalars[program::kLearningRate] = inputs.learning_rate;
+  staging.scalars[program::kLabelCount] = static_cast<double>(std::max<int64_t>(labels, 1));
+  staging.scalars[program::kStep] = static_cast<double>(inputs.step);
+  staging.scalars[program::kSeed] = static_cast<double>(inputs.seed);
+  for (const Command& command : commands_) {
+    if (command.is_wait) {
+      loaded_->Await(command.device, command.lane, command.task, enqueued_ - (command.previous_step ? 1 : 0));
+    } else {
+      loaded_->Launch(command.task, enqueued_);
+    }
+  }
+  ++enqueued_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepResult> Executor::Collect() {
+  if (in_flight() == 0) return absl::FailedPreconditionError("no step is in flight");
+  if (absl::Status s = loaded_->Synchronize(collected_); !s.ok()) return s;
+  StepResult result = ReadResult(slots_[collected_ % 2]);
+  ++collected_;
+  return result;
+}
+
+StepResult Executor::ReadResult(const HostSlot& slot) const {
+  StepResult result;
+  double loss_sum = 0;
+  auto note = [&result](const std::string& what, const std::string& layer, int device) {
+    if (result.not_finite.empty()) result = {result.loss, result.top1_hits, result.top5_hits, result.labels, what, layer, device};
+  };
+  for (size_t o = 0; o < program_.outputs.size(); ++o) {
+    const Output& output = program_.outputs[o];
+    for (size_t p = 0; p < output.pieces.size(); ++p) {
+      const void* data = slot.outputs[o][p];
+      const int device = program_.buffer(output.pieces[p].buffer).device;
+      if (output.kind == Output::Kind::kMetrics) {
+        const double loss = At<double>(data, program::kLossSum);
+        loss_sum += loss;
+        result.top1_hits += std::llround(At<double>(data, program::kTop1Hits));
+        result.top5_hits += std::llround(At<double>(data, program::kTop5Hits));
+        result.labels += std::llround(At<double>(data, program::kLabels));
+        if (!std::isfinite(loss)) note("loss", output.layer, device);
+      } else if (output.kind == Output::Kind::kFinite) {
+        for (size_t i = 0; i < program_.parameters.size(); ++i) {
+          if (At<int32_t>(data, static_cast<int64_t>(i)) != 0) continue;
+          note(absl::StrCat("gradient of ", program_.parameters[i].name), program_.parameters[i].layer, device);
+        }
+      }
+    }
+  }
+  result.loss = loss_sum / static_cast<double>(std::max<int64_t>(result.labels, 1));
+  return result;
+}
+
+absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const float> images, absl::Span<const int32_t> labels,
+                                             const StepInputs& inputs) {
+  if (in_flight() != 0) return absl::FailedPreconditionError("RunStep needs that no step is in flight");
+  absl::StatusOr<absl::Span<float>> next_images = NextImages();
+  if (!next_images.ok()) return next_images.status();
+  if (images.size() != next_images->size() || labels.size() != NextLabels().size()) {
+    return absl::FailedPreconditionError(absl::StrFormat("expected %d image values and %d labels, found %d and %d",
+                                                         next_images->size(), NextLabels().size(), images.size(), labels.size()));
+  }
+  std::copy(images.begin(), images.end(), next_images->begin());
+  std::copy(labels.begin(), labels.end(), NextLabels().begin());
+  if (absl::Status s = Enqueue(inputs); !s.ok()) return s;
+  return Collect();
+}
+
+absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output) const {
+  const int64_t index = &output - program_.outputs.data();
+  if (index < 0 || index >= static_cast<int64_t>(program_.outputs.size()) || output.kind != Output::Kind::kGradient) {
+    return absl::FailedPreconditionError("expected a gradient output of this executor's Program");
+  }
+  if (collected_ == 0) return absl::FailedPreconditionError("no step has been collected");
+  std::vector<double> values(program::ElementCount(output.shape));
+  for (size_t p = 0; p < output.pieces.size(); ++p) {
+    const void* data = slots_[(collected_ - 1) % 2].outputs[index][p];
+    const bool f64 = program_.buffer(output.pieces[p].buffer).dtype == program::DType::kF64;
+    ForEachElement(output.shape, output.pieces[p].region, [&](int64_t global, int64_t local) {
+      values[global] = f64 ? At<double>(data, local) : At<float>(data, local);
+    });
+  }
+  return values;
+}
+
+}  // namespace colonnade::engine
