@@ -42,6 +42,7 @@ class HappensBefore {
   int64_t PositionOf(TaskId a) const { return position_[a.value]; }
 
  private:
+  friend class MemoryOrder;
   std::vector<int> device_, lane_;
   std::vector<int64_t> position_;
   std::vector<std::array<int64_t, kLaneCount>> ended_;       // by task: exclusive position per lane, relative to its own step

@@ -13,18 +13,20 @@ bool HasOwnMemory(const Buffer& buffer) {
   return std::holds_alternative<Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
 }
 
-// Gives `buffer` the lowest place apart from `neighbours`, the placed buffers that must not share its bytes.
-void PlaceLowest(BufferId buffer, std::vector<BufferId> neighbours, int64_t alignment, Placement& placement) {
-  std::sort(neighbours.begin(), neighbours.end(), [&](BufferId a, BufferId b) {
-    return std::pair(placement.offset[a.value], a) < std::pair(placement.offset[b.value], b);
-  });
+// Gives `buffer` the lowest place apart from those of `placed`, which is in order of offsets, that must not share its bytes.
+void PlaceLowest(BufferId buffer, const MemoryOrder& order, int64_t alignment, std::vector<BufferId>& placed,
+                 Placement& placement) {
   int64_t place = 0;
-  for (BufferId neighbour : neighbours) {
-    const int64_t begin = placement.offset[neighbour.value], end = begin + placement.size[neighbour.value];
-    if (place + placement.size[buffer.value] <= begin) break;
-    place = std::max(place, RoundUp(end, alignment));
+  for (BufferId other : placed) {
+    const int64_t begin = placement.offset[other.value], end = begin + placement.size[other.value];
+    if (begin >= place + placement.size[buffer.value]) break;
+    if (end > place && begin < end && !order.Apart(buffer, other)) place = RoundUp(end, alignment);
   }
   placement.offset[buffer.value] = place;
+  const auto after = std::upper_bound(placed.begin(), placed.end(), place, [&](int64_t offset, BufferId other) {
+    return offset < placement.offset[other.value];
+  });
+  placed.insert(after, buffer);
 }
 
 }  // namespace
@@ -48,20 +50,14 @@ Placement PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t al
     placement.offset[buffer.id.value] = RoundUp(bytes, alignment);
     bytes = placement.offset[buffer.id.value] + placement.size[buffer.id.value];
   }
-  std::stable_sort(step_roots.begin(), step_roots.end(), [&](BufferId a, BufferId b) {
-    return placement.size[a.value] > placement.size[b.value];
-  });
+  std::stable_sort(step_roots.begin(), step_roots.end(),
+                   [&](BufferId a, BufferId b) { return placement.size[a.value] > placement.size[b.value]; });
 
   const MemoryOrder order(program);
   std::vector<std::vector<BufferId>> placed(program.device_count);
   for (BufferId root : step_roots) {
     const int device = program.buffer(root).device;
-    std::vector<BufferId> neighbours;
-    for (BufferId other : placed[device]) {
-      if (placement.size[other.value] > 0 && !order.Apart(root, other)) neighbours.push_back(other);
-    }
-    PlaceLowest(root, std::move(neighbours), alignment, placement);
-    placed[device].push_back(root);
+    PlaceLowest(root, order, alignment, placed[device], placement);
     int64_t& bytes = placement.step_bytes[device];
     bytes = std::max(bytes, placement.offset[root.value] + placement.size[root.value]);
   }

@@ -1,5 +1,8 @@
 #include "program/memory_order.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace colonnade::program {
 
 MemoryOrder::MemoryOrder(const Program& program) : order_(program), spans_(program.buffers.size()) {
@@ -7,11 +10,35 @@ MemoryOrder::MemoryOrder(const Program& program) : order_(program), spans_(progr
     for (const BufferUse& use : task.uses) {
       Span& span = spans_[RootOf(program, use.buffer).value];
       const int lane = static_cast<int>(task.lane);
-      span.used = true;
       span.last[lane] = task.id;
       if (!span.first[lane].valid()) span.first[lane] = task.id;
     }
   }
+  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 2;
+  for (const Buffer& buffer : program.buffers) {
+    Span& span = spans_[buffer.id.value];
+    span.ended.fill(kFar);
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      span.last_position[lane] = span.last[lane].valid() ? order_.position_[span.last[lane].value] : -kFar;
+      if (!span.first[lane].valid()) continue;
+      for (int other = 0; other < kLaneCount; ++other) {
+        span.ended[other] = std::min(span.ended[other], order_.ended_[span.first[lane].value][other]);
+      }
+    }
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      span.ended_in_before[lane] = span.ended[lane] + order_.lane_sizes_[buffer.device][lane];
+    }
+  }
+}
+
+bool MemoryOrder::Before(BufferId a, BufferId b) const {
+  const Span& span_a = spans_[a.value];
+  const Span& span_b = spans_[b.value];
+  for (int lane = 0; lane < kLaneCount; ++lane) {
+    if (span_a.last_position[lane] >= span_b.ended[lane]) return false;
+    if (span_b.last_position[lane] >= span_a.ended_in_before[lane]) return false;
+  }
+  return true;
 }
 
 std::optional<std::pair<TaskId, TaskId>> MemoryOrder::Clash(BufferId a, BufferId b) const {

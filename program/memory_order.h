@@ -18,22 +18,25 @@ class MemoryOrder {
  public:
   explicit MemoryOrder(const Program& program);
 
-  bool Used(BufferId root) const { return spans_[root.value].used; }
-
   // True if each step has ended all uses of one before it starts any use of the other, and the other's before the next step
-  // starts those of the first. O(lanes²).
-  bool Apart(BufferId a, BufferId b) const { return !Clash(a, b) || !Clash(b, a); }
+  // starts those of the first. O(lanes).
+  bool Apart(BufferId a, BufferId b) const { return Before(a, b) || Before(b, a); }
 
   // Two tasks that keep `a` from being `b`'s predecessor in memory: the first uses one root and is not known to have ended
   // when the second, which uses the other, starts. Empty if there are none.
   std::optional<std::pair<TaskId, TaskId>> Clash(BufferId a, BufferId b) const;
 
  private:
-  // The first and last task of each lane that use a root; invalid ids where a lane has none.
+  // All uses of a root.
   struct Span {
-    std::array<TaskId, kLaneCount> first, last;
-    bool used = false;
+    std::array<TaskId, kLaneCount> first, last;       // of each lane; invalid ids where a lane has none
+    std::array<int64_t, kLaneCount> last_position;    // of `last`, relative to its step; very small where a lane has none
+    std::array<int64_t, kLaneCount> ended;            // how many tasks of a lane have ended before any use starts
+    std::array<int64_t, kLaneCount> ended_in_before;  // the same, counted in the step before
   };
+
+  // True if all uses of `a` have ended when `b`'s start, and all uses of `b` when those of `a` in the next step start.
+  bool Before(BufferId a, BufferId b) const;
 
   HappensBefore order_;
   std::vector<Span> spans_;  // by buffer; set for roots alone

@@ -73,7 +73,8 @@ class Printer {
       out_ += '\n';
     }
     for (const Input& input : program_.inputs) {
-      absl::StrAppend(&out_, "input ", Quoted(input.name), " ", Name(input.host_dtype), " ", ToString(input.shape), " pieces");
+      absl::StrAppend(&out_, "input ", Quoted(input.name), " ", Name(input.host_dtype), " ", ToString(input.shape),
+                      " pieces");
       PrintPieces(input.pieces, input.shape);
       out_ += '\n';
     }

@@ -46,9 +46,9 @@ void LineCursor::Fail(absl::string_view expected) {
   if (!ok()) return;
   SkipBlanks();
   constexpr size_t kShown = 40;
-  const std::string found =
-      rest_.empty() ? "the end of the line"
-                    : absl::StrCat("\"", absl::Utf8SafeCEscape(rest_.substr(0, kShown)), rest_.size() > kShown ? "…\"" : "\"");
+  const std::string found = rest_.empty() ? "the end of the line"
+                                          : absl::StrCat("\"", absl::Utf8SafeCEscape(rest_.substr(0, kShown)),
+                                                         rest_.size() > kShown ? "…\"" : "\"");
   status_ = absl::InvalidArgumentError(absl::StrCat("line ", number_, ": expected ", expected, ", found ", found));
 }
 

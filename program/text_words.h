@@ -30,9 +30,9 @@ class LineCursor {
   const absl::Status& status() const { return status_; }
   void Fail(absl::string_view expected);  // … found: the rest of the line
 
-  bool AtEnd();                              // nothing but blanks is left
-  bool Accept(absl::string_view literal);    // skips blanks, then `literal` if it is next
-  bool AcceptWord(absl::string_view word);   // the same, but the literal must end there
+  bool AtEnd();                             // nothing but blanks is left
+  bool Accept(absl::string_view literal);   // skips blanks, then `literal` if it is next
+  bool AcceptWord(absl::string_view word);  // the same, but the literal must end there
   void Expect(absl::string_view literal);
 
   std::string Word();    // a bare or a quoted name
@@ -40,10 +40,10 @@ class LineCursor {
   int64_t Int();
   int32_t Int32();
   double Double();
-  Shape ShapeBox();      // [64,96]
-  Region RegionBox();    // [0:64,48:96]
-  bool AtBox();          // a '[' follows at once, without a blank
-  bool AtNumber();       // skips blanks; a digit follows
+  Shape ShapeBox();    // [64,96]
+  Region RegionBox();  // [0:64,48:96]
+  bool AtBox();        // a '[' follows at once, without a blank
+  bool AtNumber();     // skips blanks; a digit follows
 
   // The value whose Name() comes next.
   template <class Enum>

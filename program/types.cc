@@ -72,7 +72,9 @@ Region Intersection(const Region& a, const Region& b) {
 std::string ToString(const Region& region) {
   std::string text = "[";
   for (size_t d = 0; d < region.size.size(); ++d) {
-    absl::StrAppend(&text, d == 0 ? "" : ",", region.offset[d], ":", region.offset[d] + region.size[d]);
+    // Unsigned, since messages also show regions that are out of all bounds.
+    const uint64_t end = static_cast<uint64_t>(region.offset[d]) + static_cast<uint64_t>(region.size[d]);
+    absl::StrAppend(&text, d == 0 ? "" : ",", region.offset[d], ":", static_cast<int64_t>(end));
   }
   return text + "]";
 }

@@ -47,9 +47,8 @@ absl::Status VerifyPlacement(const Program& program, const Placement& placement)
   }
   const auto arena = [&](BufferId id) { return std::pair(program.buffer(id).device, program.buffer(id).lifetime); };
   const auto begin = [&](BufferId id) { return placement.offset[id.value]; };
-  std::sort(roots.begin(), roots.end(), [&](BufferId a, BufferId b) {
-    return std::pair(arena(a), begin(a)) < std::pair(arena(b), begin(b));
-  });
+  std::sort(roots.begin(), roots.end(),
+            [&](BufferId a, BufferId b) { return std::pair(arena(a), begin(a)) < std::pair(arena(b), begin(b)); });
   const MemoryOrder order(program);
   for (size_t i = 0; i < roots.size(); ++i) {
     const int64_t end = begin(roots[i]) + placement.size[roots[i].value];
@@ -86,7 +85,8 @@ std::string Describe(const Task& task) {
 std::string Describe(const Buffer& buffer) { return absl::StrCat("buffer ", buffer.id.value, " \"", buffer.name, "\""); }
 
 std::string Describe(const Extents& extents) {
-  return absl::StrCat(Name(extents.dtype), " ", ToString(extents.size), extents.bucket_parts == 0 ? "" : " parts of a bucket");
+  return absl::StrCat(Name(extents.dtype), " ", ToString(extents.size),
+                      extents.bucket_parts == 0 ? "" : " parts of a bucket");
 }
 
 }  // namespace colonnade::program

@@ -29,8 +29,8 @@ absl::Status CheckPiecesFit(const Program& program, const Declared& declared) {
                     ", which is not inside");
     }
     if (piece.region.size != buffer.shape || std::holds_alternative<Bucket>(buffer.storage)) {
-      return Broken(kRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer),
-                    " of shape ", ToString(buffer.shape), "; expected a tensor of the piece's extents");
+      return Broken(kRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer), " of shape ",
+                    ToString(buffer.shape), "; expected a tensor of the piece's extents");
     }
   }
   return absl::OkStatus();

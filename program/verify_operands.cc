@@ -77,7 +77,8 @@ class OperandCheck {
     const size_t count = task_.uses.size();
     if (count < 2) return Fail("has ", count, " operands; expected at least one to read, then one to write");
     for (size_t i = 0; i < count; ++i) {
-      if (task_.uses[i].access != (i + 1 < count ? kR : kW)) return Fail("must read all operands but the last, and write it");
+      if (task_.uses[i].access != (i + 1 < count ? kR : kW))
+        return Fail("must read all operands but the last, and write it");
       if (!SameShapes({0, i}) || !SameTypes({0, i})) return;
       if (IsBucket(0) != IsBucket(i)) return Fail("adds a bucket's parts to a tensor");
     }
@@ -175,7 +176,8 @@ class OperandCheck {
     if (!IsFloat(Type(1))) return Fail("updates ", Name(Type(1)), "; expected f32 or f64");
     const Extents gradient = ExtentsOf(program_, task_.uses[1]);
     if (ExtentsOf(program_, task_.uses[2]) != gradient || ExtentsOf(program_, task_.uses[3]) != gradient) {
-      Fail("has gradient, momentum and weights that are not alike; expected tensors, or parts of buckets with equal members");
+      Fail(
+          "has gradient, momentum and weights that are not alike; expected tensors, or parts of buckets with equal members");
     }
   }
 
@@ -213,7 +215,8 @@ class OperandCheck {
   // Tensors, not parts of a bucket, of one floating-point type.
   bool Floats(std::initializer_list<size_t> operands) {
     for (size_t i : operands) {
-      if (!IsFloat(Type(i)) || IsBucket(i)) Fail("has operand ", i, " of ", Name(Type(i)), "; expected a tensor of f32 or f64");
+      if (!IsFloat(Type(i)) || IsBucket(i))
+        Fail("has operand ", i, " of ", Name(Type(i)), "; expected a tensor of f32 or f64");
     }
     return SameTypes(operands);
   }
@@ -289,7 +292,8 @@ class OperandCheck {
   void Lrn(int64_t size, int64_t groups) {
     if (size < 1) Fail("has a window of ", size, " channels");
     if (!Ranked({0}, 4)) return;
-    if (groups < 1 || Size(0)[1] % groups != 0) Fail("has ", groups, " groups, which do not divide ", Size(0)[1], " channels");
+    if (groups < 1 || Size(0)[1] % groups != 0)
+      Fail("has ", groups, " groups, which do not divide ", Size(0)[1], " channels");
   }
 
   const Program& program_;

@@ -49,7 +49,9 @@ absl::Status CheckSides(const Program& program, const Task& a, const Task& b) {
 class InstanceCheck {
  public:
   InstanceCheck(const Program& program, std::vector<const Task*> tasks)
-      : program_(program), tasks_(std::move(tasks)), attributes_(std::get<Collective>(tasks_[0]->what)),
+      : program_(program),
+        tasks_(std::move(tasks)),
+        attributes_(std::get<Collective>(tasks_[0]->what)),
         members_(static_cast<int64_t>(tasks_.size())) {}
 
   absl::Status Run() const {
@@ -91,8 +93,8 @@ class InstanceCheck {
     for (int64_t m = 0; m < members_; ++m) {
       const Access expected = m == attributes_.root ? at_root : elsewhere;
       if (tasks_[m]->uses[0].access == expected) continue;
-      return Broken(kRule, Describe(*tasks_[m]), ", member ", m, " under root ", attributes_.root, ", must ",
-                    Name(expected), " its operand");
+      return Broken(kRule, Describe(*tasks_[m]), ", member ", m, " under root ", attributes_.root, ", must ", Name(expected),
+                    " its operand");
     }
     return CheckEqual(0);
   }
@@ -181,8 +183,8 @@ absl::Status CheckInstanceOrder(const Program& program) {
     const Task*& first = first_of_device[task.device];
     if (first == nullptr) first = &task;
     if (first->lane != task.lane) {
-      return Broken("collectives", Describe(*first), " is on lane ", Name(first->lane), " and ", Describe(task),
-                    " on lane ", Name(task.lane), "; expected all collectives of a device on one lane");
+      return Broken("collectives", Describe(*first), " is on lane ", Name(first->lane), " and ", Describe(task), " on lane ",
+                    Name(task.lane), "; expected all collectives of a device on one lane");
     }
   }
   for (const auto& [key, tasks] : seen) {

@@ -19,15 +19,15 @@ inline constexpr int64_t kMaxAttribute = int64_t{1} << 31;
 inline constexpr int kMaxRank = 8;
 inline constexpr int kMaxDevices = 1 << 12;
 
-absl::Status CheckStructure(const Program& program);     // and calls CheckOperands for each task
+absl::Status CheckStructure(const Program& program);  // and calls CheckOperands for each task
 absl::Status CheckOperands(const Program& program, const Task& task);
 absl::Status CheckDeclarations(const Program& program);  // outputs
 absl::Status CheckWaits(const Program& program);
 absl::Status CheckMessages(const Program& program);
 absl::Status CheckCollectives(const Program& program);
-absl::Status CheckDeadlock(const Program& program);      // REQUIRES: waits, messages and collectives are sound
+absl::Status CheckDeadlock(const Program& program);  // REQUIRES: waits, messages and collectives are sound
 absl::Status CheckInitialised(const Program& program);
-absl::Status CheckOrder(const Program& program);         // REQUIRES: waits are sound
+absl::Status CheckOrder(const Program& program);  // REQUIRES: waits are sound
 
 // True if `region` lies in `shape`, also for numbers that would overflow a sum.
 bool Fits(const Region& region, const Shape& shape);
@@ -35,9 +35,9 @@ bool Fits(const Region& region, const Shape& shape);
 // What a use holds, as far as two devices' uses must agree on it.
 struct Extents {
   DType dtype;
-  Shape size;                   // of a bucket: {parts}
-  std::vector<Shape> members;   // of a bucket; else empty
-  int64_t bucket_parts = 0;     // of a bucket: into how many parts its bytes are cut; else 0
+  Shape size;                  // of a bucket: {parts}
+  std::vector<Shape> members;  // of a bucket; else empty
+  int64_t bucket_parts = 0;    // of a bucket: into how many parts its bytes are cut; else 0
   bool operator==(const Extents&) const = default;
 };
 Extents ExtentsOf(const Program& program, const BufferUse& use);

@@ -75,8 +75,8 @@ class StorageCheck {
       const Buffer& member = program_.buffer(bucket.members[i]);
       const auto* storage = std::get_if<BucketMember>(&member.storage);
       if (storage == nullptr || *storage != BucketMember{buffer_.id, static_cast<int>(i)} || !Akin(member, buffer_)) {
-        return Broken(kRule, Describe(buffer_), " has as member ", i, " ", Describe(member),
-                      ", which is not its member ", i, " of equal device, element type and lifetime");
+        return Broken(kRule, Describe(buffer_), " has as member ", i, " ", Describe(member), ", which is not its member ", i,
+                      " of equal device, element type and lifetime");
       }
       elements += ElementCount(member.shape);
       if (elements > kMaxElements) return Broken(kRule, Describe(buffer_), " has more than 2^48 elements");
@@ -164,10 +164,10 @@ absl::Status CheckUse(const Program& program, const Task& task, const BufferUse&
   }
   const Buffer& root = program.buffer(RootOf(program, use.buffer));
   if (const auto* bucket = std::get_if<Bucket>(&root.storage)) {
-    const bool inside = root.id == buffer.id ? use.region.offset[0] >= bucket->first_part &&
-                                                   use.region.offset[0] + use.region.size[0] <=
-                                                       bucket->first_part + bucket->held_parts
-                                             : bucket->held_parts == bucket->parts;
+    const bool inside = root.id == buffer.id
+                            ? use.region.offset[0] >= bucket->first_part &&
+                                  use.region.offset[0] + use.region.size[0] <= bucket->first_part + bucket->held_parts
+                            : bucket->held_parts == bucket->parts;
     if (!inside) {
       return Broken(kRule, Describe(task), " uses ", ToString(use.region), " of ", Describe(buffer), ", but device ",
                     task.device, " holds only parts ", bucket->first_part, " to ",

@@ -1,0 +1,129 @@
+#include "program/memory.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "program/verify.h"
+#include "tests/program/sample_programs.h"
+
+namespace colonnade::program {
+namespace {
+
+using ::testing::HasSubstr;
+
+SizeOf Dense(const Program& program) {
+  return [&program](const Buffer& buffer) { return DenseSizeOf(program, buffer); };
+}
+
+bool Share(const Placement& placement, BufferId a, BufferId b) {
+  return placement.offset[a.value] < placement.offset[b.value] + placement.size[b.value] &&
+         placement.offset[b.value] < placement.offset[a.value] + placement.size[a.value];
+}
+
+// x → y → z, the last step on `lane`; x and z could share memory if their tasks are ordered.
+struct Chain {
+  explicit Chain(Lane last = Lane::kCompute) {
+    Builder b("chain", Mode::kTrain, 1, DType::kF32, {});
+    x = b.AddBuffer(0, "x", DType::kF32, {100});
+    y = b.AddBuffer(0, "y", DType::kF32, {100});
+    z = b.AddBuffer(0, "z", DType::kF32, {100});
+    b.AddCompute(0, Lane::kCompute, Load{0}, {b.Write(x)}, {}, {});
+    b.AddCompute(0, Lane::kCompute, Copy{}, {b.Read(x), b.Write(y)}, {}, {});
+    b.AddCompute(0, last, Copy{}, {b.Read(y), b.Write(z)}, {}, {});
+    program = std::move(b).Build();
+  }
+  Program program;
+  BufferId x, y, z;
+};
+
+TEST(PlaceBuffers, LifetimesApartShareBytes) {
+  const Chain c;
+  const Placement placement = PlaceBuffers(c.program, Dense(c.program));
+  EXPECT_TRUE(Share(placement, c.x, c.z));
+  EXPECT_FALSE(Share(placement, c.x, c.y));
+  EXPECT_FALSE(Share(placement, c.y, c.z));
+  EXPECT_EQ(placement.step_bytes[0], 448 + 400);  // 400 bytes rounded up to 64, then 400
+  EXPECT_TRUE(VerifyPlacement(c.program, placement).ok());
+}
+
+TEST(PlaceBuffers, AcrossLanesOnlyWithWaits) {
+  Chain c(Lane::kCopy);
+  EXPECT_FALSE(Share(PlaceBuffers(c.program, Dense(c.program)), c.x, c.z)) << "nothing orders the lanes";
+  c.program.tasks[2].waits = {TaskId{1}};
+  EXPECT_FALSE(Share(PlaceBuffers(c.program, Dense(c.program)), c.x, c.z)) << "the next step may write x while z is written";
+  c.program.tasks[0].waits_previous = {TaskId{2}};
+  EXPECT_TRUE(Share(PlaceBuffers(c.program, Dense(c.program)), c.x, c.z));
+}
+
+TEST(PlaceBuffers, UnusedBuffersHavePlaces) {
+  Builder b("unused", Mode::kTrain, 1, DType::kF32, {});
+  b.AddBuffer(0, "x", DType::kF32, {10});
+  const Program program = std::move(b).Build();
+  const Placement placement = PlaceBuffers(program, Dense(program));
+  EXPECT_EQ(placement.offset[0], 0);
+  EXPECT_EQ(placement.step_bytes[0], 40);
+}
+
+TEST(PlaceBuffers, ViewsAndMembersHaveNoPlaceOfTheirOwn) {
+  Program program = TwoColumns();
+  const Placement placement = PlaceBuffers(program, Dense(program), 128);
+  for (const Buffer& buffer : program.buffers) {
+    const int64_t offset = placement.offset[buffer.id.value];
+    EXPECT_EQ(offset < 0, RootOf(program, buffer.id) != buffer.id);
+    if (offset >= 0) {
+      EXPECT_EQ(offset % 128, 0);
+    }
+  }
+  const int64_t bucket_bytes = 4 * (18 + 2 + 48);
+  EXPECT_EQ(placement.size[FindBuffer(program, "bucket0").id.value], bucket_bytes);
+  EXPECT_EQ(placement.persistent_bytes[1], 384 + bucket_bytes);
+  EXPECT_TRUE(VerifyPlacement(program, placement).ok());
+}
+
+TEST(DenseSizeOf, CountsTheHeldPartsOfABucket) {
+  Builder b("bucket", Mode::kTrain, 1, DType::kF32, {});
+  const BufferId bucket = b.AddBucket(
+      {.name = "b", .parts = 4, .first_part = 1, .held_parts = 2, .member_names = {"m", "n"}, .member_shapes = {{7}, {2}}});
+  const Program program = std::move(b).Build();
+  EXPECT_EQ(DenseSizeOf(program, program.buffer(bucket)), 2 * 3 * 4);  // 9 elements in 4 parts: 3 each
+}
+
+TEST(VerifyPlacement, FindsSharedBytesWithoutOrder) {
+  Chain c(Lane::kCopy);
+  Placement placement = PlaceBuffers(c.program, Dense(c.program));
+  EXPECT_TRUE(VerifyPlacement(c.program, placement).ok());
+  placement.offset[c.z.value] = placement.offset[c.x.value];
+  EXPECT_THAT(std::string(VerifyPlacement(c.program, placement).message()), HasSubstr("share bytes"));
+  placement.offset[c.z.value] = -1;
+  EXPECT_THAT(std::string(VerifyPlacement(c.program, placement).message()), HasSubstr("no place"));
+}
+
+TEST(VerifyPlacement, FindsPersistentBuffersThatOverlap) {
+  Program program = TwoColumns();
+  Placement placement = PlaceBuffers(program, Dense(program));
+  placement.offset[FindBuffer(program, "bucket0").id.value] =
+      placement.offset[FindBuffer(program, "bucket0.momentum").id.value];
+  EXPECT_THAT(std::string(VerifyPlacement(program, placement).message()), HasSubstr("outlive the step"));
+}
+
+class RandomPlacement : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomPlacement, PassesVerifyPlacementAndSharesMemory) {
+  const Program program = RandomLifetimes(GetParam(), 300);
+  const absl::Status verified = Verify(program);
+  ASSERT_TRUE(verified.ok()) << verified;
+  const Placement placement = PlaceBuffers(program, Dense(program));
+  const absl::Status status = VerifyPlacement(program, placement);
+  EXPECT_TRUE(status.ok()) << status;
+  int64_t sum = 0;
+  for (int64_t size : placement.size) sum += size;
+  EXPECT_LT(placement.step_bytes[0], sum);
+  // The same Program has the same places.
+  EXPECT_EQ(PlaceBuffers(program, Dense(program)).offset, placement.offset);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlacement, ::testing::Range(0, 8));
+
+}  // namespace
+}  // namespace colonnade::program

@@ -1,0 +1,49 @@
+#include "program/types.h"
+
+#include "gtest/gtest.h"
+#include "program/boxes.h"
+
+namespace colonnade::program {
+namespace {
+
+TEST(Shape, CountsElements) {
+  EXPECT_EQ(ElementCount({}), 1);
+  EXPECT_EQ(ElementCount({3, 5}), 15);
+  EXPECT_EQ(ElementCount({3, 0, 5}), 0);
+  EXPECT_EQ(ToString(Shape{64, 96}), "[64,96]");
+}
+
+TEST(Region, OverlapsOnlyWhereElementsAreShared) {
+  const Region a{{0, 0}, {4, 4}}, beside{{0, 4}, {4, 4}}, corner{{3, 3}, {2, 2}}, empty{{1, 1}, {0, 2}};
+  EXPECT_FALSE(Overlaps(a, beside));
+  EXPECT_TRUE(Overlaps(a, corner));
+  EXPECT_FALSE(Overlaps(a, empty));
+  EXPECT_EQ(Intersection(a, corner), (Region{{3, 3}, {1, 1}}));
+  EXPECT_EQ(Intersection(a, beside).elements(), 0);
+  EXPECT_TRUE(Contains(a, {{1, 2}, {3, 2}}));
+  EXPECT_FALSE(Contains(a, corner));
+  EXPECT_EQ(ToString(corner), "[3:5,3:5]");
+}
+
+TEST(Boxes, SubtractLeavesDisjointBoxesOfTheRest) {
+  std::vector<Region> boxes = {Region::Whole({5, 5, 5})};
+  Subtract({{1, 1, 1}, {3, 3, 3}}, boxes);
+  int64_t elements = 0;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    elements += boxes[i].elements();
+    EXPECT_FALSE(Overlaps(boxes[i], {{1, 1, 1}, {3, 3, 3}}));
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(Overlaps(boxes[i], boxes[j]));
+  }
+  EXPECT_EQ(elements, 125 - 27);
+}
+
+TEST(Boxes, CoveredByOverlappingPieces) {
+  const Region whole = Region::Whole({6});
+  EXPECT_TRUE(Uncovered(whole, {{{0}, {4}}, {{2}, {4}}}).empty());
+  const std::vector<Region> left = Uncovered(whole, {{{0}, {2}}, {{3}, {3}}});
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0], (Region{{2}, {1}}));
+}
+
+}  // namespace
+}  // namespace colonnade::program

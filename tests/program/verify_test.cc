@@ -1,0 +1,327 @@
+#include "program/verify.h"
+
+#include <functional>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/program/sample_programs.h"
+
+namespace colonnade::program {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+void ExpectOk(const Program& program) {
+  const absl::Status status = Verify(program);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// One way to break a good Program, and what Verify must say.
+struct Breakage {
+  const char* name;
+  const char* rule;
+  const char* says;
+  std::function<void(Program&)> apply;
+  Program (*start)() = TwoColumns;
+};
+
+void PrintTo(const Breakage& breakage, std::ostream* out) { *out << breakage.name; }
+
+class VerifyFinds : public ::testing::TestWithParam<Breakage> {};
+
+TEST_P(VerifyFinds, TheBrokenRule) {
+  Program program = GetParam().start();
+  GetParam().apply(program);
+  const absl::Status status = Verify(program);
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), StartsWith(std::string(GetParam().rule) + ": "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().says));
+}
+
+template <class What>
+What& WhatOf(Task& task) {
+  return std::get<What>(task.what);
+}
+template <class OpKind>
+OpKind& OpOf(Task& task) {
+  return std::get<OpKind>(std::get<Compute>(task.what).op);
+}
+
+// Moves the task at `from` to `to`; ids and waits follow.
+void MoveTask(Program& program, int from, int to) {
+  std::vector<int> order(program.tasks.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  order.erase(order.begin() + from);
+  order.insert(order.begin() + to, from);
+  std::vector<int> new_id(order.size());
+  for (size_t i = 0; i < order.size(); ++i) new_id[order[i]] = static_cast<int>(i);
+  std::vector<Task> tasks;
+  for (int old : order) {
+    Task& task = tasks.emplace_back(program.tasks[old]);
+    task.id.value = new_id[old];
+    for (TaskId& wait : task.waits) wait.value = new_id[wait.value];
+    for (TaskId& wait : task.waits_previous) wait.value = new_id[wait.value];
+  }
+  program.tasks = std::move(tasks);
+}
+
+const Breakage kStructure[] = {
+    {"task_id", "structure", "has id 7", [](Program& p) { p.tasks[0].id.value = 7; }},
+    {"buffer_id", "structure", "has id 9", [](Program& p) { p.buffers[3].id.value = 9; }},
+    {"task_device", "structure", "device 5", [](Program& p) { p.tasks[0].device = 5; }},
+    {"buffer_device", "structure", "device -1", [](Program& p) { p.buffers[0].device = -1; }},
+    {"device_count", "structure", "device_count", [](Program& p) { p.device_count = 3; }},
+    {"mesh", "structure", "mesh axis", [](Program& p) { p.mesh[0].size = 0; }},
+    {"group_device", "structure", "group 0",
+     [](Program& p) {
+       p.groups[0] = {0, 2};
+     }},
+    {"group_twice", "structure", "group 0",
+     [](Program& p) {
+       p.groups[0] = {1, 1};
+     }},
+    {"foreign_buffer", "structure", "of device 1",
+     [](Program& p) { Find(p, "copy").uses[0].buffer = FindBuffer(p, "conv.whole", 1).id; }},
+    {"no_such_buffer", "structure", "uses buffer 1000", [](Program& p) { Find(p, "copy").uses[0].buffer.value = 1000; }},
+    {"region_outside", "structure", "uses the box", [](Program& p) { Find(p, "copy").uses[0].region.offset[0] = 1; }},
+    {"region_overflow", "structure", "uses the box",
+     [](Program& p) { Find(p, "copy").uses[0].region.offset[0] = std::numeric_limits<int64_t>::max(); }},
+    {"region_rank", "structure", "uses the box", [](Program& p) { Find(p, "copy").uses[0].region = Region::Whole({2}); }},
+    {"shape_overflow", "structure", "shape",
+     [](Program& p) {
+       FindBuffer(p, "flat").shape = {int64_t{1} << 40, 1 << 30};
+     }},
+    {"negative_extent", "structure", "shape",
+     [](Program& p) {
+       FindBuffer(p, "flat").shape = {-1, 2};
+     }},
+    {"negative_work", "structure", "work", [](Program& p) { p.tasks[0].work.flops = -1; }},
+    {"view_outside", "structure", "is the box",
+     [](Program& p) { std::get<BoxView>(FindBuffer(p, "conv.y").storage).region.offset[1] = 3; }},
+    {"view_of_itself", "structure", "smaller id",
+     [](Program& p) {
+       Buffer& y = FindBuffer(p, "conv.y");
+       std::get<BoxView>(y.storage).parent = y.id;
+     }},
+    {"view_of_bucket", "structure", "view of a bucket",
+     [](Program& p) {
+       FindBuffer(p, "finite", 1).storage = BoxView{FindBuffer(p, "bucket0").id, Region::Whole({2})};
+     }},
+    {"view_type", "structure", "differs from its parent", [](Program& p) { FindBuffer(p, "conv.y").dtype = DType::kF64; }},
+    {"member_list", "structure", "member",
+     [](Program& p) {
+       std::swap(std::get<Bucket>(FindBuffer(p, "bucket0").storage).members[0],
+                 std::get<Bucket>(FindBuffer(p, "bucket0").storage).members[1]);
+     }},
+    {"member_unlisted", "structure", "does not list it",
+     [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0").storage).members.pop_back(); }},
+    {"bucket_parts", "structure", "parts",
+     [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0").storage).held_parts = 3; }},
+    {"parts_not_held", "structure", "holds only parts",
+     [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0.momentum").storage).held_parts = 1; }},
+    {"member_of_parts_not_held", "structure", "holds only parts",
+     [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0").storage).held_parts = 1; }},
+    {"layout_as", "structure", "layout", [](Program& p) { FindBuffer(p, "flat").layout_as = FindBuffer(p, "labels").id; }},
+    {"persistent_name", "structure", "only persistent buffer",
+     [](Program& p) { FindBuffer(p, "bucket0.conv.b").name = "bucket0.conv.w"; }},
+};
+
+const Breakage kOperands[] = {
+    {"operand_count", "structure", "operands", [](Program& p) { Find(p, "conv_forward").uses.pop_back(); }},
+    {"operand_access", "structure", "operands", [](Program& p) { Find(p, "copy").uses[0].access = Access::kAccumulate; }},
+    {"conv_window", "structure", "shape", [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window.pad_h = 1; }},
+    {"conv_window_size", "structure", "window",
+     [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window.stride_w = 0; }},
+    {"conv_groups", "structure", "groups", [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).groups = 3; }},
+    {"copy_count", "structure", "elements", [](Program& p) { Find(p, "copy").uses[0].region.size[0] = 1; }},
+    {"fc_shape", "structure", "shape",
+     [](Program& p) { std::swap(Find(p, "fully_connected_forward").uses[0], Find(p, "fully_connected_forward").uses[1]); }},
+    {"label_type", "structure", "i32", [](Program& p) { FindBuffer(p, "labels").dtype = DType::kF32; }},
+    {"metrics_type", "structure", "f64", [](Program& p) { FindBuffer(p, "metrics").dtype = DType::kF32; }},
+    {"sgd_part", "structure", "shape", [](Program& p) { Find(p, "sgd_update").uses[1].region.size[0] = 1; }},
+    {"sgd_bucket_and_member", "structure", "shape",
+     [](Program& p) {
+       BufferUse& use = Find(p, "sgd_update").uses[1];
+       use.buffer = FindBuffer(p, "bucket0.gradient.conv.b").id;
+       use.region = Region::Whole({2});
+       Find(p, "sgd_update").uses[2].region = Region::Whole({1});
+     }},
+    {"load_input", "structure", "input 3", [](Program& p) { OpOf<Load>(Find(p, "load")).input = 3; }},
+    {"exchange_nothing", "structure", "neither",
+     [](Program& p) { WhatOf<Exchange>(Find(p, "exchange")) = {.message = 0, .peer = 1}; }},
+    {"group_index", "structure", "group 4", [](Program& p) { WhatOf<Collective>(Find(p, "all_reduce")).group = 4; }},
+    {"root", "structure", "root 2", [](Program& p) { WhatOf<Collective>(Find(p, "broadcast")).root = 2; }, EveryCollective},
+    {"dropout_box", "structure", "global tensor", [](Program& p) { OpOf<Dropout>(Find(p, "dropout")).offset[0] = 3; },
+     EveryOp},
+    {"dropout_rate", "structure", "rate", [](Program& p) { OpOf<Dropout>(Find(p, "dropout")).rate = 1; }, EveryOp},
+    {"lrn_groups", "structure", "groups", [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).groups = 3; }, EveryOp},
+    {"pool_extent", "structure", "shape",
+     [](Program& p) { OpOf<AvgPoolForward>(Find(p, "avg_pool_forward")).window.stride_h = 1; }, EveryOp},
+    {"argmax_type", "structure", "u8",
+     [](Program& p) { p.buffer(Find(p, "max_pool_forward").uses[2].buffer).dtype = DType::kF32; }, EveryOp},
+};
+
+const Breakage kMeetings[] = {
+    {"one_side", "messages", "1 side", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).message = 9; }},
+    {"peer", "messages", "peers", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).peer = 1; }},
+    {"direction", "messages", "does not receive",
+     [](Program& p) {
+       Task& task = Find(p, "exchange", 1);
+       WhatOf<Exchange>(task).sends = false;
+       task.uses.erase(task.uses.begin());
+     }},
+    {"message_extents", "messages", "sends f32 [1,2,2,2]",
+     [](Program& p) { Find(p, "exchange", 0).uses[0].region.size[0] = 1; }},
+    {"missing_member", "collectives", "exactly one on each device",
+     [](Program& p) { WhatOf<Collective>(Find(p, "all_reduce", 1)).instance = 5; }},
+    {"attributes", "collectives", "differ in kind",
+     [](Program& p) { WhatOf<Collective>(Find(p, "all_gather", 1)).dim_to = 0; }, EveryCollective},
+    {"collective_extents", "collectives", "brings", [](Program& p) { Find(p, "all_reduce", 1).uses[0].region.size[0] = 1; }},
+    {"gather_extents", "collectives", "brings",
+     [](Program& p) {
+       for (int d : {0, 1}) WhatOf<Collective>(Find(p, "all_gather", d)).dim_to = 0;
+     },
+     EveryCollective},
+    {"gather_dimension", "collectives", "dimension 3",
+     [](Program& p) {
+       for (int d : {0, 1}) WhatOf<Collective>(Find(p, "all_gather", d)).dim_to = 3;
+     },
+     EveryCollective},
+    {"cut", "collectives", "into 2 parts",
+     [](Program& p) {
+       for (int d : {0, 1}) WhatOf<Collective>(Find(p, "all_to_all", d)).dim_from = 1;
+     },
+     EveryCollective},
+    {"root_access", "collectives", "must write",
+     [](Program& p) {
+       for (int d : {0, 1}) WhatOf<Collective>(Find(p, "broadcast", d)).root = 1;
+     },
+     EveryCollective},
+    {"instance_order", "collectives", "one order",
+     [](Program& p) { MoveTask(p, Find(p, "all_gather", 1).id.value, Find(p, "reduce_scatter", 1).id.value); },
+     EveryCollective},
+    {"lanes_of_collectives", "collectives", "one lane", [](Program& p) { Find(p, "broadcast", 1).lane = Lane::kCopy; },
+     EveryCollective},
+    {"rendezvous_cycle", "deadlock", "exchange",
+     [](Program& p) {  // device 1 has its exchange after the all-reduce, device 0 before
+       MoveTask(p, Find(p, "exchange", 1).id.value, Find(p, "all_reduce", 1).id.value);
+     },
+     TwoColumnsUnscheduled},
+};
+
+const Breakage kData[] = {
+    {"never_written", "initialised", "conv.dwhole",
+     [](Program& p) {
+       Task& copy = Find(p, "copy");
+       copy.uses[0].buffer = FindBuffer(p, "conv.dwhole").id;
+     }},
+    {"half_written", "initialised", "[0:2,2:4,0:2,0:2]",
+     [](Program& p) { Find(p, "exchange", 0).uses[1].region.offset[1] = 0; }},
+    {"member_not_written", "initialised", "\"bucket0.gradient\"",
+     [](Program& p) {
+       Task& weights = Find(p, "conv_backward_weights");
+       OpOf<ConvBackwardWeights>(weights).bias = false;
+       weights.uses.pop_back();
+     }},
+    {"waits_same_lane", "waits", "another lane",
+     [](Program& p) { Find(p, "relu_backward").waits.push_back(Find(p, "conv_forward").id); }},
+    {"waits_other_device", "waits", "another lane",
+     [](Program& p) { Find(p, "relu_backward").waits.push_back(Find(p, "exchange", 1).id); }},
+    {"waits_later", "waits", "later in the step",
+     [](Program& p) { Find(p, "conv_forward").waits.push_back(Find(p, "exchange").id); }},
+    {"waits_nowhere", "waits", "task 999", [](Program& p) { Find(p, "exchange").waits_previous.push_back(TaskId{999}); }},
+    {"no_waits", "order", "but nothing orders them; add a wait", [](Program&) {}, TwoColumnsUnscheduled},
+    {"no_wait_within", "order", "reads buffer 3 \"conv.whole\" that task",
+     [](Program& p) { Find(p, "copy").waits.clear(); }},
+    {"no_wait_carried", "order", "in the step before",
+     [](Program& p) {  // of the step scalars, which the update of the step before reads
+       ASSERT_EQ(p.tasks[2].from.layer, "scalars");
+       p.tasks[2].waits_previous.clear();
+     }},
+};
+
+const Breakage kDeclarations[] = {
+    {"parameter_lies_in_step", "outputs", "persistent",
+     [](Program& p) { p.parameters[1].value[0].buffer = FindBuffer(p, "bucket0.gradient.conv.b").id; }},
+    {"parameter_not_covered", "outputs", "no piece", [](Program& p) { p.parameters[0].value.pop_back(); }},
+    {"parameter_twice", "outputs", "declared twice", [](Program& p) { p.parameters[1].name = "conv.w"; }},
+    {"momentum_not_covered", "outputs", "momentum", [](Program& p) { p.parameters[0].momentum.pop_back(); }},
+    {"piece_shape", "outputs", "extents", [](Program& p) { p.parameters[0].value[0].region.size[0] = 1; }},
+    {"piece_outside", "outputs", "not inside", [](Program& p) { p.parameters[0].value[0].region.offset[0] = 3; }},
+    {"input_type", "outputs", "loaded into", [](Program& p) { p.inputs[1].host_dtype = DType::kU8; }},
+    {"input_not_loaded", "outputs", "no task loads",
+     [](Program& p) {
+       Buffer extra = FindBuffer(p, "images");
+       extra.id = extra.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+       p.inputs[0].pieces.push_back({extra.id, Region::Whole(extra.shape)});
+       p.buffers.push_back(extra);
+     }},
+    {"loads_other_buffer", "outputs", "not a whole piece",
+     [](Program& p) { p.inputs[0].pieces[0].buffer = p.inputs[0].pieces[1].buffer; }},
+    {"output_type", "outputs", "metrics", [](Program& p) { p.outputs[0].kind = Output::Kind::kFinite; }},
+    {"output_stored_twice", "outputs", "2 tasks store",
+     [](Program& p) {
+       Task again = Find(p, "store");
+       again.id.value = static_cast<int32_t>(p.tasks.size());
+       p.tasks.push_back(again);
+     }},
+};
+
+std::string NameOf(const ::testing::TestParamInfo<Breakage>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Structure, VerifyFinds, ::testing::ValuesIn(kStructure), NameOf);
+INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), NameOf);
+INSTANTIATE_TEST_SUITE_P(Meetings, VerifyFinds, ::testing::ValuesIn(kMeetings), NameOf);
+INSTANTIATE_TEST_SUITE_P(Data, VerifyFinds, ::testing::ValuesIn(kData), NameOf);
+INSTANTIATE_TEST_SUITE_P(Declarations, VerifyFinds, ::testing::ValuesIn(kDeclarations), NameOf);
+
+TEST(Verify, AcceptsAScheduledProgram) { ExpectOk(TwoColumns()); }
+TEST(Verify, AcceptsEveryOp) { ExpectOk(EveryOp()); }
+TEST(Verify, AcceptsEveryCollective) { ExpectOk(EveryCollective()); }
+TEST(Verify, AcceptsTheEmptyProgram) { ExpectOk(Builder("empty", Mode::kEval, 0, DType::kF32, {}).Build()); }
+
+TEST(Verify, AcceptsAnUnscheduledProgramOnOneLane) {
+  Program program = TwoColumnsUnscheduled();
+  for (Task& task : program.tasks) task.lane = Lane::kCompute;
+  ExpectOk(program);
+}
+
+TEST(Verify, NamesTasksAndBufferOfAMissingWait) {
+  Program program = TwoColumns();
+  Task& copy = Find(program, "copy");
+  const int32_t exchange = Find(program, "exchange").id.value;
+  copy.waits.clear();
+  EXPECT_EQ(
+      std::string(Verify(program).message()),
+      absl::StrCat("order: task ", copy.id.value, " (copy of flatten, device 0) reads buffer 3 \"conv.whole\" that task ",
+                   exchange, " (exchange of conv, device 0) writes, but nothing orders them; add a wait"));
+}
+
+// A part of a bucket that was received may be read though no member was written; all parts make up the members.
+TEST(Verify, PartsInitialiseMembers) {
+  Builder b("parts", Mode::kTrain, 1, DType::kF32, {});
+  const auto bucket = [&](const char* name, Lifetime lifetime) {
+    return b.AddBucket({.name = name,
+                        .lifetime = lifetime,
+                        .parts = 2,
+                        .held_parts = 2,
+                        .member_names = {absl::StrCat(name, ".m")},
+                        .member_shapes = {{8}}});
+  };
+  const BufferId from = bucket("from", Lifetime::kPersistent), to = bucket("to", Lifetime::kStep);
+  const BufferId member = std::get<Bucket>(b.buffer(to).storage).members[0];
+  const BufferId y = b.AddBuffer(0, "y", DType::kF32, {8});
+  for (int part : {0, 1}) {
+    b.AddCompute(0, Lane::kCompute, Copy{}, {{from, {{part}, {1}}, Access::kRead}, {to, {{part}, {1}}, Access::kWrite}}, {},
+                 {"copy"});
+  }
+  b.AddCompute(0, Lane::kCompute, Copy{}, {b.Read(member), b.Write(y)}, {}, {"read"});
+  Program program = std::move(b).Build();
+  ExpectOk(program);
+  program.tasks[1].uses[1].region.offset[0] = 0;  // part 1 of `to` stays unwritten
+  EXPECT_THAT(std::string(Verify(program).message()), StartsWith("initialised: task 2"));
+}
+
+}  // namespace
+}  // namespace colonnade::program
