@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/pieces.h"
 
 namespace colonnade::engine {
 namespace {
@@ -21,21 +22,6 @@ int64_t ElementsOfInput(const Program& program, const std::string& name) {
     if (input.name == name) return program::ElementCount(input.shape);
   }
   return 0;
-}
-
-// Calls f(global flat index, local flat index) for each element of `region` of a tensor of `shape`.
-template <class F>
-void ForEachElement(const program::Shape& shape, const program::Region& region, F f) {
-  program::Shape index = region.offset;
-  for (int64_t local = 0; local < region.elements(); ++local) {
-    int64_t flat = 0;
-    for (size_t d = 0; d < shape.size(); ++d) flat = flat * shape[d] + index[d];
-    f(flat, local);
-    for (int d = static_cast<int>(index.size()) - 1; d >= 0; --d) {
-      if (++index[d] < region.offset[d] + region.size[d]) break;
-      index[d] = region.offset[d];
-    }
-  }
 }
 
 template <class T>

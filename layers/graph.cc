@@ -4,16 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "program/names.h"
 
 namespace colonnade::layers {
 namespace {
-
-// FNV-1a, 32 bits: a number for a name that is the same everywhere.
-uint32_t HashName(const std::string& name) {
-  uint32_t hash = 2166136261u;
-  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return hash;
-}
 
 program::Shape WithBatch(int64_t n, const program::Shape& sample) {
   program::Shape shape = {n};
@@ -98,7 +92,7 @@ LayerId GraphBuilder::AvgPool(const std::string& name, LayerId x, layers::AvgPoo
 }
 LayerId GraphBuilder::Lrn(const std::string& name, LayerId x, layers::Lrn attributes) { return Append(name, attributes, {x}); }
 LayerId GraphBuilder::Dropout(const std::string& name, LayerId x, layers::Dropout attributes) {
-  attributes.stream = HashName(name);
+  attributes.stream = program::StreamOfName(name);
   return Append(name, attributes, {x});
 }
 LayerId GraphBuilder::Flatten(const std::string& name, LayerId x) { return Append(name, layers::Flatten{}, {x}); }

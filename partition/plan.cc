@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "partition/shardings.h"
+#include "program/names.h"
 
 namespace colonnade::partition {
 namespace {
@@ -105,12 +106,13 @@ class DuplicateKeys {
 };
 
 absl::Status CheckFields(const Json& root) {
-  static constexpr const char* kFields[] = {"colonnade_plan", "name",         "mesh",        "layers",
-                                            "reduction",      "bucket_bytes", "device_order", "overlap"};
+  static const auto& fields = *new std::vector<std::string>{"colonnade_plan", "name",         "mesh",         "layers",
+                                                            "reduction",      "bucket_bytes", "device_order", "overlap"};
   for (const auto& [field, value] : root.items()) {
-    if (std::find(std::begin(kFields), std::end(kFields), field) == std::end(kFields)) {
-      return Wrong(field, absl::StrCat("one of ", absl::StrJoin(kFields, ", ")), "an unknown field");
-    }
+    if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
+    const std::string nearest = program::NearestName(field, fields);
+    return Wrong(field, absl::StrCat("one of ", absl::StrJoin(fields, ", ")),
+                 nearest.empty() ? "an unknown field" : absl::StrFormat("an unknown field; did you mean \"%s\"?", nearest));
   }
   for (const char* needed : {"colonnade_plan", "mesh", "layers"}) {
     if (!root.contains(needed)) return Wrong(needed, "a value", "nothing");

@@ -1,0 +1,26 @@
+// The sub-commands: one file each. Each returns ok, or the error that the exit code is made of.
+#ifndef COLONNADE_CLI_COMMANDS_H_
+#define COLONNADE_CLI_COMMANDS_H_
+
+#include <atomic>
+
+#include "absl/status/status.h"
+#include "cli/flags.h"
+
+namespace colonnade::cli {
+
+// What a command says beside its status.
+struct Outcome {
+  bool interrupted = false;  // ended early at the user's wish: exit code 130
+  bool disagrees = false;    // verify: exit code 1
+};
+
+absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
+absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
+absl::Status RunVerify(const Flags& flags, Outcome& outcome);
+absl::Status RunProgram(const Flags& flags);
+absl::Status ListModels();
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_COMMANDS_H_

@@ -1,0 +1,55 @@
+#include <cstdio>
+
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "engine/safetensors.h"
+#include "engine/state.h"
+
+namespace colonnade::cli {
+
+absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(flags.init);
+  if (!weights.ok()) return weights.status();
+  // Mean and deviation are those of the training set, as in training.
+  absl::StatusOr<data::ImageSet> train_images = OpenImages(flags, true), images = OpenImages(flags, false);
+  if (!train_images.ok()) return train_images.status();
+  if (!images.ok()) return images.status();
+  images->mean = train_images->mean;
+  images->std = train_images->std;
+  absl::StatusOr<Session> session = OpenSession(flags, &*images);
+  if (!session.ok()) return session.status();
+  absl::StatusOr<program::Program> program =
+      partition::Lower(session->graph, session->plan, LowerOptionsOf(flags, *session, program::Mode::kEval));
+  if (!program.ok()) return program.status();
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = OpenBackend(flags, *session);
+  if (!backend.ok()) return backend.status();
+  absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(*program, **backend);
+  if (!executor.ok()) return executor.status();
+  if (absl::Status s = engine::WriteParameters(*program, (*executor)->loaded(), *weights); !s.ok()) {
+    return absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
+  }
+  absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), false);
+  if (!stream.ok()) return stream.status();
+  PrintSession(flags, *session);
+  std::fprintf(stderr, "data %s\n", stream->description().c_str());
+  absl::StatusOr<engine::EvalReport> report = engine::Evaluate(**executor, *stream, &stop);
+  if (!report.ok()) return report.status();
+  outcome.interrupted = stop.load();
+  const double images_per_s = static_cast<double>(report->count) / absl::ToDoubleSeconds(report->elapsed);
+  if (flags.json) {
+    const nlohmann::ordered_json json = {
+        {"model", session->graph.name},
+        {"data", flags.data},
+        {"test", {{"top1", report->top1()}, {"top5", report->top5()}, {"loss", report->loss}, {"count", report->count}}},
+        {"images_per_s", images_per_s}};
+    std::printf("%s\n", json.dump().c_str());
+  } else {
+    std::printf("%s\n", absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s",
+                                        100 * report->top1(), 100 * report->top5(), report->loss, report->count, images_per_s)
+                            .c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,57 @@
+// The flags of the command line, each with one meaning everywhere, and the groups in which sub-commands take them.
+#ifndef COLONNADE_CLI_FLAGS_H_
+#define COLONNADE_CLI_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace colonnade::cli {
+
+struct Flags {
+  // Model
+  std::string model;
+  int64_t input_size = 0, input_channels = 0, classes = 0;
+  double width = 1.0;
+  std::string dropout = "on";
+  // Data
+  std::string data = "synthetic";
+  std::string shuffle = "on";
+  std::string augment = "standard";
+  std::vector<double> mean, std;
+  // Plan
+  int64_t batch = 64;
+  int devices = 0;  // 0: not given
+  std::string plan;
+  int columns = 0;
+  std::string reduction, overlap;  // empty: the plan's own
+  int64_t bucket_bytes = 0;        // 0: the plan's own
+  // Machine
+  std::string backend = "auto";
+  std::string kernels = "onednn";
+  int threads_per_device = 0;
+  std::string dtype = "fp32";
+  // Run
+  int64_t steps = 0, epochs = 0;  // 0: not given
+  uint64_t seed = 1;
+  double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's
+  std::string lr_policy = "constant";
+  std::string init, save, trace;
+  bool json = false;
+  // program
+  std::string mode = "train";
+  bool summary = false;
+};
+
+void AddModelFlags(CLI::App& app, Flags& flags);
+void AddDataFlags(CLI::App& app, Flags& flags);
+void AddPlanFlags(CLI::App& app, Flags& flags);
+void AddMachineFlags(CLI::App& app, Flags& flags);
+void AddOptimizerFlags(CLI::App& app, Flags& flags);
+void AddJsonFlag(CLI::App& app, Flags& flags);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_FLAGS_H_

@@ -1,0 +1,177 @@
+// The `colonnade` command: parses the command line, runs one sub-command, turns its status into message and exit code.
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/session.h"
+#include "program/names.h"
+
+namespace {
+
+using colonnade::cli::Flags;
+using colonnade::cli::Outcome;
+
+constexpr int kUsage = 2, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, kInterrupted = 130;
+
+// Set by the first Ctrl-C; a second one ends the process at once.
+std::atomic<bool> g_stop{false};
+
+void OnInterrupt(int signal) {
+  if (g_stop.exchange(true)) std::_Exit(128 + signal);
+}
+
+CLI::App* AddTrain(CLI::App& app, Flags& flags) {
+  CLI::App* train = app.add_subcommand("train", "Trains a model under a plan, then tests it.");
+  colonnade::cli::AddModelFlags(*train, flags);
+  colonnade::cli::AddDataFlags(*train, flags);
+  colonnade::cli::AddPlanFlags(*train, flags);
+  colonnade::cli::AddMachineFlags(*train, flags);
+  colonnade::cli::AddOptimizerFlags(*train, flags);
+  train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  train->add_option("--seed", flags.seed, "of everything random, below 2^53")->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
+      ->capture_default_str();
+  train->add_option("--init", flags.init, "weights to begin with, a safetensors file");
+  train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
+  train->add_option("--trace", flags.trace, "where to write the timeline of the last step, Chrome trace format");
+  colonnade::cli::AddJsonFlag(*train, flags);
+  train->footer("Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
+                "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json");
+  return train;
+}
+
+CLI::App* AddEval(CLI::App& app, Flags& flags) {
+  CLI::App* eval = app.add_subcommand("eval", "Tests saved weights on a data set: top-1, top-5, loss, images/s.");
+  colonnade::cli::AddModelFlags(*eval, flags);
+  colonnade::cli::AddDataFlags(*eval, flags);
+  colonnade::cli::AddPlanFlags(*eval, flags);
+  colonnade::cli::AddMachineFlags(*eval, flags);
+  eval->add_option("--init", flags.init, "the weights, a safetensors file")->required();
+  colonnade::cli::AddJsonFlag(*eval, flags);
+  eval->footer("Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
+               "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
+  return eval;
+}
+
+CLI::App* AddVerify(CLI::App& app, Flags& flags) {
+  CLI::App* verify = app.add_subcommand(
+      "verify", "Runs the same steps on one device and under a plan, and compares loss, gradients and weights.");
+  colonnade::cli::AddModelFlags(*verify, flags);
+  colonnade::cli::AddDataFlags(*verify, flags);
+  colonnade::cli::AddPlanFlags(*verify, flags);
+  colonnade::cli::AddMachineFlags(*verify, flags);
+  colonnade::cli::AddOptimizerFlags(*verify, flags);
+  verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  verify->add_option("--seed", flags.seed, "of everything random, below 2^53")
+      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))->capture_default_str();
+  colonnade::cli::AddJsonFlag(*verify, flags);
+  verify->footer("Examples:\n  colonnade verify --model=two_column --plan=hybrid --devices=4\n"
+                 "  colonnade verify --model=lenet --plan=owt --devices=2 --kernels=reference --json");
+  return verify;
+}
+
+CLI::App* AddProgram(CLI::App& app, Flags& flags) {
+  CLI::App* program = app.add_subcommand("program", "Prints the lowered Program of a model, plan and batch.");
+  colonnade::cli::AddModelFlags(*program, flags);
+  colonnade::cli::AddPlanFlags(*program, flags);
+  colonnade::cli::AddMachineFlags(*program, flags);
+  program->add_option("--mode", flags.mode, "train or eval")->check(CLI::IsMember({"train", "eval"}))->capture_default_str();
+  program->add_flag("--summary", flags.summary, "what each device does, and what moves between devices");
+  program->footer("Examples:\n  colonnade program --model=alexnet2012 --plan=model --devices=2 --summary\n"
+                  "  colonnade program --model=two_column --plan=hybrid --devices=4 --batch=32");
+  return program;
+}
+
+// The message of a command line that cannot be parsed, with the flag that was probably meant.
+std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  std::string message = error.what();
+  std::vector<std::string> known;
+  for (const CLI::App* sub : app.get_subcommands()) {
+    for (const CLI::Option* option : sub->get_options()) known.push_back(option->get_name());
+  }
+  if (known.empty()) {
+    for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  }
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (message.find(word) == std::string::npos || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const std::string nearest = colonnade::program::NearestName(word, known);
+    if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
+  }
+  return message;
+}
+
+int Report(const absl::Status& status, const Outcome& outcome) {
+  if (!status.ok()) {
+    std::fprintf(stderr, "colonnade: %s\n", std::string(status.message()).c_str());
+    return colonnade::cli::ExitCodeOf(status);
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    std::fprintf(stderr, "colonnade: cannot write the results to the standard output\n");
+    return kWriteError;
+  }
+  if (outcome.interrupted) {
+    std::fprintf(stderr, "colonnade: stopped early, as asked; the results are those of the steps done\n");
+    return kInterrupted;
+  }
+  return outcome.disagrees ? kUnexpected : 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Trains convolutional networks with hybrid model and data parallelism."};
+  app.require_subcommand(1);
+  app.name("colonnade");
+  Flags flags;
+  CLI::App* train = AddTrain(app, flags);
+  CLI::App* eval = AddEval(app, flags);
+  CLI::App* verify = AddVerify(app, flags);
+  CLI::App* program = AddProgram(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    if (flags.model == "list") return Report(colonnade::cli::ListModels(), {});
+    std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, argc, argv).c_str());
+    return kUsage;
+  }
+  std::signal(SIGINT, OnInterrupt);
+  Outcome outcome;
+  absl::Status status;
+  if (flags.model == "list") {
+    status = colonnade::cli::ListModels();
+  } else if (train->parsed()) {
+    status = colonnade::cli::RunTrain(flags, g_stop, outcome);
+  } else if (eval->parsed()) {
+    status = colonnade::cli::RunEval(flags, g_stop, outcome);
+  } else if (verify->parsed()) {
+    status = colonnade::cli::RunVerify(flags, outcome);
+  } else if (program->parsed()) {
+    status = colonnade::cli::RunProgram(flags);
+  }
+  return Report(status, outcome);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "colonnade: out of memory; use a smaller --batch or more devices\n");
+    return kOutOfMemory;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "colonnade: unexpected: %s\n", error.what());
+    return kUnexpected;
+  }
+}

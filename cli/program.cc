@@ -1,0 +1,75 @@
+#include <cstdio>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "program/text.h"
+
+namespace colonnade::cli {
+namespace {
+
+// Per device what it does, and what moves between devices for which layer.
+void PrintSummary(const program::Program& program) {
+  struct Sums {
+    int64_t tasks = 0, flops = 0, sent = 0;
+  };
+  std::vector<Sums> devices(program.device_count);
+  std::map<std::tuple<program::Pass, std::string, std::string>, Sums> moves;
+  for (const program::Task& task : program.tasks) {
+    Sums& device = devices[task.device];
+    ++device.tasks;
+    device.flops += task.work.flops;
+    device.sent += task.work.bytes_sent;
+    if (std::holds_alternative<program::Compute>(task.what)) continue;
+    Sums& move = moves[{task.from.pass, task.from.layer, program::Name(task)}];
+    ++move.tasks;
+    move.sent += task.work.bytes_sent;
+  }
+  std::printf("device    tasks       Gflop     MB sent\n");
+  for (size_t d = 0; d < devices.size(); ++d) {
+    std::printf("%s\n", absl::StrFormat("%6d %8d %11.3f %11.3f", d, devices[d].tasks, static_cast<double>(devices[d].flops) / 1e9,
+                                        static_cast<double>(devices[d].sent) / 1e6)
+                            .c_str());
+  }
+  std::printf("%s\n", moves.empty() ? "nothing moves between devices" : "moves     layer                kind                MB");
+  for (const auto& [key, sums] : moves) {
+    const auto& [pass, layer, kind] = key;
+    std::printf("%s\n", absl::StrFormat("%-9s %-20s %-15s %6.3f", program::Name(pass), layer, kind,
+                                        static_cast<double>(sums.sent) / 1e6)
+                            .c_str());
+  }
+}
+
+}  // namespace
+
+absl::Status RunProgram(const Flags& flags) {
+  absl::StatusOr<Session> session = OpenSession(flags, nullptr);
+  if (!session.ok()) return session.status();
+  const program::Mode mode = flags.mode == "eval" ? program::Mode::kEval : program::Mode::kTrain;
+  absl::StatusOr<program::Program> program =
+      partition::Lower(session->graph, session->plan, LowerOptionsOf(flags, *session, mode));
+  if (!program.ok()) return program.status();
+  for (const std::string& note : session->plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  if (flags.summary) {
+    PrintSummary(*program);
+  } else {
+    std::fputs(program::Print(*program).c_str(), stdout);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ListModels() {
+  for (const models::ModelInfo& model : models::AllModels()) {
+    absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model.name, {});
+    if (!graph.ok()) return graph.status();
+    std::printf("%s\n", absl::StrFormat("%-12s %11d parameters %9.3f Gflop  %dx%dx%d  %s", model.name, graph->ParameterCount(),
+                                        static_cast<double>(graph->ForwardFlops(1)) / 1e9, model.input_channels,
+                                        model.input_size, model.input_size, model.description)
+                            .c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

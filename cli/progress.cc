@@ -1,0 +1,48 @@
+#include "cli/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_format.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr absl::Duration kTerminalInterval = absl::Milliseconds(200), kLogInterval = absl::Seconds(5);
+constexpr int kBarWidth = 20;
+
+std::string Clock(absl::Duration d) {
+  const int64_t seconds = absl::ToInt64Seconds(d);
+  if (seconds >= 3600) return absl::StrFormat("%d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
+  return absl::StrFormat("%02d:%02d", seconds / 60, seconds % 60);
+}
+
+}  // namespace
+
+Progress::Progress(int64_t batch) : batch_(batch), terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+void Progress::Show(const engine::TrainProgress& p) {
+  const bool last = p.step == p.steps;
+  if (!last && p.elapsed - last_ < (terminal_ ? kTerminalInterval : kLogInterval)) return;
+  last_ = p.elapsed;
+  const double share = static_cast<double>(p.step) / static_cast<double>(p.steps);
+  const double seconds = absl::ToDoubleSeconds(p.elapsed);
+  const absl::Duration left = share > 0 ? absl::Seconds(seconds * (1 - share) / share) : absl::ZeroDuration();
+  const int filled = static_cast<int>(share * kBarWidth);
+  const std::string line = absl::StrFormat(
+      "step %3d%%|%s%s| %d/%d [%s<%s, %.0f images/s, loss=%.4f]", static_cast<int>(share * 100), std::string(filled, '#'),
+      std::string(kBarWidth - filled, ' '), p.step, p.steps, Clock(p.elapsed), Clock(left),
+      seconds > 0 ? static_cast<double>(p.step * batch_) / seconds : 0, p.loss);
+  std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
+  std::fflush(stderr);
+  open_ = terminal_;
+}
+
+void Progress::Finish() {
+  if (open_) std::fputc('\n', stderr);
+  open_ = false;
+}
+
+}  // namespace colonnade::cli

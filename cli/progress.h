@@ -1,0 +1,29 @@
+// One line on stderr that says how far a run is, how fast it goes and how long it will take.
+//
+// On a terminal the line is redrawn a few times a second; elsewhere one is printed every few seconds.
+#ifndef COLONNADE_CLI_PROGRESS_H_
+#define COLONNADE_CLI_PROGRESS_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "engine/trainer.h"
+
+namespace colonnade::cli {
+
+class Progress {
+ public:
+  explicit Progress(int64_t batch);
+  void Show(const engine::TrainProgress& progress);
+  void Finish();  // ends the line on a terminal
+
+ private:
+  const int64_t batch_;
+  const bool terminal_;
+  absl::Duration last_ = -absl::InfiniteDuration();
+  bool open_ = false;
+};
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_PROGRESS_H_

@@ -1,0 +1,186 @@
+#include "cli/session.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cpu/backend.h"
+#include "data/dataset.h"
+#include "engine/file.h"
+#include "partition/named_plans.h"
+#include "program/names.h"
+
+namespace colonnade::cli {
+namespace {
+
+absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
+  absl::StatusOr<std::string> json = engine::ReadFile(flags.plan);
+  if (!json.ok()) return json.status();
+  absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(*json);
+  absl::Status status = plan.status();
+  if (status.ok()) status = partition::ValidatePlan(*plan, graph, flags.batch);
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flags.plan, ": ", status.message()));
+  if (plan->name.empty()) plan->name = flags.plan;
+  const int devices = plan->mesh.device_count();
+  if (flags.devices != 0 && flags.devices != devices) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--devices: expected %d, the mesh of %s, found %d", devices, flags.plan, flags.devices));
+  }
+  return plan;
+}
+
+absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGraph& graph) {
+  const int devices = std::max(flags.devices, 1);
+  const std::string name = !flags.plan.empty() ? flags.plan : devices > 1 ? "data" : "single";
+  const std::vector<std::string>& names = partition::PlanNames();
+  if (std::find(names.begin(), names.end(), name) != names.end()) {
+    return partition::NamedPlan(name, graph, {.devices = devices, .columns = flags.columns, .global_batch = flags.batch});
+  }
+  std::error_code error;
+  const bool looks_like_a_file = name.find('/') != std::string::npos || name.find('.') != std::string::npos;
+  if (looks_like_a_file || std::filesystem::exists(name, error)) return PlanFromFile(flags, graph);
+  const std::string nearest = program::NearestName(name, names);
+  return absl::FailedPreconditionError(
+      absl::StrFormat("unknown plan \"%s\"%s; expected one of %s, or a plan file", name,
+                      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+}
+
+void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
+  using partition::Reduction;
+  for (Reduction r : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    if (flags.reduction == partition::Name(r)) plan.reduction = r;
+  }
+  if (!flags.overlap.empty()) plan.overlap = flags.overlap == "on";
+  if (flags.bucket_bytes > 0) plan.bucket_bytes = flags.bucket_bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
+  absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
+  if (!model.ok()) return model.status();
+  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : (*model)->input_channels;
+  const int64_t size = flags.input_size > 0 ? flags.input_size : (*model)->input_size;
+  const int64_t classes = flags.classes > 0 ? flags.classes : (*model)->classes;
+  return data::OpenDataset(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
+                           {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes});
+}
+
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images) {
+  Session session;
+  absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
+  if (!model.ok()) return model.status();
+  session.model = *model;
+  models::ModelOptions options{.input_channels = flags.input_channels,
+                               .input_size = flags.input_size,
+                               .classes = flags.classes,
+                               .width = flags.width,
+                               .dropout = flags.dropout == "on"};
+  if (images != nullptr && options.input_channels == 0) options.input_channels = images->sample_shape[0];
+  if (images != nullptr && options.input_size == 0) options.input_size = images->sample_shape[1];
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);
+  if (!graph.ok()) {
+    const std::string from = images != nullptr && flags.input_size == 0
+                                 ? absl::StrFormat(" (built for the images %s of %s)", program::ToString(images->sample_shape),
+                                                   images->name)
+                                 : "";
+    return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
+  }
+  session.graph = *std::move(graph);
+  if (images != nullptr && images->sample_shape != session.graph.nodes[0].sample_shape) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data",
+                        flags.model, program::ToString(session.graph.nodes[0].sample_shape), images->name,
+                        program::ToString(images->sample_shape)));
+  }
+  absl::StatusOr<partition::Plan> plan = PlanOf(flags, session.graph);
+  if (!plan.ok()) return plan.status();
+  session.plan = *std::move(plan);
+  ApplyOverrides(flags, session.plan);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
+                                                            : std::max(1, cores / session.plan.mesh.device_count());
+  return session;
+}
+
+absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train) {
+  return data::SampleStream::Create(
+      std::move(images), {.seed = flags.seed,
+                          .shuffle = train && flags.shuffle == "on",
+                          .shift = train && flags.augment == "standard" && session.model->shifts_images,
+                          .once = !train,
+                          .mean = flags.mean,
+                          .std = flags.std});
+}
+
+partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
+  return {.mode = mode,
+          .global_batch = flags.batch,
+          .dtype = flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32,
+          .momentum = flags.momentum >= 0 ? flags.momentum : session.model->momentum,
+          .weight_decay = flags.weight_decay >= 0 ? flags.weight_decay : session.model->weight_decay};
+}
+
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, const Session& session) {
+  if (flags.backend == "cuda") {
+    return absl::UnavailableError("--backend=cuda: this build has no CUDA backend; use --backend=cpu");
+  }
+  return cpu::MakeCpuBackend({.devices = session.plan.mesh.device_count(),
+                              .threads_per_device = session.threads_per_device,
+                              .kernels = flags.kernels == "reference" ? cpu::CpuOptions::Kernels::kReference
+                                                                      : cpu::CpuOptions::Kernels::kOneDnn});
+}
+
+absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session) {
+  engine::LearningRatePolicy policy{.base = flags.lr >= 0 ? flags.lr : session.model->learning_rate};
+  if (flags.lr_policy == "constant") return policy;
+  const std::vector<std::string> words = absl::StrSplit(flags.lr_policy, absl::ByAnyChar(":,"));
+  const bool valid = words.size() == 3 && words[0] == "step" && absl::SimpleAtoi(words[1], &policy.every) &&
+                     absl::SimpleAtod(words[2], &policy.factor) && policy.every > 0 && policy.factor > 0;
+  if (valid) return policy;
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--lr-policy: expected constant or step:N,F with N and F above 0, found \"%s\"", flags.lr_policy));
+}
+
+void PrintSession(const Flags& flags, const Session& session) {
+  const partition::Mesh& mesh = session.plan.mesh;
+  std::fprintf(stderr, "%s\n",
+               absl::StrFormat("model %s: %d parameters, %.3g Gflop forward per image", session.graph.name,
+                               session.graph.ParameterCount(), static_cast<double>(session.graph.ForwardFlops(1)) / 1e9)
+                   .c_str());
+  std::fprintf(stderr, "%s\n",
+               absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %d CPU device%s of %d thread%s, %s kernels",
+                               session.plan.name, mesh.axes[0].size, mesh.device_count() / mesh.axes[0].size,
+                               partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off",
+                               mesh.device_count(), mesh.device_count() > 1 ? "s" : "", session.threads_per_device,
+                               session.threads_per_device > 1 ? "s" : "", flags.kernels)
+                   .c_str());
+  for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+}
+
+nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {
+  return {{"replicas", mesh.axes[0].size}, {"columns", mesh.device_count() / mesh.axes[0].size}};
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kFailedPrecondition: return 2;
+    case absl::StatusCode::kResourceExhausted: return 12;
+    case absl::StatusCode::kOutOfRange: return 21;
+    case absl::StatusCode::kInvalidArgument: return 65;
+    case absl::StatusCode::kNotFound: return 66;
+    case absl::StatusCode::kUnavailable: return 69;
+    case absl::StatusCode::kDataLoss: return 74;
+    default: return 1;
+  }
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,51 @@
+// What a sub-command works with: the network, the plan and the devices that the flags ask for.
+#ifndef COLONNADE_CLI_SESSION_H_
+#define COLONNADE_CLI_SESSION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/flags.h"
+#include "data/image_set.h"
+#include "data/sample_stream.h"
+#include "engine/backend.h"
+#include "engine/trainer.h"
+#include "models/models.h"
+#include "nlohmann/json.hpp"
+#include "partition/lower.h"
+#include "partition/plan.h"
+
+namespace colonnade::cli {
+
+struct Session {
+  const models::ModelInfo* model = nullptr;
+  layers::LayerGraph graph;
+  partition::Plan plan;
+  int threads_per_device = 1;
+};
+
+// The model as the flags ask for it; where they leave channels and size open, those of `images` (may be null).
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images);
+
+// The training or test images of --data for the model.
+absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
+absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train);
+
+partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, const Session& session);
+absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
+
+// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices.
+void PrintSession(const Flags& flags, const Session& session);
+
+// {"replicas": R, "columns": M}
+nlohmann::ordered_json MeshJson(const partition::Mesh& mesh);
+
+// Exit codes of docs/errors.md.
+int ExitCodeOf(const absl::Status& status);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_SESSION_H_

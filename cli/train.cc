@@ -1,0 +1,188 @@
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "engine/file.h"
+#include "engine/safetensors.h"
+#include "engine/state.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Everything of a training run, in the order in which it is made.
+struct Run {
+  Session session;
+  program::Program train_program, eval_program;
+  std::unique_ptr<engine::Backend> backend;
+  std::unique_ptr<engine::Executor> train, eval;
+};
+
+absl::Status Prepare(const Flags& flags, Run& run) {
+  auto lower = [&](program::Mode mode, program::Program& program) -> absl::Status {
+    absl::StatusOr<program::Program> lowered =
+        partition::Lower(run.session.graph, run.session.plan, LowerOptionsOf(flags, run.session, mode));
+    if (lowered.ok()) program = *std::move(lowered);
+    return lowered.status();
+  };
+  auto load = [&](const program::Program& program, std::unique_ptr<engine::Executor>& executor) -> absl::Status {
+    absl::StatusOr<std::unique_ptr<engine::Executor>> created = engine::Executor::Create(program, *run.backend);
+    if (created.ok()) executor = *std::move(created);
+    return created.status();
+  };
+  if (absl::Status s = lower(program::Mode::kTrain, run.train_program); !s.ok()) return s;
+  if (absl::Status s = lower(program::Mode::kEval, run.eval_program); !s.ok()) return s;
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = OpenBackend(flags, run.session);
+  if (!backend.ok()) return backend.status();
+  run.backend = *std::move(backend);
+  if (absl::Status s = load(run.train_program, run.train); !s.ok()) return s;
+  if (absl::Status s = load(run.eval_program, run.eval); !s.ok()) return s;
+  if (absl::Status s = engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed); !s.ok()) return s;
+  if (flags.init.empty()) return absl::OkStatus();
+  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(flags.init);
+  if (!weights.ok()) return weights.status();
+  absl::Status s = engine::WriteParameters(run.train_program, run.train->loaded(), *weights);
+  return s.ok() ? s : absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
+}
+
+absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples) {
+  if (flags.steps > 0 && flags.epochs > 0) {
+    return absl::FailedPreconditionError("expected --steps or --epochs, found both");
+  }
+  if (flags.steps > 0) return flags.steps;
+  const int64_t epochs = flags.epochs > 0 ? flags.epochs : 1;
+  return (epochs * samples + flags.batch - 1) / flags.batch;
+}
+
+Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
+  Json all = Json::array();
+  for (const engine::Breakdown& d : devices) {
+    all.push_back({{"compute_ms", absl::ToDoubleMilliseconds(d.compute)},
+                   {"exposed_communication_ms", absl::ToDoubleMilliseconds(d.exposed_communication)},
+                   {"input_wait_ms", absl::ToDoubleMilliseconds(d.input_wait)},
+                   {"idle_ms", absl::ToDoubleMilliseconds(d.idle)}});
+  }
+  return all;
+}
+
+Json ReportJson(const Flags& flags, const Run& run, const engine::TrainReport& report, const engine::EvalReport& test,
+                double images_per_s) {
+  const int devices = run.session.plan.mesh.device_count();
+  Json memory = Json::array();
+  for (int d = 0; d < devices; ++d) {
+    memory.push_back(run.train->loaded().Memory(d).total_bytes() + run.eval->loaded().Memory(d).step_arena_bytes +
+                     run.eval->loaded().Memory(d).workspace_bytes);
+  }
+  return {{"model", run.session.graph.name},
+          {"plan", run.session.plan.name},
+          {"mesh", MeshJson(run.session.plan.mesh)},
+          {"devices", devices},
+          {"backend", run.backend->name()},
+          {"dtype", flags.kernels == "reference" ? "fp64" : flags.dtype},
+          {"global_batch", flags.batch},
+          {"steps", report.losses.size()},
+          {"first_step", 0},
+          {"losses", report.losses},
+          {"images_per_s", images_per_s},
+          {"step_ms",
+           {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
+          {"breakdown", BreakdownJson(engine::BreakDown(report.last_step, devices))},
+          {"peak_memory_bytes", memory},
+          {"test", {{"top1", test.top1()}, {"top5", test.top5()}, {"count", test.count}}},
+          {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
+}
+
+void PrintReport(const Run& run, const engine::TrainReport& report, const engine::EvalReport& test, double images_per_s) {
+  if (!report.losses.empty()) {
+    std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (95 %%)",
+                                        report.losses.size(), report.losses.front(), report.losses.back(), images_per_s,
+                                        absl::ToDoubleMilliseconds(report.MedianStep()),
+                                        absl::ToDoubleMilliseconds(report.P95Step()))
+                            .c_str());
+  }
+  const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_step, run.session.plan.mesh.device_count());
+  std::printf("the last step, ms:  device    compute  communication  input      idle\n");
+  for (size_t d = 0; d < devices.size(); ++d) {
+    std::printf("%s\n", absl::StrFormat("%25d %10.2f %14.2f %6.2f %9.2f", d, absl::ToDoubleMilliseconds(devices[d].compute),
+                                        absl::ToDoubleMilliseconds(devices[d].exposed_communication),
+                                        absl::ToDoubleMilliseconds(devices[d].input_wait),
+                                        absl::ToDoubleMilliseconds(devices[d].idle))
+                            .c_str());
+  }
+  std::printf("%s\n", absl::StrFormat("test: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", 100 * test.top1(),
+                                      100 * test.top5(), test.loss, test.count)
+                          .c_str());
+}
+
+absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report) {
+  if (!flags.save.empty()) {
+    absl::StatusOr<std::vector<engine::NamedTensor>> weights =
+        engine::ReadParameters(run.train_program, run.train->loaded());
+    if (!weights.ok()) return weights.status();
+    if (absl::Status s = engine::SaveTensors(flags.save, *weights); !s.ok()) return s;
+  }
+  if (flags.trace.empty()) return absl::OkStatus();
+  return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_step));
+}
+
+}  // namespace
+
+absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+  for (const std::string* path : {&flags.save, &flags.trace}) {
+    if (path->empty()) continue;
+    if (absl::Status s = engine::CheckWritable(*path); !s.ok()) return s;
+  }
+  absl::StatusOr<data::ImageSet> train_images = OpenImages(flags, true), test_images = OpenImages(flags, false);
+  if (!train_images.ok()) return train_images.status();
+  if (!test_images.ok()) return test_images.status();
+  test_images->mean = train_images->mean;
+  test_images->std = train_images->std;
+  Run run;
+  absl::StatusOr<Session> session = OpenSession(flags, &*train_images);
+  if (!session.ok()) return session.status();
+  run.session = *std::move(session);
+  absl::StatusOr<int64_t> steps = StepsOf(flags, train_images->size());
+  if (!steps.ok()) return steps.status();
+  absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, run.session);
+  if (!rate.ok()) return rate.status();
+  absl::StatusOr<data::SampleStream> train = OpenStream(flags, run.session, *std::move(train_images), true);
+  if (!train.ok()) return train.status();
+  absl::StatusOr<data::SampleStream> test = OpenStream(flags, run.session, *std::move(test_images), false);
+  if (!test.ok()) return test.status();
+  if (absl::Status s = Prepare(flags, run); !s.ok()) return s;
+  PrintSession(flags, run.session);
+  const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
+  std::fprintf(stderr, "data %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps\n",
+               train->description().c_str(), rate->base, flags.lr_policy.c_str(), lowered.momentum, lowered.weight_decay,
+               static_cast<int>(flags.batch), static_cast<int>(*steps));
+
+  Progress progress(flags.batch);
+  absl::StatusOr<engine::TrainReport> report =
+      engine::Train(*run.train, *train,
+                    {.steps = *steps,
+                     .seed = flags.seed,
+                     .learning_rate = *rate,
+                     .stop = &stop,
+                     .on_step = [&progress](const engine::TrainProgress& p) { progress.Show(p); }});
+  progress.Finish();
+  if (!report.ok()) return report.status();
+  outcome.interrupted = report->stopped;
+  absl::StatusOr<engine::EvalReport> tested = engine::Evaluate(*run.eval, *test);
+  if (!tested.ok()) return tested.status();
+  if (absl::Status s = SaveResults(flags, run, *report); !s.ok()) return s;
+  const double seconds = absl::ToDoubleSeconds(report->elapsed);
+  const double images_per_s =
+      seconds > 0 ? static_cast<double>(static_cast<int64_t>(report->losses.size()) * flags.batch) / seconds : 0;
+  if (flags.json) {
+    std::printf("%s\n", ReportJson(flags, run, *report, *tested, images_per_s).dump().c_str());
+  } else {
+    PrintReport(run, *report, *tested, images_per_s);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

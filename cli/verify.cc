@@ -1,0 +1,69 @@
+#include <cstdio>
+
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/verify_plan.h"
+
+namespace colonnade::cli {
+namespace {
+
+nlohmann::ordered_json ErrorsJson(const VerifyErrors& e) {
+  return {{"loss", e.loss}, {"gradient", e.gradient}, {"parameter", e.parameter}};
+}
+
+void PrintReport(const VerifyReport& report) {
+  std::printf("              largest error   bound\n");
+  auto line = [](const char* what, double error, double bound) {
+    std::printf("  %-10s  %13.3g   %.3g\n", what, error, bound);
+  };
+  line("loss", report.error.loss, report.tolerance.loss);
+  line("gradient", report.error.gradient, report.tolerance.gradient);
+  line("parameter", report.error.parameter, report.tolerance.parameter);
+  std::printf("worst: %s, %.3g\n", report.worst_tensor.c_str(), report.worst_error);
+  if (!report.training_program_agrees) std::printf("the Program without gradient outputs gives other weights\n");
+  std::printf("%s\n", report.ok ? "the plan computes what one device computes" : "THE PLAN DOES NOT COMPUTE WHAT ONE DEVICE COMPUTES");
+}
+
+}  // namespace
+
+absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
+  absl::StatusOr<data::ImageSet> images = OpenImages(flags, true);
+  if (!images.ok()) return images.status();
+  absl::StatusOr<Session> session = OpenSession(flags, &*images);
+  if (!session.ok()) return session.status();
+  if (flags.backend == "cuda") return OpenBackend(flags, *session).status();
+  absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), true);
+  if (!stream.ok()) return stream.status();
+  absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, *session);
+  if (!rate.ok()) return rate.status();
+  PrintSession(flags, *session);
+  const VerifyOptions options{.steps = flags.steps > 0 ? flags.steps : 3,
+                              .seed = flags.seed,
+                              .reference = flags.kernels == "reference",
+                              .threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device : 0,
+                              .learning_rate = *rate,
+                              .lower = LowerOptionsOf(flags, *session, program::Mode::kTrain)};
+  absl::StatusOr<VerifyReport> report = VerifyPlan(session->graph, session->plan, *stream, options);
+  if (!report.ok()) return report.status();
+  outcome.disagrees = !report->ok;
+  if (!flags.json) {
+    PrintReport(*report);
+    return absl::OkStatus();
+  }
+  const nlohmann::ordered_json json = {{"ok", report->ok},
+                                       {"model", session->graph.name},
+                                       {"plan", session->plan.name},
+                                       {"devices", session->plan.mesh.device_count()},
+                                       {"steps", report->steps},
+                                       {"kernels", flags.kernels},
+                                       {"dtype", options.reference ? "fp64" : flags.dtype},
+                                       {"tolerance", ErrorsJson(report->tolerance)},
+                                       {"max_relative_error", ErrorsJson(report->error)},
+                                       {"training_program_agrees", report->training_program_agrees},
+                                       {"worst", {{"tensor", report->worst_tensor}, {"error", report->worst_error}}}};
+  std::printf("%s\n", json.dump().c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,233 @@
+#include "cli/verify_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/backend.h"
+#include "engine/executor.h"
+#include "engine/state.h"
+#include "partition/named_plans.h"
+
+namespace colonnade::cli {
+namespace {
+
+using engine::NamedTensor;
+using Tensors = std::vector<NamedTensor>;
+
+// A Program on devices of its own.
+struct Side {
+  program::Program program;
+  std::unique_ptr<engine::Backend> backend;
+  std::unique_ptr<engine::Executor> executor;
+};
+
+struct State {
+  Tensors parameters, momenta;
+};
+
+struct StepOutcome {
+  double loss = 0;
+  std::map<std::string, std::vector<double>> gradients;
+  State after;
+};
+
+absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                               partition::LowerOptions lower, bool reference, int threads) {
+  auto side = std::make_unique<Side>();
+  lower.dtype = reference ? program::DType::kF64 : program::DType::kF32;
+  absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
+  if (!program.ok()) return program.status();
+  side->program = *std::move(program);
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend(
+      {.devices = plan.mesh.device_count(),
+       .threads_per_device = threads,
+       .kernels = reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
+  if (!backend.ok()) return backend.status();
+  side->backend = *std::move(backend);
+  absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(side->program, *side->backend);
+  if (!executor.ok()) return executor.status();
+  side->executor = *std::move(executor);
+  return side;
+}
+
+absl::StatusOr<State> ReadState(const Side& side) {
+  absl::StatusOr<Tensors> parameters = engine::ReadParameters(side.program, side.executor->loaded());
+  if (!parameters.ok()) return parameters.status();
+  absl::StatusOr<Tensors> momenta = engine::ReadMomenta(side.program, side.executor->loaded());
+  if (!momenta.ok()) return momenta.status();
+  return State{*std::move(parameters), *std::move(momenta)};
+}
+
+absl::Status WriteState(const State& state, Side& side) {
+  if (absl::Status s = engine::WriteParameters(side.program, side.executor->loaded(), state.parameters); !s.ok()) return s;
+  return engine::WriteMomenta(side.program, side.executor->loaded(), state.momenta);
+}
+
+absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<const float> images,
+                                  absl::Span<const int32_t> labels, const engine::StepInputs& inputs) {
+  if (absl::Status s = WriteState(from, side); !s.ok()) return s;
+  absl::StatusOr<engine::StepResult> result = side.executor->RunStep(images, labels, inputs);
+  if (!result.ok()) return result.status();
+  if (!result->not_finite.empty()) {
+    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": the ", result->not_finite, " is not finite, in layer \"",
+                                              result->not_finite_layer, "\" on device ", result->not_finite_device));
+  }
+  StepOutcome outcome{.loss = result->loss};
+  for (const program::Output& output : side.program.outputs) {
+    if (output.kind != program::Output::Kind::kGradient) continue;
+    absl::StatusOr<std::vector<double>> gradient = side.executor->ReadGradient(output);
+    if (!gradient.ok()) return gradient.status();
+    outcome.gradients[output.name] = *std::move(gradient);
+  }
+  absl::StatusOr<State> after = ReadState(side);
+  if (!after.ok()) return after.status();
+  outcome.after = *std::move(after);
+  return outcome;
+}
+
+// ‖a − b‖ / ‖b‖; where b is zero, ‖a‖.
+double Distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  if (difference == 0) return 0;
+  return std::sqrt(difference / (norm > 0 ? norm : 1));
+}
+
+std::vector<double> Change(const std::vector<double>& after, const std::vector<double>& before) {
+  std::vector<double> change(after.size());
+  for (size_t i = 0; i < after.size(); ++i) change[i] = after[i] - before[i];
+  return change;
+}
+
+class Comparison {
+ public:
+  Comparison(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data, const VerifyOptions& options)
+      : graph_(graph), plan_(plan), data_(data), options_(options) {}
+
+  absl::StatusOr<VerifyReport> Run() {
+    if (absl::Status s = Prepare(); !s.ok()) return s;
+    if (absl::Status s = engine::InitializeParameters(one_->program, one_->executor->loaded(), options_.seed); !s.ok()) return s;
+    absl::StatusOr<State> state = ReadState(*one_);
+    if (!state.ok()) return state.status();
+    for (int64_t step = 0; step < options_.steps; ++step) {
+      if (absl::Status s = Step(step, *state); !s.ok()) return s;
+    }
+    return report_;
+  }
+
+ private:
+  absl::Status Prepare() {
+    absl::StatusOr<partition::Plan> single =
+        partition::NamedPlan("single", graph_, {.devices = 1, .global_batch = options_.lower.global_batch});
+    if (!single.ok()) return single.status();
+    single_ = *std::move(single);
+    partition::LowerOptions shown = options_.lower;
+    shown.expose_gradients = true;
+    auto make = [&](const partition::Plan& plan, const partition::LowerOptions& lower, std::unique_ptr<Side>& side) {
+      absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, plan, lower, options_.reference, options_.threads_per_device);
+      if (made.ok()) side = *std::move(made);
+      return made.status();
+    };
+    if (absl::Status s = make(single_, shown, one_); !s.ok()) return s;
+    if (absl::Status s = make(plan_, shown, many_); !s.ok()) return s;
+    if (absl::Status s = make(plan_, options_.lower, training_); !s.ok()) return s;
+    const int64_t batch = options_.lower.global_batch;
+    images_.resize(batch * program::ElementCount(data_.sample_shape()));
+    labels_.resize(batch);
+    return absl::OkStatus();
+  }
+
+  // One step on all sides from `state`, which becomes the single device's state after it.
+  absl::Status Step(int64_t step, State& state) {
+    const int64_t batch = options_.lower.global_batch;
+    if (absl::Status s = data_.Read(step * batch, absl::MakeSpan(images_), absl::MakeSpan(labels_)); !s.ok()) return s;
+    const engine::StepInputs inputs{.learning_rate = engine::LearningRateAt(options_.learning_rate, step),
+                                    .step = static_cast<uint64_t>(step),
+                                    .seed = options_.seed};
+    absl::StatusOr<StepOutcome> one = RunOn(*one_, state, images_, labels_, inputs);
+    if (!one.ok()) return one.status();
+    absl::StatusOr<StepOutcome> many = RunOn(*many_, state, images_, labels_, inputs);
+    if (!many.ok()) return many.status();
+    absl::StatusOr<StepOutcome> training = RunOn(*training_, state, images_, labels_, inputs);
+    if (!training.ok()) return training.status();
+
+    Judge("loss", std::abs(many->loss - one->loss) / std::max(std::abs(one->loss), 1e-300), options_.reference ? 1e-10 : 1e-5,
+          &VerifyErrors::loss);
+    for (size_t p = 0; p < state.parameters.size(); ++p) {
+      const std::string& name = state.parameters[p].name;
+      const double gradient = Distance(many->gradients.at(name), one->gradients.at(name));
+      const std::vector<double>& before = state.parameters[p].values;
+      const double parameter = Distance(Change(many->after.parameters[p].values, before),
+                                        Change(one->after.parameters[p].values, before));
+      absl::StatusOr<double> bound = BoundOf(name, std::max(gradient, parameter), state, inputs, *one);
+      if (!bound.ok()) return bound.status();
+      Judge(absl::StrCat("gradient of ", name), gradient, *bound, &VerifyErrors::gradient);
+      Judge(absl::StrCat("change of ", name), parameter, *bound, &VerifyErrors::parameter);
+      if (training->after.parameters[p].values != many->after.parameters[p].values) {
+        report_.training_program_agrees = report_.ok = false;
+      }
+    }
+    double_gradients_.clear();
+    ++report_.steps;
+    state = std::move(one->after);
+    return absl::OkStatus();
+  }
+
+  void Judge(const std::string& tensor, double error, double bound, double VerifyErrors::*what) {
+    report_.error.*what = std::max(report_.error.*what, error);
+    report_.tolerance.*what = std::max(report_.tolerance.*what, bound);
+    if (!(error <= bound)) report_.ok = false;
+    if (error > report_.worst_error || report_.worst_tensor.empty()) {
+      report_.worst_error = error;
+      report_.worst_tensor = tensor;
+    }
+  }
+
+  // Double-precision kernels are slow, so they run only where the plain bound is passed.
+  absl::StatusOr<double> BoundOf(const std::string& name, double error, const State& state, const engine::StepInputs& inputs,
+                                 const StepOutcome& one) {
+    constexpr double kReferenceBound = 1e-10, kSingleBound = 1e-4, kTimesOwnError = 4;
+    if (options_.reference) return kReferenceBound;
+    if (error <= kSingleBound) return kSingleBound;
+    if (double_gradients_.empty()) {
+      if (reference_ == nullptr) {
+        partition::LowerOptions shown = options_.lower;
+        shown.expose_gradients = true;
+        absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, shown, true, options_.threads_per_device);
+        if (!made.ok()) return made.status();
+        reference_ = *std::move(made);
+      }
+      absl::StatusOr<StepOutcome> outcome = RunOn(*reference_, state, images_, labels_, inputs);
+      if (!outcome.ok()) return outcome.status();
+      double_gradients_ = std::move(outcome->gradients);
+    }
+    return std::max(kSingleBound, kTimesOwnError * Distance(one.gradients.at(name), double_gradients_.at(name)));
+  }
+
+  const layers::LayerGraph& graph_;
+  const partition::Plan& plan_;
+  engine::DataSource& data_;
+  const VerifyOptions& options_;
+  partition::Plan single_;
+  std::unique_ptr<Side> one_, many_, training_, reference_;
+  std::map<std::string, std::vector<double>> double_gradients_;  // of the step at hand
+  std::vector<float> images_;
+  std::vector<int32_t> labels_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data,
+                                        const VerifyOptions& options) {
+  return Comparison(graph, plan, data, options).Run();
+}
+
+}  // namespace colonnade::cli

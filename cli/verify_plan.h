@@ -1,0 +1,48 @@
+// Whether a plan computes what one device computes: loss, every gradient and every parameter's change, step by step.
+#ifndef COLONNADE_CLI_VERIFY_PLAN_H_
+#define COLONNADE_CLI_VERIFY_PLAN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/data_source.h"
+#include "engine/trainer.h"
+#include "partition/lower.h"
+#include "partition/plan.h"
+
+namespace colonnade::cli {
+
+struct VerifyOptions {
+  int64_t steps = 3;
+  uint64_t seed = 1;
+  bool reference = false;  // kernels in double
+  int threads_per_device = 1;
+  engine::LearningRatePolicy learning_rate;
+  partition::LowerOptions lower;
+};
+
+struct VerifyErrors {
+  double loss = 0, gradient = 0, parameter = 0;
+};
+
+struct VerifyReport {
+  bool ok = true;
+  bool training_program_agrees = true;  // the Program that shows no gradients gives the same weights, bit for bit
+  VerifyErrors tolerance;               // the largest that was granted
+  VerifyErrors error;                   // the largest that was found, relative
+  std::string worst_tensor;
+  double worst_error = 0;
+  int64_t steps = 0;
+};
+
+// Runs `options.steps` steps on one device and under `plan`, each from the single device's state, and compares relative norms.
+//
+// Bounds: 1e-10 with reference kernels. In f32, loss 1e-5; a gradient 1e-4, or four times the distance of the single device's
+// own gradient from that of double-precision kernels, whichever is larger; a parameter's change that of its gradient.
+absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data,
+                                        const VerifyOptions& options);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_VERIFY_PLAN_H_

@@ -1,0 +1,108 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "data/embedded.h"
+#include "data/gzip.h"
+#include "data/idx.h"
+#include "program/philox.h"
+
+namespace colonnade::data {
+namespace {
+
+constexpr double kLargestDigitValue = 16;
+constexpr int64_t kSyntheticTrain = 4096, kSyntheticTest = 512;
+
+const char* Prefix(SplitOf split) { return split == SplitOf::kTrain ? "train" : "t10k"; }
+
+// Per channel, over all pixels, of values scaled to 0..1.
+void MeasureMoments(ImageSet& set) {
+  const int64_t channels = set.sample_shape[0], plane = set.sample_shape[1] * set.sample_shape[2];
+  set.mean.assign(channels, 0);
+  set.std.assign(channels, 0);
+  std::vector<double> squares(channels);
+  for (size_t i = 0; i < set.pixels.size(); ++i) {
+    const int64_t c = static_cast<int64_t>(i) / plane % channels;
+    const double value = set.pixels[i] / set.largest_value;
+    set.mean[c] += value;
+    squares[c] += value * value;
+  }
+  const double count = static_cast<double>(set.size() * plane);
+  for (int64_t c = 0; c < channels; ++c) {
+    set.mean[c] /= count;
+    set.std[c] = std::sqrt(std::max(squares[c] / count - set.mean[c] * set.mean[c], 1e-8));
+  }
+}
+
+absl::StatusOr<ImageSet> Digits(SplitOf split) {
+  absl::string_view images, labels;
+  for (const EmbeddedFile& file : EmbeddedFiles()) {
+    if (file.name == absl::StrCat(Prefix(split), "-images-idx3-ubyte.gz")) images = file.bytes;
+    if (file.name == absl::StrCat(Prefix(split), "-labels-idx1-ubyte.gz")) labels = file.bytes;
+  }
+  absl::StatusOr<ImageSet> set = ParseIdxPair(images, "embedded digits images", labels, "embedded digits labels", 10);
+  if (set.ok()) set->largest_value = kLargestDigitValue;
+  return set;
+}
+
+ImageSet Synthetic(SplitOf split, const DatasetOptions& options) {
+  ImageSet set{.sample_shape = options.synthetic_shape, .classes = options.synthetic_classes};
+  const int64_t count = split == SplitOf::kTrain ? kSyntheticTrain : kSyntheticTest;
+  const int64_t elements = program::ElementCount(set.sample_shape);
+  // Large images are drawn from fewer samples, so that the set stays within 256 MiB.
+  const int64_t samples = std::clamp<int64_t>((int64_t{1} << 28) / elements, 64, count);
+  set.pixels.resize(samples * elements);
+  for (int64_t s = 0; s < samples; ++s) {
+    set.labels.push_back(static_cast<int32_t>(s % set.classes));
+    const uint32_t lift = static_cast<uint32_t>(s % set.classes * 96 / set.classes);
+    for (int64_t i = 0; i < elements; i += 16) {
+      const program::Philox4 r = program::RandomBlock(0, program::RandomPurpose::kTest, static_cast<uint32_t>(split),
+                                                      static_cast<uint64_t>(s), static_cast<uint64_t>(i));
+      for (int64_t j = i; j < std::min(elements, i + 16); ++j) {
+        set.pixels[s * elements + j] = static_cast<uint8_t>((r.v[(j - i) / 4] >> (8 * ((j - i) % 4)) & 0xff) * 160 / 256 + lift);
+      }
+    }
+  }
+  return set;
+}
+
+absl::StatusOr<std::string> ReadEither(const std::string& path, std::string& found) {
+  for (const char* suffix : {"", ".gz"}) {
+    found = absl::StrCat(path, suffix);
+    absl::StatusOr<std::string> bytes = ReadWholeFile(found);
+    if (bytes.ok() || !absl::IsNotFound(bytes.status())) return bytes;
+  }
+  return absl::NotFoundError(absl::StrFormat("cannot read %s: no such file, nor with .gz", path));
+}
+
+absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t classes) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    return absl::NotFoundError(absl::StrFormat(
+        "data \"%s\": expected digits, synthetic, or a folder with MNIST's files, found no such folder", path));
+  }
+  std::string images_name, labels_name;
+  absl::StatusOr<std::string> images = ReadEither(absl::StrCat(path, "/", Prefix(split), "-images-idx3-ubyte"), images_name);
+  if (!images.ok()) return images.status();
+  absl::StatusOr<std::string> labels = ReadEither(absl::StrCat(path, "/", Prefix(split), "-labels-idx1-ubyte"), labels_name);
+  if (!labels.ok()) return labels.status();
+  return ParseIdxPair(*images, images_name, *labels, labels_name, classes);
+}
+
+}  // namespace
+
+absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options) {
+  absl::StatusOr<ImageSet> set = spec == "digits"      ? Digits(split)
+                                 : spec == "synthetic" ? absl::StatusOr<ImageSet>(Synthetic(split, options))
+                                                       : Folder(spec, split, options.classes);
+  if (!set.ok()) return set.status();
+  set->name = absl::StrCat(spec, split == SplitOf::kTrain ? " train" : " test");
+  MeasureMoments(*set);
+  return set;
+}
+
+}  // namespace colonnade::data

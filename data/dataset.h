@@ -1,0 +1,31 @@
+// Data sets by name or path.
+//
+//   digits      1,797 real 8x8 digits that are part of the program (data/digits/README.md)
+//   synthetic   random images of any shape, whose mean depends on their class
+//   a folder    MNIST's four files, plain or .gz: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…
+#ifndef COLONNADE_DATA_DATASET_H_
+#define COLONNADE_DATA_DATASET_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "data/image_set.h"
+
+namespace colonnade::data {
+
+enum class SplitOf { kTrain, kTest };
+
+// The shape of synthetic data, and how many classes labels may have (0: as the data has them).
+struct DatasetOptions {
+  program::Shape synthetic_shape = {3, 32, 32};
+  int64_t synthetic_classes = 10;
+  int64_t classes = 0;
+};
+
+// NotFound naming what was looked for where a file is missing; InvalidArgument where its contents are wrong.
+absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_DATASET_H_

@@ -1,0 +1,22 @@
+// Bytes of a file, unpacked where they are gzip.
+#ifndef COLONNADE_DATA_GZIP_H_
+#define COLONNADE_DATA_GZIP_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace colonnade::data {
+
+// `bytes` themselves where they do not begin with gzip's mark. InvalidArgument where the stream is damaged or cut, or unpacks to
+// more than `limit_bytes`.
+absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes);
+
+// All of a file. NotFound where it is missing, DataLoss where it cannot be read.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_GZIP_H_

@@ -1,0 +1,91 @@
+#include "data/idx.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "data/gzip.h"
+
+namespace colonnade::data {
+namespace {
+
+constexpr int64_t kLargestFile = int64_t{1} << 32;
+constexpr unsigned char kUnsignedByte = 0x08;
+
+uint32_t BigEndian(absl::string_view bytes) {
+  uint32_t value = 0;
+  for (char c : bytes.substr(0, 4)) value = value << 8 | static_cast<unsigned char>(c);
+  return value;
+}
+
+absl::Status Wrong(const std::string& name, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
+}
+
+// The extents, checked against what 4 GiB can hold.
+absl::StatusOr<program::Shape> ParseExtents(absl::string_view bytes, const std::string& name, int rank) {
+  program::Shape shape;
+  int64_t elements = 1;
+  for (int d = 0; d < rank; ++d) {
+    shape.push_back(BigEndian(bytes.substr(4 + 4 * d)));
+    if (shape.back() != 0 && elements > kLargestFile / shape.back()) {
+      return Wrong(name, absl::StrFormat("expected at most %d elements, found extents whose product is more", kLargestFile));
+    }
+    elements *= shape.back();
+  }
+  return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& name, int rank) {
+  absl::StatusOr<std::string> unpacked = Unpack(file, kLargestFile);
+  if (!unpacked.ok()) return absl::Status(unpacked.status().code(), absl::StrCat(name, ": ", unpacked.status().message()));
+  const absl::string_view bytes = *unpacked;
+  const size_t header = 4 + 4 * static_cast<size_t>(rank);
+  const uint32_t expected = uint32_t{kUnsignedByte} << 8 | static_cast<uint32_t>(rank);
+  if (bytes.size() < 4 || BigEndian(bytes) != expected) {
+    return Wrong(name, absl::StrFormat("expected an IDX file of unsigned bytes with %d dimensions (magic 0x%08x), found %s", rank,
+                                       expected, bytes.size() < 4 ? absl::StrFormat("%d bytes", bytes.size())
+                                                                  : absl::StrFormat("magic 0x%08x", BigEndian(bytes))));
+  }
+  if (bytes.size() < header) {
+    return Wrong(name, absl::StrFormat("expected a header of %d bytes, found a file of %d", header, bytes.size()));
+  }
+  absl::StatusOr<program::Shape> shape = ParseExtents(bytes, name, rank);
+  if (!shape.ok()) return shape.status();
+  const int64_t elements = program::ElementCount(*shape);
+  if (static_cast<int64_t>(bytes.size() - header) != elements) {
+    return Wrong(name, absl::StrFormat("expected %d bytes after the header for extents %s, found %d", elements,
+                                       program::ToString(*shape), bytes.size() - header));
+  }
+  return IdxArray{*std::move(shape), std::string(bytes.substr(header))};
+}
+
+absl::StatusOr<ImageSet> ParseIdxPair(absl::string_view images, const std::string& images_name, absl::string_view labels,
+                                      const std::string& labels_name, int64_t classes) {
+  absl::StatusOr<IdxArray> pixels = ParseIdx(images, images_name, 3);
+  if (!pixels.ok()) return pixels.status();
+  absl::StatusOr<IdxArray> marks = ParseIdx(labels, labels_name, 1);
+  if (!marks.ok()) return marks.status();
+  if (marks->shape[0] != pixels->shape[0]) {
+    return Wrong(labels_name, absl::StrFormat("expected %d labels, one for each image of %s, found %d", pixels->shape[0],
+                                              images_name, marks->shape[0]));
+  }
+  if (program::ElementCount(pixels->shape) == 0) {
+    return Wrong(images_name, absl::StrFormat("expected images, found extents %s", program::ToString(pixels->shape)));
+  }
+  ImageSet set{.sample_shape = {1, pixels->shape[1], pixels->shape[2]}};
+  set.pixels.assign(pixels->bytes.begin(), pixels->bytes.end());
+  for (size_t i = 0; i < marks->bytes.size(); ++i) {
+    const int32_t label = static_cast<unsigned char>(marks->bytes[i]);
+    if (classes > 0 && label >= classes) {
+      return Wrong(labels_name, absl::StrFormat("label of sample %d: expected below %d classes, found %d", i, classes, label));
+    }
+    set.labels.push_back(label);
+  }
+  set.classes = classes > 0 ? classes : *std::max_element(set.labels.begin(), set.labels.end()) + 1;
+  return set;
+}
+
+}  // namespace colonnade::data

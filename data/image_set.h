@@ -1,0 +1,27 @@
+// Images and labels in memory, as files give them.
+#ifndef COLONNADE_DATA_IMAGE_SET_H_
+#define COLONNADE_DATA_IMAGE_SET_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "program/types.h"
+
+namespace colonnade::data {
+
+struct ImageSet {
+  std::string name;                // "digits train"
+  program::Shape sample_shape;     // {C, H, W}
+  std::vector<uint8_t> pixels;     // [N, C, H, W]
+  std::vector<int32_t> labels;     // [N], from 0
+  int64_t classes = 0;
+  double largest_value = 255;      // the pixel value that stands for 1
+  std::vector<double> mean, std;   // per channel, of values scaled to 0..1
+
+  int64_t size() const { return static_cast<int64_t>(labels.size()); }
+};
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_IMAGE_SET_H_

@@ -1,0 +1,115 @@
+#include "data/sample_stream.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "program/philox.h"
+
+namespace colonnade::data {
+namespace {
+
+constexpr int kPixelValues = 256;
+
+// A permutation of [0, n) by Fisher and Yates, drawn from (seed, epoch).
+std::vector<int32_t> OrderOf(uint64_t seed, int64_t epoch, int64_t n) {
+  std::vector<int32_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t i = n - 1; i > 0; --i) {
+    const program::Philox4 r = program::RandomBlock(seed, program::RandomPurpose::kSampleOrder, 0, static_cast<uint64_t>(epoch),
+                                                    static_cast<uint64_t>(i));
+    // 64 random bits on at most 2^31 places: the bias is below 2^-33.
+    const uint64_t word = uint64_t{r.v[0]} << 32 | r.v[1];
+    std::swap(order[i], order[word % static_cast<uint64_t>(i + 1)]);
+  }
+  return order;
+}
+
+absl::Status CheckMoments(const char* name, const std::vector<double>& values, int64_t channels) {
+  if (static_cast<int64_t>(values.size()) == channels || values.size() == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: expected one number or one for each of %d channels, found %d", name, channels, values.size()));
+}
+
+}  // namespace
+
+absl::StatusOr<SampleStream> SampleStream::Create(ImageSet set, StreamOptions options) {
+  const int64_t channels = set.sample_shape[0];
+  if (options.mean.empty()) options.mean = set.mean;
+  if (options.std.empty()) options.std = set.std;
+  if (absl::Status s = CheckMoments("mean", options.mean, channels); !s.ok()) return s;
+  if (absl::Status s = CheckMoments("std", options.std, channels); !s.ok()) return s;
+  options.mean.resize(channels, options.mean[0]);
+  options.std.resize(channels, options.std[0]);
+  for (double s : options.std) {
+    if (!(s > 0)) return absl::FailedPreconditionError(absl::StrFormat("std: expected numbers above 0, found %g", s));
+  }
+  return SampleStream(std::move(set), std::move(options));
+}
+
+SampleStream::SampleStream(ImageSet set, StreamOptions options) : set_(std::move(set)), options_(std::move(options)) {
+  const int64_t channels = set_.sample_shape[0];
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int v = 0; v < kPixelValues; ++v) {
+      value_of_.push_back(static_cast<float>((v / set_.largest_value - options_.mean[c]) / options_.std[c]));
+    }
+  }
+}
+
+std::string SampleStream::description() const {
+  return absl::StrFormat("%s: %d images %s, %d classes%s%s", set_.name, set_.size(), program::ToString(set_.sample_shape),
+                         set_.classes, options_.shuffle ? ", shuffled" : "", options_.shift ? ", shifted by up to a pixel" : "");
+}
+
+int64_t SampleStream::SampleAt(int64_t position) {
+  const int64_t epoch = position / size(), place = position % size();
+  if (!options_.shuffle) return place;
+  if (epoch != order_epoch_) {
+    order_ = OrderOf(options_.seed, epoch, size());
+    order_epoch_ = epoch;
+  }
+  return order_[place];
+}
+
+// One image, normalised and moved. What moves in from outside is the value of a zero pixel.
+void SampleStream::Copy(int64_t sample, int64_t epoch, absl::Span<float> image) const {
+  const int64_t channels = set_.sample_shape[0], rows = set_.sample_shape[1], columns = set_.sample_shape[2];
+  int64_t down = 0, right = 0;
+  if (options_.shift) {
+    const program::Philox4 r = program::RandomBlock(options_.seed, program::RandomPurpose::kAugmentation, 0,
+                                                    static_cast<uint64_t>(epoch), static_cast<uint64_t>(sample));
+    down = static_cast<int64_t>(r.v[0] % 3) - 1;
+    right = static_cast<int64_t>(r.v[1] % 3) - 1;
+  }
+  const uint8_t* pixels = set_.pixels.data() + sample * channels * rows * columns;
+  for (int64_t c = 0; c < channels; ++c) {
+    const float* values = value_of_.data() + c * kPixelValues;
+    for (int64_t y = 0; y < rows; ++y) {
+      for (int64_t x = 0; x < columns; ++x) {
+        const int64_t from_y = y - down, from_x = x - right;
+        const bool inside = from_y >= 0 && from_y < rows && from_x >= 0 && from_x < columns;
+        image[(c * rows + y) * columns + x] = values[inside ? pixels[(c * rows + from_y) * columns + from_x] : 0];
+      }
+    }
+  }
+}
+
+absl::Status SampleStream::Read(int64_t position, absl::Span<float> images, absl::Span<int32_t> labels) {
+  const int64_t elements = program::ElementCount(set_.sample_shape);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const int64_t at = position + static_cast<int64_t>(i);
+    absl::Span<float> image = images.subspan(i * static_cast<size_t>(elements), static_cast<size_t>(elements));
+    if (options_.once && at >= size()) {
+      std::fill(image.begin(), image.end(), 0.0f);
+      labels[i] = -1;
+      continue;
+    }
+    const int64_t sample = SampleAt(at);
+    Copy(sample, at / size(), image);
+    labels[i] = set_.labels[sample];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::data

@@ -1,0 +1,33 @@
+// Files that are replaced whole or not at all.
+//
+// Errors carry codes that the command line turns into exit codes: NotFound (66) where a file is missing, InvalidArgument (65)
+// where its contents are wrong, DataLoss (74) where reading or writing fails.
+#ifndef COLONNADE_ENGINE_FILE_H_
+#define COLONNADE_ENGINE_FILE_H_
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace colonnade::engine {
+
+// Appends bytes to the file that ReplaceFile writes.
+using Append = absl::FunctionRef<absl::Status(absl::string_view)>;
+
+// Writes a file beside `path` by what `write` appends, syncs it, renames it to `path` and syncs the directory. Where anything
+// fails `path` is as it was before, and nothing is left beside it.
+absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write);
+absl::Status ReplaceFile(const std::string& path, absl::string_view contents);
+
+// Ok if a file could be put at `path` now; DataLoss saying why not. For a look before long work.
+absl::Status CheckWritable(const std::string& path);
+
+// All of a file of at most `limit_bytes`.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes = int64_t{1} << 36);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_FILE_H_

@@ -1,0 +1,27 @@
+// Tensors in a file of the safetensors format: u64 header length, a JSON header, then the tensors' bytes without holes.
+#ifndef COLONNADE_ENGINE_SAFETENSORS_H_
+#define COLONNADE_ENGINE_SAFETENSORS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/state.h"
+
+namespace colonnade::engine {
+
+// Replaces `path` by the tensors as F32, in the order given.
+absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors);
+
+// Tensors of F32 and F64, in the order of their bytes. InvalidArgument with file, tensor, expected and found where the file
+// breaks a rule of the format: header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole, sizes that
+// do not fit shapes; NotFound where it is missing.
+absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path);
+absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_SAFETENSORS_H_

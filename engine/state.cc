@@ -1,0 +1,120 @@
+#include "engine/state.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "engine/pieces.h"
+#include "program/names.h"
+#include "program/philox.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::Parameter;
+using program::Piece;
+using program::Program;
+using Pieces = std::vector<Piece> Parameter::*;
+
+double InitialValue(const program::Initializer& initializer, uint64_t seed, uint32_t stream, int64_t index) {
+  constexpr auto kPurpose = program::RandomPurpose::kInitialWeights;
+  const auto element = static_cast<uint64_t>(index);
+  switch (initializer.kind) {
+    case program::Initializer::Kind::kConstant:
+      return initializer.value;
+    case program::Initializer::Kind::kGaussian:
+      return initializer.value * program::Gaussian(seed, kPurpose, stream, 0, element);
+    case program::Initializer::Kind::kUniform: {
+      const program::Philox4 r = program::RandomBlock(seed, kPurpose, stream, 0, element);
+      return initializer.value * (2 * program::UniformDouble(r.v[0], r.v[1]) - 1);
+    }
+  }
+  return 0;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> ReadAll(const Program& program, const LoadedProgram& loaded, Pieces pieces) {
+  std::vector<NamedTensor> tensors;
+  std::vector<double> local;
+  for (const Parameter& parameter : program.parameters) {
+    NamedTensor& tensor = tensors.emplace_back(NamedTensor{parameter.name, parameter.shape, {}});
+    tensor.values.resize(program::ElementCount(parameter.shape));
+    for (const Piece& piece : parameter.*pieces) {
+      // What a device does not hold of a piece is left as another device gave it.
+      local.resize(piece.region.elements());
+      ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = tensor.values[g]; });
+      if (absl::Status s = loaded.Read(piece.buffer, absl::MakeSpan(local)); !s.ok()) return s;
+      ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { tensor.values[g] = local[l]; });
+    }
+  }
+  return tensors;
+}
+
+absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, Pieces pieces, absl::Span<const double> values) {
+  std::vector<double> local;
+  for (const Piece& piece : parameter.*pieces) {
+    local.resize(piece.region.elements());
+    ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = values[g]; });
+    if (absl::Status s = loaded.Write(piece.buffer, local); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces pieces, absl::Span<const NamedTensor> tensors) {
+  auto find = [&](const std::string& name) {
+    return std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& t) { return t.name == name; });
+  };
+  for (const Parameter& parameter : program.parameters) {
+    auto tensor = find(parameter.name);
+    if (tensor == tensors.end()) {
+      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found no such tensor", parameter.name,
+                                                        program::ToString(parameter.shape)));
+    }
+    if (tensor->shape != parameter.shape) {
+      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found %s", parameter.name,
+                                                        program::ToString(parameter.shape), program::ToString(tensor->shape)));
+    }
+  }
+  for (const NamedTensor& tensor : tensors) {
+    const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
+                                   [&](const Parameter& p) { return p.name == tensor.name; });
+    if (!known) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("tensor \"%s\": network \"%s\" has no such parameter", tensor.name, program.model));
+    }
+  }
+  for (const Parameter& parameter : program.parameters) {
+    if (absl::Status s = WritePieces(parameter, loaded, pieces, find(parameter.name)->values); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded, uint64_t seed) {
+  std::vector<double> values;
+  for (const Parameter& parameter : program.parameters) {
+    const uint32_t stream = program::StreamOfName(parameter.name);
+    values.resize(program::ElementCount(parameter.shape));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(InitialValue(parameter.initializer, seed, stream, static_cast<int64_t>(i)));
+    }
+    if (absl::Status s = WritePieces(parameter, loaded, &Parameter::value, values); !s.ok()) return s;
+    std::fill(values.begin(), values.end(), 0.0);
+    if (absl::Status s = WritePieces(parameter, loaded, &Parameter::momentum, values); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const Program& program, const LoadedProgram& loaded) {
+  return ReadAll(program, loaded, &Parameter::value);
+}
+absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const Program& program, const LoadedProgram& loaded) {
+  return ReadAll(program, loaded, &Parameter::momentum);
+}
+absl::Status WriteParameters(const Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
+  return WriteAll(program, loaded, &Parameter::value, tensors);
+}
+absl::Status WriteMomenta(const Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
+  return WriteAll(program, loaded, &Parameter::momentum, tensors);
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,138 @@
+#include "engine/trace.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace colonnade::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Interval = std::pair<absl::Duration, absl::Duration>;
+
+int64_t RendezvousOf(const program::Task& task) {
+  if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) return 2 * int64_t{exchange->message};
+  if (const auto* collective = std::get_if<program::Collective>(&task.what)) return 2 * int64_t{collective->instance} + 1;
+  return -1;
+}
+
+bool Communicates(const TraceEvent& event) { return event.rendezvous >= 0; }
+
+// Intervals, sorted and joined where they touch.
+std::vector<Interval> Union(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  std::vector<Interval> joined;
+  for (const Interval& i : intervals) {
+    if (joined.empty() || i.first > joined.back().second) {
+      joined.push_back(i);
+    } else {
+      joined.back().second = std::max(joined.back().second, i.second);
+    }
+  }
+  return joined;
+}
+
+absl::Duration Length(const std::vector<Interval>& intervals) {
+  absl::Duration length;
+  for (const Interval& i : intervals) length += i.second - i.first;
+  return length;
+}
+
+absl::Duration LengthOfBoth(std::vector<Interval> a, const std::vector<Interval>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return Length(Union(std::move(a)));
+}
+
+}  // namespace
+
+Trace MakeTrace(const program::Program& program, const std::vector<TaskTime>& times) {
+  Trace trace;
+  absl::Duration first = absl::InfiniteDuration();
+  for (const TaskTime& time : times) first = std::min(first, time.start);
+  for (const program::Task& task : program.tasks) {
+    const TaskTime& time = times[task.id.value];
+    trace.events.push_back({.name = program::Name(task),
+                            .layer = task.from.layer,
+                            .pass = task.from.pass,
+                            .device = task.device,
+                            .lane = task.lane,
+                            .start = time.start - first,
+                            .end = time.end - first,
+                            .flops = task.work.flops,
+                            .bytes_sent = task.work.bytes_sent,
+                            .rendezvous = RendezvousOf(task)});
+  }
+  return trace;
+}
+
+std::string ToChromeJson(const Trace& trace) {
+  Json events = Json::array();
+  std::map<std::pair<int, int>, bool> named;
+  std::map<int64_t, std::vector<const TraceEvent*>> rendezvous;
+  for (const TraceEvent& event : trace.events) {
+    const int lane = static_cast<int>(event.lane);
+    if (!named[{event.device, lane}]) {
+      named[{event.device, lane}] = true;
+      events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", event.device},
+                        {"args", {{"name", absl::StrCat("device ", event.device)}}}});
+      events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", event.device}, {"tid", lane},
+                        {"args", {{"name", program::Name(event.lane)}}}});
+    }
+    events.push_back({{"name", absl::StrCat(event.layer, " ", event.name)},
+                      {"cat", program::Name(event.pass)},
+                      {"ph", "X"},
+                      {"ts", absl::ToDoubleMicroseconds(event.start)},
+                      {"dur", absl::ToDoubleMicroseconds(event.end - event.start)},
+                      {"pid", event.device},
+                      {"tid", lane},
+                      {"args", {{"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
+    if (Communicates(event)) rendezvous[event.rendezvous].push_back(&event);
+  }
+  // An arrow from each side of a transfer to the next.
+  for (const auto& [number, sides] : rendezvous) {
+    for (size_t i = 0; i + 1 < sides.size(); ++i) {
+      const std::string id = absl::StrCat(number, ".", i);
+      const char* phases[] = {"s", "f"};
+      for (size_t end = 0; end < 2; ++end) {
+        const TraceEvent& side = *sides[i + end];
+        events.push_back({{"name", "transfer"}, {"cat", "transfer"}, {"ph", phases[end]}, {"id", id}, {"bp", "e"},
+                          {"ts", absl::ToDoubleMicroseconds(side.start)}, {"pid", side.device},
+                          {"tid", static_cast<int>(side.lane)}});
+      }
+    }
+  }
+  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump();
+}
+
+std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
+  absl::Duration first = absl::InfiniteDuration(), last = -absl::InfiniteDuration();
+  std::vector<std::vector<Interval>> compute(device_count), transfer(device_count), input(device_count);
+  for (const TraceEvent& event : trace.events) {
+    first = std::min(first, event.start);
+    last = std::max(last, event.end);
+    const Interval interval{event.start, event.end};
+    if (Communicates(event)) {
+      transfer[event.device].push_back(interval);
+    } else {
+      (event.lane == program::Lane::kCopy ? input : compute)[event.device].push_back(interval);
+    }
+  }
+  std::vector<Breakdown> breakdowns;
+  for (int d = 0; d < device_count; ++d) {
+    // A transfer in line with compute holds the compute lane but computes nothing.
+    const std::vector<Interval> c = Union(compute[d]), t = Union(transfer[d]);
+    std::vector<Interval> busy = c;
+    busy.insert(busy.end(), t.begin(), t.end());
+    Breakdown b;
+    b.compute = Length(c);
+    b.exposed_communication = LengthOfBoth(c, t) - b.compute;
+    b.input_wait = LengthOfBoth(busy, input[d]) - b.compute - b.exposed_communication;
+    b.idle = trace.events.empty() ? absl::ZeroDuration() : last - first - b.compute - b.exposed_communication - b.input_wait;
+    breakdowns.push_back(b);
+  }
+  return breakdowns;
+}
+
+}  // namespace colonnade::engine

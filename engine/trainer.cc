@@ -1,0 +1,116 @@
+#include "engine/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+
+namespace colonnade::engine {
+namespace {
+
+constexpr size_t kWarmUpSteps = 2, kFewSteps = 5;
+
+// The step times' quantile, without the first steps, which fault in memory and warm caches.
+absl::Duration Quantile(std::vector<absl::Duration> times, double quantile) {
+  if (times.size() > kFewSteps) times.erase(times.begin(), times.begin() + kWarmUpSteps);
+  if (times.empty()) return absl::ZeroDuration();
+  std::sort(times.begin(), times.end());
+  const auto index = static_cast<size_t>(std::ceil(quantile * static_cast<double>(times.size()))) - 1;
+  return times[std::min(index, times.size() - 1)];
+}
+
+absl::Status NotFinite(int64_t step, const StepResult& result) {
+  return absl::OutOfRangeError(absl::StrFormat(
+      "step %d: the %s is not finite, in layer \"%s\" on device %d; all devices stopped; a smaller learning rate may help", step,
+      result.not_finite, result.not_finite_layer, result.not_finite_device));
+}
+
+bool Stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+
+// Waits for the steps that are in flight and drops their results.
+void Drain(Executor& executor) {
+  while (executor.in_flight() > 0 && executor.Collect().ok()) {
+  }
+}
+
+absl::Status EnqueueStep(Executor& executor, DataSource& data, int64_t position, const StepInputs& inputs) {
+  absl::StatusOr<absl::Span<float>> images = executor.NextImages();
+  if (!images.ok()) return images.status();
+  if (absl::Status s = data.Read(position, *images, executor.NextLabels()); !s.ok()) return s;
+  return executor.Enqueue(inputs);
+}
+
+}  // namespace
+
+double LearningRateAt(const LearningRatePolicy& policy, int64_t step) {
+  if (policy.every <= 0) return policy.base;
+  return policy.base * std::pow(policy.factor, static_cast<double>(step / policy.every));
+}
+
+absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5); }
+absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
+
+absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options) {
+  const int64_t batch = executor.program().global_batch;
+  TrainReport report;
+  const absl::Time begin = absl::Now();
+  absl::Time last = begin;
+  auto collect = [&]() -> absl::Status {
+    absl::StatusOr<StepResult> result = executor.Collect();
+    if (!result.ok()) return result.status();
+    const absl::Time now = absl::Now();
+    report.step_times.push_back(now - last);
+    last = now;
+    if (!result->not_finite.empty()) return NotFinite(static_cast<int64_t>(report.losses.size()), *result);
+    report.losses.push_back(result->loss);
+    if (options.on_step) {
+      options.on_step({static_cast<int64_t>(report.losses.size()), options.steps, result->loss, now - begin});
+    }
+    return absl::OkStatus();
+  };
+  absl::Status status;
+  for (int64_t step = 0; step < options.steps && status.ok(); ++step) {
+    report.stopped = Stopped(options.stop);
+    if (report.stopped) break;
+    status = EnqueueStep(executor, data, step * batch,
+                         {.learning_rate = LearningRateAt(options.learning_rate, step), .step = static_cast<uint64_t>(step),
+                          .seed = options.seed});
+    if (status.ok() && executor.in_flight() == 2) status = collect();
+  }
+  while (status.ok() && executor.in_flight() > 0) status = collect();
+  Drain(executor);
+  if (!status.ok()) return status;
+  report.elapsed = absl::Now() - begin;
+  if (!report.losses.empty()) report.last_step = MakeTrace(executor.program(), executor.loaded().Times());
+  return report;
+}
+
+absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop) {
+  const int64_t batch = executor.program().global_batch;
+  EvalReport report;
+  const absl::Time begin = absl::Now();
+  double loss_sum = 0;
+  absl::Status status;
+  auto collect = [&]() -> absl::Status {
+    absl::StatusOr<StepResult> result = executor.Collect();
+    if (!result.ok()) return result.status();
+    loss_sum += result->loss * static_cast<double>(result->labels);
+    report.count += result->labels;
+    report.top1_hits += result->top1_hits;
+    report.top5_hits += result->top5_hits;
+    return absl::OkStatus();
+  };
+  for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(stop); position += batch) {
+    status = EnqueueStep(executor, data, position, {.step = static_cast<uint64_t>(position / batch)});
+    if (status.ok() && executor.in_flight() == 2) status = collect();
+  }
+  while (status.ok() && executor.in_flight() > 0) status = collect();
+  Drain(executor);
+  if (!status.ok()) return status;
+  report.loss = report.count > 0 ? loss_sum / static_cast<double>(report.count) : 0;
+  report.elapsed = absl::Now() - begin;
+  return report;
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,69 @@
+// The training and the evaluation loop over lowered Programs: they know no graph and no plan.
+#ifndef COLONNADE_ENGINE_TRAINER_H_
+#define COLONNADE_ENGINE_TRAINER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/data_source.h"
+#include "engine/executor.h"
+#include "engine/trace.h"
+
+namespace colonnade::engine {
+
+// The learning rate of a step: base · factor^(step / every), rounded down; every 0: constant.
+struct LearningRatePolicy {
+  double base = 0.01;
+  double factor = 0.1;
+  int64_t every = 0;  // steps
+};
+double LearningRateAt(const LearningRatePolicy& policy, int64_t step);
+
+struct TrainProgress {
+  int64_t step = 0, steps = 0;  // done, in all
+  double loss = 0;
+  absl::Duration elapsed;
+};
+
+struct TrainOptions {
+  int64_t steps = 1;
+  uint64_t seed = 1;  // < 2^53
+  LearningRatePolicy learning_rate;
+  const std::atomic<bool>* stop = nullptr;                      // set from elsewhere: end after the step in flight
+  std::function<void(const TrainProgress&)> on_step;
+};
+
+struct TrainReport {
+  std::vector<double> losses;               // one per step done
+  std::vector<absl::Duration> step_times;   // from the end of one step to the end of the next
+  absl::Duration elapsed;
+  bool stopped = false;
+  Trace last_step;
+
+  // Median and 95th percentile of the step times, the first two left out where there are more than five.
+  absl::Duration MedianStep() const;
+  absl::Duration P95Step() const;
+};
+
+// Trains on [step·batch, (step+1)·batch) of the stream. Two steps are in flight, so that devices do not wait for the host.
+// OutOfRange, naming step, layer and device, where a loss or a gradient is not finite: every device stops at that step.
+absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options);
+
+struct EvalReport {
+  int64_t count = 0, top1_hits = 0, top5_hits = 0;
+  double loss = 0;  // mean
+  absl::Duration elapsed;
+  double top1() const { return count > 0 ? static_cast<double>(top1_hits) / static_cast<double>(count) : 0; }
+  double top5() const { return count > 0 ? static_cast<double>(top5_hits) / static_cast<double>(count) : 0; }
+};
+
+// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere.
+absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_TRAINER_H_
