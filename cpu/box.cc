@@ -92,8 +92,7 @@ BoxPlan::BoxPlan(absl::Span<const View> operands) : operands_(static_cast<int>(o
   if (program::ElementCount(shape) == 0) return;
   bool any_blocked = false;
   for (const View& view : operands) any_blocked = any_blocked || view.kind == View::Kind::kBlocked;
-  const std::vector<ChannelRun> runs =
-      any_blocked ? CutChannels(operands, shape[1]) : std::vector<ChannelRun>{{0, 1, 0}};
+  const std::vector<ChannelRun> runs = any_blocked ? CutChannels(operands, shape[1]) : std::vector<ChannelRun>{{0, 1, 0}};
   for (const ChannelRun& run : runs) {
     std::vector<int64_t> base;
     for (const View& view : operands) {
@@ -137,7 +136,8 @@ BoxPlan::BoxPlan(absl::Span<const View> operands) : operands_(static_cast<int>(o
 void BoxPlan::AddSegment(Segment segment) {
   segment.first_row = rows_;
   segment.rows = std::accumulate(segment.extents.begin(), segment.extents.end() - 1, int64_t{1}, std::multiplies<>());
-  segment.contiguous = std::all_of(segment.strides.end() - operands_, segment.strides.end(), [](int64_t s) { return s == 1; });
+  segment.contiguous =
+      std::all_of(segment.strides.end() - operands_, segment.strides.end(), [](int64_t s) { return s == 1; });
   rows_ += segment.rows;
   segments_.push_back(std::move(segment));
 }

@@ -22,8 +22,8 @@ inline OperandLayouts AnyLayout(const OperandLayouts& layouts) {
   return {AnyLayout(layouts.x), AnyLayout(layouts.w), AnyLayout(layouts.y)};
 }
 
-// make(layouts) returns a primitive descriptor, perhaps empty. The first of: layouts as they are, weights free, all free, for
-// which oneDNN has more than its plain loops; else the first for which it has anything; else an empty one.
+// make(layouts) returns a primitive descriptor, perhaps empty. The first of: layouts as they are, weights free, all free,
+// for which oneDNN has more than its plain loops; else the first for which it has anything; else an empty one.
 template <class Make>
 auto FirstOptimized(const OperandLayouts& have, const Make& make) {
   const std::array<OperandLayouts, 3> attempts = {have, {have.x, AnyLayout(have.w), have.y}, AnyLayout(have)};

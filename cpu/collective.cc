@@ -85,10 +85,14 @@ void RunMove(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>&
     return;
   }
   switch (dtype) {
-    case DType::kF32: return SumRows<float>(move, data);
-    case DType::kF64: return SumRows<double>(move, data);
-    case DType::kI32: return SumRows<int32_t>(move, data);
-    case DType::kU8: return SumRows<uint8_t>(move, data);
+    case DType::kF32:
+      return SumRows<float>(move, data);
+    case DType::kF64:
+      return SumRows<double>(move, data);
+    case DType::kI32:
+      return SumRows<int32_t>(move, data);
+    case DType::kU8:
+      return SumRows<uint8_t>(move, data);
   }
 }
 
@@ -192,9 +196,12 @@ std::vector<Move> AllToAllTo(int m, const Places& places, const Collective& what
 std::vector<Move> MovesOf(int m, const Places& places, const Collective& what) {
   std::vector<Move> moves;
   switch (what.kind) {
-    case CollectiveKind::kAllGather: return AllGatherTo(m, places, what);
-    case CollectiveKind::kReduceScatter: return ReduceScatterTo(m, places, what);
-    case CollectiveKind::kAllToAll: return AllToAllTo(m, places, what);
+    case CollectiveKind::kAllGather:
+      return AllGatherTo(m, places, what);
+    case CollectiveKind::kReduceScatter:
+      return ReduceScatterTo(m, places, what);
+    case CollectiveKind::kAllToAll:
+      return AllToAllTo(m, places, what);
     case CollectiveKind::kAllReduce:
       moves.push_back(Move(places.WholeOfAll(0), places.WholeOfAll(0)).Share(m, places.size()));
       return moves;
@@ -236,8 +243,8 @@ absl::StatusOr<PreparedTransfer> PrepareExchange(absl::Span<const TaskContext> s
     if (opaque && !SameLayout(from_view, to_view)) {
       return absl::InternalError("the sides of an exchange hold it in different layouts of oneDNN");
     }
-    moves[receiver].push_back(Move({{1 - receiver, 0, opaque ? Flat(from_view) : from_view}},
-                                   {{receiver, to, opaque ? Flat(to_view) : to_view}}));
+    moves[receiver].push_back(
+        Move({{1 - receiver, 0, opaque ? Flat(from_view) : from_view}}, {{receiver, to, opaque ? Flat(to_view) : to_view}}));
   }
   return MakeTransfer(std::move(moves));
 }

@@ -35,14 +35,13 @@ struct Geometry {
                                          strides, pad, pad);
     return {desc, attr, engine, /*allow_empty=*/true};
   }
-  convolution_forward::primitive_desc Hint(const OperandLayouts& l) const {
-    return Forward(AnyLayout(l), {});
-  }
+  convolution_forward::primitive_desc Hint(const OperandLayouts& l) const { return Forward(AnyLayout(l), {}); }
   convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
     const convolution_backward_data::desc desc(algorithm::convolution_direct, l.x, l.w, l.y, strides, pad, pad);
     return {desc, attr, engine, Hint(l), /*allow_empty=*/true};
   }
-  convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
+  convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l,
+                                                               const dnnl::primitive_attr& attr) const {
     const convolution_backward_weights::desc desc(algorithm::convolution_direct, l.x, l.w, bias, l.y, strides, pad, pad);
     return {desc, attr, engine, Hint(l), /*allow_empty=*/true};
   }
@@ -123,7 +122,7 @@ std::shared_ptr<const MemoryDesc> PreferredConvWeights(const Window& window, int
   const MemoryDesc plain = WeightsDesc(RowMajor(DType::kF32, w), groups);
   const MemoryDesc natural_x = DescOf(Natural(DType::kF32, x)), natural_y = DescOf(Natural(DType::kF32, y));
   const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y},
-                                  [&](const OperandLayouts& l) { return geometry.Forward(l, UserScratchpad()); });
+                                   [&](const OperandLayouts& l) { return geometry.Forward(l, UserScratchpad()); });
   if (!desc || desc.weights_desc() == plain) return nullptr;
   return std::make_shared<const MemoryDesc>(desc.weights_desc());
 }

@@ -14,9 +14,9 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
 
 // The layout that the forward kernel prefers for weights `w`, given x and y in their natural layouts; null if it is
 // row-major. To be called where primitives are made.
-std::shared_ptr<const MemoryDesc> PreferredConvWeights(const program::Window& window, int64_t groups, const program::Shape& x,
-                                                       const program::Shape& w, const program::Shape& y,
-                                                       const dnnl::engine& engine);
+std::shared_ptr<const MemoryDesc> PreferredConvWeights(const program::Window& window, int64_t groups,
+                                                       const program::Shape& x, const program::Shape& w,
+                                                       const program::Shape& y, const dnnl::engine& engine);
 
 }  // namespace colonnade::cpu
 

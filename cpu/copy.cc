@@ -29,10 +29,14 @@ void CopyStrided(const char* from, int64_t from_stride, char* to, int64_t to_str
 template <class Visit>
 void VisitType(DType dtype, const Visit& visit) {
   switch (dtype) {
-    case DType::kF32: return visit(float{});
-    case DType::kF64: return visit(double{});
-    case DType::kI32: return visit(int32_t{});
-    case DType::kU8: return visit(uint8_t{});
+    case DType::kF32:
+      return visit(float{});
+    case DType::kF64:
+      return visit(double{});
+    case DType::kI32:
+      return visit(int32_t{});
+    case DType::kU8:
+      return visit(uint8_t{});
   }
 }
 
@@ -115,9 +119,12 @@ void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t eleme
     }
     const int64_t from_stride = row.stride[from_operand], to_stride = row.stride[to_operand];
     switch (element_bytes) {
-      case 1: return CopyStrided<uint8_t>(source, from_stride, target, to_stride, row.size);
-      case 4: return CopyStrided<uint32_t>(source, from_stride, target, to_stride, row.size);
-      default: return CopyStrided<uint64_t>(source, from_stride, target, to_stride, row.size);
+      case 1:
+        return CopyStrided<uint8_t>(source, from_stride, target, to_stride, row.size);
+      case 4:
+        return CopyStrided<uint32_t>(source, from_stride, target, to_stride, row.size);
+      default:
+        return CopyStrided<uint64_t>(source, from_stride, target, to_stride, row.size);
     }
   });
 }
@@ -178,8 +185,8 @@ PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
   box.size = use.size;
   const View from = Slice(RowMajor(input.host_dtype, input.shape), box);
   const DType to_type = to.dtype;
-  return KernelOf([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, from_type = input.host_dtype, to_type,
-                   threads = context.threads](const RunArguments& run) {
+  return KernelOf([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, from_type = input.host_dtype,
+                   to_type, threads = context.threads](const RunArguments& run) {
     char* host = static_cast<char*>(slots[run.step % 2].inputs[index]);
     if (from_type == to_type) {
       CopyRows(plan, threads, SizeInBytes(to_type), host, run.data[0]);

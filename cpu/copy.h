@@ -18,7 +18,8 @@ void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t eleme
                   int from_operand = 0);
 
 // All rows: operand 0 to operand 1, or back.
-void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1, bool backwards = false);
+void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1,
+              bool backwards = false);
 
 // operand 1 = operand 0, converted from one element type to the other.
 void ConvertRows(const BoxPlan& plan, program::DType from_type, const char* from, program::DType to_type, char* to);

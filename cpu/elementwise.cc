@@ -169,10 +169,7 @@ PreparedKernel Prepare(const program::ReluBackward&, const TaskContext& context)
 
 // A third operand walks along that is no memory: its offset is the element's index in the global tensor.
 PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
-  program::Region box = {op.offset, op.global_shape};
-  for (size_t d = 0; d < box.offset.size(); ++d) box.offset[d] += context.task.uses[1].region.offset[d];
-  box.size = context.view(1).shape;
-  const View index = Slice(RowMajor(DType::kF64, op.global_shape), box);
+  const View index = Slice(RowMajor(DType::kF64, op.global_shape), {op.offset, context.view(1).shape});
   const int64_t scalars_offset = context.view(0).offset;
   return KernelOf([plan = BoxPlan({context.view(1), context.view(2), index}), op, scalars_offset,
                    threads = context.threads](const RunArguments& run) {

@@ -81,9 +81,9 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const T
     const MemoryDesc bias = BiasDesc(op.bias, context.view(1).shape[1]);
     const OperandLayouts have = {DescOf(context.view(0)), DescOf(context.view(2)), DescOf(context.view(1))};
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) {
-      return inner_product_backward_weights::primitive_desc(
-          inner_product_backward_weights::desc(l.x, l.w, bias, l.y), UserScratchpad(), context.engine,
-          Hint(l, context.engine), /*allow_empty=*/true);
+      return inner_product_backward_weights::primitive_desc(inner_product_backward_weights::desc(l.x, l.w, bias, l.y),
+                                                            UserScratchpad(), context.engine, Hint(l, context.engine),
+                                                            /*allow_empty=*/true);
     });
     if (!desc) return NoKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);

@@ -13,7 +13,8 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardData& op, const Task
 PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const TaskContext& context);
 
 // The layout that the forward kernel prefers for weights [O, I] at batch size n; null if it is row-major. Blocked weights
-// save the repacking at each product: forward runs up to four times as fast at n = 16. To be called where primitives are made.
+// save the repacking at each product: forward runs up to four times as fast at n = 16. To be called where primitives are
+// made.
 std::shared_ptr<const MemoryDesc> PreferredFullyConnectedWeights(int64_t n, const program::Shape& w,
                                                                  const dnnl::engine& engine);
 

@@ -35,7 +35,7 @@ struct TaskContext {
   int threads = 1;
   dnnl::engine engine;
   dnnl::stream stream;
-  const engine::HostSlot* slots = nullptr;               // two of them
+  const engine::HostSlot* slots = nullptr;  // two of them
   std::vector<engine::AddedReorder>* added_reorders = nullptr;
 
   const View& view(int use) const { return operands[use].view; }

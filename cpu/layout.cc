@@ -94,8 +94,13 @@ struct WeightsUse {
 class Chooser {
  public:
   Chooser(const Program& program, const dnnl::engine& engine)
-      : program_(program), engine_(engine), classes_(program), desc_(program.buffers.size()), decided_(program.buffers.size()),
-        parameter_(program.buffers.size()), argmax_bytes_(program.buffers.size(), -1) {
+      : program_(program),
+        engine_(engine),
+        classes_(program),
+        desc_(program.buffers.size()),
+        decided_(program.buffers.size()),
+        parameter_(program.buffers.size()),
+        argmax_bytes_(program.buffers.size(), -1) {
     for (const Buffer& buffer : program.buffers) {
       const bool member = std::holds_alternative<program::BucketMember>(buffer.storage);
       if (member || buffer.lifetime == program::Lifetime::kPersistent) MarkParameter(buffer.id);
@@ -154,7 +159,8 @@ absl::Status Chooser::TakeKnown(const KnownLayouts& known) {
     const std::vector<OpaqueDesc> descs = known(buffer.device, buffer.name);
     for (size_t i = 0; i < descs.size(); ++i) {
       if (bucket != nullptr && i >= bucket->members.size()) break;
-      if (absl::Status status = take(bucket == nullptr ? buffer.id : bucket->members[i], descs[i]); !status.ok()) return status;
+      if (absl::Status status = take(bucket == nullptr ? buffer.id : bucket->members[i], descs[i]); !status.ok())
+        return status;
     }
   }
   return absl::OkStatus();
@@ -204,45 +210,43 @@ absl::Status Chooser::DecideByOps() {
     const auto* compute = std::get_if<program::Compute>(&task.what);
     if (compute == nullptr) continue;
     const auto& uses = task.uses;
-    const auto use = [&](int w, int x, int y) {
-      return WeightsUse{uses[w].buffer, ShapeOf(uses[x]), ShapeOf(uses[y])};
-    };
-    const absl::Status status = std::visit(
-        Overloaded{
-            [&](const program::ConvForward& op) {
-              DecideConv(op.window, op.groups, use(1, 0, op.bias ? 3 : 2));
-              return absl::OkStatus();
-            },
-            [&](const program::ConvBackwardData& op) {
-              DecideConv(op.window, op.groups, use(1, 2, 0));
-              return absl::OkStatus();
-            },
-            [&](const program::ConvBackwardWeights& op) {
-              DecideConv(op.window, op.groups, use(2, 0, 1));
-              return absl::OkStatus();
-            },
-            [&](const program::FullyConnectedForward& op) {
-              DecideFullyConnected(use(1, 0, op.bias ? 3 : 2));
-              return absl::OkStatus();
-            },
-            [&](const program::FullyConnectedBackwardData&) {
-              DecideFullyConnected(use(1, 2, 0));
-              return absl::OkStatus();
-            },
-            [&](const program::FullyConnectedBackwardWeights&) {
-              DecideFullyConnected(use(2, 0, 1));
-              return absl::OkStatus();
-            },
-            [&](const program::MaxPoolForward& op) {
-              if (uses.size() < 3) return absl::OkStatus();
-              return SizeArgmax(op.window, uses[2], ShapeOf(uses[0]), ShapeOf(uses[1]));
-            },
-            [&](const program::MaxPoolBackward& op) {
-              return SizeArgmax(op.window, uses[0], ShapeOf(uses[2]), ShapeOf(uses[1]));
-            },
-            [](const auto&) { return absl::OkStatus(); },  // the others take layouts as they are
-        },
-        compute->op);
+    const auto use = [&](int w, int x, int y) { return WeightsUse{uses[w].buffer, ShapeOf(uses[x]), ShapeOf(uses[y])}; };
+    const absl::Status status =
+        std::visit(Overloaded{
+                       [&](const program::ConvForward& op) {
+                         DecideConv(op.window, op.groups, use(1, 0, op.bias ? 3 : 2));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::ConvBackwardData& op) {
+                         DecideConv(op.window, op.groups, use(1, 2, 0));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::ConvBackwardWeights& op) {
+                         DecideConv(op.window, op.groups, use(2, 0, 1));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::FullyConnectedForward& op) {
+                         DecideFullyConnected(use(1, 0, op.bias ? 3 : 2));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::FullyConnectedBackwardData&) {
+                         DecideFullyConnected(use(1, 2, 0));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::FullyConnectedBackwardWeights&) {
+                         DecideFullyConnected(use(2, 0, 1));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::MaxPoolForward& op) {
+                         if (uses.size() < 3) return absl::OkStatus();
+                         return SizeArgmax(op.window, uses[2], ShapeOf(uses[0]), ShapeOf(uses[1]));
+                       },
+                       [&](const program::MaxPoolBackward& op) {
+                         return SizeArgmax(op.window, uses[0], ShapeOf(uses[2]), ShapeOf(uses[1]));
+                       },
+                       [](const auto&) { return absl::OkStatus(); },  // the others take layouts as they are
+                   },
+                   compute->op);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

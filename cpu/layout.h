@@ -4,7 +4,8 @@
 //   weights       as the forward kernel prefers them; a weight's gradient and momentum, and what they meet in updates and
 //                 in transfers on other devices, have the same layout
 //   argmax        bytes of the pooling kernels
-//   buckets       members in their own layouts, each from a multiple of 64 bytes, in `parts` ranges of a multiple of 64 bytes
+//   buckets       members in their own layouts, each from a multiple of 64 bytes, in `parts` ranges of a multiple of 64
+//   bytes
 // The reference kernels take row-major operands only. To be called where primitives are made.
 #ifndef COLONNADE_CPU_LAYOUT_H_
 #define COLONNADE_CPU_LAYOUT_H_

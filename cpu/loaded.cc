@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Load(Machine& machine, c
                                                    devices, "; make it with as many"));
   }
   if (program.dtype != program::DType::kF32 && !machine.reference_kernels) {
-    return absl::InvalidArgumentError(absl::StrCat("the oneDNN kernels compute in f32, not in ", program::Name(program.dtype),
-                                                   "; use the reference kernels"));
+    return absl::InvalidArgumentError(absl::StrCat("the oneDNN kernels compute in f32, not in ",
+                                                   program::Name(program.dtype), "; use the reference kernels"));
   }
   auto loaded = std::unique_ptr<CpuProgram>(new CpuProgram(machine, program, slots));
   if (absl::Status status = loaded->ChooseAllLayouts(); !status.ok()) return WithContext(status, "layouts");
@@ -97,7 +97,8 @@ TaskContext CpuProgram::ContextOf(const Task& task) {
                       .stream = lane.stream,
                       .slots = slots_,
                       .added_reorders = &added_reorders_};
-  for (const BufferUse& use : task.uses) context.operands.push_back({layouts_.ViewOf(program_, use), use.buffer, use.access});
+  for (const BufferUse& use : task.uses)
+    context.operands.push_back({layouts_.ViewOf(program_, use), use.buffer, use.access});
   return context;
 }
 
@@ -110,8 +111,8 @@ absl::Status CpuProgram::PrepareComputeTasks() {
         for (const Task& task : program_.tasks) {
           const auto* compute = std::get_if<program::Compute>(&task.what);
           if (compute == nullptr || task.device != d || task.lane != static_cast<Lane>(l) || !status.ok()) continue;
-          PreparedKernel kernel = CatchErrors(
-              [&] { return PrepareCompute(compute->op, ContextOf(task), machine_.reference_kernels); });
+          PreparedKernel kernel =
+              CatchErrors([&] { return PrepareCompute(compute->op, ContextOf(task), machine_.reference_kernels); });
           status = InTask(kernel.status(), task);
           if (kernel.ok()) tasks_[task.id.value].kernel = *std::move(kernel);
         }
@@ -172,10 +173,11 @@ absl::Status CpuProgram::TakeMemory() {
     const int64_t needed =
         device.allocated_bytes + fresh_persistent + memory_[d].step_arena_bytes + memory_[d].workspace_bytes;
     if (machine_.memory_limit_bytes > 0 && needed > machine_.memory_limit_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "device ", d, " needs ", needed, " bytes (step buffers ", memory_[d].step_arena_bytes, ", persistent buffers ",
-          memory_[d].persistent_bytes, ", workspaces ", memory_[d].workspace_bytes, ", other Programs the rest), its limit is ",
-          machine_.memory_limit_bytes, "; use a smaller batch or more devices"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("device ", d, " needs ", needed, " bytes (step buffers ", memory_[d].step_arena_bytes,
+                       ", persistent buffers ", memory_[d].persistent_bytes, ", workspaces ", memory_[d].workspace_bytes,
+                       ", other Programs the rest), its limit is ", machine_.memory_limit_bytes,
+                       "; use a smaller batch or more devices"));
     }
   }
   for (int d = 0; d < program_.device_count; ++d) {
@@ -219,8 +221,8 @@ absl::Status CpuProgram::TakePersistent(const Buffer& buffer) {
              persistent.first_part != first_part) {
     return absl::FailedPreconditionError(absl::StrCat(
         "persistent buffer ", buffer.name, " of device ", buffer.device, " was loaded before as ",
-        program::Name(persistent.dtype), program::ToString(persistent.shape), " of ", persistent.bytes, " bytes, and is now ",
-        program::Name(buffer.dtype), program::ToString(buffer.shape), " of ", bytes, " bytes"));
+        program::Name(persistent.dtype), program::ToString(persistent.shape), " of ", persistent.bytes,
+        " bytes, and is now ", program::Name(buffer.dtype), program::ToString(buffer.shape), " of ", bytes, " bytes"));
   }
   base_[buffer.id.value] = persistent.memory.data();
   return absl::OkStatus();

@@ -62,8 +62,8 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   };
   // Where a member of a bucket lies, and which of its bytes this device holds.
   struct HeldMember {
-    View view;           // with offset 0: in an image of the member alone
-    int64_t bytes = 0;   // of that image
+    View view;                   // with offset 0: in an image of the member alone
+    int64_t bytes = 0;           // of that image
     int64_t begin = 0, end = 0;  // bytes of the image that are held
     char* data = nullptr;        // where byte `begin` is
   };
@@ -99,10 +99,10 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   std::vector<std::shared_ptr<Rendezvous>> rendezvous_;
   std::vector<engine::AddedReorder> added_reorders_;
 
-  std::vector<engine::DeviceMemory> memory_;                           // by device
-  std::vector<Arena> step_arenas_;                                     // by device
-  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;     // by device and lane
-  std::vector<char*> base_;                                            // by buffer: of roots and buckets
+  std::vector<engine::DeviceMemory> memory_;                        // by device
+  std::vector<Arena> step_arenas_;                                  // by device
+  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;  // by device and lane
+  std::vector<char*> base_;                                         // by buffer: of roots and buckets
 
   Progress progress_;
   const Clock::time_point origin_ = Clock::now();

@@ -54,8 +54,8 @@ absl::Status CpuProgram::CheckLogicalAccess(BufferId buffer, size_t values) cons
     return absl::InvalidArgumentError(absl::StrCat("buffer ", what.name, " is a bucket; its members have logical content"));
   }
   if (static_cast<int64_t>(values) != program::ElementCount(what.shape)) {
-    return absl::InvalidArgumentError(absl::StrCat("buffer ", what.name, " has ", program::ElementCount(what.shape),
-                                                   " elements, not ", values));
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer ", what.name, " has ", program::ElementCount(what.shape), " elements, not ", values));
   }
   return absl::OkStatus();
 }
@@ -79,8 +79,9 @@ absl::Status CpuProgram::Read(BufferId buffer, absl::Span<double> values) const 
     }
     return result;
   };
-  machine_.devices[program_.buffer(buffer).device]->lane(program::Lane::kCompute).queue->Call(
-      [&] { status = CatchErrors(read); });
+  machine_.devices[program_.buffer(buffer).device]->lane(program::Lane::kCompute).queue->Call([&] {
+    status = CatchErrors(read);
+  });
   return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
 }
 
@@ -95,8 +96,9 @@ absl::Status CpuProgram::Write(BufferId buffer, absl::Span<const double> values)
     if (held.begin < held.end) std::memcpy(held.data, image.data() + held.begin, held.end - held.begin);
     return result;
   };
-  machine_.devices[program_.buffer(buffer).device]->lane(program::Lane::kCompute).queue->Call(
-      [&] { status = CatchErrors(write); });
+  machine_.devices[program_.buffer(buffer).device]->lane(program::Lane::kCompute).queue->Call([&] {
+    status = CatchErrors(write);
+  });
   return WithContext(status, absl::StrCat("writing ", program_.buffer(buffer).name));
 }
 

@@ -23,8 +23,11 @@ struct Geometry {
   dnnl::memory::dims strides, size, pad_begin, pad_end;
 
   Geometry(const Window& window, const Shape& x_shape, const Shape& y_shape)
-      : x(DescOf(Natural(DType::kF32, x_shape))), y(DescOf(Natural(DType::kF32, y_shape))),
-        strides{window.stride_h, window.stride_w}, size{window.size_h, window.size_w}, pad_begin{window.pad_h, window.pad_w} {
+      : x(DescOf(Natural(DType::kF32, x_shape))),
+        y(DescOf(Natural(DType::kF32, y_shape))),
+        strides{window.stride_h, window.stride_w},
+        size{window.size_h, window.size_w},
+        pad_begin{window.pad_h, window.pad_w} {
     // Windows that begin inside may reach beyond pad; oneDNN wants to be told how far.
     for (int d = 0; d < 2; ++d) {
       const int64_t reach = (y_shape[2 + d] - 1) * strides[d] + size[d] - x_shape[2 + d] - pad_begin[d];

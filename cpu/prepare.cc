@@ -17,8 +17,8 @@ namespace colonnade::cpu {
 namespace {
 
 template <class Op>
-inline constexpr bool kMovesData = std::is_same_v<Op, program::Load> || std::is_same_v<Op, program::Store> ||
-                                   std::is_same_v<Op, program::Copy>;
+inline constexpr bool kMovesData =
+    std::is_same_v<Op, program::Load> || std::is_same_v<Op, program::Store> || std::is_same_v<Op, program::Copy>;
 
 }  // namespace
 

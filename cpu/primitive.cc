@@ -19,8 +19,9 @@ void PrimitiveKernel::Execution::Add(int argument, const MemoryDesc& desc, const
 }
 
 void PrimitiveKernel::Execution::Run(const dnnl::stream& stream) const {
-  dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data()),
-                          "could not execute a primitive");
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data()),
+      "could not execute a primitive");
 }
 
 int64_t PrimitiveKernel::TakeWorkspace(int64_t bytes) {
@@ -41,14 +42,15 @@ void PrimitiveKernel::AddArgument(Argument argument, absl::string_view what) {
     argument.reorder = static_cast<int>(reorders_.size());
     reorders_.push_back(argument.output ? MakeReorder(argument.wanted, argument.have)
                                         : MakeReorder(argument.have, argument.wanted));
-    context_.added_reorders->push_back(
-        {context_.task.id, absl::StrCat(what, argument.output ? " from" : " to", " the layout of the kernel"),
-         static_cast<int64_t>(argument.have.get_size() + argument.wanted.get_size())});
+    context_.added_reorders->push_back({context_.task.id,
+                                        absl::StrCat(what, argument.output ? " from" : " to", " the layout of the kernel"),
+                                        static_cast<int64_t>(argument.have.get_size() + argument.wanted.get_size())});
   }
   arguments_.push_back(std::move(argument));
 }
 
-void PrimitiveKernel::AddInput(int use, int argument, const MemoryDesc& have, const MemoryDesc& wanted, absl::string_view what) {
+void PrimitiveKernel::AddInput(int use, int argument, const MemoryDesc& have, const MemoryDesc& wanted,
+                               absl::string_view what) {
   AddArgument({use, argument, /*output=*/false, have, wanted}, what);
 }
 
@@ -113,7 +115,8 @@ MemoryDesc PlainDescLike(const MemoryDesc& desc) {
   return MemoryDesc(dims, desc.data_type(), strides);
 }
 
-void Reorder(const dnnl::engine& engine, const MemoryDesc& from, const void* from_data, const MemoryDesc& to, void* to_data) {
+void Reorder(const dnnl::engine& engine, const MemoryDesc& from, const void* from_data, const MemoryDesc& to,
+             void* to_data) {
   dnnl::stream stream(engine);
   dnnl::memory source(from, engine, const_cast<void*>(from_data)), target(to, engine, to_data);
   dnnl::reorder(source, target).execute(stream, source, target);

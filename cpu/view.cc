@@ -31,10 +31,14 @@ bool EqualWhereExtended(const Shape& a, const Shape& b, const Shape& extents) {
 
 dnnl::memory::data_type DnnlType(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return dnnl::memory::data_type::f32;
-    case DType::kI32: return dnnl::memory::data_type::s32;
-    case DType::kU8: return dnnl::memory::data_type::u8;
-    case DType::kF64: break;
+    case DType::kF32:
+      return dnnl::memory::data_type::f32;
+    case DType::kI32:
+      return dnnl::memory::data_type::s32;
+    case DType::kU8:
+      return dnnl::memory::data_type::u8;
+    case DType::kF64:
+      break;
   }
   return dnnl::memory::data_type::undef;
 }
@@ -81,13 +85,15 @@ View Slice(const View& view, const Region& region) {
 
 bool IsDense(const View& view) {
   switch (view.kind) {
-    case View::Kind::kAffine: return EqualWhereExtended(view.strides, RowMajorStrides(view.shape), view.shape);
+    case View::Kind::kAffine:
+      return EqualWhereExtended(view.strides, RowMajorStrides(view.shape), view.shape);
     case View::Kind::kBlocked: {
       if (view.phase != 0 || view.shape[1] % kChannelBlock != 0) return false;
       const Shape blocks = {view.shape[0], view.shape[1] / kChannelBlock, view.shape[2], view.shape[3]};
       return EqualWhereExtended(view.strides, BlockedStrides(view.shape), blocks);
     }
-    case View::Kind::kOpaque: return true;
+    case View::Kind::kOpaque:
+      return true;
   }
   return false;
 }

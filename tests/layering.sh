@@ -17,6 +17,7 @@ for folder in "${!may[@]}"; do
   [ -d "$folder" ] || continue
   while IFS=: read -r file line text; do
     target=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
+    [ -d "${target%%/*}" ] || continue  # a library's header
     allowed=0
     for permitted in ${may[$folder]}; do
       [[ "$target" == "$permitted" || "$target" == "$permitted"/* ]] && allowed=1

@@ -77,7 +77,7 @@ TEST(Lower, OneDeviceMovesNothingAndWaitsOnlyForItsInputs) {
 }
 
 TEST(Lower, EveryModelUnderEveryNamedPlanIsVerifiedAndRoundTrips) {
-  for (const std::string& name : {"lenet", "two_column", "alexnet2012", "alexnet"}) {
+  for (const char* name : {"lenet", "two_column", "alexnet2012", "alexnet"}) {
     const layers::LayerGraph graph = Model(name);
     for (const char* plan_name : {"data", "model", "hybrid", "owt"}) {
       for (int devices : {2, 4}) {

@@ -1,0 +1,14 @@
+// Marks loops that the compiler makes again for wider vectors; the machine chooses at program start.
+//
+// Contraction of products and sums is off (CMakeLists.txt), so that all of them give the same bits.
+#ifndef COLONNADE_CPU_CLONES_H_
+#define COLONNADE_CPU_CLONES_H_
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define COLONNADE_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define COLONNADE_VECTOR_CLONES  // sanitizers do not know the functions that choose
+#endif
+
+#endif  // COLONNADE_CPU_CLONES_H_

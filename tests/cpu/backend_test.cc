@@ -1,0 +1,254 @@
+#include "cpu/backend.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "fixture.h"
+#include "gtest/gtest.h"
+#include "program/verify.h"
+
+namespace colonnade::cpu {
+namespace {
+
+using program::Access;
+using program::Buffer;
+using program::BufferId;
+using program::DType;
+using program::Lane;
+using program::Lifetime;
+using program::Region;
+using program::Shape;
+
+// Two devices, each with half of a batch: y = relu(x), z = the other's y, s = y + z, then Σ s over both, stored.
+struct Pipeline {
+  static constexpr int64_t kHalf = 2 * 32 * 4 * 4;
+  program::Program program;
+  std::vector<BufferId> s;
+
+  Pipeline() {
+    program::Builder builder = MakeBuilder(2);
+    const Shape half = {2, 32, 4, 4};
+    std::vector<BufferId> x, y, z;
+    program::Input input{"images", DType::kF32, {4, 32, 4, 4}, {}};
+    program::Output output{program::Output::Kind::kGradient, "s", "", {4, 32, 4, 4}, {}};
+    for (int d = 0; d < 2; ++d) {
+      x.push_back(builder.AddBuffer(d, "x", DType::kF32, half));
+      y.push_back(builder.AddBuffer(d, "y", DType::kF32, half));
+      z.push_back(builder.AddBuffer(d, "z", DType::kF32, half));
+      s.push_back(builder.AddBuffer(d, "s", DType::kF32, half));
+      input.pieces.push_back({x[d], {{2 * d, 0, 0, 0}, half}});
+      output.pieces.push_back({s[d], {{2 * d, 0, 0, 0}, half}});
+    }
+    builder.AddInput(input);
+    builder.AddOutput(output);
+    for (int d = 0; d < 2; ++d) {
+      builder.AddCompute(d, Lane::kCopy, program::Load{0}, {builder.Write(x[d])}, {}, {"x"});
+      builder.AddCompute(d, Lane::kCompute, program::ReluForward{}, {builder.Read(x[d]), builder.Write(y[d])}, {}, {"relu"});
+    }
+    builder.AddExchange(0, {{builder.Read(y[0]), builder.Write(z[0])}, {}}, 1,
+                        {{builder.Read(y[1]), builder.Write(z[1])}, {}}, Lane::kComm, {"y"});
+    for (int d = 0; d < 2; ++d) {
+      builder.AddCompute(d, Lane::kCompute, program::Sum{}, {builder.Read(y[d]), builder.Read(z[d]), builder.Write(s[d])},
+                         {}, {"sum"});
+    }
+    builder.AddCollective(builder.AddGroup({0, 1}), {.kind = program::CollectiveKind::kAllReduce},
+                          {{{builder.Accumulate(s[0])}, {}}, {{builder.Accumulate(s[1])}, {}}}, Lane::kComm, {"s"});
+    for (int d = 0; d < 2; ++d) {
+      builder.AddCompute(d, Lane::kCopy, program::Store{0}, {builder.Read(s[d])}, {}, {"s"});
+    }
+    program = std::move(builder).Build();
+  }
+};
+
+TEST(CpuBackend, PipelinesStepsOfTwoDevices) {
+  const Pipeline pipeline;
+  Session session(pipeline.program);
+  ASSERT_TRUE(session.status().ok()) << session.status();
+  ASSERT_TRUE(program::Verify(session.program()).ok()) << program::Verify(session.program());
+  std::vector<float> images[2], results[2][2];
+  for (int slot = 0; slot < 2; ++slot) {
+    images[slot].resize(2 * Pipeline::kHalf);
+    session.slot(slot).inputs[0] = images[slot].data();
+    for (int d = 0; d < 2; ++d) {
+      results[slot][d].resize(Pipeline::kHalf);
+      session.slot(slot).outputs[0][d] = results[slot][d].data();
+    }
+  }
+  const auto check = [&](int64_t step) {
+    ASSERT_TRUE(session->Synchronize(step).ok());
+    for (int64_t i = 0; i < Pipeline::kHalf; ++i) {
+      const auto relu = [&](int64_t at) { return std::max(0.0f, images[step % 2][at]); };
+      const float expected = 2 * (relu(i) + relu(i + Pipeline::kHalf));
+      for (int d = 0; d < 2; ++d) ASSERT_EQ(results[step % 2][d][i], expected) << "step " << step << " element " << i;
+    }
+  };
+  for (int64_t step = 0; step < 6; ++step) {
+    if (step >= 2) check(step - 2);
+    const std::vector<double> values = Integers(2 * Pipeline::kHalf, static_cast<int>(step));
+    std::copy(values.begin(), values.end(), images[step % 2].begin());
+    session.Launch(step);
+  }
+  check(4);
+  check(5);
+  for (const engine::TaskTime& time : session->Times()) {
+    EXPECT_GT(time.start, absl::ZeroDuration());
+    EXPECT_GE(time.end, time.start);
+  }
+}
+
+TEST(CpuBackend, AFailedTaskPoisonsTheProgramAndNobodyHangs) {
+  program::Builder builder = MakeBuilder(2);
+  std::vector<BufferId> logits, labels, p, metrics, received;
+  for (int d = 0; d < 2; ++d) {
+    logits.push_back(builder.AddBuffer(d, "logits", DType::kF32, {3, 10}));
+    labels.push_back(builder.AddBuffer(d, "labels", DType::kI32, {3}));
+    p.push_back(builder.AddBuffer(d, "p", DType::kF32, {3, 10}));
+    metrics.push_back(builder.AddBuffer(d, "metrics", DType::kF64, {4}));
+    received.push_back(builder.AddBuffer(d, "received", DType::kF32, {3, 10}));
+  }
+  for (int d = 0; d < 2; ++d) {
+    builder.AddCompute(d, Lane::kCompute, program::SoftmaxCrossEntropyForward{},
+                       {builder.Read(logits[d]), builder.Read(labels[d]), builder.Write(p[d]), builder.Write(metrics[d])},
+                       {}, {"loss"});
+  }
+  builder.AddExchange(0, {{builder.Read(p[0]), builder.Write(received[0])}, {}}, 1,
+                      {{builder.Read(p[1]), builder.Write(received[1])}, {}}, Lane::kComm, {"p"});
+  Session session(std::move(builder).Build());
+  ASSERT_TRUE(session.status().ok()) << session.status();
+  session.Launch(0);
+  EXPECT_TRUE(session->Synchronize(0).ok());
+  session.Write(labels[1], {1, 10, 2});
+  for (int64_t step = 1; step < 4; ++step) session.Launch(step);
+  for (int64_t step = 1; step < 4; ++step) {
+    const absl::Status status = session->Synchronize(step);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StrContains(status.message(), "task 1")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "device 1")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "label 10 of sample 1")) << status;
+  }
+}
+
+// One convolution and one fully connected layer whose weights oneDNN lays out as it likes.
+struct WeightsProgram {
+  program::Program program;
+  BufferId conv_w, fc_w;
+
+  explicit WeightsProgram(int64_t batch = 4) {
+    program::Builder builder = MakeBuilder(1);
+    const auto step = [&](const char* name, Shape shape) {
+      return builder.AddBuffer(0, name, DType::kF32, std::move(shape));
+    };
+    const BufferId x = step("x", {batch, 64, 7, 7}), y = step("y", {batch, 96, 7, 7});
+    const BufferId a = step("a", {batch, 96}), b = step("b", {batch, 80});
+    conv_w = builder.AddBuffer(0, "conv.w", DType::kF32, {96, 32, 3, 3}, Lifetime::kPersistent);
+    fc_w = builder.AddBuffer(0, "fc.w", DType::kF32, {80, 96}, Lifetime::kPersistent);
+    builder.AddCompute(0, Lane::kCompute, program::ConvForward{.window = {3, 3, 1, 1, 1, 1}, .groups = 2},
+                       {builder.Read(x), builder.Read(conv_w), builder.Write(y)}, {}, {"conv"});
+    builder.AddCompute(0, Lane::kCompute, program::FullyConnectedForward{},
+                       {builder.Read(a), builder.Read(fc_w), builder.Write(b)}, {}, {"fc"});
+    program = std::move(builder).Build();
+  }
+};
+
+TEST(CpuBackend, LogicalContentOfWeightsSurvivesTheirLayouts) {
+  const WeightsProgram weights;
+  Session session(weights.program);
+  ASSERT_TRUE(session.status().ok()) << session.status();
+  const std::vector<double> conv = Integers(96 * 32 * 9, 1, 1000), fc = Integers(80 * 96, 2, 1000);
+  EXPECT_EQ(session.Read(weights.conv_w), std::vector<double>(conv.size(), 0.0));
+  session.Write(weights.conv_w, conv);
+  session.Write(weights.fc_w, fc);
+  EXPECT_EQ(session.Read(weights.conv_w), conv);
+  EXPECT_EQ(session.Read(weights.fc_w), fc);
+}
+
+TEST(CpuBackend, ProgramsShareThePersistentBuffersOfOneName) {
+  const WeightsProgram large(8), small(1);
+  Session session(large.program);
+  ASSERT_TRUE(session.status().ok()) << session.status();
+  const std::vector<double> conv = Integers(96 * 32 * 9, 3, 1000);
+  session.Write(large.conv_w, conv);
+  auto other = session.backend().Load(small.program, {{}, {}});
+  ASSERT_TRUE(other.ok()) << other.status();
+  std::vector<double> values(conv.size());
+  ASSERT_TRUE((*other)->Read(small.conv_w, absl::MakeSpan(values)).ok());
+  EXPECT_EQ(values, conv);
+  EXPECT_EQ((*other)->Memory(0).persistent_bytes, session->Memory(0).persistent_bytes);
+
+  program::Program mismatch = small.program;
+  mismatch.buffer(small.fc_w).name = "conv.w";
+  mismatch.buffer(small.conv_w).name = "fc.w";
+  EXPECT_FALSE(session.backend().Load(mismatch, {{}, {}}).ok());
+}
+
+TEST(CpuBackend, RefusesWhatDoesNotFit) {
+  const WeightsProgram weights;
+  Session limited(weights.program, {.memory_limit_bytes = 100000});
+  EXPECT_EQ(limited.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(limited.status().message(), "limit is 100000")) << limited.status();
+
+  program::Program in_double = weights.program;
+  in_double.dtype = DType::kF64;
+  Session doubles(in_double);
+  EXPECT_EQ(doubles.status().code(), absl::StatusCode::kInvalidArgument);
+
+  EXPECT_FALSE(MakeCpuBackend({.devices = 0}).ok());
+}
+
+TEST(CpuBackend, EqualBitsForAnyNumberOfThreads) {
+  program::Builder builder = MakeBuilder(1);
+  const BufferId x = builder.AddBuffer(0, "x", DType::kF32, {3, 32, 9, 9}),
+                 w = builder.AddBuffer(0, "w", DType::kF32, {48, 32, 3, 3});
+  const BufferId y = builder.AddBuffer(0, "y", DType::kF32, {3, 48, 9, 9}),
+                 db = builder.AddBuffer(0, "db", DType::kF32, {48});
+  builder.AddCompute(0, Lane::kCompute, program::ConvForward{.window = {3, 3, 1, 1, 1, 1}, .relu = true},
+                     {builder.Read(x), builder.Read(w), builder.Write(y)}, {}, {"conv"});
+  builder.AddCompute(0, Lane::kCompute, program::BiasBackward{}, {builder.Read(y), builder.Write(db)}, {}, {"conv"});
+  const program::Program program = std::move(builder).Build();
+  std::vector<double> first_y, first_db;
+  for (int threads : {1, 2, 3}) {
+    Session session(program, {.threads_per_device = threads});
+    ASSERT_TRUE(session.status().ok()) << session.status();
+    session.Write(x, Integers(3 * 32 * 81, 1));
+    session.Write(w, Integers(48 * 32 * 9, 2));
+    session.Launch(0);
+    ASSERT_TRUE(session->Synchronize(0).ok());
+    if (threads == 1) {
+      first_y = session.Read(y);
+      first_db = session.Read(db);
+    }
+    EXPECT_EQ(session.Read(y), first_y);
+    EXPECT_EQ(session.Read(db), first_db);
+  }
+}
+
+// y[p] of a 3 x 3 pooling over a constant image: the gradient of a tie goes to the first of the window.
+TEST(CpuBackend, TheFirstOfEqualMaximaTakesTheGradient) {
+  for (int64_t channels : {3, 16, 32}) {
+    program::Builder builder = MakeBuilder(1);
+    const Shape image = {2, channels, 7, 7}, pooled = {2, channels, 3, 3};
+    const Fed x = AddFed(builder, 0, "x", DType::kF32, image), dy = AddFed(builder, 0, "dy", DType::kF32, pooled);
+    const BufferId y = builder.AddBuffer(0, "y", DType::kF32, pooled), dx = builder.AddBuffer(0, "dx", DType::kF32, image);
+    const BufferId argmax = builder.AddBuffer(0, "argmax", DType::kU8, pooled);
+    const program::Window window{3, 3, 2, 2, 0, 0};
+    builder.AddCompute(0, Lane::kCompute, program::MaxPoolForward{window},
+                       {builder.Read(x.step), builder.Write(y), builder.Write(argmax)}, {}, {"pool"});
+    builder.AddCompute(0, Lane::kCompute, program::MaxPoolBackward{window},
+                       {builder.Read(argmax), builder.Read(dy.step), builder.Write(dx)}, {}, {"pool"});
+    Session session(std::move(builder).Build());
+    ASSERT_TRUE(session.status().ok()) << session.status();
+    session.Write(x.host, std::vector<double>(2 * channels * 49, 5));
+    session.Write(dy.host, std::vector<double>(2 * channels * 9, 1));
+    session.Launch(0);
+    ASSERT_TRUE(session->Synchronize(0).ok());
+    const std::vector<double> gradient = session.Read(dx);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      const int64_t h = i % 49 / 7, w = i % 7;
+      EXPECT_EQ(gradient[i], h % 2 == 0 && h < 6 && w % 2 == 0 && w < 6 ? 1 : 0) << "channels " << channels << " at " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::cpu

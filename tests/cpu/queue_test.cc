@@ -1,0 +1,105 @@
+#include "cpu/queue.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "cpu/rendezvous.h"
+#include "fixture.h"
+#include "gtest/gtest.h"
+#include "program/builder.h"
+
+namespace colonnade::cpu {
+namespace {
+
+// Notes what it was called with; waits are passed to a Progress.
+class Recorder : public CommandHandler {
+ public:
+  explicit Recorder(Progress* progress = nullptr) : progress_(progress) {}
+  void RunTask(int32_t task, int64_t step) override {
+    ran.push_back(task);
+    if (progress_ != nullptr) progress_->SetEnded(task, step);
+  }
+  void WaitForTask(int32_t task, int64_t step) override { progress_->WaitFor(task, step); }
+
+  std::vector<int> ran;
+
+ private:
+  Progress* progress_;
+};
+
+TEST(Queue, RunsCommandsInOrderThroughARingSmallerThanTheirNumber) {
+  Recorder recorder;
+  {
+    Queue queue([] {});
+    for (int i = 0; i < 1000; ++i) {
+      if (i == 300) queue.Reserve(64);
+      queue.Push({.handler = &recorder, .task = i});
+    }
+  }
+  ASSERT_EQ(recorder.ran.size(), 1000u);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(recorder.ran[i], i);
+}
+
+TEST(Queue, CallRunsOnTheLaneAfterWhatWasPushed) {
+  Recorder recorder;
+  std::thread::id at_start;
+  Queue queue([&] { at_start = std::this_thread::get_id(); });
+  queue.Push({.handler = &recorder, .task = 3});
+  queue.Call([&] {
+    EXPECT_EQ(recorder.ran.size(), 1u);
+    EXPECT_EQ(std::this_thread::get_id(), at_start);
+  });
+}
+
+TEST(Progress, AWaitOnOneLaneEndsWhenTheTaskOfAnotherHas) {
+  program::Builder builder = MakeBuilder(1);
+  const program::BufferId x = builder.AddBuffer(0, "x", program::DType::kF32, {1}),
+                          y = builder.AddBuffer(0, "y", program::DType::kF32, {1});
+  for (program::Lane lane : {program::Lane::kCompute, program::Lane::kComm}) {
+    builder.AddCompute(0, lane, program::Copy{}, {builder.Read(x), builder.Write(y)}, {}, {});
+  }
+  const program::Program program = std::move(builder).Build();
+  Progress progress(program);
+  Recorder first(&progress), second(&progress);
+  {
+    Queue compute([] {}), comm([] {});
+    for (int64_t step = 0; step < 50; ++step) {
+      comm.Push({.handler = &second, .task = 0, .is_wait = true, .step = step});
+      comm.Push({.handler = &second, .task = 1, .step = step});
+      compute.Push({.handler = &first, .task = 0, .step = step});
+      compute.Push({.handler = &first, .task = 1, .is_wait = true, .step = step});
+    }
+    progress.WaitFor(1, 49);
+  }
+  EXPECT_EQ(first.ran.size(), 50u);
+  EXPECT_EQ(second.ran.size(), 50u);
+}
+
+TEST(Rendezvous, AllMeetAgainAndAgain) {
+  Rendezvous rendezvous(3);
+  std::atomic<int> arrived = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 200; ++round) {
+        ++arrived;
+        ASSERT_TRUE(rendezvous.Meet());
+        ASSERT_GE(arrived.load(), 3 * (round + 1));
+        ASSERT_TRUE(rendezvous.Meet());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Rendezvous, BreakFreesThoseWhoWaitAndThoseWhoCome) {
+  Rendezvous rendezvous(2);
+  std::thread waiter([&] { EXPECT_FALSE(rendezvous.Meet()); });
+  rendezvous.Break();
+  waiter.join();
+  EXPECT_FALSE(rendezvous.Meet());
+}
+
+}  // namespace
+}  // namespace colonnade::cpu

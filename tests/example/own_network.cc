@@ -1,0 +1,61 @@
+// The README's example, as a program of its own. The part between the two marks stands in README.md; the test `readme_example`
+// compares them and runs it.
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cpu/backend.h"
+#include "data/dataset.h"
+#include "data/sample_stream.h"
+#include "engine/executor.h"
+#include "engine/state.h"
+#include "engine/trainer.h"
+#include "layers/graph.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+
+#define RETURN_IF_ERROR(expression) \
+  if (absl::Status s = (expression); !s.ok()) return s
+#define JOIN_NAMES(a, b) a##b
+#define ASSIGN_OR_RETURN_AT(line, target, expression)                    \
+  auto JOIN_NAMES(result_, line) = (expression);                         \
+  if (!JOIN_NAMES(result_, line).ok()) return JOIN_NAMES(result_, line).status(); \
+  target = *std::move(JOIN_NAMES(result_, line))
+#define ASSIGN_OR_RETURN_LINE(line, target, expression) ASSIGN_OR_RETURN_AT(line, target, expression)
+#define ASSIGN_OR_RETURN(target, ...) ASSIGN_OR_RETURN_LINE(__LINE__, target, (__VA_ARGS__))
+
+using namespace colonnade;  // NOLINT: an example
+
+// README begins
+absl::Status TrainOwnNetwork() {
+  layers::GraphBuilder net("own");
+  auto x = net.Input("images", {1, 8, 8});
+  x = net.Relu("relu1", net.Conv2d("conv1", x, {.out_channels = 32, .kernel = 3, .pad = 1}));
+  x = net.MaxPool("pool1", x, {.kernel = 2});
+  x = net.Relu("relu2", net.Conv2d("conv2", x, {.out_channels = 64, .kernel = 3, .pad = 1, .groups = 2}));
+  x = net.FullyConnected("fc3", net.Flatten("flatten", x), {.out_features = 10});
+  net.SoftmaxCrossEntropy("loss", x);
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, std::move(net).Build());
+
+  ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 32}));
+  ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, {.global_batch = 32, .momentum = 0.9}));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> devices, cpu::MakeCpuBackend({.devices = 4}));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *devices));
+  RETURN_IF_ERROR(engine::InitializeParameters(program, executor->loaded(), /*seed=*/1));
+
+  ASSIGN_OR_RETURN(data::ImageSet digits, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
+  ASSIGN_OR_RETURN(data::SampleStream stream, data::SampleStream::Create(digits, {.shift = true}));
+  ASSIGN_OR_RETURN(engine::TrainReport report,
+                   engine::Train(*executor, stream, {.steps = 200, .learning_rate = {.base = 0.02}}));
+  std::printf("loss %.3f -> %.3f on %d devices\n", report.losses.front(), report.losses.back(), devices->device_count());
+  return absl::OkStatus();
+}
+// README ends
+
+int main() {
+  const absl::Status status = TrainOwnNetwork();
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
