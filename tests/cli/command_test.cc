@@ -1,0 +1,282 @@
+// The command as a process: what it prints, its exit codes, what it leaves behind.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/file.h"
+#include "engine/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "nlohmann/json.hpp"
+#include "partition/named_plans.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+class Command : public ::testing::Test {
+ protected:
+  Command() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~Command() override { std::filesystem::remove_all(folder_); }
+
+  std::string In(const std::string& name) const { return folder_ + "/" + name; }
+
+  // Starts the command with its output in files; the process id.
+  pid_t Start(const std::string& arguments) const {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    std::vector<std::string> words = {COLONNADE_COMMAND};
+    for (const auto word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) words.emplace_back(word);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    if (!std::freopen(In("out").c_str(), "w", stdout) || !std::freopen(In("err").c_str(), "w", stderr)) std::_Exit(99);
+    ::execv(argv[0], argv.data());
+    std::_Exit(98);
+  }
+
+  Result Wait(pid_t child) const {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    Result result{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
+    result.out = *engine::ReadFile(In("out"));
+    result.err = *engine::ReadFile(In("err"));
+    return result;
+  }
+
+  Result Run(const std::string& arguments) const { return Wait(Start(arguments)); }
+
+  // One clear message and the exit code; nothing on stdout.
+  void ExpectError(const std::string& arguments, int code, const std::vector<std::string>& parts) const {
+    const Result r = Run(arguments);
+    EXPECT_EQ(r.code, code) << arguments << "\n" << r.err;
+    EXPECT_EQ(r.out, "") << arguments;
+    std::vector<std::string> lines = absl::StrSplit(r.err, '\n', absl::SkipEmpty());
+    ASSERT_FALSE(lines.empty()) << arguments;
+    EXPECT_EQ(lines.back().substr(0, 11), "colonnade: ") << arguments;
+    for (const std::string& part : parts) EXPECT_THAT(lines.back(), HasSubstr(part)) << arguments;
+  }
+
+  void Write(const std::string& name, const std::string& contents) const {
+    ASSERT_TRUE(engine::ReplaceFile(In(name), contents).ok());
+  }
+
+  std::string folder_;
+};
+
+const char kTrain[] = "train --model=two_column --data=digits --width=0.25 ";
+
+TEST_F(Command, TrainPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
+  const Result r = Run(absl::StrCat(kTrain, "--plan=hybrid --devices=4 --steps=4 --batch=32 --json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  for (const char* key : {"model", "plan", "mesh", "devices", "backend", "dtype", "global_batch", "steps", "losses", "images_per_s",
+                          "step_ms", "breakdown", "peak_memory_bytes", "test", "seconds"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+  EXPECT_EQ(j["losses"].size(), 4u);
+  EXPECT_EQ(j["mesh"]["replicas"], 2);
+  EXPECT_EQ(j["mesh"]["columns"], 2);
+  EXPECT_EQ(j["breakdown"].size(), 4u);
+  EXPECT_EQ(j["peak_memory_bytes"].size(), 4u);
+  EXPECT_EQ(j["test"]["count"], 360);
+  EXPECT_THAT(r.err, HasSubstr("lr 0.03"));
+}
+
+TEST_F(Command, VerifyAgreesAndSaysHowClosely) {
+  for (const char* rest : {"--plan=hybrid --devices=4", "--plan=owt --devices=2 --reduction=sharded",
+                           "--plan=data --devices=3 --batch=33 --reduction=master --overlap=off",
+                           "--plan=model --devices=2 --kernels=reference --batch=4"}) {
+    const Result r = Run(absl::StrCat("verify --model=two_column --data=digits --width=0.5 --json ", rest));
+    ASSERT_EQ(r.code, 0) << rest << r.err << r.out;
+    const json j = json::parse(r.out);
+    EXPECT_EQ(j["ok"], true) << rest;
+    EXPECT_EQ(j["steps"], 3);
+    EXPECT_TRUE(j["training_program_agrees"]);
+    EXPECT_LE(j["max_relative_error"]["loss"], j["tolerance"]["loss"]) << rest;
+  }
+}
+
+TEST_F(Command, ProgramPrintsTextThatNamesTheModel) {
+  const Result r = Run("program --model=two_column --plan=model --devices=2 --batch=4");
+  EXPECT_EQ(r.code, 0);
+  EXPECT_THAT(r.out, HasSubstr("program two_column train"));
+  const Result summary = Run("program --model=alexnet2012 --plan=model --devices=2 --summary");
+  EXPECT_THAT(summary.out, HasSubstr("conv3"));
+  EXPECT_EQ(summary.out.find("conv4"), std::string::npos);
+}
+
+TEST_F(Command, ModelListNamesThemWithParameters) {
+  const Result r = Run("train --model=list");
+  EXPECT_EQ(r.code, 0);
+  EXPECT_THAT(r.out, HasSubstr("alexnet2012"));
+  EXPECT_THAT(r.out, HasSubstr("60965224"));
+}
+
+TEST_F(Command, HelpEndsWithTwoExamples) {
+  for (const char* sub : {"train", "eval", "verify", "program"}) {
+    const Result r = Run(absl::StrCat(sub, " --help"));
+    EXPECT_EQ(r.code, 0);
+    EXPECT_THAT(r.out, HasSubstr(absl::StrCat("Examples:\n  colonnade ", sub)));
+  }
+}
+
+TEST_F(Command, TwoRunsGiveEqualBits) {
+  for (const char* plan : {"--plan=single", "--plan=model --devices=2", "--plan=hybrid --devices=4"}) {
+    const Result a = Run(absl::StrCat(kTrain, plan, " --steps=12 --json --save=", In("a.safetensors")));
+    const Result b = Run(absl::StrCat(kTrain, plan, " --steps=12 --json --save=", In("b.safetensors")));
+    ASSERT_EQ(a.code, 0) << a.err;
+    ASSERT_EQ(b.code, 0) << b.err;
+    EXPECT_EQ(json::parse(a.out)["losses"], json::parse(b.out)["losses"]) << plan;
+    EXPECT_EQ(*engine::ReadFile(In("a.safetensors")), *engine::ReadFile(In("b.safetensors"))) << plan;
+  }
+}
+
+TEST_F(Command, SavedWeightsTestAlikeUnderAnotherPlan) {
+  const Result trained = Run(absl::StrCat(kTrain, "--plan=hybrid --devices=4 --epochs=1 --json --save=", In("w.safetensors")));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const json expected = json::parse(trained.out)["test"];
+  for (const char* plan : {"--plan=single", "--plan=model --devices=2 --batch=50"}) {
+    const Result r = Run(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --json --init=", In("w.safetensors"), " ", plan));
+    ASSERT_EQ(r.code, 0) << r.err;
+    const json j = json::parse(r.out);
+    EXPECT_EQ(j["test"]["count"], 360);
+    EXPECT_NEAR(j["test"]["top1"].get<double>(), expected["top1"].get<double>(), 1.0 / 360);
+    EXPECT_GT(j["images_per_s"].get<double>(), 0);
+  }
+  ExpectError(absl::StrCat("eval --model=two_column --data=digits --init=", In("w.safetensors")), 65, {"w.safetensors", "expected shape"});
+}
+
+TEST_F(Command, TraceIsChromeJson) {
+  const Result r = Run(absl::StrCat(kTrain, "--plan=model --devices=2 --steps=3 --trace=", In("t.json")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json"))).contains("traceEvents"));
+}
+
+TEST_F(Command, InterruptEndsAfterTheStepWithWhatIsKnown) {
+  const pid_t child = Start(absl::StrCat(kTrain, "--epochs=100000 --json --save=", In("w.safetensors")));
+  for (int i = 0; i < 200 && engine::ReadFile(In("err"))->find("step ") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ::kill(child, SIGINT);
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 130) << r.err;
+  EXPECT_GT(json::parse(r.out)["losses"].size(), 0u);
+  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+}
+
+TEST_F(Command, NotFiniteIs21AndSavesNothing) {
+  ExpectError(absl::StrCat(kTrain, "--plan=data --devices=2 --lr=1e30 --steps=50 --save=", In("w.safetensors")), 21,
+              {"step ", "not finite", "layer", "device"});
+  EXPECT_FALSE(std::filesystem::exists(In("w.safetensors")));
+}
+
+TEST_F(Command, WrongUsageIs2WithOneMessage) {
+  ExpectError("train --model=two_colum --data=digits", 2, {"two_colum", "did you mean \"two_column\"?"});
+  ExpectError("train --model=two_column --data=digits --plan=hybird --devices=2", 2, {"hybird", "did you mean \"hybrid\"?"});
+  ExpectError("train --model=two_column --divices=2", 2, {"--divices", "did you mean \"--devices\"?"});
+  ExpectError("trian --model=two_column", 2, {"trian"});
+  ExpectError("", 2, {});
+  ExpectError("train --data=digits", 2, {"--model"});
+  ExpectError(absl::StrCat(kTrain, "--steps=0"), 2, {"--steps"});
+  ExpectError(absl::StrCat(kTrain, "--steps=2 --epochs=2"), 2, {"--steps or --epochs"});
+  ExpectError(absl::StrCat(kTrain, "--batch=66 --devices=4 --plan=data"), 2, {"66", "64 or 68"});
+  ExpectError(absl::StrCat(kTrain, "--devices=3 --plan=hybrid"), 2, {"2 columns", "3 devices"});
+  ExpectError(absl::StrCat(kTrain, "--devices=7 --plan=model"), 2, {"split nothing"});
+  ExpectError(absl::StrCat(kTrain, "--lr-policy=stair"), 2, {"--lr-policy", "stair"});
+  ExpectError(absl::StrCat(kTrain, "--dtype=fp8"), 2, {"--dtype"});
+  ExpectError("train --model=lenet --data=digits", 2, {"conv3", "[1,8,8]"});
+}
+
+TEST_F(Command, NoCudaIs69) { ExpectError(absl::StrCat(kTrain, "--backend=cuda"), 69, {"CUDA"}); }
+
+TEST_F(Command, MissingFilesAre66) {
+  ExpectError("train --model=lenet --data=no/such/folder", 66, {"no/such/folder"});
+  ExpectError(absl::StrCat("train --model=lenet --data=", folder_), 66, {"train-images-idx3-ubyte", ".gz"});
+  ExpectError(absl::StrCat(kTrain, "--plan=", In("none.json")), 66, {"none.json"});
+  ExpectError(absl::StrCat(kTrain, "--init=", In("none.safetensors")), 66, {"none.safetensors"});
+}
+
+std::string Word(uint32_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(value >> shift));
+  return bytes;
+}
+
+TEST_F(Command, WrongDataIs65) {
+  const std::string images = Word(0x803) + Word(4) + Word(8) + Word(8) + std::string(4 * 64, 'x');
+  auto labels = [](char last) { return Word(0x801) + Word(4) + std::string({0, 1, 2, last}); };
+  auto with = [&](const std::string& i, const std::string& l, const std::vector<std::string>& parts) {
+    for (const char* prefix : {"train", "t10k"}) {
+      Write(absl::StrCat(prefix, "-images-idx3-ubyte"), i);
+      Write(absl::StrCat(prefix, "-labels-idx1-ubyte"), l);
+    }
+    ExpectError(absl::StrCat("train --model=two_column --steps=1 --batch=4 --data=", folder_), 65, parts);
+  };
+  with(images.substr(0, images.size() - 1), labels(3), {"images-idx3-ubyte", "expected 256 bytes", "found 255"});
+  with("not an IDX file at all", labels(3), {"expected an IDX file", "magic"});
+  with(images, labels(10), {"labels-idx1-ubyte", "sample 3", "10 classes", "found 10"});
+  with(images, Word(0x801) + Word(3) + std::string(3, '\0'), {"expected 4 labels"});
+}
+
+TEST_F(Command, WrongPlanFilesAre65) {
+  Write("field.json", R"({"colonnade_plan": 1, "mesh": [{"name": "model", "size": 2}], "layers": {}, "redution": "sharded"})");
+  ExpectError(absl::StrCat(kTrain, "--plan=", In("field.json")), 65, {"field.json", "redution", "did you mean \"reduction\"?"});
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("alexnet", {});
+  ASSERT_TRUE(graph.ok());
+  partition::Plan plan = *partition::NamedPlan("single", *graph, {});
+  plan.mesh = partition::Mesh::ReplicasByColumns(1, 3);
+  plan.layers["features.8"][1] = layers::Strategy::kColumn;
+  Write("columns.json", partition::PlanToJson(plan));
+  ExpectError(absl::StrCat("program --model=alexnet --plan=", In("columns.json")), 65,
+              {"columns.json", "features.8", "found 256", "255 or 258"});
+  Write("text.json", "hello");
+  ExpectError(absl::StrCat(kTrain, "--plan=", In("text.json")), 65, {"text.json", "JSON"});
+}
+
+TEST_F(Command, APlanFileTrainsLikeThePlanOfItsName) {
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.input_channels = 1, .input_size = 8, .width = 0.25});
+  ASSERT_TRUE(graph.ok());
+  absl::StatusOr<partition::Plan> plan = partition::NamedPlan("hybrid", *graph, {.devices = 4});
+  ASSERT_TRUE(plan.ok());
+  Write("plan.json", partition::PlanToJson(*plan));
+  const Result named = Run(absl::StrCat(kTrain, "--plan=hybrid --devices=4 --steps=3 --json"));
+  const Result file = Run(absl::StrCat(kTrain, "--plan=", In("plan.json"), " --steps=3 --json"));
+  ASSERT_EQ(file.code, 0) << file.err;
+  EXPECT_EQ(json::parse(file.out)["losses"], json::parse(named.out)["losses"]);
+  ExpectError(absl::StrCat(kTrain, "--devices=2 --plan=", In("plan.json")), 2, {"--devices", "expected 4"});
+}
+
+TEST_F(Command, AnUnwritableOutputIs74BeforeAnythingIsTrained) {
+  Write("file", "x");
+  for (const char* flag : {"--save=", "--trace="}) {
+    const Result r = Run(absl::StrCat(kTrain, "--steps=100000000 ", flag, In("file"), "/below"));
+    EXPECT_EQ(r.code, 74) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("cannot write"));
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::cli

@@ -1,0 +1,58 @@
+#include "engine/trace.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace colonnade::engine {
+namespace {
+
+using program::Lane;
+
+TraceEvent Event(int device, Lane lane, int start_ms, int end_ms, int64_t rendezvous = -1) {
+  return {.name = "op", .layer = "layer", .device = device, .lane = lane, .start = absl::Milliseconds(start_ms),
+          .end = absl::Milliseconds(end_ms), .rendezvous = rendezvous};
+}
+
+TEST(BreakDown, TimeIsComputeThenExposedCommunicationThenInputThenIdle) {
+  const Trace trace{{Event(0, Lane::kCopy, 0, 12), Event(0, Lane::kCompute, 10, 30), Event(0, Lane::kComm, 25, 45, 1),
+                     Event(0, Lane::kCompute, 50, 60), Event(1, Lane::kComm, 25, 45, 1)}};
+  const std::vector<Breakdown> b = BreakDown(trace, 2);
+  EXPECT_EQ(b[0].compute, absl::Milliseconds(30));
+  EXPECT_EQ(b[0].exposed_communication, absl::Milliseconds(15));
+  EXPECT_EQ(b[0].input_wait, absl::Milliseconds(10));
+  EXPECT_EQ(b[0].idle, absl::Milliseconds(5));
+  EXPECT_EQ(b[1].compute, absl::ZeroDuration());
+  EXPECT_EQ(b[1].exposed_communication, absl::Milliseconds(20));
+  EXPECT_EQ(b[1].idle, absl::Milliseconds(40));
+}
+
+TEST(BreakDown, ATransferInLineWithComputeIsCommunication) {
+  const Trace trace{{Event(0, Lane::kCompute, 0, 10), Event(0, Lane::kCompute, 10, 30, 4)}};
+  EXPECT_EQ(BreakDown(trace, 1)[0].compute, absl::Milliseconds(10));
+  EXPECT_EQ(BreakDown(trace, 1)[0].exposed_communication, absl::Milliseconds(20));
+}
+
+TEST(ToChromeJson, HasAProcessPerDeviceAThreadPerLaneAndFlowsBetweenSides) {
+  const Trace trace{{Event(0, Lane::kComm, 1, 3, 2), Event(1, Lane::kComm, 1, 3, 2), Event(1, Lane::kCompute, 3, 4)}};
+  const nlohmann::json json = nlohmann::json::parse(ToChromeJson(trace));
+  EXPECT_EQ(json["displayTimeUnit"], "ms");
+  int complete = 0, names = 0, starts = 0, ends = 0;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] == "X") {
+      ++complete;
+      EXPECT_TRUE(event["ts"].is_number());
+      EXPECT_TRUE(event["dur"].is_number());
+    }
+    names += event["ph"] == "M";
+    starts += event["ph"] == "s";
+    ends += event["ph"] == "f";
+  }
+  EXPECT_EQ(complete, 3);
+  EXPECT_EQ(names, 6);
+  EXPECT_EQ(starts, 1);
+  EXPECT_EQ(ends, 1);
+}
+
+}  // namespace
+}  // namespace colonnade::engine

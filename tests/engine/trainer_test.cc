@@ -1,0 +1,222 @@
+// Executor and trainer on CPU devices with small lowered networks.
+
+#include "engine/trainer.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "cpu/backend.h"
+#include "data/dataset.h"
+#include "data/sample_stream.h"
+#include "engine/state.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+
+namespace colonnade::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+// two_column on digits under a named plan, ready to train and to test.
+struct DigitsRun {
+  program::Program train_program, eval_program;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Executor> train, eval;
+
+  DigitsRun(const std::string& plan_name, int devices, int64_t batch = 32, partition::Reduction reduction = {},
+        cpu::CpuOptions::Kernels kernels = cpu::CpuOptions::Kernels::kOneDnn) {
+    absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.width = 0.5});
+    absl::StatusOr<partition::Plan> plan =
+        partition::NamedPlan(plan_name, *graph, {.devices = devices, .global_batch = batch});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    plan->reduction = reduction;
+    const bool reference = kernels == cpu::CpuOptions::Kernels::kReference;
+    partition::LowerOptions options{.global_batch = batch, .dtype = reference ? program::DType::kF64 : program::DType::kF32,
+                                    .weight_decay = 5e-4};
+    train_program = *partition::Lower(*graph, *plan, options);
+    options.mode = program::Mode::kEval;
+    eval_program = *partition::Lower(*graph, *plan, options);
+    backend = *cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1, .kernels = kernels});
+    train = *Executor::Create(train_program, *backend);
+    eval = *Executor::Create(eval_program, *backend);
+    EXPECT_TRUE(InitializeParameters(train_program, train->loaded(), 1).ok());
+  }
+};
+
+data::SampleStream Digits(bool train) {
+  data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
+  return *data::SampleStream::Create(std::move(set), {.shuffle = train, .shift = train, .once = !train});
+}
+
+TrainReport TrainOn(DigitsRun& setup, int64_t steps) {
+  data::SampleStream digits = Digits(true);
+  absl::StatusOr<TrainReport> report = Train(*setup.train, digits, {.steps = steps, .learning_rate = {.base = 0.02}});
+  EXPECT_TRUE(report.ok()) << report.status();
+  return *std::move(report);
+}
+
+TEST(Train, LearnsDigitsAlikeUnderEveryPlan) {
+  DigitsRun single("single", 1);
+  const TrainReport expected = TrainOn(single, 120);
+  EXPECT_LT(expected.losses.back(), 0.5 * expected.losses.front());
+  for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"data", 2}, {"model", 2}, {"hybrid", 4}, {"owt", 4}}) {
+    DigitsRun setup(plan, devices);
+    const TrainReport report = TrainOn(setup, 20);
+    for (int i = 0; i < 20; ++i) EXPECT_NEAR(report.losses[i], expected.losses[i], 1e-4) << plan << " step " << i;
+  }
+}
+
+// With kernels in double the curves differ by rounding alone.
+TEST(Train, LossCurvesOfReferenceKernelsAgreeTo1e10) {
+  constexpr auto kReference = cpu::CpuOptions::Kernels::kReference;
+  DigitsRun single("single", 1, 8, {}, kReference);
+  const TrainReport expected = TrainOn(single, 40);
+  for (partition::Reduction reduction :
+       {partition::Reduction::kAllReduce, partition::Reduction::kSharded, partition::Reduction::kMaster}) {
+    DigitsRun setup("hybrid", 4, 8, reduction, kReference);
+    const TrainReport report = TrainOn(setup, 40);
+    for (int i = 0; i < 40; ++i) EXPECT_NEAR(report.losses[i], expected.losses[i], 1e-10) << "step " << i;
+  }
+}
+
+TEST(Train, TwoRunsGiveEqualBitsAlsoUnderLoad) {
+  for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"hybrid", 4}}) {
+    DigitsRun a(plan, devices);
+    const TrainReport first = TrainOn(a, 25);
+    std::atomic<bool> done{false};
+    std::vector<std::thread> load;
+    for (int t = 0; t < 3; ++t) {
+      load.emplace_back([&done] {
+        while (!done) std::this_thread::yield();
+      });
+    }
+    DigitsRun b(plan, devices);
+    const TrainReport second = TrainOn(b, 25);
+    done = true;
+    for (std::thread& t : load) t.join();
+    EXPECT_EQ(first.losses, second.losses) << plan;
+    const auto wa = ReadParameters(a.train_program, a.train->loaded()), wb = ReadParameters(b.train_program, b.train->loaded());
+    ASSERT_TRUE(wa.ok() && wb.ok());
+    for (size_t i = 0; i < wa->size(); ++i) EXPECT_EQ((*wa)[i].values, (*wb)[i].values) << (*wa)[i].name;
+  }
+}
+
+TEST(Evaluate, CountsEverySampleOnceWhateverBatchAndPlan) {
+  std::map<int64_t, EvalReport> reports;
+  for (const auto& [plan, devices, batch] : std::vector<std::tuple<std::string, int, int64_t>>{
+           {"single", 1, 64}, {"single", 1, 7}, {"hybrid", 4, 44}, {"data", 3, 360}}) {
+    DigitsRun setup(plan, devices, batch);
+    data::SampleStream test = Digits(false);
+    absl::StatusOr<EvalReport> report = Evaluate(*setup.eval, test);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->count, 360) << plan << batch;
+    reports[batch] = *report;
+  }
+  for (const auto& [batch, report] : reports) {
+    EXPECT_EQ(report.top1_hits, reports[64].top1_hits) << batch;
+    EXPECT_EQ(report.top5_hits, reports[64].top5_hits) << batch;
+    EXPECT_NEAR(report.loss, reports[64].loss, 1e-5) << batch;
+  }
+}
+
+// One device's copy of one weight is spoiled: every device stops at that step, and the message names that device's layer.
+TEST(Train, WhatIsNotFiniteStopsAllDevicesNamingStepLayerAndDevice) {
+  DigitsRun setup("data", 4);
+  const program::Parameter* parameter = nullptr;
+  for (const program::Parameter& p : setup.train_program.parameters) {
+    if (p.name == "conv3.weight") parameter = &p;
+  }
+  ASSERT_NE(parameter, nullptr);
+  std::vector<double> values(parameter->value[2].region.elements());
+  ASSERT_TRUE(setup.train->loaded().Read(parameter->value[2].buffer, absl::MakeSpan(values)).ok());
+  values[0] = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_TRUE(setup.train->loaded().Write(parameter->value[2].buffer, values).ok());
+  data::SampleStream digits = Digits(true);
+  const absl::Status status = Train(*setup.train, digits, {.steps = 10}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  for (const char* part : {"step 0", "layer", "device 2"}) EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+}
+
+TEST(Train, AStopFlagEndsTheRunAfterTheStepInFlight) {
+  DigitsRun setup("data", 2);
+  data::SampleStream digits = Digits(true);
+  std::atomic<bool> stop{false};
+  absl::StatusOr<TrainReport> report = Train(*setup.train, digits, {.steps = 1000, .stop = &stop, .on_step = [&](const TrainProgress& p) {
+                                               if (p.step == 5) stop = true;
+                                             }});
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->stopped);
+  EXPECT_GE(report->losses.size(), 5u);
+  EXPECT_LE(report->losses.size(), 7u);
+}
+
+TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
+  DigitsRun setup("single", 1);
+  EXPECT_EQ(setup.train->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
+  data::SampleStream digits = Digits(true);
+  for (int i = 0; i < 2; ++i) {
+    absl::StatusOr<absl::Span<float>> images = setup.train->NextImages();
+    ASSERT_TRUE(images.ok());
+    ASSERT_TRUE(digits.Read(0, *images, setup.train->NextLabels()).ok());
+    ASSERT_TRUE(setup.train->Enqueue({.learning_rate = 0}).ok());
+  }
+  EXPECT_EQ(setup.train->Enqueue({}).code(), absl::StatusCode::kFailedPrecondition);
+  const double first = setup.train->Collect()->loss, second = setup.train->Collect()->loss;
+  EXPECT_GT(first, 0);
+  EXPECT_GT(second, 0);
+  EXPECT_EQ(Executor::Create(DigitsRun("data", 2).train_program, *setup.backend).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(LearningRate, StepPolicyMultipliesAfterEveryNSteps) {
+  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5}, 1000), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5, .factor = 0.1, .every = 10}, 9), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5, .factor = 0.1, .every = 10}, 20), 0.5 * 0.01);
+}
+
+TEST(State, WrongNamesAndShapesAreRefusedAndNothingIsWritten) {
+  DigitsRun setup("hybrid", 4);
+  absl::StatusOr<std::vector<NamedTensor>> before = ReadParameters(setup.train_program, setup.train->loaded());
+  ASSERT_TRUE(before.ok());
+  std::vector<NamedTensor> tensors = *before;
+  for (NamedTensor& t : tensors) std::fill(t.values.begin(), t.values.end(), 3.0);
+  std::vector<NamedTensor> missing(tensors.begin(), tensors.end() - 1), extra = tensors, wrong = tensors;
+  extra.push_back({"more", {1}, {0}});
+  wrong.back().shape.push_back(1);
+  for (const auto& bad : {missing, extra, wrong}) {
+    EXPECT_EQ(WriteParameters(setup.train_program, setup.train->loaded(), bad).code(), absl::StatusCode::kInvalidArgument);
+  }
+  absl::StatusOr<std::vector<NamedTensor>> after = ReadParameters(setup.train_program, setup.train->loaded());
+  for (size_t i = 0; i < before->size(); ++i) EXPECT_EQ((*before)[i].values, (*after)[i].values);
+  ASSERT_TRUE(WriteParameters(setup.train_program, setup.train->loaded(), tensors).ok());
+  after = ReadParameters(setup.train_program, setup.train->loaded());
+  for (size_t i = 0; i < tensors.size(); ++i) EXPECT_EQ((*after)[i].values, tensors[i].values);
+}
+
+TEST(State, MomentaSurviveReadingAndWritingUnderEveryReduction) {
+  for (partition::Reduction reduction :
+       {partition::Reduction::kAllReduce, partition::Reduction::kSharded, partition::Reduction::kMaster}) {
+    DigitsRun setup("data", 4, 32, reduction), other("model", 2);
+    TrainOn(setup, 3);
+    absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(setup.train_program, setup.train->loaded());
+    ASSERT_TRUE(momenta.ok()) << momenta.status();
+    double norm = 0;
+    for (const NamedTensor& t : *momenta) {
+      for (double v : t.values) norm += v * v;
+    }
+    EXPECT_GT(norm, 0);
+    ASSERT_TRUE(WriteMomenta(other.train_program, other.train->loaded(), *momenta).ok());
+    absl::StatusOr<std::vector<NamedTensor>> moved = ReadMomenta(other.train_program, other.train->loaded());
+    ASSERT_TRUE(moved.ok());
+    for (size_t i = 0; i < momenta->size(); ++i) EXPECT_EQ((*moved)[i].values, (*momenta)[i].values);
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::engine

@@ -1,0 +1,98 @@
+#include "layers/graph.h"
+
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace colonnade::layers {
+namespace {
+
+using program::Shape;
+using ::testing::HasSubstr;
+
+TEST(GraphBuilder, ShapesAndParametersFollowTheLayers) {
+  GraphBuilder net("net");
+  auto x = net.Input("images", {3, 11, 9});
+  x = net.Conv2d("conv", x, {.out_channels = 8, .kernel = 3, .stride = 2, .pad = 1});
+  x = net.MaxPool("pool", x, {.kernel = 2});
+  x = net.Flatten("flatten", x);
+  x = net.FullyConnected("fc", x, {.out_features = 5, .bias = false});
+  net.SoftmaxCrossEntropy("loss", x);
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->OutputShape(LayerId{1}, 4), (Shape{4, 8, 6, 5}));
+  EXPECT_EQ(graph->OutputShape(LayerId{2}, 4), (Shape{4, 8, 3, 2}));
+  EXPECT_EQ(graph->OutputShape(LayerId{3}, 4), (Shape{4, 48}));
+  EXPECT_EQ(graph->nodes[1].parameters[0].name, "conv.weight");
+  EXPECT_EQ(graph->nodes[1].parameters[0].shape, (Shape{8, 3, 3, 3}));
+  EXPECT_EQ(graph->nodes[4].parameters.size(), 1u);
+  EXPECT_EQ(graph->ParameterCount(), 8 * 27 + 8 + 5 * 48);
+  EXPECT_EQ(graph->ForwardFlops(2), 2 * (2 * 8 * 27 * 30 + 2 * 5 * 48));
+  EXPECT_EQ(graph->classes(), 5);
+}
+
+template <class F>
+std::string ErrorOf(F build) {
+  GraphBuilder net("net");
+  build(net);
+  const absl::Status status = std::move(net).Build().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(GraphBuilder, TheFirstErrorNamesNetworkLayerExpectedAndFound) {
+  const std::string message = ErrorOf([](GraphBuilder& net) {
+    auto x = net.Input("images", {3, 4, 4});
+    x = net.Conv2d("conv9", x, {.out_channels = 8, .kernel = 7});
+    x = net.Conv2d("later", x, {.out_channels = 0});
+    net.SoftmaxCrossEntropy("loss", x);
+  });
+  for (const char* part : {"\"net\"", "Conv2d \"conv9\"", "at least 7x7", "[3,4,4]"}) EXPECT_THAT(message, HasSubstr(part));
+}
+
+TEST(GraphBuilder, WrongAttributesAreRefused) {
+  auto with = [](auto add) {
+    return ErrorOf([&](GraphBuilder& net) {
+      auto x = net.Input("images", {6, 8, 8});
+      add(net, x);
+    });
+  };
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Conv2d("c", x, {.out_channels = 8, .kernel = 3, .groups = 4}); }),
+              HasSubstr("groups"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Conv2d("c", x, {.out_channels = 8, .kernel = 3, .stride = 0}); }),
+              HasSubstr("stride"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Lrn("l", x, {.size = 4}); }), HasSubstr("odd size"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Lrn("l", x, {.groups = 5}); }), HasSubstr("groups"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.MaxPool("p", x, {.kernel = 2, .pad = 2}); }), HasSubstr("pad < kernel"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Dropout("d", x, {.rate = 1.0}); }), HasSubstr("rate"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.FullyConnected("f", x, {.out_features = 3}); }), HasSubstr("Flatten"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.SoftmaxCrossEntropy("s", x); }), HasSubstr("flat input"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Relu("images", x); }), HasSubstr("name"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId) { n.Relu("r", LayerId{7}); }), HasSubstr("no layer"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) {
+                auto a = n.Conv2d("a", x, {.out_channels = 4});
+                n.Add("add", {a, x});
+              }),
+              HasSubstr("equal shapes"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) {
+                auto a = n.MaxPool("a", x, {.kernel = 2});
+                n.Concat("concat", {a, x});
+              }),
+              HasSubstr("channels alone"));
+}
+
+TEST(GraphBuilder, ANetworkHasOneLossThatEveryLayerReaches) {
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.Relu("r", net.Input("images", {4})); }), HasSubstr("SoftmaxCrossEntropy"));
+  EXPECT_THAT(ErrorOf([](GraphBuilder&) {}), HasSubstr("Input"));
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
+                auto x = net.Input("images", {4});
+                net.Relu("lonely", x);
+                net.SoftmaxCrossEntropy("loss", x);
+              }),
+              HasSubstr("\"lonely\""));
+}
+
+}  // namespace
+}  // namespace colonnade::layers
