@@ -29,21 +29,20 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   if (absl::Status s = engine::WriteParameters(*program, (*executor)->loaded(), *weights); !s.ok()) {
     return absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
   }
+  const std::string normalisation = NormalisationOf(flags, *images);
   absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), false);
   if (!stream.ok()) return stream.status();
   PrintSession(flags, *session);
-  std::fprintf(stderr, "data %s\n", stream->description().c_str());
+  std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), normalisation.c_str());
   absl::StatusOr<engine::EvalReport> report = engine::Evaluate(**executor, *stream, &stop);
   if (!report.ok()) return report.status();
   outcome.interrupted = stop.load();
   const double images_per_s = static_cast<double>(report->count) / absl::ToDoubleSeconds(report->elapsed);
   if (flags.json) {
-    const nlohmann::ordered_json json = {
-        {"model", session->graph.name},
-        {"data", flags.data},
-        {"test", {{"top1", report->top1()}, {"top5", report->top5()}, {"loss", report->loss}, {"count", report->count}}},
-        {"images_per_s", images_per_s}};
-    std::printf("%s\n", json.dump().c_str());
+    PrintJson({{"model", session->graph.name},
+               {"data", flags.data},
+               {"test", {{"top1", report->top1()}, {"top5", report->top5()}, {"loss", report->loss}, {"count", report->count}}},
+               {"images_per_s", images_per_s}});
   } else {
     std::printf("%s\n", absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s",
                                         100 * report->top1(), 100 * report->top5(), report->loss, report->count, images_per_s)

@@ -1,7 +1,26 @@
 #include "cli/flags.h"
 
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+
 namespace colonnade::cli {
 namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::max(), kLargestMoment = 1e6;
+
+// A finite number from `least` to `most`.
+CLI::Validator Number(double least, double most) {
+  const std::string range =
+      most == kNoLimit ? absl::StrFormat("%g or more", least) : absl::StrFormat("from %g to %g", least, most);
+  auto check = [=](std::string& text) -> std::string {
+    double value = 0;
+    if (absl::SimpleAtod(text, &value) && value >= least && value <= most) return "";
+    return absl::StrFormat("expected a number %s, found \"%s\"", range, text);
+  };
+  return {check, range};
+}
 
 CLI::Option* AddSwitch(CLI::App& app, const std::string& name, std::string& value, const std::string& help) {
   return app.add_option(name, value, help)->check(CLI::IsMember({"on", "off"}))->capture_default_str();
@@ -17,7 +36,7 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
   app.add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or the model's)")
       ->check(CLI::Range(1, 4096))->group(group);
   app.add_option("--classes", flags.classes, "number of classes (default: the model's)")->check(CLI::Range(1, 1000000))->group(group);
-  app.add_option("--width", flags.width, "channels and features times this")->check(CLI::Range(0.001, 64.0))
+  app.add_option("--width", flags.width, "channels and features times this")->check(Number(0.001, 64))
       ->capture_default_str()->group(group);
   AddSwitch(app, "--dropout", flags.dropout, "off: without dropout layers")->group(group);
 }
@@ -28,8 +47,10 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
   AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);
   app.add_option("--augment", flags.augment, "standard: the model's recipe; none")->check(CLI::IsMember({"standard", "none"}))
       ->capture_default_str()->group(group);
-  app.add_option("--mean", flags.mean, "per channel, of values scaled to 0..1 (default: the training set's)")->delimiter(',')->group(group);
-  app.add_option("--std", flags.std, "per channel, of values scaled to 0..1 (default: the training set's)")->delimiter(',')->group(group);
+  app.add_option("--mean", flags.mean, "per channel, of values scaled to 0..1 (default: the training set's)")
+      ->delimiter(',')->check(Number(-kLargestMoment, kLargestMoment))->group(group);
+  app.add_option("--std", flags.std, "per channel, of values scaled to 0..1 (default: the training set's)")
+      ->delimiter(',')->check(Number(0, kLargestMoment))->group(group);
 }
 
 void AddPlanFlags(CLI::App& app, Flags& flags) {
@@ -62,9 +83,9 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
 
 void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Optimiser";
-  app.add_option("--lr", flags.lr, "learning rate (default: the model's)")->check(CLI::NonNegativeNumber)->group(group);
-  app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(CLI::Range(0.0, 1.0))->group(group);
-  app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--lr", flags.lr, "learning rate (default: the model's)")->check(Number(0, kNoLimit))->group(group);
+  app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);
+  app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")->check(Number(0, kNoLimit))->group(group);
   app.add_option("--lr-policy", flags.lr_policy, "constant, or step:N,F: the rate times F after every N steps")
       ->capture_default_str()->group(group);
 }

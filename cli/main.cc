@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/session.h"
@@ -95,12 +96,16 @@ CLI::App* AddProgram(CLI::App& app, Flags& flags) {
 // The message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   std::string message = error.what();
-  std::vector<std::string> known;
+  std::vector<std::string> known, commands;
+  for (const CLI::App* sub : app.get_subcommands({})) commands.push_back(sub->get_name());
+  if (argc > 1 && argv[1][0] != '-' && std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
+    const std::string nearest = colonnade::program::NearestName(argv[1], commands);
+    return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", argv[1],
+                           nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
+                           absl::StrJoin(commands, ", "));
+  }
   for (const CLI::App* sub : app.get_subcommands()) {
     for (const CLI::Option* option : sub->get_options()) known.push_back(option->get_name());
-  }
-  if (known.empty()) {
-    for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
   }
   for (int i = 1; i < argc; ++i) {
     const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
@@ -145,7 +150,8 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, argc, argv).c_str());
     return kUsage;
   }
-  std::signal(SIGINT, OnInterrupt);
+  // The others have nothing to keep: there Ctrl-C ends the process.
+  if (train->parsed() || eval->parsed()) std::signal(SIGINT, OnInterrupt);
   Outcome outcome;
   absl::Status status;
   if (flags.model == "list") {

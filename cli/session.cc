@@ -61,6 +61,23 @@ void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
   if (flags.bucket_bytes > 0) plan.bucket_bytes = flags.bucket_bytes;
 }
 
+int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) { return flags.classes > 0 ? flags.classes : model.classes; }
+
+int64_t ColumnsOf(const partition::Mesh& mesh) { return mesh.device_count() / mesh.axes[0].size; }
+
+absl::Status CheckImages(const Flags& flags, const Session& session, const data::ImageSet& images) {
+  if (images.sample_shape != session.graph.nodes[0].sample_shape) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data",
+                        flags.model, program::ToString(session.graph.nodes[0].sample_shape), images.name,
+                        program::ToString(images.sample_shape)));
+  }
+  const int64_t classes = ClassesOf(flags, *session.model);
+  if (images.classes <= classes) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; set --classes=%d", flags.model,
+                                                       classes, images.name, images.classes, images.classes));
+}
+
 }  // namespace
 
 absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
@@ -68,7 +85,7 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
   if (!model.ok()) return model.status();
   const int64_t channels = flags.input_channels > 0 ? flags.input_channels : (*model)->input_channels;
   const int64_t size = flags.input_size > 0 ? flags.input_size : (*model)->input_size;
-  const int64_t classes = flags.classes > 0 ? flags.classes : (*model)->classes;
+  const int64_t classes = ClassesOf(flags, **model);
   return data::OpenDataset(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
                            {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes});
 }
@@ -94,15 +111,17 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
     return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
   }
   session.graph = *std::move(graph);
-  if (images != nullptr && images->sample_shape != session.graph.nodes[0].sample_shape) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data",
-                        flags.model, program::ToString(session.graph.nodes[0].sample_shape), images->name,
-                        program::ToString(images->sample_shape)));
+  if (images != nullptr) {
+    if (absl::Status s = CheckImages(flags, session, *images); !s.ok()) return s;
   }
   absl::StatusOr<partition::Plan> plan = PlanOf(flags, session.graph);
   if (!plan.ok()) return plan.status();
   session.plan = *std::move(plan);
+  const int64_t columns = ColumnsOf(session.plan.mesh);
+  if (flags.columns != 0 && flags.columns != columns) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d", columns, session.plan.name, flags.columns));
+  }
   ApplyOverrides(flags, session.plan);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
@@ -157,7 +176,7 @@ void PrintSession(const Flags& flags, const Session& session) {
                    .c_str());
   std::fprintf(stderr, "%s\n",
                absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %d CPU device%s of %d thread%s, %s kernels",
-                               session.plan.name, mesh.axes[0].size, mesh.device_count() / mesh.axes[0].size,
+                               session.plan.name, mesh.axes[0].size, ColumnsOf(mesh),
                                partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off",
                                mesh.device_count(), mesh.device_count() > 1 ? "s" : "", session.threads_per_device,
                                session.threads_per_device > 1 ? "s" : "", flags.kernels)
@@ -165,8 +184,20 @@ void PrintSession(const Flags& flags, const Session& session) {
   for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 }
 
+std::string NormalisationOf(const Flags& flags, const data::ImageSet& images) {
+  auto join = [](const std::vector<double>& values) {
+    return absl::StrJoin(values, ",", [](std::string* out, double value) { absl::StrAppendFormat(out, "%.4g", value); });
+  };
+  return absl::StrCat("mean ", join(flags.mean.empty() ? images.mean : flags.mean), ", std ",
+                      join(flags.std.empty() ? images.std : flags.std));
+}
+
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {
-  return {{"replicas", mesh.axes[0].size}, {"columns", mesh.device_count() / mesh.axes[0].size}};
+  return {{"replicas", mesh.axes[0].size}, {"columns", ColumnsOf(mesh)}};
+}
+
+void PrintJson(const nlohmann::ordered_json& json) {
+  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 int ExitCodeOf(const absl::Status& status) {

@@ -40,10 +40,16 @@ absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, co
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices.
 void PrintSession(const Flags& flags, const Session& session);
 
+// "mean 0.3, std 0.4": what is taken from and divides pixel values of 0..1, per channel.
+std::string NormalisationOf(const Flags& flags, const data::ImageSet& images);
+
 // {"replicas": R, "columns": M}
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh);
 
-// Exit codes of docs/errors.md.
+// One line on stdout; bytes of file names that are no UTF-8 are replaced.
+void PrintJson(const nlohmann::ordered_json& json);
+
+// 0 ok, 1 unexpected, 2 usage, 12 does not fit, 21 not finite, 65 wrong contents, 66 missing, 69 no device, 74 cannot write.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace colonnade::cli

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -118,11 +120,22 @@ void PrintReport(const Run& run, const engine::TrainReport& report, const engine
                           .c_str());
 }
 
+// The last update may have overflowed where gradient and loss had not.
+absl::Status CheckFinite(const std::vector<engine::NamedTensor>& weights) {
+  for (const engine::NamedTensor& tensor : weights) {
+    if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
+    return absl::OutOfRangeError(
+        absl::StrFormat("after the last step: %s is not finite; nothing is saved; a smaller learning rate may help", tensor.name));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report) {
   if (!flags.save.empty()) {
     absl::StatusOr<std::vector<engine::NamedTensor>> weights =
         engine::ReadParameters(run.train_program, run.train->loaded());
     if (!weights.ok()) return weights.status();
+    if (absl::Status s = CheckFinite(*weights); !s.ok()) return s;
     if (absl::Status s = engine::SaveTensors(flags.save, *weights); !s.ok()) return s;
   }
   if (flags.trace.empty()) return absl::OkStatus();
@@ -149,6 +162,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   if (!steps.ok()) return steps.status();
   absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, run.session);
   if (!rate.ok()) return rate.status();
+  const std::string normalisation = NormalisationOf(flags, *train_images);
   absl::StatusOr<data::SampleStream> train = OpenStream(flags, run.session, *std::move(train_images), true);
   if (!train.ok()) return train.status();
   absl::StatusOr<data::SampleStream> test = OpenStream(flags, run.session, *std::move(test_images), false);
@@ -156,9 +170,11 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   if (absl::Status s = Prepare(flags, run); !s.ok()) return s;
   PrintSession(flags, run.session);
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
-  std::fprintf(stderr, "data %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps\n",
-               train->description().c_str(), rate->base, flags.lr_policy.c_str(), lowered.momentum, lowered.weight_decay,
-               static_cast<int>(flags.batch), static_cast<int>(*steps));
+  std::fprintf(stderr, "%s\n",
+               absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
+                               train->description(), normalisation, rate->base, flags.lr_policy, lowered.momentum,
+                               lowered.weight_decay, flags.batch, *steps)
+                   .c_str());
 
   Progress progress(flags.batch);
   absl::StatusOr<engine::TrainReport> report =
@@ -178,7 +194,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   const double images_per_s =
       seconds > 0 ? static_cast<double>(static_cast<int64_t>(report->losses.size()) * flags.batch) / seconds : 0;
   if (flags.json) {
-    std::printf("%s\n", ReportJson(flags, run, *report, *tested, images_per_s).dump().c_str());
+    PrintJson(ReportJson(flags, run, *report, *tested, images_per_s));
   } else {
     PrintReport(run, *report, *tested, images_per_s);
   }

@@ -33,11 +33,13 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   absl::StatusOr<Session> session = OpenSession(flags, &*images);
   if (!session.ok()) return session.status();
   if (flags.backend == "cuda") return OpenBackend(flags, *session).status();
+  const std::string normalisation = NormalisationOf(flags, *images);
   absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), true);
   if (!stream.ok()) return stream.status();
   absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, *session);
   if (!rate.ok()) return rate.status();
   PrintSession(flags, *session);
+  std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), normalisation.c_str());
   const VerifyOptions options{.steps = flags.steps > 0 ? flags.steps : 3,
                               .seed = flags.seed,
                               .reference = flags.kernels == "reference",
@@ -51,18 +53,17 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     PrintReport(*report);
     return absl::OkStatus();
   }
-  const nlohmann::ordered_json json = {{"ok", report->ok},
-                                       {"model", session->graph.name},
-                                       {"plan", session->plan.name},
-                                       {"devices", session->plan.mesh.device_count()},
-                                       {"steps", report->steps},
-                                       {"kernels", flags.kernels},
-                                       {"dtype", options.reference ? "fp64" : flags.dtype},
-                                       {"tolerance", ErrorsJson(report->tolerance)},
-                                       {"max_relative_error", ErrorsJson(report->error)},
-                                       {"training_program_agrees", report->training_program_agrees},
-                                       {"worst", {{"tensor", report->worst_tensor}, {"error", report->worst_error}}}};
-  std::printf("%s\n", json.dump().c_str());
+  PrintJson({{"ok", report->ok},
+             {"model", session->graph.name},
+             {"plan", session->plan.name},
+             {"devices", session->plan.mesh.device_count()},
+             {"steps", report->steps},
+             {"kernels", flags.kernels},
+             {"dtype", options.reference ? "fp64" : flags.dtype},
+             {"tolerance", ErrorsJson(report->tolerance)},
+             {"max_relative_error", ErrorsJson(report->error)},
+             {"training_program_agrees", report->training_program_agrees},
+             {"worst", {{"tensor", report->worst_tensor}, {"error", report->worst_error}}}});
   return absl::OkStatus();
 }
 

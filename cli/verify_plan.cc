@@ -36,15 +36,17 @@ struct StepOutcome {
 };
 
 absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                               partition::LowerOptions lower, bool reference, int threads) {
+                                               const VerifyOptions& options, bool expose_gradients, bool reference) {
   auto side = std::make_unique<Side>();
+  partition::LowerOptions lower = options.lower;
+  lower.expose_gradients = expose_gradients;
   lower.dtype = reference ? program::DType::kF64 : program::DType::kF32;
-  absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
+  absl::StatusOr<program::Program> program = options.make_program(graph, plan, lower);
   if (!program.ok()) return program.status();
   side->program = *std::move(program);
   absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend(
       {.devices = plan.mesh.device_count(),
-       .threads_per_device = threads,
+       .threads_per_device = options.threads_per_device,
        .kernels = reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
   if (!backend.ok()) return backend.status();
   side->backend = *std::move(backend);
@@ -85,6 +87,10 @@ absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<cons
   }
   absl::StatusOr<State> after = ReadState(side);
   if (!after.ok()) return after.status();
+  for (const NamedTensor& tensor : after->parameters) {
+    if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
+    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": ", tensor.name, " is not finite after the update"));
+  }
   outcome.after = *std::move(after);
   return outcome;
 }
@@ -128,16 +134,14 @@ class Comparison {
         partition::NamedPlan("single", graph_, {.devices = 1, .global_batch = options_.lower.global_batch});
     if (!single.ok()) return single.status();
     single_ = *std::move(single);
-    partition::LowerOptions shown = options_.lower;
-    shown.expose_gradients = true;
-    auto make = [&](const partition::Plan& plan, const partition::LowerOptions& lower, std::unique_ptr<Side>& side) {
-      absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, plan, lower, options_.reference, options_.threads_per_device);
+    auto make = [&](const partition::Plan& plan, bool expose_gradients, std::unique_ptr<Side>& side) {
+      absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, plan, options_, expose_gradients, options_.reference);
       if (made.ok()) side = *std::move(made);
       return made.status();
     };
-    if (absl::Status s = make(single_, shown, one_); !s.ok()) return s;
-    if (absl::Status s = make(plan_, shown, many_); !s.ok()) return s;
-    if (absl::Status s = make(plan_, options_.lower, training_); !s.ok()) return s;
+    if (absl::Status s = make(single_, true, one_); !s.ok()) return s;
+    if (absl::Status s = make(plan_, true, many_); !s.ok()) return s;
+    if (absl::Status s = make(plan_, false, training_); !s.ok()) return s;
     const int64_t batch = options_.lower.global_batch;
     images_.resize(batch * program::ElementCount(data_.sample_shape()));
     labels_.resize(batch);
@@ -198,9 +202,7 @@ class Comparison {
     if (error <= kSingleBound) return kSingleBound;
     if (double_gradients_.empty()) {
       if (reference_ == nullptr) {
-        partition::LowerOptions shown = options_.lower;
-        shown.expose_gradients = true;
-        absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, shown, true, options_.threads_per_device);
+        absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, options_, true, true);
         if (!made.ok()) return made.status();
         reference_ = *std::move(made);
       }

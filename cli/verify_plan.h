@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_VERIFY_PLAN_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,9 @@ struct VerifyOptions {
   int threads_per_device = 1;
   engine::LearningRatePolicy learning_rate;
   partition::LowerOptions lower;
+  // What makes the Programs that are compared; a test of the comparison puts a wrong one here.
+  std::function<absl::StatusOr<program::Program>(const layers::LayerGraph&, const partition::Plan&, const partition::LowerOptions&)>
+      make_program = partition::Lower;
 };
 
 struct VerifyErrors {
@@ -40,6 +44,7 @@ struct VerifyReport {
 //
 // Bounds: 1e-10 with reference kernels. In f32, loss 1e-5; a gradient 1e-4, or four times the distance of the single device's
 // own gradient from that of double-precision kernels, whichever is larger; a parameter's change that of its gradient.
+// OutOfRange where a loss, a gradient or a parameter is not finite.
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data,
                                         const VerifyOptions& options);
 

@@ -33,7 +33,7 @@ SampleMetrics Softmax(const float* logits, int64_t stride, int64_t classes, int3
   SampleMetrics metrics = {.loss = std::log(sum) + (static_cast<double>(largest) - own), .counts = true};
   for (int64_t k = 0; k < classes; ++k) {
     const float other = logits[k * stride];
-    metrics.rank += other > own || (other == own && k < label) ? 1 : 0;
+    metrics.rank += k != label && (!(other <= own) || (other == own && k < label)) ? 1 : 0;  // a NaN is ahead of all
   }
   return metrics;
 }

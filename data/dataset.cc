@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kLargestDigitValue = 16;
 constexpr int64_t kSyntheticTrain = 4096, kSyntheticTest = 512;
+constexpr int64_t kSyntheticPixels = int64_t{1} << 25, kFewestSynthetic = 64;
 
 const char* Prefix(SplitOf split) { return split == SplitOf::kTrain ? "train" : "t10k"; }
 
@@ -53,14 +54,14 @@ ImageSet Synthetic(SplitOf split, const DatasetOptions& options) {
   ImageSet set{.sample_shape = options.synthetic_shape, .classes = options.synthetic_classes};
   const int64_t count = split == SplitOf::kTrain ? kSyntheticTrain : kSyntheticTest;
   const int64_t elements = program::ElementCount(set.sample_shape);
-  // Large images are drawn from fewer samples, so that the set stays within 256 MiB.
-  const int64_t samples = std::clamp<int64_t>((int64_t{1} << 28) / elements, 64, count);
+  // Large images come in smaller numbers, so that drawing them takes no time to speak of.
+  const int64_t samples = std::clamp(kSyntheticPixels / elements, kFewestSynthetic, count);
   set.pixels.resize(samples * elements);
   for (int64_t s = 0; s < samples; ++s) {
     set.labels.push_back(static_cast<int32_t>(s % set.classes));
     const uint32_t lift = static_cast<uint32_t>(s % set.classes * 96 / set.classes);
     for (int64_t i = 0; i < elements; i += 16) {
-      const program::Philox4 r = program::RandomBlock(0, program::RandomPurpose::kTest, static_cast<uint32_t>(split),
+      const program::Philox4 r = program::RandomBlock(0, program::RandomPurpose::kSyntheticData, static_cast<uint32_t>(split),
                                                       static_cast<uint64_t>(s), static_cast<uint64_t>(i));
       for (int64_t j = i; j < std::min(elements, i + 16); ++j) {
         set.pixels[s * elements + j] = static_cast<uint8_t>((r.v[(j - i) / 4] >> (8 * ((j - i) % 4)) & 0xff) * 160 / 256 + lift);

@@ -2,10 +2,14 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -14,35 +18,67 @@ namespace {
 
 constexpr int kGzipWindow = 16 + MAX_WBITS;
 constexpr size_t kChunk = size_t{1} << 20;
+constexpr size_t kLargestRatio = 1032;  // of deflate: 258 bytes for two bits
 
-}  // namespace
+bool IsGzip(absl::string_view bytes) { return bytes.size() >= 2 && bytes.substr(0, 2) == "\x1f\x8b"; }
 
-absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes) {
-  if (bytes.size() < 2 || bytes.substr(0, 2) != "\x1f\x8b") return std::string(bytes);
+struct Inflated {
+  std::string bytes;
+  int result = Z_OK;  // Z_STREAM_END: all of it
+  int64_t packed_bytes_left = 0;
+};
+
+// Unpacks until the streams end, are found damaged, or have given `most` bytes. Allocates no more than `most`.
+absl::StatusOr<Inflated> Inflate(absl::string_view bytes, size_t most) {
+  if (bytes.size() > UINT_MAX) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected gzip of at most %d bytes, found %d", UINT_MAX, bytes.size()));
+  }
   z_stream stream = {};
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) return absl::ResourceExhaustedError("zlib cannot be started");
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
-  std::string unpacked;
-  int result = Z_OK;
-  while (result == Z_OK && static_cast<int64_t>(unpacked.size()) <= limit_bytes) {
-    const size_t before = unpacked.size();
-    unpacked.resize(before + kChunk);
-    stream.next_out = reinterpret_cast<Bytef*>(unpacked.data() + before);
-    stream.avail_out = static_cast<uInt>(kChunk);
-    result = inflate(&stream, Z_NO_FLUSH);
-    unpacked.resize(unpacked.size() - stream.avail_out);
-    if (result == Z_BUF_ERROR && stream.avail_in == 0) break;
+  Inflated out;
+  out.bytes.reserve(std::min(most, bytes.size() * kLargestRatio));
+  while (out.result == Z_OK && out.bytes.size() < most) {
+    const size_t before = out.bytes.size(), room = std::min(kChunk, most - before);
+    out.bytes.resize(before + room);
+    stream.next_out = reinterpret_cast<Bytef*>(out.bytes.data() + before);
+    stream.avail_out = static_cast<uInt>(room);
+    out.result = inflate(&stream, Z_NO_FLUSH);
+    out.bytes.resize(out.bytes.size() - stream.avail_out);
+    // gzip allows several streams one after the other.
+    const bool another = out.result == Z_STREAM_END && stream.avail_in >= 2 && stream.next_in[0] == 0x1f && stream.next_in[1] == 0x8b;
+    if (another) out.result = inflateReset(&stream);
   }
   inflateEnd(&stream);
-  if (static_cast<int64_t>(unpacked.size()) > limit_bytes) {
+  out.packed_bytes_left = stream.avail_in;
+  return out;
+}
+
+absl::Status CutOrDamaged() { return absl::InvalidArgumentError("expected a whole gzip stream, found one that is cut or damaged"); }
+
+}  // namespace
+
+absl::StatusOr<std::string> UnpackStart(absl::string_view bytes, int64_t count) {
+  if (!IsGzip(bytes)) return std::string(bytes.substr(0, static_cast<size_t>(count)));
+  absl::StatusOr<Inflated> start = Inflate(bytes, static_cast<size_t>(count));
+  if (!start.ok()) return start.status();
+  if (start->result != Z_OK && start->result != Z_STREAM_END) return CutOrDamaged();
+  return std::move(start->bytes);
+}
+
+absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes) {
+  if (!IsGzip(bytes)) return std::string(bytes);
+  absl::StatusOr<Inflated> all = Inflate(bytes, static_cast<size_t>(limit_bytes) + 1);
+  if (!all.ok()) return all.status();
+  if (static_cast<int64_t>(all->bytes.size()) > limit_bytes) {
     return absl::InvalidArgumentError(absl::StrFormat("expected gzip that unpacks to at most %d bytes, found more", limit_bytes));
   }
-  if (result != Z_STREAM_END) return absl::InvalidArgumentError("expected a whole gzip stream, found one that is cut or damaged");
-  if (stream.avail_in != 0) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected one gzip stream, found %d bytes after it", stream.avail_in));
+  if (all->result != Z_STREAM_END) return CutOrDamaged();
+  if (all->packed_bytes_left != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected one gzip stream, found %d bytes after it", all->packed_bytes_left));
   }
-  return unpacked;
+  return std::move(all->bytes);
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
@@ -50,10 +86,16 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   if (!std::filesystem::exists(path, error)) {
     return absl::NotFoundError(absl::StrFormat("cannot read %s: no such file", path));
   }
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return absl::DataLossError(absl::StrFormat("cannot read %s: expected a file, found a folder or a device", path));
+  }
   std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) return absl::DataLossError(absl::StrFormat("cannot read %s: %s", path, std::strerror(errno)));
-  return bytes;
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (!file.is_open() || file.bad() || bytes.bad()) {
+    return absl::DataLossError(absl::StrFormat("cannot read %s: %s", path, std::strerror(errno)));
+  }
+  return std::move(bytes).str();
 }
 
 }  // namespace colonnade::data

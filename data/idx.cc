@@ -39,27 +39,32 @@ absl::StatusOr<program::Shape> ParseExtents(absl::string_view bytes, const std::
 }  // namespace
 
 absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& name, int rank) {
-  absl::StatusOr<std::string> unpacked = Unpack(file, kLargestFile);
-  if (!unpacked.ok()) return absl::Status(unpacked.status().code(), absl::StrCat(name, ": ", unpacked.status().message()));
-  const absl::string_view bytes = *unpacked;
-  const size_t header = 4 + 4 * static_cast<size_t>(rank);
+  const auto header_bytes = 4 + 4 * static_cast<int64_t>(rank);
+  absl::StatusOr<std::string> header = UnpackStart(file, header_bytes);
+  if (!header.ok()) return absl::Status(header.status().code(), absl::StrCat(name, ": ", header.status().message()));
   const uint32_t expected = uint32_t{kUnsignedByte} << 8 | static_cast<uint32_t>(rank);
-  if (bytes.size() < 4 || BigEndian(bytes) != expected) {
+  if (header->size() < 4 || BigEndian(*header) != expected) {
     return Wrong(name, absl::StrFormat("expected an IDX file of unsigned bytes with %d dimensions (magic 0x%08x), found %s", rank,
-                                       expected, bytes.size() < 4 ? absl::StrFormat("%d bytes", bytes.size())
-                                                                  : absl::StrFormat("magic 0x%08x", BigEndian(bytes))));
+                                       expected, header->size() < 4 ? absl::StrFormat("%d bytes", header->size())
+                                                                    : absl::StrFormat("magic 0x%08x", BigEndian(*header))));
   }
-  if (bytes.size() < header) {
-    return Wrong(name, absl::StrFormat("expected a header of %d bytes, found a file of %d", header, bytes.size()));
+  if (static_cast<int64_t>(header->size()) < header_bytes) {
+    return Wrong(name, absl::StrFormat("expected a header of %d bytes, found a file of %d", header_bytes, header->size()));
   }
-  absl::StatusOr<program::Shape> shape = ParseExtents(bytes, name, rank);
+  absl::StatusOr<program::Shape> shape = ParseExtents(*header, name, rank);
   if (!shape.ok()) return shape.status();
   const int64_t elements = program::ElementCount(*shape);
-  if (static_cast<int64_t>(bytes.size() - header) != elements) {
-    return Wrong(name, absl::StrFormat("expected %d bytes after the header for extents %s, found %d", elements,
-                                       program::ToString(*shape), bytes.size() - header));
+  absl::StatusOr<std::string> bytes = Unpack(file, header_bytes + elements);
+  if (!bytes.ok()) {
+    return absl::Status(bytes.status().code(), absl::StrFormat("%s: extents %s: %s", name, program::ToString(*shape),
+                                                               bytes.status().message()));
   }
-  return IdxArray{*std::move(shape), std::string(bytes.substr(header))};
+  bytes->erase(0, static_cast<size_t>(header_bytes));
+  if (static_cast<int64_t>(bytes->size()) != elements) {
+    return Wrong(name, absl::StrFormat("expected %d bytes after the header for extents %s, found %d", elements,
+                                       program::ToString(*shape), bytes->size()));
+  }
+  return IdxArray{*std::move(shape), *std::move(bytes)};
 }
 
 absl::StatusOr<ImageSet> ParseIdxPair(absl::string_view images, const std::string& images_name, absl::string_view labels,

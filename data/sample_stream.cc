@@ -97,6 +97,11 @@ void SampleStream::Copy(int64_t sample, int64_t epoch, absl::Span<float> image) 
 
 absl::Status SampleStream::Read(int64_t position, absl::Span<float> images, absl::Span<int32_t> labels) {
   const int64_t elements = program::ElementCount(set_.sample_shape);
+  if (position < 0 || images.size() != labels.size() * static_cast<size_t>(elements)) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("expected a position from 0 and room for %d images %s, found position %d and room for %d values",
+                        labels.size(), program::ToString(set_.sample_shape), position, images.size()));
+  }
   for (size_t i = 0; i < labels.size(); ++i) {
     const int64_t at = position + static_cast<int64_t>(i);
     absl::Span<float> image = images.subspan(i * static_cast<size_t>(elements), static_cast<size_t>(elements));

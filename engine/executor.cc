@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +26,24 @@ int64_t ElementsOfInput(const Program& program, const std::string& name) {
   return 0;
 }
 
+// Images, labels and step scalars, each of the type that the host's memory has.
+absl::Status CheckInputs(const Program& program) {
+  const std::pair<const char*, program::DType> known[] = {
+      {"images", program::DType::kF32}, {"labels", program::DType::kI32}, {"scalars", program::DType::kF64}};
+  for (const program::Input& input : program.inputs) {
+    const bool fits = std::any_of(std::begin(known), std::end(known), [&](const auto& k) {
+      return input.name == k.first && input.host_dtype == k.second &&
+             (input.name != "scalars" || program::ElementCount(input.shape) == program::kStepScalarCount);
+    });
+    if (!fits) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("input \"%s\" %s of %s: expected images f32, labels i32 and scalars f64 [%d]", input.name,
+                          program::ToString(input.shape), program::Name(input.host_dtype), int{program::kStepScalarCount}));
+    }
+  }
+  return absl::OkStatus();
+}
+
 template <class T>
 T At(const void* data, int64_t index) {
   T value;
@@ -33,20 +53,28 @@ T At(const void* data, int64_t index) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend) {
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend,
+                                                           std::vector<int> local_devices) {
+  if (absl::Status s = CheckInputs(program); !s.ok()) return s;
   if (program.device_count > backend.device_count()) {
     return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, the %s backend has %d",
                                                          program.device_count, backend.name(), backend.device_count()));
   }
-  auto executor = std::unique_ptr<Executor>(new Executor(program));
+  auto executor = std::unique_ptr<Executor>(new Executor(program, std::move(local_devices)));
   absl::StatusOr<std::unique_ptr<LoadedProgram>> loaded = backend.Load(program, executor->slots_);
   if (!loaded.ok()) return loaded.status();
   executor->loaded_ = *std::move(loaded);
   return executor;
 }
 
-Executor::Executor(const Program& program) : program_(program) {
+bool Executor::IsLocal(int device) const {
+  return local_devices_.empty() || std::find(local_devices_.begin(), local_devices_.end(), device) != local_devices_.end();
+}
+
+Executor::Executor(const Program& program, std::vector<int> local_devices)
+    : program_(program), local_devices_(std::move(local_devices)) {
   for (const program::Task& task : program.tasks) {
+    if (!IsLocal(task.device)) continue;
     for (program::TaskId wait : task.waits) {
       commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true});
     }
@@ -120,25 +148,34 @@ absl::StatusOr<StepResult> Executor::Collect() {
 StepResult Executor::ReadResult(const HostSlot& slot) const {
   StepResult result;
   double loss_sum = 0;
-  auto note = [&result](const std::string& what, const std::string& layer, int device) {
-    if (result.not_finite.empty()) result = {result.loss, result.top1_hits, result.top5_hits, result.labels, what, layer, device};
+  // Of what is not finite the loss comes first, then gradients in the order of outputs; of several devices the lowest.
+  using Rank = std::tuple<bool, size_t, int>;
+  std::optional<Rank> first;
+  auto note = [&](const Rank& rank, const std::string& what, const std::string& layer) {
+    if (first.has_value() && *first <= rank) return;
+    first = rank;
+    result.not_finite = what;
+    result.not_finite_layer = layer;
+    result.not_finite_device = std::get<int>(rank);
   };
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
     for (size_t p = 0; p < output.pieces.size(); ++p) {
       const void* data = slot.outputs[o][p];
       const int device = program_.buffer(output.pieces[p].buffer).device;
+      if (!IsLocal(device)) continue;
       if (output.kind == Output::Kind::kMetrics) {
         const double loss = At<double>(data, program::kLossSum);
         loss_sum += loss;
         result.top1_hits += std::llround(At<double>(data, program::kTop1Hits));
         result.top5_hits += std::llround(At<double>(data, program::kTop5Hits));
         result.labels += std::llround(At<double>(data, program::kLabels));
-        if (!std::isfinite(loss)) note("loss", output.layer, device);
+        if (!std::isfinite(loss)) note({false, o, device}, "loss", output.layer);
       } else if (output.kind == Output::Kind::kFinite) {
         for (size_t i = 0; i < program_.parameters.size(); ++i) {
           if (At<int32_t>(data, static_cast<int64_t>(i)) != 0) continue;
-          note(absl::StrCat("gradient of ", program_.parameters[i].name), program_.parameters[i].layer, device);
+          const program::Parameter& parameter = program_.parameters[i];
+          note({true, o, device}, absl::StrCat("gradient of ", parameter.name), parameter.layer);
         }
       }
     }
@@ -170,6 +207,7 @@ absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output)
   if (collected_ == 0) return absl::FailedPreconditionError("no step has been collected");
   std::vector<double> values(program::ElementCount(output.shape));
   for (size_t p = 0; p < output.pieces.size(); ++p) {
+    if (!IsLocal(program_.buffer(output.pieces[p].buffer).device)) continue;
     const void* data = slots_[(collected_ - 1) % 2].outputs[index][p];
     const bool f64 = program_.buffer(output.pieces[p].buffer).dtype == program::DType::kF64;
     ForEachElement(output.shape, output.pieces[p].region, [&](int64_t global, int64_t local) {

@@ -19,7 +19,7 @@
 
 namespace colonnade::engine {
 
-// What the host gives to one step. images: row-major [N, …] of Program::inputs; labels [N], −1 for padding.
+// What the host gives to one step beside images and labels.
 struct StepInputs {
   double learning_rate = 0;
   uint64_t step = 0;  // keys the random numbers
@@ -30,7 +30,7 @@ struct StepInputs {
 struct StepResult {
   double loss = 0;  // mean over the labels ≥ 0
   int64_t top1_hits = 0, top5_hits = 0, labels = 0;
-  // The first thing that was not finite: empty if all was. "loss", or "gradient of" a parameter.
+  // The first thing that was not finite, empty if all was: "loss", else "gradient of" a parameter; on the lowest such device.
   std::string not_finite;
   std::string not_finite_layer;
   int not_finite_device = -1;
@@ -38,10 +38,14 @@ struct StepResult {
 
 class Executor {
  public:
-  // Loads `program` on `backend`; both must outlive the executor.
-  static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
+  // Loads `program` on `backend`; both must outlive the executor. `local_devices` are those that this process runs; empty: all.
+  // InvalidArgument where the Program's inputs are not images, labels and scalars; FailedPrecondition where the backend has too
+  // few devices.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend,
+                                                          std::vector<int> local_devices = {});
 
-  // Host memory of the next step to be enqueued: fill it, then Enqueue. Blocks until the step two before has ended.
+  // Host memory of the next step to be enqueued: fill it, then Enqueue. Images row-major [N, …], labels [N], −1 for padding;
+  // empty where the Program has no such input. NextImages comes first: it blocks until the step two before has ended.
   absl::StatusOr<absl::Span<float>> NextImages();
   absl::Span<int32_t> NextLabels();
 
@@ -63,7 +67,8 @@ class Executor {
   const program::Program& program() const { return program_; }
 
  private:
-  explicit Executor(const program::Program& program);
+  Executor(const program::Program& program, std::vector<int> local_devices);
+  bool IsLocal(int device) const;
   StepResult ReadResult(const HostSlot& slot) const;
 
   // Launch and Await calls of a step, in an order in which they can be enqueued.
@@ -76,6 +81,7 @@ class Executor {
   };
 
   const program::Program& program_;
+  const std::vector<int> local_devices_;  // empty: all
   std::vector<Command> commands_;
   // Host memory behind the two slots.
   struct Staging {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,8 @@ namespace colonnade::engine {
 namespace {
 
 absl::Status SystemError(absl::string_view what, const std::string& path) {
-  return absl::DataLossError(absl::StrFormat("cannot %s %s: %s", what, path, std::strerror(errno)));
+  const int error = errno;
+  return absl::DataLossError(absl::StrFormat("cannot %s %s: %s", what, path, std::strerror(error)));
 }
 
 std::string DirectoryOf(const std::string& path) {
@@ -27,8 +29,7 @@ std::string DirectoryOf(const std::string& path) {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& final_path)
-      : path_(absl::StrCat(final_path, ".", ::getpid(), ".tmp")),
-        descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {}
+      : path_(absl::StrCat(final_path, ".", ::getpid(), ".tmp")), descriptor_(Open(path_)) {}
   ~TemporaryFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
     if (descriptor_ >= 0 && !kept_) ::unlink(path_.c_str());
@@ -60,18 +61,42 @@ class TemporaryFile {
   }
 
  private:
+  // What a process of the same number left when it was killed is in nobody's use.
+  static int Open(const std::string& path) {
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int descriptor = ::open(path.c_str(), kFlags, 0644);
+    if (descriptor >= 0 || errno != EEXIST || ::unlink(path.c_str()) != 0) return descriptor;
+    return ::open(path.c_str(), kFlags, 0644);
+  }
+
   const std::string path_;
   const int descriptor_;
   bool kept_ = false;
 };
 
+// The file that `path` names, through links. DataLoss where there is something that is not a file, such as a device.
+absl::StatusOr<std::string> Target(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return path;
+  if (!S_ISREG(info.st_mode)) {
+    return absl::DataLossError(absl::StrFormat("cannot write %s: expected the name of a file, found a directory or a device", path));
+  }
+  char* resolved = ::realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return SystemError("resolve", path);
+  std::string target = resolved;
+  std::free(resolved);
+  return target;
+}
+
 }  // namespace
 
 absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write) {
-  TemporaryFile file(path);
+  absl::StatusOr<std::string> target = Target(path);
+  if (!target.ok()) return target.status();
+  TemporaryFile file(*target);
   if (!file.is_open()) return SystemError("write", path);
   if (absl::Status s = write([&file](absl::string_view bytes) { return file.Append(bytes); }); !s.ok()) return s;
-  return file.KeepAs(path);
+  return file.KeepAs(*target);
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
@@ -79,19 +104,18 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
 }
 
 absl::Status CheckWritable(const std::string& path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    return absl::DataLossError(absl::StrFormat("cannot write %s: expected the name of a file, found a directory", path));
-  }
-  TemporaryFile file(path);
+  absl::StatusOr<std::string> target = Target(path);
+  if (!target.ok()) return target.status();
+  TemporaryFile file(*target);
   return file.is_open() ? absl::OkStatus() : SystemError("write", path);
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
+    const bool missing = errno == ENOENT || errno == ENOTDIR;
     const absl::Status error = SystemError("read", path);
-    return errno == ENOENT || errno == ENOTDIR ? absl::NotFoundError(error.message()) : error;
+    return missing ? absl::NotFoundError(error.message()) : error;
   }
   std::string contents;
   absl::Status status;

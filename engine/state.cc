@@ -72,6 +72,10 @@ absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces piec
       return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found %s", parameter.name,
                                                         program::ToString(parameter.shape), program::ToString(tensor->shape)));
     }
+    if (static_cast<int64_t>(tensor->values.size()) != program::ElementCount(parameter.shape)) {
+      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", parameter.name,
+                                                        program::ElementCount(parameter.shape), tensor->values.size()));
+    }
   }
   for (const NamedTensor& tensor : tensors) {
     const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),

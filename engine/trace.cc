@@ -90,20 +90,23 @@ std::string ToChromeJson(const Trace& trace) {
                       {"args", {{"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
     if (Communicates(event)) rendezvous[event.rendezvous].push_back(&event);
   }
-  // An arrow from each side of a transfer to the next.
-  for (const auto& [number, sides] : rendezvous) {
+  // An arrow from each side of a transfer to the next, the sender first. It ends when both sides are there: time runs forward.
+  for (auto& [number, sides] : rendezvous) {
+    std::stable_partition(sides.begin(), sides.end(), [](const TraceEvent* side) { return side->bytes_sent > 0; });
     for (size_t i = 0; i + 1 < sides.size(); ++i) {
       const std::string id = absl::StrCat(number, ".", i);
       const char* phases[] = {"s", "f"};
       for (size_t end = 0; end < 2; ++end) {
         const TraceEvent& side = *sides[i + end];
+        const absl::Duration at = std::max(sides[i]->start, side.start);
         events.push_back({{"name", "transfer"}, {"cat", "transfer"}, {"ph", phases[end]}, {"id", id}, {"bp", "e"},
-                          {"ts", absl::ToDoubleMicroseconds(side.start)}, {"pid", side.device},
+                          {"ts", absl::ToDoubleMicroseconds(at)}, {"pid", side.device},
                           {"tid", static_cast<int>(side.lane)}});
       }
     }
   }
-  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump();
+  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
@@ -116,7 +119,8 @@ std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
     if (Communicates(event)) {
       transfer[event.device].push_back(interval);
     } else {
-      (event.lane == program::Lane::kCopy ? input : compute)[event.device].push_back(interval);
+      const bool host = event.pass == program::Pass::kInput || event.pass == program::Pass::kOutput;
+      (host ? input : compute)[event.device].push_back(interval);
     }
   }
   std::vector<Breakdown> breakdowns;

@@ -35,7 +35,7 @@ Trace MakeTrace(const program::Program& program, const std::vector<TaskTime>& ti
 std::string ToChromeJson(const Trace& trace);
 
 // Where the time of one device went, from the first event of the trace to the last: computing, communicating while nothing was
-// computed, copying input while neither, and nothing.
+// computed, copying input or results while neither, and nothing.
 struct Breakdown {
   absl::Duration compute, exposed_communication, input_wait, idle;
 };

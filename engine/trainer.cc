@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 
@@ -20,9 +21,9 @@ absl::Duration Quantile(std::vector<absl::Duration> times, double quantile) {
   return times[std::min(index, times.size() - 1)];
 }
 
-absl::Status NotFinite(int64_t step, const StepResult& result) {
+absl::Status NotFinite(absl::string_view where, const StepResult& result) {
   return absl::OutOfRangeError(absl::StrFormat(
-      "step %d: the %s is not finite, in layer \"%s\" on device %d; all devices stopped; a smaller learning rate may help", step,
+      "%s: the %s is not finite, in layer \"%s\" on device %d; all devices stopped; a smaller learning rate may help", where,
       result.not_finite, result.not_finite_layer, result.not_finite_device));
 }
 
@@ -32,6 +33,17 @@ bool Stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->lo
 void Drain(Executor& executor) {
   while (executor.in_flight() > 0 && executor.Collect().ok()) {
   }
+}
+
+// That a Program and a data source speak of the same images.
+absl::Status CheckImages(Executor& executor, const DataSource& data) {
+  absl::StatusOr<absl::Span<float>> images = executor.NextImages();
+  if (!images.ok()) return images.status();
+  const int64_t expected = executor.program().global_batch * program::ElementCount(data.sample_shape());
+  if (static_cast<int64_t>(images->size()) == expected) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: images %s do not fit the network, whose batch of %d has %d values", data.description(),
+                      program::ToString(data.sample_shape()), executor.program().global_batch, images->size()));
 }
 
 absl::Status EnqueueStep(Executor& executor, DataSource& data, int64_t position, const StepInputs& inputs) {
@@ -52,6 +64,7 @@ absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5
 absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
 
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options) {
+  if (absl::Status s = CheckImages(executor, data); !s.ok()) return s;
   const int64_t batch = executor.program().global_batch;
   TrainReport report;
   const absl::Time begin = absl::Now();
@@ -62,7 +75,7 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
     const absl::Time now = absl::Now();
     report.step_times.push_back(now - last);
     last = now;
-    if (!result->not_finite.empty()) return NotFinite(static_cast<int64_t>(report.losses.size()), *result);
+    if (!result->not_finite.empty()) return NotFinite(absl::StrCat("step ", report.losses.size()), *result);
     report.losses.push_back(result->loss);
     if (options.on_step) {
       options.on_step({static_cast<int64_t>(report.losses.size()), options.steps, result->loss, now - begin});
@@ -87,14 +100,18 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
 }
 
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop) {
+  if (absl::Status s = CheckImages(executor, data); !s.ok()) return s;
   const int64_t batch = executor.program().global_batch;
   EvalReport report;
   const absl::Time begin = absl::Now();
   double loss_sum = 0;
+  int64_t batches = 0;
   absl::Status status;
   auto collect = [&]() -> absl::Status {
     absl::StatusOr<StepResult> result = executor.Collect();
     if (!result.ok()) return result.status();
+    if (!result->not_finite.empty()) return NotFinite(absl::StrCat("test batch ", batches), *result);
+    ++batches;
     loss_sum += result->loss * static_cast<double>(result->labels);
     report.count += result->labels;
     report.top1_hits += result->top1_hits;

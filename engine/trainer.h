@@ -61,7 +61,8 @@ struct EvalReport {
   double top5() const { return count > 0 ? static_cast<double>(top5_hits) / static_cast<double>(count) : 0; }
 };
 
-// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere.
+// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere. OutOfRange where the loss is not
+// finite.
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace colonnade::engine

@@ -8,7 +8,7 @@ namespace colonnade::layers {
 namespace {
 
 program::Window WindowOf(const AvgPool& layer) {
-  const int64_t stride = layer.stride > 0 ? layer.stride : layer.kernel;
+  const int64_t stride = layer.stride != 0 ? layer.stride : layer.kernel;
   return {layer.kernel, layer.kernel, stride, stride, layer.pad, layer.pad};
 }
 

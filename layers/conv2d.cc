@@ -11,7 +11,7 @@ namespace {
 
 program::Window WindowOf(const Conv2d& layer) {
   return {.size_h = layer.kernel,
-          .size_w = layer.kernel_w > 0 ? layer.kernel_w : layer.kernel,
+          .size_w = layer.kernel_w != 0 ? layer.kernel_w : layer.kernel,
           .stride_h = layer.stride,
           .stride_w = layer.stride,
           .pad_h = layer.pad,

@@ -27,7 +27,7 @@ absl::StatusOr<Sharding> ShardChannelwise(const LayerShapes& local, Strategy str
 // Ok if `axis_size` divides `size`; else InvalidArgument with the nearest sizes that work.
 absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_view what, int64_t size);
 
-// InvalidArgument: `layer_type` cannot be spread by `strategy`, because of `reason`; `legal` lists what it can.
+// InvalidArgument: `layer_type` cannot be spread by `strategy`, because of `reason`.
 absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason);
 
 }  // namespace colonnade::layers

@@ -66,7 +66,10 @@ std::vector<EmittedOp> EmitForward(const Lrn& layer, const ForwardShard& shard) 
   EmittedOp op{.op = program::LrnForward{layer.size, groups, layer.alpha, layer.beta, layer.k},
                .uses = {Read(shard.inputs[0]), Write(shard.output)},
                .work = MoveWork({shard.inputs[0]}, {shard.output}, Flops(layer, shard.output.shape))};
-  if (!shard.saved.empty()) op.uses.push_back(Write(shard.saved[0]));
+  if (!shard.saved.empty()) {
+    op.uses.push_back(Write(shard.saved[0]));
+    op.work.bytes_written += MoveWork({}, {shard.saved[0]}).bytes_written;
+  }
   return {std::move(op)};
 }
 

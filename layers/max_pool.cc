@@ -7,10 +7,10 @@
 namespace colonnade::layers {
 namespace {
 
-constexpr int64_t kLargestWindow = 255;  // a place in it is noted in one byte
+constexpr int64_t kLargestKernel = 15;  // a place in the window is noted in one byte
 
 program::Window WindowOf(const MaxPool& layer) {
-  const int64_t stride = layer.stride > 0 ? layer.stride : layer.kernel;
+  const int64_t stride = layer.stride != 0 ? layer.stride : layer.kernel;
   return {layer.kernel, layer.kernel, stride, stride, layer.pad, layer.pad};
 }
 
@@ -19,9 +19,9 @@ program::Window WindowOf(const MaxPool& layer) {
 const char* TypeName(const MaxPool&) { return "MaxPool"; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const MaxPool& layer, absl::Span<const program::Shape> inputs) {
-  if (layer.pad >= layer.kernel || layer.kernel * layer.kernel > kLargestWindow) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected pad < kernel and kernel² ≤ %d, found kernel %d, pad %d",
-                                                      kLargestWindow, layer.kernel, layer.pad));
+  if (layer.pad >= layer.kernel || layer.kernel > kLargestKernel) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected pad < kernel and kernel ≤ %d, found kernel %d, pad %d",
+                                                      kLargestKernel, layer.kernel, layer.pad));
   }
   return SlideOver(inputs, WindowOf(layer));
 }

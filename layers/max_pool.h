@@ -15,7 +15,7 @@
 namespace colonnade::layers {
 
 struct MaxPool {
-  int64_t kernel = 2;
+  int64_t kernel = 2;  // at most 15
   int64_t stride = 0;  // 0: as kernel
   int64_t pad = 0;     // less than kernel
   bool operator==(const MaxPool&) const = default;

@@ -19,7 +19,7 @@ const std::vector<ModelInfo>& AllModels() {
        .input_size = 28, .classes = 10, .learning_rate = 0.02, .weight_decay = 5e-4, .build = Lenet},
       {.name = "two_column", .description = "two columns with a cross connection, for 8x8 digits", .input_channels = 1,
        .input_size = 8, .classes = 10,
-       .learning_rate = 0.03, .weight_decay = 5e-4, .shifts_images = true, .build = TwoColumn},
+       .learning_rate = 0.01, .weight_decay = 5e-4, .shifts_images = true, .build = TwoColumn},
       {.name = "alexnet2012", .description = "AlexNet of two columns (Krizhevsky, Sutskever, Hinton 2012)", .input_size = 227,
        .classes = 1000, .learning_rate = 0.01, .weight_decay = 5e-4, .build = Alexnet2012},
       {.name = "alexnet", .description = "AlexNet of one column (Krizhevsky 2014), torchvision's layer names", .input_size = 224,

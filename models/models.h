@@ -47,7 +47,7 @@ absl::StatusOr<layers::LayerGraph> TwoColumn(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Alexnet2012(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Alexnet(const ModelOptions& options);
 
-// `channels` times the width, to the nearest multiple of 8, at least 8. `own` at width 1.
+// `channels` times the width, to the nearest multiple of 8, at least 8; `channels` itself at width 1.
 int64_t Widen(int64_t channels, double width);
 
 }  // namespace colonnade::models

@@ -10,6 +10,9 @@ absl::Status ChoosePrecision(Lowering& lowering) {
   }
   for (Value& value : lowering.values) {
     if (value.dtype == program::DType::kF32) value.dtype = dtype;
+    if (value.dtype != dtype && value.dtype != program::DType::kI32) {
+      return absl::InternalError(absl::StrCat("ChoosePrecision: ", value.name, " is of type ", program::Name(value.dtype)));
+    }
   }
   return absl::OkStatus();
 }

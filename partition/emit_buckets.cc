@@ -108,12 +108,7 @@ absl::Status Emitter::Emit(const Step& step, const GatherGradients& gather) {
 
 // A collective over each group that reduces bucket `index`, in place in `buffers`.
 void Emitter::EmitBucketCollective(const Step& step, int index, const ByPosition& buffers, CollectiveKind kind) {
-  int64_t elements = 0;
-  for (int parameter : lowering_.buckets[index].parameters) {
-    const ShardedParameter& p = lowering_.parameters[parameter];
-    elements += RegionOn(mesh_, p.placement, p.spec.shape, 0).elements();
-  }
-  const int64_t bytes = elements * program::SizeInBytes(lowering_.options.dtype);
+  const int64_t bytes = lowering_.LocalElements(lowering_.buckets[index]) * program::SizeInBytes(lowering_.options.dtype);
   for (int first = 0; first < positions_; ++first) {
     const std::vector<int> group = mesh_.AxesGroup(first, lowering_.buckets[index].axes);
     if (group[0] != first) continue;
@@ -158,12 +153,7 @@ void Emitter::EmitBucketCollective(const Step& step, int index, const ByPosition
 }
 
 absl::Status Emitter::Emit(const Step& step, const UpdateParameters& update) {
-  int64_t elements = 0;
-  for (int parameter : lowering_.buckets[update.bucket].parameters) {
-    const ShardedParameter& p = lowering_.parameters[parameter];
-    elements += RegionOn(mesh_, p.placement, p.spec.shape, 0).elements();
-  }
-  elements /= PartsOf(update.bucket);
+  const int64_t elements = lowering_.LocalElements(lowering_.buckets[update.bucket]) / PartsOf(update.bucket);
   const BucketBuffers& bucket = buckets_[update.bucket];
   for (int p = 0; p < positions_; ++p) {
     if (!Updates(update.bucket, p)) continue;

@@ -46,7 +46,7 @@ int64_t BytesSent(CollectiveKind kind, int64_t bytes, int64_t members) {
 absl::Status Emitter::Emit(const Step& step, const Reshard& reshard) {
   for (int p = 0; p < positions_; ++p) Make(step.outputs[0], p);
   if (reshard.entry.kind == ReshardKind::kSlice) {
-    EmitSlice(step, reshard.entry);
+    EmitSlice(step);
     return absl::OkStatus();
   }
   const bool gathers = reshard.entry.kind == ReshardKind::kAllGather || reshard.entry.kind == ReshardKind::kGatherRuns;
@@ -62,7 +62,7 @@ absl::Status Emitter::Emit(const Step& step, const Reshard& reshard) {
   return absl::OkStatus();
 }
 
-void Emitter::EmitSlice(const Step& step, const ReshardEntry& entry) {
+void Emitter::EmitSlice(const Step& step) {
   const Value& from = lowering_.value(step.inputs[0].value);
   const Value& to = lowering_.value(step.outputs[0]);
   for (int p = 0; p < positions_; ++p) {
@@ -75,7 +75,6 @@ void Emitter::EmitSlice(const Step& step, const ReshardEntry& entry) {
                    {.bytes_read = bytes, .bytes_written = bytes}},
                program::Lane::kCompute, step.from);
   }
-  (void)entry;
 }
 
 // An all-gather of two is one two-way exchange, beside which each side copies its own part.
@@ -89,12 +88,12 @@ void Emitter::EmitPair(const Step& step, const std::vector<int>& group, int dim)
   Member sides[2];
   for (int m = 0; m < 2; ++m) {
     const BufferId x = At(step.inputs[0].value, group[m]);
-    const int64_t bytes =
-        program::ElementCount(builder_.shape(x)) * program::SizeInBytes(builder_.buffer(x).dtype);
+    const int64_t elements = program::ElementCount(builder_.shape(x));
+    const int64_t bytes = elements * program::SizeInBytes(builder_.buffer(x).dtype);
     sides[m] = {{builder_.Read(x), part_of(group[m], 1 - m)},
                 {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
     AddCompute(group[m], {program::Copy{}, {builder_.Read(x), part_of(group[m], m)},
-                          {.bytes_read = bytes, .bytes_written = bytes}},
+                          {.bytes_read = 4 * elements, .bytes_written = 4 * elements}},
                copy_lane_, step.from);
   }
   builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),

@@ -87,10 +87,6 @@ Operand Emitter::OperandAt(ValueId id, int position) const {
   return {buffer, builder_.shape(buffer)};
 }
 
-absl::StatusOr<Shape> Emitter::LocalShapeOf(ValueId id) const {
-  return LocalShape(mesh_, lowering_.value(id).placement, lowering_.value(id).shape);
-}
-
 void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const program::Provenance& from) {
   // Layers count bytes of f32.
   const int64_t scale = program::SizeInBytes(lowering_.options.dtype) / program::SizeInBytes(program::DType::kF32);

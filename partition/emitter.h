@@ -32,7 +32,6 @@ class Emitter {
   program::BufferId Make(ValueId value, int position);
   program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
   layers::Operand OperandAt(ValueId value, int position) const;
-  absl::StatusOr<program::Shape> LocalShapeOf(ValueId value) const;
   void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from);
   absl::Status Emit(const Step& step, const LoadInput&);
   absl::Status Emit(const Step& step, const Forward& forward);
@@ -46,7 +45,7 @@ class Emitter {
 
   // emit_reshard.cc
   absl::Status Emit(const Step& step, const Reshard& reshard);
-  void EmitSlice(const Step& step, const ReshardEntry& entry);
+  void EmitSlice(const Step& step);
   void EmitPair(const Step& step, const std::vector<int>& group, int dim);
   void EmitCollective(const Step& step, const ReshardEntry& entry, const std::vector<int>& group);
 

@@ -11,6 +11,10 @@ bool TakesEpilogue(const layers::Layer& layer) {
 }  // namespace
 
 absl::Status FuseEpilogues(Lowering& lowering) {
+  for (const Step& step : lowering.steps) {
+    const auto* forward = std::get_if<Forward>(&step.what);
+    if (forward && forward->fused_relu) return absl::InternalError("FuseEpilogues: a step is fused already");
+  }
   absl::flat_hash_map<ValueId, int> readers, producer;
   for (size_t i = 0; i < lowering.steps.size(); ++i) {
     for (const StepOperand& operand : lowering.steps[i].inputs) {

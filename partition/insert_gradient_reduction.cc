@@ -37,6 +37,9 @@ void AppendReduction(const Lowering& lowering, int index, std::vector<Step>& ste
 
 absl::Status InsertGradientReduction(Lowering& lowering) {
   if (!lowering.train()) return absl::OkStatus();
+  if (lowering.buckets.empty() != lowering.parameters.empty()) {
+    return absl::InternalError("InsertGradientReduction: expected buckets");
+  }
   std::vector<int> missing(lowering.buckets.size());
   for (size_t b = 0; b < missing.size(); ++b) missing[b] = static_cast<int>(lowering.buckets[b].parameters.size());
   std::vector<Step> steps, after_backward;

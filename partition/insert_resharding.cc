@@ -51,18 +51,21 @@ class Resharder {
     return loaded;
   }
 
+  // Entry by entry, planned anew after each: an all-reduce is done in place, so what was partial for an earlier reader is whole
+  // from then on, also where it stands in the middle of a path.
   ValueId Reshape(ValueId value, const TensorPlacement& needed, const program::Provenance& from) {
-    // An all-reduce is done in place: what was partial is whole from then on.
-    for (auto reduced = reduced_.find(value); reduced != reduced_.end(); reduced = reduced_.find(value)) {
-      value = reduced->second;
-    }
-    for (const ReshardEntry& entry : PlanReshard(lowering_.plan.mesh, lowering_.value(value).placement, needed)) {
+    for (;;) {
+      for (auto reduced = reduced_.find(value); reduced != reduced_.end(); reduced = reduced_.find(value)) {
+        value = reduced->second;
+      }
+      const std::vector<ReshardEntry> path = PlanReshard(lowering_.plan.mesh, lowering_.value(value).placement, needed);
+      if (path.empty()) return value;
+      const ReshardEntry& entry = path.front();
       const std::string key = absl::StrCat(value.value, "entry", entry.axis, ToString(TensorPlacement{entry.to}));
       auto made = made_.find(key);
       if (made == made_.end()) made = made_.emplace(key, Append(value, entry, from)).first;
       value = made->second;
     }
-    return value;
   }
 
   ValueId Append(ValueId value, const ReshardEntry& entry, const program::Provenance& from) {

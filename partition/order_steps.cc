@@ -59,11 +59,7 @@ class Orderer {
     return LocalElements(lowering_.value(id).placement, lowering_.value(id).shape) * kBytesPerElement;
   }
   double BucketBytes(int bucket) const {
-    double elements = 0;
-    for (int p : lowering_.buckets[bucket].parameters) {
-      elements += LocalElements(lowering_.parameters[p].placement, lowering_.parameters[p].spec.shape);
-    }
-    return elements * kBytesPerElement;
+    return static_cast<double>(lowering_.LocalElements(lowering_.buckets[bucket])) * kBytesPerElement;
   }
 
   // A convolution or matrix product does 2·|y|·|w|/K flop forward, twice that backward; all else moves its output once.

@@ -1,5 +1,5 @@
-// The lowering passes, in the order in which lower.cc runs them. Each returns an error where its precondition or its
-// postcondition does not hold: Internal, since only a fault of our own can cause it.
+// The lowering passes, in the order in which lower.cc runs them. Each returns Internal where what it needs before or promises
+// after does not hold, since only a fault of our own can cause that; what holds after every pass is in check_steps.h.
 #ifndef COLONNADE_PARTITION_PASSES_H_
 #define COLONNADE_PARTITION_PASSES_H_
 

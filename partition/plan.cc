@@ -16,7 +16,8 @@ using Json = nlohmann::ordered_json;
 using layers::Strategy;
 
 constexpr int kVersion = 1;
-constexpr int64_t kLargestAxis = 4096;
+constexpr int64_t kMostDevices = 4096;
+constexpr int kDeepest = 8;
 
 absl::Status Wrong(absl::string_view field, absl::string_view expected, absl::string_view found) {
   return absl::InvalidArgumentError(absl::StrFormat("plan: field %s: expected %s, found %s", field, expected, found));
@@ -32,15 +33,18 @@ absl::Status ParseMesh(const Json& value, Mesh& mesh) {
   constexpr char kExpected[] = "a list of {\"name\": text, \"size\": whole number from 1}";
   if (!value.is_array() || value.empty()) return Wrong("mesh", kExpected, Found(value));
   std::set<std::string> names;
+  int64_t positions = 1;
   for (const Json& axis : value) {
     if (!axis.is_object() || axis.size() != 2 || !axis.contains("name") || !axis.contains("size") ||
         !axis["name"].is_string() || !axis["size"].is_number_integer()) {
       return Wrong("mesh", kExpected, Found(axis));
     }
     program::MeshAxis parsed{axis["name"].get<std::string>(), axis["size"].get<int64_t>()};
-    if (parsed.size < 1 || parsed.size > kLargestAxis) return Wrong("mesh", "a size from 1 to 4096", Found(axis));
+    if (parsed.size < 1 || parsed.size > kMostDevices) return Wrong("mesh", "a size from 1 to 4096", Found(axis));
     if (!names.insert(parsed.name).second) return Wrong("mesh", "axes of different names", Found(axis));
     mesh.axes.push_back(std::move(parsed));
+    positions *= mesh.axes.back().size;
+    if (positions > kMostDevices) return Wrong("mesh", absl::StrFormat("at most %d devices", kMostDevices), Found(value));
   }
   return absl::OkStatus();
 }
@@ -63,42 +67,40 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
 }
 
 absl::Status ParseReduction(const Json& value, Reduction& reduction) {
-  for (Reduction r : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
-    if (value == Name(r)) {
-      reduction = r;
-      return absl::OkStatus();
-    }
-  }
-  return Wrong("reduction", "all-reduce, sharded or master", Found(value));
-}
-
-absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<int>& order) {
-  const std::string expected = absl::StrFormat("each device from 0 to %d once", mesh.device_count() - 1);
-  if (!value.is_array() || static_cast<int>(value.size()) != mesh.device_count()) {
-    return Wrong("device_order", expected, Found(value));
-  }
-  std::set<int> seen;
-  for (const Json& device : value) {
-    if (!device.is_number_integer() || device < 0 || device >= mesh.device_count() || !seen.insert(device.get<int>()).second) {
-      return Wrong("device_order", expected, Found(value));
-    }
-    order.push_back(device.get<int>());
-  }
+  const std::optional<Reduction> parsed =
+      value.is_string() ? ReductionFromName(value.get<std::string>()) : std::nullopt;
+  if (!parsed) return Wrong("reduction", "all-reduce, sharded or master", Found(value));
+  reduction = *parsed;
   return absl::OkStatus();
 }
 
-// A parser callback that refuses a key which its object has already: nlohmann would silently keep the last.
-class DuplicateKeys {
+absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<int>& order) {
+  bool numbers = value.is_array();
+  for (const Json& device : value) numbers = numbers && device.is_number_integer() && device >= 0 && device < mesh.device_count();
+  if (!numbers) {
+    return Wrong("device_order", absl::StrFormat("a list of devices from 0 to %d", mesh.device_count() - 1), Found(value));
+  }
+  order = value.get<std::vector<int>>();
+  return absl::OkStatus();
+}
+
+// A parser callback that notes a key which its object has already, of which nlohmann would silently keep the last, and nesting
+// that no plan needs.
+class PlanGuard {
  public:
-  bool operator()(int, Json::parse_event_t event, Json& parsed) {
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kDeepest) {
+      if (found_->empty()) *found_ = "nested lists or objects deeper than a plan has";
+      return false;
+    }
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
     if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second && found_->empty()) {
-      *found_ = parsed.get<std::string>();
+      *found_ = absl::StrFormat("key \"%s\" twice in one object", parsed.get<std::string>());
     }
     return true;
   }
-  explicit DuplicateKeys(std::string* found) : found_(found) {}
+  explicit PlanGuard(std::string* found) : found_(found) {}
 
  private:
   std::vector<std::set<std::string>> keys_;
@@ -155,6 +157,13 @@ const char* Name(Reduction reduction) {
   return "";
 }
 
+std::optional<Reduction> ReductionFromName(absl::string_view name) {
+  for (Reduction r : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    if (name == absl::string_view(Name(r))) return r;
+  }
+  return std::nullopt;
+}
+
 std::string PlanToJson(const Plan& plan) {
   Json root;
   root["colonnade_plan"] = kVersion;
@@ -174,10 +183,10 @@ std::string PlanToJson(const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
-  std::string duplicate;
-  const Json root = Json::parse(json.begin(), json.end(), DuplicateKeys(&duplicate), /*allow_exceptions=*/false);
+  std::string fault;
+  const Json root = Json::parse(json.begin(), json.end(), PlanGuard(&fault), /*allow_exceptions=*/false);
+  if (!fault.empty()) return absl::InvalidArgumentError(absl::StrCat("plan: expected one plain JSON object, found ", fault));
   if (root.is_discarded()) return absl::InvalidArgumentError("plan: expected one JSON object, found text that is not JSON");
-  if (!duplicate.empty()) return Wrong(duplicate, "to stand once in its object", "it twice");
   if (!root.is_object()) return absl::InvalidArgumentError("plan: expected one JSON object, found " + Found(root));
   Plan plan;
   if (absl::Status s = CheckFields(root); !s.ok()) return s;
@@ -188,9 +197,13 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
 }
 
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch) {
-  if (!plan.device_order.empty() && static_cast<int>(plan.device_order.size()) != plan.mesh.device_count()) {
-    return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": field device_order: expected %d devices, found %d",
-                                                      plan.name, plan.mesh.device_count(), plan.device_order.size()));
+  if (plan.mesh.axes.empty()) return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": the mesh has no axes", plan.name));
+  std::set<int> devices(plan.device_order.begin(), plan.device_order.end());
+  const int count = plan.mesh.device_count();
+  if (!devices.empty() && (static_cast<int>(plan.device_order.size()) != count || static_cast<int>(devices.size()) != count ||
+                           *devices.begin() != 0 || *devices.rbegin() != count - 1)) {
+    return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": field device_order: expected each of %d devices once, found [%s]",
+                                                      plan.name, count, absl::StrJoin(plan.device_order, ",")));
   }
   for (const auto& [layer, strategies] : plan.layers) {
     const bool known = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&name = layer](const layers::LayerNode& node) {

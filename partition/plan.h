@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ enum class Reduction {
   kMaster,     // gradients to the first device of the group, parameters back: what the 2013 paper did
 };
 const char* Name(Reduction reduction);
+std::optional<Reduction> ReductionFromName(absl::string_view name);
 
 struct Plan {
   std::string name;
@@ -48,6 +50,7 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json);
 // The plan's rules against a network and a global batch: every layer has a legal strategy on each axis, extents divide.
 // InvalidArgument naming layer, axis, expected, found and the nearest sizes that work; FailedPrecondition where the global
 // batch does not split.
+// ShardGraph (shardings.h) gives the placements of a valid plan.
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch);
 
 }  // namespace colonnade::partition

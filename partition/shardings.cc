@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "layers/legality.h"
 
 namespace colonnade::partition {
 namespace {
@@ -21,15 +21,6 @@ void Cut(const Placement& placement, int64_t axis_size, Shape& shape) {
   } else if (placement.groups > 1) {
     shape[1] /= placement.groups;
   }
-}
-
-layers::Sharding ReplicatedSharding(const layers::LayerShapes& shapes) {
-  layers::Sharding sharding;
-  sharding.inputs.assign(shapes.inputs.size(), Placement::Replicated());
-  sharding.input_gradients = sharding.inputs;
-  sharding.parameters.assign(shapes.parameters.size(), Placement::Replicated());
-  sharding.parameter_gradients = sharding.parameters;
-  return sharding;
 }
 
 void Append(const layers::Sharding& on_axis, NodeSharding& all) {
@@ -102,7 +93,7 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
   NodeSharding all;
   for (int a = 0; a < mesh.axis_count(); ++a) {
     const int64_t size = mesh.axes[a].size;
-    layers::Sharding on_axis = ReplicatedSharding(local);
+    layers::Sharding on_axis = layers::ReplicatedSharding(local);
     if (size > 1) {
       absl::StatusOr<layers::Sharding> sharding = layers::Shard(layer, local, strategies[a], size);
       if (!sharding.ok()) {

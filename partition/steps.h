@@ -94,6 +94,14 @@ struct Lowering {
     values.push_back(std::move(value));
     return ValueId{static_cast<int32_t>(values.size()) - 1};
   }
+  // Elements of a bucket's parameters that one device holds.
+  int64_t LocalElements(const GradientBucket& bucket) const {
+    int64_t elements = 0;
+    for (int p : bucket.parameters) {
+      elements += RegionOn(plan.mesh, parameters[p].placement, parameters[p].spec.shape, 0).elements();
+    }
+    return elements;
+  }
   // Number of devices over which a bucket is reduced.
   int64_t ReductionSize(const GradientBucket& bucket) const {
     int64_t size = 1;

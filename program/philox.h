@@ -17,7 +17,7 @@
 namespace colonnade::program {
 
 // What random numbers are for: numbers of different purposes never meet.
-enum class RandomPurpose : uint32_t { kInitialWeights = 1, kDropout = 2, kSampleOrder = 3, kAugmentation = 4, kTest = 5 };
+enum class RandomPurpose : uint32_t { kInitialWeights = 1, kDropout = 2, kSampleOrder = 3, kAugmentation = 4, kSyntheticData = 5 };
 
 struct Philox4 {
   uint32_t v[4];

@@ -57,6 +57,7 @@ absl::Status Run(const program::SoftmaxCrossEntropyBackward&, absl::Span<const T
   for (int64_t s = 0; s < n; ++s) {
     const auto label = static_cast<int64_t>(labels[s]);
     if (label < 0) continue;
+    if (absl::Status status = CheckLabel(s, label, classes); !status.ok()) return status;
     for (int64_t k = 0; k < classes; ++k) d[s * classes + k] = (p[s * classes + k] - (k == label ? 1 : 0)) / count;
   }
   WriteDense(d, operands[3]);

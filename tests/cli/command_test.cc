@@ -4,10 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/file.h"
 #include "engine/safetensors.h"
+#include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
@@ -55,6 +56,16 @@ class Command : public ::testing::Test {
     if (!std::freopen(In("out").c_str(), "w", stdout) || !std::freopen(In("err").c_str(), "w", stderr)) std::_Exit(99);
     ::execv(argv[0], argv.data());
     std::_Exit(98);
+  }
+
+  // Until the command has written `message` to stderr, or ten seconds.
+  void AwaitMessage(const std::string& message) const {
+    for (int i = 0; i < 200; ++i) {
+      const absl::StatusOr<std::string> err = engine::ReadFile(In("err"));  // not there before the child has opened it
+      if (err.ok() && err->find(message) != std::string::npos) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ADD_FAILURE() << "no \"" << message << "\" on stderr";
   }
 
   Result Wait(pid_t child) const {
@@ -102,7 +113,7 @@ TEST_F(Command, TrainPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
   EXPECT_EQ(j["breakdown"].size(), 4u);
   EXPECT_EQ(j["peak_memory_bytes"].size(), 4u);
   EXPECT_EQ(j["test"]["count"], 360);
-  EXPECT_THAT(r.err, HasSubstr("lr 0.03"));
+  EXPECT_THAT(r.err, HasSubstr("lr 0.01"));
 }
 
 TEST_F(Command, VerifyAgreesAndSaysHowClosely) {
@@ -177,14 +188,45 @@ TEST_F(Command, TraceIsChromeJson) {
 
 TEST_F(Command, InterruptEndsAfterTheStepWithWhatIsKnown) {
   const pid_t child = Start(absl::StrCat(kTrain, "--epochs=100000 --json --save=", In("w.safetensors")));
-  for (int i = 0; i < 200 && engine::ReadFile(In("err"))->find("step ") == std::string::npos; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  AwaitMessage("step ");
   ::kill(child, SIGINT);
   const Result r = Wait(child);
   EXPECT_EQ(r.code, 130) << r.err;
   EXPECT_GT(json::parse(r.out)["losses"].size(), 0u);
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+}
+
+TEST_F(Command, InterruptEndsVerifyAtOnce) {
+  const pid_t child = Start("verify --model=two_column --data=digits --plan=hybrid --devices=4 --steps=100000000 --json");
+  AwaitMessage("data ");
+  ::kill(child, SIGINT);
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 130);
+  EXPECT_EQ(r.out, "");
+}
+
+TEST_F(Command, WhatOverflowsInTheLastUpdateIs21AndSavesNothing) {
+  ExpectError(absl::StrCat(kTrain, "--lr=1e38 --steps=1 --save=", In("w.safetensors")), 21, {"not finite"});
+  EXPECT_FALSE(std::filesystem::exists(In("w.safetensors")));
+}
+
+TEST_F(Command, WeightsThatAreNotFiniteAreNotTested) {
+  ASSERT_EQ(Run(absl::StrCat(kTrain, "--steps=1 --save=", In("w.safetensors"))).code, 0);
+  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(In("w.safetensors"));
+  ASSERT_TRUE(weights.ok());
+  for (engine::NamedTensor& tensor : *weights) tensor.values[0] = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_TRUE(engine::SaveTensors(In("w.safetensors"), *weights).ok());
+  ExpectError(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --json --init=", In("w.safetensors")), 21,
+              {"test batch 0", "not finite"});
+}
+
+TEST_F(Command, FirstLinesSayWhatIsTrainedOnWhatAndHow) {
+  const Result r = Run(absl::StrCat(kTrain, "--plan=hybrid --devices=4 --steps=2 --mean=0.25 --lr-policy=step:5,0.5"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  for (const char* part : {"model two_column", "plan hybrid: 2 x 2", "4 CPU devices", "digits train: 1437 images", "mean 0.25, std 0.3",
+                           "shifted", "lr 0.01 (step:5,0.5)", "momentum 0.9", "global batch 64", "2 steps"}) {
+    EXPECT_THAT(r.err, HasSubstr(part));
+  }
 }
 
 TEST_F(Command, NotFiniteIs21AndSavesNothing) {
@@ -207,6 +249,16 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   ExpectError(absl::StrCat(kTrain, "--devices=7 --plan=model"), 2, {"split nothing"});
   ExpectError(absl::StrCat(kTrain, "--lr-policy=stair"), 2, {"--lr-policy", "stair"});
   ExpectError(absl::StrCat(kTrain, "--dtype=fp8"), 2, {"--dtype"});
+  ExpectError(absl::StrCat(kTrain, "--lr=nan"), 2, {"--lr", "0 or more", "found \"nan\""});
+  ExpectError(absl::StrCat(kTrain, "--lr=-1"), 2, {"--lr", "found \"-1\""});
+  ExpectError(absl::StrCat(kTrain, "--momentum=nan"), 2, {"--momentum", "from 0 to 1"});
+  ExpectError(absl::StrCat(kTrain, "--weight-decay=inf"), 2, {"--weight-decay"});
+  ExpectError(absl::StrCat(kTrain, "--mean=nan"), 2, {"--mean"});
+  ExpectError(absl::StrCat(kTrain, "--mean=0.1,0.2"), 2, {"mean", "1 channels", "found 2"});
+  ExpectError(absl::StrCat(kTrain, "--std=0"), 2, {"std", "above 0"});
+  ExpectError("train --model=two_column --data=digits --width=nan", 2, {"--width", "found \"nan\""});
+  ExpectError(absl::StrCat(kTrain, "--classes=5"), 2, {"5 classes", "--classes=10"});
+  ExpectError(absl::StrCat(kTrain, "--plan=data --devices=4 --columns=2"), 2, {"--columns", "expected 1", "found 2"});
   ExpectError("train --model=lenet --data=digits", 2, {"conv3", "[1,8,8]"});
 }
 
@@ -267,6 +319,7 @@ TEST_F(Command, APlanFileTrainsLikeThePlanOfItsName) {
   ASSERT_EQ(file.code, 0) << file.err;
   EXPECT_EQ(json::parse(file.out)["losses"], json::parse(named.out)["losses"]);
   ExpectError(absl::StrCat(kTrain, "--devices=2 --plan=", In("plan.json")), 2, {"--devices", "expected 4"});
+  ExpectError(absl::StrCat(kTrain, "--columns=4 --plan=", In("plan.json")), 2, {"--columns", "expected 2"});
 }
 
 TEST_F(Command, AnUnwritableOutputIs74BeforeAnythingIsTrained) {

@@ -1,212 +1,274 @@
-// Every operation of the oneDNN kernels against the oracle: equal bits on small integers where arithmetic is exact, a relative
-// norm on random data, equal bits from run to run and for any number of threads. Forward and backward of what saves a tensor
-// between the two are run as pairs.
-
+// Every OpCase: the oracle's gradients against finite differences, and the CPU backend against the oracle.
 #include <algorithm>
 #include <cmath>
-#include <random>
+#include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cpu/ref/kernels.h"
-#include "gmock/gmock.h"
+#include "cpu/backend.h"
 #include "gtest/gtest.h"
-#include "tests/cpu/fixture.h"
-#include "tests/cpu/op_cases.h"
+#include "op_case_run.h"
+#include "op_cases.h"
+#include "program/philox.h"
 
-namespace colonnade::cpu {
+namespace colonnade::conformance {
 namespace {
 
-using program::Access;
-using program::BufferId;
+using cpu::CpuOptions;
 using program::DType;
-using program::Shape;
-using Role = OpOperand::Role;
-using Values = std::vector<std::vector<double>>;  // by operand
 
-bool IsWritten(Role role) { return role == Role::kOutput || role == Role::kAccumulated || role == Role::kSaved; }
+constexpr Placement kPlacements[] = {Placement::kPersistent, Placement::kStep, Placement::kBox};
 
-Values DrawValues(const OpCase& c, bool exact) {
-  std::mt19937_64 random(c.name.size() * 131 + exact);
-  std::normal_distribution<float> normal;
-  Values values;
-  for (const OpOperand& operand : c.operands) {
-    std::vector<double>& v = values.emplace_back(program::ElementCount(operand.shape));
-    for (double& x : v) {
-      switch (operand.role) {
-        case Role::kLabels: x = static_cast<double>(random() % 3) - (random() % 4 == 0 ? 3 : 0); break;
-        case Role::kScalars: x = 0; break;
-        default: x = exact ? static_cast<double>(random() % 9) - 4 : normal(random);
-      }
-      if (operand.role == Role::kLabels && c.operands[0].shape.back() == 2 && x > 1) x = 1;
-    }
-    if (operand.role == Role::kScalars) {
-      v = {0.125, 4, 17, 99};  // learning rate, label count, step, seed
-    }
-  }
-  return values;
-}
-
-// What the oracle makes of `values`, all in double.
-Values Oracle(const OpCase& c, Values values) {
-  std::vector<ref::Tensor> tensors;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Shape& shape = c.operands[i].shape;
-    Shape strides(shape.size(), 1);
-    for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape[d + 1];
-    tensors.push_back({values[i].data(), DType::kF64, shape, strides});
-  }
-  EXPECT_TRUE(ref::Run(c.op, tensors).ok()) << c.name;
-  return values;
-}
-
-// What a backend makes of them: one step of a Program that holds the operation alone. Operands are persistent buffers; weights
-// and what shares their layout are members of buckets, as in lowered Programs.
-Values OnBackend(const OpCase& c, const Values& values, int threads) {
-  program::Builder builder = MakeBuilder(1);
-  std::vector<BufferId> buffers;
-  for (const OpOperand& operand : c.operands) {
-    const std::string name = absl::StrCat("operand", buffers.size());
-    if (operand.weight >= 0) {
-      const BufferId bucket = builder.AddBucket({.device = 0, .name = "bucket" + name, .lifetime = program::Lifetime::kPersistent,
-                                                 .member_names = {name}, .member_shapes = {operand.shape}});
-      buffers.push_back(std::get<program::Bucket>(builder.buffer(bucket).storage).members[0]);
-    } else {
-      buffers.push_back(builder.AddBuffer(0, name, operand.dtype, operand.shape, program::Lifetime::kPersistent));
-    }
-  }
-  program::Uses uses;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const Role role = c.operands[i].role;
-    uses.push_back(role == Role::kAccumulated ? builder.Accumulate(buffers[i])
-                   : IsWritten(role)          ? builder.Write(buffers[i])
-                                              : builder.Read(buffers[i]));
-  }
-  builder.AddCompute(0, program::Lane::kCompute, c.op, uses, {}, {"layer", program::Pass::kForward});
-  Session session(Scheduled(std::move(builder).Build()), {.devices = 1, .threads_per_device = threads});
-  EXPECT_TRUE(session.status().ok()) << c.name << " " << session.status();
-  if (!session.status().ok()) return values;
-  for (size_t i = 0; i < buffers.size(); ++i) session.Write(buffers[i], values[i]);
-  session.Launch(0);
-  EXPECT_TRUE(session->Synchronize(0).ok()) << c.name;
-  Values results;
-  for (size_t i = 0; i < buffers.size(); ++i) results.push_back(session.Read(buffers[i]));
-  return results;
-}
-
-double Distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return difference == 0 ? 0 : std::sqrt(difference / (norm > 0 ? norm : 1));
-}
-
-class Conformance : public ::testing::TestWithParam<OpCase> {};
-
-TEST_P(Conformance, EqualsTheOracle) {
-  const OpCase& c = GetParam();
-  for (const bool exact : {true, false}) {
-    const Values values = DrawValues(c, exact), expected = Oracle(c, values), found = OnBackend(c, values, 1);
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (!IsWritten(c.operands[i].role)) continue;
-      if (exact && c.exact) {
-        EXPECT_EQ(found[i], expected[i]) << "operand " << i;
-      } else {
-        EXPECT_LE(Distance(found[i], expected[i]), c.tolerance) << "operand " << i;
-      }
-    }
-  }
-}
-
-TEST_P(Conformance, RunsToTheSameBitsAgainAndOnTwoThreads) {
-  const OpCase& c = GetParam();
-  const Values values = DrawValues(c, false), first = OnBackend(c, values, 1);
-  EXPECT_EQ(OnBackend(c, values, 1), first);
-#if !defined(__SANITIZE_THREAD__)
-  EXPECT_EQ(OnBackend(c, values, 2).size(), first.size());
+// ThreadSanitizer does not know OpenMP's teams.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kTwo = 1;
+#else
+constexpr int kTwo = 2;
 #endif
-}
 
-INSTANTIATE_TEST_SUITE_P(Ops, Conformance, ::testing::ValuesIn(OpCases()), [](const auto& info) {
-  std::string name = info.param.name;
-  std::replace_if(name.begin(), name.end(), [](char ch) { return !std::isalnum(static_cast<unsigned char>(ch)); }, '_');
-  return name;
-});
+// The layouts and the numbers of threads that f32 kernels run in.
+constexpr struct {
+  Placement placement;
+  int threads;
+} kRuns[] = {{Placement::kPersistent, 1}, {Placement::kStep, 1}, {Placement::kStep, kTwo}, {Placement::kBox, kTwo}};
 
-// Max pooling and LRN: backward reads what their forward left, whatever its form.
-struct PairCase {
-  std::string name;
-  program::Op forward, backward;
-  Shape x, y;
-  DType saved;
+constexpr CpuOptions::Kernels kOneDnn = CpuOptions::Kernels::kOneDnn, kReference = CpuOptions::Kernels::kReference;
+
+// A CPU backend of one device, with one case.
+class OnCpu {
+ public:
+  OnCpu(const OpCase& op_case, DType dtype, Placement placement, CpuOptions options) {
+    auto backend = cpu::MakeCpuBackend(options);
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+    auto loaded = LoadedCase::Load(*backend_, op_case, dtype, placement);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    if (loaded.ok()) loaded_ = *std::move(loaded);
+  }
+
+  absl::StatusOr<Values> TryRun(const Values& values) {
+    return loaded_ == nullptr ? absl::InternalError("not loaded") : loaded_->Run(values);
+  }
+  Values Run(const Values& values) {
+    auto results = TryRun(values);
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? *std::move(results) : Values(values.size());
+  }
+
+ private:
+  std::unique_ptr<engine::Backend> backend_;
+  std::unique_ptr<LoadedCase> loaded_;
 };
 
-std::vector<double> PairOnOracle(const PairCase& c, std::vector<double> x, std::vector<double> dy) {
-  auto tensor = [](std::vector<double>& v, const Shape& shape) {
-    Shape strides(shape.size(), 1);
-    for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape[d + 1];
-    return ref::Tensor{v.data(), DType::kF64, shape, strides};
+Values Oracle(const OpCase& op_case, const Values& values) {
+  const auto results = RunOracle(op_case, values);
+  EXPECT_TRUE(results.ok()) << results.status();
+  return results.ok() ? *results : Values(values.size());
+}
+
+// Calls check(values, those expected) for each operand that is not the backend's own.
+template <class Check>
+void ForEachResult(const OpCase& op_case, const Values& results, const Values& expected, Check check) {
+  for (size_t i = 0; i < op_case.operands.size(); ++i) {
+    SCOPED_TRACE(op_case.operands[i].name);
+    if (op_case.operands[i].role != Role::kSaved) check(results[i], expected[i]);
+  }
+}
+
+// Names the first element that differs, where a whole tensor would fill pages.
+void ExpectEqualBits(const std::vector<double>& values, const std::vector<double>& expected) {
+  ASSERT_EQ(values.size(), expected.size());
+  const auto [value, other] = std::mismatch(values.begin(), values.end(), expected.begin());
+  if (value == values.end()) return;
+  ADD_FAILURE() << "element " << value - values.begin() << " of " << values.size() << ": expected " << *other << ", found "
+                << *value;
+}
+
+class OpCases : public testing::TestWithParam<OpCase> {};
+
+// ---- The oracle against finite differences.
+
+double Objective(const OpCase& op_case, const Values& values) {
+  const GradientCheck& check = *op_case.gradient_check;
+  const auto results = RunOracle(op_case, values, check.forward_steps);
+  EXPECT_TRUE(results.ok()) << results.status();
+  if (!results.ok()) return 0;
+  const std::vector<double>& y = (*results)[check.y];
+  if (!check.dy) return y[program::kLossSum] / y[program::kLabels];
+  double sum = 0;
+  for (size_t i = 0; i < y.size(); ++i) sum += y[i] * values[*check.dy][i];
+  return sum;
+}
+
+// The central difference along `direction` from operand `of`. In double its error is about 1e-10 of the values.
+double Difference(const OpCase& op_case, const Values& values, int of, const std::vector<double>& direction, double step) {
+  const auto at = [&](double distance) {
+    Values moved = values;
+    for (size_t i = 0; i < direction.size(); ++i) moved[of][i] += distance * direction[i];
+    return Objective(op_case, moved);
   };
-  std::vector<double> y(program::ElementCount(c.y)), saved(y.size()), dx(x.size());
-  EXPECT_TRUE(ref::Run(c.forward, {tensor(x, c.x), tensor(y, c.y), tensor(saved, c.y)}).ok());
-  const bool lrn = std::holds_alternative<program::LrnBackward>(c.backward);
-  EXPECT_TRUE((lrn ? ref::Run(c.backward, {tensor(x, c.x), tensor(saved, c.y), tensor(dy, c.y), tensor(dx, c.x)})
-                   : ref::Run(c.backward, {tensor(saved, c.y), tensor(dy, c.y), tensor(dx, c.x)}))
-                  .ok());
-  return dx;
+  return (at(step) - at(-step)) / (2 * step);
 }
 
-std::vector<double> PairOnDnn(const PairCase& c, const std::vector<double>& x, const std::vector<double>& dy) {
-  program::Builder b = MakeBuilder(1);
-  const auto persistent = program::Lifetime::kPersistent;
-  const BufferId xb = b.AddBuffer(0, "x", DType::kF32, c.x, persistent), dyb = b.AddBuffer(0, "dy", DType::kF32, c.y, persistent);
-  const BufferId y = b.AddBuffer(0, "y", DType::kF32, c.y), saved = b.AddBuffer(0, "saved", c.saved, c.y);
-  const BufferId dx = b.AddBuffer(0, "dx", DType::kF32, c.x, persistent);
-  const bool lrn = std::holds_alternative<program::LrnBackward>(c.backward);
-  program::Uses uses;
-  if (lrn) uses.push_back(b.Read(xb));
-  uses.insert(uses.end(), {b.Read(saved), b.Read(dyb), b.Write(dx)});
-  b.AddCompute(0, program::Lane::kCompute, c.forward, {b.Read(xb), b.Write(y), b.Write(saved)}, {}, {"l", program::Pass::kForward});
-  b.AddCompute(0, program::Lane::kCompute, c.backward, uses, {}, {"l", program::Pass::kBackward});
-  Session session(Scheduled(std::move(b).Build()), {.devices = 1, .threads_per_device = 1});
-  EXPECT_TRUE(session.status().ok()) << session.status();
-  session.Write(xb, x);
-  session.Write(dyb, dy);
-  session.Launch(0);
-  EXPECT_TRUE(session->Synchronize(0).ok());
-  return session.Read(dx);
-}
+// Along one random direction, which sees every element, and along some axes, which say where an error is.
+TEST_P(OpCases, GradientsOfTheOracleAreFiniteDifferences) {
+  const OpCase& op_case = GetParam();
+  if (!op_case.gradient_check) GTEST_SKIP() << "no gradient";
+  const Values values = MakeValues(op_case, Data::kNormal, 1), results = Oracle(op_case, values);
+  for (const auto& [of, gradient] : op_case.gradient_check->gradients) {
+    SCOPED_TRACE(op_case.operands[gradient].name);
+    const std::vector<double>& derivative = results[gradient];
+    double square = 0;
+    for (double d : derivative) square += d * d;
+    const double norm = std::sqrt(square), bound = 1e-7 * std::max(norm, 1e-3);
+    const auto count = static_cast<int64_t>(derivative.size());
+    std::vector<double> direction(count);
+    for (int64_t i = 0; i < count; ++i) direction[i] = program::Gaussian(2, program::RandomPurpose::kSyntheticData, 0, 0, i);
+    double expected = 0;
+    for (int64_t i = 0; i < count; ++i) expected += direction[i] * derivative[i];
+    EXPECT_NEAR(Difference(op_case, values, of, direction, 1e-6), expected, bound);
 
-TEST(ConformancePairs, BackwardReadsWhatForwardLeft) {
-  std::vector<PairCase> cases;
-  for (int64_t c : {3, 16, 33}) {
-    const Shape x = {2, c, 9, 7};
-    const program::Window w{3, 3, 2, 2, 0, 0}, padded{3, 3, 2, 2, 1, 1};
-    cases.push_back({"max_pool", program::MaxPoolForward{w}, program::MaxPoolBackward{w}, x, {2, c, 4, 3}, DType::kU8});
-    cases.push_back({"max_pool_padded", program::MaxPoolForward{padded}, program::MaxPoolBackward{padded}, x, {2, c, 5, 4}, DType::kU8});
-    for (int64_t groups : {1, 3}) {
-      if (c % groups != 0) continue;
-      cases.push_back({"lrn", program::LrnForward{5, groups, 0.3, 0.75, 2}, program::LrnBackward{5, groups, 0.3, 0.75, 2}, x, x, DType::kF32});
+    constexpr int64_t kAxes = 12;
+    for (int64_t axis = 0; axis < std::min(kAxes, count); ++axis) {
+      const int64_t i = count <= kAxes ? axis : (axis * count + count / 2) / kAxes;
+      std::vector<double> unit(count);
+      unit[i] = 1;
+      EXPECT_NEAR(Difference(op_case, values, of, unit, 1e-5), derivative[i], bound) << "element " << i;
     }
   }
-  std::mt19937_64 random(7);
-  for (const PairCase& c : cases) {
-    const bool pool = std::holds_alternative<program::MaxPoolBackward>(c.backward);
-    std::vector<double> x(program::ElementCount(c.x)), dy(program::ElementCount(c.y));
-    // Few values, so that maxima tie: the first counts.
-    for (double& v : x) v = static_cast<double>(random() % 3) - 1;
-    for (double& v : dy) v = static_cast<double>(random() % 9) - 4;
-    const std::vector<double> expected = PairOnOracle(c, x, dy), found = PairOnDnn(c, x, dy);
-    if (pool) {
-      EXPECT_EQ(found, expected) << c.name << c.x[1];
-    } else {
-      EXPECT_LE(Distance(found, expected), 1e-5) << c.name << c.x[1];
+}
+
+// ---- The backend against the oracle.
+
+TEST_P(OpCases, ReferenceKernelsOfTheBackendAreTheOracle) {
+  const OpCase& op_case = GetParam();
+  const Values values = MakeValues(op_case, Data::kNormal, 3), expected = Oracle(op_case, values);
+  for (Placement placement : kPlacements) {
+    SCOPED_TRACE(Name(placement));
+    OnCpu doubles(op_case, DType::kF64, placement, {.threads_per_device = 1, .kernels = kReference});
+    ForEachResult(op_case, doubles.Run(values), expected,
+                  [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
+    OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = 1, .kernels = kReference});
+    // Every op rounds its results to f32 once: 6e-8 each, and no case is deeper than four.
+    ForEachResult(op_case, floats.Run(values), expected,
+                  [](const auto& a, const auto& b) { EXPECT_LE(RelativeDistance(a, b), 1e-6); });
+  }
+}
+
+TEST_P(OpCases, IntegersGiveEqualBits) {
+  const OpCase& op_case = GetParam();
+  if (!op_case.exact) GTEST_SKIP() << "not exact on integers";
+  const Values values = MakeValues(op_case, Data::kIntegers, 4), expected = Oracle(op_case, values);
+  for (const auto& [placement, threads] : kRuns) {
+    SCOPED_TRACE(absl::StrCat(Name(placement), ", threads ", threads));
+    OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = threads, .kernels = kOneDnn});
+    ForEachResult(op_case, floats.Run(values), expected,
+                  [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
+  }
+}
+
+TEST_P(OpCases, NormalNumbersGiveCloseResultsAndTwiceTheSame) {
+  const OpCase& op_case = GetParam();
+  const Values values = MakeValues(op_case, Data::kNormal, 5), expected = Oracle(op_case, values);
+  for (const auto& [placement, threads] : kRuns) {
+    SCOPED_TRACE(absl::StrCat(Name(placement), ", threads ", threads));
+    OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = threads, .kernels = kOneDnn});
+    const Values first = floats.Run(values);
+    ForEachResult(op_case, first, expected, [&](const auto& a, const auto& b) {
+      EXPECT_LE(RelativeDistance(a, b), op_case.tolerance);
+    });
+    ForEachResult(op_case, floats.Run(values), first,
+                  [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpCases, testing::ValuesIn(AllOpCases()),
+                         [](const testing::TestParamInfo<OpCase>& info) { return info.param.name; });
+
+TEST(OpCaseList, NamesAreUnique) {
+  std::vector<std::string> names;
+  for (const OpCase& op_case : AllOpCases()) names.push_back(op_case.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+// ---- Values that are no numbers, and labels that are no classes.
+
+OpCase CaseNamed(const std::string& name) {
+  for (OpCase& op_case : AllOpCases()) {
+    if (op_case.name == name) return std::move(op_case);
+  }
+  ADD_FAILURE() << "no case " << name;
+  return {};
+}
+
+struct Kernels {
+  DType dtype;
+  CpuOptions::Kernels kernels;
+};
+constexpr Kernels kKernels[] = {{DType::kF32, kOneDnn}, {DType::kF64, kReference}, {DType::kF32, kReference}};
+
+TEST(Conformance, CheckFiniteFindsEveryPlace) {
+  const OpCase op_case = CaseNamed("check_finite_vector");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const Kernels& kernels : kKernels) {
+    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = kTwo, .kernels = kernels.kernels});
+    const Values finite = {std::vector<double>(33, -std::numeric_limits<float>::max()), {0}};
+    EXPECT_EQ(on_cpu.Run(finite)[1], std::vector<double>{1});
+    for (double bad : {kInfinity, -kInfinity, kNan}) {
+      for (int i = 0; i < 33; ++i) {
+        Values values = finite;
+        values[0][i] = bad;
+        EXPECT_EQ(on_cpu.Run(values)[1], std::vector<double>{0}) << bad << " at " << i;
+      }
     }
+  }
+}
+
+// A network that has diverged must not look as if it were always right.
+TEST(Conformance, LogitsThatAreNoNumbersAreNoHits) {
+  const OpCase op_case = CaseNamed("softmax_1x10");
+  for (const Kernels& kernels : kKernels) {
+    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
+    Values values = MakeValues(op_case, Data::kNormal, 1);
+    values[1].assign(10, std::numeric_limits<double>::quiet_NaN());
+    const std::vector<double> metrics = on_cpu.Run(values).back();
+    EXPECT_TRUE(std::isnan(metrics[program::kLossSum]));
+    EXPECT_EQ(metrics[program::kTop1Hits], 0);
+    EXPECT_EQ(metrics[program::kTop5Hits], 0);
+    EXPECT_EQ(metrics[program::kLabels], 1);
+  }
+}
+
+TEST(Conformance, LargeLogitsDoNotOverflow) {
+  const OpCase op_case = CaseNamed("softmax_1x10");
+  Values values = MakeValues(op_case, Data::kIntegers, 1);
+  for (double& logit : values[1]) logit *= 1e4;
+  const Values expected = Oracle(op_case, values);
+  for (const Kernels& kernels : kKernels) {
+    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
+    ForEachResult(op_case, on_cpu.Run(values), expected, [](const auto& a, const auto& b) {
+      EXPECT_LE(RelativeDistance(a, b), 1e-6);
+    });
+  }
+}
+
+TEST(Conformance, ALabelBeyondTheClassesIsAnError) {
+  const OpCase op_case = CaseNamed("softmax_7x2");
+  for (const Kernels& kernels : kKernels) {
+    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
+    Values values = MakeValues(op_case, Data::kNormal, 1);
+    values[2][3] = 2;
+    const absl::Status status = on_cpu.TryRun(values).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StrContains(status.message(), "sample 3")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "2")) << status;
   }
 }
 
 }  // namespace
-}  // namespace colonnade::cpu
+}  // namespace colonnade::conformance

@@ -1,120 +1,404 @@
-#include "tests/cpu/op_cases.h"
+#include "op_cases.h"
+
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 
-namespace colonnade::cpu {
+namespace colonnade::conformance {
 namespace {
 
 using program::DType;
 using program::Shape;
-using Role = OpOperand::Role;
+using program::Window;
 
-OpOperand In(Shape shape) { return {std::move(shape)}; }
-OpOperand Out(Shape shape) { return {std::move(shape), Role::kOutput}; }
-OpOperand Weight(Shape shape, Role role = Role::kInput) { return {std::move(shape), role, DType::kF32, 0}; }
-OpOperand Scalars() { return {{program::kStepScalarCount}, Role::kScalars, DType::kF64}; }
+int64_t OutputExtent(int64_t in, int64_t size, int64_t stride, int64_t pad) { return (in + 2 * pad - size) / stride + 1; }
 
-struct ConvShape {
-  int64_t n, c, k, size_h, size_w, kernel_h, kernel_w, stride, pad, groups;
+Shape WindowedShape(const Shape& x, int64_t channels, const Window& w) {
+  return {x[0], channels, OutputExtent(x[2], w.size_h, w.stride_h, w.pad_h),
+          OutputExtent(x[3], w.size_w, w.stride_w, w.pad_w)};
+}
+
+Window Square(int64_t size, int64_t stride = 1, int64_t pad = 0) { return {size, size, stride, stride, pad, pad}; }
+
+// Adds operands to a case by name and role.
+class Case {
+ public:
+  explicit Case(std::string name) { case_.name = std::move(name); }
+
+  int Input(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kInput}); }
+  int Parameter(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kParameter}); }
+  int Output(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kOutput}); }
+  int Scalars() {
+    return Add({"scalars", {program::kStepScalarCount}, Role::kInput, Fill::kScalars, DType::kF64});
+  }
+  int Add(Operand operand) {
+    case_.operands.push_back(std::move(operand));
+    return static_cast<int>(case_.operands.size()) - 1;
+  }
+  // An operand shaped as parameter `of`, in its layout.
+  int Like(std::string name, int of, Role role) {
+    return Add({.name = std::move(name), .shape = case_.operands[of].shape, .role = role, .layout_as = of});
+  }
+
+  void Run(program::Op op, std::vector<int> operands) { case_.steps.push_back({std::move(op), std::move(operands)}); }
+
+  OpCase Done(GradientCheck check) && {
+    case_.gradient_check = std::move(check);
+    return std::move(case_);
+  }
+  OpCase Done() && { return std::move(case_); }
+
+ private:
+  OpCase case_;
 };
 
-void AddConv(const ConvShape& s, std::vector<OpCase>& cases) {
-  const program::Window window{s.kernel_h, s.kernel_w, s.stride, s.stride, s.pad, s.pad};
-  const int64_t p = (s.size_h + 2 * s.pad - s.kernel_h) / s.stride + 1, q = (s.size_w + 2 * s.pad - s.kernel_w) / s.stride + 1;
-  const Shape x = {s.n, s.c, s.size_h, s.size_w}, y = {s.n, s.k, p, q}, w = {s.k, s.c / s.groups, s.kernel_h, s.kernel_w}, b = {s.k};
-  const std::string name = absl::StrCat("n", s.n, "c", s.c, "k", s.k, "_", s.size_h, "x", s.size_w, "_", s.kernel_h, "x", s.kernel_w,
-                                        "s", s.stride, "p", s.pad, "g", s.groups);
-  for (const bool relu : {false, true}) {
-    cases.push_back({absl::StrCat("conv_forward_", relu ? "relu_" : "", name),
-                     program::ConvForward{window, s.groups, true, relu}, {In(x), Weight(w), In(b), Out(y)}, true});
-  }
-  cases.push_back({"conv_forward_no_bias_" + name, program::ConvForward{window, s.groups, false, false}, {In(x), Weight(w), Out(y)}, true});
-  cases.push_back({"conv_backward_data_" + name, program::ConvBackwardData{window, s.groups}, {In(y), Weight(w), Out(x)}, true});
-  cases.push_back({"conv_backward_weights_" + name, program::ConvBackwardWeights{window, s.groups, true},
-                   {In(x), In(y), Weight(w, Role::kOutput), Out(b)}, true});
+OpCase Inexact(OpCase op_case) {
+  op_case.exact = false;
+  return op_case;
 }
 
-void AddFullyConnected(int64_t n, int64_t in, int64_t out, std::vector<OpCase>& cases) {
-  const std::string name = absl::StrCat("n", n, "i", in, "o", out);
-  for (const bool relu : {false, true}) {
-    cases.push_back({absl::StrCat("fc_forward_", relu ? "relu_" : "", name), program::FullyConnectedForward{true, relu},
-                     {In({n, in}), Weight({out, in}), In({out}), Out({n, out})}, true});
+// What follows the windowed sum of a layer.
+struct Epilogue {
+  bool bias = false;
+  bool relu = false;
+  bool sgd = false;  // and an update of w and b from their gradients
+};
+
+// The operands of a layer with weights.
+struct Layer {
+  int x, w, b = -1, y, dy, dz, dx, dw, db = -1;
+
+  Layer(Case& c, const Shape& x_shape, const Shape& w_shape, const Shape& y_shape, const Epilogue& epilogue) {
+    x = c.Input("x", x_shape);
+    w = c.Parameter("w", w_shape);
+    if (epilogue.bias) b = c.Parameter("b", {w_shape[0]});
+    y = c.Output("y", y_shape);
+    dz = dy = c.Input("dy", y_shape);
+    if (epilogue.relu) dz = c.Output("dz", y_shape);
+    dx = c.Output("dx", x_shape);
+    dw = c.Like("dw", w, Role::kOutput);
+    if (epilogue.bias) db = c.Like("db", b, Role::kOutput);
   }
-  cases.push_back({"fc_backward_data_" + name, program::FullyConnectedBackwardData{}, {In({n, out}), Weight({out, in}), Out({n, in})}, true});
-  cases.push_back({"fc_backward_weights_" + name, program::FullyConnectedBackwardWeights{true},
-                   {In({n, in}), In({n, out}), Weight({out, in}, Role::kOutput), Out({out})}, true});
+
+  static std::vector<int> Present(std::vector<int> operands) {
+    std::erase(operands, -1);
+    return operands;
+  }
+};
+
+OpCase DoneLayer(Case c, const Layer& l, const Epilogue& epilogue) {
+  if (epilogue.sgd) {
+    const int scalars = c.Scalars();
+    const program::SgdUpdate sgd{.momentum = 0.5, .weight_decay = 0.0625};
+    c.Run(sgd, {scalars, l.dw, c.Like("vw", l.w, Role::kParameter), l.w});
+    if (epilogue.bias) c.Run(sgd, {scalars, l.db, c.Like("vb", l.b, Role::kParameter), l.b});
+  }
+  GradientCheck check{.y = l.y, .dy = l.dy, .gradients = {{l.x, l.dx}, {l.w, l.dw}}};
+  if (epilogue.bias) check.gradients.push_back({l.b, l.db});
+  return std::move(c).Done(check);
 }
 
-void AddPool(int64_t c, int64_t h, int64_t w, program::Window window, std::vector<OpCase>& cases) {
-  const Shape x = {2, c, h, w};
-  const Shape y = {2, c, (h + 2 * window.pad_h - window.size_h) / window.stride_h + 1,
-                   (w + 2 * window.pad_w - window.size_w) / window.stride_w + 1};
-  const std::string name = absl::StrCat("c", c, "_", h, "x", w, "_k", window.size_h, "s", window.stride_h, "p", window.pad_h);
-  cases.push_back({"max_pool_forward_" + name, program::MaxPoolForward{window}, {In(x), Out(y)}, true});
-  for (const bool count_pad : {true, false}) {
-    const bool exact = window.size_h == 2 && window.pad_h == 0;
-    cases.push_back({absl::StrCat("avg_pool_forward_", count_pad, "_", name), program::AvgPoolForward{window, count_pad}, {In(x), Out(y)}, exact});
-    cases.push_back({absl::StrCat("avg_pool_backward_", count_pad, "_", name), program::AvgPoolBackward{window, count_pad}, {In(y), Out(x)}, exact});
-  }
+OpCase Conv(const std::string& name, const Shape& x, int64_t outputs, const Window& window, int64_t groups = 1,
+            const Epilogue& e = {}) {
+  Case c(absl::StrCat("conv_", name));
+  const Layer l(c, x, {outputs, x[1] / groups, window.size_h, window.size_w}, WindowedShape(x, outputs, window), e);
+  c.Run(program::ConvForward{.window = window, .groups = groups, .bias = e.bias, .relu = e.relu},
+        Layer::Present({l.x, l.w, l.b, l.y}));
+  if (e.relu) c.Run(program::ReluBackward{}, {l.y, l.dy, l.dz});
+  c.Run(program::ConvBackwardWeights{.window = window, .groups = groups, .bias = e.bias},
+        Layer::Present({l.x, l.dz, l.dw, l.db}));
+  c.Run(program::ConvBackwardData{.window = window, .groups = groups}, {l.dz, l.w, l.dx});
+  return DoneLayer(std::move(c), l, e);
 }
 
-void AddElementwise(const Shape& shape, std::vector<OpCase>& cases) {
-  const std::string name = program::ToString(shape);
-  cases.push_back({"relu_forward_" + name, program::ReluForward{}, {In(shape), Out(shape)}, true});
-  cases.push_back({"relu_backward_" + name, program::ReluBackward{}, {In(shape), In(shape), Out(shape)}, true});
-  cases.push_back({"sum_" + name, program::Sum{}, {In(shape), In(shape), In(shape), Out(shape)}, true});
-  cases.push_back({"copy_" + name, program::Copy{}, {In(shape), Out(shape)}, true});
-  cases.push_back({"bias_forward_" + name, program::BiasForward{}, {In(shape), In({shape[1]}), Out(shape)}, true});
-  cases.push_back({"bias_backward_" + name, program::BiasBackward{}, {In(shape), Out({shape[1]})}, true});
-  Shape offset(shape.size(), 0), global = shape;
-  global[0] *= 2;
-  global[1] *= 3;
-  offset[0] = shape[0];
-  offset[1] = shape[1];
-  cases.push_back({"dropout_" + name, program::Dropout{0.5, 3, global, offset}, {Scalars(), In(shape), Out(shape)}, true});
-  cases.push_back({"check_finite_" + name, program::CheckFinite{}, {In(shape), {{1}, Role::kOutput, DType::kI32}}, true});
+OpCase FullyConnected(int64_t n, int64_t in, int64_t out, const Epilogue& e = {}) {
+  Case c(absl::StrCat("fully_connected_", n, "x", in, "_to_", out, e.bias ? "_bias" : "", e.relu ? "_relu" : "",
+                      e.sgd ? "_sgd" : ""));
+  const Layer l(c, {n, in}, {out, in}, {n, out}, e);
+  c.Run(program::FullyConnectedForward{.bias = e.bias, .relu = e.relu}, Layer::Present({l.x, l.w, l.b, l.y}));
+  if (e.relu) c.Run(program::ReluBackward{}, {l.y, l.dy, l.dz});
+  c.Run(program::FullyConnectedBackwardWeights{.bias = e.bias}, Layer::Present({l.x, l.dz, l.dw, l.db}));
+  c.Run(program::FullyConnectedBackwardData{}, {l.dz, l.w, l.dx});
+  return DoneLayer(std::move(c), l, e);
+}
+
+OpCase Bias(const std::string& name, const Shape& shape) {
+  Case c(absl::StrCat("bias_", name));
+  const int x = c.Input("x", shape), b = c.Parameter("b", {shape[1]}), y = c.Output("y", shape);
+  const int dy = c.Input("dy", shape), db = c.Like("db", b, Role::kOutput);
+  c.Run(program::BiasForward{}, {x, b, y});
+  c.Run(program::BiasBackward{}, {dy, db});
+  return std::move(c).Done({.y = y, .dy = dy, .gradients = {{b, db}}});
+}
+
+// Operands of an op from x to y and back.
+struct Map {
+  int x, y, dy, dx;
+  Map(Case& c, const Shape& in, const Shape& out)
+      : x(c.Input("x", in)), y(c.Output("y", out)), dy(c.Input("dy", out)), dx(c.Output("dx", in)) {}
+
+  GradientCheck check() const { return {.y = y, .dy = dy, .gradients = {{x, dx}}}; }
+};
+
+OpCase Relu(const std::string& name, const Shape& shape) {
+  Case c(absl::StrCat("relu_", name));
+  const Map m(c, shape, shape);
+  c.Run(program::ReluForward{}, {m.x, m.y});
+  c.Run(program::ReluBackward{}, {m.y, m.dy, m.dx});
+  return std::move(c).Done(m.check());
+}
+
+OpCase MaxPool(const std::string& name, const Shape& shape, const Window& window) {
+  Case c(absl::StrCat("max_pool_", name));
+  const Map m(c, shape, WindowedShape(shape, shape[1], window));
+  const int argmax = c.Add({.name = "argmax", .shape = WindowedShape(shape, shape[1], window), .role = Role::kSaved,
+                            .dtype = DType::kU8});
+  c.Run(program::MaxPoolForward{window}, {m.x, m.y, argmax});
+  c.Run(program::MaxPoolBackward{window}, {argmax, m.dy, m.dx});
+  return std::move(c).Done(m.check());
+}
+
+OpCase MaxPoolWithoutArgmax(const Shape& shape, const Window& window) {
+  Case c(absl::StrCat("max_pool_evaluation_", shape[1]));
+  const int x = c.Input("x", shape), y = c.Output("y", WindowedShape(shape, shape[1], window));
+  c.Run(program::MaxPoolForward{window}, {x, y});
+  return std::move(c).Done();
+}
+
+// With a divisor of 2^k that counts the padding, means of integers are exact.
+OpCase AvgPool(const std::string& name, const Shape& shape, const Window& window, bool count_pad) {
+  Case c(absl::StrCat("avg_pool_", name, count_pad ? "" : "_without_pad"));
+  const Map m(c, shape, WindowedShape(shape, shape[1], window));
+  c.Run(program::AvgPoolForward{window, count_pad}, {m.x, m.y});
+  c.Run(program::AvgPoolBackward{window, count_pad}, {m.dy, m.dx});
+  const int64_t cells = window.size_h * window.size_w;
+  const bool exact = (cells & (cells - 1)) == 0 && (count_pad || (window.pad_h == 0 && window.pad_w == 0));
+  OpCase done = std::move(c).Done(m.check());
+  return exact ? done : Inexact(done);
+}
+
+OpCase Lrn(const std::string& name, const Shape& shape, const program::LrnForward& op) {
+  Case c(absl::StrCat("lrn_", name));
+  const Map m(c, shape, shape);
+  const int s = c.Add({.name = "s", .shape = shape, .role = Role::kSaved});
+  c.Run(op, {m.x, m.y, s});
+  c.Run(program::LrnBackward{op.size, op.groups, op.alpha, op.beta, op.k}, {m.x, s, m.dy, m.dx});
+  return Inexact(std::move(c).Done(m.check()));
+}
+
+OpCase LrnWithoutSums(const Shape& shape, const program::LrnForward& op) {
+  Case c(absl::StrCat("lrn_evaluation_", shape[1]));
+  const int x = c.Input("x", shape), y = c.Output("y", shape);
+  c.Run(op, {x, y});
+  return Inexact(std::move(c).Done());
+}
+
+// Scaling by 1/(1−rate) is exact for rates 0, 1/2 and 3/4.
+OpCase Dropout(const std::string& name, const Shape& shape, const program::Dropout& op, bool exact = true) {
+  Case c(absl::StrCat("dropout_", name));
+  const int scalars = c.Scalars();
+  const Map m(c, shape, shape);
+  c.Run(op, {scalars, m.x, m.y});
+  c.Run(op, {scalars, m.dy, m.dx});
+  OpCase done = std::move(c).Done(m.check());
+  return exact ? done : Inexact(done);
+}
+
+OpCase Softmax(int64_t n, int64_t classes) {
+  Case c(absl::StrCat("softmax_", n, "x", classes));
+  const int scalars = c.Scalars(), x = c.Input("logits", {n, classes});
+  const int labels = c.Add({.name = "labels", .shape = {n}, .fill = Fill::kLabels, .dtype = DType::kI32,
+                            .classes = classes});
+  const int p = c.Output("p", {n, classes}), dx = c.Output("dlogits", {n, classes});
+  const int metrics = c.Add({.name = "metrics", .shape = {program::kMetricCount}, .role = Role::kOutput,
+                             .dtype = DType::kF64});
+  c.Run(program::SoftmaxCrossEntropyForward{}, {x, labels, p, metrics});
+  c.Run(program::SoftmaxCrossEntropyBackward{}, {scalars, p, labels, dx});
+  return Inexact(std::move(c).Done({.y = metrics, .gradients = {{x, dx}}}));
+}
+
+OpCase CheckFinite(const std::string& name, const Shape& shape) {
+  Case c(absl::StrCat("check_finite_", name));
+  const int x = c.Input("x", shape);
+  const int flag = c.Add({.name = "flag", .shape = {1}, .role = Role::kOutput, .dtype = DType::kI32});
+  c.Run(program::CheckFinite{}, {x, flag});
+  return std::move(c).Done();
+}
+
+OpCase Copy(const std::string& name, const Shape& from, const Shape& to) {
+  Case c(absl::StrCat("copy_", name));
+  const int x = c.Input("x", from), y = c.Output("y", to);
+  c.Run(program::Copy{}, {x, y});
+  return std::move(c).Done();
+}
+
+OpCase Sum(int terms, const std::string& name, const Shape& shape) {
+  Case c(absl::StrCat("sum_of_", terms, "_", name));
+  std::vector<int> operands;
+  for (int i = 0; i < terms; ++i) operands.push_back(c.Input(absl::StrCat("x", i), shape));
+  operands.push_back(c.Output("y", shape));
+  c.Run(program::Sum{}, operands);
+  return std::move(c).Done();
+}
+
+OpCase Sgd(const std::string& name, const Shape& shape, const program::SgdUpdate& op) {
+  Case c(absl::StrCat("sgd_", name));
+  const int scalars = c.Scalars(), w = c.Parameter("w", shape);
+  const int g = c.Like("g", w, Role::kParameter), v = c.Like("v", w, Role::kParameter);
+  c.Run(op, {scalars, g, v, w});
+  return std::move(c).Done();
+}
+
+void AddConvs(std::vector<OpCase>& cases) {
+  const Epilogue bias{.bias = true}, bias_relu{.bias = true, .relu = true}, relu{.relu = true};
+  const Epilogue sgd{.bias = true, .sgd = true};
+  cases.push_back(Conv("1_to_1_of_1x1", {1, 1, 1, 1}, 1, Square(1)));
+  cases.push_back(Conv("31_to_33", {2, 31, 7, 7}, 33, Square(3, 1, 1)));
+  cases.push_back(Conv("32_to_32", {3, 32, 7, 5}, 32, Square(3, 1, 1), 1, bias));
+  cases.push_back(Conv("33_to_31", {2, 33, 5, 7}, 31, Square(3, 1, 1), 1, bias_relu));
+  cases.push_back(Conv("16_to_48", {2, 16, 9, 9}, 48, Square(3, 1, 1), 1, bias_relu));
+  cases.push_back(Conv("31_to_16", {2, 31, 5, 5}, 16, Square(3, 1, 1)));
+  cases.push_back(Conv("16_to_17", {2, 16, 5, 5}, 17, Square(3, 1, 1), 1, bias));
+  cases.push_back(Conv("96_to_64_of_1x1", {2, 96, 5, 5}, 64, Square(1), 1, bias));
+  cases.push_back(Conv("64_to_64_of_1x1_stride_2", {2, 64, 7, 7}, 64, Square(1, 2)));
+  cases.push_back(Conv("1_to_20_lenet", {2, 1, 28, 28}, 20, Square(5), 1, bias));
+  cases.push_back(Conv("20_to_50_lenet", {2, 20, 12, 12}, 50, Square(5), 1, bias));
+  cases.push_back(Conv("3_to_96_alexnet", {2, 3, 35, 35}, 96, Square(11, 4), 1, bias_relu));
+  cases.push_back(Conv("3_to_64_alexnet_pad", {2, 3, 31, 31}, 64, Square(11, 4, 2), 1, bias_relu));
+  cases.push_back(Conv("96_to_32_groups_2", {2, 96, 7, 7}, 32, Square(5, 1, 2), 2, bias_relu));
+  cases.push_back(Conv("48_to_96_groups_2", {1, 48, 6, 6}, 96, Square(3, 1, 1), 2));
+  cases.push_back(Conv("64_to_64_groups_4", {2, 64, 5, 5}, 64, Square(3, 1, 1), 4, bias));
+  cases.push_back(Conv("32_to_64_groups_4", {2, 32, 5, 5}, 64, Square(3, 1, 1), 4, bias_relu));
+  cases.push_back(Conv("6_to_10_groups_2", {3, 6, 7, 7}, 10, Square(3, 1, 1), 2, bias));
+  cases.push_back(Conv("62_to_66_groups_2", {1, 62, 5, 5}, 66, Square(3, 1, 1), 2));
+  cases.push_back(Conv("16_to_16_groups_16", {2, 16, 6, 6}, 16, Square(3, 1, 1), 16, bias));
+  cases.push_back(Conv("4_to_8_groups_4", {2, 4, 6, 6}, 8, Square(3, 1, 1), 4));
+  cases.push_back(Conv("16_to_32_stride_2", {2, 16, 13, 13}, 32, Square(3, 2, 1)));
+  cases.push_back(Conv("5_to_7_rectangular", {2, 5, 11, 13}, 7, {3, 5, 2, 1, 1, 2}, 1, bias));
+  cases.push_back(Conv("32_to_16_rectangular", {2, 32, 11, 13}, 16, {1, 7, 1, 3, 0, 3}, 1, relu));
+  cases.push_back(Conv("window_beyond_image", {2, 16, 2, 3}, 16, Square(5, 1, 2)));
+  cases.push_back(Conv("3x3_over_1x1", {3, 7, 1, 1}, 5, Square(3, 1, 1)));
+  cases.push_back(Conv("pixels_between_windows", {2, 16, 8, 8}, 32, Square(2, 3)));
+  cases.push_back(Conv("pixels_after_the_last_window", {2, 3, 8, 8}, 4, Square(3, 2)));
+  cases.push_back(Conv("3_to_16_stride_2_pad_2", {2, 3, 13, 13}, 16, Square(5, 2, 2), 1, bias_relu));
+  cases.push_back(Conv("48_to_96", {2, 48, 5, 5}, 96, Square(3, 1, 1), 1, bias));
+  cases.push_back(Conv("24_to_24_groups_4", {2, 24, 6, 5}, 24, {3, 1, 1, 1, 0, 0}, 4, bias_relu));
+  cases.push_back(Conv("7_to_11_even_window", {5, 7, 8, 8}, 11, {2, 3, 1, 1, 1, 1}, 1, bias));
+  cases.push_back(Conv("64_to_8_groups_2_of_1x1", {1, 64, 4, 4}, 8, Square(1), 2, bias));
+  cases.push_back(Conv("sgd_32_to_48", {2, 32, 5, 5}, 48, Square(3, 1, 1), 1, sgd));
+  cases.push_back(Conv("sgd_32_to_32_groups_2", {2, 32, 5, 5}, 32, Square(3, 1, 1), 2, sgd));
+  cases.push_back(Conv("sgd_3_to_33", {2, 3, 9, 9}, 33, Square(3, 2, 1), 1, sgd));
+}
+
+void AddDense(std::vector<OpCase>& cases) {
+  const Epilogue bias{.bias = true}, bias_relu{.bias = true, .relu = true}, sgd{.bias = true, .sgd = true};
+  cases.push_back(FullyConnected(1, 1, 1));
+  cases.push_back(FullyConnected(2, 31, 33));
+  cases.push_back(FullyConnected(3, 32, 32, bias));
+  cases.push_back(FullyConnected(5, 33, 31, bias_relu));
+  cases.push_back(FullyConnected(16, 64, 48, bias));
+  cases.push_back(FullyConnected(7, 96, 16, bias_relu));
+  cases.push_back(FullyConnected(4, 400, 10, bias));
+  cases.push_back(FullyConnected(1, 256, 64, bias_relu));
+  cases.push_back(FullyConnected(8, 17, 101));
+  cases.push_back(FullyConnected(8, 128, 64, bias_relu));
+  cases.push_back(FullyConnected(33, 257, 10, bias));
+  cases.push_back(FullyConnected(6, 64, 96, sgd));
+  cases.push_back(FullyConnected(3, 37, 13, sgd));
+  cases.push_back(Bias("31_channels", {2, 31, 5, 3}));
+  cases.push_back(Bias("32_channels", {3, 32, 4, 4}));
+  cases.push_back(Bias("1_channel", {1, 1, 1, 1}));
+  cases.push_back(Bias("48_channels_of_1x1", {2, 48, 1, 1}));
+  cases.push_back(Bias("matrix_of_33", {5, 33}));
+  cases.push_back(Bias("matrix_of_64", {4, 64}));
+  cases.push_back(Softmax(1, 1));
+  cases.push_back(Softmax(1, 10));
+  cases.push_back(Softmax(7, 2));
+  cases.push_back(Softmax(33, 31));
+  cases.push_back(Softmax(5, 1000));
+}
+
+void AddPools(std::vector<OpCase>& cases) {
+  for (int64_t channels : {1, 3, 16, 31, 32, 33, 48, 64}) {
+    cases.push_back(MaxPool(absl::StrCat(channels, "_channels_2x2"), {2, channels, 8, 6}, Square(2, 2)));
+    cases.push_back(MaxPool(absl::StrCat(channels, "_channels_3x3"), {2, channels, 7, 11}, Square(3, 2)));
+  }
+  for (int64_t channels : {31, 32}) {
+    const std::string name = absl::StrCat(channels, "_channels_");
+    cases.push_back(MaxPool(name + "pad", {2, channels, 7, 7}, Square(3, 2, 1)));
+    cases.push_back(MaxPool(name + "rectangular", {2, channels, 7, 9}, {3, 2, 2, 1, 1, 0}));
+    cases.push_back(MaxPool(name + "after_the_last_window", {1, channels, 8, 8}, Square(3, 2)));
+    cases.push_back(MaxPool(name + "between_windows", {2, channels, 8, 8}, Square(2, 3)));
+    cases.push_back(MaxPool(name + "global", {3, channels, 7, 7}, Square(7)));
+    cases.push_back(MaxPool(name + "15x15", {1, channels, 16, 17}, Square(15, 1, 1)));
+    cases.push_back(MaxPoolWithoutArgmax({2, channels, 7, 7}, Square(3, 2)));
+    for (bool count_pad : {true, false}) {
+      cases.push_back(AvgPool(name + "2x2", {2, channels, 8, 6}, Square(2, 2), count_pad));
+      cases.push_back(AvgPool(name + "2x2_pad", {2, channels, 7, 5}, Square(2, 2, 1), count_pad));
+      cases.push_back(AvgPool(name + "3x3", {2, channels, 7, 11}, Square(3, 2), count_pad));
+      cases.push_back(AvgPool(name + "3x3_pad", {2, channels, 7, 7}, Square(3, 2, 1), count_pad));
+      cases.push_back(AvgPool(name + "rectangular", {2, channels, 7, 9}, {3, 2, 2, 1, 1, 0}, count_pad));
+      cases.push_back(AvgPool(name + "between_windows", {2, channels, 8, 8}, Square(2, 3), count_pad));
+    }
+    cases.push_back(AvgPool(name + "global", {3, channels, 5, 7}, {5, 7, 1, 1, 0, 0}, true));
+  }
+  cases.push_back(AvgPool("1_channel", {1, 1, 1, 1}, Square(1), true));
+}
+
+void AddElementwise(std::vector<OpCase>& cases) {
+  cases.push_back(Relu("of_1", {1, 1, 1, 1}));
+  cases.push_back(Relu("31_channels", {2, 31, 5, 7}));
+  cases.push_back(Relu("48_channels", {3, 48, 4, 4}));
+  cases.push_back(Relu("matrix", {5, 33}));
+
+  const program::LrnForward strong{.size = 5, .alpha = 1, .beta = 0.75, .k = 1};
+  cases.push_back(Lrn("1_channel", {1, 1, 1, 1}, strong));
+  for (int64_t channels : {31, 32, 33, 96}) cases.push_back(Lrn(absl::StrCat(channels), {2, channels, 5, 7}, strong));
+  cases.push_back(Lrn("paper", {2, 96, 3, 3}, {.size = 5, .alpha = 1e-4, .beta = 0.75, .k = 2}));
+  cases.push_back(Lrn("groups_2", {2, 32, 5, 5}, {.size = 5, .groups = 2, .alpha = 1, .k = 1}));
+  cases.push_back(Lrn("groups_4", {2, 64, 3, 3}, {.size = 3, .groups = 4, .alpha = 1, .k = 1}));
+  cases.push_back(Lrn("groups_3_of_4", {2, 12, 4, 5}, {.size = 5, .groups = 3, .alpha = 0.3, .k = 2}));
+  cases.push_back(Lrn("groups_2_of_5", {3, 10, 3, 5}, {.size = 3, .groups = 2, .alpha = 1, .k = 1}));
+  cases.push_back(Lrn("size_beyond_channels", {2, 3, 3, 3}, {.size = 9, .alpha = 1, .k = 1}));
+  cases.push_back(Lrn("even_size", {2, 16, 3, 3}, {.size = 4, .alpha = 1, .k = 1}));
+  cases.push_back(Lrn("size_1", {2, 16, 3, 3}, {.size = 1, .alpha = 1, .k = 1}));
+  cases.push_back(Lrn("beta_half", {2, 16, 3, 3}, {.size = 3, .alpha = 0.5, .beta = 0.5, .k = 2}));
+  cases.push_back(Lrn("beta_1", {2, 7, 3, 3}, {.size = 3, .alpha = 0.5, .beta = 1, .k = 2}));
+  for (int64_t channels : {31, 32}) cases.push_back(LrnWithoutSums({2, channels, 5, 7}, strong));
+
+  cases.push_back(Dropout("half", {2, 33, 5, 5}, {.rate = 0.5, .global_shape = {2, 33, 5, 5}, .offset = {0, 0, 0, 0}}));
+  cases.push_back(Dropout("box_of_images", {2, 32, 3, 5},
+                          {.rate = 0.5, .stream = 3, .global_shape = {7, 70, 3, 5}, .offset = {3, 33, 0, 0}}));
+  cases.push_back(Dropout("box_of_matrix", {5, 31},
+                          {.rate = 0.75, .stream = 1, .global_shape = {9, 67}, .offset = {2, 11}}));
+  cases.push_back(Dropout("rate_0", {3, 16, 2, 2}, {.rate = 0, .global_shape = {3, 16, 2, 2}, .offset = {0, 0, 0, 0}}));
+  cases.push_back(Dropout("rate_0_3", {3, 64}, {.rate = 0.3, .global_shape = {3, 64}, .offset = {0, 0}}, /*exact=*/false));
+
+  cases.push_back(CheckFinite("vector", {33}));
+  cases.push_back(CheckFinite("filters", {32, 16, 3, 3}));
+  cases.push_back(Copy("images", {2, 32, 3, 5}, {2, 32, 3, 5}));
+  cases.push_back(Copy("flatten_32", {3, 32, 3, 5}, {3, 480}));
+  cases.push_back(Copy("flatten_31", {3, 31, 3, 5}, {3, 465}));
+  cases.push_back(Copy("unflatten_48", {2, 192}, {2, 48, 2, 2}));
+  for (int terms : {2, 3, 5}) cases.push_back(Sum(terms, "31_channels", {2, 31, 3, 5}));
+  for (int terms : {2, 3, 5}) cases.push_back(Sum(terms, "32_channels", {2, 32, 3, 5}));
+  cases.push_back(Sum(2, "matrices", {5, 33}));
+  cases.push_back(Sgd("of_1", {1}, {.momentum = 0.5, .weight_decay = 0.25}));
+  cases.push_back(Sgd("vector", {33}, {.momentum = 0.5, .weight_decay = 0.0625}));
+  cases.push_back(Sgd("vector_of_1000", {1000}, {.momentum = 0.5, .weight_decay = 0.25}));
+  cases.push_back(Sgd("filters", {31, 16, 3, 3}, {.momentum = 0.5, .weight_decay = 0}));
+  cases.push_back(Sgd("without_momentum", {48, 64}, {.momentum = 0, .weight_decay = 0.0625}));
 }
 
 }  // namespace
 
-std::vector<OpCase> OpCases() {
+std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
-  for (const ConvShape& s : std::vector<ConvShape>{{1, 1, 1, 1, 1, 1, 1, 1, 0, 1},
-                                                   {2, 3, 16, 13, 13, 5, 5, 2, 2, 1},
-                                                   {3, 16, 32, 7, 9, 3, 3, 1, 1, 1},
-                                                   {2, 31, 33, 6, 6, 3, 3, 1, 1, 1},
-                                                   {2, 32, 64, 8, 8, 3, 3, 1, 1, 2},
-                                                   {2, 48, 96, 5, 5, 3, 3, 1, 1, 1},
-                                                   {2, 24, 24, 6, 5, 3, 1, 1, 0, 4},
-                                                   {5, 7, 11, 8, 8, 2, 3, 1, 1, 1},
-                                                   {2, 3, 96, 35, 35, 11, 11, 4, 0, 1},
-                                                   {1, 64, 8, 4, 4, 1, 1, 1, 0, 2}}) {
-    AddConv(s, cases);
-  }
-  AddFullyConnected(1, 1, 1, cases);
-  AddFullyConnected(5, 31, 33, cases);
-  AddFullyConnected(8, 128, 64, cases);
-  AddFullyConnected(33, 257, 10, cases);
-  AddPool(3, 7, 9, {2, 2, 2, 2, 0, 0}, cases);
-  AddPool(16, 13, 13, {3, 3, 2, 2, 0, 0}, cases);
-  AddPool(33, 8, 8, {3, 3, 2, 2, 1, 1}, cases);
-  for (const Shape& shape : std::vector<Shape>{{2, 16, 5, 7}, {3, 31, 4, 4}, {1, 1, 1, 1}, {5, 33}, {4, 64}}) AddElementwise(shape, cases);
-  for (const auto& [c, groups] : std::vector<std::pair<int64_t, int64_t>>{{16, 1}, {32, 2}, {12, 3}, {5, 1}}) {
-    const Shape x = {2, c, 4, 5};
-    cases.push_back({absl::StrCat("lrn_forward_c", c, "g", groups), program::LrnForward{5, groups, 0.3, 0.75, 2.0}, {In(x), Out(x)}});
-  }
-  for (const auto& [n, k] : std::vector<std::pair<int64_t, int64_t>>{{1, 2}, {7, 10}, {33, 31}}) {
-    const OpOperand labels{{n}, Role::kLabels, DType::kI32};
-    cases.push_back({absl::StrCat("softmax_forward_n", n, "k", k), program::SoftmaxCrossEntropyForward{},
-                     {In({n, k}), labels, Out({n, k}), {{program::kMetricCount}, Role::kOutput, DType::kF64}}});
-    cases.push_back({absl::StrCat("softmax_backward_n", n, "k", k), program::SoftmaxCrossEntropyBackward{},
-                     {Scalars(), In({n, k}), labels, Out({n, k})}});
-  }
-  for (const int64_t n : {1, 33, 1000}) {
-    cases.push_back({absl::StrCat("sgd_", n), program::SgdUpdate{0.5, 0.25},
-                     {Scalars(), In({n}), {{n}, Role::kAccumulated}, {{n}, Role::kAccumulated}}, true});
-  }
+  AddConvs(cases);
+  AddDense(cases);
+  AddPools(cases);
+  AddElementwise(cases);
   return cases;
 }
 
-}  // namespace colonnade::cpu
+}  // namespace colonnade::conformance

@@ -1,33 +1,73 @@
-// One list of operations with shapes, for every backend: what is compared with the oracle, and how closely.
+// What every backend must compute: one list of cases for cpu/ref, cpu and cuda.
+//
+// A case is a short sequence of ops on named operands, forward and backward together, because some operands between them
+// (argmax, the sums of a normalisation, the layout of weights) are the backend's own business. It says nothing of expected
+// values: those are the oracle's, cpu/ref, whose gradients are in turn compared with finite differences.
+// Which memory operands lie in and how cases are run is op_case_run.h's. Plain values.
 #ifndef COLONNADE_TESTS_CPU_OP_CASES_H_
 #define COLONNADE_TESTS_CPU_OP_CASES_H_
 
+#include <optional>
+#include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/op.h"
 #include "program/types.h"
 
-namespace colonnade::cpu {
+namespace colonnade::conformance {
 
-struct OpOperand {
-  enum class Role { kInput, kSaved, kOutput, kAccumulated, kLabels, kScalars };
+enum class Role {
+  kInput,      // written by the host before the step
+  kParameter,  // likewise, persistent; its physical layout is the backend's choice
+  kOutput,     // read by the host after the step
+  kSaved,      // from one op to another; its content is the backend's own
+};
+
+enum class Fill {
+  kNumbers,  // small integers for exact data, else normal numbers rounded to f32
+  kLabels,   // classes, and −1 for every fifth sample; `classes` of them
+  kScalars,  // the step scalars
+};
+
+struct Operand {
+  std::string name;
   program::Shape shape;
   Role role = Role::kInput;
-  program::DType dtype = program::DType::kF32;
-  int weight = -1;  // operands of one number share a weight's layout: a weight, its gradient, its momentum
+  Fill fill = Fill::kNumbers;
+  std::optional<program::DType> dtype = {};  // absent: the floating type of the run
+  int layout_as = -1;                        // a parameter whose physical layout this one shares
+  int64_t classes = 0;
+};
+
+struct Step {
+  program::Op op;
+  std::vector<int> operands;  // in the order of op.h
+};
+
+// What finite differences are taken of: Σ y·dy, or, without dy, the loss sum in metrics y over the number of labels.
+// Each pair names an operand and the one that holds the derivative by it.
+struct GradientCheck {
+  int y = 0;
+  std::optional<int> dy;
+  size_t forward_steps = 1;  // the first steps, after which y is there
+  std::vector<std::pair<int, int>> gradients;
 };
 
 struct OpCase {
-  std::string name;
-  program::Op op;
-  std::vector<OpOperand> operands;
-  bool exact = false;        // equal bits on small integers
-  double tolerance = 1e-5;   // relative norm on random data, f32: the sums' rounding, growing with the root of their length
+  std::string name;  // letters, digits and _
+  std::vector<Operand> operands;
+  std::vector<Step> steps;
+  bool exact = true;        // on small integers every correct kernel gives equal bits
+  double tolerance = 1e-5;  // of the relative norm of f32 results on normal numbers
+  std::optional<GradientCheck> gradient_check;
 };
 
-std::vector<OpCase> OpCases();
+std::vector<OpCase> AllOpCases();
 
-}  // namespace colonnade::cpu
+inline void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.name; }
+
+}  // namespace colonnade::conformance
 
 #endif  // COLONNADE_TESTS_CPU_OP_CASES_H_

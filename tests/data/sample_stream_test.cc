@@ -96,6 +96,31 @@ TEST(SampleStream, ShiftsMoveByAtMostAPixelAndDependOnTheEpoch) {
   EXPECT_EQ(places.size(), 9u);
 }
 
+// The shift belongs to sample and epoch: another cut of the stream, or a jump in it, moves the same sample alike.
+TEST(SampleStream, ShiftsDoNotDependOnHowTheStreamIsRead) {
+  const ImageSet digits = *OpenDataset("digits", SplitOf::kTest, {});
+  SampleStream whole = Stream(digits, {.seed = 3, .shift = true}), jumping = Stream(digits, {.seed = 3, .shift = true});
+  const int64_t count = 400, pixels = 64;  // 360 of the first epoch, 40 of the second
+  std::vector<float> expected(count * pixels), found(pixels);
+  std::vector<int32_t> labels(count), label(1);
+  ASSERT_TRUE(whole.Read(0, absl::MakeSpan(expected), absl::MakeSpan(labels)).ok());
+  for (int64_t at : {399, 0, 361, 17, 359, 360}) {
+    ASSERT_TRUE(jumping.Read(at, absl::MakeSpan(found), absl::MakeSpan(label)).ok());
+    EXPECT_EQ(label[0], labels[at]);
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin() + at * pixels)) << "position " << at;
+  }
+}
+
+TEST(SampleStream, SpansThatDoNotFitAndPositionsBelowZeroAreRefused) {
+  SampleStream stream = Stream(Numbered(3), {});
+  std::vector<float> images(7);
+  std::vector<int32_t> labels(2);
+  EXPECT_EQ(stream.Read(0, absl::MakeSpan(images), absl::MakeSpan(labels)).code(), absl::StatusCode::kFailedPrecondition);
+  images.resize(8);
+  EXPECT_EQ(stream.Read(-1, absl::MakeSpan(images), absl::MakeSpan(labels)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(stream.Read(0, absl::MakeSpan(images), absl::MakeSpan(labels)).ok());
+}
+
 TEST(SampleStream, MeanAndDeviationNormaliseEachChannel) {
   ImageSet set{.sample_shape = {2, 1, 1}, .pixels = {51, 102}, .labels = {0}, .classes = 1};
   SampleStream stream = Stream(std::move(set), {.shuffle = false, .mean = {0.1, 0.2}, .std = {0.5, 0.25}});

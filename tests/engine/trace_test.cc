@@ -15,7 +15,9 @@ TraceEvent Event(int device, Lane lane, int start_ms, int end_ms, int64_t rendez
 }
 
 TEST(BreakDown, TimeIsComputeThenExposedCommunicationThenInputThenIdle) {
-  const Trace trace{{Event(0, Lane::kCopy, 0, 12), Event(0, Lane::kCompute, 10, 30), Event(0, Lane::kComm, 25, 45, 1),
+  TraceEvent load = Event(0, Lane::kCopy, 0, 12);
+  load.pass = program::Pass::kInput;
+  const Trace trace{{load, Event(0, Lane::kCompute, 10, 30), Event(0, Lane::kComm, 25, 45, 1),
                      Event(0, Lane::kCompute, 50, 60), Event(1, Lane::kComm, 25, 45, 1)}};
   const std::vector<Breakdown> b = BreakDown(trace, 2);
   EXPECT_EQ(b[0].compute, absl::Milliseconds(30));

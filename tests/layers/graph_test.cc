@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,6 +12,7 @@ namespace {
 
 using program::Shape;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(GraphBuilder, ShapesAndParametersFollowTheLayers) {
   GraphBuilder net("net");
@@ -65,7 +67,8 @@ TEST(GraphBuilder, WrongAttributesAreRefused) {
               HasSubstr("stride"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Lrn("l", x, {.size = 4}); }), HasSubstr("odd size"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Lrn("l", x, {.groups = 5}); }), HasSubstr("groups"));
-  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.MaxPool("p", x, {.kernel = 2, .pad = 2}); }), HasSubstr("pad < kernel"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.MaxPool("p", x, {.kernel = 2, .pad = 2}); }),
+              HasSubstr("pad < kernel"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Dropout("d", x, {.rate = 1.0}); }), HasSubstr("rate"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.FullyConnected("f", x, {.out_features = 3}); }), HasSubstr("Flatten"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.SoftmaxCrossEntropy("s", x); }), HasSubstr("flat input"));
@@ -92,6 +95,73 @@ TEST(GraphBuilder, ANetworkHasOneLossThatEveryLayerReaches) {
                 net.SoftmaxCrossEntropy("loss", x);
               }),
               HasSubstr("\"lonely\""));
+}
+
+TEST(GraphBuilder, TheLossIsLastAndAlone) {
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
+                auto x = net.Input("images", {4});
+                net.SoftmaxCrossEntropy("loss1", x);
+                net.SoftmaxCrossEntropy("loss2", x);
+              }),
+              HasSubstr("exactly one SoftmaxCrossEntropy"));
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
+                auto x = net.Input("images", {4});
+                net.SoftmaxCrossEntropy("loss", x);
+                net.Relu("relu", x);
+              }),
+              HasSubstr("as last layer"));
+}
+
+TEST(GraphBuilder, NamesAreUniqueWords) {
+  for (const char* name : {"", "two words", "a\nb", "a\"b", "a@b"}) {
+    EXPECT_THAT(ErrorOf([&](GraphBuilder& net) { net.Input(name, {4}); }), HasSubstr("a name without")) << name;
+  }
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
+                auto x = net.Input("images", {4});
+                net.Relu("relu", net.Relu("relu", x));
+              }),
+              HasSubstr("Relu \"relu\": expected a name of its own"));
+}
+
+TEST(GraphBuilder, ABuilderInErrorStaysSo) {
+  GraphBuilder net("net");
+  auto x = net.Input("images", {3, 0, 4});
+  EXPECT_FALSE(x.valid());
+  x = net.Relu("relu", x);
+  EXPECT_FALSE(x.valid());
+  net.SoftmaxCrossEntropy("loss", x);
+  const std::string message(std::move(net).Build().status().message());
+  EXPECT_THAT(message, HasSubstr("Input \"images\""));
+  EXPECT_THAT(message, Not(HasSubstr("relu")));
+}
+
+// The stream keys the random numbers of a run: it may never change.
+TEST(GraphBuilder, ADropoutsStreamIsTheHashOfItsName) {
+  GraphBuilder net("net");
+  auto x = net.Input("images", {4});
+  x = net.Dropout("a", x, {.rate = 0.5, .stream = 7});
+  x = net.Dropout("foobar", x, {.rate = 0.5});
+  net.SoftmaxCrossEntropy("loss", x);
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(std::get<Dropout>(graph->nodes[1].layer).stream, 0xe40c292cu);  // FNV-1a's published test vectors
+  EXPECT_EQ(std::get<Dropout>(graph->nodes[2].layer).stream, 0xbf9cf968u);
+}
+
+TEST(GraphBuilder, LayersMayHaveSeveralInputsAndSeveralReaders) {
+  GraphBuilder net("net");
+  auto x = net.Input("images", {2, 4, 4});
+  auto a = net.Conv2d("a", x, {.out_channels = 2, .bias = false});
+  auto sum = net.Add("sum", {a, x, a});
+  auto both = net.Concat("both", {sum, a, x});
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", net.AvgPool("mean", both, {.kernel = 4})));
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->InputShapes(sum, 3), (std::vector<Shape>{{3, 2, 4, 4}, {3, 2, 4, 4}, {3, 2, 4, 4}}));
+  EXPECT_EQ(graph->OutputShape(both, 3), (Shape{3, 6, 4, 4}));
+  EXPECT_EQ(graph->ParameterCount(), 4);
+  EXPECT_EQ(graph->ForwardFlops(1), 2 * 4 * 16);
+  EXPECT_EQ(graph->classes(), 6);
 }
 
 }  // namespace

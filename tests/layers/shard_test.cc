@@ -1,138 +1,325 @@
-// Legal shardings of every layer: local extents multiply back to global ones, and what is not legal says why.
+// Legal shardings of every layer on axes of 2, 3 and 4 positions: local extents multiply back to global ones, shards fit
+// together, gradients are the duals of what they are gradients of, and what is not legal says why.
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layers/layer.h"
+#include "layers/legality.h"
+#include "tests/layers/layer_case.h"
 
 namespace colonnade::layers {
 namespace {
 
 using program::Shape;
 using ::testing::HasSubstr;
+using enum Strategy;
 
-LayerShapes ShapesOf(const Layer& layer, const std::vector<Shape>& inputs) {
-  LayerShapes shapes{.inputs = inputs, .global_inputs = inputs};
-  std::vector<Shape> samples;
-  for (const Shape& x : inputs) samples.emplace_back(x.begin() + 1, x.end());
-  absl::StatusOr<Shape> sample = OutputSampleShape(layer, samples);
-  EXPECT_TRUE(sample.ok()) << sample.status();
-  shapes.output = {inputs[0][0]};
-  shapes.output.insert(shapes.output.end(), sample->begin(), sample->end());
-  shapes.global_output = shapes.output;
-  for (const ParameterSpec& p : Parameters(layer, inputs)) shapes.parameters.push_back(p.shape);
-  return shapes;
-}
+constexpr Strategy kStrategies[] = {kReplicate, kBatch, kColumn, kGroup, kRow};
+const std::vector<int64_t> kAll = {2, 3, 4};
 
 struct Case {
-  const char* name;
+  std::string name;
   Layer layer;
   std::vector<Shape> inputs;
-  std::vector<Strategy> legal;  // on 2 and on 4 positions
+  std::map<Strategy, std::vector<int64_t>> legal;  // on how many positions, of 2, 3 and 4
 };
 
-std::vector<Case> Cases() {
-  const Shape image = {8, 8, 6, 6}, flat = {8, 16};
-  using enum Strategy;
-  return {
-      {"conv", Conv2d{.out_channels = 16, .kernel = 3}, {image}, {kReplicate, kBatch, kColumn}},
-      {"conv_without_bias", Conv2d{.out_channels = 16, .kernel = 3, .bias = false}, {image}, {kReplicate, kBatch, kColumn, kRow}},
-      {"grouped_conv", Conv2d{.out_channels = 16, .kernel = 3, .groups = 4}, {image}, {kReplicate, kBatch, kGroup}},
-      {"conv_of_2_groups", Conv2d{.out_channels = 16, .kernel = 3, .groups = 2}, {image}, {kReplicate, kBatch, kGroup}},
-      {"fc", FullyConnected{.out_features = 12}, {flat}, {kReplicate, kBatch, kColumn}},
-      {"fc_without_bias", FullyConnected{.out_features = 12, .bias = false}, {flat}, {kReplicate, kBatch, kColumn, kRow}},
-      {"relu", Relu{}, {image}, {kReplicate, kBatch, kGroup}},
-      {"max_pool", MaxPool{.kernel = 2}, {image}, {kReplicate, kBatch, kGroup}},
-      {"avg_pool", AvgPool{.kernel = 3, .stride = 2, .pad = 1}, {image}, {kReplicate, kBatch, kGroup}},
-      {"lrn", Lrn{}, {image}, {kReplicate, kBatch}},
-      {"lrn_of_2_groups", Lrn{.groups = 2}, {image}, {kReplicate, kBatch, kGroup}},
-      {"dropout", Dropout{}, {flat}, {kReplicate, kBatch, kGroup}},
-      {"flatten", Flatten{}, {image}, {kReplicate, kBatch, kGroup}},
-      {"add", Add{}, {image, image}, {kReplicate, kBatch, kGroup}},
-      {"concat", Concat{}, {image, image}, {kReplicate, kBatch}},
-      {"loss", SoftmaxCrossEntropy{}, {flat}, {kReplicate, kBatch}},
-  };
-}
+class LegalShardings : public ::testing::TestWithParam<Case> {
+ protected:
+  const Layer& layer() const { return GetParam().layer; }
 
-// Elements over all positions: each once where a tensor is cut, each `size` times where it is whole.
-void ExpectWhole(const Placement& p, const Shape& shape, int64_t size, const std::string& what) {
-  if (p.kind == Placement::Kind::kSplit) {
-    ASSERT_LT(p.dim, static_cast<int>(shape.size())) << what;
-    EXPECT_EQ(shape[p.dim] % size, 0) << what;
+  bool IsLegal(Strategy strategy, int64_t size) const {
+    const auto it = GetParam().legal.find(strategy);
+    return it != GetParam().legal.end() && std::find(it->second.begin(), it->second.end(), size) != it->second.end();
   }
-  EXPECT_EQ(size % p.groups, 0) << what;
-  if (p.groups > 1) {
-    EXPECT_EQ(shape[1] % p.groups, 0) << what;
-  }
-}
 
-TEST(Shard, EveryLayerIsLegalUnderItsStrategiesAndNoOther) {
-  for (const Case& c : Cases()) {
-    const LayerShapes shapes = ShapesOf(c.layer, c.inputs);
-    for (int64_t size : {2, 4}) {
-      for (Strategy s : {Strategy::kReplicate, Strategy::kBatch, Strategy::kColumn, Strategy::kGroup, Strategy::kRow}) {
-        const std::string what = std::string(c.name) + " " + Name(s) + " " + std::to_string(size);
-        absl::StatusOr<Sharding> sharding = Shard(c.layer, shapes, s, size);
-        const bool legal = std::find(c.legal.begin(), c.legal.end(), s) != c.legal.end();
-        EXPECT_EQ(sharding.ok(), legal) << what << " " << sharding.status();
-        if (!sharding.ok()) continue;
-        ASSERT_EQ(sharding->inputs.size(), c.inputs.size()) << what;
-        ASSERT_EQ(sharding->input_gradients.size(), c.inputs.size()) << what;
-        ASSERT_EQ(sharding->parameters.size(), shapes.parameters.size()) << what;
-        ASSERT_EQ(sharding->parameter_gradients.size(), shapes.parameters.size()) << what;
-        for (size_t i = 0; i < c.inputs.size(); ++i) ExpectWhole(sharding->inputs[i], c.inputs[i], size, what);
-        for (size_t i = 0; i < shapes.parameters.size(); ++i) {
-          ExpectWhole(sharding->parameters[i], shapes.parameters[i], size, what);
-        }
-        if (!std::holds_alternative<SoftmaxCrossEntropy>(c.layer)) ExpectWhole(sharding->output, shapes.output, size, what);
-        EXPECT_NE(sharding->output_gradient.kind, Placement::Kind::kPartial) << what;
+  // Calls `check` with the extents, the sharding and the axis size of every way that is legal.
+  template <class F>
+  void ForEachLegal(F check) const {
+    const LayerShapes global = ShapesOf(layer(), GetParam().inputs);
+    for (Strategy strategy : kStrategies) {
+      for (int64_t size : kAll) {
+        if (!IsLegal(strategy, size)) continue;
+        SCOPED_TRACE(absl::StrCat(Name(strategy), " over ", size));
+        absl::StatusOr<Sharding> sharding = layers::Shard(layer(), global, strategy, size);
+        ASSERT_TRUE(sharding.ok()) << sharding.status();
+        check(global, *sharding, strategy, size);
       }
+    }
+  }
+};
+
+Shape Cut(const Placement& placement, int64_t axis_size, Shape shape) {
+  if (placement.kind == Placement::Kind::kSplit) {
+    shape[placement.dim] /= axis_size;
+  } else if (placement.groups > 1) {
+    shape[1] /= placement.groups;
+  }
+  return shape;
+}
+
+// The extents that are left on one position.
+LayerShapes Cut(const Sharding& sharding, int64_t axis_size, LayerShapes local) {
+  for (size_t i = 0; i < local.inputs.size(); ++i) local.inputs[i] = Cut(sharding.inputs[i], axis_size, local.inputs[i]);
+  for (size_t i = 0; i < local.parameters.size(); ++i) {
+    local.parameters[i] = Cut(sharding.parameters[i], axis_size, local.parameters[i]);
+  }
+  local.output = Cut(sharding.output, axis_size, local.output);
+  return local;
+}
+
+void ExpectPartsMultiplyBack(const Placement& placement, int64_t axis_size, const Shape& shape) {
+  const int64_t parts = placement.kind == Placement::Kind::kSplit ? axis_size : placement.groups;
+  ASSERT_LT(placement.dim, static_cast<int>(shape.size()));
+  EXPECT_EQ(axis_size % parts, 0);
+  EXPECT_EQ(parts * program::ElementCount(Cut(placement, axis_size, shape)), program::ElementCount(shape))
+      << ToString(placement) << " of " << program::ToString(shape);
+}
+
+TEST_P(LegalShardings, AreThoseOfTheTableAndNoOther) {
+  const LayerShapes global = ShapesOf(layer(), GetParam().inputs);
+  for (Strategy strategy : kStrategies) {
+    for (int64_t size : kAll) {
+      const absl::Status status = layers::Shard(layer(), global, strategy, size).status();
+      EXPECT_EQ(status.ok(), IsLegal(strategy, size)) << Name(strategy) << " over " << size << ": " << status;
+      if (status.ok()) continue;
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("strategy ", Name(strategy))));
     }
   }
 }
 
-TEST(Shard, MoreColumnsThanGroupsGatherTheGroup) {
-  const Layer conv = Conv2d{.out_channels = 16, .kernel = 3, .groups = 2};
-  absl::StatusOr<Sharding> sharding = Shard(conv, ShapesOf(conv, {{8, 8, 6, 6}}), Strategy::kGroup, 4);
-  ASSERT_TRUE(sharding.ok());
-  EXPECT_EQ(sharding->inputs[0], Placement::Replicated(2));
-  EXPECT_EQ(sharding->input_gradients[0], Placement::Partial(2));
-  EXPECT_EQ(sharding->output, Placement::Split(1));
+TEST_P(LegalShardings, LocalExtentsMultiplyBackToGlobalOnes) {
+  ForEachLegal([](const LayerShapes& global, const Sharding& sharding, Strategy, int64_t size) {
+    ASSERT_EQ(sharding.inputs.size(), global.inputs.size());
+    ASSERT_EQ(sharding.input_gradients.size(), global.inputs.size());
+    ASSERT_EQ(sharding.parameters.size(), global.parameters.size());
+    ASSERT_EQ(sharding.parameter_gradients.size(), global.parameters.size());
+    for (size_t i = 0; i < global.inputs.size(); ++i) {
+      ExpectPartsMultiplyBack(sharding.inputs[i], size, global.inputs[i]);
+      ExpectPartsMultiplyBack(sharding.input_gradients[i], size, global.inputs[i]);
+    }
+    for (size_t i = 0; i < global.parameters.size(); ++i) {
+      ExpectPartsMultiplyBack(sharding.parameters[i], size, global.parameters[i]);
+      ExpectPartsMultiplyBack(sharding.parameter_gradients[i], size, global.parameters[i]);
+    }
+    ExpectPartsMultiplyBack(sharding.output, size, global.output);
+    ExpectPartsMultiplyBack(sharding.output_gradient, size, global.output);
+  });
+}
+
+// What one position holds is a layer of the same kind.
+TEST_P(LegalShardings, ShardsFitTogether) {
+  ForEachLegal([this](const LayerShapes& global, const Sharding& sharding, Strategy, int64_t size) {
+    const LayerShapes local = Cut(sharding, size, global);
+    if (std::holds_alternative<Conv2d>(layer())) {
+      const Shape &x = local.inputs[0], &w = local.parameters[0];
+      EXPECT_EQ(x[1] % w[1], 0);
+      EXPECT_EQ(w[0] % (x[1] / w[1]), 0) << "filters in " << x[1] / w[1] << " local groups";
+      EXPECT_EQ(local.output, (Shape{x[0], w[0], global.output[2], global.output[3]}));
+    } else if (std::holds_alternative<FullyConnected>(layer())) {
+      EXPECT_EQ(local.parameters[0], (Shape{local.output[1], local.inputs[0][1]}));
+    } else if (std::holds_alternative<SoftmaxCrossEntropy>(layer())) {
+      EXPECT_EQ(local.inputs[0][1], global.inputs[0][1]);
+    } else if (!std::holds_alternative<Lrn>(layer())) {  // its groups are the whole layer's
+      EXPECT_EQ(local.output, ShapesOf(layer(), local.inputs).output);
+    }
+    if (local.parameters.size() == 2) {
+      EXPECT_EQ(local.parameters[1], (Shape{local.parameters[0][0]}));
+    }
+  });
+}
+
+TEST_P(LegalShardings, GradientsAreTheDuals) {
+  ForEachLegal([](const LayerShapes&, const Sharding& sharding, Strategy strategy, int64_t) {
+    using Kind = Placement::Kind;
+    if (sharding.output.kind == Kind::kPartial) {
+      EXPECT_NE(sharding.output_gradient.kind, Kind::kPartial);
+    } else {
+      EXPECT_EQ(sharding.output_gradient, sharding.output);
+    }
+    for (size_t i = 0; i < sharding.inputs.size(); ++i) {
+      const Placement &x = sharding.inputs[i], &dx = sharding.input_gradients[i];
+      EXPECT_EQ(dx.groups, x.groups);
+      // A sum is left to be done where every position reads all of x and makes a part of y alone.
+      const bool sum = x.kind == Kind::kReplicated && sharding.output.kind == Kind::kSplit;
+      EXPECT_EQ(dx.kind, sum ? Kind::kPartial : x.kind);
+      EXPECT_EQ(dx.dim, x.dim);
+    }
+    for (size_t i = 0; i < sharding.parameters.size(); ++i) {
+      const Placement expected = strategy == kBatch ? Placement::Partial() : sharding.parameters[i];
+      EXPECT_EQ(sharding.parameter_gradients[i], expected);
+    }
+  });
+}
+
+std::vector<Case> Cases() {
+  const Shape image = {12, 12, 6, 6}, flat = {12, 24};
+  const std::map<Strategy, std::vector<int64_t>> whole_samples = {{kReplicate, kAll}, {kBatch, kAll}};
+  auto and_group = [&](std::vector<int64_t> sizes) {
+    auto legal = whole_samples;
+    legal[kGroup] = std::move(sizes);
+    return legal;
+  };
+  return {
+      {"conv", Conv2d{.out_channels = 24, .kernel = 3}, {image}, {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}}},
+      {"conv_without_bias",
+       Conv2d{.out_channels = 24, .kernel = 3, .bias = false},
+       {image},
+       {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}, {kRow, kAll}}},
+      {"conv_of_8_to_10_channels",
+       Conv2d{.out_channels = 10, .bias = false},
+       {{9, 8, 6, 6}},
+       {{kReplicate, kAll}, {kBatch, {3}}, {kColumn, {2}}, {kRow, {2, 4}}}},
+      {"conv_of_2_groups", Conv2d{.out_channels = 24, .kernel = 3, .groups = 2}, {image}, and_group({2, 4})},
+      {"conv_of_2_groups_to_6_channels", Conv2d{.out_channels = 6, .groups = 2}, {image}, and_group({2})},
+      {"conv_of_3_groups", Conv2d{.out_channels = 24, .groups = 3, .bias = false}, {image}, and_group({3})},
+      {"conv_of_4_groups", Conv2d{.out_channels = 24, .groups = 4}, {image}, and_group({2, 4})},
+      {"conv_of_12_groups", Conv2d{.out_channels = 12, .groups = 12}, {image}, and_group(kAll)},
+      {"fc", FullyConnected{.out_features = 12}, {flat}, {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}}},
+      {"fc_without_bias",
+       FullyConnected{.out_features = 12, .bias = false},
+       {flat},
+       {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}, {kRow, kAll}}},
+      {"fc_of_33_to_10",
+       FullyConnected{.out_features = 10, .bias = false},
+       {{1, 33}},
+       {{kReplicate, kAll}, {kColumn, {2}}, {kRow, {3}}}},
+      {"relu", Relu{}, {image}, and_group(kAll)},
+      {"relu_of_31_features", Relu{}, {{12, 31}}, whole_samples},
+      {"relu_of_10_features", Relu{}, {{12, 10}}, and_group({2})},
+      {"max_pool", MaxPool{.kernel = 2}, {image}, and_group(kAll)},
+      {"avg_pool", AvgPool{.kernel = 3, .stride = 2, .pad = 1}, {image}, and_group(kAll)},
+      {"lrn", Lrn{}, {image}, whole_samples},
+      {"lrn_of_2_groups", Lrn{.groups = 2}, {image}, and_group({2, 4})},
+      {"lrn_of_3_groups", Lrn{.groups = 3}, {image}, and_group({3})},
+      {"lrn_of_4_groups", Lrn{.groups = 4}, {image}, and_group({2, 4})},
+      {"dropout", Dropout{}, {flat}, and_group(kAll)},
+      {"flatten", Flatten{}, {image}, and_group(kAll)},
+      // 8 channels of 6x6 make 288 features, which 3 divides; but a shard of features would not be one of channels.
+      {"flatten_of_8_channels", Flatten{}, {{12, 8, 6, 6}}, and_group({2, 4})},
+      {"add", Add{}, {image, image, image}, and_group(kAll)},
+      {"concat", Concat{}, {image, image}, whole_samples},
+      {"loss", SoftmaxCrossEntropy{}, {flat}, whole_samples},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, LegalShardings, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+std::string Words(const std::vector<Placement>& placements) {
+  std::string words;
+  for (const Placement& p : placements) absl::StrAppend(&words, " ", ToString(p));
+  return words;
+}
+
+// "x … w … y … dy … dx … dw …", or the message of the error.
+std::string Words(const Layer& layer, const LayerShapes& local, Strategy strategy, int64_t size) {
+  absl::StatusOr<Sharding> s = layers::Shard(layer, local, strategy, size);
+  if (!s.ok()) return std::string(s.status().message());
+  std::string words = absl::StrCat("x", Words(s->inputs));
+  if (!s->parameters.empty()) absl::StrAppend(&words, " w", Words(s->parameters));
+  absl::StrAppend(&words, " y ", ToString(s->output), " dy ", ToString(s->output_gradient), " dx",
+                  Words(s->input_gradients));
+  if (!s->parameters.empty()) absl::StrAppend(&words, " dw", Words(s->parameter_gradients));
+  return words;
+}
+
+TEST(Shard, PlacementsOfAConvolution) {
+  const std::vector<Shape> x = {{8, 8, 6, 6}};
+  const Layer dense = Conv2d{.out_channels = 16}, without_bias = Conv2d{.out_channels = 16, .bias = false},
+              grouped = Conv2d{.out_channels = 16, .groups = 2};
+  EXPECT_EQ(Words(dense, ShapesOf(dense, x), kReplicate, 2),
+            "x replicated w replicated replicated y replicated dy replicated dx replicated dw replicated replicated");
+  EXPECT_EQ(Words(dense, ShapesOf(dense, x), kBatch, 2),
+            "x split(0) w replicated replicated y split(0) dy split(0) dx split(0) dw partial partial");
+  EXPECT_EQ(Words(dense, ShapesOf(dense, x), kColumn, 2),
+            "x replicated w split(0) split(0) y split(1) dy split(1) dx partial dw split(0) split(0)");
+  EXPECT_EQ(Words(without_bias, ShapesOf(without_bias, x), kRow, 2),
+            "x split(1) w split(1) y partial dy replicated dx split(1) dw split(1)");
+  EXPECT_EQ(Words(grouped, ShapesOf(grouped, x), kGroup, 2),
+            "x split(1) w split(0) split(0) y split(1) dy split(1) dx split(1) dw split(0) split(0)");
+  EXPECT_EQ(Words(grouped, ShapesOf(grouped, x), kGroup, 4),
+            "x replicated/2 w split(0) split(0) y split(1) dy split(1) dx partial/2 dw split(0) split(0)");
+}
+
+TEST(Shard, PlacementsOfAFullyConnectedLayer) {
+  const Layer with = FullyConnected{.out_features = 12}, without = FullyConnected{.out_features = 12, .bias = false};
+  EXPECT_EQ(Words(with, ShapesOf(with, {{8, 16}}), kColumn, 4),
+            "x replicated w split(0) split(0) y split(1) dy split(1) dx partial dw split(0) split(0)");
+  EXPECT_EQ(Words(without, ShapesOf(without, {{8, 16}}), kRow, 4),
+            "x split(1) w split(1) y partial dy replicated dx split(1) dw split(1)");
+}
+
+TEST(Shard, PlacementsOfLayersWithoutParameters) {
+  const std::vector<Shape> x = {{8, 8, 6, 6}};
+  for (const Layer& layer :
+       {Layer{Relu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Lrn{.groups = 4}}}) {
+    EXPECT_EQ(Words(layer, ShapesOf(layer, x), kGroup, 4), "x split(1) y split(1) dy split(1) dx split(1)")
+        << TypeName(layer);
+  }
+  const Layer lrn = Lrn{.groups = 2}, loss = SoftmaxCrossEntropy{};
+  EXPECT_EQ(Words(lrn, ShapesOf(lrn, x), kGroup, 4), "x replicated/2 y replicated/2 dy replicated/2 dx replicated/2");
+  const std::string words = Words(loss, ShapesOf(loss, {{8, 10}}), kBatch, 4);
+  EXPECT_THAT(words, HasSubstr("x split(0) y partial"));
+  EXPECT_THAT(words, HasSubstr("dx split(0)"));
+}
+
+TEST(Shard, ASecondAxisCutsWhatTheFirstHasLeft) {
+  const Layer conv = Conv2d{.out_channels = 24, .groups = 4, .bias = false};
+  const LayerShapes global = ShapesOf(conv, {{8, 8, 6, 6}});
+  const LayerShapes half = Cut(*layers::Shard(conv, global, kGroup, 2), 2, global);
+  EXPECT_EQ(half.inputs[0], (Shape{8, 4, 6, 6}));  // two groups are left
+  EXPECT_TRUE(layers::Shard(conv, half, kGroup, 2).ok());
+  EXPECT_FALSE(layers::Shard(conv, half, kColumn, 2).ok());
+  const LayerShapes one = Cut(*layers::Shard(conv, global, kGroup, 4), 4, global);  // one group: a dense convolution
+  EXPECT_FALSE(layers::Shard(conv, one, kGroup, 2).ok());
+  EXPECT_TRUE(layers::Shard(conv, one, kColumn, 2).ok());
+  EXPECT_TRUE(layers::Shard(conv, one, kRow, 2).ok());
+  EXPECT_FALSE(layers::Shard(conv, one, kColumn, 4).ok());  // 6 filters are left
+  EXPECT_TRUE(layers::Shard(conv, one, kBatch, 8).ok());
+
+  const Layer lrn = Lrn{.groups = 2};
+  const LayerShapes whole = ShapesOf(lrn, {{8, 8, 6, 6}});
+  for (int64_t size : {2, 4}) {
+    const LayerShapes block = Cut(*layers::Shard(lrn, whole, kGroup, size), size, whole);
+    EXPECT_EQ(block.inputs[0][1], 4);
+    EXPECT_FALSE(layers::Shard(lrn, block, kGroup, 2).ok());
+    EXPECT_TRUE(layers::Shard(lrn, block, kBatch, 2).ok());
+  }
 }
 
 TEST(Shard, AnIllegalSizeNamesTheNearestThatWork) {
   const Layer conv = Conv2d{.out_channels = 256, .kernel = 3};
-  const absl::Status status = Shard(conv, ShapesOf(conv, {{8, 8, 6, 6}}), Strategy::kColumn, 3).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* part : {"3 positions", "output channels", "found 256", "255 or 258", "1, 2, 4"}) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
-  }
+  EXPECT_EQ(
+      Words(conv, ShapesOf(conv, {{8, 8, 6, 6}}), kColumn, 3),
+      "strategy column over 3 positions needs output channels divisible by 3, found 256; nearest that work: 255 or 258 "
+      "output channels, or 1, 2, 4, 8, 16, 32, 64 positions");
+  EXPECT_EQ(
+      CheckDivides(kBatch, 4, "batch", 2).message(),
+      "strategy batch over 4 positions needs batch divisible by 4, found 2; nearest that work: 4 batch, or 1, 2 positions");
 }
 
-TEST(Emit, WeightsComeBeforeDataInBackwardAndNothingIsComputedThatNobodyNeeds) {
-  const Conv2d conv{.out_channels = 4, .kernel = 3, .groups = 2};
-  auto operand = [](int32_t id, Shape shape) { return Operand{program::BufferId{id}, std::move(shape)}; };
-  BackwardShard shard{.inputs = {operand(0, {2, 4, 5, 5})},
-                      .parameters = {operand(1, {4, 2, 3, 3}), operand(2, {4})},
-                      .d_output = operand(3, {2, 4, 3, 3}),
-                      .d_inputs = {operand(4, {2, 4, 5, 5})},
-                      .d_parameters = {operand(5, {4, 2, 3, 3}), operand(6, {4})}};
-  std::vector<EmittedOp> ops = EmitBackward(conv, shard);
-  ASSERT_EQ(ops.size(), 2u);
-  const auto& weights = std::get<program::ConvBackwardWeights>(ops[0].op);
-  EXPECT_EQ(weights.groups, 2);
-  EXPECT_EQ(ops[0].uses.size(), 4u);
-  EXPECT_EQ(ops[0].work.flops, 2 * (2 * 4 * 9) * 2 * 9);
-  EXPECT_TRUE(std::holds_alternative<program::ConvBackwardData>(ops[1].op));
-  shard.d_inputs = {std::nullopt};
-  EXPECT_EQ(EmitBackward(conv, shard).size(), 1u);
+TEST(Shard, AStrategyThatDoesNotFitTheLayerSaysWhichDo) {
+  const Layer dense = Conv2d{.out_channels = 16}, grouped = Conv2d{.out_channels = 16, .groups = 2};
+  const std::vector<Shape> x = {{8, 8, 6, 6}};
+  EXPECT_THAT(Words(dense, ShapesOf(dense, x), kGroup, 2), HasSubstr("one group; expected strategy column"));
+  EXPECT_THAT(Words(dense, ShapesOf(dense, x), kRow, 2), HasSubstr("bias"));
+  EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kColumn, 2), HasSubstr("2 groups; expected strategy group"));
+  EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kGroup, 3), HasSubstr("its 2 groups or is a multiple of them, found 3"));
+  EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, x), kGroup, 2), HasSubstr("expected replicate or batch"));
+  EXPECT_THAT(Words(Relu{}, ShapesOf(Relu{}, x), kColumn, 2), HasSubstr("expected replicate, batch or group"));
 }
 
-TEST(Emit, DropoutIsACopyInEvaluation) {
-  ForwardShard shard{.inputs = {{program::BufferId{0}, {2, 4}}}, .output = {program::BufferId{1}, {2, 4}}, .train = false};
-  EXPECT_TRUE(std::holds_alternative<program::Copy>(EmitForward(Dropout{}, shard)[0].op));
+TEST(Strategy, NamesAreReadBack) {
+  for (Strategy s : kStrategies) EXPECT_EQ(StrategyFromName(Name(s)), s);
+  EXPECT_EQ(StrategyFromName("columns"), std::nullopt);
 }
 
 }  // namespace

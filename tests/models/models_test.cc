@@ -1,12 +1,13 @@
 #include "models/models.h"
 
-#include <fstream>
+#include <cmath>
 #include <map>
-#include <sstream>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "partition/named_plans.h"
 
 namespace colonnade::models {
 namespace {
@@ -23,16 +24,19 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
   EXPECT_EQ(Built("alexnet").ParameterCount(), 61'100'840);
   EXPECT_EQ(Built("alexnet2012").ParameterCount(), 60'965'224);
   EXPECT_EQ(Built("lenet").ParameterCount(), 61'706);
+  EXPECT_EQ(Built("two_column").ParameterCount(), 320 + 9'280 + 36'928 + 18'496 + 32'896 + 1'290);
 }
 
 TEST(Models, AlexnetHasTorchvisionsNamesAndShapes) {
   const std::map<std::string, program::Shape> expected = {
-      {"features.0.weight", {64, 3, 11, 11}},  {"features.0.bias", {64}},       {"features.3.weight", {192, 64, 5, 5}},
-      {"features.3.bias", {192}},              {"features.6.weight", {384, 192, 3, 3}}, {"features.6.bias", {384}},
-      {"features.8.weight", {256, 384, 3, 3}}, {"features.8.bias", {256}},      {"features.10.weight", {256, 256, 3, 3}},
-      {"features.10.bias", {256}},             {"classifier.1.weight", {4096, 9216}}, {"classifier.1.bias", {4096}},
-      {"classifier.4.weight", {4096, 4096}},   {"classifier.4.bias", {4096}},   {"classifier.6.weight", {1000, 4096}},
-      {"classifier.6.bias", {1000}}};
+      {"features.0.weight", {64, 3, 11, 11}},   {"features.0.bias", {64}},
+      {"features.3.weight", {192, 64, 5, 5}},   {"features.3.bias", {192}},
+      {"features.6.weight", {384, 192, 3, 3}},  {"features.6.bias", {384}},
+      {"features.8.weight", {256, 384, 3, 3}},  {"features.8.bias", {256}},
+      {"features.10.weight", {256, 256, 3, 3}}, {"features.10.bias", {256}},
+      {"classifier.1.weight", {4096, 9216}},    {"classifier.1.bias", {4096}},
+      {"classifier.4.weight", {4096, 4096}},    {"classifier.4.bias", {4096}},
+      {"classifier.6.weight", {1000, 4096}},    {"classifier.6.bias", {1000}}};
   std::map<std::string, program::Shape> found;
   for (const layers::LayerNode& node : Built("alexnet").nodes) {
     for (const layers::ParameterSpec& p : node.parameters) found[p.name] = p.shape;
@@ -62,6 +66,141 @@ TEST(Models, AnUnknownNameIsAUsageErrorThatNamesTheNearest) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"alexnet2012\"?"));
   EXPECT_EQ(BuildModel("lenet", {.width = 0}).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+std::map<std::string, program::Shape> SampleShapes(const layers::LayerGraph& graph) {
+  std::map<std::string, program::Shape> shapes;
+  for (const layers::LayerNode& node : graph.nodes) shapes[node.name] = node.sample_shape;
+  return shapes;
+}
+
+TEST(Models, AlexnetAndLenetHaveTheirPapersImages) {
+  auto shapes = SampleShapes(Built("alexnet"));
+  EXPECT_EQ(shapes["features.0"], (program::Shape{64, 55, 55}));
+  EXPECT_EQ(shapes["features.3"], (program::Shape{192, 27, 27}));
+  EXPECT_EQ(shapes["features.10"], (program::Shape{256, 13, 13}));
+  EXPECT_EQ(shapes["features.12"], (program::Shape{256, 6, 6}));
+  shapes = SampleShapes(Built("lenet"));
+  EXPECT_EQ(shapes["conv1"], (program::Shape{6, 28, 28}));
+  EXPECT_EQ(shapes["conv3"], (program::Shape{16, 10, 10}));
+  EXPECT_EQ(shapes["conv5"], (program::Shape{120, 1, 1}));
+}
+
+// Krizhevsky et al. 2012, section 5.
+TEST(Models, Alexnet2012StartsAsThePaperSays) {
+  using Kind = program::Initializer::Kind;
+  std::map<std::string, double> biases;
+  for (const layers::LayerNode& node : Built("alexnet2012").nodes) {
+    if (node.parameters.empty()) continue;
+    ASSERT_EQ(node.parameters.size(), 2u);
+    EXPECT_EQ(node.parameters[0].initializer, (program::Initializer{Kind::kGaussian, 0.01})) << node.name;
+    EXPECT_EQ(node.parameters[1].initializer.kind, Kind::kConstant);
+    biases[node.name] = node.parameters[1].initializer.value;
+  }
+  EXPECT_EQ(biases,
+            (std::map<std::string, double>{
+                {"conv1", 0}, {"conv2", 1}, {"conv3", 0}, {"conv4", 1}, {"conv5", 1}, {"fc6", 1}, {"fc7", 1}, {"fc8", 0}}));
+}
+
+TEST(Models, GroupsAreTheColumnsOfThePaper) {
+  for (const char* name : {"alexnet2012", "two_column"}) {
+    std::map<std::string, int64_t> groups;
+    for (const layers::LayerNode& node : Built(name).nodes) {
+      if (const auto* conv = std::get_if<layers::Conv2d>(&node.layer)) groups[node.name] = conv->groups;
+      if (const auto* lrn = std::get_if<layers::Lrn>(&node.layer)) {
+        EXPECT_EQ(lrn->groups, 2) << node.name;
+      }
+    }
+    EXPECT_EQ(groups["conv1"], 1) << name;
+    EXPECT_EQ(groups["conv2"], 2) << name;
+    EXPECT_EQ(groups["conv3"], 1) << name;
+    EXPECT_EQ(groups["conv4"], 2) << name;
+  }
+}
+
+TEST(Models, DropoutIsLeftOutWithoutAnyOtherChange) {
+  for (const ModelInfo& model : AllModels()) {
+    std::vector<std::string> with, without;
+    for (const auto& node : Built(model.name).nodes) {
+      for (const layers::ParameterSpec& p : node.parameters) with.push_back(p.name);
+    }
+    for (const auto& node : Built(model.name, {.dropout = false}).nodes) {
+      EXPECT_FALSE(std::holds_alternative<layers::Dropout>(node.layer)) << model.name;
+      for (const layers::ParameterSpec& p : node.parameters) without.push_back(p.name);
+    }
+    EXPECT_EQ(with, without) << model.name;
+  }
+}
+
+TEST(Models, EveryModelIsBuiltAtEveryWidthWithChannelsThatDivideByEight) {
+  for (const ModelInfo& model : AllModels()) {
+    for (double width : {0.01, 0.125, 0.3, 0.5, 2.0}) {
+      const layers::LayerGraph graph = Built(model.name, {.classes = 8, .width = width});
+      for (const layers::LayerNode& node : graph.nodes) {
+        if (!node.parameters.empty()) {
+          EXPECT_EQ(node.sample_shape[0] % 8, 0) << model.name << " " << node.name << " at " << width;
+        }
+      }
+    }
+  }
+}
+
+TEST(Models, WidthRoundsToEightsButForOne) {
+  EXPECT_EQ(Widen(6, 1.0), 6);
+  EXPECT_EQ(Widen(6, 0.5), 8);
+  EXPECT_EQ(Widen(96, 0.25), 24);
+  EXPECT_EQ(Widen(100, 0.5), 48);
+  EXPECT_EQ(Widen(256, 1.01), 256);
+  EXPECT_EQ(Widen(256, 2), 512);
+}
+
+TEST(Models, InputChannelsAreAnOption) {
+  EXPECT_EQ(Built("lenet", {.input_channels = 3}).nodes[0].sample_shape, (program::Shape{3, 28, 28}));
+  EXPECT_EQ(Built("lenet", {.input_channels = 3}).ParameterCount(), 61'706 + 2 * 6 * 25);
+}
+
+TEST(Models, OptionsThatDoNotFitAreErrorsThatNameTheLayer) {
+  const absl::Status small = BuildModel("alexnet", {.input_size = 32}).status();
+  EXPECT_EQ(small.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* part : {"\"alexnet\"", "MaxPool \"features.12\"", "expected an image of at least 3x3", "[256,1,1]"}) {
+    EXPECT_THAT(std::string(small.message()), HasSubstr(part));
+  }
+  EXPECT_THAT(std::string(BuildModel("lenet", {.classes = -1}).status().message()), HasSubstr("\"fc7\""));
+  EXPECT_THAT(std::string(BuildModel("lenet", {.input_size = -1}).status().message()), HasSubstr("positive extents"));
+  for (double width : {-1.0, 65.0, std::nan("")}) {
+    EXPECT_EQ(BuildModel("lenet", {.width = width}).status().code(), absl::StatusCode::kFailedPrecondition) << width;
+  }
+}
+
+TEST(Models, NamesAndOwnShapesAreThoseOfTheList) {
+  std::vector<std::string> names;
+  for (const ModelInfo& model : AllModels()) {
+    names.push_back(model.name);
+    const layers::LayerGraph graph = Built(model.name);
+    EXPECT_EQ(graph.name, model.name);
+    EXPECT_EQ(graph.nodes[0].sample_shape, (program::Shape{model.input_channels, model.input_size, model.input_size}));
+    EXPECT_EQ(graph.classes(), model.classes);
+    EXPECT_FALSE(model.description.empty());
+    EXPECT_GT(model.learning_rate, 0);
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("lenet", "two_column", "alexnet2012", "alexnet"));
+  const ModelInfo& published = **FindModel("alexnet2012");
+  EXPECT_EQ(published.learning_rate, 0.01);
+  EXPECT_EQ(published.momentum, 0.9);
+  EXPECT_EQ(published.weight_decay, 5e-4);
+}
+
+// A layer whose sizes do not divide is replicated by the named plans; no model is refused by them.
+TEST(Models, EveryModelIsSpreadOver2And4And8DevicesByEveryNamedPlan) {
+  for (const ModelInfo& model : AllModels()) {
+    const layers::LayerGraph graph = Built(model.name);
+    for (const char* name : {"data", "model", "hybrid", "owt"}) {
+      for (int devices : {2, 4, 8}) {
+        const absl::Status status = partition::NamedPlan(name, graph, {.devices = devices, .global_batch = 64}).status();
+        EXPECT_TRUE(status.ok()) << model.name << " " << name << " over " << devices << ": " << status;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -182,6 +182,37 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
   }
 }
 
+// A value that is partial on one axis, read by two layers that need it differently on the other: its sum, which is done in
+// place, must not be done twice.
+TEST(Equivalence, AForkAfterARowSplitIsSummedOnce) {
+  using enum layers::Strategy;
+  layers::GraphBuilder net("fork");
+  auto x = net.Conv2d("conv1", net.Input("images", {1, 6, 6}), {.out_channels = 8, .kernel = 3, .pad = 1});
+  x = net.Conv2d("conv2", x, {.out_channels = 8, .kernel = 3, .pad = 1, .bias = false});
+  x = net.Add("add", {net.Relu("relu", x), net.MaxPool("pool", x, {.kernel = 3, .stride = 1, .pad = 1})});
+  x = net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4});
+  net.SoftmaxCrossEntropy("loss", x);
+  RandomNetwork network{*std::move(net).Build(), 4};
+  Plan plan{.name = "fork", .mesh = Mesh::ReplicasByColumns(2, 2)};
+  for (const char* layer : {"add", "flatten", "fc", "loss", "relu"}) plan.layers[layer] = {kReplicate, kReplicate};
+  plan.layers["conv1"] = {kBatch, kColumn};
+  plan.layers["conv2"] = {kBatch, kRow};
+  plan.layers["pool"] = {kReplicate, kGroup};
+  Random random(3);
+  const LowerOptions options{.global_batch = 8, .dtype = program::DType::kF64, .expose_gradients = true};
+  const Batch batch = DrawBatch(random, network, 8, false);
+  Tensors parameters;
+  absl::StatusOr<Result> one = RunSteps(network.graph, SinglePlan(network.graph), options, Kernels::kReference, batch, nullptr,
+                                        random, false, 1, &parameters);
+  absl::StatusOr<Result> many =
+      RunSteps(network.graph, plan, options, Kernels::kReference, batch, &parameters, random, false, 1, nullptr);
+  ASSERT_TRUE(one.ok() && many.ok()) << one.status() << many.status();
+  EXPECT_NEAR(many->losses[0], one->losses[0], 1e-10);
+  for (const auto& [name, gradient] : one->gradients) {
+    EXPECT_LE(RelativeDistance(many->gradients.at(name), gradient), 1e-10) << name;
+  }
+}
+
 // An error that one device and many share would pass the tests above; the derivative along random directions shows it.
 TEST(Equivalence, WholeNetworksPassFiniteDifferences) {
   Random random(77);

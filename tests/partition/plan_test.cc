@@ -1,5 +1,6 @@
 #include "partition/plan.h"
 
+#include <ostream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -44,6 +45,7 @@ struct BadPlan {
   const char* json;
   const char* message;
 };
+void PrintTo(const BadPlan& bad, std::ostream* out) { *out << bad.message; }
 class BadPlanFile : public ::testing::TestWithParam<BadPlan> {};
 TEST_P(BadPlanFile, IsRefusedNamingTheField) {
   const absl::Status status = PlanFromJson(GetParam().json).status();
@@ -64,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reduction": "x"})", "reduction"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "overlap": 1})", "overlap"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 0})", "bucket_bytes"},
-        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 0]})", "device_order"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 2]})", "device_order"},
         BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})", "twice"}));
 
 TEST(ValidatePlan, ThreeColumnsFor256ChannelsNameLayerAxisAndNearestSizes) {
@@ -86,6 +88,23 @@ TEST(ValidatePlan, MissingAndUnknownLayersAreNamed) {
   EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("\"conv2\""));
   plan.layers["conv9"] = {Strategy::kReplicate, Strategy::kReplicate};
   EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("\"conv9\""));
+}
+
+TEST(ValidatePlan, ADeviceOrderHasEachDeviceOnceAndAMeshHasAxes) {
+  const layers::LayerGraph graph = Model("two_column");
+  Plan plan = Named("model", graph, 2);
+  plan.device_order = {1, 1};
+  EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("device_order"));
+  plan.device_order = {1, 0};
+  EXPECT_TRUE(ValidatePlan(plan, graph, 64).ok());
+  plan.mesh.axes.clear();
+  EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("no axes"));
+}
+
+TEST(PlanJson, ADeepOrHugeMeshIsRefused) {
+  EXPECT_FALSE(PlanFromJson(std::string(200'000, '[')).ok());
+  const char* huge = R"({"colonnade_plan": 1, "mesh": [{"name": "a", "size": 4096}, {"name": "b", "size": 4096}], "layers": {}})";
+  EXPECT_THAT(std::string(PlanFromJson(huge).status().message()), HasSubstr("at most 4096 devices"));
 }
 
 TEST(ValidatePlan, ABatchThatDoesNotSplitIsAUsageError) {

@@ -62,7 +62,7 @@ class NetworkDrawer {
   layers::LayerId Conv(layers::LayerId x, int64_t groups, int64_t out, int64_t kernel = 3) {
     channels_ = out;
     return net_.Conv2d(Next("conv"), x,
-                       {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 4 != 0});
+                       {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 3 != 0});
   }
 
   layers::LayerId Block(layers::LayerId x) {
@@ -90,8 +90,11 @@ class NetworkDrawer {
         return net_.AvgPool(Next("avg_pool"), x, {.kernel = 2, .stride = 2});
       case 6: {
         const int64_t before = channels_;
-        layers::LayerId a = Conv(x, 1, before), b = random_() % 2 ? x : Conv(x, 1, before);
-        return net_.Add(Next("add"), {a, b});
+        const layers::LayerId a = Conv(x, 1, before);
+        if (random_() % 2) return net_.Add(Next("add"), {a, random_() % 2 ? x : Conv(x, 1, before)});
+        // Two readers of one value, which may need it in different placements.
+        return net_.Add(Next("add"), {net_.Relu(Next("relu"), a),
+                                      net_.MaxPool(Next("max_pool"), a, {.kernel = 3, .stride = 1, .pad = 1})});
       }
       case 7: {
         layers::LayerId a = Conv(x, 1, 6), b = Conv(x, 1, 6, 1);

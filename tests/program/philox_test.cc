@@ -26,11 +26,11 @@ TEST(Philox, GivesTheKnownAnswers) {
 }
 
 TEST(Philox, EachPartOfTheKeyChangesTheNumbers) {
-  const Philox4 base = RandomBlock(1, RandomPurpose::kTest, 2, 3, 4);
+  const Philox4 base = RandomBlock(1, RandomPurpose::kSyntheticData, 2, 3, 4);
   const Philox4 others[] = {
-      RandomBlock(9, RandomPurpose::kTest, 2, 3, 4), RandomBlock(1, RandomPurpose::kDropout, 2, 3, 4),
-      RandomBlock(1, RandomPurpose::kTest, 9, 3, 4), RandomBlock(1, RandomPurpose::kTest, 2, 9, 4),
-      RandomBlock(1, RandomPurpose::kTest, 2, 3, 9), RandomBlock(1 | uint64_t{1} << 40, RandomPurpose::kTest, 2, 3, 4)};
+      RandomBlock(9, RandomPurpose::kSyntheticData, 2, 3, 4), RandomBlock(1, RandomPurpose::kDropout, 2, 3, 4),
+      RandomBlock(1, RandomPurpose::kSyntheticData, 9, 3, 4), RandomBlock(1, RandomPurpose::kSyntheticData, 2, 9, 4),
+      RandomBlock(1, RandomPurpose::kSyntheticData, 2, 3, 9), RandomBlock(1 | uint64_t{1} << 40, RandomPurpose::kSyntheticData, 2, 3, 4)};
   for (const Philox4& other : others) EXPECT_NE(other.v[0], base.v[0]);
 }
 
@@ -45,7 +45,7 @@ TEST(Philox, GaussianHasMeanZeroAndVarianceOne) {
   constexpr int kCount = 100000;
   double sum = 0, squares = 0;
   for (int i = 0; i < kCount; ++i) {
-    const double x = Gaussian(42, RandomPurpose::kTest, 0, 0, i);
+    const double x = Gaussian(42, RandomPurpose::kSyntheticData, 0, 0, i);
     sum += x;
     squares += x * x;
   }

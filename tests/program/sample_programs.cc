@@ -281,7 +281,7 @@ Program RandomLifetimes(uint32_t seed, int buffers) {
   Builder b("random", Mode::kTrain, 1, DType::kF32, {});
   std::vector<BufferId> written;
   for (int i = 0; i < buffers; ++i) {
-    const Philox4 r = RandomBlock(seed, RandomPurpose::kTest, 0, 0, i);
+    const Philox4 r = RandomBlock(seed, RandomPurpose::kSyntheticData, 0, 0, i);
     const BufferId y = b.AddBuffer(0, absl::StrCat("b", i), DType::kF32, {1 + r.v[0] % 500});
     const Lane lane = static_cast<Lane>(r.v[1] % kLaneCount);
     if (written.empty()) {

@@ -100,7 +100,7 @@ TEST(Text, NamesLineExpectedAndFound) {
 
 // Deletes, repeats, moves or replaces bytes, numbers or lines of `text`.
 std::string Mutated(const std::string& text, uint32_t seed) {
-  const Philox4 r = RandomBlock(seed, RandomPurpose::kTest, 1, 0, 0);
+  const Philox4 r = RandomBlock(seed, RandomPurpose::kSyntheticData, 1, 0, 0);
   std::string out = text;
   const size_t at = r.v[1] % out.size();
   switch (r.v[0] % 7) {

@@ -1,0 +1,53 @@
+#include "partition/check_steps.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace colonnade::partition {
+namespace {
+
+enum BucketStage { kNotReduced, kReduced, kUpdated, kGathered };
+
+// The stage in which a step leaves its bucket, and −1 for steps that have none.
+struct StageOf {
+  int bucket = -1;
+  BucketStage stage = kNotReduced;
+};
+
+StageOf StageAfter(const Step& step) {
+  if (const auto* reduce = std::get_if<ReduceGradients>(&step.what)) return {reduce->bucket, kReduced};
+  if (const auto* update = std::get_if<UpdateParameters>(&step.what)) return {update->bucket, kUpdated};
+  if (const auto* gather = std::get_if<GatherParameters>(&step.what)) return {gather->bucket, kGathered};
+  return {};
+}
+
+}  // namespace
+
+absl::Status CheckSteps(const Lowering& lowering, absl::string_view pass) {
+  auto broken = [&](const std::string& what) { return absl::InternalError(absl::StrCat("after ", pass, ": ", what)); };
+  std::vector<bool> made(lowering.values.size(), false);
+  std::vector<BucketStage> stage(lowering.buckets.size(), kNotReduced);
+  std::vector<size_t> checked(lowering.buckets.size(), 0);
+  for (const Step& step : lowering.steps) {
+    for (const StepOperand& operand : step.inputs) {
+      if (!operand.value.valid() || made[operand.value.value] || lowering.value(operand.value).host_input >= 0) continue;
+      return broken(absl::StrCat("layer ", step.from.layer, " reads ", lowering.value(operand.value).name, " before it is made"));
+    }
+    for (ValueId output : step.outputs) {
+      if (!output.valid()) continue;
+      if (made[output.value]) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
+      made[output.value] = true;
+    }
+    if (const auto* check = std::get_if<CheckGradient>(&step.what)) ++checked[lowering.parameters[check->parameter].bucket];
+    const StageOf after = StageAfter(step);
+    if (after.bucket < 0) continue;
+    const GradientBucket& bucket = lowering.buckets[after.bucket];
+    if (checked[after.bucket] != bucket.parameters.size()) return broken(bucket.name + " is used before its gradients are checked");
+    if (stage[after.bucket] >= after.stage) return broken(bucket.name + " is reduced, updated or gathered out of order");
+    stage[after.bucket] = after.stage;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

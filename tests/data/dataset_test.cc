@@ -1,0 +1,144 @@
+// Data sets from folders, and what the built-in ones contain.
+
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "data/embedded.h"
+#include "data/gzip.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace colonnade::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DatasetFolder : public ::testing::Test {
+ protected:
+  DatasetFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~DatasetFolder() override { std::filesystem::remove_all(path_); }
+
+  void Put(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
+  }
+  // Two images of 1x3 and their labels under the names of `split`.
+  void PutPair(const std::string& split) const {
+    Put(split + "-images-idx3-ubyte", std::string("\0\0\x08\x03\0\0\0\2\0\0\0\1\0\0\0\3", 16) + "abcdef");
+    Put(split + "-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\2\4\7", 10));
+  }
+  absl::Status Error(SplitOf split) const { return OpenDataset(path_, split, {}).status(); }
+
+  std::string path_;
+};
+
+TEST_F(DatasetFolder, PlainFilesAreReadUnderTheNamesOfTheirSplit) {
+  PutPair("train");
+  absl::StatusOr<ImageSet> set = OpenDataset(path_, SplitOf::kTrain, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->sample_shape, (program::Shape{1, 1, 3}));
+  EXPECT_THAT(set->pixels, ::testing::ElementsAre('a', 'b', 'c', 'd', 'e', 'f'));
+  EXPECT_THAT(set->labels, ::testing::ElementsAre(4, 7));
+  EXPECT_EQ(set->largest_value, 255);
+  EXPECT_NEAR(set->mean[0], 'a' / 255.0 + 2.5 / 255, 1e-12);
+  EXPECT_EQ(Error(SplitOf::kTest).code(), absl::StatusCode::kNotFound);
+  PutPair("t10k");
+  EXPECT_TRUE(OpenDataset(path_, SplitOf::kTest, {}).ok());
+}
+
+TEST_F(DatasetFolder, GzippedFilesAreReadAlike) {
+  for (const EmbeddedFile& file : EmbeddedFiles()) Put(std::string(file.name), std::string(file.bytes));
+  for (SplitOf split : {SplitOf::kTrain, SplitOf::kTest}) {
+    absl::StatusOr<ImageSet> folder = OpenDataset(path_, split, {}), digits = OpenDataset("digits", split, {});
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    EXPECT_EQ(folder->pixels, digits->pixels);
+    EXPECT_EQ(folder->labels, digits->labels);
+  }
+}
+
+TEST_F(DatasetFolder, AMissingFileIsNamedWithBothItsNames) {
+  const absl::Status images = Error(SplitOf::kTest);
+  EXPECT_EQ(images.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(images.message()), HasSubstr(path_ + "/t10k-images-idx3-ubyte"));
+  EXPECT_THAT(std::string(images.message()), HasSubstr(".gz"));
+  PutPair("train");
+  std::filesystem::remove(path_ + "/train-labels-idx1-ubyte");
+  EXPECT_THAT(std::string(Error(SplitOf::kTrain).message()), HasSubstr("train-labels-idx1-ubyte"));
+}
+
+TEST_F(DatasetFolder, WrongContentsNameTheFile) {
+  PutPair("train");
+  Put("train-images-idx3-ubyte", "not an image file");
+  EXPECT_EQ(Error(SplitOf::kTrain).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Error(SplitOf::kTrain).message()), HasSubstr(path_ + "/train-images-idx3-ubyte: expected"));
+  PutPair("train");
+  const absl::Status label = OpenDataset(path_, SplitOf::kTrain, {.classes = 5}).status();
+  EXPECT_EQ(label.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(label.message()), HasSubstr("label of sample 1: expected below 5 classes, found 7"));
+}
+
+TEST_F(DatasetFolder, AFolderInAFilesPlaceIsAnErrorOfReading) {
+  std::filesystem::create_directory(path_ + "/train-images-idx3-ubyte");
+  EXPECT_EQ(Error(SplitOf::kTrain).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(DatasetFolder, AFileInTheFoldersPlaceIsNotFound) {
+  Put("file", "x");
+  EXPECT_EQ(OpenDataset(path_ + "/file", SplitOf::kTrain, {}).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(Digits, HaveEveryClassAndGreyValuesFrom0To16) {
+  for (SplitOf split : {SplitOf::kTrain, SplitOf::kTest}) {
+    absl::StatusOr<ImageSet> digits = OpenDataset("digits", split, {});
+    ASSERT_TRUE(digits.ok()) << digits.status();
+    EXPECT_EQ(digits->largest_value, 16);
+    EXPECT_EQ(*std::max_element(digits->pixels.begin(), digits->pixels.end()), 16);
+    EXPECT_EQ(*std::min_element(digits->pixels.begin(), digits->pixels.end()), 0);
+    for (int label = 0; label < 10; ++label) {
+      EXPECT_GT(std::count(digits->labels.begin(), digits->labels.end(), label), digits->size() / 15) << label;
+    }
+    EXPECT_NEAR(digits->mean[0], 0.3, 0.02);
+    EXPECT_NEAR(digits->std[0], 0.38, 0.02);
+  }
+}
+
+TEST(Digits, EmbeddedFilesAreThoseOfTheSourceTree) {
+  ASSERT_EQ(EmbeddedFiles().size(), 4u);
+  for (const EmbeddedFile& file : EmbeddedFiles()) {
+    const std::string path = std::string(COLONNADE_SOURCE_DIR) + "/data/digits/" + std::string(file.name);
+    absl::StatusOr<std::string> bytes = ReadWholeFile(path);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_TRUE(*bytes == file.bytes) << file.name;
+  }
+}
+
+TEST(Synthetic, TheMeanOfAnImageGrowsWithItsClass) {
+  absl::StatusOr<ImageSet> set =
+      OpenDataset("synthetic", SplitOf::kTrain, {.synthetic_shape = {1, 16, 16}, .synthetic_classes = 4});
+  ASSERT_TRUE(set.ok()) << set.status();
+  std::vector<double> sum(4), count(4);
+  for (size_t i = 0; i < set->pixels.size(); ++i) {
+    sum[set->labels[i / 256]] += set->pixels[i];
+    count[set->labels[i / 256]] += 1;
+  }
+  for (int c = 0; c < 4; ++c) EXPECT_NEAR(sum[c] / count[c], 79.5 + 24 * c, 1) << "class " << c;
+}
+
+TEST(Synthetic, TestImagesAreOthersThanTrainingImages) {
+  absl::StatusOr<ImageSet> train = OpenDataset("synthetic", SplitOf::kTrain, {.synthetic_shape = {1, 4, 4}});
+  absl::StatusOr<ImageSet> test = OpenDataset("synthetic", SplitOf::kTest, {.synthetic_shape = {1, 4, 4}});
+  ASSERT_TRUE(train.ok() && test.ok());
+  EXPECT_FALSE(std::equal(test->pixels.begin(), test->pixels.begin() + 16, train->pixels.begin()));
+}
+
+}  // namespace
+}  // namespace colonnade::data
