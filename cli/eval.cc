@@ -11,12 +11,15 @@ namespace colonnade::cli {
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
   absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(flags.init);
   if (!weights.ok()) return weights.status();
-  // Mean and deviation are those of the training set, as in training.
-  absl::StatusOr<data::ImageSet> train_images = OpenImages(flags, true), images = OpenImages(flags, false);
-  if (!train_images.ok()) return train_images.status();
+  absl::StatusOr<data::ImageSet> images = OpenImages(flags, false);
   if (!images.ok()) return images.status();
-  images->mean = train_images->mean;
-  images->std = train_images->std;
+  if (flags.mean.empty() || flags.std.empty()) {
+    // Mean and deviation are those of the training set, as in training.
+    absl::StatusOr<data::ImageSet> train_images = OpenImages(flags, true);
+    if (!train_images.ok()) return train_images.status();
+    images->mean = train_images->mean;
+    images->std = train_images->std;
+  }
   absl::StatusOr<Session> session = OpenSession(flags, &*images);
   if (!session.ok()) return session.status();
   absl::StatusOr<program::Program> program =

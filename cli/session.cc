@@ -20,8 +20,10 @@
 namespace colonnade::cli {
 namespace {
 
+constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
+
 absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
-  absl::StatusOr<std::string> json = engine::ReadFile(flags.plan);
+  absl::StatusOr<std::string> json = engine::ReadFile(flags.plan, kLargestPlanFile);
   if (!json.ok()) return json.status();
   absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(*json);
   absl::Status status = plan.status();
@@ -53,17 +55,21 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
 }
 
 void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
-  using partition::Reduction;
-  for (Reduction r : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
-    if (flags.reduction == partition::Name(r)) plan.reduction = r;
-  }
+  plan.reduction = partition::ReductionFromName(flags.reduction).value_or(plan.reduction);
   if (!flags.overlap.empty()) plan.overlap = flags.overlap == "on";
   if (flags.bucket_bytes > 0) plan.bucket_bytes = flags.bucket_bytes;
 }
 
 int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) { return flags.classes > 0 ? flags.classes : model.classes; }
 
-int64_t ColumnsOf(const partition::Mesh& mesh) { return mesh.device_count() / mesh.axes[0].size; }
+// The size of the axis that is named "model"; all other axes count as replicas.
+int64_t ColumnsOf(const partition::Mesh& mesh) {
+  for (const program::MeshAxis& axis : mesh.axes) {
+    if (axis.name == "model") return axis.size;
+  }
+  return 1;
+}
+int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
 absl::Status CheckImages(const Flags& flags, const Session& session, const data::ImageSet& images) {
   if (images.sample_shape != session.graph.nodes[0].sample_shape) {
@@ -176,7 +182,7 @@ void PrintSession(const Flags& flags, const Session& session) {
                    .c_str());
   std::fprintf(stderr, "%s\n",
                absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %d CPU device%s of %d thread%s, %s kernels",
-                               session.plan.name, mesh.axes[0].size, ColumnsOf(mesh),
+                               session.plan.name, ReplicasOf(mesh), ColumnsOf(mesh),
                                partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off",
                                mesh.device_count(), mesh.device_count() > 1 ? "s" : "", session.threads_per_device,
                                session.threads_per_device > 1 ? "s" : "", flags.kernels)
@@ -193,7 +199,7 @@ std::string NormalisationOf(const Flags& flags, const data::ImageSet& images) {
 }
 
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {
-  return {{"replicas", mesh.axes[0].size}, {"columns", ColumnsOf(mesh)}};
+  return {{"replicas", ReplicasOf(mesh)}, {"columns", ColumnsOf(mesh)}};
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

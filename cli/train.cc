@@ -142,43 +142,69 @@ absl::Status SaveResults(const Flags& flags, const Run& run, const engine::Train
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_step));
 }
 
-}  // namespace
-
-absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+// Before anything is trained, so that nothing is lost at the end.
+absl::Status CheckOutputs(const Flags& flags) {
+  if (!flags.save.empty() && flags.save == flags.trace) {
+    return absl::FailedPreconditionError("expected different files for --save and --trace, found one");
+  }
   for (const std::string* path : {&flags.save, &flags.trace}) {
     if (path->empty()) continue;
     if (absl::Status s = engine::CheckWritable(*path); !s.ok()) return s;
   }
+  return absl::OkStatus();
+}
+
+struct Streams {
+  data::SampleStream train, test;
+  std::string normalisation;
+};
+
+// The data, and the network and plan for it.
+absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   absl::StatusOr<data::ImageSet> train_images = OpenImages(flags, true), test_images = OpenImages(flags, false);
   if (!train_images.ok()) return train_images.status();
   if (!test_images.ok()) return test_images.status();
+  if (test_images->sample_shape != train_images->sample_shape) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected images %s as in %s, found %s", test_images->name,
+                                                      program::ToString(train_images->sample_shape), train_images->name,
+                                                      program::ToString(test_images->sample_shape)));
+  }
   test_images->mean = train_images->mean;
   test_images->std = train_images->std;
+  absl::StatusOr<Session> opened = OpenSession(flags, &*train_images);
+  if (!opened.ok()) return opened.status();
+  session = *std::move(opened);
+  std::string normalisation = NormalisationOf(flags, *train_images);
+  absl::StatusOr<data::SampleStream> train = OpenStream(flags, session, *std::move(train_images), true);
+  if (!train.ok()) return train.status();
+  absl::StatusOr<data::SampleStream> test = OpenStream(flags, session, *std::move(test_images), false);
+  if (!test.ok()) return test.status();
+  return Streams{*std::move(train), *std::move(test), std::move(normalisation)};
+}
+
+}  // namespace
+
+absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+  if (absl::Status s = CheckOutputs(flags); !s.ok()) return s;
   Run run;
-  absl::StatusOr<Session> session = OpenSession(flags, &*train_images);
-  if (!session.ok()) return session.status();
-  run.session = *std::move(session);
-  absl::StatusOr<int64_t> steps = StepsOf(flags, train_images->size());
+  absl::StatusOr<Streams> streams = OpenStreams(flags, run.session);
+  if (!streams.ok()) return streams.status();
+  absl::StatusOr<int64_t> steps = StepsOf(flags, streams->train.size());
   if (!steps.ok()) return steps.status();
   absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, run.session);
   if (!rate.ok()) return rate.status();
-  const std::string normalisation = NormalisationOf(flags, *train_images);
-  absl::StatusOr<data::SampleStream> train = OpenStream(flags, run.session, *std::move(train_images), true);
-  if (!train.ok()) return train.status();
-  absl::StatusOr<data::SampleStream> test = OpenStream(flags, run.session, *std::move(test_images), false);
-  if (!test.ok()) return test.status();
   if (absl::Status s = Prepare(flags, run); !s.ok()) return s;
   PrintSession(flags, run.session);
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
   std::fprintf(stderr, "%s\n",
                absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
-                               train->description(), normalisation, rate->base, flags.lr_policy, lowered.momentum,
-                               lowered.weight_decay, flags.batch, *steps)
+                               streams->train.description(), streams->normalisation, rate->base, flags.lr_policy,
+                               lowered.momentum, lowered.weight_decay, flags.batch, *steps)
                    .c_str());
 
   Progress progress(flags.batch);
   absl::StatusOr<engine::TrainReport> report =
-      engine::Train(*run.train, *train,
+      engine::Train(*run.train, streams->train,
                     {.steps = *steps,
                      .seed = flags.seed,
                      .learning_rate = *rate,
@@ -186,10 +212,13 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
                      .on_step = [&progress](const engine::TrainProgress& p) { progress.Show(p); }});
   progress.Finish();
   if (!report.ok()) return report.status();
-  outcome.interrupted = report->stopped;
-  absl::StatusOr<engine::EvalReport> tested = engine::Evaluate(*run.eval, *test);
+  // Ctrl-C cuts the test short, not the saving. A run that was stopped before its first step has nothing to keep.
+  absl::StatusOr<engine::EvalReport> tested = engine::Evaluate(*run.eval, streams->test, &stop);
   if (!tested.ok()) return tested.status();
-  if (absl::Status s = SaveResults(flags, run, *report); !s.ok()) return s;
+  if (!report->losses.empty()) {
+    if (absl::Status s = SaveResults(flags, run, *report); !s.ok()) return s;
+  }
+  outcome.interrupted = stop.load();
   const double seconds = absl::ToDoubleSeconds(report->elapsed);
   const double images_per_s =
       seconds > 0 ? static_cast<double>(static_cast<int64_t>(report->losses.size()) * flags.batch) / seconds : 0;

@@ -17,7 +17,7 @@ namespace colonnade::data {
 namespace {
 
 constexpr int kGzipWindow = 16 + MAX_WBITS;
-constexpr size_t kChunk = size_t{1} << 20;
+constexpr size_t kChunk = size_t{1} << 17;
 constexpr size_t kLargestRatio = 1032;  // of deflate: 258 bytes for two bits
 
 bool IsGzip(absl::string_view bytes) { return bytes.size() >= 2 && bytes.substr(0, 2) == "\x1f\x8b"; }

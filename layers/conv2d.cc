@@ -38,9 +38,10 @@ absl::StatusOr<Sharding> ColumnSharding(const LayerShapes& local, int64_t axis_s
 
 absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
   if (groups % axis_size != 0 && axis_size % groups != 0) {
-    return NotLegal("Conv2d", Strategy::kGroup,
-                    absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
-                                    groups, axis_size));
+    return NotLegal(
+        "Conv2d", Strategy::kGroup,
+        absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
+                        groups, axis_size));
   }
   if (absl::Status s = CheckDivides(Strategy::kGroup, axis_size, "output channels", local.output[1]); !s.ok()) return s;
   Sharding sharding = ReplicatedSharding(local);
@@ -118,9 +119,10 @@ std::vector<SavedSpec> Saved(const Conv2d&, const LayerShapes&) { return {}; }
 
 std::vector<EmittedOp> EmitForward(const Conv2d& layer, const ForwardShard& shard) {
   const Operand &x = shard.inputs[0], &w = shard.parameters[0];
-  EmittedOp op{.op = program::ConvForward{.window = WindowOf(layer), .groups = LocalGroups(x.shape, w.shape), .bias = layer.bias},
-               .uses = {Read(x), Read(w)},
-               .work = MoveWork({x, w}, {shard.output}, Flops(w.shape, shard.output.shape))};
+  EmittedOp op{
+      .op = program::ConvForward{.window = WindowOf(layer), .groups = LocalGroups(x.shape, w.shape), .bias = layer.bias},
+      .uses = {Read(x), Read(w)},
+      .work = MoveWork({x, w}, {shard.output}, Flops(w.shape, shard.output.shape))};
   if (layer.bias) op.uses.push_back(Read(shard.parameters[1]));
   op.uses.push_back(Write(shard.output));
   return {std::move(op)};

@@ -90,7 +90,9 @@ LayerId GraphBuilder::MaxPool(const std::string& name, LayerId x, layers::MaxPoo
 LayerId GraphBuilder::AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes) {
   return Append(name, attributes, {x});
 }
-LayerId GraphBuilder::Lrn(const std::string& name, LayerId x, layers::Lrn attributes) { return Append(name, attributes, {x}); }
+LayerId GraphBuilder::Lrn(const std::string& name, LayerId x, layers::Lrn attributes) {
+  return Append(name, attributes, {x});
+}
 LayerId GraphBuilder::Dropout(const std::string& name, LayerId x, layers::Dropout attributes) {
   attributes.stream = program::StreamOfName(name);
   return Append(name, attributes, {x});
@@ -112,14 +114,16 @@ absl::StatusOr<LayerGraph> GraphBuilder::Build() && {
     return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": %s", graph_.name, what));
   };
   const size_t count = graph_.nodes.size();
-  if (count == 0 || !std::holds_alternative<layers::Input>(graph_.nodes[0].layer)) return fail("expected an Input as first layer");
+  if (count == 0 || !std::holds_alternative<layers::Input>(graph_.nodes[0].layer))
+    return fail("expected an Input as first layer");
   std::vector<bool> reaches(count, false);
   for (size_t i = count; i-- > 0;) {
     const LayerNode& node = graph_.nodes[i];
     const bool loss = std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer);
     if (loss != (i == count - 1)) return fail("expected exactly one SoftmaxCrossEntropy, as last layer");
     reaches[i] = reaches[i] || loss;
-    if (!reaches[i]) return fail(absl::StrFormat("expected every layer to reach the loss, found that \"%s\" does not", node.name));
+    if (!reaches[i])
+      return fail(absl::StrFormat("expected every layer to reach the loss, found that \"%s\" does not", node.name));
     for (LayerId input : node.inputs) reaches[input.value] = true;
   }
   return std::move(graph_);

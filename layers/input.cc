@@ -16,7 +16,9 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Input& layer, absl::Span<
 }
 
 std::vector<ParameterSpec> Parameters(const Input&, absl::Span<const program::Shape>) { return {}; }
-absl::StatusOr<Sharding> Shard(const Input&, const LayerShapes& local, Strategy, int64_t) { return ReplicatedSharding(local); }
+absl::StatusOr<Sharding> Shard(const Input&, const LayerShapes& local, Strategy, int64_t) {
+  return ReplicatedSharding(local);
+}
 std::vector<SavedSpec> Saved(const Input&, const LayerShapes&) { return {}; }
 std::vector<EmittedOp> EmitForward(const Input&, const ForwardShard&) { return {}; }
 std::vector<EmittedOp> EmitBackward(const Input&, const BackwardShard&) { return {}; }

@@ -56,12 +56,13 @@ absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_vie
   }
   return absl::InvalidArgumentError(absl::StrFormat(
       "strategy %s over %d positions needs %s divisible by %d, found %d; nearest that work: %s%d %s, or %s positions",
-      Name(strategy), axis_size, what, axis_size, size, below > 0 ? absl::StrCat(below, " or ") : "", below + axis_size, what,
-      divisors));
+      Name(strategy), axis_size, what, axis_size, size, below > 0 ? absl::StrCat(below, " or ") : "", below + axis_size,
+      what, divisors));
 }
 
 absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason) {
-  return absl::InvalidArgumentError(absl::StrFormat("%s cannot be spread by strategy %s: %s", layer_type, Name(strategy), reason));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s cannot be spread by strategy %s: %s", layer_type, Name(strategy), reason));
 }
 
 }  // namespace colonnade::layers

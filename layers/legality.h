@@ -14,8 +14,8 @@ namespace colonnade::layers {
 // Every tensor whole on every position.
 Sharding ReplicatedSharding(const LayerShapes& local);
 
-// Inputs and output cut along the batch; parameters whole, their gradients partial sums. InvalidArgument if the axis does not
-// divide the batch that is left.
+// Inputs and output cut along the batch; parameters whole, their gradients partial sums. InvalidArgument if the axis does
+// not divide the batch that is left.
 absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size);
 
 // Inputs and output cut along the channels, no communication: layers that treat each channel alone.

@@ -17,9 +17,10 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
   if (groups <= 1) return NotLegal("Lrn", Strategy::kGroup, "it has one block of channels; expected replicate or batch");
   if (groups % axis_size == 0) return ChannelwiseSharding(local, axis_size);
   if (axis_size % groups != 0) {
-    return NotLegal("Lrn", Strategy::kGroup,
-                    absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
-                                    groups, axis_size));
+    return NotLegal(
+        "Lrn", Strategy::kGroup,
+        absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
+                        groups, axis_size));
   }
   // Windows need the whole group: the positions of a run gather it and compute it alike.
   Sharding sharding = ReplicatedSharding(local);
@@ -59,7 +60,9 @@ absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strat
   return NotLegal("Lrn", strategy, "expected replicate, batch or group");
 }
 
-std::vector<SavedSpec> Saved(const Lrn&, const LayerShapes& local) { return {{"scale", program::DType::kF32, local.output}}; }
+std::vector<SavedSpec> Saved(const Lrn&, const LayerShapes& local) {
+  return {{"scale", program::DType::kF32, local.output}};
+}
 
 std::vector<EmittedOp> EmitForward(const Lrn& layer, const ForwardShard& shard) {
   const int64_t groups = LocalGroups(layer, shard.output.shape[1], shard.global_output_shape[1]);

@@ -28,9 +28,10 @@ std::vector<EmittedOp> EmitForward(const Relu&, const ForwardShard& shard) {
 
 std::vector<EmittedOp> EmitBackward(const Relu&, const BackwardShard& shard) {
   if (!shard.d_inputs[0]) return {};
-  return {{.op = program::ReluBackward{},
-           .uses = {Read(shard.output), Read(*shard.d_output), Write(*shard.d_inputs[0])},
-           .work = MoveWork({shard.output, *shard.d_output}, {*shard.d_inputs[0]}, program::ElementCount(shard.output.shape))}};
+  return {
+      {.op = program::ReluBackward{},
+       .uses = {Read(shard.output), Read(*shard.d_output), Write(*shard.d_inputs[0])},
+       .work = MoveWork({shard.output, *shard.d_output}, {*shard.d_inputs[0]}, program::ElementCount(shard.output.shape))}};
 }
 
 }  // namespace colonnade::layers

@@ -21,7 +21,8 @@ struct SoftmaxCrossEntropy {
 const char* TypeName(const SoftmaxCrossEntropy&);
 absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const SoftmaxCrossEntropy& layer, absl::Span<const program::Shape> inputs);
-absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy& layer, const LayerShapes& local, Strategy strategy,
+                               int64_t axis_size);
 std::vector<SavedSpec> Saved(const SoftmaxCrossEntropy& layer, const LayerShapes& local);
 std::vector<EmittedOp> EmitForward(const SoftmaxCrossEntropy& layer, const ForwardShard& shard);
 std::vector<EmittedOp> EmitBackward(const SoftmaxCrossEntropy& layer, const BackwardShard& shard);

@@ -11,9 +11,9 @@ absl::StatusOr<program::Shape> SlideOver(absl::Span<const program::Shape> inputs
   }
   if (window.size_h < 1 || window.size_w < 1 || window.stride_h < 1 || window.stride_w < 1 || window.pad_h < 0 ||
       window.pad_w < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("expected a kernel and a stride of at least 1 and a pad of at least 0, found kernel %dx%d, stride %d, pad %d",
-                        window.size_h, window.size_w, window.stride_h, window.pad_h));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "expected a kernel and a stride of at least 1 and a pad of at least 0, found kernel %dx%d, stride %d, pad %d",
+        window.size_h, window.size_w, window.stride_h, window.pad_h));
   }
   const program::Shape& x = inputs[0];
   const int64_t rows = x[1] + 2 * window.pad_h - window.size_h, columns = x[2] + 2 * window.pad_w - window.size_w;

@@ -1,8 +1,8 @@
 // AlexNet of 2012: what its two columns compute, as one network of grouped convolutions.
 //
-// Source: Krizhevsky, Sutskever, Hinton 2012, sections 3 and 5: layer sizes, local response normalisation (n = 5, alpha summed
-// over the window = 5·1e-4, beta = 0.75, k = 2), overlapping pooling, weights Gaussian of deviation 0.01, biases 1 in the
-// second, fourth and fifth convolution and the hidden fully connected layers.
+// Source: Krizhevsky, Sutskever, Hinton 2012, sections 3 and 5: layer sizes, local response normalisation (n = 5, alpha
+// summed over the window = 5·1e-4, beta = 0.75, k = 2), overlapping pooling, weights Gaussian of deviation 0.01, biases 1 in
+// the second, fourth and fifth convolution and the hidden fully connected layers.
 
 #include "models/models.h"
 

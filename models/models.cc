@@ -15,15 +15,37 @@ int64_t Widen(int64_t channels, double width) {
 
 const std::vector<ModelInfo>& AllModels() {
   static const auto& models = *new std::vector<ModelInfo>{
-      {.name = "lenet", .description = "LeNet-5 (LeCun et al. 1998) with ReLU and max pooling", .input_channels = 1,
-       .input_size = 28, .classes = 10, .learning_rate = 0.02, .weight_decay = 5e-4, .build = Lenet},
-      {.name = "two_column", .description = "two columns with a cross connection, for 8x8 digits", .input_channels = 1,
-       .input_size = 8, .classes = 10,
-       .learning_rate = 0.01, .weight_decay = 5e-4, .shifts_images = true, .build = TwoColumn},
-      {.name = "alexnet2012", .description = "AlexNet of two columns (Krizhevsky, Sutskever, Hinton 2012)", .input_size = 227,
-       .classes = 1000, .learning_rate = 0.01, .weight_decay = 5e-4, .build = Alexnet2012},
-      {.name = "alexnet", .description = "AlexNet of one column (Krizhevsky 2014), torchvision's layer names", .input_size = 224,
-       .classes = 1000, .learning_rate = 0.01, .weight_decay = 5e-4, .build = Alexnet},
+      {.name = "lenet",
+       .description = "LeNet-5 (LeCun et al. 1998) with ReLU and max pooling",
+       .input_channels = 1,
+       .input_size = 28,
+       .classes = 10,
+       .learning_rate = 0.02,
+       .weight_decay = 5e-4,
+       .build = Lenet},
+      {.name = "two_column",
+       .description = "two columns with a cross connection, for 8x8 digits",
+       .input_channels = 1,
+       .input_size = 8,
+       .classes = 10,
+       .learning_rate = 0.01,
+       .weight_decay = 5e-4,
+       .shifts_images = true,
+       .build = TwoColumn},
+      {.name = "alexnet2012",
+       .description = "AlexNet of two columns (Krizhevsky, Sutskever, Hinton 2012)",
+       .input_size = 227,
+       .classes = 1000,
+       .learning_rate = 0.01,
+       .weight_decay = 5e-4,
+       .build = Alexnet2012},
+      {.name = "alexnet",
+       .description = "AlexNet of one column (Krizhevsky 2014), torchvision's layer names",
+       .input_size = 224,
+       .classes = 1000,
+       .learning_rate = 0.01,
+       .weight_decay = 5e-4,
+       .build = Alexnet},
   };
   return models;
 }
@@ -35,16 +57,17 @@ absl::StatusOr<const ModelInfo*> FindModel(absl::string_view name) {
     names.push_back(model.name);
   }
   const std::string nearest = program::NearestName(name, names);
-  return absl::FailedPreconditionError(
-      absl::StrFormat("unknown model \"%s\"%s; expected one of %s", name,
-                      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "unknown model \"%s\"%s; expected one of %s", name,
+      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const ModelOptions& options) {
   absl::StatusOr<const ModelInfo*> model = FindModel(name);
   if (!model.ok()) return model.status();
   if (!(options.width > 0) || options.width > 64) {
-    return absl::FailedPreconditionError(absl::StrFormat("width: expected a number above 0 and up to 64, found %g", options.width));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("width: expected a number above 0 and up to 64, found %g", options.width));
   }
   ModelOptions complete = options;
   if (complete.input_channels == 0) complete.input_channels = (*model)->input_channels;

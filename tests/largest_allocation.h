@@ -23,12 +23,13 @@ size_t LargestAllocationIn(F f) {
 
 }  // namespace colonnade
 
-void* operator new(size_t bytes) {
+// Not inlined: GCC would see a free of what a new gave.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   if (bytes > colonnade::g_largest_allocation.load(std::memory_order_relaxed)) colonnade::g_largest_allocation = bytes;
   if (void* memory = std::malloc(std::max<size_t>(bytes, 1))) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 #endif  // COLONNADE_TESTS_LARGEST_ALLOCATION_H_

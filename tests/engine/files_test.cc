@@ -115,7 +115,7 @@ TEST(SafetensorsHeader, HostileFilesAreRefused) {
   ErrorOf("1234567");
   EXPECT_THAT(ErrorOf(File("[]", 0)), HasSubstr("{"));
   EXPECT_THAT(ErrorOf(File("{\"a\":\xff\xfe}", 0)), HasSubstr("JSON"));
-  EXPECT_THAT(ErrorOf(File("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0)), HasSubstr("deeply"));
+  EXPECT_THAT(ErrorOf(File("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0)), HasSubstr("\"a\""));
   EXPECT_THAT(ErrorOf(File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8)),
               HasSubstr("twice"));
   EXPECT_THAT(ErrorOf(File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)),

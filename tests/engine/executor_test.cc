@@ -1,0 +1,315 @@
+// The executor on a backend that records its calls: order, host memory, results.
+
+#include "engine/executor.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "program/builder.h"
+#include "tests/engine/fake_backend.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::BufferId;
+using program::Builder;
+using program::DType;
+using program::Input;
+using program::Lane;
+using program::Output;
+using program::Piece;
+using program::Program;
+using program::Region;
+using program::TaskId;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kBatch = 4, kPixels = 2;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Images and labels cut over two devices. Metrics: Σ of the pixels, their first pixel as hits, the labels ≥ 0. Flags of two
+// parameters. The gradient of "a" is [2, 2]: row 0 in f32 on device 0, row 1 in f64 on device 1.
+struct TwoDevices {
+  Program program;
+  std::vector<BufferId> images, labels, scalars, metrics, flags, gradients;
+
+  TwoDevices() {
+    Builder b("two_devices", program::Mode::kTrain, kBatch, DType::kF32, {{"data", 2}});
+    Input image_input{"images", DType::kF32, {kBatch, kPixels}, {}}, label_input{"labels", DType::kI32, {kBatch}, {}},
+        scalar_input{"scalars", DType::kF64, {program::kStepScalarCount}, {}};
+    // Flags stand before metrics, and device 1 before device 0, so that an order of our own shows.
+    Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = {2}};
+    Output sums{.kind = Output::Kind::kMetrics, .name = "metrics", .layer = "loss", .shape = {program::kMetricCount}};
+    Output gradient{.kind = Output::Kind::kGradient, .name = "a", .layer = "first", .shape = {2, 2}};
+    for (int d = 0; d < 2; ++d) {
+      images.push_back(b.AddBuffer(d, "images", DType::kF32, {2, kPixels}));
+      labels.push_back(b.AddBuffer(d, "labels", DType::kI32, {2}));
+      scalars.push_back(b.AddBuffer(d, "scalars", DType::kF64, {program::kStepScalarCount}));
+      metrics.push_back(b.AddBuffer(d, "metrics", DType::kF64, {program::kMetricCount}));
+      flags.push_back(b.AddBuffer(d, "flags", DType::kI32, {2}));
+      gradients.push_back(b.AddBuffer(d, "gradient", d == 0 ? DType::kF32 : DType::kF64, {1, 2}));
+      image_input.pieces.push_back({images[d], {{2 * d, 0}, {2, kPixels}}});
+      label_input.pieces.push_back({labels[d], {{2 * d}, {2}}});
+      scalar_input.pieces.push_back({scalars[d], Region::Whole(scalar_input.shape)});
+      gradient.pieces.push_back({gradients[d], {{d, 0}, {1, 2}}});
+    }
+    for (int d : {1, 0}) {
+      finite.pieces.push_back({flags[d], Region::Whole(finite.shape)});
+      sums.pieces.push_back({metrics[d], Region::Whole(sums.shape)});
+    }
+    b.AddParameter({.name = "a", .layer = "first", .shape = {2, 2}});
+    b.AddParameter({.name = "b", .layer = "second", .shape = {3}});
+    for (Input* input : {&image_input, &label_input, &scalar_input}) b.AddInput(*input);
+    for (Output* output : {&finite, &sums, &gradient}) b.AddOutput(*output);
+    for (int d = 0; d < 2; ++d) {
+      int index = 0;
+      for (BufferId to : {images[d], labels[d], scalars[d]}) {
+        b.AddCompute(d, Lane::kCopy, program::Load{index++}, {b.Write(to)}, {}, {"input", program::Pass::kInput});
+      }
+      b.AddCompute(d, Lane::kCompute, program::SoftmaxCrossEntropyForward{},
+                   {b.Read(images[d]), b.Read(labels[d]), b.Write(metrics[d])}, {}, {"loss"});
+      index = 0;
+      for (BufferId from : {flags[d], metrics[d], gradients[d]}) {
+        b.AddCompute(d, Lane::kCopy, program::Store{index++}, {b.Read(from)}, {}, {"output", program::Pass::kOutput});
+      }
+    }
+    program = std::move(b).Build();
+  }
+
+  void Meaning(const program::Task& task, FakeLoaded& loaded) const {
+    const int d = task.device;
+    std::vector<double>& out = loaded.memory[metrics[d].value];
+    out = {0, 0, 0, 0};
+    for (double pixel : loaded.memory[images[d].value]) out[program::kLossSum] += pixel;
+    for (double label : loaded.memory[labels[d].value]) out[program::kLabels] += label >= 0;
+    out[program::kTop1Hits] = loaded.memory[images[d].value][0];
+    out[program::kTop5Hits] = 10 * out[program::kTop1Hits];
+  }
+};
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  ExecutorTest() : backend_(2, [this](const program::Task& task, FakeLoaded& loaded) { two_.Meaning(task, loaded); }) {
+    executor_ = *Executor::Create(two_.program, backend_);
+    for (BufferId flags : two_.flags) loaded().memory[flags.value] = {1, 1};
+  }
+  FakeLoaded& loaded() { return *backend_.latest; }
+
+  // Images of value `pixel` throughout.
+  void Enqueue(float pixel, StepInputs inputs = {}) {
+    absl::StatusOr<absl::Span<float>> images = executor_->NextImages();
+    ASSERT_TRUE(images.ok()) << images.status();
+    std::fill(images->begin(), images->end(), pixel);
+    absl::Span<int32_t> labels = executor_->NextLabels();
+    std::fill(labels.begin(), labels.end(), 1);
+    ASSERT_TRUE(executor_->Enqueue(inputs).ok());
+  }
+  StepResult Run() {
+    Enqueue(1);
+    absl::StatusOr<StepResult> result = executor_->Collect();
+    EXPECT_TRUE(result.ok()) << result.status();
+    return *result;
+  }
+
+  TwoDevices two_;
+  FakeBackend backend_;
+  std::unique_ptr<Executor> executor_;
+};
+
+// The simplest Program with waits: load, compute, store; the load of the next step waits for the compute of this one.
+TEST(ExecutorCommands, EachTaskAwaitsItsWaitsOfThisAndOfTheLastStepThenIsLaunched) {
+  Builder b("chain", program::Mode::kEval, 1, DType::kF32, {{"data", 1}});
+  const BufferId x = b.AddBuffer(0, "x", DType::kF32, {1, 1}), y = b.AddBuffer(0, "y", DType::kF32, {1, 1});
+  b.AddInput({"images", DType::kF32, {1, 1}, {{x, Region::Whole({1, 1})}}});
+  b.AddCompute(0, Lane::kCopy, program::Load{0}, {b.Write(x)}, {}, {});
+  b.AddCompute(0, Lane::kCompute, program::Copy{}, {b.Read(x), b.Write(y)}, {}, {});
+  Program program = std::move(b).Build();
+  program.tasks[0].waits_previous.push_back(TaskId{1});
+  program.tasks[1].waits.push_back(TaskId{0});
+  FakeBackend backend(1, [](const program::Task&, FakeLoaded&) {});
+  auto executor = *Executor::Create(program, backend);
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_TRUE(executor->NextImages().ok());
+    ASSERT_TRUE(executor->Enqueue({}).ok());
+  }
+  EXPECT_THAT(backend.latest->calls,
+              ElementsAre("d0 copy awaits 1 of step -1", "launch 0 of step 0", "d0 compute awaits 0 of step 0", "launch 1 of step 0",
+                          "d0 copy awaits 1 of step 0", "launch 0 of step 1", "d0 compute awaits 0 of step 1", "launch 1 of step 1"));
+}
+
+TEST_F(ExecutorTest, TasksAreLaunchedInTheProgramsOrder) {
+  Enqueue(1);
+  ASSERT_EQ(loaded().calls.size(), two_.program.tasks.size());
+  for (size_t i = 0; i < loaded().calls.size(); ++i) EXPECT_EQ(loaded().calls[i], absl::StrCat("launch ", i, " of step 0"));
+}
+
+TEST_F(ExecutorTest, ThreeStepsKeepTheirOwnImagesAndResultsInTwoSlots) {
+  Enqueue(1);
+  Enqueue(2);
+  EXPECT_DOUBLE_EQ(executor_->Collect()->loss, 2);  // two pixels of 1 for each label
+  Enqueue(3);
+  EXPECT_DOUBLE_EQ(executor_->Collect()->loss, 4);
+  EXPECT_DOUBLE_EQ(executor_->Collect()->loss, 6);
+}
+
+TEST_F(ExecutorTest, NextImagesWaitsForTheStepTwoBeforeAlone) {
+  Enqueue(1);
+  Enqueue(2);
+  EXPECT_THAT(loaded().calls, ::testing::Not(::testing::Contains(HasSubstr("synchronize"))));
+  ASSERT_TRUE(executor_->NextImages().ok());
+  EXPECT_EQ(loaded().calls.back(), "synchronize 0");
+}
+
+TEST_F(ExecutorTest, MetricsAreSumsOverPiecesAndTheLossIsAMeanOverLabels) {
+  const std::vector<float> images = {1, 2, 3, 4, 5, 6, 7, 8};
+  absl::StatusOr<StepResult> result = executor_->RunStep(images, {0, -1, 2, 1}, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->labels, 3);
+  EXPECT_DOUBLE_EQ(result->loss, 36.0 / 3);
+  EXPECT_EQ(result->top1_hits, 1 + 5);
+  EXPECT_EQ(result->top5_hits, 10 + 50);
+  EXPECT_EQ(result->not_finite, "");
+  EXPECT_EQ(result->not_finite_device, -1);
+}
+
+TEST_F(ExecutorTest, PaddingAloneGivesALossOfZeroAndADivisorOfOne) {
+  absl::StatusOr<StepResult> result = executor_->RunStep(std::vector<float>(8), {-1, -1, -1, -1}, {});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->labels, 0);
+  EXPECT_EQ(result->loss, 0);
+  EXPECT_EQ(loaded().memory[two_.scalars[0].value][program::kLabelCount], 1);
+}
+
+TEST_F(ExecutorTest, ScalarsReachEveryDevice) {
+  ASSERT_TRUE(executor_->RunStep(std::vector<float>(8), {0, -1, 2, 1}, {.learning_rate = 0.25, .step = 7, .seed = 9}).ok());
+  for (BufferId scalars : two_.scalars) {
+    const std::vector<double>& values = loaded().memory[scalars.value];
+    EXPECT_EQ(values[program::kLearningRate], 0.25);
+    EXPECT_EQ(values[program::kLabelCount], 3);
+    EXPECT_EQ(values[program::kStep], 7);
+    EXPECT_EQ(values[program::kSeed], 9);
+  }
+}
+
+TEST_F(ExecutorTest, OfGradientsThatAreNotFiniteTheLowestDevicesFirstIsNamed) {
+  loaded().memory[two_.flags[0].value] = {1, 0};
+  loaded().memory[two_.flags[1].value] = {0, 0};
+  StepResult result = Run();
+  EXPECT_EQ(result.not_finite, "gradient of b");
+  EXPECT_EQ(result.not_finite_layer, "second");
+  EXPECT_EQ(result.not_finite_device, 0);
+  loaded().memory[two_.flags[0].value] = {1, 1};
+  result = Run();
+  EXPECT_EQ(result.not_finite, "gradient of a");
+  EXPECT_EQ(result.not_finite_layer, "first");
+  EXPECT_EQ(result.not_finite_device, 1);
+}
+
+TEST_F(ExecutorTest, ALossThatIsNotFiniteComesBeforeGradients) {
+  for (double bad : {kNan, std::numeric_limits<double>::infinity()}) {
+    loaded().memory[two_.flags[0].value] = {0, 0};
+    std::vector<float> images(8, 1);
+    images[6] = static_cast<float>(bad);
+    absl::StatusOr<StepResult> result = executor_->RunStep(images, {0, 1, 2, 1}, {});
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result->not_finite, "loss");
+    EXPECT_EQ(result->not_finite_layer, "loss");
+    EXPECT_EQ(result->not_finite_device, 1);
+    EXPECT_FALSE(std::isfinite(result->loss));
+    EXPECT_EQ(result->labels, 4);
+  }
+}
+
+TEST_F(ExecutorTest, AGradientIsPutTogetherFromPiecesOfBothTypes) {
+  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[2]).status().code(), absl::StatusCode::kFailedPrecondition);
+  loaded().memory[two_.gradients[0].value] = {0.1, 2};
+  loaded().memory[two_.gradients[1].value] = {0.1, 4};
+  Run();
+  absl::StatusOr<std::vector<double>> gradient = executor_->ReadGradient(two_.program.outputs[2]);
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  EXPECT_THAT(*gradient, ElementsAre(double{0.1f}, 2, 0.1, 4));
+  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[1]).status().code(), absl::StatusCode::kFailedPrecondition);
+  const Output copy = two_.program.outputs[2];
+  EXPECT_EQ(executor_->ReadGradient(copy).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ExecutorTest, TheGradientIsThatOfTheStepCollectedNotOfTheOneInFlight) {
+  loaded().memory[two_.gradients[0].value] = {1, 1};
+  Enqueue(1);
+  Enqueue(2);
+  ASSERT_TRUE(executor_->Collect().ok());
+  loaded().memory[two_.gradients[0].value] = {5, 5};
+  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[2])->front(), 1);
+  ASSERT_TRUE(executor_->Collect().ok());
+  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[2])->front(), 5);
+}
+
+TEST_F(ExecutorTest, AFailedStepIsReportedByWhoeverWaitsForIt) {
+  loaded().fails[0] = absl::InternalError("task 3 on device 0 failed");
+  Enqueue(1);
+  Enqueue(2);
+  EXPECT_EQ(executor_->NextImages().status().message(), "task 3 on device 0 failed");
+  EXPECT_EQ(executor_->Collect().status().message(), "task 3 on device 0 failed");
+}
+
+TEST_F(ExecutorTest, AThirdStepInFlightAndACollectOfNoneAreRefused) {
+  EXPECT_EQ(executor_->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
+  Enqueue(1);
+  EXPECT_EQ(executor_->RunStep(std::vector<float>(8), {0, 0, 0, 0}, {}).status().code(), absl::StatusCode::kFailedPrecondition);
+  Enqueue(2);
+  EXPECT_EQ(executor_->in_flight(), 2);
+  EXPECT_EQ(executor_->Enqueue({}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ExecutorTest, SpansThatDoNotFitAndSeedsFrom2To53AreRefused) {
+  for (const auto& [images, labels] : {std::pair{7, 4}, {8, 3}, {9, 4}}) {
+    const absl::Status status = executor_->RunStep(std::vector<float>(images), std::vector<int32_t>(labels), {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("expected 8 image values and 4 labels"));
+  }
+  EXPECT_EQ(executor_->Enqueue({.seed = uint64_t{1} << 53}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(executor_->Enqueue({.seed = (uint64_t{1} << 53) - 1}).ok());
+}
+
+TEST_F(ExecutorTest, OnlyLocalDevicesAreLaunchedAndCounted) {
+  executor_ = *Executor::Create(two_.program, backend_, {1});
+  loaded().memory[two_.flags[1].value] = {1, 1};
+  EXPECT_EQ(executor_->RunStep({1, 2, 3, 4, 5, 6, 7, 8}, {0, 0, 0, 0}, {})->labels, 2);
+  EXPECT_EQ(loaded().calls.front(), "launch 7 of step 0");
+}
+
+TEST(ExecutorCreate, RefusesTooFewDevicesUnknownInputsAndWhatTheBackendRefuses) {
+  TwoDevices two;
+  FakeBackend one(1), backend(2);
+  EXPECT_EQ(Executor::Create(two.program, one).status().code(), absl::StatusCode::kFailedPrecondition);
+  backend.refusal = absl::ResourceExhaustedError("too large");
+  EXPECT_EQ(Executor::Create(two.program, backend).status(), backend.refusal);
+  backend.refusal = absl::OkStatus();
+  Program program = two.program;
+  program.inputs[0].name = "pictures";
+  EXPECT_THAT(std::string(Executor::Create(program, backend).status().message()), HasSubstr("pictures"));
+  program = two.program;
+  program.inputs[2].shape = {5};
+  EXPECT_EQ(Executor::Create(program, backend).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ExecutorCreate, AProgramMayHaveNeitherImagesNorLabels) {
+  Builder b("bare", program::Mode::kEval, 0, DType::kF32, {{"data", 1}});
+  const BufferId x = b.AddBuffer(0, "x", DType::kF32, {1});
+  b.AddCompute(0, Lane::kCompute, program::Copy{}, {b.Write(x)}, {}, {});
+  const Program program = std::move(b).Build();
+  FakeBackend backend(1, [](const program::Task&, FakeLoaded&) {});
+  auto executor = *Executor::Create(program, backend);
+  EXPECT_TRUE(executor->NextImages()->empty());
+  EXPECT_TRUE(executor->NextLabels().empty());
+  absl::StatusOr<StepResult> result = executor->RunStep({}, {}, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->labels, 0);
+}
+
+}  // namespace
+}  // namespace colonnade::engine

@@ -1,0 +1,169 @@
+// Parameters and momenta as global tensors, whatever boxes devices hold.
+
+#include "engine/state.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "program/builder.h"
+#include "tests/engine/fake_backend.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::BufferId;
+using program::DType;
+using program::Initializer;
+using program::Lifetime;
+using program::Program;
+using program::Region;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 40, kColumns = 60;
+
+// "w" [40, 60] gaussian, "u" [8] uniform, "b" [3] constant: each box of a cut of w's columns into `parts` stands on `copies` devices.
+Program Parameters(int parts, int copies, DType dtype = DType::kF32, const std::string& name = "w") {
+  program::Builder b("net", program::Mode::kTrain, 1, dtype, {{"data", copies}, {"model", parts}});
+  program::Parameter w{.name = name, .layer = "l", .shape = {kRows, kColumns}, .initializer = {Initializer::Kind::kGaussian, 0.5}};
+  program::Parameter u{.name = "u", .layer = "l", .shape = {8}, .initializer = {Initializer::Kind::kUniform, 0.25}};
+  program::Parameter c{.name = "b", .layer = "l", .shape = {3}, .initializer = {Initializer::Kind::kConstant, 0.1}};
+  for (int d = 0; d < parts * copies; ++d) {
+    const int64_t width = kColumns / parts;
+    const Region box{{0, width * (d % parts)}, {kRows, width}};
+    for (program::Parameter* p : {&w, &u, &c}) {
+      const Region region = p == &w ? box : Region::Whole(p->shape);
+      p->value.push_back({b.AddBuffer(d, p->name, dtype, region.size, Lifetime::kPersistent), region});
+      p->momentum.push_back({b.AddBuffer(d, p->name + ".momentum", dtype, region.size, Lifetime::kPersistent), region});
+    }
+  }
+  for (program::Parameter* p : {&w, &u, &c}) b.AddParameter(*p);
+  return std::move(b).Build();
+}
+
+struct Loaded {
+  Program program;
+  HostSlot slots[2];
+  FakeLoaded loaded;
+  explicit Loaded(Program p) : program(std::move(p)), loaded(program, slots, nullptr) {}
+
+  std::vector<NamedTensor> Initial(uint64_t seed) {
+    EXPECT_TRUE(InitializeParameters(program, loaded, seed).ok());
+    return *ReadParameters(program, loaded);
+  }
+};
+
+TEST(InitializeParameters, GivesTheSameTensorsUnderEveryCut) {
+  Loaded whole(Parameters(1, 1));
+  const std::vector<NamedTensor> expected = whole.Initial(3);
+  for (const auto& [parts, copies] : {std::pair{2, 1}, {1, 3}, {4, 2}, {60, 1}}) {
+    Loaded cut(Parameters(parts, copies));
+    const std::vector<NamedTensor> found = cut.Initial(3);
+    ASSERT_EQ(found.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(found[i].name, expected[i].name);
+      EXPECT_EQ(found[i].shape, expected[i].shape);
+      EXPECT_EQ(found[i].values, expected[i].values) << parts << " parts";
+    }
+    // Every copy, not the first alone.
+    for (const program::Piece& piece : cut.program.parameters[1].value) {
+      EXPECT_EQ(cut.loaded.memory[piece.buffer.value], expected[1].values);
+    }
+  }
+}
+
+TEST(InitializeParameters, ProgramsInF64StartFromTheFloatsOfThoseInF32) {
+  Loaded f32(Parameters(1, 1)), f64(Parameters(2, 1, DType::kF64));
+  const std::vector<NamedTensor> a = f32.Initial(3), b = f64.Initial(3);
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].values, b[i].values);
+    for (double value : b[i].values) EXPECT_EQ(value, static_cast<double>(static_cast<float>(value)));
+  }
+  EXPECT_EQ(b[2].values[0], double{0.1f});
+}
+
+TEST(InitializeParameters, ValuesDependOnSeedAndNameAndHaveTheirDistribution) {
+  Loaded loaded(Parameters(1, 1)), renamed(Parameters(1, 1, DType::kF32, "v"));
+  const std::vector<double> w = loaded.Initial(3)[0].values;
+  EXPECT_NE(loaded.Initial(4)[0].values, w);
+  EXPECT_NE(renamed.Initial(3)[0].values, w);
+  EXPECT_EQ(std::set<double>(w.begin(), w.end()).size(), w.size());
+  double sum = 0, squares = 0;
+  for (double value : w) {
+    sum += value;
+    squares += value * value;
+  }
+  // 2,400 numbers: four standard errors of the mean and of the deviation.
+  const double n = static_cast<double>(w.size());
+  EXPECT_NEAR(sum / n, 0, 4 * 0.5 / std::sqrt(n));
+  EXPECT_NEAR(std::sqrt(squares / n), 0.5, 4 * 0.5 / std::sqrt(2 * n));
+  const std::vector<double> uniform = loaded.Initial(3)[1].values;
+  for (double value : uniform) EXPECT_LE(std::abs(value), 0.25);
+}
+
+TEST(InitializeParameters, MomentaBecomeZero) {
+  Loaded loaded(Parameters(2, 1));
+  for (std::vector<double>& values : loaded.loaded.memory) std::fill(values.begin(), values.end(), 9);
+  loaded.Initial(1);
+  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.program, loaded.loaded);
+  ASSERT_TRUE(momenta.ok());
+  for (const NamedTensor& momentum : *momenta) {
+    for (double value : momentum.values) EXPECT_EQ(value, 0) << momentum.name;
+  }
+}
+
+TEST(WriteParameters, GivesEachPieceItsBox) {
+  Loaded loaded(Parameters(2, 2));
+  std::vector<NamedTensor> tensors = loaded.Initial(1);
+  for (size_t i = 0; i < tensors[0].values.size(); ++i) tensors[0].values[i] = static_cast<double>(i);
+  ASSERT_TRUE(WriteParameters(loaded.program, loaded.loaded, tensors).ok());
+  for (const program::Piece& piece : loaded.program.parameters[0].value) {
+    const std::vector<double>& box = loaded.loaded.memory[piece.buffer.value];
+    const int64_t first = piece.region.offset[1];
+    EXPECT_EQ(box[0], first);
+    EXPECT_EQ(box[29], first + 29);
+    EXPECT_EQ(box[30], kColumns + first);
+  }
+  EXPECT_EQ((*ReadParameters(loaded.program, loaded.loaded))[0].values, tensors[0].values);
+}
+
+TEST(ReadMomenta, PutsTogetherThePartsThatShardedDevicesHold) {
+  Loaded loaded(Parameters(1, 2));
+  const std::vector<program::Piece>& pieces = loaded.program.parameters[1].momentum;
+  loaded.loaded.memory[pieces[0].buffer.value] = {1, 2, 3, 4, 5, 66, 66, 66};
+  loaded.loaded.memory[pieces[1].buffer.value] = {77, 77, 77, 77, 77, 6, 7, 8};
+  loaded.loaded.held[pieces[0].buffer] = {0, 5};
+  loaded.loaded.held[pieces[1].buffer] = {5, 8};
+  EXPECT_THAT((*ReadMomenta(loaded.program, loaded.loaded))[1].values, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+TEST(WriteParameters, NamesTheTensorThatDoesNotFitAndWritesNothing) {
+  Loaded loaded(Parameters(2, 1));
+  const std::vector<NamedTensor> good = loaded.Initial(1);
+  const std::vector<std::vector<double>> before = loaded.loaded.memory;
+  auto error = [&](const std::vector<NamedTensor>& tensors) {
+    const absl::Status status = WriteParameters(loaded.program, loaded.loaded, tensors);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(loaded.loaded.memory, before);
+    return std::string(status.message());
+  };
+  std::vector<NamedTensor> tensors = good;
+  tensors.pop_back();
+  EXPECT_THAT(error(tensors), HasSubstr("tensor \"b\": expected shape [3], found no such tensor"));
+  tensors = good;
+  tensors.push_back({"extra", {1}, {0}});
+  EXPECT_THAT(error(tensors), HasSubstr("tensor \"extra\": network \"net\" has no such parameter"));
+  tensors = good;
+  tensors[0].shape = {kColumns, kRows};
+  EXPECT_THAT(error(tensors), HasSubstr("tensor \"w\": expected shape [40,60], found [60,40]"));
+  tensors = good;
+  tensors[0].values.pop_back();
+  EXPECT_THAT(error(tensors), HasSubstr("tensor \"w\": expected 2400 values, found 2399"));
+}
+
+}  // namespace
+}  // namespace colonnade::engine
