@@ -86,8 +86,8 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   app.add_option("--lr", flags.lr, "learning rate (default: the model's)")->check(Number(0, kNoLimit))->group(group);
   app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);
   app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")->check(Number(0, kNoLimit))->group(group);
-  app.add_option("--lr-policy", flags.lr_policy, "constant, or step:N,F: the rate times F after every N steps")
-      ->capture_default_str()->group(group);
+  app.add_option("--lr-policy", flags.lr_policy, "constant, or step:N,F: the rate times F after every N steps (default: the model's)")
+      ->group(group);
 }
 
 void AddJsonFlag(CLI::App& app, Flags& flags) {

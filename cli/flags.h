@@ -37,7 +37,7 @@ struct Flags {
   int64_t steps = 0, epochs = 0;  // 0: not given
   uint64_t seed = 1;
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's
-  std::string lr_policy = "constant";
+  std::string lr_policy;                             // empty: the model's
   std::string init, save, trace;
   bool json = false;
   // program

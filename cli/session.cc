@@ -163,15 +163,20 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                                                       : cpu::CpuOptions::Kernels::kOneDnn});
 }
 
+std::string LearningRatePolicyName(const Flags& flags, const Session& session) {
+  return flags.lr_policy.empty() ? session.model->lr_policy : flags.lr_policy;
+}
+
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session) {
   engine::LearningRatePolicy policy{.base = flags.lr >= 0 ? flags.lr : session.model->learning_rate};
-  if (flags.lr_policy == "constant") return policy;
-  const std::vector<std::string> words = absl::StrSplit(flags.lr_policy, absl::ByAnyChar(":,"));
+  const std::string name = LearningRatePolicyName(flags, session);
+  if (name == "constant") return policy;
+  const std::vector<std::string> words = absl::StrSplit(name, absl::ByAnyChar(":,"));
   const bool valid = words.size() == 3 && words[0] == "step" && absl::SimpleAtoi(words[1], &policy.every) &&
                      absl::SimpleAtod(words[2], &policy.factor) && policy.every > 0 && policy.factor > 0;
   if (valid) return policy;
   return absl::FailedPreconditionError(
-      absl::StrFormat("--lr-policy: expected constant or step:N,F with N and F above 0, found \"%s\"", flags.lr_policy));
+      absl::StrFormat("--lr-policy: expected constant or step:N,F with N and F above 0, found \"%s\"", name));
 }
 
 void PrintSession(const Flags& flags, const Session& session) {

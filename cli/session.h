@@ -35,6 +35,7 @@ absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session&
 
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, const Session& session);
+std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
 
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices.

@@ -198,7 +198,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
   std::fprintf(stderr, "%s\n",
                absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
-                               streams->train.description(), streams->normalisation, rate->base, flags.lr_policy,
+                               streams->train.description(), streams->normalisation, rate->base, LearningRatePolicyName(flags, run.session),
                                lowered.momentum, lowered.weight_decay, flags.batch, *steps)
                    .c_str());
 
