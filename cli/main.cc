@@ -44,7 +44,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   train->add_option("--init", flags.init, "weights to begin with, a safetensors file");
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
-  train->add_option("--trace", flags.trace, "where to write the timeline of the last step, Chrome trace format");
+  train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
   colonnade::cli::AddJsonFlag(*train, flags);
   train->footer("Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
                 "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json");

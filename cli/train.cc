@@ -92,7 +92,7 @@ Json ReportJson(const Flags& flags, const Run& run, const engine::TrainReport& r
           {"images_per_s", images_per_s},
           {"step_ms",
            {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
-          {"breakdown", BreakdownJson(engine::BreakDown(report.last_step, devices))},
+          {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
           {"peak_memory_bytes", memory},
           {"test", {{"top1", test.top1()}, {"top5", test.top5()}, {"count", test.count}}},
           {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
@@ -106,8 +106,8 @@ void PrintReport(const Run& run, const engine::TrainReport& report, const engine
                                         absl::ToDoubleMilliseconds(report.P95Step()))
                             .c_str());
   }
-  const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_step, run.session.plan.mesh.device_count());
-  std::printf("the last step, ms:  device    compute  communication  input      idle\n");
+  const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, run.session.plan.mesh.device_count());
+  std::printf("per step, ms:       device    compute  communication  input      idle\n");
   for (size_t d = 0; d < devices.size(); ++d) {
     std::printf("%s\n", absl::StrFormat("%25d %10.2f %14.2f %6.2f %9.2f", d, absl::ToDoubleMilliseconds(devices[d].compute),
                                         absl::ToDoubleMilliseconds(devices[d].exposed_communication),
@@ -139,7 +139,7 @@ absl::Status SaveResults(const Flags& flags, const Run& run, const engine::Train
     if (absl::Status s = engine::SaveTensors(flags.save, *weights); !s.ok()) return s;
   }
   if (flags.trace.empty()) return absl::OkStatus();
-  return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_step));
+  return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
 }
 
 // Before anything is trained, so that nothing is lost at the end.

@@ -236,7 +236,7 @@ void CpuProgram::BindTasks() {
     ready.kernel->Bind(data, workspaces_[task.device][static_cast<int>(task.lane)].data());
     if (kThreadSanitizer) ready.announcer = Announcer(ContextOf(task).operands, data);
     ready.zeroed = PaddingBehind(task);
-    ready.start = ready.end = origin_;
+    for (int slot = 0; slot < 2; ++slot) ready.start[slot] = ready.end[slot] = origin_;
   }
 }
 
@@ -297,7 +297,7 @@ void CpuProgram::WaitForTask(int32_t task, int64_t step) { progress_.WaitFor(tas
 
 void CpuProgram::RunTask(int32_t task, int64_t step) {
   ReadyTask& ready = tasks_[task];
-  ready.start = Clock::now();
+  ready.start[step % 2] = Clock::now();
   if (!failed_.load(std::memory_order_acquire)) {
     ready.announcer.Announce();
     const absl::Status status = CatchErrors([&] { return ready.kernel->Run(step); });
@@ -305,7 +305,7 @@ void CpuProgram::RunTask(int32_t task, int64_t step) {
     ready.announcer.Announce();
     if (!status.ok()) Fail(InTask(status, program_.tasks[task]));
   }
-  ready.end = Clock::now();
+  ready.end[step % 2] = Clock::now();
   progress_.SetEnded(task, step);
 }
 
@@ -327,10 +327,10 @@ absl::Status CpuProgram::Synchronize(int64_t step) {
   return status_;
 }
 
-std::vector<engine::TaskTime> CpuProgram::Times() const {
+std::vector<engine::TaskTime> CpuProgram::Times(int64_t step) const {
   std::vector<engine::TaskTime> times;
   for (const ReadyTask& task : tasks_) {
-    times.push_back({absl::FromChrono(task.start - origin_), absl::FromChrono(task.end - origin_)});
+    times.push_back({absl::FromChrono(task.start[step % 2] - origin_), absl::FromChrono(task.end[step % 2] - origin_)});
   }
   return times;
 }

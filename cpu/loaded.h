@@ -40,7 +40,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   void Launch(program::TaskId task, int64_t step) override;
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
   absl::Status Synchronize(int64_t step) override;
-  std::vector<engine::TaskTime> Times() const override;
+  std::vector<engine::TaskTime> Times(int64_t step) const override;
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
   engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
@@ -57,7 +57,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
     std::unique_ptr<Kernel> kernel;
     Announcer announcer;
     std::vector<ByteRange> zeroed;  // padding behind the members of buckets that it writes
-    Clock::time_point start, end;
+    Clock::time_point start[2], end[2];  // by step % 2
     int64_t launched_step;  // the last; touched by the host thread only
   };
   // Where a member of a bucket lies, and which of its bytes this device holds.

@@ -1,5 +1,8 @@
 #include "cpu/primitive.h"
 
+#include <omp.h>
+
+#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -30,7 +33,15 @@ int64_t PrimitiveKernel::TakeWorkspace(int64_t bytes) {
   return offset;
 }
 
+// oneDNN sizes a primitive's team by the thread that makes it.
+void PrimitiveKernel::CheckTeam() const {
+  if (omp_get_max_threads() == context_.threads) return;
+  throw std::logic_error(absl::StrCat("a primitive for a device of ", context_.threads, " threads is made on a thread of ",
+                                      omp_get_max_threads()));
+}
+
 PrimitiveKernel::Execution PrimitiveKernel::MakeReorder(const MemoryDesc& from, const MemoryDesc& to) {
+  CheckTeam();
   const dnnl::reorder::primitive_desc desc(context_.engine, from, context_.engine, to, UserScratchpad());
   const MemoryDesc scratchpad = desc.scratchpad_desc();
   return {dnnl::reorder(desc), TakeWorkspace(scratchpad.get_size()), scratchpad};
@@ -60,6 +71,7 @@ void PrimitiveKernel::AddOutput(int use, int argument, const MemoryDesc& have, c
 }
 
 void PrimitiveKernel::SetPrimitive(const dnnl::primitive& primitive, const MemoryDesc& scratchpad) {
+  CheckTeam();
   main_ = {primitive, TakeWorkspace(scratchpad.get_size()), scratchpad};
 }
 

@@ -50,6 +50,7 @@ class PrimitiveKernel : public Kernel {
     int64_t copy_offset = 0;
   };
 
+  void CheckTeam() const;
   void AddArgument(Argument argument, absl::string_view what);
   Execution MakeReorder(const MemoryDesc& from, const MemoryDesc& to);
   int64_t TakeWorkspace(int64_t bytes);

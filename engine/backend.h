@@ -58,8 +58,8 @@ class LoadedProgram {
   // Blocks until all that was launched up to and with step `step` has ended; the first error of any task, naming task and device.
   virtual absl::Status Synchronize(int64_t step) = 0;
 
-  // Start and end of each task (by task index) in its latest run. REQUIRES: synchronized.
-  virtual std::vector<TaskTime> Times() const = 0;
+  // Start and end of each task, by task index, in `step`, one of the last two launched. REQUIRES: synchronized.
+  virtual std::vector<TaskTime> Times(int64_t step) const = 0;
 
   // The logical content of one buffer, row-major. For a member of a bucket of which this device holds a part, elements
   // outside the part are left as they are (Read) or ignored (Write). REQUIRES: synchronized.

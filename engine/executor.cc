@@ -199,6 +199,12 @@ absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const float> images, abs
   return Collect();
 }
 
+std::vector<std::vector<TaskTime>> Executor::LastTimes() const {
+  std::vector<std::vector<TaskTime>> times;
+  for (int64_t step = std::max<int64_t>(collected_ - 2, 0); step < collected_; ++step) times.push_back(loaded_->Times(step));
+  return times;
+}
+
 absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output) const {
   const int64_t index = &output - program_.outputs.data();
   if (index < 0 || index >= static_cast<int64_t>(program_.outputs.size()) || output.kind != Output::Kind::kGradient) {

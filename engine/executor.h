@@ -63,6 +63,9 @@ class Executor {
   // The global tensor of a kGradient output in the latest collected step.
   absl::StatusOr<std::vector<double>> ReadGradient(const program::Output& output) const;
 
+  // Times of all tasks in the latest collected steps, two where there were two, the older first. REQUIRES: none in flight.
+  std::vector<std::vector<TaskTime>> LastTimes() const;
+
   LoadedProgram& loaded() { return *loaded_; }
   const program::Program& program() const { return program_; }
 

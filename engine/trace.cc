@@ -47,22 +47,29 @@ absl::Duration LengthOfBoth(std::vector<Interval> a, const std::vector<Interval>
 
 }  // namespace
 
-Trace MakeTrace(const program::Program& program, const std::vector<TaskTime>& times) {
+Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<TaskTime>> steps) {
+  constexpr int64_t kRendezvousOfAStep = int64_t{1} << 33;
   Trace trace;
   absl::Duration first = absl::InfiniteDuration();
-  for (const TaskTime& time : times) first = std::min(first, time.start);
-  for (const program::Task& task : program.tasks) {
-    const TaskTime& time = times[task.id.value];
-    trace.events.push_back({.name = program::Name(task),
-                            .layer = task.from.layer,
-                            .pass = task.from.pass,
-                            .device = task.device,
-                            .lane = task.lane,
-                            .start = time.start - first,
-                            .end = time.end - first,
-                            .flops = task.work.flops,
-                            .bytes_sent = task.work.bytes_sent,
-                            .rendezvous = RendezvousOf(task)});
+  for (const std::vector<TaskTime>& times : steps) {
+    for (const TaskTime& time : times) first = std::min(first, time.start);
+  }
+  for (size_t step = 0; step < steps.size(); ++step) {
+    for (const program::Task& task : program.tasks) {
+      const TaskTime& time = steps[step][task.id.value];
+      const int64_t rendezvous = RendezvousOf(task);
+      trace.events.push_back({.step = static_cast<int>(step),
+                              .name = program::Name(task),
+                              .layer = task.from.layer,
+                              .pass = task.from.pass,
+                              .device = task.device,
+                              .lane = task.lane,
+                              .start = time.start - first,
+                              .end = time.end - first,
+                              .flops = task.work.flops,
+                              .bytes_sent = task.work.bytes_sent,
+                              .rendezvous = rendezvous < 0 ? -1 : rendezvous + kRendezvousOfAStep * static_cast<int64_t>(step)});
+    }
   }
   return trace;
 }
@@ -87,7 +94,7 @@ std::string ToChromeJson(const Trace& trace) {
                       {"dur", absl::ToDoubleMicroseconds(event.end - event.start)},
                       {"pid", event.device},
                       {"tid", lane},
-                      {"args", {{"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
+                      {"args", {{"step", event.step}, {"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
     if (Communicates(event)) rendezvous[event.rendezvous].push_back(&event);
   }
   // An arrow from each side of a transfer to the next, the sender first. It ends when both sides are there: time runs forward.
@@ -111,10 +118,12 @@ std::string ToChromeJson(const Trace& trace) {
 
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
   absl::Duration first = absl::InfiniteDuration(), last = -absl::InfiniteDuration();
+  int steps = 1;
   std::vector<std::vector<Interval>> compute(device_count), transfer(device_count), input(device_count);
   for (const TraceEvent& event : trace.events) {
     first = std::min(first, event.start);
     last = std::max(last, event.end);
+    steps = std::max(steps, event.step + 1);
     const Interval interval{event.start, event.end};
     if (Communicates(event)) {
       transfer[event.device].push_back(interval);
@@ -134,6 +143,7 @@ std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
     b.exposed_communication = LengthOfBoth(c, t) - b.compute;
     b.input_wait = LengthOfBoth(busy, input[d]) - b.compute - b.exposed_communication;
     b.idle = trace.events.empty() ? absl::ZeroDuration() : last - first - b.compute - b.exposed_communication - b.input_wait;
+    for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= steps;
     breakdowns.push_back(b);
   }
   return breakdowns;

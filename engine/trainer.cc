@@ -95,7 +95,7 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
   Drain(executor);
   if (!status.ok()) return status;
   report.elapsed = absl::Now() - begin;
-  if (!report.losses.empty()) report.last_step = MakeTrace(executor.program(), executor.loaded().Times());
+  report.last_steps = MakeTrace(executor.program(), executor.LastTimes());
   return report;
 }
 

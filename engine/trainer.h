@@ -42,7 +42,7 @@ struct TrainReport {
   std::vector<absl::Duration> step_times;   // from the end of one step to the end of the next
   absl::Duration elapsed;
   bool stopped = false;
-  Trace last_step;
+  Trace last_steps;  // the last two, or the only one
 
   // Median and 95th percentile of the step times, the first two left out where there are more than five.
   absl::Duration MedianStep() const;

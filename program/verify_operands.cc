@@ -130,10 +130,10 @@ class OperandCheck {
   void operator()(const MaxPoolForward& op) {
     const bool notes = task_.uses.size() == 3;
     if (!(notes ? Accesses({kR, kW, kW}) : Accesses({kR, kW}))) return;
-    if (Pool(op.window, 0, 1) && notes && SameShapes({1, 2})) Types({2}, DType::kU8);
+    if (Pool(op.window, 0, 1) && notes && SameShapes({1, 2}) && Types({2}, DType::kU8)) FitsArgmax(op.window);
   }
   void operator()(const MaxPoolBackward& op) {
-    if (Accesses({kR, kR, kW}) && Pool(op.window, 2, 1) && SameShapes({0, 1})) Types({0}, DType::kU8);
+    if (Accesses({kR, kR, kW}) && Pool(op.window, 2, 1) && SameShapes({0, 1}) && Types({0}, DType::kU8)) FitsArgmax(op.window);
   }
   void operator()(const AvgPoolForward& op) {
     if (Accesses({kR, kW})) Pool(op.window, 0, 1);
@@ -287,6 +287,12 @@ class OperandCheck {
     if (!Ranked({x, y}, 4) || !Windows(window, x, y)) return false;
     if (Size(x)[1] != Size(y)[1]) Fail("pools ", Size(x)[1], " channels to ", Size(y)[1]);
     return SameTypes({x, y});
+  }
+
+  // argmax holds a place in the window as u8.
+  void FitsArgmax(const Window& window) {
+    const int64_t cells = window.size_h * window.size_w;
+    if (cells > 256) Fail("has a window of ", cells, " cells; argmax numbers at most 256");
   }
 
   void Lrn(int64_t size, int64_t groups) {

@@ -1,6 +1,7 @@
 // The command as a process: what it prints, its exit codes, what it leaves behind.
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ class Command : public ::testing::Test {
   pid_t Start(const std::string& arguments) const {
     const pid_t child = ::fork();
     if (child != 0) return child;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
     std::vector<std::string> words = {COLONNADE_COMMAND};
     for (const auto word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) words.emplace_back(word);
     std::vector<char*> argv;

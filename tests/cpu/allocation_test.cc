@@ -1,32 +1,15 @@
-// A step of our own kernels, transfers and lanes allocates nothing. (oneDNN's own small allocations are known and tolerated,
-// so that the Program here has none of its primitives. Sanitizers bring their own operator new.)
+// A step of the executor, our own kernels, transfers and lanes allocates nothing. (oneDNN's own small allocations are known and
+// tolerated, so that the Program here has none of its primitives. Sanitizers allocate for themselves.)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "engine/executor.h"
 #include "fixture.h"
 #include "gtest/gtest.h"
-
-namespace {
-std::atomic<bool> counting = false;
-std::atomic<int64_t> allocations = 0;
-
-void* CountedAllocation(std::size_t bytes) {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-}  // namespace
-
-void* operator new(std::size_t bytes) { return CountedAllocation(bytes); }
-void* operator new[](std::size_t bytes) { return CountedAllocation(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/allocations.h"
 
 namespace colonnade::cpu {
 namespace {
@@ -40,6 +23,10 @@ program::Program OwnKernels() {
   program::Builder builder = MakeBuilder(2);
   const Shape image = {2, 32, 6, 6}, flat = {2, 32 * 36}, half = {2, 16, 6, 6};
   std::vector<BufferId> parts, gathered, sums;
+  program::Input images{"images", DType::kF32, image, {}}, targets{"labels", DType::kI32, {2}, {}};
+  program::Input step{"scalars", DType::kF64, {4}, {}};
+  program::Output results{program::Output::Kind::kMetrics, "metrics", "loss", {4}, {}};
+  program::Output flags{program::Output::Kind::kFinite, "finite", "", {1}, {}};
   for (int d = 0; d < 2; ++d) {
     const auto add = [&](const char* name, const Shape& shape, DType dtype = DType::kF32) {
       return builder.AddBuffer(d, name, dtype, shape);
@@ -47,9 +34,12 @@ program::Program OwnKernels() {
     const auto run = [&](program::Op op, program::Uses uses, Lane lane = Lane::kCompute) {
       builder.AddCompute(d, lane, std::move(op), std::move(uses), {}, {"layer"});
     };
-    const BufferId x = AddFed(builder, d, "x", DType::kF32, image).step;
-    const BufferId scalars = AddFed(builder, d, "scalars", DType::kF64, {4}).step;
-    const BufferId labels = AddFed(builder, d, "labels", DType::kI32, {2}).step;
+    const BufferId x = add("x", image), labels = add("labels", {2}, DType::kI32), scalars = add("scalars", {4}, DType::kF64);
+    int input = 0;
+    for (const auto& [buffer, of] : {std::pair{x, &images}, {labels, &targets}, {scalars, &step}}) {
+      of->pieces.push_back({buffer, WholeOf(builder.shape(buffer))});
+      run(program::Load{input++}, {builder.Write(buffer)}, Lane::kCopy);
+    }
     const BufferId relu = add("relu", image), s = add("s", image), lrn = add("lrn", image), matrix = add("matrix", flat);
     const BufferId dropped = add("dropped", flat), p = add("p", flat), dp = add("dp", flat), bias = add("bias", {32 * 36});
     const BufferId metrics = add("metrics", {4}, DType::kF64), flag = add("flag", {1}, DType::kI32), dx = add("dx", image);
@@ -68,11 +58,18 @@ program::Program OwnKernels() {
     run(program::BiasBackward{}, {builder.Read(dp), builder.Write(bias)});
     run(program::SgdUpdate{}, {builder.Read(scalars), builder.Read(bias), builder.Accumulate(v), builder.Accumulate(w)});
     run(program::CheckFinite{}, {builder.Read(dp), builder.Write(flag)}, Lane::kCopy);
+    run(program::Store{0}, {builder.Read(metrics)}, Lane::kCopy);
+    run(program::Store{1}, {builder.Read(flag)}, Lane::kCopy);
+    results.pieces.push_back({metrics, WholeOf({4})});
+    flags.pieces.push_back({flag, WholeOf({1})});
     parts.push_back(add("part", half));
     gathered.push_back(add("gathered", image));
     sums.push_back(lrn);
     run(program::Copy{}, {{relu, {{0, 16, 0, 0}, half}, program::Access::kRead}, builder.Write(parts[d])});
   }
+  for (const program::Input& input : {images, targets, step}) builder.AddInput(input);
+  for (const program::Output& output : {results, flags}) builder.AddOutput(output);
+  builder.AddParameter({"w", "layer", {32 * 36}, {}, {}, {}});
   const int both = builder.AddGroup({0, 1});
   builder.AddCollective(both, {.kind = program::CollectiveKind::kAllGather, .dim_to = 1},
                         {{{builder.Read(parts[0]), builder.Write(gathered[0])}, {}},
@@ -85,18 +82,30 @@ program::Program OwnKernels() {
 }
 
 TEST(Allocation, AStepAllocatesNothing) {
-  Session session(OwnKernels());
-  ASSERT_TRUE(session.status().ok()) << session.status();
-  session.Launch(0);
-  ASSERT_TRUE(session->Synchronize(0).ok()) << session->Synchronize(0);
-  counting = true;
-  for (int64_t step = 1; step < 6; ++step) {
-    if (step >= 3) session->Synchronize(step - 2).IgnoreError();
-    session.Launch(step);
-  }
-  session->Synchronize(5).IgnoreError();
-  counting = false;
-  EXPECT_EQ(allocations.load(), 0);
+  const program::Program program = Scheduled(OwnKernels());
+  auto backend = MakeCpuBackend({.devices = 2, .threads_per_device = 1});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  auto created = engine::Executor::Create(program, **backend);
+  ASSERT_TRUE(created.ok()) << created.status();
+  engine::Executor& executor = **created;
+  bool ok = true;
+  const auto enqueue = [&] {
+    const auto images = executor.NextImages();
+    ok = ok && images.ok();
+    std::fill(images->begin(), images->end(), 1.0f);
+    std::fill(executor.NextLabels().begin(), executor.NextLabels().end(), 3);
+    ok = ok && executor.Enqueue({.learning_rate = 0.1}).ok();
+  };
+  enqueue();
+  const int64_t allocations = AllocationsIn([&] {
+    for (int step = 1; step < 6; ++step) {
+      enqueue();
+      ok = ok && executor.Collect().ok();
+    }
+  });
+  ASSERT_TRUE(ok);
+  EXPECT_EQ(allocations, 0);
+  EXPECT_GT(executor.Collect()->loss, 0);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "data/idx.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/largest_allocation.h"
+#include "tests/allocations.h"
 
 namespace colonnade::data {
 namespace {

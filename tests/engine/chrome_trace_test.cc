@@ -34,10 +34,12 @@ Program SendAndSum() {
 
 TaskTime Time(int start_us, int end_us) { return {absl::Microseconds(start_us), absl::Microseconds(end_us)}; }
 
+const std::vector<TaskTime> kTimes = {Time(100, 110), Time(110, 130), Time(105, 130), Time(130, 140), Time(131, 140)};
+
 TEST(MakeTrace, TakesNamesAndWorkFromTheProgramAndTimesFromTheFirstStart) {
   const Program program = SendAndSum();
   ASSERT_EQ(program.tasks.size(), 5u);
-  const Trace trace = MakeTrace(program, {Time(100, 110), Time(110, 130), Time(105, 130), Time(130, 140), Time(131, 140)});
+  const Trace trace = MakeTrace(program, {kTimes});
   ASSERT_EQ(trace.events.size(), 5u);
   EXPECT_EQ(trace.events[0].name, "relu_forward");
   EXPECT_EQ(trace.events[0].layer, "relu1");
@@ -53,11 +55,28 @@ TEST(MakeTrace, TakesNamesAndWorkFromTheProgramAndTimesFromTheFirstStart) {
   EXPECT_NE(trace.events[1].rendezvous, trace.events[3].rendezvous);
 }
 
+TEST(MakeTrace, StepsHaveTheirOwnEventsAndTransfersInOneTimeline) {
+  std::vector<TaskTime> later = kTimes;
+  for (TaskTime& time : later) time = {time.start + absl::Microseconds(30), time.end + absl::Microseconds(30)};
+  const Trace trace = MakeTrace(SendAndSum(), {kTimes, later});
+  ASSERT_EQ(trace.events.size(), 10u);
+  EXPECT_EQ(trace.events[4].step, 0);
+  EXPECT_EQ(trace.events[5].step, 1);
+  EXPECT_EQ(trace.events[5].start, absl::Microseconds(30));
+  EXPECT_NE(trace.events[6].rendezvous, trace.events[1].rendezvous);
+  EXPECT_EQ(trace.events[6].rendezvous, trace.events[7].rendezvous);
+  // Device 0 computes 10 us in each of two steps that take 70 us together.
+  const Breakdown breakdown = BreakDown(trace, 2)[0];
+  EXPECT_EQ(breakdown.compute, absl::Microseconds(10));
+  EXPECT_EQ(breakdown.compute + breakdown.exposed_communication + breakdown.idle, absl::Microseconds(35));
+}
+
 // The arrow of an exchange goes from the sender to the receiver and forward in time, also where the receiver was there first.
 TEST(ToChromeJson, ArrowsGoForwardFromTheSenderAndLieInTheirEvents) {
   for (const auto& [sender_us, receiver_us] : {std::pair{110, 105}, {105, 110}}) {
     const Trace trace =
-        MakeTrace(SendAndSum(), {Time(100, 104), Time(sender_us, 130), Time(receiver_us, 130), Time(130, 140), Time(131, 140)});
+        MakeTrace(SendAndSum(), {std::vector<TaskTime>{Time(100, 104), Time(sender_us, 130), Time(receiver_us, 130), Time(130, 140),
+                                                       Time(131, 140)}});
     const json events = json::parse(ToChromeJson(trace))["traceEvents"];
     std::map<std::string, std::pair<json, json>> arrows;
     for (const json& event : events) {
@@ -85,7 +104,7 @@ TEST(ToChromeJson, ArrowsGoForwardFromTheSenderAndLieInTheirEvents) {
 
 TEST(ToChromeJson, EventsCarryTimeInMicrosecondsDeviceLaneAndWork) {
   const json events = json::parse(ToChromeJson(MakeTrace(
-      SendAndSum(), {Time(100, 110), Time(110, 130), Time(105, 130), Time(130, 140), Time(131, 140)})))["traceEvents"];
+      SendAndSum(), {kTimes})))["traceEvents"];
   int found = 0;
   for (const json& event : events) {
     if (event["ph"] != "X" || event["name"] != "conv2 exchange" || event["pid"] != 0) continue;

@@ -51,7 +51,7 @@ class FakeLoaded : public LoadedProgram {
     const auto fail = fails.find(step);
     return fail == fails.end() ? absl::OkStatus() : fail->second;
   }
-  std::vector<TaskTime> Times() const override { return std::vector<TaskTime>(program_.tasks.size()); }
+  std::vector<TaskTime> Times(int64_t) const override { return std::vector<TaskTime>(program_.tasks.size()); }
 
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override {
     if (values.size() != memory[buffer.value].size()) return absl::InternalError("wrong size");

@@ -1,0 +1,125 @@
+// The shape for speed: no name is looked up inside a step, layouts are converted only where they must be, and primitives are
+// made for their device's number of threads. (What a step allocates: allocation_test.cc.)
+#include <omp.h>
+
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/announce.h"
+#include "cpu/backend.h"
+#include "cpu/primitive.h"
+#include "engine/executor.h"
+#include "engine/state.h"
+#include "fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+
+namespace colonnade::cpu {
+namespace {
+
+using ::testing::IsSubsetOf;
+
+program::Program Lowered(const std::string& model, const models::ModelOptions& options, const std::string& plan, int devices,
+                         int64_t batch) {
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, options);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<partition::Plan> named = partition::NamedPlan(plan, *graph, {.devices = devices, .global_batch = batch});
+  EXPECT_TRUE(named.ok()) << named.status();
+  absl::StatusOr<program::Program> program = partition::Lower(*graph, *named, {.global_batch = batch});
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+void ForgetNames(program::Program& program) {
+  program.model.clear();
+  for (program::Buffer& buffer : program.buffers) buffer.name.clear();
+  for (program::Task& task : program.tasks) task.from.layer.clear();
+  for (program::MeshAxis& axis : program.mesh) axis.name.clear();
+  for (program::Input& input : program.inputs) input.name.clear();
+  for (program::Output& output : program.outputs) output.name.clear(), output.layer.clear();
+  for (program::Parameter& parameter : program.parameters) parameter.name.clear(), parameter.layer.clear();
+}
+
+std::vector<double> Losses(bool with_names) {
+  program::Program program = Lowered("two_column", {.width = 0.5}, "hybrid", 4, 16);
+  auto backend = MakeCpuBackend({.devices = 4, .threads_per_device = 1});
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  auto executor = engine::Executor::Create(program, **backend);
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  EXPECT_TRUE(engine::InitializeParameters(program, (*executor)->loaded(), 1).ok());
+  if (!with_names) ForgetNames(program);
+  std::vector<float> images(16 * 64);
+  std::vector<int32_t> labels(16);
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i % 17) / 17;
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % 10);
+  std::vector<double> losses;
+  for (uint64_t step = 0; step < 4; ++step) {
+    auto result = (*executor)->RunStep(images, labels, {.learning_rate = 0.05, .step = step});
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->not_finite, "");
+    losses.push_back(result->loss);
+  }
+  return losses;
+}
+
+TEST(StepShape, AStepReadsNoNames) {
+  const std::vector<double> losses = Losses(/*with_names=*/true);
+  EXPECT_LT(losses.back(), losses.front());
+  EXPECT_EQ(losses, Losses(/*with_names=*/false));
+}
+
+// By "layer task: what".
+std::set<std::string> AddedReorders(const std::string& model, const std::string& plan, int devices) {
+  const program::Program program = Lowered(model, {.input_size = 67, .classes = 32}, plan, devices, 16);
+  auto backend = MakeCpuBackend({.devices = devices, .threads_per_device = 1});
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  auto executor = engine::Executor::Create(program, **backend);
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  std::set<std::string> reorders;
+  for (const engine::AddedReorder& reorder : (*executor)->loaded().added_reorders()) {
+    const program::Task& task = program.task(reorder.task);
+    reorders.insert(absl::StrCat(task.from.layer, " ", program::Name(task), ": ", reorder.what));
+  }
+  return reorders;
+}
+
+// Where channels fill oneDNN's blocks, only the weights of convolutions, whose backward-data kernels want another order.
+TEST(StepShape, OnlyWeightsAreConvertedAndOnlyForBackwardData) {
+  for (const auto& [plan, devices] : {std::pair{"single", 1}, {"data", 2}, {"model", 2}, {"owt", 2}}) {
+    const std::string what = " conv_backward_data: weights to the layout of the kernel";
+    std::set<std::string> needed;
+    for (const char* layer : {"conv2", "conv3", "conv4", "conv5"}) needed.insert(layer + what);
+    EXPECT_THAT(AddedReorders("alexnet2012", plan, devices), IsSubsetOf(needed)) << plan;
+  }
+}
+
+TEST(StepShape, PrimitivesAreMadeForTheThreadsOfTheirDevice) {
+  const program::Program program = Lowered("two_column", {}, "single", 1, 16);
+  const MemoryDesc plain({4, 32}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);
+  const MemoryDesc turned({4, 32}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ba);
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const auto make = [&](int threads) {
+    TaskContext context{.program = program, .task = program.tasks[0], .operands = {}, .threads = threads, .engine = engine,
+                        .stream = dnnl::stream(engine)};
+    PrimitiveKernel(context).SetReorder(0, plain, 1, turned);
+  };
+  EXPECT_NO_THROW(make(omp_get_max_threads()));
+  EXPECT_THROW(make(omp_get_max_threads() + 1), std::logic_error);
+  if (kThreadSanitizer) return;  // devices of one thread only
+  for (int threads : {1, 2, 3}) {
+    auto backend = MakeCpuBackend({.devices = 1, .threads_per_device = threads});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    auto executor = engine::Executor::Create(program, **backend);
+    EXPECT_TRUE(executor.ok()) << executor.status();
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::cpu

@@ -1,0 +1,240 @@
+// Safetensors files that lie, and tensors that the format cannot hold.
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/file.h"
+#include "engine/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/allocations.h"
+
+namespace colonnade::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+std::string File(const std::string& header, size_t data_bytes) {
+  const uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + std::string(data_bytes, '\0');
+}
+
+// An error, found without memory beyond what the file has and a MiB.
+std::string ErrorOf(const std::string& file) {
+  absl::Status status;
+  const size_t largest = LargestAllocationIn([&] { status = ParseTensors(file).status(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_LE(largest, file.size() + kMiB);
+  return std::string(status.message());
+}
+
+std::string Tensor(const std::string& name, const std::string& fields) { return absl::StrCat("{\"", name, "\":{", fields, "}}"); }
+
+constexpr char kGood[] = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+
+TEST(HostileSafetensors, EveryTruncationIsRefused) {
+  const std::string file = File(kGood, 8);
+  ASSERT_TRUE(ParseTensors(file).ok());
+  for (size_t length = 0; length < file.size(); ++length) ErrorOf(file.substr(0, length));
+  EXPECT_THAT(ErrorOf(file + "x"), HasSubstr("expected 8 bytes of data, found 9"));
+}
+
+TEST(HostileSafetensors, EveryFlippedByteOfTheHeaderIsAnErrorOrHarmless) {
+  const std::string file = File(kGood, 8);
+  for (size_t i = 0; i < file.size() - 8; ++i) {
+    for (char flip : {'\x01', '\x20', '\x80', '\xff'}) {
+      std::string damaged = file;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(damaged);
+      if (!tensors.ok()) {
+        EXPECT_EQ(tensors.status().code(), absl::StatusCode::kInvalidArgument) << tensors.status();
+        continue;
+      }
+      ASSERT_EQ(tensors->size(), 1u);
+      EXPECT_EQ((*tensors)[0].values.size(), static_cast<size_t>(program::ElementCount((*tensors)[0].shape)));
+    }
+  }
+}
+
+TEST(HostileSafetensors, LengthsThatTheFileHasNotAreRefused) {
+  const std::string good = File(kGood, 8);
+  for (uint64_t length : {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{100'000'001}, uint64_t{good.size()}, uint64_t{good.size() - 7}}) {
+    std::string file = good;
+    std::memcpy(file.data(), &length, 8);
+    EXPECT_THAT(ErrorOf(file), HasSubstr("header"));
+  }
+}
+
+TEST(HostileSafetensors, NestingIsRefusedWhereItBegins) {
+  for (const char* opening : {"[", "{\"a\":"}) {
+    std::string deep;
+    for (int i = 0; i < 100'000; ++i) deep += opening;
+    EXPECT_THAT(ErrorOf(File("{\"a\":" + deep, 0)), HasSubstr("tensor \"a\": expected dtype"));
+  }
+  EXPECT_THAT(ErrorOf(File(Tensor("a", R"("dtype":"F32","shape":[[2]],"data_offsets":[0,8])"), 8)), HasSubstr("\"a\""));
+  EXPECT_THAT(ErrorOf(File(R"({"__metadata__":{"k":{"l":"m"}}})", 0)), HasSubstr("text"));
+}
+
+TEST(HostileSafetensors, FieldsOfATensorMustBeWhatTheyAreNamed) {
+  for (const char* fields : {
+           R"("dtype":"F32","shape":[2])", R"("dtype":"F32","data_offsets":[0,8])", R"("shape":[2],"data_offsets":[0,8])", "",
+           R"("dtype":1,"shape":[2],"data_offsets":[0,8])", R"("dtype":"F32","shape":2,"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":"2","data_offsets":[0,8])", R"("dtype":"F32","shape":[2],"data_offsets":[0])",
+           R"("dtype":"F32","shape":[2],"data_offsets":[0,4,8])", R"("dtype":"F32","shape":[2],"data_offsets":[0,8.0])",
+           R"("dtype":"F32","shape":[2],"data_offsets":[-1,7])", R"("dtype":"F32","shape":[2],"data_offsets":null)",
+           R"("dtype":["F32"],"shape":[2],"data_offsets":[0,8])", R"("dtype":"F32","shape":[true],"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])", R"("dtype":"F32","shape":["2"],"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"order":"C")",
+       }) {
+    EXPECT_THAT(ErrorOf(File(Tensor("a.b", fields), 8)), HasSubstr("tensor \"a.b\": expected")) << fields;
+  }
+  for (const char* header : {R"({"a":1})", R"({"a":null})", R"({"a":"F32"})", R"({"a":[]})"}) {
+    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("tensor \"a\": expected")) << header;
+  }
+  for (const char* header : {R"({"__metadata__":null})", R"({"__metadata__":[]})", R"({"__metadata__":"x"})"}) {
+    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("text")) << header;
+  }
+}
+
+TEST(HostileSafetensors, NumbersThatNoIntegerHoldsAreRefused) {
+  for (const char* number : {"1e999", "NaN", "-0.5", "1e2", "18446744073709551616", "9223372036854775808"}) {
+    ErrorOf(File(Tensor("a", absl::StrCat(R"("dtype":"F32","data_offsets":[0,8],"shape":[)", number, "]")), 8));
+    ErrorOf(File(Tensor("a", absl::StrCat(R"("dtype":"F32","shape":[2],"data_offsets":[0,)", number, "]")), 8));
+  }
+  // 2^62 elements of 4 bytes: the product is 0 if it wraps around.
+  EXPECT_THAT(ErrorOf(File(Tensor("a", R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])"), 0)),
+              HasSubstr("too large"));
+  EXPECT_THAT(ErrorOf(File(Tensor("a", R"("dtype":"F64","shape":[2147483648,1073741824],"data_offsets":[0,0])"), 0)),
+              HasSubstr("too large"));
+}
+
+TEST(HostileSafetensors, KeysThatStandTwiceAreRefusedEverywhere) {
+  const std::string empty = R"({"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+  for (const std::string& header : {
+           absl::StrCat(R"({"a":)", empty, R"(,"b":)", empty, R"(,"a":)", empty, "}"),
+           absl::StrCat(R"({"a":)", empty, R"(,"\u0061":)", empty, "}"),  // the same name, escaped
+           std::string(R"({"a":{"dtype":"F32","dtype":"F32","shape":[0],"data_offsets":[0,0]}})"),
+           std::string(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"shape":[0]}})"),
+           std::string(R"({"__metadata__":{},"__metadata__":{}})"),
+           std::string(R"({"__metadata__":{"k":"1","l":"2","k":"3"}})"),
+       }) {
+    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("twice")) << header;
+  }
+}
+
+TEST(HostileSafetensors, WhatIsNoJsonIsRefusedWithItsPlace) {
+  const std::string good = kGood;
+  for (const std::string& header :
+       {std::string("{"), std::string("{\"a\""), std::string("{\"a\":\xff}"), std::string("{\"\xc3\x28\":1}"), good + "}",
+        good + ",", std::string("{,}"), std::string("{'a':1}")}) {
+    EXPECT_THAT(ErrorOf(File(header, 8)), HasSubstr("not JSON at its byte")) << header;
+  }
+  for (const char* header : {"", "   ", "[]", "null", "\t{}", "7"}) {
+    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("begins with {")) << header;
+  }
+}
+
+TEST(HostileSafetensors, NamesArePrintedEscapedAndOtherwiseLeftAlone) {
+  EXPECT_THAT(ErrorOf(File(Tensor("a\\n\\u0007", R"("dtype":"I8","shape":[],"data_offsets":[0,1])"), 1)),
+              HasSubstr(R"(tensor "a\n\007": expected dtype F32 or F64, found "I8")"));
+  absl::StatusOr<std::vector<NamedTensor>> tensors =
+      ParseTensors(File(Tensor("../x", R"("dtype":"F32","shape":[0],"data_offsets":[0,0])"), 0));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ((*tensors)[0].name, "../x");
+}
+
+TEST(HostileSafetensors, TensorsMayStandInAnyOrderAndAreGivenInThatOfTheirBytes) {
+  std::string file = File(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"n":{"shape":[0,3],"data_offsets":[8,8],)"
+                          R"("dtype":"F64"},"a":{"data_offsets":[0,8],"dtype":"F64","shape":[]}})", 12);
+  const double eight = 8;
+  const float twelve = 12;
+  std::memcpy(file.data() + file.size() - 12, &eight, 8);
+  std::memcpy(file.data() + file.size() - 4, &twelve, 4);
+  absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(file);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  ASSERT_EQ(tensors->size(), 3u);
+  EXPECT_EQ((*tensors)[0].name, "a");
+  EXPECT_EQ((*tensors)[0].values, std::vector<double>{8});
+  EXPECT_EQ((*tensors)[1].name, "n");
+  EXPECT_EQ((*tensors)[2].values, std::vector<double>{12});
+}
+
+std::string ManyTensors(int count, int name_step) {
+  std::string header = "{";
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&header, i == 0 ? "" : ",", "\"t", i * name_step, R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})");
+  }
+  return header + "}";
+}
+
+// Time grows with the number of tensors, not with its square, which would be hours.
+TEST(HostileSafetensors, AMillionTensorsAreReadOrRefusedInSeconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(File(ManyTensors(1'000'000, 1), 0));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->size(), 1'000'000u);
+  EXPECT_THAT(std::string(ParseTensors(File(ManyTensors(1'000'000, 0), 0)).status().message()), HasSubstr("\"t0\" stands twice"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+class SaveTensorsTest : public ::testing::Test {
+ protected:
+  SaveTensorsTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    path_ = folder_ + "/w.safetensors";
+  }
+  ~SaveTensorsTest() override { std::filesystem::remove_all(folder_); }
+  std::string folder_, path_;
+};
+
+TEST_F(SaveTensorsTest, WhatTheFormatCannotHoldIsRefusedAndTheOldFileStays) {
+  ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"a", {1}, {1}}}).ok());
+  const std::string before = *ReadFile(path_);
+  const NamedTensor good = {"a", {1}, {1}}, no_text = {"\xff", {1}, {1}}, reserved = {"__metadata__", {1}, {1}};
+  const NamedTensor too_few = {"a", {2, 2}, {1, 2, 3}}, other = {"b", {1}, {1}};
+  const std::vector<std::vector<NamedTensor>> wrong = {{good, other, good}, {no_text}, {reserved}, {too_few}};
+  for (const std::vector<NamedTensor>& tensors : wrong) {
+    EXPECT_EQ(SaveTensors(path_, tensors).code(), absl::StatusCode::kInvalidArgument) << tensors[0].name;
+    EXPECT_EQ(*ReadFile(path_), before);
+  }
+}
+
+TEST_F(SaveTensorsTest, BytesAreThoseOfTheFormat) {
+  ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"w", {2}, {1, -0.5}}, {"ü", {}, {2}}}).ok());
+  const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"ü":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
+  const std::string spaces((8 - header.size() % 8) % 8, ' ');
+  std::string expected(8, '\0');
+  expected[0] = static_cast<char>(header.size() + spaces.size());
+  expected += header + spaces;
+  for (float value : {1.0f, -0.5f, 2.0f}) expected.append(reinterpret_cast<const char*>(&value), 4);
+  EXPECT_EQ(*ReadFile(path_), expected);
+}
+
+TEST_F(SaveTensorsTest, EveryFloatComesBackWithItsBits) {
+  const std::vector<double> values = {0.0, -0.0, double{std::numeric_limits<float>::denorm_min()}, double{std::numeric_limits<float>::max()},
+                                      std::numeric_limits<double>::infinity(), double{0.1f}};
+  ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"w", {6}, values}}).ok());
+  const std::vector<double> read = (*LoadTensors(path_))[0].values;
+  EXPECT_EQ(std::memcmp(read.data(), values.data(), 6 * sizeof(double)), 0);
+}
+
+TEST_F(SaveTensorsTest, ErrorsOfLoadingNameTheFile) {
+  EXPECT_EQ(LoadTensors(path_).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(ReplaceFile(path_, "short").ok());
+  EXPECT_EQ(LoadTensors(path_).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(LoadTensors(path_).status().message()), HasSubstr(path_));
+}
+
+}  // namespace
+}  // namespace colonnade::engine
