@@ -1,0 +1,148 @@
+#include "engine/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+namespace colonnade::engine {
+namespace {
+
+using program::Shape;
+using program::Task;
+
+double Extent(const Shape& shape, size_t dim) { return dim < shape.size() ? static_cast<double>(std::max<int64_t>(shape[dim], 1)) : 1.0; }
+
+// The side of a square of as many rows and columns.
+double Side(const Shape& shape) { return std::sqrt(Extent(shape, 2) * Extent(shape, 3)); }
+
+OpShape ConvShape(const Shape& x, const Shape& w, const Shape& y, int64_t groups) {
+  const double g = static_cast<double>(std::max<int64_t>(groups, 1));
+  return {.n = Extent(x, 0), .c = Extent(w, 1), .k = Extent(w, 0) / g, .r = Side(w), .p = Side(y), .groups = g};
+}
+
+OpShape MatrixShape(const Shape& x, const Shape& w) { return {.n = Extent(x, 0), .c = Extent(w, 1), .k = Extent(w, 0)}; }
+
+OpShape ImageShape(const Shape& x) { return {.n = Extent(x, 0), .c = Extent(x, 1), .p = Side(x)}; }
+
+// Extents of a task's operands by its op.
+class Shaper {
+ public:
+  explicit Shaper(const Task& task) : task_(task) {}
+
+  OpShape operator()(const program::ConvForward& op) const { return ConvShape(Use(0), Use(1), Last(), op.groups); }
+  OpShape operator()(const program::ConvBackwardData& op) const { return ConvShape(Use(0), Use(1), Use(0), op.groups); }
+  OpShape operator()(const program::ConvBackwardWeights& op) const { return ConvShape(Use(0), Use(2), Use(1), op.groups); }
+  OpShape operator()(const program::FullyConnectedForward&) const { return MatrixShape(Use(0), Use(1)); }
+  OpShape operator()(const program::FullyConnectedBackwardData&) const { return MatrixShape(Use(0), Use(1)); }
+  OpShape operator()(const program::FullyConnectedBackwardWeights&) const { return MatrixShape(Use(0), Use(2)); }
+  OpShape operator()(const program::MaxPoolForward&) const { return ImageShape(Use(0)); }
+  OpShape operator()(const program::MaxPoolBackward&) const { return ImageShape(Last()); }
+  OpShape operator()(const program::AvgPoolForward&) const { return ImageShape(Use(0)); }
+  OpShape operator()(const program::AvgPoolBackward&) const { return ImageShape(Last()); }
+  OpShape operator()(const program::LrnForward&) const { return ImageShape(Use(0)); }
+  OpShape operator()(const program::LrnBackward&) const { return ImageShape(Use(0)); }
+  OpShape operator()(const program::Load&) const { return Bytes(); }
+  OpShape operator()(const program::Store&) const { return Bytes(); }
+  OpShape operator()(const program::Copy&) const { return Bytes(); }
+  OpShape operator()(const program::Sum&) const { return Bytes(); }
+  OpShape operator()(const program::BiasForward&) const { return Bytes(); }
+  OpShape operator()(const program::BiasBackward&) const { return Bytes(); }
+  OpShape operator()(const program::ReluForward&) const { return Bytes(); }
+  OpShape operator()(const program::ReluBackward&) const { return Bytes(); }
+  OpShape operator()(const program::Dropout&) const { return Bytes(); }
+  OpShape operator()(const program::SoftmaxCrossEntropyForward&) const { return Bytes(); }
+  OpShape operator()(const program::SoftmaxCrossEntropyBackward&) const { return Bytes(); }
+  OpShape operator()(const program::CheckFinite&) const { return Bytes(); }
+  OpShape operator()(const program::SgdUpdate&) const { return Bytes(); }
+
+ private:
+  const Shape& Use(size_t i) const { return task_.uses[i].region.size; }
+  const Shape& Last() const { return task_.uses.back().region.size; }
+  // Ops that stream through memory depend on how much they move alone.
+  OpShape Bytes() const { return {.n = std::max(1.0, static_cast<double>(task_.work.bytes_read + task_.work.bytes_written))}; }
+
+  const Task& task_;
+};
+
+double SquaredDistance(const OpShape& a, const OpShape& b) {
+  const double ratios[] = {a.n / b.n, a.c / b.c, a.k / b.k, a.r / b.r, a.p / b.p, a.groups / b.groups};
+  double sum = 0;
+  for (double ratio : ratios) sum += std::log(ratio) * std::log(ratio);
+  return sum;
+}
+
+// Between the two points around x, linear in the logarithms; beyond the ends the end's value, or its slope.
+double Interpolate(const std::vector<std::pair<double, double>>& points, double x) {
+  if (points.empty()) return 1;
+  const auto after = std::lower_bound(points.begin(), points.end(), std::pair(x, 0.0));
+  if (after == points.begin()) return points.front().second;
+  if (after == points.end()) return points.back().second;
+  const auto& [x0, y0] = *(after - 1);
+  const auto& [x1, y1] = *after;
+  const double t = x0 > 0 ? std::log(x / x0) / std::log(x1 / x0) : (x - x0) / (x1 - x0);
+  return y0 * std::pow(y1 / y0, t);
+}
+
+}  // namespace
+
+OpShape ShapeOf(const Task& task) { return std::visit(Shaper(task), std::get<program::Compute>(task.what).op); }
+
+const OpRate* CostModel::RateOf(const std::string& op) const {
+  for (const OpRate& rate : machine_.ops) {
+    if (rate.op == op) return &rate;
+  }
+  return nullptr;
+}
+
+double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
+  // Points of as many devices at work, if there are any; else those of the nearest number.
+  int nearest = 0;
+  for (const OpRate::Point& point : op.points) {
+    if (nearest == 0 || std::abs(point.devices - devices_) < std::abs(nearest - devices_)) nearest = point.devices;
+  }
+  double weights = 0, sum = 0;
+  for (const OpRate::Point& point : op.points) {
+    if (point.devices != 0 && point.devices != nearest) continue;
+    const double distance = SquaredDistance(shape, point.shape);
+    if (distance < 1e-12) return point.rate;
+    const double weight = 1 / (distance * distance);
+    weights += weight;
+    sum += weight * std::log(point.rate);
+  }
+  return std::exp(sum / weights);
+}
+
+double CostModel::MemorySeconds(double bytes) const {
+  double rate = machine_.memory_bytes_per_sec.value;
+  if (machine_.shared_memory_bytes_per_sec.value > 0) {
+    rate = std::min(rate, machine_.shared_memory_bytes_per_sec.value / devices_);
+  }
+  return bytes / rate;
+}
+
+double CostModel::Seconds(const Task& task) const {
+  const double flops = static_cast<double>(task.work.flops);
+  const double bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
+  const OpRate* op = RateOf(program::Name(task));
+  const OpShape shape = ShapeOf(task);
+  double seconds = MemorySeconds(bytes);
+  if (op == nullptr) {
+    seconds = std::max(seconds, flops / machine_.flops_per_sec.value);
+  } else {
+    const double work = op->unit == OpRate::Unit::kFlops ? flops : bytes;
+    const double by_rate = work / (RateAt(*op, shape) * Interpolate(op->batch_curve, shape.n));
+    seconds = op->unit == OpRate::Unit::kBytes || op->from == Origin::kMeasured ? by_rate : std::max(seconds, by_rate);
+  }
+  return machine_.launch_sec.value + seconds;
+}
+
+double CostModel::MeasuredTransferSeconds(const std::string& what, int members, double bytes) const {
+  for (const MeasuredTransfer& transfer : machine_.transfers) {
+    if (transfer.what != what || transfer.members != members) continue;
+    const auto& [most, seconds] = transfer.points.back();
+    return bytes > most ? seconds * bytes / most : Interpolate(transfer.points, bytes);
+  }
+  return -1;
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,44 @@
+// How long a machine takes for one task, by its kind and local shape: interpolation between a profile's points, or a roofline.
+//
+//   convolutions and matrix products   launch + max(flops / (rate · batch factor), bytes / memory rate)
+//   all else                           launch + bytes / rate
+//
+// The rate at a shape is interpolated: its logarithm is the mean over the profile's points for the op, each weighed by the inverse
+// fourth power of its distance in the logarithms of the shape's extents. Points that were measured hold the whole time of an op, so
+// that no memory bound applies to them. An op without points runs at the device's peak, or at its memory rate.
+#ifndef COLONNADE_ENGINE_COST_MODEL_H_
+#define COLONNADE_ENGINE_COST_MODEL_H_
+
+#include <cstdint>
+
+#include "engine/machine.h"
+#include "program/program.h"
+
+namespace colonnade::engine {
+
+// The shape of a task's op as OpRate's points have it. REQUIRES: a Compute task.
+OpShape ShapeOf(const program::Task& task);
+
+class CostModel {
+ public:
+  // `machine` must outlive the result. `devices`: how many are at work.
+  CostModel(const Machine& machine, int devices) : machine_(machine), devices_(devices) {}
+
+  // Of a Compute task alone on its lane, launch included; transfers are the simulator's.
+  double Seconds(const program::Task& task) const;
+  // Of `bytes` that go through memory, with all devices at work.
+  double MemorySeconds(double bytes) const;
+  // Of a transfer that the profile has measured as a whole, by the bytes of one operand; negative where it has not.
+  double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
+
+ private:
+  const OpRate* RateOf(const std::string& op) const;
+  double RateAt(const OpRate& op, const OpShape& shape) const;
+
+  const Machine& machine_;
+  const int devices_;
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_COST_MODEL_H_

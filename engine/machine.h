@@ -1,0 +1,112 @@
+// A machine profile: what the simulator must know of a machine, every number with where it comes from.
+//
+// File form (version 1). A number is {"value": 5.8e9, "from": "published", "source": "where"}; `from` is spec, measured,
+// published or guess. Unknown fields are errors. docs/simulator.md describes each field.
+#ifndef COLONNADE_ENGINE_MACHINE_H_
+#define COLONNADE_ENGINE_MACHINE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "program/task.h"
+
+namespace colonnade::engine {
+
+enum class Origin { kSpec, kMeasured, kPublished, kGuess };
+const char* Name(Origin origin);
+
+struct Quantity {
+  double value = 0;
+  Origin from = Origin::kGuess;
+  std::string source;
+};
+
+// The local shape of an op, as far as its speed depends on it. Convolution: n images, c input channels and k filters of one
+// group, r×s filter, p output rows, groups. Matrix product: n rows, c inputs, k outputs. All else: n images, c channels, p rows.
+struct OpShape {
+  double n = 1, c = 1, k = 1, r = 1, p = 1, groups = 1;
+};
+
+// How fast one kind of op runs: measured or published points, between which the logarithm of the rate is interpolated.
+struct OpRate {
+  enum class Unit { kFlops, kBytes };  // per second: of the op's flops, or of the bytes that it reads and writes
+  struct Point {
+    OpShape shape;
+    int devices = 0;  // measured with so many devices at work; 0: any
+    double rate = 0;
+  };
+  std::string op;  // program::Name(op), or "*" for all that have no entry
+  Unit unit = Unit::kFlops;
+  std::vector<Point> points;
+  std::vector<std::pair<double, double>> batch_curve;  // (local n, factor on the rate), by n; empty: 1
+  Origin from = Origin::kGuess;
+  std::string source;
+};
+
+// A connection between two nodes of the link graph. full duplex: each direction has the rate of its own.
+struct Link {
+  std::string a, b;
+  Quantity bytes_per_sec;
+  Quantity latency_sec;
+  enum class Duplex { kFull, kHalf, kOneWay };  // one-way: a to b
+  Duplex duplex = Duplex::kFull;
+};
+
+// Seconds that a transfer between `members` devices took, by the bytes of one member's operand: instead of the links.
+struct MeasuredTransfer {
+  std::string what;  // "exchange", or a collective's name
+  int members = 2;
+  std::vector<std::pair<double, double>> points;  // (bytes, seconds), by bytes
+  Origin from = Origin::kMeasured;
+  std::string source;
+};
+
+enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster };
+const char* Name(CollectiveAlgorithm algorithm);
+
+struct Machine {
+  std::string name, description;
+  // Of each device; all are alike.
+  std::vector<std::string> devices;   // names of nodes of the link graph; Program device d runs on devices[d]
+  Quantity memory_bytes;
+  Quantity flops_per_sec;             // peak in fp32
+  Quantity memory_bytes_per_sec;      // achieved by one device at work
+  Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
+  Quantity launch_sec;                // of each task
+  std::vector<OpRate> ops;
+  // Between devices.
+  std::vector<Link> links;
+  bool peer_access = true;            // false: transfers are staged through the node "host", one half after the other
+  std::vector<std::pair<std::string, std::string>> staged;  // pairs without peer access
+  int copy_engines = 2;               // of each device; 1: it cannot send and receive at once
+  CollectiveAlgorithm collectives = CollectiveAlgorithm::kRing;
+  std::vector<MeasuredTransfer> transfers;
+  Quantity cores;                     // > 0: devices are threads on so many cores, which transfers take too
+  // Of each step.
+  Quantity step_sec;                  // of the host, which no plan splits
+  Quantity step_sec_per_device;       // that each device adds
+  int steps_in_flight = 2;            // 1: the host's part is not hidden behind the devices'
+  std::vector<std::string> warnings;  // made by reading: what is surprising but possible
+
+  int device_count() const { return static_cast<int>(devices.size()); }
+};
+
+// InvalidArgument naming field, expected and found: unknown fields, numbers without origin, negative rates, links to unknown
+// nodes, devices that no path connects.
+absl::StatusOr<Machine> MachineFromJson(absl::string_view json);
+std::string MachineToJson(const Machine& machine);
+
+// The numbers of `machine` by origin: {spec, measured, published, guess}.
+std::vector<int> CountByOrigin(const Machine& machine);
+
+// The first `devices` of the machine. FailedPrecondition if it has fewer.
+absl::StatusOr<Machine> FirstDevices(Machine machine, int devices);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_MACHINE_H_

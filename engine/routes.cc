@@ -1,0 +1,156 @@
+#include "engine/routes.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "absl/strings/str_format.h"
+
+namespace colonnade::engine {
+namespace {
+
+constexpr char kHost[] = "host";
+
+// The link graph, nodes by number; devices come first, in their order.
+class Graph {
+ public:
+  explicit Graph(const Machine& machine) : devices_(machine.device_count()) {
+    for (const std::string& device : machine.devices) NodeOf(device);
+    for (const Link& link : machine.links) AddLink(link);
+    if (machine.copy_engines == 1) AddCopyEngines();
+  }
+
+  std::optional<int> FindNode(const std::string& name) const {
+    const auto it = nodes_.find(name);
+    return it == nodes_.end() ? std::nullopt : std::optional<int>(it->second);
+  }
+  const std::vector<double>& capacities() const { return capacities_; }
+
+  // The best route from `start` to every node; nothing where there is none.
+  std::vector<std::optional<Route>> RoutesFrom(int start) const {
+    std::vector<std::optional<Route>> best(edges_.size());
+    best[start] = Route{{}, 0, std::numeric_limits<double>::infinity()};
+    // Widens by one link at a time: routes of fewer links are final before longer ones begin.
+    std::vector<int> frontier = {start};
+    while (!frontier.empty()) {
+      std::map<int, Route> next;
+      for (int node : frontier) {
+        if (node != start && node < devices_) continue;  // a device forwards nothing
+        for (const Edge& edge : edges_[node]) {
+          if (best[edge.to]) continue;
+          Route route = *best[node];
+          route.resources.push_back(edge.resource);
+          route.latency_sec += edge.latency_sec;
+          route.bytes_per_sec = std::min(route.bytes_per_sec, capacities_[edge.resource]);
+          const auto [it, added] = next.emplace(edge.to, route);
+          if (!added && it->second.bytes_per_sec < route.bytes_per_sec) it->second = route;
+        }
+      }
+      frontier.clear();
+      for (auto& [node, route] : next) {
+        best[node] = std::move(route);
+        frontier.push_back(node);
+      }
+    }
+    return best;
+  }
+
+  // The route with the engines of the devices at its ends.
+  Route WithEngines(Route route, int from, int to) const {
+    for (int node : {from, to}) {
+      if (node < static_cast<int>(engines_.size())) route.resources.push_back(engines_[node]);
+    }
+    return route;
+  }
+
+ private:
+  struct Edge {
+    int to, resource;
+    double latency_sec;
+  };
+
+  int NodeOf(const std::string& name) {
+    const auto [it, added] = nodes_.emplace(name, static_cast<int>(edges_.size()));
+    if (added) edges_.emplace_back();
+    return it->second;
+  }
+  int AddResource(double capacity) {
+    capacities_.push_back(capacity);
+    return static_cast<int>(capacities_.size()) - 1;
+  }
+  void AddLink(const Link& link) {
+    const int a = NodeOf(link.a), b = NodeOf(link.b);
+    const double rate = link.bytes_per_sec.value, latency = link.latency_sec.value;
+    const int there = AddResource(rate);
+    edges_[a].push_back({b, there, latency});
+    if (link.duplex == Link::Duplex::kOneWay) return;
+    edges_[b].push_back({a, link.duplex == Link::Duplex::kFull ? AddResource(rate) : there, latency});
+  }
+  // One engine moves as fast as the fastest link of its device.
+  void AddCopyEngines() {
+    for (int device = 0; device < devices_; ++device) {
+      double fastest = std::numeric_limits<double>::min();
+      for (const Edge& edge : edges_[device]) fastest = std::max(fastest, capacities_[edge.resource]);
+      engines_.push_back(AddResource(fastest));
+    }
+  }
+
+  const int devices_;
+  std::map<std::string, int> nodes_;
+  std::vector<std::vector<Edge>> edges_;
+  std::vector<double> capacities_;
+  std::vector<int> engines_;  // by device; empty: each has two
+};
+
+bool IsStaged(const Machine& machine, int from, int to) {
+  if (!machine.peer_access) return true;
+  const std::string &a = machine.devices[from], &b = machine.devices[to];
+  return std::any_of(machine.staged.begin(), machine.staged.end(), [&](const auto& pair) {
+    return (pair.first == a && pair.second == b) || (pair.first == b && pair.second == a);
+  });
+}
+
+absl::Status NoRoute(const std::string& from, const std::string& to) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("links: expected a way from \"%s\" to \"%s\", found none; add the links between them", from, to));
+}
+
+}  // namespace
+
+absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
+  const Graph graph(machine);
+  const int devices = machine.device_count();
+  Routes routes;
+  routes.devices_ = devices;
+  routes.capacities_ = graph.capacities();
+  routes.between_.resize(devices * devices);
+  const std::optional<int> host = graph.FindNode(kHost);
+  std::vector<std::optional<Route>> from_host;
+  if (host) from_host = graph.RoutesFrom(*host);
+  for (int from = 0; from < devices; ++from) {
+    const std::vector<std::optional<Route>> best = graph.RoutesFrom(from);
+    if (host) {
+      if (!best[*host]) return NoRoute(machine.devices[from], kHost);
+      if (!from_host[from]) return NoRoute(kHost, machine.devices[from]);
+      routes.to_host_.push_back(graph.WithEngines(*best[*host], from, *host));
+      routes.from_host_.push_back(graph.WithEngines(*from_host[from], *host, from));
+    }
+    for (int to = 0; to < devices; ++to) {
+      if (from == to) continue;
+      std::vector<Route>& legs = routes.between_[from * devices + to];
+      if (IsStaged(machine, from, to)) {
+        if (!host) return NoRoute(machine.devices[from], kHost);
+        if (!from_host[to]) return NoRoute(kHost, machine.devices[to]);
+        legs = {graph.WithEngines(*best[*host], from, *host), graph.WithEngines(*from_host[to], *host, to)};
+      } else if (best[to]) {
+        legs = {graph.WithEngines(*best[to], from, to)};
+      } else {
+        return NoRoute(machine.devices[from], machine.devices[to]);
+      }
+    }
+  }
+  return routes;
+}
+
+}  // namespace colonnade::engine

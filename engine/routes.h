@@ -1,0 +1,47 @@
+// The ways that data takes through a machine's link graph.
+//
+// A resource is one direction of a link, both of a half-duplex link, or the one copy engine of a device; a transfer takes a part of
+// the rate of every resource on its route while it lasts.
+#ifndef COLONNADE_ENGINE_ROUTES_H_
+#define COLONNADE_ENGINE_ROUTES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "engine/machine.h"
+
+namespace colonnade::engine {
+
+struct Route {
+  absl::InlinedVector<int, 6> resources;
+  double latency_sec = 0;
+  double bytes_per_sec = 0;  // of the slowest resource
+};
+
+class Routes {
+ public:
+  // Fewest links, then the greatest rate; no route leads through a device. InvalidArgument where a device has no way to another.
+  static absl::StatusOr<Routes> Create(const Machine& machine);
+
+  // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has
+  // ended. REQUIRES: from ≠ to.
+  const std::vector<Route>& Between(int from, int to) const { return between_[from * devices_ + to]; }
+  // Null where the machine has no node "host".
+  const Route* FromHost(int device) const { return from_host_.empty() ? nullptr : &from_host_[device]; }
+  const Route* ToHost(int device) const { return to_host_.empty() ? nullptr : &to_host_[device]; }
+
+  // Bytes per second of each resource.
+  const std::vector<double>& capacities() const { return capacities_; }
+
+ private:
+  int devices_ = 0;
+  std::vector<std::vector<Route>> between_;
+  std::vector<Route> from_host_, to_host_;
+  std::vector<double> capacities_;
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_ROUTES_H_

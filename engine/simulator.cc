@@ -1,0 +1,417 @@
+#include "engine/simulator.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/cost_model.h"
+#include "engine/fair_share.h"
+#include "engine/routes.h"
+#include "engine/transfer_phases.h"
+#include "program/memory.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::kLaneCount;
+using program::Program;
+using program::Task;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// One way that bytes take at once: a flow of a phase, on one leg.
+struct FlowOnRoute {
+  const Route* route;
+  double bytes;
+};
+struct Leg {
+  double fixed_sec = 0;  // latency, and sums that hide behind nothing; before the flows
+  std::vector<FlowOnRoute> flows;
+};
+
+// What a group of tasks that start and end together takes: seconds of its own, then legs one after the other.
+struct Job {
+  std::vector<int> tasks;
+  double fixed_sec = 0;
+  double cores = 1;  // that it takes where devices share cores
+  std::vector<Leg> legs;
+};
+
+// The jobs of a Program on a machine.
+class JobMaker {
+ public:
+  JobMaker(const Program& program, const Machine& machine, const Routes& routes)
+      : program_(program), machine_(machine), routes_(routes), cost_(machine, program.device_count) {}
+
+  std::vector<Job> Make() {
+    std::vector<Job> jobs;
+    std::map<std::pair<bool, int>, std::vector<const Task*>> meetings;  // by (is collective, message or instance)
+    for (const Task& task : program_.tasks) {
+      if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) {
+        meetings[{false, exchange->message}].push_back(&task);
+      } else if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
+        meetings[{true, collective->instance}].push_back(&task);
+      } else {
+        jobs.push_back(Compute(task));
+      }
+    }
+    for (const auto& [key, sides] : meetings) jobs.push_back(key.first ? CollectiveJob(sides) : ExchangeJob(sides));
+    return jobs;
+  }
+
+ private:
+  Job Compute(const Task& task) const {
+    Job job{.tasks = {task.id.value}};
+    const program::Op& op = std::get<program::Compute>(task.what).op;
+    const bool load = std::holds_alternative<program::Load>(op), store = std::holds_alternative<program::Store>(op);
+    const Route* host = load ? routes_.FromHost(task.device) : store ? routes_.ToHost(task.device) : nullptr;
+    if (host != nullptr) {
+      job.fixed_sec = machine_.launch_sec.value;
+      job.legs = {{host->latency_sec, {{host, static_cast<double>(load ? task.work.bytes_written : task.work.bytes_read)}}}};
+      return job;
+    }
+    job.fixed_sec = cost_.Seconds(task);
+    if (task.lane == program::Lane::kCompute) job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
+    return job;
+  }
+
+  Job ExchangeJob(const std::vector<const Task*>& sides) const {
+    Job job = Meeting(sides);
+    std::vector<Phase> phases(1);
+    double most = 0;
+    for (const Task* side : sides) {
+      const auto& exchange = std::get<program::Exchange>(side->what);
+      if (!exchange.sends) continue;
+      phases[0].flows.push_back({side->device, exchange.peer, static_cast<double>(side->work.bytes_sent)});
+      most = std::max(most, static_cast<double>(side->work.bytes_sent));
+    }
+    AddPhases(phases, "exchange", 2, most, job);
+    return job;
+  }
+
+  Job CollectiveJob(const std::vector<const Task*>& sides) const {
+    Job job = Meeting(sides);
+    const auto& collective = std::get<program::Collective>(sides[0]->what);
+    const double bytes = OperandBytes(*sides[0]);
+    const std::vector<int>& group = program_.groups[collective.group];
+    AddPhases(PhasesOf(collective.kind, machine_.collectives, group, bytes, collective.root), program::Name(collective.kind),
+              static_cast<int>(group.size()), bytes, job);
+    return job;
+  }
+
+  Job Meeting(const std::vector<const Task*>& sides) const {
+    Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(sides.size())};
+    for (const Task* side : sides) job.tasks.push_back(side->id.value);
+    return job;
+  }
+
+  // Bytes of a member's x; parts of a bucket are ranges of its members' bytes.
+  double OperandBytes(const Task& task) const {
+    const program::BufferUse& use = task.uses[0];
+    const program::Buffer& buffer = program_.buffer(use.buffer);
+    if (std::holds_alternative<program::Bucket>(buffer.storage)) {
+      const auto& bucket = std::get<program::Bucket>(buffer.storage);
+      return static_cast<double>(program::DenseSizeOf(program_, buffer)) * static_cast<double>(use.region.elements()) /
+             static_cast<double>(std::max<int64_t>(bucket.held_parts, 1));
+    }
+    return static_cast<double>(use.region.elements() * program::SizeInBytes(buffer.dtype));
+  }
+
+  void AddPhases(const std::vector<Phase>& phases, const std::string& what, int members, double bytes, Job& job) const {
+    const double measured = cost_.MeasuredTransferSeconds(what, members, bytes);
+    if (measured >= 0) {
+      job.fixed_sec = measured;
+      return;
+    }
+    for (const Phase& phase : phases) {
+      Leg first, second;
+      for (const Flow& flow : phase.flows) {
+        const std::vector<Route>& route = routes_.Between(flow.from, flow.to);
+        first.flows.push_back({&route[0], flow.bytes});
+        first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
+        if (route.size() == 1) continue;
+        second.flows.push_back({&route[1], flow.bytes});
+        second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
+      }
+      job.legs.push_back(std::move(first));
+      if (!second.flows.empty()) job.legs.push_back(std::move(second));
+      if (phase.summed_bytes > 0) job.legs.push_back({.fixed_sec = cost_.MemorySeconds(3 * phase.summed_bytes), .flows = {}});
+    }
+  }
+
+  const Program& program_;
+  const Machine& machine_;
+  const Routes& routes_;
+  const CostModel cost_;
+};
+
+class Run {
+ public:
+  Run(const Program& program, const Machine& machine, const Routes& routes, int max_steps)
+      : program_(program), machine_(machine), jobs_(JobMaker(program, machine, routes).Make()), share_(routes.capacities()),
+        max_steps_(max_steps) {
+    job_of_.resize(program.tasks.size());
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);
+    }
+    arrived_.assign(jobs_.size(), 0);
+    ended_step_.assign(program.tasks.size(), -1);
+    lanes_.resize(program.device_count * kLaneCount);
+    for (const Task& task : program.tasks) LaneOf(task).order.push_back(task.id.value);
+    host_sec_ = machine.step_sec.value + machine.step_sec_per_device.value * program.device_count;
+  }
+
+  // False where it stands still before the end: never for a Program that Verify accepts.
+  bool Go() {
+    for (int step = 0; step < machine_.steps_in_flight; ++step) ReleaseNext();
+    while (static_cast<int>(finish_.size()) < max_steps_ && !IsSteady()) {
+      if (!Advance()) return false;
+    }
+    return true;
+  }
+
+  const std::vector<double>& finish() const { return finish_; }
+  const std::vector<std::vector<TaskTime>>& times() const { return times_; }
+  int64_t tasks_run() const { return tasks_run_; }
+
+ private:
+  struct LaneState {
+    std::vector<int> order;
+    size_t next = 0;
+    int step = 0;
+    bool busy = false;
+  };
+  // A job that runs. Without shared cores a fixed part ends at `end`; with them it has `left_sec` to go at `speed`.
+  struct Activity {
+    int job = 0;
+    int leg = -1;           // −1: in the job's own seconds
+    double end = 0;         // of the fixed part; kNever while flows run
+    double left_sec = 0;
+    int flows_left = 0;
+  };
+
+  LaneState& LaneOf(const Task& task) { return lanes_[task.device * kLaneCount + static_cast<int>(task.lane)]; }
+
+  // The host enqueues the next step as soon as it may; its tasks start when it has.
+  void ReleaseNext() {
+    const int step = static_cast<int>(released_.size());
+    const int before = step - machine_.steps_in_flight;
+    if (before >= static_cast<int>(finish_.size())) return;
+    const double free = std::max(step > 0 ? released_.back() : 0.0, before >= 0 ? finish_[before] : 0.0);
+    released_.push_back(free + host_sec_);
+    times_.emplace_back(program_.tasks.size());
+    left_.push_back(static_cast<int>(program_.tasks.size()));
+  }
+
+  bool IsSteady() const {
+    const size_t n = finish_.size();
+    if (n < 4) return false;
+    const double last = finish_[n - 1] - finish_[n - 2], before = finish_[n - 2] - finish_[n - 3];
+    return std::abs(last - before) <= 1e-9 * last;
+  }
+
+  bool WaitsAreOver(const Task& task, int step) const {
+    for (program::TaskId wait : task.waits) {
+      if (ended_step_[wait.value] < step) return false;
+    }
+    for (program::TaskId wait : task.waits_previous) {
+      if (ended_step_[wait.value] < step - 1) return false;
+    }
+    return true;
+  }
+
+  void TryLane(LaneState& lane) {
+    if (lane.busy || lane.order.empty() || lane.step >= static_cast<int>(opened_)) return;
+    const int id = lane.order[lane.next];
+    if (!WaitsAreOver(program_.tasks[id], lane.step)) return;
+    lane.busy = true;
+    times_[lane.step][id].start = absl::Seconds(now_);
+    const int job = job_of_[id];
+    if (++arrived_[job] < static_cast<int>(jobs_[job].tasks.size())) return;
+    arrived_[job] = 0;
+    Settle();
+    active_.push_back({.job = job, .end = now_ + jobs_[job].fixed_sec, .left_sec = jobs_[job].fixed_sec});
+    demand_ += jobs_[job].cores;
+  }
+
+  void TryDevice(int device) {
+    for (int l = 0; l < kLaneCount; ++l) TryLane(lanes_[device * kLaneCount + l]);
+  }
+
+  // Progress of all that shares cores, up to now.
+  void Settle() {
+    if (machine_.cores.value <= 0) return;
+    const double done = (now_ - settled_) * Speed();
+    settled_ = now_;
+    if (done <= 0) return;
+    for (Activity& activity : active_) activity.left_sec -= done;
+  }
+  double Speed() const { return demand_ > machine_.cores.value ? machine_.cores.value / demand_ : 1.0; }
+
+  double EndOf(const Activity& activity) const {
+    if (machine_.cores.value <= 0 || activity.end == kNever) return activity.end;
+    return now_ + std::max(0.0, activity.left_sec - (now_ - settled_) * Speed()) / Speed();
+  }
+
+  // To the next event, and what follows from it.
+  bool Advance() {
+    double next = share_.NextEnd();
+    int which = -1;
+    for (size_t i = 0; i < active_.size(); ++i) {
+      const double end = EndOf(active_[i]);
+      if (end <= next) {
+        next = end;
+        which = static_cast<int>(i);
+      }
+    }
+    const double release = opened_ < released_.size() ? released_[opened_] : kNever;
+    if (release <= next) {
+      if (release == kNever) return false;
+      now_ = std::max(now_, release);
+      ++opened_;
+      for (int d = 0; d < program_.device_count; ++d) TryDevice(d);
+      return true;
+    }
+    if (next == kNever) return false;
+    now_ = std::max(now_, next);
+    if (which >= 0) {
+      EndFixedPart(which);
+    } else {
+      const int job = share_.EndNext(now_);
+      for (size_t i = 0; i < active_.size(); ++i) {
+        if (active_[i].job == job && --active_[i].flows_left == 0) {
+          NextLeg(static_cast<int>(i));
+          break;
+        }
+      }
+    }
+    return true;
+  }
+
+  void EndFixedPart(int index) {
+    Settle();
+    Activity& activity = active_[index];
+    const Job& job = jobs_[activity.job];
+    if (activity.leg < 0 || job.legs[activity.leg].flows.empty()) return NextLeg(index);
+    activity.end = kNever;
+    activity.flows_left = static_cast<int>(job.legs[activity.leg].flows.size());
+    for (const FlowOnRoute& flow : job.legs[activity.leg].flows) share_.Start(now_, activity.job, flow.bytes, flow.route->resources);
+    share_.Share();
+  }
+
+  void NextLeg(int index) {
+    Settle();
+    Activity& activity = active_[index];
+    const Job& job = jobs_[activity.job];
+    if (++activity.leg < static_cast<int>(job.legs.size())) {
+      activity.left_sec = job.legs[activity.leg].fixed_sec;
+      activity.end = now_ + activity.left_sec;
+      return;
+    }
+    demand_ -= job.cores;
+    active_[index] = active_.back();
+    active_.pop_back();
+    for (int task : job.tasks) EndTask(program_.tasks[task]);
+    for (int task : job.tasks) TryDevice(program_.tasks[task].device);
+  }
+
+  void EndTask(const Task& task) {
+    LaneState& lane = LaneOf(task);
+    times_[lane.step][task.id.value].end = absl::Seconds(now_);
+    ended_step_[task.id.value] = lane.step;
+    ++tasks_run_;
+    if (--left_[lane.step] == 0) {
+      finish_.push_back(now_);
+      while (released_.size() < finish_.size() + static_cast<size_t>(machine_.steps_in_flight)) ReleaseNext();
+    }
+    lane.busy = false;
+    if (++lane.next < lane.order.size()) return;
+    lane.next = 0;
+    ++lane.step;
+  }
+
+  const Program& program_;
+  const Machine& machine_;
+  const std::vector<Job> jobs_;
+  std::vector<int> job_of_;  // by task
+  FairShare share_;
+  const int max_steps_;
+  double host_sec_ = 0;
+
+  double now_ = 0, settled_ = 0, demand_ = 0;
+  std::vector<LaneState> lanes_;
+  std::vector<Activity> active_;
+  std::vector<int> arrived_;      // by job: sides that are there
+  std::vector<int> ended_step_;   // by task: the last step in which it ended
+  std::vector<double> released_;  // by step: when the host has enqueued it
+  size_t opened_ = 0;             // steps that have been enqueued by now
+  std::vector<int> left_;         // by step: tasks to go
+  std::vector<double> finish_;    // by step
+  std::vector<std::vector<TaskTime>> times_;
+  int64_t tasks_run_ = 0;
+};
+
+// What of a device's time between `begin` and `end` went where, over the tasks of all steps.
+Breakdown BetweenSteps(const Program& program, const std::vector<std::vector<TaskTime>>& steps, int device, absl::Duration begin,
+                       absl::Duration end) {
+  Trace window;
+  for (const std::vector<TaskTime>& times : steps) {
+    for (const Task& task : program.tasks) {
+      if (task.device != device) continue;
+      const TaskTime& time = times[task.id.value];
+      TraceEvent event{.pass = task.from.pass, .lane = task.lane, .start = std::max(time.start, begin), .end = std::min(time.end, end)};
+      if (!std::holds_alternative<program::Compute>(task.what)) event.rendezvous = 0;
+      if (event.start < event.end) window.events.push_back(std::move(event));
+    }
+  }
+  Breakdown breakdown = window.events.empty() ? Breakdown{} : BreakDown(window, 1)[0];
+  breakdown.idle = end - begin - breakdown.compute - breakdown.exposed_communication - breakdown.input_wait;
+  return breakdown;
+}
+
+}  // namespace
+
+absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machine, const SimulatorOptions& options) {
+  if (program.device_count > machine.device_count()) {
+    return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, machine %s has %d", program.device_count,
+                                                         machine.name, machine.device_count()));
+  }
+  absl::StatusOr<Routes> routes = Routes::Create(machine);
+  if (!routes.ok()) return routes.status();
+  Run run(program, machine, *routes, std::max(options.max_steps, 2));
+  if (!run.Go()) return absl::InternalError("the simulation stands still: the Program waits for itself");
+  const std::vector<double>& finish = run.finish();
+  const size_t n = finish.size();
+  Simulation simulation;
+  simulation.tasks = run.tasks_run();
+  simulation.first_step = absl::Seconds(finish[0]);
+  // Where steps alternate, the mean of the later half.
+  const size_t from = std::min(n - 2, n / 2);
+  const bool steady = n < static_cast<size_t>(options.max_steps);
+  simulation.step = absl::Seconds(steady ? finish[n - 1] - finish[n - 2] : (finish[n - 1] - finish[from]) / static_cast<double>(n - 1 - from));
+  const program::Placement placement =
+      program::PlaceBuffers(program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); });
+  simulation.devices.resize(program.device_count);
+  for (const Task& task : program.tasks) simulation.devices[task.device].sent_bytes += task.work.bytes_sent;
+  for (int d = 0; d < program.device_count; ++d) {
+    SimulatedDevice& device = simulation.devices[d];
+    device.peak_memory_bytes = placement.step_bytes[d] + placement.persistent_bytes[d];
+    if (!options.trace) continue;
+    const Breakdown b = BetweenSteps(program, run.times(), d, absl::Seconds(finish[n - 2]), absl::Seconds(finish[n - 1]));
+    device.compute = b.compute;
+    device.exposed_communication = b.exposed_communication;
+    device.input_wait = b.input_wait;
+    device.idle = b.idle;
+  }
+  if (options.trace) simulation.last_steps = MakeTrace(program, absl::MakeSpan(run.times()).subspan(n - 2, 2));
+  return simulation;
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,122 @@
+#include "engine/transfer_phases.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace colonnade::engine {
+namespace {
+
+using program::CollectiveKind;
+
+// The members with the root first.
+std::vector<int> FromRoot(std::vector<int> members, int root) {
+  std::rotate(members.begin(), members.begin() + root, members.end());
+  return members;
+}
+
+int CeilLog2(size_t n) {
+  int log = 0;
+  while ((size_t{1} << log) < n) ++log;
+  return log;
+}
+
+Phase RingPhase(const std::vector<int>& members, double bytes, int hops) {
+  Phase phase{.flows = {}, .hops = hops};
+  for (size_t m = 0; m < members.size(); ++m) phase.flows.push_back({members[m], members[(m + 1) % members.size()], bytes});
+  return phase;
+}
+
+// Every member to every other.
+Phase AllPairs(const std::vector<int>& members, double bytes) {
+  Phase phase;
+  for (int from : members) {
+    for (int to : members) {
+      if (from != to) phase.flows.push_back({from, to, bytes});
+    }
+  }
+  return phase;
+}
+
+Phase Gather(const std::vector<int>& members, double bytes) {
+  Phase phase;
+  for (size_t m = 1; m < members.size(); ++m) phase.flows.push_back({members[m], members[0], bytes});
+  return phase;
+}
+
+Phase Reversed(Phase phase) {
+  for (Flow& flow : phase.flows) std::swap(flow.from, flow.to);
+  phase.summed_bytes = 0;
+  return phase;
+}
+
+Phase SumAtRoot(const std::vector<int>& members, double bytes) {
+  Phase phase = Gather(members, bytes);
+  phase.summed_bytes = bytes * static_cast<double>(members.size() - 1);
+  return phase;
+}
+
+// Up a binary tree whose root is the first member, in pieces, so that all edges are at work at once.
+Phase TreePhase(const std::vector<int>& members, double bytes) {
+  Phase phase{.flows = {}, .hops = CeilLog2(members.size())};
+  for (size_t m = 1; m < members.size(); ++m) phase.flows.push_back({members[m], members[(m - 1) / 2], bytes});
+  return phase;
+}
+
+// Along a line that ends at the first member, in pieces.
+Phase LinePhase(const std::vector<int>& members, double bytes) {
+  Phase phase{.flows = {}, .hops = static_cast<int>(members.size()) - 1};
+  for (size_t m = 1; m < members.size(); ++m) phase.flows.push_back({members[m], members[m - 1], bytes});
+  return phase;
+}
+
+Phase ReducePhase(CollectiveAlgorithm algorithm, const std::vector<int>& members, double bytes) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::kRing: return LinePhase(members, bytes);
+    case CollectiveAlgorithm::kTree: return TreePhase(members, bytes);
+    case CollectiveAlgorithm::kDirect:
+    case CollectiveAlgorithm::kMaster: break;
+  }
+  return SumAtRoot(members, bytes);
+}
+
+std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<int>& members, double bytes) {
+  const int m = static_cast<int>(members.size());
+  switch (algorithm) {
+    case CollectiveAlgorithm::kRing: return {RingPhase(members, 2.0 * (m - 1) / m * bytes, 2 * (m - 1))};
+    case CollectiveAlgorithm::kDirect: return {AllPairs(members, bytes / m), AllPairs(members, bytes / m)};
+    case CollectiveAlgorithm::kTree: {
+      // Up and down at once: the first pieces come back while the last go up.
+      Phase phase = TreePhase(members, bytes);
+      const Phase down = Reversed(phase);
+      phase.flows.insert(phase.flows.end(), down.flows.begin(), down.flows.end());
+      phase.hops *= 2;
+      return {phase};
+    }
+    case CollectiveAlgorithm::kMaster: break;
+  }
+  return {SumAtRoot(members, bytes), Reversed(Gather(members, bytes))};
+}
+
+}  // namespace
+
+std::vector<Phase> PhasesOf(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
+                            double operand_bytes, int root) {
+  const int m = static_cast<int>(members.size());
+  if (m < 2) return {};
+  const bool master = algorithm == CollectiveAlgorithm::kMaster, ring = algorithm == CollectiveAlgorithm::kRing;
+  switch (kind) {
+    case CollectiveKind::kAllReduce: return AllReduce(algorithm, members, operand_bytes);
+    case CollectiveKind::kAllToAll: return {AllPairs(members, operand_bytes / m)};
+    case CollectiveKind::kReduceScatter:
+      if (master) return {SumAtRoot(members, operand_bytes), Reversed(Gather(members, operand_bytes / m))};
+      return {ring ? RingPhase(members, operand_bytes * (m - 1) / m, m - 1) : AllPairs(members, operand_bytes / m)};
+    case CollectiveKind::kAllGather:
+      if (master) return {Gather(members, operand_bytes), Reversed(Gather(members, operand_bytes * m))};
+      return {ring ? RingPhase(members, operand_bytes * (m - 1), m - 1) : AllPairs(members, operand_bytes)};
+    case CollectiveKind::kReduce: return {ReducePhase(algorithm, FromRoot(members, root), operand_bytes)};
+    case CollectiveKind::kBroadcast: return {Reversed(ReducePhase(algorithm, FromRoot(members, root), operand_bytes))};
+  }
+  return {};
+}
+
+}  // namespace colonnade::engine

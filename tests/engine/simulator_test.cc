@@ -1,0 +1,304 @@
+// The simulator on cases that one can compute by hand: all times are exact.
+#include "engine/simulator.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/transfer_phases.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "program/builder.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::BufferId;
+using program::Builder;
+using program::CollectiveKind;
+using program::DType;
+using program::Lane;
+using program::Program;
+using program::Shape;
+
+constexpr double kMs = 1e-3;
+
+// Devices d0, d1 … on one switch: 1 GB/s of memory, 1 MB/ms; links of 1 GB/s each way.
+Machine OnASwitch(int devices, double latency_sec = 0) {
+  Machine machine;
+  machine.name = "test";
+  machine.flops_per_sec.value = 1e12;
+  machine.memory_bytes_per_sec.value = 1e9;
+  for (int d = 0; d < devices; ++d) {
+    machine.devices.push_back(absl::StrCat("d", d));
+    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {1e9}, .latency_sec = {latency_sec}});
+  }
+  return machine;
+}
+
+// Tasks that move a given number of bytes through memory, or between devices.
+class Case {
+ public:
+  explicit Case(int devices) : builder_("case", program::Mode::kTrain, 1, DType::kF32, {{"data", devices}}) {}
+
+  BufferId Bytes(int device, int64_t bytes, const std::string& name = "x") {
+    return builder_.AddBuffer(device, name, DType::kF32, {bytes / 4});
+  }
+  void Compute(int device, BufferId buffer, int64_t bytes, Lane lane = Lane::kCompute) {
+    builder_.AddCompute(device, lane, program::ReluForward{}, {builder_.Accumulate(buffer)}, {.bytes_read = bytes}, {"layer"});
+  }
+  void Send(int from, BufferId x, int to, BufferId y) {
+    const int64_t bytes = program::ElementCount(builder_.shape(x)) * 4;
+    builder_.AddExchange(from, {{builder_.Read(x)}, {.bytes_sent = bytes}}, to, {{builder_.Write(y)}, {}}, Lane::kComm, {"send"});
+  }
+  void AllReduce(const std::vector<BufferId>& xs) {
+    std::vector<int> devices;
+    std::vector<program::Member> members;
+    for (size_t d = 0; d < xs.size(); ++d) {
+      devices.push_back(static_cast<int>(d));
+      members.push_back({{builder_.Accumulate(xs[d])}, {}});
+    }
+    builder_.AddCollective(builder_.AddGroup(devices), {.kind = CollectiveKind::kAllReduce}, std::move(members), Lane::kComm, {"sum"});
+  }
+  Program Build() { return std::move(builder_).Build(); }
+
+ private:
+  Builder builder_;
+};
+
+Simulation Of(const Program& program, const Machine& machine) {
+  absl::StatusOr<Simulation> simulation = Simulate(program, machine);
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  return *std::move(simulation);
+}
+
+double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+constexpr double kExact = 1e-9;
+
+TEST(Simulate, TasksOfALaneRunOneAfterTheOther) {
+  Case c(1);
+  const BufferId x = c.Bytes(0, 4);
+  c.Compute(0, x, 2'000'000);
+  c.Compute(0, x, 3'000'000);
+  Machine machine = OnASwitch(1);
+  machine.launch_sec.value = 0.5 * kMs;
+  const Simulation s = Of(c.Build(), machine);
+  EXPECT_NEAR(Ms(s.step), 2 + 3 + 2 * 0.5, kExact);
+  EXPECT_NEAR(Ms(s.first_step), 6, kExact);
+  EXPECT_NEAR(Ms(s.devices[0].compute), 6, kExact);
+  EXPECT_NEAR(Ms(s.devices[0].idle), 0, kExact);
+}
+
+TEST(Simulate, LanesOverlapUnlessTheyWait) {
+  for (bool waits : {false, true}) {
+    Case c(1);
+    const BufferId x = c.Bytes(0, 4);
+    c.Compute(0, x, 2'000'000);
+    c.Compute(0, x, 5'000'000, Lane::kCopy);
+    Program program = c.Build();
+    if (waits) program.tasks[1].waits = {program::TaskId{0}};
+    EXPECT_NEAR(Ms(Of(program, OnASwitch(1)).first_step), waits ? 7 : 5, kExact);
+  }
+}
+
+// Without a wait for the step before, the copy lane (5 ms) is the bottleneck; with one, both follow each other.
+TEST(Simulate, StepsOverlapAsFarAsWaitsAllow) {
+  for (bool waits : {false, true}) {
+    Case c(1);
+    const BufferId x = c.Bytes(0, 4);
+    c.Compute(0, x, 2'000'000);
+    c.Compute(0, x, 5'000'000, Lane::kCopy);
+    Program program = c.Build();
+    program.tasks[1].waits = {program::TaskId{0}};
+    if (waits) program.tasks[0].waits_previous = {program::TaskId{1}};
+    EXPECT_NEAR(Ms(Of(program, OnASwitch(1)).step), waits ? 7 : 5, kExact);
+  }
+}
+
+TEST(Simulate, TheHostsPartOfAStepHidesOnlyWhereTwoStepsAreInFlight) {
+  Case c(1);
+  c.Compute(0, c.Bytes(0, 4), 3'000'000);
+  const Program program = c.Build();
+  Machine machine = OnASwitch(1);
+  machine.step_sec.value = 1 * kMs;
+  machine.step_sec_per_device.value = 1 * kMs;
+  EXPECT_NEAR(Ms(Of(program, machine).step), 3, kExact);
+  machine.steps_in_flight = 1;
+  EXPECT_NEAR(Ms(Of(program, machine).step), 5, kExact);
+  machine.steps_in_flight = 2;
+  machine.step_sec.value = 9 * kMs;
+  EXPECT_NEAR(Ms(Of(program, machine).step), 10, kExact);
+}
+
+TEST(Simulate, ATransferStartsWhenBothSidesAreThere) {
+  Case c(2);
+  const BufferId x = c.Bytes(0, 4'000'000), y = c.Bytes(1, 4'000'000);
+  c.Compute(0, x, 2'000'000);
+  c.Send(0, x, 1, y);
+  Program program = c.Build();
+  program.tasks[1].waits = {program::TaskId{0}};
+  Machine machine = OnASwitch(2, 0.25 * kMs);
+  machine.steps_in_flight = 1;
+  const Simulation s = Of(program, machine);
+  EXPECT_NEAR(Ms(s.first_step), 2 + 2 * 0.25 + 4, kExact);
+  // The receiver waits from the start on; its wait counts as communication.
+  EXPECT_NEAR(Ms(s.devices[1].exposed_communication), 6.5, kExact);
+  EXPECT_NEAR(Ms(s.devices[0].exposed_communication), 4.5, kExact);
+}
+
+// 0 → 2 and 1 → 2 share the way into 2; when the shorter has ended, the longer has it alone.
+TEST(Simulate, FlowsShareALinkFairly) {
+  Case c(3);
+  const BufferId a = c.Bytes(0, 2'000'000), b = c.Bytes(1, 6'000'000);
+  const BufferId a2 = c.Bytes(2, 2'000'000, "a"), b2 = c.Bytes(2, 6'000'000, "b");
+  c.Send(0, a, 2, a2);
+  c.Send(1, b, 2, b2);
+  Program program = c.Build();
+  for (program::Task& task : program.tasks) {
+    if (task.id.value == 3) task.lane = Lane::kCopy;  // so that device 2 receives both at once
+  }
+  Machine machine = OnASwitch(3);
+  machine.steps_in_flight = 1;
+  const Simulation s = Of(program, machine);
+  // Shared until 4 ms, when 0's 2 MB are there and 4 MB of 1's are left.
+  const auto end_of = [&](int task) { return Ms(s.last_steps.events[task].end - s.last_steps.events[task].start); };
+  EXPECT_NEAR(end_of(0), 4, 1e-6);
+  EXPECT_NEAR(Ms(s.first_step), 8, kExact);
+}
+
+TEST(Simulate, WithoutPeerAccessATransferGoesThroughTheHostInTwoHalves) {
+  Case c(2);
+  c.Send(0, c.Bytes(0, 4'000'000), 1, c.Bytes(1, 4'000'000));
+  const Program program = c.Build();
+  Machine machine = OnASwitch(2);
+  machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {0.5e9}});
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 4, kExact);
+  machine.peer_access = false;
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 8 + 8, kExact);
+}
+
+// Both directions at once: 4 ms with two copy engines, 8 with one, as on a half-duplex link.
+TEST(Simulate, OneCopyEngineOrHalfDuplexSendsAndReceivesInTurn) {
+  Case c(2);
+  c.Send(0, c.Bytes(0, 4'000'000), 1, c.Bytes(1, 4'000'000));
+  const BufferId back = c.Bytes(1, 4'000'000, "b"), to = c.Bytes(0, 4'000'000, "t");
+  c.Send(1, back, 0, to);
+  Program program = c.Build();
+  for (int task : {2, 3}) program.tasks[task].lane = Lane::kCopy;
+  Machine machine = OnASwitch(2);
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 4, kExact);
+  machine.copy_engines = 1;
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 8, kExact);
+  machine.copy_engines = 2;
+  for (Link& link : machine.links) link.duplex = Link::Duplex::kHalf;
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 8, kExact);
+}
+
+// 2 cores: two computing threads and a transfer of two threads run at half speed each while all are there.
+TEST(Simulate, WhereDevicesAreThreadsAllThatRunsSharesTheCores) {
+  Case c(2);
+  const BufferId x = c.Bytes(0, 4'000'000), y = c.Bytes(1, 4'000'000), p = c.Bytes(0, 4, "p"), q = c.Bytes(1, 4, "q");
+  c.Compute(0, p, 10'000'000);
+  c.Compute(1, q, 10'000'000);
+  c.Send(0, x, 1, y);
+  Machine machine = OnASwitch(2);
+  machine.cores.value = 2;
+  machine.steps_in_flight = 1;
+  machine.transfers = {{.what = "exchange", .members = 2, .points = {{4'000'000, 4 * kMs}}}};
+  // The transfer needs 4 ms of both cores, the computing 10: 8 ms shared, then 6 alone.
+  EXPECT_NEAR(Ms(Of(c.Build(), machine).first_step), 14, 1e-6);
+}
+
+TEST(Simulate, SentBytesAndMemoryAreThoseOfTheProgram) {
+  Case c(2);
+  c.Send(0, c.Bytes(0, 4'000'000), 1, c.Bytes(1, 4'000'000));
+  const Simulation s = Of(c.Build(), OnASwitch(2));
+  EXPECT_EQ(s.devices[0].sent_bytes, 4'000'000);
+  EXPECT_EQ(s.devices[1].sent_bytes, 0);
+  EXPECT_EQ(s.devices[0].peak_memory_bytes, 4'000'000);
+}
+
+TEST(Simulate, AMachineWithFewerDevicesIsRefused) {
+  Case c(2);
+  c.Send(0, c.Bytes(0, 4), 1, c.Bytes(1, 4));
+  const absl::Status status = Simulate(c.Build(), OnASwitch(1)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("the Program uses 2 devices, machine test has 1"));
+}
+
+// The formulas of transfer_phases.h on links that do not share.
+struct Formula {
+  CollectiveAlgorithm algorithm;
+  int members;
+  double alphas, bytes;  // latencies and operands
+};
+
+class AllReduceCost : public ::testing::TestWithParam<Formula> {};
+
+TEST_P(AllReduceCost, IsThePublishedFormula) {
+  const Formula& f = GetParam();
+  Case c(f.members);
+  std::vector<BufferId> xs;
+  for (int d = 0; d < f.members; ++d) xs.push_back(c.Bytes(d, 12'000'000));
+  c.AllReduce(xs);
+  Machine machine = OnASwitch(f.members, 0.5 * kMs);  // a way has two links: 1 ms
+  machine.collectives = f.algorithm;
+  machine.memory_bytes_per_sec.value = 1e18;          // sums cost nothing
+  EXPECT_NEAR(Ms(Of(c.Build(), machine).first_step), f.alphas + 12 * f.bytes, 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, AllReduceCost,
+                         ::testing::Values(Formula{CollectiveAlgorithm::kRing, 2, 2, 1}, Formula{CollectiveAlgorithm::kRing, 4, 6, 1.5},
+                                           Formula{CollectiveAlgorithm::kDirect, 2, 2, 1}, Formula{CollectiveAlgorithm::kDirect, 3, 2, 4.0 / 3},
+                                           Formula{CollectiveAlgorithm::kTree, 2, 2, 1}, Formula{CollectiveAlgorithm::kTree, 4, 4, 2},
+                                           Formula{CollectiveAlgorithm::kMaster, 2, 2, 2}, Formula{CollectiveAlgorithm::kMaster, 4, 2, 6}));
+
+TEST(PhasesOf, EveryCollectiveMovesWhatItsFormulaSays) {
+  const std::vector<int> four = {0, 1, 2, 3};
+  const auto sent_by = [](const std::vector<Phase>& phases, int device) {
+    double bytes = 0;
+    for (const Phase& phase : phases) {
+      for (const Flow& flow : phase.flows) bytes += flow.from == device ? flow.bytes : 0;
+    }
+    return bytes;
+  };
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kDirect}) {
+    for (int d : four) {
+      EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kAllGather, algorithm, four, 100, 0), d), 300);
+      EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kReduceScatter, algorithm, four, 100, 0), d), 75);
+      EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kAllToAll, algorithm, four, 100, 0), d), 75);
+    }
+  }
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect,
+                                        CollectiveAlgorithm::kMaster}) {
+    EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kReduce, algorithm, four, 100, 2), 2), 0) << "the root sends nothing";
+    EXPECT_GT(sent_by(PhasesOf(CollectiveKind::kBroadcast, algorithm, four, 100, 2), 2), 0);
+    EXPECT_TRUE(PhasesOf(CollectiveKind::kAllReduce, algorithm, {0}, 100, 0).empty());
+  }
+}
+
+// The bound is a hundredth of what the build as released does, so that sanitizers pass it.
+TEST(Simulate, ManyTasksASecond) {
+  Case c(4);
+  std::vector<BufferId> xs;
+  for (int d = 0; d < 4; ++d) xs.push_back(c.Bytes(d, 1'000'000));
+  for (int i = 0; i < 500; ++i) {
+    for (int d = 0; d < 4; ++d) {
+      for (int k = 0; k < 8; ++k) c.Compute(d, xs[d], 1000 * (i + d + 1));
+    }
+    c.AllReduce(xs);
+  }
+  const Program program = c.Build();
+  const auto begin = std::chrono::steady_clock::now();
+  absl::StatusOr<Simulation> s = Simulate(program, OnASwitch(4), {.trace = false});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ASSERT_TRUE(s.ok());
+  const double rate = static_cast<double>(s->tasks) / seconds;
+  RecordProperty("tasks_per_sec", absl::StrCat(rate));
+  std::printf("%.0f tasks/s\n", rate);
+  EXPECT_GT(rate, 20'000);
+}
+
+}  // namespace
+}  // namespace colonnade::engine
