@@ -43,6 +43,11 @@ struct Flags {
   // program
   std::string mode = "train";
   bool summary = false;
+  // plan, simulate, table, calibrate
+  std::string machine = "local";
+  std::string calibrate_on;  // empty: the 1-GPU row alone
+  std::string explain;       // a layer
+  std::string save_plan, drawing, plots, out;
 };
 
 void AddModelFlags(CLI::App& app, Flags& flags);
@@ -50,6 +55,7 @@ void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags);
 void AddOptimizerFlags(CLI::App& app, Flags& flags);
+void AddProfileFlag(CLI::App& app, Flags& flags, const std::string& fallback);
 void AddJsonFlag(CLI::App& app, Flags& flags);
 
 }  // namespace colonnade::cli

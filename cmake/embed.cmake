@@ -1,15 +1,16 @@
-# Writes OUTPUT, a C++ source that defines, for each of FILES, an array of its bytes:
-#   cmake -DOUTPUT=… -DFILES=a;b -P embed.cmake
-set(source "// Written by cmake/embed.cmake.\n#include \"data/embedded.h\"\n\nnamespace colonnade::data {\nnamespace {\n\n")
+# Writes OUTPUT, a C++ source that defines FUNCTION of NAMESPACE, declared in HEADER: the bytes of each of FILES, by name.
+#   cmake -DOUTPUT=… -DFILES=a;b -DHEADER=data/embedded.h -DNAMESPACE=colonnade::data -DFUNCTION=EmbeddedFiles -P embed.cmake
+set(source "// Written by cmake/embed.cmake.\n#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\nnamespace {\n\n")
 set(table "")
 foreach(path IN LISTS FILES)
   get_filename_component(name ${path} NAME)
   string(MAKE_C_IDENTIFIER ${name} identifier)
   file(READ ${path} bytes HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-  string(APPEND source "constexpr unsigned char ${identifier}[] = {${bytes}};\n")
-  string(APPEND table "    {\"${name}\", {reinterpret_cast<const char*>(${identifier}), sizeof(${identifier})}},\n")
+  string(APPEND source "constexpr unsigned char _${identifier}[] = {${bytes}};\n")
+  string(APPEND table "    {\"${name}\", {reinterpret_cast<const char*>(_${identifier}), sizeof(_${identifier})}},\n")
 endforeach()
 string(APPEND source "\n}  // namespace\n\n")
-string(APPEND source "absl::Span<const EmbeddedFile> EmbeddedFiles() {\n  static const EmbeddedFile files[] = {\n${table}  };\n  return files;\n}\n\n}  // namespace colonnade::data\n")
+string(APPEND source "absl::Span<const colonnade::data::EmbeddedFile> ${FUNCTION}() {\n")
+string(APPEND source "  static const colonnade::data::EmbeddedFile files[] = {\n${table}  };\n  return files;\n}\n\n}  // namespace ${NAMESPACE}\n")
 file(WRITE ${OUTPUT} "${source}")

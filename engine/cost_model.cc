@@ -64,8 +64,8 @@ class Shaper {
   const Task& task_;
 };
 
-double SquaredDistance(const OpShape& a, const OpShape& b) {
-  const double ratios[] = {a.n / b.n, a.c / b.c, a.k / b.k, a.r / b.r, a.p / b.p, a.groups / b.groups};
+double SquaredDistance(const OpShape& a, const OpShape& b, bool batch_counts) {
+  const double ratios[] = {batch_counts ? a.n / b.n : 1.0, a.c / b.c, a.k / b.k, a.r / b.r, a.p / b.p, a.groups / b.groups};
   double sum = 0;
   for (double ratio : ratios) sum += std::log(ratio) * std::log(ratio);
   return sum;
@@ -100,10 +100,14 @@ double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
   for (const OpRate::Point& point : op.points) {
     if (nearest == 0 || std::abs(point.devices - devices_) < std::abs(nearest - devices_)) nearest = point.devices;
   }
+  // Where all points are of one batch, or a curve says how the batch matters, nearness in it says nothing.
+  const bool batch_counts = op.batch_curve.empty() && std::any_of(op.points.begin(), op.points.end(), [&](const OpRate::Point& p) {
+                              return p.shape.n != op.points[0].shape.n;
+                            });
   double weights = 0, sum = 0;
   for (const OpRate::Point& point : op.points) {
     if (point.devices != 0 && point.devices != nearest) continue;
-    const double distance = SquaredDistance(shape, point.shape);
+    const double distance = SquaredDistance(shape, point.shape, batch_counts);
     if (distance < 1e-12) return point.rate;
     const double weight = 1 / (distance * distance);
     weights += weight;

@@ -4,9 +4,9 @@
 
 namespace colonnade::engine {
 
-void FairShare::Start(double now, int owner, double bytes, const absl::InlinedVector<int, 6>& resources) {
+void FairShare::Start(double now, int owner, double bytes, double most, const absl::InlinedVector<int, 6>& resources) {
   Settle(now);
-  flows_.push_back({owner, bytes, 0, resources});
+  flows_.push_back({owner, bytes, most, 0, resources});
 }
 
 void FairShare::Settle(double now) {
@@ -19,23 +19,25 @@ void FairShare::Share() {
   sharing_.assign(capacities_.size(), 0);
   size_t open = flows_.size();
   for (Flow& flow : flows_) {
-    flow.rate = flow.resources.empty() ? kNoEnd : -1;
-    if (flow.resources.empty()) --open;
+    flow.rate = -1;
     for (int r : flow.resources) ++sharing_[r];
   }
-  // The tightest resource fixes the rate of all flows that take it.
+  // The tightest bound fixes rates: that of a resource those of all flows that take it, that of a flow its own.
   while (open > 0) {
     int tightest = -1;
     double least = kNoEnd;
     for (const Flow& flow : flows_) {
       if (flow.rate >= 0) continue;
+      if (flow.most < least) least = flow.most, tightest = -1;
       for (int r : flow.resources) {
         const double share = free_[r] / sharing_[r];
         if (share < least) least = share, tightest = r;
       }
     }
     for (Flow& flow : flows_) {
-      if (flow.rate >= 0 || std::find(flow.resources.begin(), flow.resources.end(), tightest) == flow.resources.end()) continue;
+      if (flow.rate >= 0) continue;
+      const bool takes = std::find(flow.resources.begin(), flow.resources.end(), tightest) != flow.resources.end();
+      if (tightest >= 0 ? !takes : flow.most > least) continue;
       flow.rate = least;
       --open;
       for (int r : flow.resources) {

@@ -15,8 +15,8 @@ class FairShare {
  public:
   explicit FairShare(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
 
-  // A flow of `bytes` for `owner`; Share must follow before time goes on.
-  void Start(double now, int owner, double bytes, const absl::InlinedVector<int, 6>& resources);
+  // A flow of `bytes` for `owner` at no more than `most` bytes per second; Share must follow before time goes on.
+  void Start(double now, int owner, double bytes, double most, const absl::InlinedVector<int, 6>& resources);
   void Share();
   // When the next flow ends; infinity if none runs.
   double NextEnd() const { return next_end_; }
@@ -26,7 +26,7 @@ class FairShare {
  private:
   struct Flow {
     int owner;
-    double left, rate;
+    double left, most, rate;
     absl::InlinedVector<int, 6> resources;
   };
   void Settle(double now);

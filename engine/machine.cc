@@ -171,6 +171,7 @@ Link ReadLink(const Json& json, const std::string& path, absl::Status& status) {
   fields.Text("b", link.b, true);
   fields.Take("bytes_per_sec", link.bytes_per_sec, true);
   fields.Take("latency_sec", link.latency_sec, false, true);
+  fields.Take("one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec);
   fields.Choice("duplex", kDuplexes, link.duplex);
   fields.Finish();
   return link;
@@ -276,6 +277,7 @@ void ForEachOrigin(const Machine& m, F f) {
   for (const Link& link : m.links) {
     f(link.bytes_per_sec.from, 1);
     if (link.latency_sec.value != 0) f(link.latency_sec.from, 1);
+    if (link.one_transfer_bytes_per_sec.value != 0) f(link.one_transfer_bytes_per_sec.from, 1);
   }
   for (const MeasuredTransfer& transfer : m.transfers) f(transfer.from, transfer.points.size());
 }
@@ -305,8 +307,8 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Each("links", false,
               [&](const Json& link, const std::string& path) { machine.links.push_back(ReadLink(link, path, status)); });
   fields.Flag("peer_access", machine.peer_access);
-  double copy_engines = 2, steps_in_flight = 2;
-  fields.Number("copy_engines", copy_engines, false, 1);
+  double copy_engines = 0, steps_in_flight = 2;
+  fields.Number("copy_engines", copy_engines, false, 0);
   fields.Choice("collectives", kAlgorithms, machine.collectives);
   fields.Each("transfers", false, [&](const Json& transfer, const std::string& path) {
     machine.transfers.push_back(ReadTransfer(transfer, path, status));
@@ -319,6 +321,9 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   if (!status.ok()) return status;
   machine.copy_engines = static_cast<int>(copy_engines);
   machine.steps_in_flight = static_cast<int>(steps_in_flight);
+  if (machine.copy_engines > 2) {
+    return absl::InvalidArgumentError(absl::StrFormat("copy_engines: expected 0, 1 or 2, found %d", machine.copy_engines));
+  }
   if (absl::Status s = Validate(machine); !s.ok()) return s;
   Warn(machine);
   return machine;
@@ -337,6 +342,7 @@ std::string MachineToJson(const Machine& m) {
   for (const Link& link : m.links) {
     Json l = {{"a", link.a}, {"b", link.b}, {"bytes_per_sec", ToJson(link.bytes_per_sec)}};
     Put(l, "latency_sec", link.latency_sec);
+    Put(l, "one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec);
     l["duplex"] = kDuplexes[static_cast<int>(link.duplex)];
     json["links"].push_back(std::move(l));
   }

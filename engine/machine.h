@@ -53,6 +53,7 @@ struct Link {
   std::string a, b;
   Quantity bytes_per_sec;
   Quantity latency_sec;
+  Quantity one_transfer_bytes_per_sec;  // the most that one transfer gets; 0: all
   enum class Duplex { kFull, kHalf, kOneWay };  // one-way: a to b
   Duplex duplex = Duplex::kFull;
 };
@@ -83,7 +84,8 @@ struct Machine {
   std::vector<Link> links;
   bool peer_access = true;            // false: transfers are staged through the node "host", one half after the other
   std::vector<std::pair<std::string, std::string>> staged;  // pairs without peer access
-  int copy_engines = 2;               // of each device; 1: it cannot send and receive at once
+  int copy_engines = 0;               // of each device, one copy at a time each: 1, or 2 (one sends, one receives); 0: kernels
+                                      // or threads copy, any number at once
   CollectiveAlgorithm collectives = CollectiveAlgorithm::kRing;
   std::vector<MeasuredTransfer> transfers;
   Quantity cores;                     // > 0: devices are threads on so many cores, which transfers take too

@@ -15,10 +15,9 @@ constexpr char kHost[] = "host";
 // The link graph, nodes by number; devices come first, in their order.
 class Graph {
  public:
-  explicit Graph(const Machine& machine) : devices_(machine.device_count()) {
+  explicit Graph(const Machine& machine) : devices_(machine.device_count()), copy_engines_(machine.copy_engines) {
     for (const std::string& device : machine.devices) NodeOf(device);
     for (const Link& link : machine.links) AddLink(link);
-    if (machine.copy_engines == 1) AddCopyEngines();
   }
 
   std::optional<int> FindNode(const std::string& name) const {
@@ -30,7 +29,7 @@ class Graph {
   // The best route from `start` to every node; nothing where there is none.
   std::vector<std::optional<Route>> RoutesFrom(int start) const {
     std::vector<std::optional<Route>> best(edges_.size());
-    best[start] = Route{{}, 0, std::numeric_limits<double>::infinity()};
+    best[start] = Route{.resources = {}, .engines = {}, .bytes_per_sec = std::numeric_limits<double>::infinity()};
     // Widens by one link at a time: routes of fewer links are final before longer ones begin.
     std::vector<int> frontier = {start};
     while (!frontier.empty()) {
@@ -42,7 +41,7 @@ class Graph {
           Route route = *best[node];
           route.resources.push_back(edge.resource);
           route.latency_sec += edge.latency_sec;
-          route.bytes_per_sec = std::min(route.bytes_per_sec, capacities_[edge.resource]);
+          route.bytes_per_sec = std::min(route.bytes_per_sec, edge.most);
           const auto [it, added] = next.emplace(edge.to, route);
           if (!added && it->second.bytes_per_sec < route.bytes_per_sec) it->second = route;
         }
@@ -56,11 +55,11 @@ class Graph {
     return best;
   }
 
-  // The route with the engines of the devices at its ends.
+  // The route with the engines of the devices at its ends: of two, one sends and one receives.
   Route WithEngines(Route route, int from, int to) const {
-    for (int node : {from, to}) {
-      if (node < static_cast<int>(engines_.size())) route.resources.push_back(engines_[node]);
-    }
+    if (copy_engines_ == 0) return route;
+    if (from < devices_) route.engines.push_back(from * copy_engines_);
+    if (to < devices_) route.engines.push_back(to * copy_engines_ + copy_engines_ - 1);
     return route;
   }
 
@@ -68,6 +67,7 @@ class Graph {
   struct Edge {
     int to, resource;
     double latency_sec;
+    double most;  // bytes per second that one transfer gets
   };
 
   int NodeOf(const std::string& name) {
@@ -82,25 +82,16 @@ class Graph {
   void AddLink(const Link& link) {
     const int a = NodeOf(link.a), b = NodeOf(link.b);
     const double rate = link.bytes_per_sec.value, latency = link.latency_sec.value;
+    const double cap = link.one_transfer_bytes_per_sec.value, most = cap > 0 ? std::min(cap, rate) : rate;
     const int there = AddResource(rate);
-    edges_[a].push_back({b, there, latency});
+    edges_[a].push_back({b, there, latency, most});
     if (link.duplex == Link::Duplex::kOneWay) return;
-    edges_[b].push_back({a, link.duplex == Link::Duplex::kFull ? AddResource(rate) : there, latency});
+    edges_[b].push_back({a, link.duplex == Link::Duplex::kFull ? AddResource(rate) : there, latency, most});
   }
-  // One engine moves as fast as the fastest link of its device.
-  void AddCopyEngines() {
-    for (int device = 0; device < devices_; ++device) {
-      double fastest = std::numeric_limits<double>::min();
-      for (const Edge& edge : edges_[device]) fastest = std::max(fastest, capacities_[edge.resource]);
-      engines_.push_back(AddResource(fastest));
-    }
-  }
-
-  const int devices_;
+  const int devices_, copy_engines_;
   std::map<std::string, int> nodes_;
   std::vector<std::vector<Edge>> edges_;
   std::vector<double> capacities_;
-  std::vector<int> engines_;  // by device; empty: each has two
 };
 
 bool IsStaged(const Machine& machine, int from, int to) {
@@ -123,6 +114,7 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
   const int devices = machine.device_count();
   Routes routes;
   routes.devices_ = devices;
+  routes.engine_count_ = devices * machine.copy_engines;
   routes.capacities_ = graph.capacities();
   routes.between_.resize(devices * devices);
   const std::optional<int> host = graph.FindNode(kHost);

@@ -1,7 +1,7 @@
 // The ways that data takes through a machine's link graph.
 //
-// A resource is one direction of a link, both of a half-duplex link, or the one copy engine of a device; a transfer takes a part of
-// the rate of every resource on its route while it lasts.
+// A resource is one direction of a link, or both of a half-duplex link; a transfer takes a part of the rate of every resource on its
+// route while it lasts. A copy engine of a device serves one transfer after the other: it is held whole.
 #ifndef COLONNADE_ENGINE_ROUTES_H_
 #define COLONNADE_ENGINE_ROUTES_H_
 
@@ -16,8 +16,9 @@ namespace colonnade::engine {
 
 struct Route {
   absl::InlinedVector<int, 6> resources;
+  absl::InlinedVector<int, 2> engines;  // of the devices at its ends
   double latency_sec = 0;
-  double bytes_per_sec = 0;  // of the slowest resource
+  double bytes_per_sec = 0;  // that one transfer gets alone
 };
 
 class Routes {
@@ -32,11 +33,12 @@ class Routes {
   const Route* FromHost(int device) const { return from_host_.empty() ? nullptr : &from_host_[device]; }
   const Route* ToHost(int device) const { return to_host_.empty() ? nullptr : &to_host_[device]; }
 
+  int engine_count() const { return engine_count_; }
   // Bytes per second of each resource.
   const std::vector<double>& capacities() const { return capacities_; }
 
  private:
-  int devices_ = 0;
+  int devices_ = 0, engine_count_ = 0;
   std::vector<std::vector<Route>> between_;
   std::vector<Route> from_host_, to_host_;
   std::vector<double> capacities_;

@@ -156,7 +156,7 @@ class Run {
  public:
   Run(const Program& program, const Machine& machine, const Routes& routes, int max_steps)
       : program_(program), machine_(machine), jobs_(JobMaker(program, machine, routes).Make()), share_(routes.capacities()),
-        max_steps_(max_steps) {
+        max_steps_(max_steps), engine_taken_(routes.engine_count(), false) {
     job_of_.resize(program.tasks.size());
     for (size_t j = 0; j < jobs_.size(); ++j) {
       for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);
@@ -195,6 +195,11 @@ class Run {
     double end = 0;         // of the fixed part; kNever while flows run
     double left_sec = 0;
     int flows_left = 0;
+  };
+
+  struct FlowOfJob {
+    int job = 0;
+    const FlowOnRoute* flow = nullptr;
   };
 
   LaneState& LaneOf(const Task& task) { return lanes_[task.device * kLaneCount + static_cast<int>(task.lane)]; }
@@ -266,7 +271,7 @@ class Run {
     int which = -1;
     for (size_t i = 0; i < active_.size(); ++i) {
       const double end = EndOf(active_[i]);
-      if (end <= next) {
+      if (end < next || (end == next && which < 0)) {
         next = end;
         which = static_cast<int>(i);
       }
@@ -284,13 +289,7 @@ class Run {
     if (which >= 0) {
       EndFixedPart(which);
     } else {
-      const int job = share_.EndNext(now_);
-      for (size_t i = 0; i < active_.size(); ++i) {
-        if (active_[i].job == job && --active_[i].flows_left == 0) {
-          NextLeg(static_cast<int>(i));
-          break;
-        }
-      }
+      EndFlow(share_.EndNext(now_));
     }
     return true;
   }
@@ -302,8 +301,40 @@ class Run {
     if (activity.leg < 0 || job.legs[activity.leg].flows.empty()) return NextLeg(index);
     activity.end = kNever;
     activity.flows_left = static_cast<int>(job.legs[activity.leg].flows.size());
-    for (const FlowOnRoute& flow : job.legs[activity.leg].flows) share_.Start(now_, activity.job, flow.bytes, flow.route->resources);
-    share_.Share();
+    for (const FlowOnRoute& flow : job.legs[activity.leg].flows) waiting_.push_back({activity.job, &flow});
+    StartWaitingFlows();
+  }
+
+  // Those whose engines are free, in the order in which they came.
+  void StartWaitingFlows() {
+    bool started = false;
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      const Route& route = *it->flow->route;
+      if (std::any_of(route.engines.begin(), route.engines.end(), [&](int engine) { return engine_taken_[engine]; })) {
+        ++it;
+        continue;
+      }
+      for (int engine : route.engines) engine_taken_[engine] = true;
+      const auto free = std::find_if(running_.begin(), running_.end(), [](const FlowOfJob& f) { return f.flow == nullptr; });
+      const int slot = static_cast<int>(free - running_.begin());
+      if (free == running_.end()) running_.emplace_back();
+      running_[slot] = *it;
+      share_.Start(now_, slot, it->flow->bytes, route.bytes_per_sec, route.resources);
+      it = waiting_.erase(it);
+      started = true;
+    }
+    if (started) share_.Share();
+  }
+
+  void EndFlow(int slot) {
+    const FlowOfJob ended = std::exchange(running_[slot], {});
+    for (int engine : ended.flow->route->engines) engine_taken_[engine] = false;
+    if (!waiting_.empty()) StartWaitingFlows();
+    for (size_t i = 0; i < active_.size(); ++i) {
+      if (active_[i].job != ended.job) continue;
+      if (--active_[i].flows_left == 0) NextLeg(static_cast<int>(i));
+      return;
+    }
   }
 
   void NextLeg(int index) {
@@ -348,6 +379,9 @@ class Run {
   double now_ = 0, settled_ = 0, demand_ = 0;
   std::vector<LaneState> lanes_;
   std::vector<Activity> active_;
+  std::vector<FlowOfJob> running_;   // by slot, FairShare's owners; null where free
+  std::vector<FlowOfJob> waiting_;   // for a copy engine
+  std::vector<bool> engine_taken_;
   std::vector<int> arrived_;      // by job: sides that are there
   std::vector<int> ended_step_;   // by task: the last step in which it ended
   std::vector<double> released_;  // by step: when the host has enqueued it

@@ -167,6 +167,30 @@ TEST(Simulate, FlowsShareALinkFairly) {
   EXPECT_NEAR(Ms(s.first_step), 8, kExact);
 }
 
+// As above, but the engine that receives takes one after the other: 2 ms, then 6.
+TEST(Simulate, ACopyEngineServesOneTransferAfterTheOther) {
+  Case c(3);
+  const BufferId a = c.Bytes(0, 2'000'000), b = c.Bytes(1, 6'000'000);
+  c.Send(0, a, 2, c.Bytes(2, 2'000'000, "a"));
+  c.Send(1, b, 2, c.Bytes(2, 6'000'000, "b"));
+  Program program = c.Build();
+  program.tasks[3].lane = Lane::kCopy;
+  Machine machine = OnASwitch(3);
+  machine.steps_in_flight = 1;
+  machine.copy_engines = 2;
+  const Simulation s = Of(program, machine);
+  EXPECT_NEAR(Ms(s.last_steps.events[0].end - s.last_steps.events[0].start), 2, 1e-6);
+  EXPECT_NEAR(Ms(s.first_step), 8, kExact);
+}
+
+TEST(Simulate, ALinkMayGiveOneTransferLessThanItHas) {
+  Case c(2);
+  c.Send(0, c.Bytes(0, 4'000'000), 1, c.Bytes(1, 4'000'000));
+  Machine machine = OnASwitch(2);
+  machine.links[0].one_transfer_bytes_per_sec.value = 0.5e9;
+  EXPECT_NEAR(Ms(Of(c.Build(), machine).first_step), 8, kExact);
+}
+
 TEST(Simulate, WithoutPeerAccessATransferGoesThroughTheHostInTwoHalves) {
   Case c(2);
   c.Send(0, c.Bytes(0, 4'000'000), 1, c.Bytes(1, 4'000'000));
@@ -178,7 +202,7 @@ TEST(Simulate, WithoutPeerAccessATransferGoesThroughTheHostInTwoHalves) {
   EXPECT_NEAR(Ms(Of(program, machine).first_step), 8 + 8, kExact);
 }
 
-// Both directions at once: 4 ms with two copy engines, 8 with one, as on a half-duplex link.
+// Both directions at once: 4 ms with two copy engines or none, 8 with one, as on a half-duplex link.
 TEST(Simulate, OneCopyEngineOrHalfDuplexSendsAndReceivesInTurn) {
   Case c(2);
   c.Send(0, c.Bytes(0, 4'000'000), 1, c.Bytes(1, 4'000'000));
@@ -191,6 +215,7 @@ TEST(Simulate, OneCopyEngineOrHalfDuplexSendsAndReceivesInTurn) {
   machine.copy_engines = 1;
   EXPECT_NEAR(Ms(Of(program, machine).first_step), 8, kExact);
   machine.copy_engines = 2;
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 4, kExact);
   for (Link& link : machine.links) link.duplex = Link::Duplex::kHalf;
   EXPECT_NEAR(Ms(Of(program, machine).first_step), 8, kExact);
 }

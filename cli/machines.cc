@@ -1,0 +1,69 @@
+#include "cli/machines.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "engine/file.h"
+#include "program/names.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr char kLocal[] = "local", kFallback[] = "cpu-2core";
+constexpr int64_t kLargestProfile = int64_t{1} << 26;
+
+absl::StatusOr<engine::Machine> Parse(const std::string& name, absl::string_view json) {
+  absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(json);
+  if (!machine.ok()) return absl::Status(machine.status().code(), absl::StrCat(name, ": ", machine.status().message()));
+  for (const std::string& warning : machine->warnings) std::fprintf(stderr, "warning: %s: %s\n", name.c_str(), warning.c_str());
+  return machine;
+}
+
+absl::StatusOr<engine::Machine> FromFile(const std::string& path) {
+  absl::StatusOr<std::string> json = engine::ReadFile(path, kLargestProfile);
+  if (!json.ok()) return json.status();
+  return Parse(path, *json);
+}
+
+}  // namespace
+
+std::string LocalMachinePath() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string folder = cache != nullptr && *cache != '\0' ? cache : absl::StrCat(home != nullptr ? home : ".", "/.cache");
+  return folder + "/colonnade/machine.json";
+}
+
+absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
+  std::string name = flags.machine;
+  std::error_code error;
+  if (name == kLocal) {
+    const std::string path = LocalMachinePath();
+    if (std::filesystem::exists(path, error)) {
+      std::fprintf(stderr, "machine local: %s\n", path.c_str());
+      return FromFile(path);
+    }
+    std::fprintf(stderr, "machine local: not calibrated yet, %s instead; `colonnade calibrate` measures this machine\n", kFallback);
+    name = kFallback;
+  }
+  std::vector<std::string> names;
+  for (const data::EmbeddedFile& file : ShippedMachines()) {
+    names.emplace_back(absl::StripSuffix(file.name, ".json"));
+    if (names.back() == name) return Parse(name, file.bytes);
+  }
+  if (name.find('/') != std::string::npos || name.find('.') != std::string::npos || std::filesystem::exists(name, error)) {
+    return FromFile(name);
+  }
+  const std::string nearest = program::NearestName(name, names);
+  return absl::FailedPreconditionError(
+      absl::StrFormat("unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
+                      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+}
+
+}  // namespace colonnade::cli
