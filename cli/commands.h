@@ -19,6 +19,10 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunVerify(const Flags& flags, Outcome& outcome);
 absl::Status RunProgram(const Flags& flags);
+absl::Status RunPlan(const Flags& flags);
+absl::Status RunSimulate(const Flags& flags);
+absl::Status RunTable(const Flags& flags);
+absl::Status RunCalibrate(const Flags& flags);
 absl::Status ListModels();
 
 }  // namespace colonnade::cli

@@ -53,12 +53,17 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->delimiter(',')->check(Number(0, kLargestMoment))->group(group);
 }
 
+void AddProfileFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--machine", flags.machine, "machine profile: a name, a file, or local (the last calibrate of this machine)")
+      ->capture_default_str()->group("Machine");
+}
+
 void AddPlanFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Plan";
   app.add_option("--batch", flags.batch, "global batch")->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
       ->capture_default_str()->group(group);
   app.add_option("--devices", flags.devices, "number of devices (default: 1, or the plan file's)")->check(CLI::Range(1, 4096))->group(group);
-  app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, or a plan file (default: single, or data)")->group(group);
+  app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, auto, or a plan file (default: single, or data)")->group(group);
   app.add_option("--columns", flags.columns, "size of the model axis (default: model all devices, hybrid 2)")
       ->check(CLI::Range(1, 4096))->group(group);
   app.add_option("--reduction", flags.reduction, "of gradients: all-reduce, sharded, master (default: the plan's)")
@@ -67,6 +72,7 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"on", "off"}))->group(group);
   app.add_option("--bucket-bytes", flags.bucket_bytes, "least bytes of a gradient bucket (default: the plan's)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))->group(group);
+  AddProfileFlag(app, flags);
 }
 
 void AddMachineFlags(CLI::App& app, Flags& flags) {

@@ -55,7 +55,7 @@ void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags);
 void AddOptimizerFlags(CLI::App& app, Flags& flags);
-void AddProfileFlag(CLI::App& app, Flags& flags, const std::string& fallback);
+void AddProfileFlag(CLI::App& app, Flags& flags);
 void AddJsonFlag(CLI::App& app, Flags& flags);
 
 }  // namespace colonnade::cli

@@ -93,6 +93,62 @@ CLI::App* AddProgram(CLI::App& app, Flags& flags) {
   return program;
 }
 
+CLI::App* AddPlan(CLI::App& app, Flags& flags) {
+  CLI::App* plan = app.add_subcommand("plan", "Shows a plan layer by layer; predicts time, communication and memory on a machine.");
+  colonnade::cli::AddModelFlags(*plan, flags);
+  colonnade::cli::AddPlanFlags(*plan, flags);
+  plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
+  plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes");
+  plan->add_option("--drawing", flags.drawing, "where to draw the network under the plan, SVG");
+  plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format");
+  colonnade::cli::AddJsonFlag(*plan, flags);
+  plan->footer("Examples:\n  colonnade plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013\n"
+               "  colonnade plan --model=alexnet --batch=512 --devices=8 --plan=owt --machine=hgx-h100 --explain=classifier.1");
+  return plan;
+}
+
+CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
+  CLI::App* simulate = app.add_subcommand("simulate", "Runs a Program on a machine profile; writes the timeline.");
+  colonnade::cli::AddModelFlags(*simulate, flags);
+  colonnade::cli::AddPlanFlags(*simulate, flags);
+  simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
+  colonnade::cli::AddJsonFlag(*simulate, flags);
+  simulate->footer("Examples:\n  colonnade simulate --model=alexnet2012 --batch=256 --devices=4 --plan=hybrid --machine=titan-2013\n"
+                   "  colonnade simulate --model=alexnet --batch=512 --devices=8 --plan=data --machine=dgx1-v100 --trace=t.json");
+  return simulate;
+}
+
+CLI::App* AddTable(CLI::App& app, Flags& flags) {
+  CLI::App* table = app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
+  table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)");
+  table->add_option("--batch", flags.batch, "global batch (default: 256)")->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
+  colonnade::cli::AddProfileFlag(*table, flags);
+  table->add_option("--calibrate-on", flags.calibrate_on, "one more row of the paper that gives the per-step overhead: 2-model, …");
+  table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG");
+  colonnade::cli::AddJsonFlag(*table, flags);
+  table->footer("Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json");
+  return table;
+}
+
+CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
+  CLI::App* calibrate = app.add_subcommand("calibrate", "Measures this machine's kernels, links and overheads; writes a machine profile.");
+  calibrate->add_option("--model", flags.model, "network whose shapes are timed (default: lenet, alexnet2012, alexnet)");
+  calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores)")->check(CLI::Range(1, 64));
+  calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)");
+  colonnade::cli::AddJsonFlag(*calibrate, flags);
+  calibrate->footer("Examples:\n  colonnade calibrate\n  colonnade calibrate --model=alexnet --batch=32 --out=machine.json");
+  return calibrate;
+}
+
+// `table` is the paper's unless the command line says otherwise.
+void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
+  if (table.count("--machine") == 0) flags.machine = "titan-2013";
+  if (table.count("--model") == 0) flags.model = "alexnet2012";
+  if (table.count("--batch") == 0) flags.batch = 256;
+}
+
 // The message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   std::string message = error.what();
@@ -141,6 +197,10 @@ int Main(int argc, char** argv) {
   CLI::App* eval = AddEval(app, flags);
   CLI::App* verify = AddVerify(app, flags);
   CLI::App* program = AddProgram(app, flags);
+  CLI::App* plan = AddPlan(app, flags);
+  CLI::App* simulate = AddSimulate(app, flags);
+  CLI::App* table = AddTable(app, flags);
+  CLI::App* calibrate = AddCalibrate(app, flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -164,6 +224,15 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunVerify(flags, outcome);
   } else if (program->parsed()) {
     status = colonnade::cli::RunProgram(flags);
+  } else if (plan->parsed()) {
+    status = colonnade::cli::RunPlan(flags);
+  } else if (simulate->parsed()) {
+    status = colonnade::cli::RunSimulate(flags);
+  } else if (table->parsed()) {
+    TakeDefaultsOfTable(*table, flags);
+    status = colonnade::cli::RunTable(flags);
+  } else if (calibrate->parsed()) {
+    status = colonnade::cli::RunCalibrate(flags);
   }
   return Report(status, outcome);
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/planning.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 
@@ -41,7 +42,13 @@ absl::Duration StepOf(double days, int64_t global_batch) {
 }
 
 absl::StatusOr<partition::Plan> PlanOfRow(const TableRow& row, const layers::LayerGraph& graph, int64_t global_batch,
-                                          const engine::Machine&) {
+                                          const engine::Machine& machine) {
+  if (row.plan == "auto") {
+    absl::StatusOr<std::vector<partition::Candidate>> candidates =
+        SearchPlansOn(machine, graph, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay}, row.devices);
+    if (!candidates.ok()) return candidates.status();
+    return candidates->front().plan;
+  }
   absl::StatusOr<partition::Plan> plan =
       partition::NamedPlan(row.plan, graph, {.devices = row.devices, .global_batch = global_batch});
   if (plan.ok() && row.paper_days > 0) {

@@ -11,6 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cli/machines.h"
+#include "cli/planning.h"
 #include "cpu/backend.h"
 #include "data/dataset.h"
 #include "engine/file.h"
@@ -20,6 +22,7 @@
 namespace colonnade::cli {
 namespace {
 
+constexpr char kAuto[] = "auto";
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
 absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
@@ -48,10 +51,27 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
   std::error_code error;
   const bool looks_like_a_file = name.find('/') != std::string::npos || name.find('.') != std::string::npos;
   if (looks_like_a_file || std::filesystem::exists(name, error)) return PlanFromFile(flags, graph);
-  const std::string nearest = program::NearestName(name, names);
-  return absl::FailedPreconditionError(
-      absl::StrFormat("unknown plan \"%s\"%s; expected one of %s, or a plan file", name,
-                      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+  return partition::NamedPlan(name, graph, {});  // which names there are
+}
+
+absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::LayerGraph& graph,
+                                              std::vector<partition::Candidate>& candidates) {
+  absl::StatusOr<engine::Machine> machine = OpenMachine(flags);
+  if (!machine.ok()) return machine.status();
+  absl::StatusOr<std::vector<partition::Candidate>> found =
+      SearchPlansOn(*machine, graph, {.global_batch = flags.batch}, std::max(flags.devices, 1));
+  if (!found.ok()) return found.status();
+  candidates = *std::move(found);
+  partition::Plan plan = candidates.front().plan;
+  if (!candidates.front().fits) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "no plan fits on %d devices of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a smaller --batch",
+        std::max(flags.devices, 1), machine->name, static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6,
+        machine->memory_bytes.value / 1e6));
+  }
+  if (plan.name != kAuto) plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s is the fastest", machine->name, plan.name));
+  plan.name = kAuto;
+  return plan;
 }
 
 void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
@@ -96,7 +116,8 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
                            {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes});
 }
 
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images) {
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
+                                    std::vector<partition::Candidate>* candidates) {
   Session session;
   absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
   if (!model.ok()) return model.status();
@@ -120,7 +141,9 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   if (images != nullptr) {
     if (absl::Status s = CheckImages(flags, session, *images); !s.ok()) return s;
   }
-  absl::StatusOr<partition::Plan> plan = PlanOf(flags, session.graph);
+  std::vector<partition::Candidate> judged;
+  absl::StatusOr<partition::Plan> plan =
+      flags.plan == kAuto ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged) : PlanOf(flags, session.graph);
   if (!plan.ok()) return plan.status();
   session.plan = *std::move(plan);
   const int64_t columns = ColumnsOf(session.plan.mesh);

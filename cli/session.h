@@ -16,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "partition/lower.h"
 #include "partition/plan.h"
+#include "partition/planner.h"
 
 namespace colonnade::cli {
 
@@ -26,8 +27,10 @@ struct Session {
   int threads_per_device = 1;
 };
 
-// The model as the flags ask for it; where they leave channels and size open, those of `images` (may be null).
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images);
+// The model as the flags ask for it; where they leave channels and size open, those of `images` (may be null). With --plan=auto the
+// planner's choice for --machine; `candidates`, if not null, gets all that it judged.
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
+                                    std::vector<partition::Candidate>* candidates = nullptr);
 
 // The training or test images of --data for the model.
 absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);

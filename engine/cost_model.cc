@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <variant>
+
+#include "engine/transfer_phases.h"
+#include "program/memory.h"
 
 namespace colonnade::engine {
 namespace {
@@ -87,6 +91,16 @@ double Interpolate(const std::vector<std::pair<double, double>>& points, double 
 
 OpShape ShapeOf(const Task& task) { return std::visit(Shaper(task), std::get<program::Compute>(task.what).op); }
 
+double OperandBytes(const program::Program& program, const Task& task) {
+  const program::BufferUse& use = task.uses[0];
+  const program::Buffer& buffer = program.buffer(use.buffer);
+  if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
+    return static_cast<double>(program::DenseSizeOf(program, buffer)) * static_cast<double>(use.region.elements()) /
+           static_cast<double>(std::max<int64_t>(bucket->held_parts, 1));
+  }
+  return static_cast<double>(use.region.elements() * program::SizeInBytes(buffer.dtype));
+}
+
 const OpRate* CostModel::RateOf(const std::string& op) const {
   for (const OpRate& rate : machine_.ops) {
     if (rate.op == op) return &rate;
@@ -147,6 +161,32 @@ double CostModel::MeasuredTransferSeconds(const std::string& what, int members, 
     return bytes > most ? seconds * bytes / most : Interpolate(transfer.points, bytes);
   }
   return -1;
+}
+
+double CostModel::CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const {
+  if (members < 2) return 0;
+  const double measured = MeasuredTransferSeconds(program::Name(kind), members, bytes);
+  if (measured >= 0) return measured;
+  std::vector<int> devices(std::min(members, machine_.device_count()));
+  std::iota(devices.begin(), devices.end(), 0);
+  double seconds = machine_.launch_sec.value;
+  for (const Phase& phase : PhasesOf(kind, machine_.collectives, devices, bytes, /*root=*/0)) {
+    double latency = 0, longest = 0;
+    std::vector<double> load(routes.capacities().size()), engines(routes.engine_count());
+    for (const Flow& flow : phase.flows) {
+      double alone = 0, hops = 0;
+      for (const Route& leg : routes.Between(flow.from, flow.to)) {
+        alone += flow.bytes / leg.bytes_per_sec;
+        hops += leg.latency_sec;
+        for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
+        for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);
+      }
+      longest = std::max(longest, alone);
+      latency = std::max(latency, hops * phase.hops);
+    }
+    seconds += latency + longest + MemorySeconds(3 * phase.summed_bytes);
+  }
+  return seconds;
 }
 
 }  // namespace colonnade::engine

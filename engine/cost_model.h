@@ -11,14 +11,19 @@
 #define COLONNADE_ENGINE_COST_MODEL_H_
 
 #include <cstdint>
+#include <string>
 
 #include "engine/machine.h"
+#include "engine/routes.h"
 #include "program/program.h"
 
 namespace colonnade::engine {
 
 // The shape of a task's op as OpRate's points have it. REQUIRES: a Compute task.
 OpShape ShapeOf(const program::Task& task);
+
+// Bytes of x, the first operand of a transfer; parts of a bucket are ranges of its members' bytes, densely packed.
+double OperandBytes(const program::Program& program, const program::Task& task);
 
 class CostModel {
  public:
@@ -31,6 +36,8 @@ class CostModel {
   double MemorySeconds(double bytes) const;
   // Of a transfer that the profile has measured as a whole, by the bytes of one operand; negative where it has not.
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
+  // Of a collective between the first `members` devices with nothing beside it: the fullest resource decides in each phase.
+  double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;
 
  private:
   const OpRate* RateOf(const std::string& op) const;

@@ -99,7 +99,7 @@ class JobMaker {
   Job CollectiveJob(const std::vector<const Task*>& sides) const {
     Job job = Meeting(sides);
     const auto& collective = std::get<program::Collective>(sides[0]->what);
-    const double bytes = OperandBytes(*sides[0]);
+    const double bytes = OperandBytes(program_, *sides[0]);
     const std::vector<int>& group = program_.groups[collective.group];
     AddPhases(PhasesOf(collective.kind, machine_.collectives, group, bytes, collective.root), program::Name(collective.kind),
               static_cast<int>(group.size()), bytes, job);
@@ -110,18 +110,6 @@ class JobMaker {
     Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(sides.size())};
     for (const Task* side : sides) job.tasks.push_back(side->id.value);
     return job;
-  }
-
-  // Bytes of a member's x; parts of a bucket are ranges of its members' bytes.
-  double OperandBytes(const Task& task) const {
-    const program::BufferUse& use = task.uses[0];
-    const program::Buffer& buffer = program_.buffer(use.buffer);
-    if (std::holds_alternative<program::Bucket>(buffer.storage)) {
-      const auto& bucket = std::get<program::Bucket>(buffer.storage);
-      return static_cast<double>(program::DenseSizeOf(program_, buffer)) * static_cast<double>(use.region.elements()) /
-             static_cast<double>(std::max<int64_t>(bucket.held_parts, 1));
-    }
-    return static_cast<double>(use.region.elements() * program::SizeInBytes(buffer.dtype));
   }
 
   void AddPhases(const std::vector<Phase>& phases, const std::string& what, int members, double bytes, Job& job) const {

@@ -75,7 +75,7 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
     const absl::Time now = absl::Now();
     report.step_times.push_back(now - last);
     last = now;
-    if (!result->not_finite.empty()) return NotFinite(absl::StrCat("step ", report.losses.size()), *result);
+    if (!result->not_finite.empty()) return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), *result);
     report.losses.push_back(result->loss);
     if (options.on_step) {
       options.on_step({static_cast<int64_t>(report.losses.size()), options.steps, result->loss, now - begin});
@@ -83,7 +83,7 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
     return absl::OkStatus();
   };
   absl::Status status;
-  for (int64_t step = 0; step < options.steps && status.ok(); ++step) {
+  for (int64_t step = options.first_step; step < options.first_step + options.steps && status.ok(); ++step) {
     report.stopped = Stopped(options.stop);
     if (report.stopped) break;
     status = EnqueueStep(executor, data, step * batch,

@@ -30,7 +30,8 @@ struct TrainProgress {
 };
 
 struct TrainOptions {
-  int64_t steps = 1;
+  int64_t first_step = 0;  // of the run that this one goes on with: samples, learning rate and random numbers are those of its steps
+  int64_t steps = 1;       // from there
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate;
   const std::atomic<bool>* stop = nullptr;                      // set from elsewhere: end after the step in flight

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "partition/shardings.h"
+#include "program/names.h"
 
 namespace colonnade::partition {
 namespace {
@@ -129,8 +130,10 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
   bool known = false;
   for (const std::string& n : PlanNames()) known = known || n == std::string(name);
   if (!known) {
+    const std::string nearest = program::NearestName(name, PlanNames());
     return absl::FailedPreconditionError(
-        absl::StrFormat("unknown plan \"%s\"; expected one of %s, or a plan file", name, absl::StrJoin(PlanNames(), ", ")));
+        absl::StrFormat("unknown plan \"%s\"%s; expected one of %s, auto, or a plan file", name,
+                        nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(PlanNames(), ", ")));
   }
   absl::StatusOr<Mesh> mesh = MeshFor(name, options);
   if (!mesh.ok()) return mesh.status();

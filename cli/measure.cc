@@ -1,0 +1,112 @@
+#include "cli/measure.h"
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "cpu/backend.h"
+#include "data/dataset.h"
+#include "data/sample_stream.h"
+#include "engine/executor.h"
+#include "engine/state.h"
+#include "engine/trainer.h"
+#include "models/models.h"
+#include "partition/named_plans.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr int kWarmUp = 2;
+constexpr double kLearningRate = 1e-4;  // small: the weights stay finite on data without meaning
+
+// Pixels of a fixed pattern, labels in turn.
+void Fill(absl::Span<float> images, absl::Span<int32_t> labels, int64_t classes) {
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i * 2654435761u % 1024) / 512.0f - 1.0f;
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(static_cast<int64_t>(i) % classes);
+}
+
+}  // namespace
+
+int CoreCount() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                         const partition::LowerOptions& lower, int steps) {
+  MeasuredRun run;
+  absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
+  if (!program.ok()) return program.status();
+  run.program = *std::move(program);
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend({.devices = plan.mesh.device_count()});
+  if (!backend.ok()) return backend.status();
+  absl::StatusOr<std::unique_ptr<engine::Executor>> created = engine::Executor::Create(run.program, **backend);
+  if (!created.ok()) return created.status();
+  engine::Executor& executor = **created;
+  if (absl::Status s = engine::InitializeParameters(run.program, executor.loaded(), 1); !s.ok()) return s;
+  absl::Time last = absl::Now();
+  for (int step = 0; step < steps + kWarmUp + 1; ++step) {
+    if (step < steps + kWarmUp) {
+      absl::StatusOr<absl::Span<float>> images = executor.NextImages();
+      if (!images.ok()) return images.status();
+      Fill(*images, executor.NextLabels(), graph.classes());
+      absl::Status s = executor.Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(step)});
+      if (!s.ok()) return s;
+    }
+    if (step == 0) continue;
+    absl::StatusOr<engine::StepResult> result = executor.Collect();
+    if (!result.ok()) return result.status();
+    const absl::Time now = absl::Now();
+    if (step > kWarmUp) run.steps.push_back(now - last);
+    last = now;
+  }
+  run.times = executor.LastTimes();
+  std::vector<absl::Duration> sorted = run.steps;
+  std::sort(sorted.begin(), sorted.end());
+  run.median_step = sorted[sorted.size() / 2];
+  for (int d = 0; d < run.program.device_count; ++d) run.memory.push_back(executor.loaded().Memory(d));
+  return run;
+}
+
+absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, int64_t batch) {
+  absl::StatusOr<const models::ModelInfo*> model = models::FindModel("two_column");
+  if (!model.ok()) return model.status();
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {});
+  if (!graph.ok()) return graph.status();
+  absl::StatusOr<partition::Plan> plan = partition::NamedPlan("single", *graph, {.devices = 1, .global_batch = batch});
+  if (!plan.ok()) return plan.status();
+  partition::LowerOptions lower{.global_batch = batch, .momentum = (*model)->momentum, .weight_decay = (*model)->weight_decay};
+  absl::StatusOr<program::Program> train_program = partition::Lower(*graph, *plan, lower);
+  if (!train_program.ok()) return train_program.status();
+  lower.mode = program::Mode::kEval;
+  absl::StatusOr<program::Program> eval_program = partition::Lower(*graph, *plan, lower);
+  if (!eval_program.ok()) return eval_program.status();
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend({.devices = 1});
+  if (!backend.ok()) return backend.status();
+  absl::StatusOr<std::unique_ptr<engine::Executor>> train = engine::Executor::Create(*train_program, **backend);
+  if (!train.ok()) return train.status();
+  absl::StatusOr<std::unique_ptr<engine::Executor>> eval = engine::Executor::Create(*eval_program, **backend);
+  if (!eval.ok()) return eval.status();
+  if (absl::Status s = engine::InitializeParameters(*train_program, (*train)->loaded(), 1); !s.ok()) return s;
+  absl::StatusOr<data::ImageSet> train_set = data::OpenDataset("digits", data::SplitOf::kTrain, {});
+  if (!train_set.ok()) return train_set.status();
+  absl::StatusOr<data::ImageSet> test_set = data::OpenDataset("digits", data::SplitOf::kTest, {});
+  if (!test_set.ok()) return test_set.status();
+  test_set->mean = train_set->mean;
+  test_set->std = train_set->std;
+  absl::StatusOr<data::SampleStream> samples = data::SampleStream::Create(*train_set, {.shift = true});
+  if (!samples.ok()) return samples.status();
+  absl::StatusOr<data::SampleStream> tests = data::SampleStream::Create(*test_set, {.shuffle = false, .once = true});
+  if (!tests.ok()) return tests.status();
+  std::vector<double> errors;
+  for (int64_t step = 0; step <= steps; step += every) {
+    absl::StatusOr<engine::EvalReport> tested = engine::Evaluate(**eval, *tests);
+    if (!tested.ok()) return tested.status();
+    errors.push_back(1 - tested->top1());
+    if (step == steps) break;
+    absl::StatusOr<engine::TrainReport> report = engine::Train(
+        **train, *samples, {.first_step = step, .steps = every, .learning_rate = {.base = (*model)->learning_rate}});
+    if (!report.ok()) return report.status();
+  }
+  return errors;
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/drawing.h"
+#include "cli/machines.h"
+#include "cli/planning.h"
+#include "cli/session.h"
+#include "engine/file.h"
+#include "partition/proposals.h"
+#include "program/names.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kShownCandidates = 12;
+
+double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+
+void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+// What a plan's step and devices come to.
+struct Prediction {
+  Session session;
+  engine::Machine machine;
+  partition::LowerOptions lower;
+  Predicted predicted;
+  std::vector<partition::Candidate> candidates;  // of --plan=auto
+  std::map<std::string, int64_t> sent;           // bytes by layer, all devices
+};
+
+std::map<std::string, int64_t> SentByLayer(const program::Program& program) {
+  std::map<std::string, int64_t> sent;
+  for (const program::Task& task : program.tasks) sent[task.from.layer] += task.work.bytes_sent;
+  return sent;
+}
+
+// The planner needs the machine before there is a plan, so `auto` is looked for here.
+absl::StatusOr<Prediction> MakePrediction(const Flags& flags) {
+  absl::StatusOr<engine::Machine> machine = OpenMachine(flags);
+  if (!machine.ok()) return machine.status();
+  Prediction p{.machine = *std::move(machine)};
+  absl::StatusOr<Session> session = OpenSession(flags, nullptr, &p.candidates);
+  if (!session.ok()) return session.status();
+  p.session = *std::move(session);
+  p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
+  absl::StatusOr<Predicted> predicted = Predict(p.machine, p.session.graph, p.session.plan, p.lower);
+  if (!predicted.ok()) return predicted.status();
+  p.predicted = *std::move(predicted);
+  p.sent = SentByLayer(p.predicted.program);
+  return p;
+}
+
+double ImagesPerSecond(const Prediction& p) {
+  return static_cast<double>(p.lower.global_batch) / absl::ToDoubleSeconds(p.predicted.simulation.step);
+}
+
+Json PredictedJson(const Prediction& p) {
+  Json devices = Json::array();
+  for (const engine::SimulatedDevice& d : p.predicted.simulation.devices) {
+    devices.push_back({{"compute_ms", Ms(d.compute)},
+                       {"exposed_communication_ms", Ms(d.exposed_communication)},
+                       {"input_wait_ms", Ms(d.input_wait)},
+                       {"idle_ms", Ms(d.idle)},
+                       {"sent_bytes", d.sent_bytes},
+                       {"peak_memory_bytes", d.peak_memory_bytes}});
+  }
+  return {{"step_ms", Ms(p.predicted.simulation.step)}, {"images_per_s", ImagesPerSecond(p)}, {"per_device", std::move(devices)}};
+}
+
+Json PlanReport(const Prediction& p) {
+  Json layers = Json::array();
+  for (const layers::LayerNode& node : p.session.graph.nodes) {
+    const auto sent = p.sent.find(node.name);
+    layers.push_back({{"name", node.name},
+                      {"strategy", StrategiesOf(p.session.plan, node.name)},
+                      {"communication_bytes", sent == p.sent.end() ? 0 : sent->second}});
+  }
+  Json json = {{"model", p.session.graph.name},
+               {"plan", p.session.plan.name},
+               {"mesh", MeshJson(p.session.plan.mesh)},
+               {"global_batch", p.lower.global_batch},
+               {"machine", p.machine.name},
+               {"layers", std::move(layers)},
+               {"predicted", PredictedJson(p)}};
+  if (p.candidates.empty()) return json;
+  json["candidates"] = Json::array();
+  for (const partition::Candidate& c : p.candidates) {
+    json["candidates"].push_back({{"plan", c.plan.name},
+                                  {"mesh", MeshJson(c.plan.mesh)},
+                                  {"reduction", partition::Name(c.plan.reduction)},
+                                  {"overlap", c.plan.overlap},
+                                  {"bucket_bytes", c.plan.bucket_bytes},
+                                  {"step_ms", c.judgement.step_sec * 1e3},
+                                  {"peak_memory_bytes", c.judgement.peak_memory_bytes},
+                                  {"fits", c.fits}});
+  }
+  return json;
+}
+
+void PrintDevices(const Prediction& p) {
+  const engine::Simulation& s = p.predicted.simulation;
+  PrintLine(absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
+  PrintLine("device   compute  communication     input      idle     sent MB   memory MB");
+  for (size_t d = 0; d < s.devices.size(); ++d) {
+    const engine::SimulatedDevice& device = s.devices[d];
+    PrintLine(absl::StrFormat("%6d %9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", d, Ms(device.compute), Ms(device.exposed_communication),
+                              Ms(device.input_wait), Ms(device.idle), static_cast<double>(device.sent_bytes) / 1e6,
+                              static_cast<double>(device.peak_memory_bytes) / 1e6));
+  }
+}
+
+// What the step would take with one layer split otherwise.
+struct Alternative {
+  std::string strategies;
+  double step_sec = 0;
+};
+
+std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& layer) {
+  std::vector<Alternative> alternatives;
+  const partition::CostFunctions free{.compute = [](const program::Task&) { return 0.0; },
+                                      .transfer = [](program::CollectiveKind, int, double) { return 0.0; }};
+  const auto options = partition::LegalOptions(p.session.graph, p.session.plan.mesh, p.lower.global_batch, free);
+  for (size_t node = 0; node < p.session.graph.nodes.size(); ++node) {
+    if (p.session.graph.nodes[node].name != layer) continue;
+    for (const partition::StrategyOption& option : options[node]) {
+      if (option.strategies.empty()) continue;
+      partition::Plan plan = p.session.plan;
+      plan.layers[layer] = option.strategies;
+      absl::StatusOr<Predicted> predicted = Predict(p.machine, p.session.graph, plan, p.lower);
+      if (predicted.ok()) alternatives.push_back({StrategiesOf(plan, layer), absl::ToDoubleSeconds(predicted->simulation.step)});
+    }
+  }
+  std::stable_sort(alternatives.begin(), alternatives.end(),
+                   [](const Alternative& a, const Alternative& b) { return a.step_sec < b.step_sec; });
+  return alternatives;
+}
+
+// Why a layer is split as it is: its next best choice, all else held.
+std::string Reason(const Prediction& p, const layers::LayerNode& node) {
+  const std::string chosen = StrategiesOf(p.session.plan, node.name);
+  const double step = absl::ToDoubleSeconds(p.predicted.simulation.step);
+  for (const Alternative& a : AlternativesOf(p, node.name)) {
+    if (a.strategies == chosen) continue;
+    return absl::StrFormat("%s would be %+.2f ms", a.strategies, (a.step_sec - step) * 1e3);
+  }
+  return "no other is legal";
+}
+
+void PrintLayers(const Prediction& p) {
+  const bool reasons = !p.candidates.empty();
+  PrintLine(absl::StrFormat("%-20s %-18s %12s%s", "layer", "strategy", "sent MB", reasons ? "   why" : ""));
+  for (const layers::LayerNode& node : p.session.graph.nodes) {
+    const auto sent = p.sent.find(node.name);
+    const double bytes = sent == p.sent.end() ? 0 : static_cast<double>(sent->second);
+    const std::string reason = reasons && !node.parameters.empty() ? "   " + Reason(p, node) : "";
+    PrintLine(absl::StrFormat("%-20s %-18s %12.3f%s", node.name, StrategiesOf(p.session.plan, node.name), bytes / 1e6, reason));
+  }
+  double reduced = 0;
+  for (const auto& [layer, bytes] : p.sent) {
+    const bool known = std::any_of(p.session.graph.nodes.begin(), p.session.graph.nodes.end(),
+                                   [&layer = layer](const layers::LayerNode& node) { return node.name == layer; });
+    if (!known) reduced += static_cast<double>(bytes);
+  }
+  PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "gradients", partition::Name(p.session.plan.reduction), reduced / 1e6));
+}
+
+void PrintCandidates(const Prediction& p) {
+  if (p.candidates.empty()) return;
+  PrintLine(absl::StrFormat("\n%d plans simulated; the best, and every named one:", p.candidates.size()));
+  PrintLine("rank  plan      mesh    reduction   overlap  buckets MB     step ms   memory MB");
+  for (size_t i = 0; i < p.candidates.size(); ++i) {
+    const partition::Candidate& c = p.candidates[i];
+    if (i >= kShownCandidates && c.plan.name == "auto") continue;
+    const Json mesh = MeshJson(c.plan.mesh);
+    PrintLine(absl::StrFormat("%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name,
+                              mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction),
+                              c.plan.overlap ? "on" : "off", static_cast<double>(c.plan.bucket_bytes) / 1e6, c.judgement.step_sec * 1e3,
+                              static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? "" : "  does not fit"));
+  }
+}
+
+absl::Status Explain(const Prediction& p, const std::string& layer) {
+  std::vector<std::string> names;
+  for (const layers::LayerNode& node : p.session.graph.nodes) names.push_back(node.name);
+  if (std::find(names.begin(), names.end(), layer) == names.end()) {
+    const std::string nearest = program::NearestName(layer, names);
+    return absl::FailedPreconditionError(absl::StrFormat("--explain: network %s has no layer \"%s\"%s", p.session.graph.name, layer,
+                                                         nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+  }
+  PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer, p.session.plan.name,
+                            p.machine.name));
+  for (const Alternative& a : AlternativesOf(p, layer)) {
+    const bool chosen = a.strategies == StrategiesOf(p.session.plan, layer);
+    PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
+  }
+  PrintLine("\nits tasks on device 0:\ntask                          pass          ms   Mflop    sent MB");
+  const engine::Trace& trace = p.predicted.simulation.last_steps;
+  for (const engine::TraceEvent& event : trace.events) {
+    if (event.step != 0 || event.device != 0 || event.layer != layer) continue;
+    PrintLine(absl::StrFormat("%-29s %-8s %9.3f %7.0f %10.3f", event.name, program::Name(event.pass), Ms(event.end - event.start),
+                              static_cast<double>(event.flops) / 1e6, static_cast<double>(event.bytes_sent) / 1e6));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteFiles(const Flags& flags, const Prediction& p) {
+  if (!flags.save_plan.empty()) {
+    if (absl::Status s = engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)); !s.ok()) return s;
+  }
+  if (!flags.trace.empty()) {
+    if (absl::Status s = engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps)); !s.ok()) return s;
+  }
+  return flags.drawing.empty() ? absl::OkStatus() : DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
+}
+
+absl::Status CheckOutputs(const Flags& flags) {
+  for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing}) {
+    if (path->empty()) continue;
+    if (absl::Status s = engine::CheckWritable(*path); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunPlan(const Flags& flags) {
+  if (absl::Status s = CheckOutputs(flags); !s.ok()) return s;
+  absl::StatusOr<Prediction> p = MakePrediction(flags);
+  if (!p.ok()) return p.status();
+  for (const std::string& note : p->session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  if (absl::Status s = CheckFits(p->machine, p->session.graph, p->lower, p->predicted.program); !s.ok()) return s;
+  if (absl::Status s = WriteFiles(flags, *p); !s.ok()) return s;
+  if (!flags.explain.empty()) return Explain(*p, flags.explain);
+  if (flags.json) {
+    PrintJson(PlanReport(*p));
+    return absl::OkStatus();
+  }
+  PrintLayers(*p);
+  PrintDevices(*p);
+  PrintCandidates(*p);
+  return absl::OkStatus();
+}
+
+absl::Status RunSimulate(const Flags& flags) {
+  if (absl::Status s = CheckOutputs(flags); !s.ok()) return s;
+  absl::StatusOr<Prediction> p = MakePrediction(flags);
+  if (!p.ok()) return p.status();
+  if (absl::Status s = CheckFits(p->machine, p->session.graph, p->lower, p->predicted.program); !s.ok()) return s;
+  if (absl::Status s = WriteFiles(flags, *p); !s.ok()) return s;
+  if (flags.json) {
+    PrintJson({{"model", p->session.graph.name},
+               {"plan", p->session.plan.name},
+               {"machine", p->machine.name},
+               {"global_batch", p->lower.global_batch},
+               {"first_step_ms", Ms(p->predicted.simulation.first_step)},
+               {"predicted", PredictedJson(*p)}});
+    return absl::OkStatus();
+  }
+  PrintDevices(*p);
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

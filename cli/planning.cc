@@ -1,0 +1,119 @@
+#include "cli/planning.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/cost_model.h"
+#include "engine/routes.h"
+#include "program/memory.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr double kMegabyte = 1e6;
+
+int64_t Fullest(const engine::Simulation& simulation) {
+  int64_t most = 0;
+  for (const engine::SimulatedDevice& device : simulation.devices) most = std::max(most, device.peak_memory_bytes);
+  return most;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine, const layers::LayerGraph& graph,
+                                                                const partition::LowerOptions& lower, int devices) {
+  if (devices > machine.device_count()) {
+    return absl::FailedPreconditionError(absl::StrFormat("--devices: machine %s has %d devices, found %d; another --machine may have more",
+                                                         machine.name, machine.device_count(), devices));
+  }
+  absl::StatusOr<engine::Routes> routes = engine::Routes::Create(machine);
+  if (!routes.ok()) return routes.status();
+  const engine::CostModel cost(machine, devices);
+  partition::PlannerOptions options{
+      .devices = devices,
+      .lower = lower,
+      .cost = {.compute = [&](const program::Task& task) { return cost.Seconds(task); },
+               .transfer = [&](program::CollectiveKind kind, int members,
+                               double bytes) { return cost.CollectiveSeconds(*routes, kind, members, bytes); }},
+      .judge = [&](const program::Program& program) -> absl::StatusOr<partition::Judgement> {
+        absl::StatusOr<engine::Simulation> simulation = engine::Simulate(program, machine, {.max_steps = 6, .trace = false});
+        if (!simulation.ok()) return simulation.status();
+        return partition::Judgement{absl::ToDoubleSeconds(simulation->step), Fullest(*simulation)};
+      },
+      .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value)};
+  return partition::SearchPlans(graph, options);
+}
+
+absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::Plan& plan,
+                                  const partition::LowerOptions& lower) {
+  absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
+  if (!program.ok()) return program.status();
+  absl::StatusOr<engine::Simulation> simulation = engine::Simulate(*program, machine);
+  if (!simulation.ok()) return simulation.status();
+  return Predicted{*std::move(program), *std::move(simulation)};
+}
+
+std::vector<MemoryParts> MemoryOf(const program::Program& program) {
+  std::vector<MemoryParts> parts(program.device_count);
+  const auto size_of = [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); };
+  const program::Placement placement = program::PlaceBuffers(program, size_of);
+  std::vector<bool> is_momentum(program.buffers.size());
+  for (const program::Parameter& parameter : program.parameters) {
+    for (const program::Piece& piece : parameter.momentum) is_momentum[program::RootOf(program, piece.buffer).value] = true;
+  }
+  for (const program::Buffer& buffer : program.buffers) {
+    MemoryParts& of_device = parts[buffer.device];
+    const bool root = program::RootOf(program, buffer.id) == buffer.id;
+    if (!root) continue;
+    if (buffer.lifetime == program::Lifetime::kPersistent) {
+      (is_momentum[buffer.id.value] ? of_device.optimizer : of_device.weights) += size_of(buffer);
+    } else if (std::holds_alternative<program::Bucket>(buffer.storage)) {
+      of_device.gradients += size_of(buffer);
+    }
+  }
+  for (int d = 0; d < program.device_count; ++d) {
+    parts[d].total = placement.step_bytes[d] + placement.persistent_bytes[d];
+    parts[d].activations = std::max<int64_t>(0, placement.step_bytes[d] - parts[d].gradients);
+  }
+  return parts;
+}
+
+absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::LowerOptions& lower,
+                       const program::Program& program) {
+  const double memory = machine.memory_bytes.value;
+  const std::vector<MemoryParts> parts = MemoryOf(program);
+  const auto fullest = std::max_element(parts.begin(), parts.end(),
+                                        [](const MemoryParts& a, const MemoryParts& b) { return a.total < b.total; });
+  if (static_cast<double>(fullest->total) <= memory) return absl::OkStatus();
+  std::string message = absl::StrFormat(
+      "the plan does not fit: device %d of machine %s has %.0f MB, the plan needs %.0f MB\n"
+      "  weights     %10.1f MB\n  gradients   %10.1f MB\n  optimiser   %10.1f MB\n  activations %10.1f MB",
+      fullest - parts.begin(), machine.name, memory / kMegabyte, static_cast<double>(fullest->total) / kMegabyte,
+      static_cast<double>(fullest->weights) / kMegabyte, static_cast<double>(fullest->gradients) / kMegabyte,
+      static_cast<double>(fullest->optimizer) / kMegabyte, static_cast<double>(fullest->activations) / kMegabyte);
+  for (int devices = program.device_count; devices <= machine.device_count(); ++devices) {
+    absl::StatusOr<std::vector<partition::Candidate>> candidates = SearchPlansOn(machine, graph, lower, devices);
+    if (!candidates.ok() || !candidates->front().fits) continue;
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "%s\nthe nearest plan that fits: %s on %d devices, %.0f MB; `colonnade plan --plan=auto --devices=%d` shows it", message,
+        candidates->front().plan.name, devices, static_cast<double>(candidates->front().judgement.peak_memory_bytes) / kMegabyte, devices));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(message, "\nno plan fits on this machine; use a smaller --batch"));
+}
+
+std::string StrategiesOf(const partition::Plan& plan, const std::string& layer) {
+  const auto found = plan.layers.find(layer);
+  if (found == plan.layers.end()) return "-";
+  std::vector<std::string> names;
+  for (int a = 0; a < plan.mesh.axis_count(); ++a) {
+    if (plan.mesh.axes[a].size > 1) names.emplace_back(layers::Name(found->second[a]));
+  }
+  return names.empty() ? "-" : absl::StrJoin(names, ", ");
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,44 @@
+// Programs and plans on a machine profile: what `plan`, `simulate`, `table` and `--plan=auto` share.
+#ifndef COLONNADE_CLI_PLANNING_H_
+#define COLONNADE_CLI_PLANNING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/machine.h"
+#include "engine/simulator.h"
+#include "layers/graph.h"
+#include "partition/lower.h"
+#include "partition/planner.h"
+
+namespace colonnade::cli {
+
+// The planner with the simulator of `machine` as its judge. FailedPrecondition where the machine has fewer devices.
+absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine, const layers::LayerGraph& graph,
+                                                                const partition::LowerOptions& lower, int devices);
+
+struct Predicted {
+  program::Program program;
+  engine::Simulation simulation;
+};
+absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::Plan& plan,
+                                  const partition::LowerOptions& lower);
+
+// Memory of one device by what it is for, in bytes, densely packed: weights, gradients, optimiser, activations and the rest.
+struct MemoryParts {
+  int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0;
+  int64_t total = 0;  // of the arenas, in which step buffers share bytes
+};
+std::vector<MemoryParts> MemoryOf(const program::Program& program);
+
+// ResourceExhausted with a table of the parts and the nearest plan that fits, if `program` exceeds a device's memory.
+absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::LowerOptions& lower,
+                       const program::Program& program);
+
+// "batch, column": the strategies of a layer on the axes that have more than one position; "-" if there is none.
+std::string StrategiesOf(const partition::Plan& plan, const std::string& layer);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_PLANNING_H_

@@ -1,0 +1,27 @@
+// Plots as SVG: bars in groups, and lines.
+#ifndef COLONNADE_CLI_PLOT_H_
+#define COLONNADE_CLI_PLOT_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace colonnade::cli {
+
+struct BarSeries {
+  std::string name;
+  std::vector<double> values;  // by category; below 0: no bar
+};
+std::string BarChart(const std::string& title, const std::string& unit, const std::vector<std::string>& categories,
+                     const std::vector<BarSeries>& series);
+
+struct LineSeries {
+  std::string name;
+  std::vector<std::pair<double, double>> points;
+};
+std::string LineChart(const std::string& title, const std::string& x_label, const std::string& y_label,
+                      const std::vector<LineSeries>& series);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_PLOT_H_

@@ -1,0 +1,203 @@
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/machines.h"
+#include "cli/measure.h"
+#include "cli/paper_table.h"
+#include "cli/planning.h"
+#include "cli/plot.h"
+#include "cli/session.h"
+#include "engine/file.h"
+#include "engine/state.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMeasuredSteps = 5;
+// The run whose error by update stands in the plot of error against time.
+constexpr int64_t kCurveSteps = 600, kCurveEvery = 20, kCurveBatch = 64;
+
+struct Row {
+  TableRow row;
+  std::optional<absl::Duration> measured;
+  std::string note;
+};
+
+struct Table {
+  Session session;
+  engine::Machine machine;
+  Calibration calibration;
+  bool paper = false;  // the machine is the paper's: rows are compared with it
+  std::vector<Row> rows;
+
+  double SimulatedDays(const Row& row) const { return DaysOf(row.row.simulated_step, batch); }
+  double SimulatedSpeedup(const Row& row) const { return absl::FDivDuration(rows[0].row.simulated_step, row.row.simulated_step); }
+  int64_t batch = 0;
+};
+
+// Rows that this machine has cores for, when the profile is of this machine.
+absl::Status MeasureRows(const Flags& flags, Table& table) {
+  const int cores = CoreCount();
+  for (Row& row : table.rows) {
+    if (flags.machine != "local") {
+      row.note = "not measured: machine " + table.machine.name + " is not this one";
+      continue;
+    }
+    if (row.row.devices > cores) {
+      row.note = absl::StrFormat("not measured: %d devices on %d cores measure nothing", row.row.devices, cores);
+      continue;
+    }
+    absl::StatusOr<partition::Plan> plan = PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
+    if (!plan.ok()) continue;
+    std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
+    absl::StatusOr<MeasuredRun> run = MeasureSteps(table.session.graph, *plan, {.global_batch = table.batch}, kMeasuredSteps);
+    if (!run.ok()) return run.status();
+    row.measured = run->median_step;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Table> MakeTable(const Flags& flags) {
+  absl::StatusOr<engine::Machine> machine = OpenMachine(flags);
+  if (!machine.ok()) return machine.status();
+  Flags one_device = flags;
+  one_device.plan = "single";
+  absl::StatusOr<Session> session = OpenSession(one_device, nullptr);
+  if (!session.ok()) return session.status();
+  Table table{.session = *std::move(session), .machine = *std::move(machine), .batch = flags.batch};
+  table.paper = table.machine.name == "titan-2013" && table.session.graph.name == "alexnet2012";
+  if (table.paper) {
+    absl::StatusOr<Calibration> calibration =
+        CalibrateOnPaper(table.machine, table.session.graph, table.batch, flags.calibrate_on);
+    if (!calibration.ok()) return calibration.status();
+    table.calibration = *calibration;
+  } else if (!flags.calibrate_on.empty()) {
+    return absl::FailedPreconditionError("--calibrate-on: expected --machine=titan-2013 --model=alexnet2012, whose rows the paper has");
+  }
+  for (TableRow& row : PaperRows()) {
+    if (row.devices > table.machine.device_count()) continue;
+    absl::StatusOr<engine::Simulation> simulation = SimulateRow(row, table.session.graph, table.batch, table.machine);
+    if (!simulation.ok()) {
+      if (absl::IsFailedPrecondition(simulation.status())) continue;  // the network or batch does not split so
+      return simulation.status();
+    }
+    row.simulated_step = simulation->step;
+    row.calibrated = table.paper && (row.configuration == "1" || row.configuration == flags.calibrate_on);
+    if (!table.paper) row.paper_days = 0;
+    table.rows.push_back({row, std::nullopt, row.calibrated ? "the profile is calibrated on it" : ""});
+  }
+  if (absl::Status s = MeasureRows(flags, table); !s.ok()) return s;
+  return table;
+}
+
+Json OrNull(bool there, double value) { return there ? Json(value) : Json(nullptr); }
+
+Json TableJson(const Table& table) {
+  Json rows = Json::array();
+  for (const Row& r : table.rows) {
+    const double days = table.SimulatedDays(r), paper = r.row.paper_days;
+    const bool measured = r.measured.has_value() && table.rows[0].measured.has_value();
+    rows.push_back({{"configuration", r.row.configuration},
+                    {"devices", r.row.devices},
+                    {"plan", r.row.plan},
+                    {"paper_days", OrNull(paper > 0, paper)},
+                    {"simulated_days", days},
+                    {"simulated_error", OrNull(paper > 0, days / (paper > 0 ? paper : 1) - 1)},
+                    {"speedup_paper", OrNull(paper > 0, table.rows[0].row.paper_days / (paper > 0 ? paper : 1))},
+                    {"speedup_simulated", table.SimulatedSpeedup(r)},
+                    {"simulated_step_ms", absl::ToDoubleMilliseconds(r.row.simulated_step)},
+                    {"measured_step_ms", OrNull(r.measured.has_value(), absl::ToDoubleMilliseconds(r.measured.value_or(absl::ZeroDuration())))},
+                    {"measured_speedup", OrNull(measured, measured ? absl::FDivDuration(*table.rows[0].measured, *r.measured) : 0)},
+                    {"note", r.note}});
+  }
+  return {{"machine", table.machine.name},
+          {"model", table.session.graph.name},
+          {"global_batch", table.batch},
+          {"calibrated", {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.calibration.kernel_factor}}},
+          {"rows", std::move(rows)}};
+}
+
+void PrintTable(const Table& table) {
+  std::printf("%s\n", absl::StrFormat("%s on %s, batch %d; days for 100 passes over ILSVRC 2012", table.session.graph.name,
+                                      table.machine.name, table.batch)
+                          .c_str());
+  std::printf("%-34s %7s %10s %8s %10s %10s %9s\n", "", "paper", "simulated", "error", "speed-up", "simulated", "measured");
+  for (const Row& r : table.rows) {
+    const double days = table.SimulatedDays(r), paper = r.row.paper_days;
+    const std::string paper_days = paper > 0 ? absl::StrFormat("%.1f d", paper) : "";
+    const std::string error = r.row.calibrated ? "fitted" : paper > 0 ? absl::StrFormat("%+.1f %%", 100 * (days / paper - 1)) : "";
+    const std::string speedup = paper > 0 ? absl::StrFormat("%.2f x", table.rows[0].row.paper_days / paper) : "";
+    const std::string measured = r.measured ? absl::StrFormat("%.0f ms", absl::ToDoubleMilliseconds(*r.measured)) : "";
+    std::printf("%s\n", absl::StrFormat("%-34s %7s %8.2f d %8s %10s %8.2f x %9s", r.row.label, paper_days, days, error, speedup,
+                                        table.SimulatedSpeedup(r), measured)
+                            .c_str());
+  }
+}
+
+std::string SpeedupBars(const Table& table) {
+  std::vector<std::string> categories;
+  BarSeries paper{"paper", {}}, simulated{"simulated", {}};
+  for (const Row& r : table.rows) {
+    categories.push_back(r.row.configuration);
+    paper.values.push_back(r.row.paper_days > 0 ? table.rows[0].row.paper_days / r.row.paper_days : -1);
+    simulated.values.push_back(table.SimulatedSpeedup(r));
+  }
+  std::vector<BarSeries> series = {simulated};
+  if (table.paper) series.insert(series.begin(), paper);
+  return BarChart(absl::StrFormat("%s on %s: speed-up over one device", table.session.graph.name, table.machine.name), "times", categories,
+                  series);
+}
+
+// Test error by update of a real training run, and each plan's time for an update: the paper's Figure 1.
+absl::StatusOr<std::string> ErrorAgainstTime(const Table& table) {
+  absl::StatusOr<std::vector<double>> errors = ErrorByUpdate(kCurveSteps, kCurveEvery, kCurveBatch);
+  if (!errors.ok()) return errors.status();
+  std::vector<LineSeries> series;
+  for (const Row& r : table.rows) {
+    const std::string& c = r.row.configuration;
+    if (c != "1" && c != "2-model" && c != "2-data" && c != "4-hybrid") continue;
+    LineSeries line{r.row.label, {}};
+    for (size_t i = 0; i < errors->size(); ++i) {
+      line.points.emplace_back(table.SimulatedDays(r) * static_cast<double>(i) / static_cast<double>(errors->size() - 1), 100 * (*errors)[i]);
+    }
+    series.push_back(std::move(line));
+  }
+  return LineChart(absl::StrFormat("Test error against time (error by update: two_column on digits; time: %s on %s)",
+                                   table.session.graph.name, table.machine.name),
+                   "simulated days", "test error, %", series);
+}
+
+absl::Status WritePlots(const Flags& flags, const Table& table) {
+  const std::string bars = flags.plots + "-speedup.svg", curve = flags.plots + "-error-against-time.svg";
+  if (absl::Status s = engine::ReplaceFile(bars, SpeedupBars(table)); !s.ok()) return s;
+  absl::StatusOr<std::string> plot = ErrorAgainstTime(table);
+  if (!plot.ok()) return plot.status();
+  if (absl::Status s = engine::ReplaceFile(curve, *plot); !s.ok()) return s;
+  std::fprintf(stderr, "plots: %s %s\n", bars.c_str(), curve.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunTable(const Flags& flags) {
+  if (!flags.plots.empty()) {
+    if (absl::Status s = engine::CheckWritable(flags.plots + "-speedup.svg"); !s.ok()) return s;
+  }
+  absl::StatusOr<Table> table = MakeTable(flags);
+  if (!table.ok()) return table.status();
+  if (flags.json) {
+    PrintJson(TableJson(*table));
+  } else {
+    PrintTable(*table);
+  }
+  return flags.plots.empty() ? absl::OkStatus() : WritePlots(flags, *table);
+}
+
+}  // namespace colonnade::cli

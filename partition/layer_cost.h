@@ -1,0 +1,43 @@
+// What one layer costs under one strategy per axis, and what lies between two layers: the additive part of planning.
+//
+// Sums of these ignore overlap and contention, so they propose plans; they do not judge them.
+#ifndef COLONNADE_PARTITION_LAYER_COST_H_
+#define COLONNADE_PARTITION_LAYER_COST_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/graph.h"
+#include "partition/mesh.h"
+#include "partition/reshard.h"
+#include "partition/shardings.h"
+
+namespace colonnade::partition {
+
+// Seconds on some machine. All devices are alike.
+struct CostFunctions {
+  std::function<double(const program::Task&)> compute;  // of a Compute task; its uses have shapes, not buffers
+  // Of a collective between `members`, each with `bytes` of operand.
+  std::function<double(program::CollectiveKind kind, int members, double bytes)> transfer;
+};
+
+struct LayerCost {
+  NodeSharding sharding;
+  double compute_sec = 0;    // forward, backward and update on one device
+  double reduction_sec = 0;  // of the gradients of its parameters
+};
+
+// InvalidArgument or FailedPrecondition where the strategies are not legal.
+absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
+                                      absl::Span<const layers::Strategy> strategies, int64_t global_batch, const CostFunctions& cost);
+
+// Of a tensor of `shape` from one placement to another.
+double CostOfReshard(const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to, const program::Shape& shape,
+                     const CostFunctions& cost);
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_LAYER_COST_H_
