@@ -66,6 +66,12 @@ absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const 
   return run;
 }
 
+absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program) {
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend({.devices = program.device_count});
+  if (!backend.ok()) return backend.status();
+  return (*backend)->MemoryOf(program);
+}
+
 absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, int64_t batch) {
   absl::StatusOr<const models::ModelInfo*> model = models::FindModel("two_column");
   if (!model.ok()) return model.status();

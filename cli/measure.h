@@ -28,6 +28,9 @@ struct MeasuredRun {
 absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const partition::Plan& plan,
                                          const partition::LowerOptions& lower, int steps);
 
+// Bytes that the CPU backend would take for `program`, by device.
+absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program);
+
 // The share of wrong test digits before training and after every `every` steps of two_column on the embedded digits.
 absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, int64_t batch);
 

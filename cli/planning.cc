@@ -4,10 +4,10 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/measure.h"
 #include "engine/cost_model.h"
 #include "engine/routes.h"
 #include "program/memory.h"
@@ -55,6 +55,12 @@ absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::
   if (!program.ok()) return program.status();
   absl::StatusOr<engine::Simulation> simulation = engine::Simulate(*program, machine);
   if (!simulation.ok()) return simulation.status();
+  // Of CPU devices the backend knows what layouts and workspaces come to.
+  if (machine.cores.value > 0) {
+    absl::StatusOr<std::vector<engine::DeviceMemory>> memory = PredictCpuMemory(*program);
+    if (!memory.ok()) return memory.status();
+    for (size_t d = 0; d < memory->size(); ++d) simulation->devices[d].peak_memory_bytes = (*memory)[d].total_bytes();
+  }
   return Predicted{*std::move(program), *std::move(simulation)};
 }
 

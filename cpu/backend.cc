@@ -32,6 +32,10 @@ class CpuBackend : public engine::Backend {
     });
   }
 
+  absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
+    return CatchErrors([&] { return CpuProgram::MemoryOf(machine_, program); });
+  }
+
  private:
   Machine machine_;
 };

@@ -47,8 +47,8 @@ CpuProgram::CpuProgram(Machine& machine, const Program& program, const engine::H
   for (ReadyTask& task : tasks_) task.launched_step = kNever;
 }
 
-absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Load(Machine& machine, const Program& program,
-                                                             const engine::HostSlot (&slots)[2]) {
+absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Prepare(Machine& machine, const Program& program,
+                                                                const engine::HostSlot* slots) {
   const int devices = static_cast<int>(machine.devices.size());
   if (program.device_count > devices) {
     return absl::InvalidArgumentError(absl::StrCat("the Program is for ", program.device_count, " devices, the backend has ",
@@ -64,6 +64,27 @@ absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Load(Machine& machine, c
       program, [&](const Buffer& buffer) { return loaded->layouts_.root_bytes[buffer.id.value]; }, kAlignment);
   if (absl::Status status = loaded->PrepareComputeTasks(); !status.ok()) return status;
   if (absl::Status status = loaded->PrepareTransfers(); !status.ok()) return status;
+  loaded->CountMemory();
+  return loaded;
+}
+
+absl::StatusOr<std::vector<engine::DeviceMemory>> CpuProgram::MemoryOf(Machine& machine, const Program& program) {
+  engine::HostSlot slots[2];
+  for (engine::HostSlot& slot : slots) {
+    slot.inputs.resize(program.inputs.size());
+    for (const program::Output& output : program.outputs) slot.outputs.emplace_back(output.pieces.size());
+  }
+  absl::StatusOr<std::unique_ptr<CpuProgram>> prepared = Prepare(machine, program, slots);
+  if (!prepared.ok()) return prepared.status();
+  return (*prepared)->memory_;
+}
+
+absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Load(Machine& machine, const Program& program,
+                                                             const engine::HostSlot (&slots)[2]) {
+  absl::StatusOr<std::unique_ptr<CpuProgram>> prepared = Prepare(machine, program, slots);
+  if (!prepared.ok()) return prepared.status();
+  std::unique_ptr<CpuProgram> loaded = *std::move(prepared);
+  if (absl::Status status = loaded->CheckLimit(); !status.ok()) return status;
   if (absl::Status status = loaded->TakeMemory(); !status.ok()) return status;
   loaded->BindTasks();
   loaded->ReserveQueues();
@@ -151,28 +172,35 @@ absl::Status CpuProgram::PrepareTransfers() {
   return absl::OkStatus();
 }
 
-absl::Status CpuProgram::TakeMemory() {
+void CpuProgram::CountMemory() {
   memory_.resize(program_.device_count);
-  workspaces_.resize(program_.device_count);
-  std::vector<std::array<int64_t, program::kLaneCount>> scratch(program_.device_count, {0, 0, 0});
+  scratch_bytes_.assign(program_.device_count, {0, 0, 0});
   for (const Task& task : program_.tasks) {
-    int64_t& largest = scratch[task.device][static_cast<int>(task.lane)];
+    int64_t& largest = scratch_bytes_[task.device][static_cast<int>(task.lane)];
     largest = std::max(largest, tasks_[task.id.value].kernel->workspace_bytes());
   }
-  base_.assign(program_.buffers.size(), nullptr);
+  for (const Buffer& buffer : program_.buffers) {
+    if (buffer.lifetime != program::Lifetime::kPersistent || !IsRoot(buffer)) continue;
+    memory_[buffer.device].persistent_bytes += layouts_.root_bytes[buffer.id.value];
+  }
   for (int d = 0; d < program_.device_count; ++d) {
-    Device& device = *machine_.devices[d];
+    memory_[d].step_arena_bytes = placement_.step_bytes[d];
+    for (int64_t bytes : scratch_bytes_[d]) memory_[d].workspace_bytes += bytes;
+  }
+}
+
+absl::Status CpuProgram::CheckLimit() const {
+  if (machine_.memory_limit_bytes == 0) return absl::OkStatus();
+  for (int d = 0; d < program_.device_count; ++d) {
+    const Device& device = *machine_.devices[d];
     int64_t fresh_persistent = 0;
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.device != d || buffer.lifetime != program::Lifetime::kPersistent || !IsRoot(buffer)) continue;
-      memory_[d].persistent_bytes += layouts_.root_bytes[buffer.id.value];
       if (!device.persistent.contains(buffer.name)) fresh_persistent += layouts_.root_bytes[buffer.id.value];
     }
-    memory_[d].step_arena_bytes = placement_.step_bytes[d];
-    for (int64_t bytes : scratch[d]) memory_[d].workspace_bytes += bytes;
     const int64_t needed =
         device.allocated_bytes + fresh_persistent + memory_[d].step_arena_bytes + memory_[d].workspace_bytes;
-    if (machine_.memory_limit_bytes > 0 && needed > machine_.memory_limit_bytes) {
+    if (needed > machine_.memory_limit_bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("device ", d, " needs ", needed, " bytes (step buffers ", memory_[d].step_arena_bytes,
                        ", persistent buffers ", memory_[d].persistent_bytes, ", workspaces ", memory_[d].workspace_bytes,
@@ -180,12 +208,18 @@ absl::Status CpuProgram::TakeMemory() {
                        "; use a smaller batch or more devices"));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CpuProgram::TakeMemory() {
+  workspaces_.resize(program_.device_count);
+  base_.assign(program_.buffers.size(), nullptr);
   for (int d = 0; d < program_.device_count; ++d) {
     absl::StatusOr<Arena> arena = Arena::Allocate(placement_.step_bytes[d]);
     if (!arena.ok()) return arena.status();
     step_arenas_.push_back(*std::move(arena));
     for (int l = 0; l < program::kLaneCount; ++l) {
-      absl::StatusOr<Arena> workspace = Arena::Allocate(scratch[d][l]);
+      absl::StatusOr<Arena> workspace = Arena::Allocate(scratch_bytes_[d][l]);
       if (!workspace.ok()) return workspace.status();
       workspaces_[d][l] = *std::move(workspace);
     }

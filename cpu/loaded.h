@@ -35,6 +35,8 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   // `machine`, `program` and `slots` must outlive the result.
   static absl::StatusOr<std::unique_ptr<CpuProgram>> Load(Machine& machine, const program::Program& program,
                                                           const engine::HostSlot (&slots)[2]);
+  // Bytes that Load would take, on each device; nothing is taken.
+  static absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(Machine& machine, const program::Program& program);
   ~CpuProgram() override;
 
   void Launch(program::TaskId task, int64_t step) override;
@@ -70,11 +72,17 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
 
   CpuProgram(Machine& machine, const program::Program& program, const engine::HostSlot* slots);
 
+  // Layouts, kernels and sizes; no memory.
+  static absl::StatusOr<std::unique_ptr<CpuProgram>> Prepare(Machine& machine, const program::Program& program,
+                                                             const engine::HostSlot* slots);
+
   // Stages of Load, in order.
   absl::Status ChooseAllLayouts();
   TaskContext ContextOf(const program::Task& task);
   absl::Status PrepareComputeTasks();
   absl::Status PrepareTransfers();
+  void CountMemory();
+  absl::Status CheckLimit() const;
   absl::Status TakeMemory();
   absl::Status TakePersistent(const program::Buffer& buffer);
   void BindTasks();
@@ -100,6 +108,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   std::vector<engine::AddedReorder> added_reorders_;
 
   std::vector<engine::DeviceMemory> memory_;                        // by device
+  std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
   std::vector<Arena> step_arenas_;                                  // by device
   std::vector<std::array<Arena, program::kLaneCount>> workspaces_;  // by device and lane
   std::vector<char*> base_;                                         // by buffer: of roots and buckets

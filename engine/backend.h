@@ -80,6 +80,9 @@ class Backend {
   // task; ResourceExhausted if a device's memory is too small.
   virtual absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const program::Program& program,
                                                               const HostSlot (&slots)[2]) = 0;
+
+  // Bytes that Load would take on each device, layouts and workspaces included; nothing is taken. Errors: those of Load.
+  virtual absl::StatusOr<std::vector<DeviceMemory>> MemoryOf(const program::Program& program) = 0;
 };
 
 }  // namespace colonnade::engine

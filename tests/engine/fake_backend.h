@@ -132,6 +132,10 @@ class FakeBackend : public Backend {
     return loaded;
   }
 
+  absl::StatusOr<std::vector<DeviceMemory>> MemoryOf(const program::Program& program) override {
+    return std::vector<DeviceMemory>(program.device_count);
+  }
+
   absl::Status refusal;
   FakeLoaded* latest = nullptr;  // of the latest Load
 
