@@ -1,6 +1,6 @@
 // How well the simulator predicts this machine: calibrations and runs in turn, at shapes that the calibration did not time.
 //
-//   sim_accuracy [rounds] [steps] > table
+//   sim_accuracy [rounds] [steps] [model]
 //
 // Each round calibrates anew at batches on both sides of the one that is predicted, then runs every case, and compares predicted with
 // measured step time; the error of a case is the median over the rounds. Memory is what the backend says before it takes any, against
@@ -62,9 +62,10 @@ absl::Status RunCase(const engine::Machine& machine, const Case& c, int steps, P
   return absl::OkStatus();
 }
 
-absl::Status Main(int rounds, int steps) {
+absl::Status Main(int rounds, int steps, const std::string& only) {
   std::vector<Case> cases;
   for (const auto& [model, batch] : std::vector<std::pair<std::string, int64_t>>{{"lenet", 256}, {"alexnet2012", 32}, {"alexnet", 32}}) {
+    if (!only.empty() && only != model) continue;
     for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"model", 2}, {"owt", 2}}) {
       cases.push_back({model, plan, devices, batch});
     }
@@ -103,7 +104,7 @@ absl::Status Main(int rounds, int steps) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const absl::Status status = Main(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? std::atoi(argv[2]) : 5);
+  const absl::Status status = Main(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? std::atoi(argv[2]) : 5, argc > 3 ? argv[3] : "");
   if (!status.ok()) std::fprintf(stderr, "sim_accuracy: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

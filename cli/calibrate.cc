@@ -50,6 +50,7 @@ class Observations {
  public:
   void AddRun(const MeasuredRun& run) {
     const program::Program& program = run.program;
+    hosts_.push_back(absl::ToDoubleSeconds(run.host) / program.device_count);
     std::map<std::pair<bool, int>, std::vector<const Task*>> meetings;
     for (const Task& task : program.tasks) {
       if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) meetings[{false, exchange->message}].push_back(&task);
@@ -65,7 +66,9 @@ class Observations {
   }
   void AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
 
+  double host_sec_per_device() const { return Median(hosts_); }
   double launch_sec() const { return std::max(0.0, Median(gaps_)); }
+  double handoff_sec() const { return std::max(0.0, Median(handoffs_) - launch_sec()); }
 
   std::vector<OpRate> Rates() const {
     std::map<std::string, OpRate> ops;
@@ -126,22 +129,26 @@ class Observations {
     AddTransfer({program::Name(*sides[0]), static_cast<int>(sides.size()), bytes, std::max(1e-9, absl::ToDoubleSeconds(end - start))});
   }
 
-  // Between neighbours of the compute lane where the second waits for nobody.
+  // Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.
   void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times) {
     for (int d = 0; d < program.device_count; ++d) {
       const std::vector<program::TaskId> order = program::LaneOrder(program, d, program::Lane::kCompute);
       for (size_t i = 1; i < order.size(); ++i) {
         const Task &before = program.task(order[i - 1]), &task = program.task(order[i]);
-        if (!task.waits.empty() || !task.waits_previous.empty()) continue;
-        if (!std::holds_alternative<program::Compute>(before.what) || !std::holds_alternative<program::Compute>(task.what)) continue;
-        gaps_.push_back(absl::ToDoubleSeconds(times[task.id.value].start - times[before.id.value].end));
+        absl::Duration last = times[before.id.value].end;
+        bool waited = false;
+        for (program::TaskId wait : task.waits) {
+          if (times[wait.value].end > last) last = times[wait.value].end, waited = true;
+        }
+        if (!waited && !task.waits.empty()) continue;
+        (waited ? handoffs_ : gaps_).push_back(absl::ToDoubleSeconds(times[task.id.value].start - last));
       }
     }
   }
 
   std::map<Key, Seen> tasks_;
   std::map<std::pair<std::string, int>, std::map<double, std::vector<double>>> transfers_;  // by bytes
-  std::vector<double> gaps_;
+  std::vector<double> gaps_, handoffs_, hosts_;
 };
 
 // Each device sends a pattern of its own; what must be there afterwards is known.
@@ -313,6 +320,8 @@ absl::StatusOr<Machine> CalibrateThisMachine(const CalibrationOptions& options) 
   machine.ops = seen.Rates();
   machine.transfers = seen.Transfers();
   machine.launch_sec = {seen.launch_sec(), Origin::kMeasured, "median gap between two tasks"};
+  machine.handoff_sec = {seen.handoff_sec(), Origin::kMeasured, "median gap after a task of another lane, beyond that"};
+  machine.step_sec_per_device = {seen.host_sec_per_device(), Origin::kMeasured, "median time to enqueue one device's part of a step"};
   FillRoofline(machine);
   return machine;
 }

@@ -26,6 +26,11 @@ void Fill(absl::Span<float> images, absl::Span<int32_t> labels, int64_t classes)
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(static_cast<int64_t>(i) % classes);
 }
 
+absl::Duration Median(std::vector<absl::Duration> durations) {
+  std::sort(durations.begin(), durations.end());
+  return durations[durations.size() / 2];
+}
+
 }  // namespace
 
 int CoreCount() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -43,13 +48,16 @@ absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const 
   engine::Executor& executor = **created;
   if (absl::Status s = engine::InitializeParameters(run.program, executor.loaded(), 1); !s.ok()) return s;
   absl::Time last = absl::Now();
+  std::vector<absl::Duration> hosts;
   for (int step = 0; step < steps + kWarmUp + 1; ++step) {
     if (step < steps + kWarmUp) {
       absl::StatusOr<absl::Span<float>> images = executor.NextImages();
       if (!images.ok()) return images.status();
-      Fill(*images, executor.NextLabels(), graph.classes());
+      if (step < kWarmUp) Fill(*images, executor.NextLabels(), graph.classes());
+      const absl::Time begin = absl::Now();
       absl::Status s = executor.Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(step)});
       if (!s.ok()) return s;
+      hosts.push_back(absl::Now() - begin);
     }
     if (step == 0) continue;
     absl::StatusOr<engine::StepResult> result = executor.Collect();
@@ -59,9 +67,8 @@ absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const 
     last = now;
   }
   run.times = executor.LastTimes();
-  std::vector<absl::Duration> sorted = run.steps;
-  std::sort(sorted.begin(), sorted.end());
-  run.median_step = sorted[sorted.size() / 2];
+  run.median_step = Median(run.steps);
+  run.host = Median(std::move(hosts));
   for (int d = 0; d < run.program.device_count; ++d) run.memory.push_back(executor.loaded().Memory(d));
   return run;
 }

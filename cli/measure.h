@@ -24,6 +24,7 @@ struct MeasuredRun {
   std::vector<absl::Duration> steps;
   std::vector<std::vector<engine::TaskTime>> times;        // by step, all after the first two
   std::vector<engine::DeviceMemory> memory;                // by device
+  absl::Duration host;                                     // of the host's part of a step: enqueueing it
 };
 absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const partition::Plan& plan,
                                          const partition::LowerOptions& lower, int steps);

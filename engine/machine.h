@@ -79,6 +79,7 @@ struct Machine {
   Quantity memory_bytes_per_sec;      // achieved by one device at work
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
   Quantity launch_sec;                // of each task
+  Quantity handoff_sec;               // more, for a task that found its lane free and waited for another lane's task to end
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;

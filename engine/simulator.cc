@@ -63,6 +63,8 @@ class JobMaker {
       }
     }
     for (const auto& [key, sides] : meetings) jobs.push_back(key.first ? CollectiveJob(sides) : ExchangeJob(sides));
+    // The last is the host's part of a step.
+    jobs.push_back({.fixed_sec = machine_.step_sec.value + machine_.step_sec_per_device.value * program_.device_count});
     return jobs;
   }
 
@@ -144,7 +146,7 @@ class Run {
  public:
   Run(const Program& program, const Machine& machine, const Routes& routes, int max_steps)
       : program_(program), machine_(machine), jobs_(JobMaker(program, machine, routes).Make()), share_(routes.capacities()),
-        max_steps_(max_steps), engine_taken_(routes.engine_count(), false) {
+        max_steps_(max_steps), engine_taken_(routes.engine_count(), false), host_job_(static_cast<int>(jobs_.size()) - 1) {
     job_of_.resize(program.tasks.size());
     for (size_t j = 0; j < jobs_.size(); ++j) {
       for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);
@@ -153,12 +155,11 @@ class Run {
     ended_step_.assign(program.tasks.size(), -1);
     lanes_.resize(program.device_count * kLaneCount);
     for (const Task& task : program.tasks) LaneOf(task).order.push_back(task.id.value);
-    host_sec_ = machine.step_sec.value + machine.step_sec_per_device.value * program.device_count;
   }
 
   // False where it stands still before the end: never for a Program that Verify accepts.
   bool Go() {
-    for (int step = 0; step < machine_.steps_in_flight; ++step) ReleaseNext();
+    StartHost();
     while (static_cast<int>(finish_.size()) < max_steps_ && !IsSteady()) {
       if (!Advance()) return false;
     }
@@ -175,6 +176,7 @@ class Run {
     size_t next = 0;
     int step = 0;
     bool busy = false;
+    bool blocked = false;  // the next task has been found waiting
   };
   // A job that runs. Without shared cores a fixed part ends at `end`; with them it has `left_sec` to go at `speed`.
   struct Activity {
@@ -192,15 +194,26 @@ class Run {
 
   LaneState& LaneOf(const Task& task) { return lanes_[task.device * kLaneCount + static_cast<int>(task.lane)]; }
 
-  // The host enqueues the next step as soon as it may; its tasks start when it has.
-  void ReleaseNext() {
-    const int step = static_cast<int>(released_.size());
-    const int before = step - machine_.steps_in_flight;
-    if (before >= static_cast<int>(finish_.size())) return;
-    const double free = std::max(step > 0 ? released_.back() : 0.0, before >= 0 ? finish_[before] : 0.0);
-    released_.push_back(free + host_sec_);
+  // The host enqueues the next step as soon as it may; where devices share cores it takes one.
+  void StartHost() {
+    if (host_busy_ || left_.size() >= finish_.size() + static_cast<size_t>(machine_.steps_in_flight)) return;
+    host_busy_ = true;
     times_.emplace_back(program_.tasks.size());
     left_.push_back(static_cast<int>(program_.tasks.size()));
+    StartJob(host_job_, 0);
+  }
+  void EndHost() {
+    host_busy_ = false;
+    ++opened_;
+    StartHost();
+    for (int d = 0; d < program_.device_count; ++d) TryDevice(d);
+  }
+
+  void StartJob(int job, double delay_sec) {
+    Settle();
+    const double fixed = delay_sec + jobs_[job].fixed_sec;
+    active_.push_back({.job = job, .end = now_ + fixed, .left_sec = fixed});
+    demand_ += jobs_[job].cores;
   }
 
   bool IsSteady() const {
@@ -223,15 +236,17 @@ class Run {
   void TryLane(LaneState& lane) {
     if (lane.busy || lane.order.empty() || lane.step >= static_cast<int>(opened_)) return;
     const int id = lane.order[lane.next];
-    if (!WaitsAreOver(program_.tasks[id], lane.step)) return;
+    if (!WaitsAreOver(program_.tasks[id], lane.step)) {
+      lane.blocked = true;
+      return;
+    }
+    const double handoff = std::exchange(lane.blocked, false) ? machine_.handoff_sec.value : 0;
     lane.busy = true;
-    times_[lane.step][id].start = absl::Seconds(now_);
+    times_[lane.step][id].start = absl::Seconds(now_ + handoff);
     const int job = job_of_[id];
     if (++arrived_[job] < static_cast<int>(jobs_[job].tasks.size())) return;
     arrived_[job] = 0;
-    Settle();
-    active_.push_back({.job = job, .end = now_ + jobs_[job].fixed_sec, .left_sec = jobs_[job].fixed_sec});
-    demand_ += jobs_[job].cores;
+    StartJob(job, handoff);
   }
 
   void TryDevice(int device) {
@@ -263,14 +278,6 @@ class Run {
         next = end;
         which = static_cast<int>(i);
       }
-    }
-    const double release = opened_ < released_.size() ? released_[opened_] : kNever;
-    if (release <= next) {
-      if (release == kNever) return false;
-      now_ = std::max(now_, release);
-      ++opened_;
-      for (int d = 0; d < program_.device_count; ++d) TryDevice(d);
-      return true;
     }
     if (next == kNever) return false;
     now_ = std::max(now_, next);
@@ -337,6 +344,7 @@ class Run {
     demand_ -= job.cores;
     active_[index] = active_.back();
     active_.pop_back();
+    if (&job == &jobs_[host_job_]) return EndHost();
     for (int task : job.tasks) EndTask(program_.tasks[task]);
     for (int task : job.tasks) TryDevice(program_.tasks[task].device);
   }
@@ -348,7 +356,7 @@ class Run {
     ++tasks_run_;
     if (--left_[lane.step] == 0) {
       finish_.push_back(now_);
-      while (released_.size() < finish_.size() + static_cast<size_t>(machine_.steps_in_flight)) ReleaseNext();
+      StartHost();
     }
     lane.busy = false;
     if (++lane.next < lane.order.size()) return;
@@ -362,7 +370,6 @@ class Run {
   std::vector<int> job_of_;  // by task
   FairShare share_;
   const int max_steps_;
-  double host_sec_ = 0;
 
   double now_ = 0, settled_ = 0, demand_ = 0;
   std::vector<LaneState> lanes_;
@@ -372,7 +379,8 @@ class Run {
   std::vector<bool> engine_taken_;
   std::vector<int> arrived_;      // by job: sides that are there
   std::vector<int> ended_step_;   // by task: the last step in which it ended
-  std::vector<double> released_;  // by step: when the host has enqueued it
+  const int host_job_;            // what the host does in each step
+  bool host_busy_ = false;
   size_t opened_ = 0;             // steps that have been enqueued by now
   std::vector<int> left_;         // by step: tasks to go
   std::vector<double> finish_;    // by step

@@ -102,6 +102,22 @@ TEST(Simulate, LanesOverlapUnlessTheyWait) {
   }
 }
 
+TEST(Simulate, AHandoffCountsWhereALaneStoodWaiting) {
+  Case c(1);
+  const BufferId x = c.Bytes(0, 4);
+  c.Compute(0, x, 2'000'000);
+  c.Compute(0, x, 5'000'000, Lane::kCopy);
+  c.Compute(0, x, 1'000'000);
+  c.Compute(0, x, 1'000'000);
+  Program program = c.Build();
+  program.tasks[1].waits = {program::TaskId{0}};
+  program.tasks[3].waits = {program::TaskId{1}};
+  Machine machine = OnASwitch(1);
+  machine.handoff_sec.value = 0.5 * kMs;
+  // The copy lane stood waiting from the start, and the compute lane's last task for the copy.
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 2 + 0.5 + 5 + 0.5 + 1, kExact);
+}
+
 // Without a wait for the step before, the copy lane (5 ms) is the bottleneck; with one, both follow each other.
 TEST(Simulate, StepsOverlapAsFarAsWaitsAllow) {
   for (bool waits : {false, true}) {
