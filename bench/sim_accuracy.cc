@@ -64,7 +64,7 @@ absl::Status RunCase(const engine::Machine& machine, const Case& c, int steps, P
 
 absl::Status Main(int rounds, int steps, const std::string& only) {
   std::vector<Case> cases;
-  for (const auto& [model, batch] : std::vector<std::pair<std::string, int64_t>>{{"lenet", 256}, {"alexnet2012", 32}, {"alexnet", 32}}) {
+  for (const auto& [model, batch] : std::vector<std::pair<std::string, int64_t>>{{"lenet", 192}, {"alexnet2012", 32}, {"alexnet", 32}}) {
     if (!only.empty() && only != model) continue;
     for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"model", 2}, {"owt", 2}}) {
       cases.push_back({model, plan, devices, batch});

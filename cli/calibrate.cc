@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -45,7 +46,16 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Everything that was seen, to be boiled down to medians.
+// What a task takes on the whole: devices that meet wait for the slower one, so that long times count, but for the few that something
+// else on the machine made.
+double TrimmedMean(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t kept = std::max<size_t>(1, values.size() - values.size() / 10);
+  return std::accumulate(values.begin(), values.begin() + static_cast<int64_t>(kept), 0.0) / static_cast<double>(kept);
+}
+
+// Everything that was seen, to be boiled down.
 class Observations {
  public:
   void AddRun(const MeasuredRun& run) {
@@ -61,14 +71,17 @@ class Observations {
         if (std::holds_alternative<program::Compute>(task.what)) AddTask(program, task, times[task.id.value]);
       }
       for (const auto& [key, sides] : meetings) AddMeeting(program, sides, times);
-      AddGaps(program, times);
+      AddGaps(program, times, gaps_);
     }
+  }
+  void AddHandoffs(const MeasuredRun& run) {
+    for (const std::vector<engine::TaskTime>& times : run.times) AddGaps(run.program, times, overlapped_gaps_);
   }
   void AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
 
   double host_sec_per_device() const { return Median(hosts_); }
   double launch_sec() const { return std::max(0.0, Median(gaps_)); }
-  double handoff_sec() const { return std::max(0.0, Median(handoffs_) - launch_sec()); }
+  double handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
 
   std::vector<OpRate> Rates() const {
     std::map<std::string, OpRate> ops;
@@ -81,7 +94,7 @@ class Observations {
       rate.source = "calibrate";
       const double work = seen.flops > 0 ? seen.flops : seen.bytes;
       if (work <= 0) continue;
-      rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / Median(seen.seconds)});
+      rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / TrimmedMean(seen.seconds)});
     }
     std::vector<OpRate> rates;
     for (auto& [op, rate] : ops) {
@@ -94,7 +107,7 @@ class Observations {
     std::vector<engine::MeasuredTransfer> all;
     for (const auto& [key, by_bytes] : transfers_) {
       engine::MeasuredTransfer transfer{.what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
-      for (const auto& [bytes, seconds] : by_bytes) transfer.points.emplace_back(bytes, Median(seconds));
+      for (const auto& [bytes, seconds] : by_bytes) transfer.points.emplace_back(bytes, TrimmedMean(seconds));
       all.push_back(std::move(transfer));
     }
     return all;
@@ -130,7 +143,7 @@ class Observations {
   }
 
   // Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.
-  void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times) {
+  void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times, std::vector<double>& gaps) {
     for (int d = 0; d < program.device_count; ++d) {
       const std::vector<program::TaskId> order = program::LaneOrder(program, d, program::Lane::kCompute);
       for (size_t i = 1; i < order.size(); ++i) {
@@ -141,14 +154,14 @@ class Observations {
           if (times[wait.value].end > last) last = times[wait.value].end, waited = true;
         }
         if (!waited && !task.waits.empty()) continue;
-        (waited ? handoffs_ : gaps_).push_back(absl::ToDoubleSeconds(times[task.id.value].start - last));
+        (waited ? handoffs_ : gaps).push_back(absl::ToDoubleSeconds(times[task.id.value].start - last));
       }
     }
   }
 
   std::map<Key, Seen> tasks_;
   std::map<std::pair<std::string, int>, std::map<double, std::vector<double>>> transfers_;  // by bytes
-  std::vector<double> gaps_, handoffs_, hosts_;
+  std::vector<double> gaps_, overlapped_gaps_, handoffs_, hosts_;
 };
 
 // Each device sends a pattern of its own; what must be there afterwards is known.
@@ -284,6 +297,7 @@ absl::StatusOr<Machine> CalibrateThisMachine(const CalibrationOptions& options) 
     int64_t batch;
     std::string plan;
     int devices;
+    bool overlap = false;  // for the handoffs between lanes alone: what overlaps is slower than it is by itself
   };
   std::vector<Job> jobs;
   for (const CalibrationCase& c : options.cases) {
@@ -293,6 +307,7 @@ absl::StatusOr<Machine> CalibrateThisMachine(const CalibrationOptions& options) 
         for (const char* plan : {"data", "model", "owt"}) jobs.push_back({&c.graph, batch, plan, devices});
       }
     }
+    if (options.devices > 1) jobs.push_back({&c.graph, c.batches.front(), "model", options.devices, true});
   }
   Observations seen;
   for (size_t j = 0; j < jobs.size(); ++j) {
@@ -300,10 +315,10 @@ absl::StatusOr<Machine> CalibrateThisMachine(const CalibrationOptions& options) 
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(job.plan, *job.graph, {.devices = job.devices, .global_batch = job.batch});
     if (!plan.ok()) continue;  // this network or batch does not split so
-    plan->overlap = false;
+    plan->overlap = job.overlap;
     absl::StatusOr<MeasuredRun> run = MeasureSteps(*job.graph, *plan, {.global_batch = job.batch}, options.steps);
     if (!run.ok()) return run.status();
-    seen.AddRun(*run);
+    job.overlap ? seen.AddHandoffs(*run) : seen.AddRun(*run);
     if (options.on_run) options.on_run(static_cast<int>(j) + 1, static_cast<int>(jobs.size()));
   }
   for (int devices = 2; devices <= options.devices; ++devices) {
@@ -320,7 +335,7 @@ absl::StatusOr<Machine> CalibrateThisMachine(const CalibrationOptions& options) 
   machine.ops = seen.Rates();
   machine.transfers = seen.Transfers();
   machine.launch_sec = {seen.launch_sec(), Origin::kMeasured, "median gap between two tasks"};
-  machine.handoff_sec = {seen.handoff_sec(), Origin::kMeasured, "median gap after a task of another lane, beyond that"};
+  machine.handoff_sec = {seen.handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
   machine.step_sec_per_device = {seen.host_sec_per_device(), Origin::kMeasured, "median time to enqueue one device's part of a step"};
   FillRoofline(machine);
   return machine;

@@ -25,7 +25,8 @@ struct CalibrationOptions {
   std::function<void(int done, int all)> on_run;
 };
 
-// Runs the Programs of every case under single, data, model and owt with nothing overlapped, and takes from each task's median time
+// Runs the Programs of every case under single, data, model and owt with nothing overlapped, and takes from each task's mean time, the
+// longest tenth left out,
 // the rate of its op at its shape. Transfers: the time of each exchange and collective from when both sides were there, and a sweep
 // of sizes. Launch: the median gap between two tasks of a lane. All of origin "measured".
 absl::StatusOr<engine::Machine> CalibrateThisMachine(const CalibrationOptions& options);

@@ -63,10 +63,12 @@ absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const 
     absl::StatusOr<engine::StepResult> result = executor.Collect();
     if (!result.ok()) return result.status();
     const absl::Time now = absl::Now();
-    if (step > kWarmUp) run.steps.push_back(now - last);
+    if (step > kWarmUp) {
+      run.steps.push_back(now - last);
+      run.times.push_back(executor.LatestTimes());
+    }
     last = now;
   }
-  run.times = executor.LastTimes();
   run.median_step = Median(run.steps);
   run.host = Median(std::move(hosts));
   for (int d = 0; d < run.program.device_count; ++d) run.memory.push_back(executor.loaded().Memory(d));

@@ -180,7 +180,7 @@ absl::Status WritePlots(const Flags& flags, const Table& table) {
   absl::StatusOr<std::string> plot = ErrorAgainstTime(table);
   if (!plot.ok()) return plot.status();
   if (absl::Status s = engine::ReplaceFile(curve, *plot); !s.ok()) return s;
-  std::fprintf(stderr, "plots: %s %s\n", bars.c_str(), curve.c_str());
+  std::fprintf(stderr, "plots: %s and %s\n", bars.c_str(), curve.c_str());
   return absl::OkStatus();
 }
 
