@@ -167,13 +167,17 @@ class Observations {
 // Each device sends a pattern of its own; what must be there afterwards is known.
 class TransferProgram {
  public:
+  static constexpr int64_t kSliceChannels = 32, kSide = 8, kPixels = kSide * kSide;
+
   static absl::StatusOr<program::Program> Make(const std::string& what, int members, int64_t elements) {
     program::Builder builder("transfer", program::Mode::kTrain, 1, program::DType::kF32, {{"data", members}});
     std::vector<int> devices;
     std::vector<program::Member> sides;
     const auto kind = KindOf(what);
+    if (what == "channel_slice") return MakeSlices(std::move(builder), elements);
     if (what != "exchange" && !kind) {
-      return absl::FailedPreconditionError(absl::StrFormat("a transfer \"%s\": expected exchange, all_gather, reduce_scatter or all_reduce", what));
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "a transfer \"%s\": expected exchange, channel_slice, all_gather, reduce_scatter or all_reduce", what));
     }
     const bool gathers = kind == program::CollectiveKind::kAllGather, scatters = kind == program::CollectiveKind::kReduceScatter;
     for (int d = 0; d < members; ++d) {
@@ -196,6 +200,22 @@ class TransferProgram {
     return std::move(builder).Build();
   }
 
+  // Half the channels of images go to the other half of the peer's: runs of memory with gaps between them on both sides.
+  static program::Program MakeSlices(program::Builder builder, int64_t elements) {
+    const program::Shape whole = {std::max<int64_t>(elements / (kSliceChannels * kPixels), 1), 2 * kSliceChannels, kSide, kSide};
+    program::Shape half = whole;
+    half[1] = kSliceChannels;
+    std::vector<program::Member> sides;
+    for (int d = 0; d < 2; ++d) {
+      const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, whole, program::Lifetime::kPersistent);
+      const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, whole, program::Lifetime::kPersistent);
+      sides.push_back({{{x, {{0, 0, 0, 0}, half}, program::Access::kRead}, {y, {{0, kSliceChannels, 0, 0}, half}, program::Access::kWrite}},
+                       {.bytes_sent = program::ElementCount(half) * 4}});
+    }
+    builder.AddExchange(0, sides[0], 1, sides[1], program::Lane::kComm, {"transfer"});
+    return std::move(builder).Build();
+  }
+
   static std::optional<program::CollectiveKind> KindOf(const std::string& what) {
     for (auto kind : {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter, program::CollectiveKind::kAllReduce}) {
       if (what == program::Name(kind)) return kind;
@@ -214,6 +234,7 @@ class TransferProgram {
       for (size_t i = 0; i < values.size(); ++i) {
         double expected = sum;
         if (what == "exchange") expected = 2 - buffer.device;
+        if (what == "channel_slice") expected = i / (kSliceChannels * kPixels) % 2 == 1 ? 2 - buffer.device : 0;
         if (what == "all_gather") expected = 1 + static_cast<double>(i * members / values.size());
         if (values[i] != expected) {
           return absl::InternalError(absl::StrFormat("%s between %d devices: element %d of device %d: expected %g, found %g", what, members, i,

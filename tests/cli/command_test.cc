@@ -333,5 +333,102 @@ TEST_F(Command, AnUnwritableOutputIs74BeforeAnythingIsTrained) {
   }
 }
 
+constexpr char kTitan[] = "--model=alexnet2012 --batch=256 --devices=4 --machine=titan-2013 ";
+
+TEST_F(Command, PlanPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
+  const Result r = Run(absl::StrCat("plan --plan=auto --json --save-plan=", In("p.json"), " --drawing=", In("p.svg"), " --trace=",
+                                    In("t.json"), " ", kTitan));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  for (const char* key : {"model", "plan", "mesh", "global_batch", "machine", "layers", "predicted", "candidates"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+  EXPECT_EQ(j["layers"][1]["name"], "conv1");
+  EXPECT_EQ(j["predicted"]["per_device"].size(), 4u);
+  const json& device = j["predicted"]["per_device"][0];
+  for (const char* key : {"compute_ms", "exposed_communication_ms", "idle_ms", "sent_bytes", "peak_memory_bytes"}) {
+    EXPECT_TRUE(device.contains(key)) << key;
+  }
+  EXPECT_NEAR(device["compute_ms"].get<double>() + device["exposed_communication_ms"].get<double>() +
+                  device["input_wait_ms"].get<double>() + device["idle_ms"].get<double>(),
+              j["predicted"]["step_ms"].get<double>(), 1e-3);
+  // The plan that was written predicts the same.
+  const Result again = Run(absl::StrCat("plan --plan=", In("p.json"), " --json ", kTitan));
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["predicted"], j["predicted"]);
+  EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json")))["traceEvents"].is_array());
+  EXPECT_THAT(*engine::ReadFile(In("p.svg")), HasSubstr("conv3"));
+}
+
+TEST_F(Command, PlanExplainsOneLayer) {
+  const Result r = Run(absl::StrCat("plan --plan=hybrid --explain=conv3 ", kTitan));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("as planned"));
+  EXPECT_THAT(r.out, HasSubstr("batch, replicate"));
+  const Result typo = Run(absl::StrCat("plan --plan=hybrid --explain=con3 ", kTitan));
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));
+}
+
+TEST_F(Command, APlanThatDoesNotFitIsRefusedWithATableAndThePlanThatFits) {
+  const Result r = Run("plan --model=alexnet2012 --batch=1024 --plan=single --machine=titan-2013");
+  EXPECT_EQ(r.code, 12);
+  for (const char* part : {"does not fit", "weights", "gradients", "optimiser", "activations", "the nearest plan that fits"}) {
+    EXPECT_THAT(r.err, HasSubstr(part));
+  }
+  EXPECT_EQ(r.out, "");
+}
+
+TEST_F(Command, SimulateWritesATimeline) {
+  const Result r = Run(absl::StrCat("simulate --plan=model --devices=2 --json --trace=", In("t.json"),
+                                    " --model=alexnet2012 --batch=256 --machine=titan-2013"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_GT(json::parse(r.out)["predicted"]["step_ms"], 0);
+  EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json"))).contains("traceEvents"));
+}
+
+TEST_F(Command, TablePrintsThePapersRowsAndWritesPlots) {
+  const Result r = Run(absl::StrCat("table --json --plots=", In("paper")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  ASSERT_EQ(j["rows"].size(), 7u);
+  for (const char* key : {"configuration", "devices", "plan", "paper_days", "simulated_days", "simulated_error", "speedup_paper",
+                          "speedup_simulated", "measured_step_ms", "measured_speedup", "note"}) {
+    EXPECT_TRUE(j["rows"][0].contains(key)) << key;
+  }
+  EXPECT_TRUE(j["rows"][1]["measured_step_ms"].is_null());
+  EXPECT_NE(j["rows"][1]["note"], "");
+  for (const char* plot : {"paper-speedup.svg", "paper-error-against-time.svg"}) {
+    EXPECT_THAT(*engine::ReadFile(In(plot)), HasSubstr("</svg>")) << plot;
+  }
+}
+
+TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {
+  const Result r = Run(absl::StrCat("calibrate --model=two_column --batch=32 --devices=2 --out=", In("m.json")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string machine = absl::StrCat(" --machine=", In("m.json"));
+  const Result plan = Run(absl::StrCat("plan --model=two_column --batch=32 --devices=2 --plan=auto --json", machine));
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_GT(json::parse(plan.out)["predicted"]["step_ms"], 0);
+  const Result train = Run(absl::StrCat("train --model=two_column --data=digits --plan=auto --devices=2 --steps=3 --json", machine));
+  ASSERT_EQ(train.code, 0) << train.err;
+  EXPECT_EQ(json::parse(train.out)["plan"], "auto");
+}
+
+TEST_F(Command, MachinesThatAreNotGoodAreRefused) {
+  const std::string command = "plan --model=lenet --plan=data --devices=2 ";
+  const Result unknown = Run(command + "--machine=titan-2014");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean \"titan-2013\"?"));
+  EXPECT_EQ(Run(command + "--machine=" + In("none.json")).code, 66);
+  ASSERT_TRUE(engine::ReplaceFile(In("bad.json"), "{\"colonnade_machine\": 1}").ok());
+  const Result bad = Run(command + "--machine=" + In("bad.json"));
+  EXPECT_EQ(bad.code, 65);
+  EXPECT_THAT(bad.err, HasSubstr("bad.json: name: expected it, found nothing"));
+  const Result many = Run("plan --model=lenet --plan=data --devices=8 --machine=titan-2013");
+  EXPECT_EQ(many.code, 2);
+  EXPECT_THAT(many.err, HasSubstr("has 4"));
+}
+
 }  // namespace
 }  // namespace colonnade::cli

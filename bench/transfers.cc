@@ -1,0 +1,62 @@
+// Transfers between the CPU backend's devices: time, algbw and busbw as nccl-tests defines them, 4 KB to 256 MB.
+//
+// S is the bytes of a member's operand for exchange and all-reduce, of all members' together for all-gather and reduce-scatter;
+// algbw = S / t, busbw = algbw times 2(n−1)/n for all-reduce, (n−1)/n for the other collectives, 1 for an exchange. Every size is
+// checked for its result before it is timed. `--benchmark_format=json` prints JSON.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/calibrate.h"
+
+namespace {
+
+using namespace colonnade;
+
+constexpr int kRepeats = 5;
+
+double BusFactor(const std::string& what, int members) {
+  const double n = members;
+  if (what == "all_reduce") return 2 * (n - 1) / n;
+  return what == "exchange" || what == "channel_slice" ? 1 : (n - 1) / n;
+}
+
+void Transfer(benchmark::State& state, const std::string& what, int members) {
+  const int64_t total = state.range(0);
+  const int64_t operand = what == "all_gather" ? total / members : total;
+  for (auto _ : state) {
+    absl::StatusOr<cli::TransferTime> time = cli::MeasureTransfer(what, members, operand, kRepeats);
+    if (!time.ok()) {
+      state.SkipWithError(std::string(time.status().message()).c_str());
+      return;
+    }
+    state.SetIterationTime(time->seconds);
+    const double algbw = static_cast<double>(total) / time->seconds;
+    state.counters["algbw_bytes_per_sec"] = algbw;
+    state.counters["busbw_bytes_per_sec"] = algbw * BusFactor(what, members);
+  }
+  state.counters["wrong"] = 0;  // a wrong result ends the benchmark with an error
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const char* what : {"exchange", "channel_slice", "all_gather", "reduce_scatter", "all_reduce"}) {
+    for (int members : {2, 4}) {
+      if (members > 2 && (std::string(what) == "exchange" || std::string(what) == "channel_slice")) continue;
+      benchmark::RegisterBenchmark(absl::StrCat(what, "/", members).c_str(),
+                                   [=](benchmark::State& state) { Transfer(state, what, members); })
+          ->RangeMultiplier(8)
+          ->Range(4 << 10, 256 << 20)
+          ->UseManualTime()
+          ->Iterations(1)
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,0 +1,192 @@
+// The planner against every plan there is, on chains that are small enough to try them all.
+#include "partition/planner.h"
+
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/cost_model.h"
+#include "engine/simulator.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/proposals.h"
+
+namespace colonnade::partition {
+namespace {
+
+engine::Machine Machine(int devices, double link_bytes_per_sec) {
+  engine::Machine machine;
+  machine.name = "test";
+  machine.flops_per_sec.value = 1e12;
+  machine.memory_bytes_per_sec.value = 1e11;
+  machine.memory_bytes.value = 1e12;
+  machine.launch_sec.value = 2e-6;
+  for (int d = 0; d < devices; ++d) {
+    machine.devices.push_back(absl::StrCat("d", d));
+    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {link_bytes_per_sec}, .latency_sec = {1e-6}});
+  }
+  return machine;
+}
+
+struct Judge {
+  engine::Machine machine;
+  engine::Routes routes;
+  int64_t batch;
+
+  absl::StatusOr<Judgement> operator()(const program::Program& program) const {
+    absl::StatusOr<engine::Simulation> simulation = engine::Simulate(program, machine, {.max_steps = 6, .trace = false});
+    if (!simulation.ok()) return simulation.status();
+    int64_t most = 0;
+    for (const engine::SimulatedDevice& device : simulation->devices) most = std::max(most, device.peak_memory_bytes);
+    return Judgement{absl::ToDoubleSeconds(simulation->step), most};
+  }
+  PlannerOptions Options(int devices, const engine::CostModel& cost) const {
+    return {.devices = devices,
+            .lower = {.global_batch = batch},
+            .cost = {.compute = [&](const program::Task& task) { return cost.Seconds(task); },
+                     .transfer = [&](program::CollectiveKind kind, int members,
+                                     double bytes) { return cost.CollectiveSeconds(routes, kind, members, bytes); }},
+            .judge = *this};
+  }
+};
+
+Judge MakeJudge(int devices, double link, int64_t batch) {
+  engine::Machine machine = Machine(devices, link);
+  engine::Routes routes = *engine::Routes::Create(machine);
+  return {std::move(machine), std::move(routes), batch};
+}
+
+// The fastest of all plans on one mesh, with the default reduction.
+double Fastest(const layers::LayerGraph& graph, const Mesh& mesh, const Judge& judge) {
+  const CostFunctions free{.compute = [](const program::Task&) { return 0.0; },
+                           .transfer = [](program::CollectiveKind, int, double) { return 0.0; }};
+  const auto options = LegalOptions(graph, mesh, judge.batch, free);
+  double best = std::numeric_limits<double>::infinity();
+  Plan plan{.name = "every", .mesh = mesh};
+  const std::function<void(size_t)> assign = [&](size_t node) {
+    if (node == graph.nodes.size()) {
+      absl::StatusOr<program::Program> program = Lower(graph, plan, {.global_batch = judge.batch});
+      if (program.ok()) best = std::min(best, judge(*program)->step_sec);
+      return;
+    }
+    for (const StrategyOption& option : options[node]) {
+      if (!option.strategies.empty()) plan.layers[graph.nodes[node].name] = option.strategies;
+      assign(node + 1);
+    }
+  };
+  assign(0);
+  return best;
+}
+
+layers::LayerGraph ConvAndDense(int64_t channels, int64_t features) {
+  layers::GraphBuilder net("conv_and_dense");
+  auto x = net.Input("images", {3, 12, 12});
+  x = net.Relu("relu1", net.Conv2d("conv1", x, {.out_channels = channels, .kernel = 3, .pad = 1}));
+  x = net.FullyConnected("fc2", net.Flatten("flatten", x), {.out_features = features});
+  net.SoftmaxCrossEntropy("loss", x);
+  return *std::move(net).Build();
+}
+
+layers::LayerGraph Dense(int64_t features) {
+  layers::GraphBuilder net("dense");
+  auto x = net.Flatten("flatten", net.Input("images", {1, 16, 16}));
+  x = net.FullyConnected("fc1", x, {.out_features = features});
+  x = net.FullyConnected("fc2", x, {.out_features = 48});
+  net.SoftmaxCrossEntropy("loss", x);
+  return *std::move(net).Build();
+}
+
+struct Chain {
+  std::string name;
+  layers::LayerGraph graph;
+  int devices;
+  double link;
+};
+
+class BruteForce : public ::testing::TestWithParam<Chain> {};
+
+TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
+  const Chain& chain = GetParam();
+  const Judge judge = MakeJudge(chain.devices, chain.link, 24);
+  const engine::CostModel cost(judge.machine, chain.devices);
+  absl::StatusOr<std::vector<Candidate>> found = SearchPlans(chain.graph, judge.Options(chain.devices, cost));
+  ASSERT_TRUE(found.ok()) << found.status();
+  double best = Fastest(chain.graph, Mesh::ReplicasByColumns(chain.devices, 1), judge);
+  if (chain.devices == 4 && chain.graph.nodes.size() <= 5) best = std::min(best, Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge));
+  EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(Chains, BruteForce,
+                         ::testing::Values(Chain{"conv_slow", ConvAndDense(24, 48), 2, 1e9}, Chain{"conv_fast", ConvAndDense(24, 48), 2, 1e11},
+                                           Chain{"conv_3", ConvAndDense(24, 384), 3, 1e10}, Chain{"wide_4", ConvAndDense(48, 768), 4, 3e9},
+                                           Chain{"dense_4", Dense(768), 4, 1e10}, Chain{"dense_4_slow", Dense(768), 4, 5e8}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(SearchPlans, AlwaysJudgesTheNamedPlansAndRanksByTime) {
+  const Judge judge = MakeJudge(4, 1e10, 64);
+  const engine::CostModel cost(judge.machine, 4);
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {});
+  absl::StatusOr<std::vector<Candidate>> found = SearchPlans(graph, judge.Options(4, cost));
+  ASSERT_TRUE(found.ok()) << found.status();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < found->size(); ++i) {
+    names.push_back((*found)[i].plan.name);
+    if (i > 0) {
+      EXPECT_GE((*found)[i].judgement.step_sec, (*found)[i - 1].judgement.step_sec);
+    }
+  }
+  for (const char* name : {"single", "data", "model", "hybrid", "owt"}) EXPECT_THAT(names, ::testing::Contains(name));
+}
+
+TEST(SearchPlans, WhatDoesNotFitComesLast) {
+  const Judge judge = MakeJudge(2, 1e8, 64);
+  const engine::CostModel cost(judge.machine, 2);
+  const layers::LayerGraph graph = *models::BuildModel("alexnet", {.input_size = 67, .classes = 32, .width = 0.25});
+  PlannerOptions options = judge.Options(2, cost);
+  absl::StatusOr<std::vector<Candidate>> all = SearchPlans(graph, options);
+  ASSERT_TRUE(all.ok()) << all.status();
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const Candidate& c : *all) least = std::min(least, c.judgement.peak_memory_bytes);
+  ASSERT_GT(all->front().judgement.peak_memory_bytes, least);
+  options.memory_bytes = least;
+  absl::StatusOr<std::vector<Candidate>> small = SearchPlans(graph, options);
+  ASSERT_TRUE(small.ok()) << small.status();
+  EXPECT_TRUE(small->front().fits);
+  EXPECT_LE(small->front().judgement.peak_memory_bytes, least);
+  EXPECT_FALSE(small->back().fits);
+}
+
+TEST(SearchPlans, TwoSearchesGiveTheSame) {
+  const Judge judge = MakeJudge(4, 2e9, 64);
+  const engine::CostModel cost(judge.machine, 4);
+  const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+  const auto a = SearchPlans(graph, judge.Options(4, cost)), b = SearchPlans(graph, judge.Options(4, cost));
+  ASSERT_TRUE(a.ok() && b.ok());
+  ASSERT_EQ(a->size(), b->size());
+  for (size_t i = 0; i < a->size(); ++i) EXPECT_EQ(PlanToJson((*a)[i].plan), PlanToJson((*b)[i].plan));
+}
+
+// A network with joins, which takes the other way to propose.
+TEST(SearchPlans, PlansNetworksWithJoins) {
+  layers::GraphBuilder net("join");
+  auto x = net.Input("images", {4, 8, 8});
+  auto a = net.Conv2d("conv1", x, {.out_channels = 32, .kernel = 3, .pad = 1});
+  auto b = net.Conv2d("conv2", net.Relu("relu", a), {.out_channels = 32, .kernel = 3, .pad = 1});
+  x = net.FullyConnected("fc", net.Flatten("flatten", net.Add("add", {a, b})), {.out_features = 10});
+  net.SoftmaxCrossEntropy("loss", x);
+  const layers::LayerGraph graph = *std::move(net).Build();
+  const Judge judge = MakeJudge(2, 1e11, 64);
+  const engine::CostModel cost(judge.machine, 2);
+  absl::StatusOr<std::vector<Candidate>> found = SearchPlans(graph, judge.Options(2, cost));
+  ASSERT_TRUE(found.ok()) << found.status();
+  double single = 0;
+  for (const Candidate& c : *found) single = c.plan.name == "single" ? c.judgement.step_sec : single;
+  EXPECT_LT(found->front().judgement.step_sec, 0.7 * single);
+}
+
+}  // namespace
+}  // namespace colonnade::partition
