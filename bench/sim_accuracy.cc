@@ -2,9 +2,9 @@
 //
 //   sim_accuracy [rounds] [steps] [model]
 //
-// Each round calibrates anew at batches on both sides of the one that is predicted, then runs every case, and compares predicted with
-// measured step time; the error of a case is the median over the rounds. Memory is what the backend says before it takes any, against
-// what it took.
+// Each round calibrates anew at batches on both sides of the one that is predicted, then runs every case, and compares
+// predicted with measured step time; the error of a case is the median over the rounds. Memory is what the backend says
+// before it takes any, against what it took.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -43,7 +43,8 @@ double Median(std::vector<double> values) {
 absl::Status RunCase(const engine::Machine& machine, const Case& c, int steps, Pairs& pairs) {
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(c.model, {});
   if (!graph.ok()) return graph.status();
-  absl::StatusOr<partition::Plan> plan = partition::NamedPlan(c.plan, *graph, {.devices = c.devices, .global_batch = c.batch});
+  absl::StatusOr<partition::Plan> plan =
+      partition::NamedPlan(c.plan, *graph, {.devices = c.devices, .global_batch = c.batch});
   if (!plan.ok()) return plan.status();
   const partition::LowerOptions lower{.global_batch = c.batch};
   absl::StatusOr<cli::Predicted> predicted = cli::Predict(machine, *graph, *plan, lower);
@@ -64,9 +65,11 @@ absl::Status RunCase(const engine::Machine& machine, const Case& c, int steps, P
 
 absl::Status Main(int rounds, int steps, const std::string& only) {
   std::vector<Case> cases;
-  for (const auto& [model, batch] : std::vector<std::pair<std::string, int64_t>>{{"lenet", 192}, {"alexnet2012", 32}, {"alexnet", 32}}) {
+  for (const auto& [model, batch] :
+       std::vector<std::pair<std::string, int64_t>>{{"lenet", 192}, {"alexnet2012", 32}, {"alexnet", 32}}) {
     if (!only.empty() && only != model) continue;
-    for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"model", 2}, {"owt", 2}}) {
+    for (const auto& [plan, devices] :
+         std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"model", 2}, {"owt", 2}}) {
       cases.push_back({model, plan, devices, batch});
     }
   }
@@ -81,20 +84,23 @@ absl::Status Main(int rounds, int steps, const std::string& only) {
       if (!machine.ok()) return machine.status();
       for (const std::string model = cases[c].model; c < cases.size() && cases[c].model == model; ++c) {
         if (absl::Status s = RunCase(*machine, cases[c], steps, results[c]); !s.ok()) return s;
-        std::fprintf(stderr, "%s\n", absl::StrFormat("round %d: %s %s x %d: predicted %.2f ms, measured %.2f ms, %+.1f %%", round + 1,
-                                                     cases[c].model, cases[c].plan, cases[c].devices, results[c].predicted_ms,
-                                                     results[c].measured_ms, 100 * results[c].errors.back())
-                                         .c_str());
+        std::fprintf(stderr, "%s\n",
+                     absl::StrFormat("round %d: %s %s x %d: predicted %.2f ms, measured %.2f ms, %+.1f %%", round + 1,
+                                     cases[c].model, cases[c].plan, cases[c].devices, results[c].predicted_ms,
+                                     results[c].measured_ms, 100 * results[c].errors.back())
+                         .c_str());
       }
     }
   }
   std::vector<double> all;
-  std::printf("%-14s %-7s %7s %6s %14s %14s %10s\n", "model", "plan", "devices", "batch", "measured ms", "median error", "memory");
+  std::printf("%-14s %-7s %7s %6s %14s %14s %10s\n", "model", "plan", "devices", "batch", "measured ms", "median error",
+              "memory");
   for (size_t c = 0; c < cases.size(); ++c) {
     const double error = Median(results[c].errors);
     all.push_back(std::abs(error));
-    std::printf("%s\n", absl::StrFormat("%-14s %-7s %7d %6d %14.2f %12.1f %% %8.1f %%", cases[c].model, cases[c].plan, cases[c].devices,
-                                        cases[c].batch, results[c].measured_ms, 100 * error, 100 * results[c].memory_error)
+    std::printf("%s\n", absl::StrFormat("%-14s %-7s %7d %6d %14.2f %12.1f %% %8.1f %%", cases[c].model, cases[c].plan,
+                                        cases[c].devices, cases[c].batch, results[c].measured_ms, 100 * error,
+                                        100 * results[c].memory_error)
                             .c_str());
   }
   std::printf("%s\n", absl::StrFormat("median of the cases: %.1f %%", 100 * Median(all)).c_str());
@@ -104,7 +110,8 @@ absl::Status Main(int rounds, int steps, const std::string& only) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const absl::Status status = Main(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? std::atoi(argv[2]) : 5, argc > 3 ? argv[3] : "");
+  const absl::Status status =
+      Main(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? std::atoi(argv[2]) : 5, argc > 3 ? argv[3] : "");
   if (!status.ok()) std::fprintf(stderr, "sim_accuracy: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 // Transfers between the CPU backend's devices: time, algbw and busbw as nccl-tests defines them, 4 KB to 256 MB.
 //
-// S is the bytes of a member's operand for exchange and all-reduce, of all members' together for all-gather and reduce-scatter;
-// algbw = S / t, busbw = algbw times 2(n−1)/n for all-reduce, (n−1)/n for the other collectives, 1 for an exchange. Every size is
-// checked for its result before it is timed. `--benchmark_format=json` prints JSON.
+// S is the bytes of a member's operand for exchange and all-reduce, of all members' together for all-gather and
+// reduce-scatter; algbw = S / t, busbw = algbw times 2(n−1)/n for all-reduce, (n−1)/n for the other collectives, 1 for an
+// exchange. Every size is checked for its result before it is timed. `--benchmark_format=json` prints JSON.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

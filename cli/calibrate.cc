@@ -46,8 +46,8 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What a task takes on the whole: devices that meet wait for the slower one, so that long times count, but for the few that something
-// else on the machine made.
+// What a task takes on the whole: devices that meet wait for the slower one, so that long times count, but for the few that
+// something else on the machine made.
 double TrimmedMean(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -63,8 +63,10 @@ class Observations {
     hosts_.push_back(absl::ToDoubleSeconds(run.host) / program.device_count);
     std::map<std::pair<bool, int>, std::vector<const Task*>> meetings;
     for (const Task& task : program.tasks) {
-      if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) meetings[{false, exchange->message}].push_back(&task);
-      if (const auto* collective = std::get_if<program::Collective>(&task.what)) meetings[{true, collective->instance}].push_back(&task);
+      if (const auto* exchange = std::get_if<program::Exchange>(&task.what))
+        meetings[{false, exchange->message}].push_back(&task);
+      if (const auto* collective = std::get_if<program::Collective>(&task.what))
+        meetings[{true, collective->instance}].push_back(&task);
     }
     for (const std::vector<engine::TaskTime>& times : run.times) {
       for (const Task& task : program.tasks) {
@@ -94,7 +96,8 @@ class Observations {
       rate.source = "calibrate";
       const double work = seen.flops > 0 ? seen.flops : seen.bytes;
       if (work <= 0) continue;
-      rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / TrimmedMean(seen.seconds)});
+      rate.points.push_back(
+          {.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / TrimmedMean(seen.seconds)});
     }
     std::vector<OpRate> rates;
     for (auto& [op, rate] : ops) {
@@ -106,7 +109,8 @@ class Observations {
   std::vector<engine::MeasuredTransfer> Transfers() const {
     std::vector<engine::MeasuredTransfer> all;
     for (const auto& [key, by_bytes] : transfers_) {
-      engine::MeasuredTransfer transfer{.what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
+      engine::MeasuredTransfer transfer{
+          .what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
       for (const auto& [bytes, seconds] : by_bytes) transfer.points.emplace_back(bytes, TrimmedMean(seconds));
       all.push_back(std::move(transfer));
     }
@@ -124,13 +128,15 @@ class Observations {
     const engine::OpShape s = engine::ShapeOf(task);
     Seen& seen = tasks_[{program::Name(task), program.device_count, s.n, s.c, s.k, s.r, s.p, s.groups}];
     // An op that does little for each byte is known by its bytes.
-    const bool dense = absl::StrContains(program::Name(task), "conv_") || absl::StrContains(program::Name(task), "fully_connected_");
+    const bool dense =
+        absl::StrContains(program::Name(task), "conv_") || absl::StrContains(program::Name(task), "fully_connected_");
     seen.flops = dense ? static_cast<double>(task.work.flops) : 0;
     seen.bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
     seen.seconds.push_back(std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start)));
   }
 
-  void AddMeeting(const program::Program& program, const std::vector<const Task*>& sides, const std::vector<engine::TaskTime>& times) {
+  void AddMeeting(const program::Program& program, const std::vector<const Task*>& sides,
+                  const std::vector<engine::TaskTime>& times) {
     absl::Duration start = -absl::InfiniteDuration(), end = start;
     double bytes = 0;
     for (const Task* side : sides) {
@@ -139,7 +145,8 @@ class Observations {
     }
     bytes = engine::OperandBytes(program, *sides[0]);
     for (const Task* side : sides) bytes = std::max(bytes, engine::OperandBytes(program, *side));
-    AddTransfer({program::Name(*sides[0]), static_cast<int>(sides.size()), bytes, std::max(1e-9, absl::ToDoubleSeconds(end - start))});
+    AddTransfer({program::Name(*sides[0]), static_cast<int>(sides.size()), bytes,
+                 std::max(1e-9, absl::ToDoubleSeconds(end - start))});
   }
 
   // Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.
@@ -179,12 +186,16 @@ class TransferProgram {
       return absl::FailedPreconditionError(absl::StrFormat(
           "a transfer \"%s\": expected exchange, channel_slice, all_gather, reduce_scatter or all_reduce", what));
     }
-    const bool gathers = kind == program::CollectiveKind::kAllGather, scatters = kind == program::CollectiveKind::kReduceScatter;
+    const bool gathers = kind == program::CollectiveKind::kAllGather,
+               scatters = kind == program::CollectiveKind::kReduceScatter;
     for (int d = 0; d < members; ++d) {
       const auto persistent = program::Lifetime::kPersistent;
       const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, {elements}, persistent);
       const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32,
-                                                    {gathers ? elements * members : scatters ? elements / members : elements}, persistent);
+                                                    {gathers    ? elements * members
+                                                     : scatters ? elements / members
+                                                                : elements},
+                                                    persistent);
       devices.push_back(d);
       if (what == "exchange" || gathers || scatters) {
         sides.push_back({{builder.Read(x), builder.Write(y)}, {.bytes_sent = elements * 4}});
@@ -195,21 +206,24 @@ class TransferProgram {
     if (what == "exchange") {
       builder.AddExchange(0, sides[0], 1, sides[1], program::Lane::kComm, {"transfer"});
     } else {
-      builder.AddCollective(builder.AddGroup(devices), {.kind = *kind}, std::move(sides), program::Lane::kComm, {"transfer"});
+      builder.AddCollective(builder.AddGroup(devices), {.kind = *kind}, std::move(sides), program::Lane::kComm,
+                            {"transfer"});
     }
     return std::move(builder).Build();
   }
 
   // Half the channels of images go to the other half of the peer's: runs of memory with gaps between them on both sides.
   static program::Program MakeSlices(program::Builder builder, int64_t elements) {
-    const program::Shape whole = {std::max<int64_t>(elements / (kSliceChannels * kPixels), 1), 2 * kSliceChannels, kSide, kSide};
+    const program::Shape whole = {std::max<int64_t>(elements / (kSliceChannels * kPixels), 1), 2 * kSliceChannels, kSide,
+                                  kSide};
     program::Shape half = whole;
     half[1] = kSliceChannels;
     std::vector<program::Member> sides;
     for (int d = 0; d < 2; ++d) {
       const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, whole, program::Lifetime::kPersistent);
       const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, whole, program::Lifetime::kPersistent);
-      sides.push_back({{{x, {{0, 0, 0, 0}, half}, program::Access::kRead}, {y, {{0, kSliceChannels, 0, 0}, half}, program::Access::kWrite}},
+      sides.push_back({{{x, {{0, 0, 0, 0}, half}, program::Access::kRead},
+                        {y, {{0, kSliceChannels, 0, 0}, half}, program::Access::kWrite}},
                        {.bytes_sent = program::ElementCount(half) * 4}});
     }
     builder.AddExchange(0, sides[0], 1, sides[1], program::Lane::kComm, {"transfer"});
@@ -217,14 +231,16 @@ class TransferProgram {
   }
 
   static std::optional<program::CollectiveKind> KindOf(const std::string& what) {
-    for (auto kind : {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter, program::CollectiveKind::kAllReduce}) {
+    for (auto kind : {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter,
+                      program::CollectiveKind::kAllReduce}) {
       if (what == program::Name(kind)) return kind;
     }
     return std::nullopt;
   }
 
   // x of device d is d + 1 everywhere.
-  static absl::Status Check(const std::string& what, int members, const program::Program& program, const engine::LoadedProgram& loaded) {
+  static absl::Status Check(const std::string& what, int members, const program::Program& program,
+                            const engine::LoadedProgram& loaded) {
     const double sum = members * (members + 1) / 2.0;
     for (const program::Buffer& buffer : program.buffers) {
       const bool in_place = what == "all_reduce";
@@ -237,8 +253,8 @@ class TransferProgram {
         if (what == "channel_slice") expected = i / (kSliceChannels * kPixels) % 2 == 1 ? 2 - buffer.device : 0;
         if (what == "all_gather") expected = 1 + static_cast<double>(i * members / values.size());
         if (values[i] != expected) {
-          return absl::InternalError(absl::StrFormat("%s between %d devices: element %d of device %d: expected %g, found %g", what, members, i,
-                                                     buffer.device, expected, values[i]));
+          return absl::InternalError(absl::StrFormat("%s between %d devices: element %d of device %d: expected %g, found %g",
+                                                     what, members, i, buffer.device, expected, values[i]));
         }
       }
     }
@@ -285,7 +301,8 @@ absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int member
   const int64_t elements = std::max<int64_t>(bytes / 4 / members, 1) * members;
   absl::StatusOr<program::Program> program = TransferProgram::Make(what, members, elements);
   if (!program.ok()) return program.status();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend({.devices = members, .threads_per_device = 1});
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
+      cpu::MakeCpuBackend({.devices = members, .threads_per_device = 1});
   if (!backend.ok()) return backend.status();
   const engine::HostSlot slots[2] = {};
   absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> loaded = (*backend)->Load(*program, slots);
@@ -357,7 +374,8 @@ absl::StatusOr<Machine> CalibrateThisMachine(const CalibrationOptions& options) 
   machine.transfers = seen.Transfers();
   machine.launch_sec = {seen.launch_sec(), Origin::kMeasured, "median gap between two tasks"};
   machine.handoff_sec = {seen.handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
-  machine.step_sec_per_device = {seen.host_sec_per_device(), Origin::kMeasured, "median time to enqueue one device's part of a step"};
+  machine.step_sec_per_device = {seen.host_sec_per_device(), Origin::kMeasured,
+                                 "median time to enqueue one device's part of a step"};
   FillRoofline(machine);
   return machine;
 }
@@ -375,19 +393,23 @@ absl::Status RunCalibrate(const Flags& flags) {
     if (!graph.ok()) return graph.status();
     // On both sides of the batch that is asked for, in whole parts for every number of devices.
     const int64_t unit = 4 * options.devices;
-    const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit, above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;
+    const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit,
+                  above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;
     options.cases.push_back({*std::move(graph), {below, above}});
   }
   const absl::Time begin = absl::Now();
   options.on_run = [&](int done, int all) {
     const absl::Duration left = (absl::Now() - begin) / done * (all - done);
-    std::fprintf(stderr, "%s\n", absl::StrFormat("calibrate: %d of %d Programs, %.0f s left", done, all, absl::ToDoubleSeconds(left)).c_str());
+    std::fprintf(
+        stderr, "%s\n",
+        absl::StrFormat("calibrate: %d of %d Programs, %.0f s left", done, all, absl::ToDoubleSeconds(left)).c_str());
   };
   absl::StatusOr<Machine> machine = CalibrateThisMachine(options);
   if (!machine.ok()) return machine.status();
   if (absl::Status s = engine::ReplaceFile(path, engine::MachineToJson(*machine)); !s.ok()) return s;
   if (flags.json) {
-    PrintJson({{"machine", path}, {"devices", machine->device_count()}, {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
+    PrintJson(
+        {{"machine", path}, {"devices", machine->device_count()}, {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
   } else {
     std::printf("%s\n", path.c_str());
   }

@@ -20,19 +20,19 @@ struct CalibrationCase {
 
 struct CalibrationOptions {
   std::vector<CalibrationCase> cases;
-  int devices = 2;      // measures with 1 to so many at work
-  int steps = 5;        // of each Program, after two for warming up
+  int devices = 2;  // measures with 1 to so many at work
+  int steps = 5;    // of each Program, after two for warming up
   std::function<void(int done, int all)> on_run;
 };
 
-// Runs the Programs of every case under single, data, model and owt with nothing overlapped, and takes from each task's mean time, the
-// longest tenth left out,
-// the rate of its op at its shape. Transfers: the time of each exchange and collective from when both sides were there, and a sweep
-// of sizes. Launch: the median gap between two tasks of a lane. All of origin "measured".
+// Runs the Programs of every case under single, data, model and owt with nothing overlapped, and takes from each task's mean
+// time, the longest tenth left out, the rate of its op at its shape. Transfers: the time of each exchange and collective
+// from when both sides were there, and a sweep of sizes. Launch: the median gap between two tasks of a lane. All of origin
+// "measured".
 absl::StatusOr<engine::Machine> CalibrateThisMachine(const CalibrationOptions& options);
 
-// Programs that move `bytes` from or to each of `devices` once, and how long it took: the median of `repeats`, from when all sides
-// were there. The result of each transfer is compared with what it must be first; Internal where one is wrong.
+// Programs that move `bytes` from or to each of `devices` once, and how long it took: the median of `repeats`, from when all
+// sides were there. The result of each transfer is compared with what it must be first; Internal where one is wrong.
 struct TransferTime {
   std::string what;  // "exchange", "all_gather", …
   int members = 2;

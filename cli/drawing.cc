@@ -38,15 +38,16 @@ Moves MovesOf(const program::Program& program) {
     } else if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
       const std::vector<int>& group = program.groups[collective->group];
       for (int peer : group) {
-        if (peer != task.device) moves[{task.from.layer, task.device, peer}] += task.work.bytes_sent / static_cast<int64_t>(group.size() - 1);
+        if (peer != task.device)
+          moves[{task.from.layer, task.device, peer}] += task.work.bytes_sent / static_cast<int64_t>(group.size() - 1);
       }
     }
   }
   return moves;
 }
 
-std::string LocalShapeOf(const layers::LayerGraph& graph, const partition::Plan& plan, const std::vector<partition::NodeSharding>& shardings,
-                         size_t node, int64_t batch) {
+std::string LocalShapeOf(const layers::LayerGraph& graph, const partition::Plan& plan,
+                         const std::vector<partition::NodeSharding>& shardings, size_t node, int64_t batch) {
   const program::Shape global = graph.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, batch);
   if (shardings[node].output.empty()) return program::ToString(global);
   absl::StatusOr<program::Shape> local = partition::LocalShape(plan.mesh, shardings[node].output, global);
@@ -63,14 +64,17 @@ std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& pl
   if (!shardings.ok()) return "";
   std::string dot = absl::StrFormat(
       "digraph plan {\n  label=\"%s under %s, batch %d\"; labelloc=t; fontname=Helvetica;\n"
-      "  node [shape=box, style=filled, fontname=Helvetica, fontsize=10, fontcolor=white]; edge [color=\"#999999\", arrowsize=0.5];\n",
+      "  node [shape=box, style=filled, fontname=Helvetica, fontsize=10, fontcolor=white]; edge [color=\"#999999\", "
+      "arrowsize=0.5];\n",
       graph.name, plan.name, program.global_batch);
   for (int position = 0; position < devices; ++position) {
     const int device = plan.device_at(position);
-    absl::StrAppendFormat(&dot, "  subgraph cluster_%d { label=\"device %d\"; color=\"#cccccc\"; fontname=Helvetica;\n", position, device);
+    absl::StrAppendFormat(&dot, "  subgraph cluster_%d { label=\"device %d\"; color=\"#cccccc\"; fontname=Helvetica;\n",
+                          position, device);
     for (size_t node = 0; node < graph.nodes.size(); ++node) {
-      absl::StrAppendFormat(&dot, "    %s [label=\"%s\\n%s\\n%s\", fillcolor=\"%s\"];\n", NodeId(node, device), graph.nodes[node].name,
-                            LocalShapeOf(graph, plan, *shardings, node, program.global_batch), StrategiesOf(plan, graph.nodes[node].name),
+      absl::StrAppendFormat(&dot, "    %s [label=\"%s\\n%s\\n%s\", fillcolor=\"%s\"];\n", NodeId(node, device),
+                            graph.nodes[node].name, LocalShapeOf(graph, plan, *shardings, node, program.global_batch),
+                            StrategiesOf(plan, graph.nodes[node].name),
                             kColours[ColumnOf(plan.mesh, position) % std::size(kColours)]);
     }
     absl::StrAppend(&dot, "  }\n");
@@ -87,8 +91,9 @@ std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& pl
     for (size_t node = 0; node < graph.nodes.size(); ++node) {
       if (graph.nodes[node].name != layer || graph.nodes[node].inputs.empty()) continue;
       const double megabytes = static_cast<double>(bytes) / 1e6;
-      absl::StrAppendFormat(&dot, "  %s -> %s [color=\"#d62728\", penwidth=%.1f, constraint=false, fontsize=8, label=\"%.2f MB\"];\n",
-                            NodeId(graph.nodes[node].inputs[0].value, from), NodeId(node, to), 1 + std::log2(1 + megabytes), megabytes);
+      absl::StrAppendFormat(
+          &dot, "  %s -> %s [color=\"#d62728\", penwidth=%.1f, constraint=false, fontsize=8, label=\"%.2f MB\"];\n",
+          NodeId(graph.nodes[node].inputs[0].value, from), NodeId(node, to), 1 + std::log2(1 + megabytes), megabytes);
     }
   }
   return dot + "}\n";
@@ -102,8 +107,8 @@ std::string PlanAsText(const layers::LayerGraph& graph, const partition::Plan& p
     const auto& [layer, from, to] = key;
     absl::StrAppendFormat(&arrows[layer], "  %d->%d %.2f MB", from, to, static_cast<double>(bytes) / 1e6);
   }
-  std::string text = absl::StrFormat("%s under %s, batch %d, %d devices; what one device holds, and what moves\n", graph.name, plan.name,
-                                     program.global_batch, plan.mesh.device_count());
+  std::string text = absl::StrFormat("%s under %s, batch %d, %d devices; what one device holds, and what moves\n",
+                                     graph.name, plan.name, program.global_batch, plan.mesh.device_count());
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
     const std::string& name = graph.nodes[node].name;
     absl::StrAppendFormat(&text, "%-16s %-18s %-20s%s\n", name, StrategiesOf(plan, name),
@@ -126,7 +131,8 @@ absl::Status DrawPlan(const layers::LayerGraph& graph, const partition::Plan& pl
       std::_Exit(127);
     }
     if (child > 0) ::waitpid(child, &code, 0);
-    absl::StatusOr<std::string> svg = code == 0 ? engine::ReadFile(target) : absl::StatusOr<std::string>(absl::NotFoundError("no dot"));
+    absl::StatusOr<std::string> svg =
+        code == 0 ? engine::ReadFile(target) : absl::StatusOr<std::string>(absl::NotFoundError("no dot"));
     if (!svg.ok()) std::fprintf(stderr, "note: graphviz' dot is not installed; %s is drawn as text\n", path.c_str());
     status = engine::ReplaceFile(path, svg.ok() ? *svg : PlanAsText(graph, plan, program));
   }

@@ -1,4 +1,5 @@
-// A plan as a picture: layers from top to bottom, columns and replicas side by side in colours, arrows as thick as what they carry.
+// A plan as a picture: layers from top to bottom, columns and replicas side by side in colours, arrows as thick as what they
+// carry.
 #ifndef COLONNADE_CLI_DRAWING_H_
 #define COLONNADE_CLI_DRAWING_H_
 

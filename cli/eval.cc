@@ -42,14 +42,16 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   outcome.interrupted = stop.load();
   const double images_per_s = static_cast<double>(report->count) / absl::ToDoubleSeconds(report->elapsed);
   if (flags.json) {
-    PrintJson({{"model", session->graph.name},
-               {"data", flags.data},
-               {"test", {{"top1", report->top1()}, {"top5", report->top5()}, {"loss", report->loss}, {"count", report->count}}},
-               {"images_per_s", images_per_s}});
+    PrintJson(
+        {{"model", session->graph.name},
+         {"data", flags.data},
+         {"test", {{"top1", report->top1()}, {"top5", report->top5()}, {"loss", report->loss}, {"count", report->count}}},
+         {"images_per_s", images_per_s}});
   } else {
-    std::printf("%s\n", absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s",
-                                        100 * report->top1(), 100 * report->top5(), report->loss, report->count, images_per_s)
-                            .c_str());
+    std::printf("%s\n",
+                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s", 100 * report->top1(),
+                                100 * report->top5(), report->loss, report->count, images_per_s)
+                    .c_str());
   }
   return absl::OkStatus();
 }

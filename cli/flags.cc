@@ -30,69 +30,106 @@ CLI::Option* AddSwitch(CLI::App& app, const std::string& name, std::string& valu
 
 void AddModelFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Model";
-  app.add_option("--model", flags.model, "network of the zoo; list: names them, with parameters and flop")->required()->group(group);
+  app.add_option("--model", flags.model, "network of the zoo; list: names them, with parameters and flop")
+      ->required()
+      ->group(group);
   app.add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or the model's)")
-      ->check(CLI::Range(1, 4096))->group(group);
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
   app.add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or the model's)")
-      ->check(CLI::Range(1, 4096))->group(group);
-  app.add_option("--classes", flags.classes, "number of classes (default: the model's)")->check(CLI::Range(1, 1000000))->group(group);
-  app.add_option("--width", flags.width, "channels and features times this")->check(Number(0.001, 64))
-      ->capture_default_str()->group(group);
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+  app.add_option("--classes", flags.classes, "number of classes (default: the model's)")
+      ->check(CLI::Range(1, 1000000))
+      ->group(group);
+  app.add_option("--width", flags.width, "channels and features times this")
+      ->check(Number(0.001, 64))
+      ->capture_default_str()
+      ->group(group);
   AddSwitch(app, "--dropout", flags.dropout, "off: without dropout layers")->group(group);
 }
 
 void AddDataFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Data";
-  app.add_option("--data", flags.data, "digits, synthetic, or a folder with MNIST's files")->capture_default_str()->group(group);
+  app.add_option("--data", flags.data, "digits, synthetic, or a folder with MNIST's files")
+      ->capture_default_str()
+      ->group(group);
   AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);
-  app.add_option("--augment", flags.augment, "standard: the model's recipe; none")->check(CLI::IsMember({"standard", "none"}))
-      ->capture_default_str()->group(group);
+  app.add_option("--augment", flags.augment, "standard: the model's recipe; none")
+      ->check(CLI::IsMember({"standard", "none"}))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--mean", flags.mean, "per channel, of values scaled to 0..1 (default: the training set's)")
-      ->delimiter(',')->check(Number(-kLargestMoment, kLargestMoment))->group(group);
+      ->delimiter(',')
+      ->check(Number(-kLargestMoment, kLargestMoment))
+      ->group(group);
   app.add_option("--std", flags.std, "per channel, of values scaled to 0..1 (default: the training set's)")
-      ->delimiter(',')->check(Number(0, kLargestMoment))->group(group);
+      ->delimiter(',')
+      ->check(Number(0, kLargestMoment))
+      ->group(group);
 }
 
 void AddProfileFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--machine", flags.machine, "machine profile: a name, a file, or local (the last calibrate of this machine)")
-      ->capture_default_str()->group("Machine");
+  app.add_option("--machine", flags.machine,
+                 "machine profile: a name, a file, or local (the last calibrate of this machine)")
+      ->capture_default_str()
+      ->group("Machine");
 }
 
 void AddPlanFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Plan";
-  app.add_option("--batch", flags.batch, "global batch")->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
-      ->capture_default_str()->group(group);
-  app.add_option("--devices", flags.devices, "number of devices (default: 1, or the plan file's)")->check(CLI::Range(1, 4096))->group(group);
-  app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, auto, or a plan file (default: single, or data)")->group(group);
+  app.add_option("--batch", flags.batch, "global batch")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--devices", flags.devices, "number of devices (default: 1, or the plan file's)")
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+  app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, auto, or a plan file (default: single, or data)")
+      ->group(group);
   app.add_option("--columns", flags.columns, "size of the model axis (default: model all devices, hybrid 2)")
-      ->check(CLI::Range(1, 4096))->group(group);
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
   app.add_option("--reduction", flags.reduction, "of gradients: all-reduce, sharded, master (default: the plan's)")
-      ->check(CLI::IsMember({"all-reduce", "sharded", "master"}))->group(group);
+      ->check(CLI::IsMember({"all-reduce", "sharded", "master"}))
+      ->group(group);
   app.add_option("--overlap", flags.overlap, "on: transfers beside compute; off: in line with it (default: the plan's)")
-      ->check(CLI::IsMember({"on", "off"}))->group(group);
+      ->check(CLI::IsMember({"on", "off"}))
+      ->group(group);
   app.add_option("--bucket-bytes", flags.bucket_bytes, "least bytes of a gradient bucket (default: the plan's)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))->group(group);
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->group(group);
   AddProfileFlag(app, flags);
 }
 
 void AddMachineFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Machine";
-  app.add_option("--backend", flags.backend, "cpu, cuda, or auto")->check(CLI::IsMember({"cpu", "cuda", "auto"}))
-      ->capture_default_str()->group(group);
+  app.add_option("--backend", flags.backend, "cpu, cuda, or auto")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--kernels", flags.kernels, "on the CPU: onednn, or reference (plain loops, double precision)")
-      ->check(CLI::IsMember({"onednn", "reference"}))->capture_default_str()->group(group);
+      ->check(CLI::IsMember({"onednn", "reference"}))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--threads-per-device", flags.threads_per_device, "CPU threads of one device (default: cores / devices)")
-      ->check(CLI::Range(1, 1024))->group(group);
-  app.add_option("--dtype", flags.dtype, "element type of compute: fp32")->check(CLI::IsMember({"fp32"}))
-      ->capture_default_str()->group(group);
+      ->check(CLI::Range(1, 1024))
+      ->group(group);
+  app.add_option("--dtype", flags.dtype, "element type of compute: fp32")
+      ->check(CLI::IsMember({"fp32"}))
+      ->capture_default_str()
+      ->group(group);
 }
 
 void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Optimiser";
   app.add_option("--lr", flags.lr, "learning rate (default: the model's)")->check(Number(0, kNoLimit))->group(group);
   app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);
-  app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")->check(Number(0, kNoLimit))->group(group);
-  app.add_option("--lr-policy", flags.lr_policy, "constant, or step:N,F: the rate times F after every N steps (default: the model's)")
+  app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")
+      ->check(Number(0, kNoLimit))
+      ->group(group);
+  app.add_option("--lr-policy", flags.lr_policy,
+                 "constant, or step:N,F: the rate times F after every N steps (default: the model's)")
       ->group(group);
 }
 

@@ -21,7 +21,8 @@ constexpr int64_t kLargestProfile = int64_t{1} << 26;
 absl::StatusOr<engine::Machine> Parse(const std::string& name, absl::string_view json) {
   absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(json);
   if (!machine.ok()) return absl::Status(machine.status().code(), absl::StrCat(name, ": ", machine.status().message()));
-  for (const std::string& warning : machine->warnings) std::fprintf(stderr, "warning: %s: %s\n", name.c_str(), warning.c_str());
+  for (const std::string& warning : machine->warnings)
+    std::fprintf(stderr, "warning: %s: %s\n", name.c_str(), warning.c_str());
   return machine;
 }
 
@@ -36,7 +37,8 @@ absl::StatusOr<engine::Machine> FromFile(const std::string& path) {
 std::string LocalMachinePath() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
-  const std::string folder = cache != nullptr && *cache != '\0' ? cache : absl::StrCat(home != nullptr ? home : ".", "/.cache");
+  const std::string folder =
+      cache != nullptr && *cache != '\0' ? cache : absl::StrCat(home != nullptr ? home : ".", "/.cache");
   return folder + "/colonnade/machine.json";
 }
 
@@ -49,7 +51,8 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
       std::fprintf(stderr, "machine local: %s\n", path.c_str());
       return FromFile(path);
     }
-    std::fprintf(stderr, "machine local: not calibrated yet, %s instead; `colonnade calibrate` measures this machine\n", kFallback);
+    std::fprintf(stderr, "machine local: not calibrated yet, %s instead; `colonnade calibrate` measures this machine\n",
+                 kFallback);
     name = kFallback;
   }
   std::vector<std::string> names;
@@ -61,9 +64,9 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
     return FromFile(name);
   }
   const std::string nearest = program::NearestName(name, names);
-  return absl::FailedPreconditionError(
-      absl::StrFormat("unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
-                      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
+      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
 }
 
 }  // namespace colonnade::cli

@@ -18,8 +18,8 @@ absl::Span<const data::EmbeddedFile> ShippedMachines();
 // Where `calibrate` writes the profile of this machine: $XDG_CACHE_HOME or $HOME/.cache, colonnade/machine.json.
 std::string LocalMachinePath();
 
-// --machine: a shipped profile, a file, or "local": this machine's, else cpu-2core. What was chosen, and warnings of the profile,
-// go to stderr. NotFound, or what is wrong in the file with its name before it.
+// --machine: a shipped profile, a file, or "local": this machine's, else cpu-2core. What was chosen, and warnings of the
+// profile, go to stderr. NotFound, or what is wrong in the file with its name before it.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
 
 }  // namespace colonnade::cli

@@ -38,16 +38,19 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   colonnade::cli::AddPlanFlags(*train, flags);
   colonnade::cli::AddMachineFlags(*train, flags);
   colonnade::cli::AddOptimizerFlags(*train, flags);
-  train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  train->add_option("--seed", flags.seed, "of everything random, below 2^53")->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
+  train->add_option("--seed", flags.seed, "of everything random, below 2^53")
+      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
       ->capture_default_str();
   train->add_option("--init", flags.init, "weights to begin with, a safetensors file");
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
   train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
   colonnade::cli::AddJsonFlag(*train, flags);
-  train->footer("Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
-                "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json");
+  train->footer(
+      "Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
+      "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json");
   return train;
 }
 
@@ -59,8 +62,9 @@ CLI::App* AddEval(CLI::App& app, Flags& flags) {
   colonnade::cli::AddMachineFlags(*eval, flags);
   eval->add_option("--init", flags.init, "the weights, a safetensors file")->required();
   colonnade::cli::AddJsonFlag(*eval, flags);
-  eval->footer("Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
-               "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
+  eval->footer(
+      "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
+      "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
   return eval;
 }
 
@@ -72,12 +76,15 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   colonnade::cli::AddPlanFlags(*verify, flags);
   colonnade::cli::AddMachineFlags(*verify, flags);
   colonnade::cli::AddOptimizerFlags(*verify, flags);
-  verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   verify->add_option("--seed", flags.seed, "of everything random, below 2^53")
-      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))->capture_default_str();
+      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
+      ->capture_default_str();
   colonnade::cli::AddJsonFlag(*verify, flags);
-  verify->footer("Examples:\n  colonnade verify --model=two_column --plan=hybrid --devices=4\n"
-                 "  colonnade verify --model=lenet --plan=owt --devices=2 --kernels=reference --json");
+  verify->footer(
+      "Examples:\n  colonnade verify --model=two_column --plan=hybrid --devices=4\n"
+      "  colonnade verify --model=lenet --plan=owt --devices=2 --kernels=reference --json");
   return verify;
 }
 
@@ -88,13 +95,15 @@ CLI::App* AddProgram(CLI::App& app, Flags& flags) {
   colonnade::cli::AddMachineFlags(*program, flags);
   program->add_option("--mode", flags.mode, "train or eval")->check(CLI::IsMember({"train", "eval"}))->capture_default_str();
   program->add_flag("--summary", flags.summary, "what each device does, and what moves between devices");
-  program->footer("Examples:\n  colonnade program --model=alexnet2012 --plan=model --devices=2 --summary\n"
-                  "  colonnade program --model=two_column --plan=hybrid --devices=4 --batch=32");
+  program->footer(
+      "Examples:\n  colonnade program --model=alexnet2012 --plan=model --devices=2 --summary\n"
+      "  colonnade program --model=two_column --plan=hybrid --devices=4 --batch=32");
   return program;
 }
 
 CLI::App* AddPlan(CLI::App& app, Flags& flags) {
-  CLI::App* plan = app.add_subcommand("plan", "Shows a plan layer by layer; predicts time, communication and memory on a machine.");
+  CLI::App* plan =
+      app.add_subcommand("plan", "Shows a plan layer by layer; predicts time, communication and memory on a machine.");
   colonnade::cli::AddModelFlags(*plan, flags);
   colonnade::cli::AddPlanFlags(*plan, flags);
   plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
@@ -102,8 +111,9 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   plan->add_option("--drawing", flags.drawing, "where to draw the network under the plan, SVG");
   plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format");
   colonnade::cli::AddJsonFlag(*plan, flags);
-  plan->footer("Examples:\n  colonnade plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013\n"
-               "  colonnade plan --model=alexnet --batch=512 --devices=8 --plan=owt --machine=hgx-h100 --explain=classifier.1");
+  plan->footer(
+      "Examples:\n  colonnade plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013\n"
+      "  colonnade plan --model=alexnet --batch=512 --devices=8 --plan=owt --machine=hgx-h100 --explain=classifier.1");
   return plan;
 }
 
@@ -113,17 +123,20 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
   colonnade::cli::AddPlanFlags(*simulate, flags);
   simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
   colonnade::cli::AddJsonFlag(*simulate, flags);
-  simulate->footer("Examples:\n  colonnade simulate --model=alexnet2012 --batch=256 --devices=4 --plan=hybrid --machine=titan-2013\n"
-                   "  colonnade simulate --model=alexnet --batch=512 --devices=8 --plan=data --machine=dgx1-v100 --trace=t.json");
+  simulate->footer(
+      "Examples:\n  colonnade simulate --model=alexnet2012 --batch=256 --devices=4 --plan=hybrid --machine=titan-2013\n"
+      "  colonnade simulate --model=alexnet --batch=512 --devices=8 --plan=data --machine=dgx1-v100 --trace=t.json");
   return simulate;
 }
 
 CLI::App* AddTable(CLI::App& app, Flags& flags) {
-  CLI::App* table = app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
+  CLI::App* table =
+      app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
   table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)");
   table->add_option("--batch", flags.batch, "global batch (default: 256)")->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
   colonnade::cli::AddProfileFlag(*table, flags);
-  table->add_option("--calibrate-on", flags.calibrate_on, "one more row of the paper that gives the per-step overhead: 2-model, …");
+  table->add_option("--calibrate-on", flags.calibrate_on,
+                    "one more row of the paper that gives the per-step overhead: 2-model, …");
   table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG");
   colonnade::cli::AddJsonFlag(*table, flags);
   table->footer("Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json");
@@ -131,9 +144,11 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
 }
 
 CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
-  CLI::App* calibrate = app.add_subcommand("calibrate", "Measures this machine's kernels, links and overheads; writes a machine profile.");
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "Measures this machine's kernels, links and overheads; writes a machine profile.");
   calibrate->add_option("--model", flags.model, "network whose shapes are timed (default: lenet, alexnet2012, alexnet)");
-  calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+  calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores)")->check(CLI::Range(1, 64));
   calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)");

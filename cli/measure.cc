@@ -88,7 +88,8 @@ absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, 
   if (!graph.ok()) return graph.status();
   absl::StatusOr<partition::Plan> plan = partition::NamedPlan("single", *graph, {.devices = 1, .global_batch = batch});
   if (!plan.ok()) return plan.status();
-  partition::LowerOptions lower{.global_batch = batch, .momentum = (*model)->momentum, .weight_decay = (*model)->weight_decay};
+  partition::LowerOptions lower{
+      .global_batch = batch, .momentum = (*model)->momentum, .weight_decay = (*model)->weight_decay};
   absl::StatusOr<program::Program> train_program = partition::Lower(*graph, *plan, lower);
   if (!train_program.ok()) return train_program.status();
   lower.mode = program::Mode::kEval;

@@ -20,11 +20,11 @@ int CoreCount();
 // A Program on CPU devices with synthetic data, two steps in flight as in training.
 struct MeasuredRun {
   program::Program program;
-  absl::Duration median_step;                              // from the end of one step to the end of the next
+  absl::Duration median_step;  // from the end of one step to the end of the next
   std::vector<absl::Duration> steps;
-  std::vector<std::vector<engine::TaskTime>> times;        // by step, all after the first two
-  std::vector<engine::DeviceMemory> memory;                // by device
-  absl::Duration host;                                     // of the host's part of a step: enqueueing it
+  std::vector<std::vector<engine::TaskTime>> times;  // by step, all after the first two
+  std::vector<engine::DeviceMemory> memory;          // by device
+  absl::Duration host;                               // of the host's part of a step: enqueueing it
 };
 absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const partition::Plan& plan,
                                          const partition::LowerOptions& lower, int steps);

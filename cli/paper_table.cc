@@ -1,5 +1,6 @@
 #include "cli/paper_table.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
@@ -44,8 +45,8 @@ absl::Duration StepOf(double days, int64_t global_batch) {
 absl::StatusOr<partition::Plan> PlanOfRow(const TableRow& row, const layers::LayerGraph& graph, int64_t global_batch,
                                           const engine::Machine& machine) {
   if (row.plan == "auto") {
-    absl::StatusOr<std::vector<partition::Candidate>> candidates =
-        SearchPlansOn(machine, graph, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay}, row.devices);
+    absl::StatusOr<std::vector<partition::Candidate>> candidates = SearchPlansOn(
+        machine, graph, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay}, row.devices);
     if (!candidates.ok()) return candidates.status();
     return candidates->front().plan;
   }
@@ -99,12 +100,12 @@ absl::StatusOr<Calibration> CalibrateOnPaper(engine::Machine& machine, const lay
   };
   const double paper = absl::ToDoubleSeconds(StepOf(one->paper_days, global_batch));
   Calibration calibration;
-  // Kernels that alone take longer than the paper's step are made faster until they fit.
-  auto most = [&] { return paper / step_of(*one, 1) ; };
+  // At this factor kernels and copies alone take the paper's step, and nothing is left for the host.
+  const double most = paper / step_of(*one, 1);
   if (second != nullptr) {
     // Slower kernels leave less that no plan splits, so that the second row falls as the factor rises.
     const double target = absl::ToDoubleSeconds(StepOf(second->paper_days, global_batch));
-    double low = 0.01, high = most();
+    double low = 0.01, high = most;
     for (int i = 0; i < 40 && status.ok(); ++i) {
       const double middle = (low + high) / 2;
       const double step = step_of(*second, middle) + paper - step_of(*one, middle);
@@ -112,7 +113,7 @@ absl::StatusOr<Calibration> CalibrateOnPaper(engine::Machine& machine, const lay
     }
     calibration.kernel_factor = (low + high) / 2;
   } else {
-    calibration.kernel_factor = std::min(1.0, most());
+    calibration.kernel_factor = std::min(1.0, most);
   }
   if (!status.ok()) return status;
   machine = WithSlowerKernels(machine, calibration.kernel_factor);

@@ -71,7 +71,9 @@ Json PredictedJson(const Prediction& p) {
                        {"sent_bytes", d.sent_bytes},
                        {"peak_memory_bytes", d.peak_memory_bytes}});
   }
-  return {{"step_ms", Ms(p.predicted.simulation.step)}, {"images_per_s", ImagesPerSecond(p)}, {"per_device", std::move(devices)}};
+  return {{"step_ms", Ms(p.predicted.simulation.step)},
+          {"images_per_s", ImagesPerSecond(p)},
+          {"per_device", std::move(devices)}};
 }
 
 Json PlanReport(const Prediction& p) {
@@ -82,13 +84,10 @@ Json PlanReport(const Prediction& p) {
                       {"strategy", StrategiesOf(p.session.plan, node.name)},
                       {"communication_bytes", sent == p.sent.end() ? 0 : sent->second}});
   }
-  Json json = {{"model", p.session.graph.name},
-               {"plan", p.session.plan.name},
-               {"mesh", MeshJson(p.session.plan.mesh)},
-               {"global_batch", p.lower.global_batch},
-               {"machine", p.machine.name},
-               {"layers", std::move(layers)},
-               {"predicted", PredictedJson(p)}};
+  Json json = {
+      {"model", p.session.graph.name},        {"plan", p.session.plan.name}, {"mesh", MeshJson(p.session.plan.mesh)},
+      {"global_batch", p.lower.global_batch}, {"machine", p.machine.name},   {"layers", std::move(layers)},
+      {"predicted", PredictedJson(p)}};
   if (p.candidates.empty()) return json;
   json["candidates"] = Json::array();
   for (const partition::Candidate& c : p.candidates) {
@@ -106,12 +105,14 @@ Json PlanReport(const Prediction& p) {
 
 void PrintDevices(const Prediction& p) {
   const engine::Simulation& s = p.predicted.simulation;
-  PrintLine(absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
+  PrintLine(
+      absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
   PrintLine("device   compute  communication     input      idle     sent MB   memory MB");
   for (size_t d = 0; d < s.devices.size(); ++d) {
     const engine::SimulatedDevice& device = s.devices[d];
-    PrintLine(absl::StrFormat("%6d %9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", d, Ms(device.compute), Ms(device.exposed_communication),
-                              Ms(device.input_wait), Ms(device.idle), static_cast<double>(device.sent_bytes) / 1e6,
+    PrintLine(absl::StrFormat("%6d %9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", d, Ms(device.compute),
+                              Ms(device.exposed_communication), Ms(device.input_wait), Ms(device.idle),
+                              static_cast<double>(device.sent_bytes) / 1e6,
                               static_cast<double>(device.peak_memory_bytes) / 1e6));
   }
 }
@@ -134,7 +135,8 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
       partition::Plan plan = p.session.plan;
       plan.layers[layer] = option.strategies;
       absl::StatusOr<Predicted> predicted = Predict(p.machine, p.session.graph, plan, p.lower);
-      if (predicted.ok()) alternatives.push_back({StrategiesOf(plan, layer), absl::ToDoubleSeconds(predicted->simulation.step)});
+      if (predicted.ok())
+        alternatives.push_back({StrategiesOf(plan, layer), absl::ToDoubleSeconds(predicted->simulation.step)});
     }
   }
   std::stable_sort(alternatives.begin(), alternatives.end(),
@@ -160,7 +162,8 @@ void PrintLayers(const Prediction& p) {
     const auto sent = p.sent.find(node.name);
     const double bytes = sent == p.sent.end() ? 0 : static_cast<double>(sent->second);
     const std::string reason = reasons && !node.parameters.empty() ? "   " + Reason(p, node) : "";
-    PrintLine(absl::StrFormat("%-20s %-18s %12.3f%s", node.name, StrategiesOf(p.session.plan, node.name), bytes / 1e6, reason));
+    PrintLine(
+        absl::StrFormat("%-20s %-18s %12.3f%s", node.name, StrategiesOf(p.session.plan, node.name), bytes / 1e6, reason));
   }
   double reduced = 0;
   for (const auto& [layer, bytes] : p.sent) {
@@ -180,8 +183,9 @@ void PrintCandidates(const Prediction& p) {
     if (i >= kShownCandidates && c.plan.name == "auto") continue;
     const Json mesh = MeshJson(c.plan.mesh);
     PrintLine(absl::StrFormat("%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name,
-                              mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction),
-                              c.plan.overlap ? "on" : "off", static_cast<double>(c.plan.bucket_bytes) / 1e6, c.judgement.step_sec * 1e3,
+                              mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>(),
+                              partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
+                              static_cast<double>(c.plan.bucket_bytes) / 1e6, c.judgement.step_sec * 1e3,
                               static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? "" : "  does not fit"));
   }
 }
@@ -191,11 +195,12 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
   for (const layers::LayerNode& node : p.session.graph.nodes) names.push_back(node.name);
   if (std::find(names.begin(), names.end(), layer) == names.end()) {
     const std::string nearest = program::NearestName(layer, names);
-    return absl::FailedPreconditionError(absl::StrFormat("--explain: network %s has no layer \"%s\"%s", p.session.graph.name, layer,
-                                                         nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--explain: network %s has no layer \"%s\"%s", p.session.graph.name, layer,
+                        nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
   }
-  PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer, p.session.plan.name,
-                            p.machine.name));
+  PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer,
+                            p.session.plan.name, p.machine.name));
   for (const Alternative& a : AlternativesOf(p, layer)) {
     const bool chosen = a.strategies == StrategiesOf(p.session.plan, layer);
     PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
@@ -204,8 +209,9 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
   const engine::Trace& trace = p.predicted.simulation.last_steps;
   for (const engine::TraceEvent& event : trace.events) {
     if (event.step != 0 || event.device != 0 || event.layer != layer) continue;
-    PrintLine(absl::StrFormat("%-29s %-8s %9.3f %7.0f %10.3f", event.name, program::Name(event.pass), Ms(event.end - event.start),
-                              static_cast<double>(event.flops) / 1e6, static_cast<double>(event.bytes_sent) / 1e6));
+    PrintLine(absl::StrFormat("%-29s %-8s %9.3f %7.0f %10.3f", event.name, program::Name(event.pass),
+                              Ms(event.end - event.start), static_cast<double>(event.flops) / 1e6,
+                              static_cast<double>(event.bytes_sent) / 1e6));
   }
   return absl::OkStatus();
 }
@@ -215,9 +221,11 @@ absl::Status WriteFiles(const Flags& flags, const Prediction& p) {
     if (absl::Status s = engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)); !s.ok()) return s;
   }
   if (!flags.trace.empty()) {
-    if (absl::Status s = engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps)); !s.ok()) return s;
+    if (absl::Status s = engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps)); !s.ok())
+      return s;
   }
-  return flags.drawing.empty() ? absl::OkStatus() : DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
+  return flags.drawing.empty() ? absl::OkStatus()
+                               : DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
 }
 
 absl::Status CheckOutputs(const Flags& flags) {

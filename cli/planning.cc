@@ -25,11 +25,13 @@ int64_t Fullest(const engine::Simulation& simulation) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine, const layers::LayerGraph& graph,
+absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
+                                                                const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices) {
   if (devices > machine.device_count()) {
-    return absl::FailedPreconditionError(absl::StrFormat("--devices: machine %s has %d devices, found %d; another --machine may have more",
-                                                         machine.name, machine.device_count(), devices));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--devices: machine %s has %d devices, found %d; another --machine may have more", machine.name,
+                        machine.device_count(), devices));
   }
   absl::StatusOr<engine::Routes> routes = engine::Routes::Create(machine);
   if (!routes.ok()) return routes.status();
@@ -49,8 +51,8 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
   return partition::SearchPlans(graph, options);
 }
 
-absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::Plan& plan,
-                                  const partition::LowerOptions& lower) {
+absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
+                                  const partition::Plan& plan, const partition::LowerOptions& lower) {
   absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
   if (!program.ok()) return program.status();
   absl::StatusOr<engine::Simulation> simulation = engine::Simulate(*program, machine);
@@ -106,8 +108,9 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
     absl::StatusOr<std::vector<partition::Candidate>> candidates = SearchPlansOn(machine, graph, lower, devices);
     if (!candidates.ok() || !candidates->front().fits) continue;
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "%s\nthe nearest plan that fits: %s on %d devices, %.0f MB; `colonnade plan --plan=auto --devices=%d` shows it", message,
-        candidates->front().plan.name, devices, static_cast<double>(candidates->front().judgement.peak_memory_bytes) / kMegabyte, devices));
+        "%s\nthe nearest plan that fits: %s on %d devices, %.0f MB; `colonnade plan --plan=auto --devices=%d` shows it",
+        message, candidates->front().plan.name, devices,
+        static_cast<double>(candidates->front().judgement.peak_memory_bytes) / kMegabyte, devices));
   }
   return absl::ResourceExhaustedError(absl::StrCat(message, "\nno plan fits on this machine; use a smaller --batch"));
 }

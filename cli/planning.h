@@ -15,15 +15,16 @@
 namespace colonnade::cli {
 
 // The planner with the simulator of `machine` as its judge. FailedPrecondition where the machine has fewer devices.
-absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine, const layers::LayerGraph& graph,
+absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
+                                                                const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices);
 
 struct Predicted {
   program::Program program;
   engine::Simulation simulation;
 };
-absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::Plan& plan,
-                                  const partition::LowerOptions& lower);
+absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
+                                  const partition::Plan& plan, const partition::LowerOptions& lower);
 
 // Memory of one device by what it is for, in bytes, densely packed: weights, gradients, optimiser, activations and the rest.
 struct MemoryParts {

@@ -11,10 +11,12 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr double kWidth = 760, kHeight = 420, kLeft = 64, kRight = 20, kTop = 64, kBottom = 70;
+constexpr double kWidth = 760, kHeight = 420, kLeft = 64, kRight = 20, kTop = 88, kBottom = 70;
 constexpr const char* kColours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759"};
 
-std::string Escaped(const std::string& text) { return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}}); }
+std::string Escaped(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+}
 
 const char* Colour(size_t series) { return kColours[series % std::size(kColours)]; }
 
@@ -30,14 +32,16 @@ double TickStep(double most) {
 class Canvas {
  public:
   Canvas(const std::string& title, double most_x, double most_y) : most_x_(most_x), most_y_(most_y) {
-    absl::StrAppendFormat(&svg_,
-                          "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" font-size=\"12\">\n"
-                          "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-                          kWidth, kHeight);
-    Text(kWidth / 2, 22, title, "middle", 15);
+    absl::StrAppendFormat(
+        &svg_,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" font-size=\"12\">\n"
+        "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+        kWidth, kHeight);
+    Text(kWidth / 2, 20, title, "middle", 14);
     const double step = TickStep(most_y);
     for (double y = 0; y <= most_y * 1.0001; y += step) {
-      absl::StrAppendFormat(&svg_, "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"#dddddd\"/>\n", kLeft, Y(y), kWidth - kRight, Y(y));
+      absl::StrAppendFormat(&svg_, "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"#dddddd\"/>\n", kLeft, Y(y),
+                            kWidth - kRight, Y(y));
       Text(kLeft - 6, Y(y) + 4, absl::StrFormat("%g", y), "end");
     }
   }
@@ -46,23 +50,25 @@ class Canvas {
   double Y(double y) const { return kHeight - kBottom - y / most_y_ * (kHeight - kTop - kBottom); }
 
   void Text(double x, double y, const std::string& text, const char* anchor, int size = 12) {
-    absl::StrAppendFormat(&svg_, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\">%s</text>\n", x, y, anchor, size,
-                          Escaped(text));
+    absl::StrAppendFormat(&svg_, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\">%s</text>\n", x, y, anchor,
+                          size, Escaped(text));
   }
   void Legend(size_t index, const std::string& name) {
-    const double x = kLeft + 160 * static_cast<double>(index % 4), y = 36 + 16 * static_cast<double>(index / 4);
-    absl::StrAppendFormat(&svg_, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y, Colour(index));
+    const double x = kLeft + 340 * static_cast<double>(index % 2), y = 34 + 16 * static_cast<double>(index / 2);
+    absl::StrAppendFormat(&svg_, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y,
+                          Colour(index));
     Text(x + 15, y + 10, name, "start");
   }
   void Bar(double x, double width, double value, size_t series) {
-    absl::StrAppendFormat(&svg_, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x, Y(value), width,
-                          Y(0) - Y(value), Colour(series));
+    absl::StrAppendFormat(&svg_, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x, Y(value),
+                          width, Y(0) - Y(value), Colour(series));
     Text(x + width / 2, Y(value) - 4, absl::StrFormat("%.2f", value), "middle", 10);
   }
   void Line(const std::vector<std::pair<double, double>>& points, size_t series) {
     std::string path;
     for (const auto& [x, y] : points) absl::StrAppendFormat(&path, "%.1f,%.1f ", X(x), Y(y));
-    absl::StrAppendFormat(&svg_, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", path, Colour(series));
+    absl::StrAppendFormat(&svg_, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", path,
+                          Colour(series));
   }
   std::string Finish() && { return std::move(svg_) + "</svg>\n"; }
 
@@ -80,7 +86,7 @@ std::string BarChart(const std::string& title, const std::string& unit, const st
     for (double value : s.values) most = std::max(most, value);
   }
   Canvas canvas(title, static_cast<double>(categories.size()), most * 1.1);
-  canvas.Text(kLeft, kTop - 6, unit, "start");
+  canvas.Text(kLeft, kTop - 8, unit, "start");
   const double width = 0.8 / static_cast<double>(std::max<size_t>(series.size(), 1));
   for (size_t c = 0; c < categories.size(); ++c) {
     for (size_t s = 0; s < series.size(); ++s) {
@@ -101,9 +107,10 @@ std::string LineChart(const std::string& title, const std::string& x_label, cons
   }
   Canvas canvas(title, most_x, most_y * 1.05);
   const double step = TickStep(most_x);
-  for (double x = 0; x <= most_x * 1.0001; x += step) canvas.Text(canvas.X(x), kHeight - kBottom + 18, absl::StrFormat("%g", x), "middle");
+  for (double x = 0; x <= most_x * 1.0001; x += step)
+    canvas.Text(canvas.X(x), kHeight - kBottom + 18, absl::StrFormat("%g", x), "middle");
   canvas.Text(kWidth / 2, kHeight - 20, x_label, "middle");
-  canvas.Text(kLeft, kTop - 6, y_label, "start");
+  canvas.Text(kLeft, kTop - 8, y_label, "start");
   for (size_t s = 0; s < series.size(); ++s) {
     canvas.Line(series[s].points, s);
     canvas.Legend(s, series[s].name);

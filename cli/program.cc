@@ -29,11 +29,13 @@ void PrintSummary(const program::Program& program) {
   }
   std::printf("device    tasks       Gflop     MB sent\n");
   for (size_t d = 0; d < devices.size(); ++d) {
-    std::printf("%s\n", absl::StrFormat("%6d %8d %11.3f %11.3f", d, devices[d].tasks, static_cast<double>(devices[d].flops) / 1e9,
-                                        static_cast<double>(devices[d].sent) / 1e6)
-                            .c_str());
+    std::printf("%s\n",
+                absl::StrFormat("%6d %8d %11.3f %11.3f", d, devices[d].tasks, static_cast<double>(devices[d].flops) / 1e9,
+                                static_cast<double>(devices[d].sent) / 1e6)
+                    .c_str());
   }
-  std::printf("%s\n", moves.empty() ? "nothing moves between devices" : "moves     layer                kind                MB");
+  std::printf("%s\n",
+              moves.empty() ? "nothing moves between devices" : "moves     layer                kind                MB");
   for (const auto& [key, sums] : moves) {
     const auto& [pass, layer, kind] = key;
     std::printf("%s\n", absl::StrFormat("%-9s %-20s %-15s %6.3f", program::Name(pass), layer, kind,
@@ -64,9 +66,9 @@ absl::Status ListModels() {
   for (const models::ModelInfo& model : models::AllModels()) {
     absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model.name, {});
     if (!graph.ok()) return graph.status();
-    std::printf("%s\n", absl::StrFormat("%-12s %11d parameters %9.3f Gflop  %dx%dx%d  %s", model.name, graph->ParameterCount(),
-                                        static_cast<double>(graph->ForwardFlops(1)) / 1e9, model.input_channels,
-                                        model.input_size, model.input_size, model.description)
+    std::printf("%s\n", absl::StrFormat("%-12s %11d parameters %9.3f Gflop  %dx%dx%d  %s", model.name,
+                                        graph->ParameterCount(), static_cast<double>(graph->ForwardFlops(1)) / 1e9,
+                                        model.input_channels, model.input_size, model.input_size, model.description)
                             .c_str());
   }
   return absl::OkStatus();

@@ -31,10 +31,10 @@ void Progress::Show(const engine::TrainProgress& p) {
   const double seconds = absl::ToDoubleSeconds(p.elapsed);
   const absl::Duration left = share > 0 ? absl::Seconds(seconds * (1 - share) / share) : absl::ZeroDuration();
   const int filled = static_cast<int>(share * kBarWidth);
-  const std::string line = absl::StrFormat(
-      "step %3d%%|%s%s| %d/%d [%s<%s, %.0f images/s, loss=%.4f]", static_cast<int>(share * 100), std::string(filled, '#'),
-      std::string(kBarWidth - filled, ' '), p.step, p.steps, Clock(p.elapsed), Clock(left),
-      seconds > 0 ? static_cast<double>(p.step * batch_) / seconds : 0, p.loss);
+  const std::string line =
+      absl::StrFormat("step %3d%%|%s%s| %d/%d [%s<%s, %.0f images/s, loss=%.4f]", static_cast<int>(share * 100),
+                      std::string(filled, '#'), std::string(kBarWidth - filled, ' '), p.step, p.steps, Clock(p.elapsed),
+                      Clock(left), seconds > 0 ? static_cast<double>(p.step * batch_) / seconds : 0, p.loss);
   std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
   std::fflush(stderr);
   open_ = terminal_;

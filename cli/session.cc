@@ -65,11 +65,13 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::
   partition::Plan plan = candidates.front().plan;
   if (!candidates.front().fits) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "no plan fits on %d devices of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a smaller --batch",
+        "no plan fits on %d devices of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
+        "smaller --batch",
         std::max(flags.devices, 1), machine->name, static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6,
         machine->memory_bytes.value / 1e6));
   }
-  if (plan.name != kAuto) plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s is the fastest", machine->name, plan.name));
+  if (plan.name != kAuto)
+    plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s is the fastest", machine->name, plan.name));
   plan.name = kAuto;
   return plan;
 }
@@ -80,7 +82,9 @@ void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
   if (flags.bucket_bytes > 0) plan.bucket_bytes = flags.bucket_bytes;
 }
 
-int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) { return flags.classes > 0 ? flags.classes : model.classes; }
+int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) {
+  return flags.classes > 0 ? flags.classes : model.classes;
+}
 
 // The size of the axis that is named "model"; all other axes count as replicas.
 int64_t ColumnsOf(const partition::Mesh& mesh) {
@@ -93,15 +97,14 @@ int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / C
 
 absl::Status CheckImages(const Flags& flags, const Session& session, const data::ImageSet& images) {
   if (images.sample_shape != session.graph.nodes[0].sample_shape) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data",
-                        flags.model, program::ToString(session.graph.nodes[0].sample_shape), images.name,
-                        program::ToString(images.sample_shape)));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data", flags.model,
+        program::ToString(session.graph.nodes[0].sample_shape), images.name, program::ToString(images.sample_shape)));
   }
   const int64_t classes = ClassesOf(flags, *session.model);
   if (images.classes <= classes) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; set --classes=%d", flags.model,
-                                                       classes, images.name, images.classes, images.classes));
+  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; set --classes=%d",
+                                                       flags.model, classes, images.name, images.classes, images.classes));
 }
 
 }  // namespace
@@ -131,10 +134,10 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   if (images != nullptr && options.input_size == 0) options.input_size = images->sample_shape[1];
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);
   if (!graph.ok()) {
-    const std::string from = images != nullptr && flags.input_size == 0
-                                 ? absl::StrFormat(" (built for the images %s of %s)", program::ToString(images->sample_shape),
-                                                   images->name)
-                                 : "";
+    const std::string from =
+        images != nullptr && flags.input_size == 0
+            ? absl::StrFormat(" (built for the images %s of %s)", program::ToString(images->sample_shape), images->name)
+            : "";
     return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
   }
   session.graph = *std::move(graph);
@@ -143,29 +146,31 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   }
   std::vector<partition::Candidate> judged;
   absl::StatusOr<partition::Plan> plan =
-      flags.plan == kAuto ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged) : PlanOf(flags, session.graph);
+      flags.plan == kAuto ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged)
+                          : PlanOf(flags, session.graph);
   if (!plan.ok()) return plan.status();
   session.plan = *std::move(plan);
   const int64_t columns = ColumnsOf(session.plan.mesh);
   if (flags.columns != 0 && flags.columns != columns) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d", columns, session.plan.name, flags.columns));
+    return absl::FailedPreconditionError(absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d",
+                                                         columns, session.plan.name, flags.columns));
   }
   ApplyOverrides(flags, session.plan);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
-                                                            : std::max(1, cores / session.plan.mesh.device_count());
+  session.threads_per_device =
+      flags.threads_per_device > 0 ? flags.threads_per_device : std::max(1, cores / session.plan.mesh.device_count());
   return session;
 }
 
-absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train) {
-  return data::SampleStream::Create(
-      std::move(images), {.seed = flags.seed,
-                          .shuffle = train && flags.shuffle == "on",
-                          .shift = train && flags.augment == "standard" && session.model->shifts_images,
-                          .once = !train,
-                          .mean = flags.mean,
-                          .std = flags.std});
+absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images,
+                                              bool train) {
+  return data::SampleStream::Create(std::move(images),
+                                    {.seed = flags.seed,
+                                     .shuffle = train && flags.shuffle == "on",
+                                     .shift = train && flags.augment == "standard" && session.model->shifts_images,
+                                     .once = !train,
+                                     .mean = flags.mean,
+                                     .std = flags.std});
 }
 
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
@@ -180,10 +185,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
   if (flags.backend == "cuda") {
     return absl::UnavailableError("--backend=cuda: this build has no CUDA backend; use --backend=cpu");
   }
-  return cpu::MakeCpuBackend({.devices = session.plan.mesh.device_count(),
-                              .threads_per_device = session.threads_per_device,
-                              .kernels = flags.kernels == "reference" ? cpu::CpuOptions::Kernels::kReference
-                                                                      : cpu::CpuOptions::Kernels::kOneDnn});
+  return cpu::MakeCpuBackend(
+      {.devices = session.plan.mesh.device_count(),
+       .threads_per_device = session.threads_per_device,
+       .kernels = flags.kernels == "reference" ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
 }
 
 std::string LearningRatePolicyName(const Flags& flags, const Session& session) {
@@ -208,13 +213,13 @@ void PrintSession(const Flags& flags, const Session& session) {
                absl::StrFormat("model %s: %d parameters, %.3g Gflop forward per image", session.graph.name,
                                session.graph.ParameterCount(), static_cast<double>(session.graph.ForwardFlops(1)) / 1e9)
                    .c_str());
-  std::fprintf(stderr, "%s\n",
-               absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %d CPU device%s of %d thread%s, %s kernels",
-                               session.plan.name, ReplicasOf(mesh), ColumnsOf(mesh),
-                               partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off",
-                               mesh.device_count(), mesh.device_count() > 1 ? "s" : "", session.threads_per_device,
-                               session.threads_per_device > 1 ? "s" : "", flags.kernels)
-                   .c_str());
+  std::fprintf(
+      stderr, "%s\n",
+      absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %d CPU device%s of %d thread%s, %s kernels",
+                      session.plan.name, ReplicasOf(mesh), ColumnsOf(mesh), partition::Name(session.plan.reduction),
+                      session.plan.overlap ? "on" : "off", mesh.device_count(), mesh.device_count() > 1 ? "s" : "",
+                      session.threads_per_device, session.threads_per_device > 1 ? "s" : "", flags.kernels)
+          .c_str());
   for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 }
 
@@ -236,15 +241,24 @@ void PrintJson(const nlohmann::ordered_json& json) {
 
 int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return 0;
-    case absl::StatusCode::kFailedPrecondition: return 2;
-    case absl::StatusCode::kResourceExhausted: return 12;
-    case absl::StatusCode::kOutOfRange: return 21;
-    case absl::StatusCode::kInvalidArgument: return 65;
-    case absl::StatusCode::kNotFound: return 66;
-    case absl::StatusCode::kUnavailable: return 69;
-    case absl::StatusCode::kDataLoss: return 74;
-    default: return 1;
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kFailedPrecondition:
+      return 2;
+    case absl::StatusCode::kResourceExhausted:
+      return 12;
+    case absl::StatusCode::kOutOfRange:
+      return 21;
+    case absl::StatusCode::kInvalidArgument:
+      return 65;
+    case absl::StatusCode::kNotFound:
+      return 66;
+    case absl::StatusCode::kUnavailable:
+      return 69;
+    case absl::StatusCode::kDataLoss:
+      return 74;
+    default:
+      return 1;
   }
 }
 

@@ -38,7 +38,9 @@ struct Table {
   std::vector<Row> rows;
 
   double SimulatedDays(const Row& row) const { return DaysOf(row.row.simulated_step, batch); }
-  double SimulatedSpeedup(const Row& row) const { return absl::FDivDuration(rows[0].row.simulated_step, row.row.simulated_step); }
+  double SimulatedSpeedup(const Row& row) const {
+    return absl::FDivDuration(rows[0].row.simulated_step, row.row.simulated_step);
+  }
   int64_t batch = 0;
 };
 
@@ -57,7 +59,8 @@ absl::Status MeasureRows(const Flags& flags, Table& table) {
     absl::StatusOr<partition::Plan> plan = PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
     if (!plan.ok()) continue;
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
-    absl::StatusOr<MeasuredRun> run = MeasureSteps(table.session.graph, *plan, {.global_batch = table.batch}, kMeasuredSteps);
+    absl::StatusOr<MeasuredRun> run =
+        MeasureSteps(table.session.graph, *plan, {.global_batch = table.batch}, kMeasuredSteps);
     if (!run.ok()) return run.status();
     row.measured = run->median_step;
   }
@@ -79,7 +82,8 @@ absl::StatusOr<Table> MakeTable(const Flags& flags) {
     if (!calibration.ok()) return calibration.status();
     table.calibration = *calibration;
   } else if (!flags.calibrate_on.empty()) {
-    return absl::FailedPreconditionError("--calibrate-on: expected --machine=titan-2013 --model=alexnet2012, whose rows the paper has");
+    return absl::FailedPreconditionError(
+        "--calibrate-on: expected --machine=titan-2013 --model=alexnet2012, whose rows the paper has");
   }
   for (TableRow& row : PaperRows()) {
     if (row.devices > table.machine.device_count()) continue;
@@ -104,18 +108,20 @@ Json TableJson(const Table& table) {
   for (const Row& r : table.rows) {
     const double days = table.SimulatedDays(r), paper = r.row.paper_days;
     const bool measured = r.measured.has_value() && table.rows[0].measured.has_value();
-    rows.push_back({{"configuration", r.row.configuration},
-                    {"devices", r.row.devices},
-                    {"plan", r.row.plan},
-                    {"paper_days", OrNull(paper > 0, paper)},
-                    {"simulated_days", days},
-                    {"simulated_error", OrNull(paper > 0, days / (paper > 0 ? paper : 1) - 1)},
-                    {"speedup_paper", OrNull(paper > 0, table.rows[0].row.paper_days / (paper > 0 ? paper : 1))},
-                    {"speedup_simulated", table.SimulatedSpeedup(r)},
-                    {"simulated_step_ms", absl::ToDoubleMilliseconds(r.row.simulated_step)},
-                    {"measured_step_ms", OrNull(r.measured.has_value(), absl::ToDoubleMilliseconds(r.measured.value_or(absl::ZeroDuration())))},
-                    {"measured_speedup", OrNull(measured, measured ? absl::FDivDuration(*table.rows[0].measured, *r.measured) : 0)},
-                    {"note", r.note}});
+    rows.push_back(
+        {{"configuration", r.row.configuration},
+         {"devices", r.row.devices},
+         {"plan", r.row.plan},
+         {"paper_days", OrNull(paper > 0, paper)},
+         {"simulated_days", days},
+         {"simulated_error", OrNull(paper > 0, days / (paper > 0 ? paper : 1) - 1)},
+         {"speedup_paper", OrNull(paper > 0, table.rows[0].row.paper_days / (paper > 0 ? paper : 1))},
+         {"speedup_simulated", table.SimulatedSpeedup(r)},
+         {"simulated_step_ms", absl::ToDoubleMilliseconds(r.row.simulated_step)},
+         {"measured_step_ms",
+          OrNull(r.measured.has_value(), absl::ToDoubleMilliseconds(r.measured.value_or(absl::ZeroDuration())))},
+         {"measured_speedup", OrNull(measured, measured ? absl::FDivDuration(*table.rows[0].measured, *r.measured) : 0)},
+         {"note", r.note}});
   }
   return {{"machine", table.machine.name},
           {"model", table.session.graph.name},
@@ -132,11 +138,13 @@ void PrintTable(const Table& table) {
   for (const Row& r : table.rows) {
     const double days = table.SimulatedDays(r), paper = r.row.paper_days;
     const std::string paper_days = paper > 0 ? absl::StrFormat("%.1f d", paper) : "";
-    const std::string error = r.row.calibrated ? "fitted" : paper > 0 ? absl::StrFormat("%+.1f %%", 100 * (days / paper - 1)) : "";
+    const std::string error = r.row.calibrated ? "fitted"
+                              : paper > 0      ? absl::StrFormat("%+.1f %%", 100 * (days / paper - 1))
+                                               : "";
     const std::string speedup = paper > 0 ? absl::StrFormat("%.2f x", table.rows[0].row.paper_days / paper) : "";
     const std::string measured = r.measured ? absl::StrFormat("%.0f ms", absl::ToDoubleMilliseconds(*r.measured)) : "";
-    std::printf("%s\n", absl::StrFormat("%-34s %7s %8.2f d %8s %10s %8.2f x %9s", r.row.label, paper_days, days, error, speedup,
-                                        table.SimulatedSpeedup(r), measured)
+    std::printf("%s\n", absl::StrFormat("%-34s %7s %8.2f d %8s %10s %8.2f x %9s", r.row.label, paper_days, days, error,
+                                        speedup, table.SimulatedSpeedup(r), measured)
                             .c_str());
   }
 }
@@ -151,8 +159,8 @@ std::string SpeedupBars(const Table& table) {
   }
   std::vector<BarSeries> series = {simulated};
   if (table.paper) series.insert(series.begin(), paper);
-  return BarChart(absl::StrFormat("%s on %s: speed-up over one device", table.session.graph.name, table.machine.name), "times", categories,
-                  series);
+  return BarChart(absl::StrFormat("%s on %s: speed-up over one device", table.session.graph.name, table.machine.name),
+                  "times", categories, series);
 }
 
 // Test error by update of a real training run, and each plan's time for an update: the paper's Figure 1.
@@ -165,7 +173,8 @@ absl::StatusOr<std::string> ErrorAgainstTime(const Table& table) {
     if (c != "1" && c != "2-model" && c != "2-data" && c != "4-hybrid") continue;
     LineSeries line{r.row.label, {}};
     for (size_t i = 0; i < errors->size(); ++i) {
-      line.points.emplace_back(table.SimulatedDays(r) * static_cast<double>(i) / static_cast<double>(errors->size() - 1), 100 * (*errors)[i]);
+      line.points.emplace_back(table.SimulatedDays(r) * static_cast<double>(i) / static_cast<double>(errors->size() - 1),
+                               100 * (*errors)[i]);
     }
     series.push_back(std::move(line));
   }

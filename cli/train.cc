@@ -79,23 +79,24 @@ Json ReportJson(const Flags& flags, const Run& run, const engine::TrainReport& r
     memory.push_back(run.train->loaded().Memory(d).total_bytes() + run.eval->loaded().Memory(d).step_arena_bytes +
                      run.eval->loaded().Memory(d).workspace_bytes);
   }
-  return {{"model", run.session.graph.name},
-          {"plan", run.session.plan.name},
-          {"mesh", MeshJson(run.session.plan.mesh)},
-          {"devices", devices},
-          {"backend", run.backend->name()},
-          {"dtype", flags.kernels == "reference" ? "fp64" : flags.dtype},
-          {"global_batch", flags.batch},
-          {"steps", report.losses.size()},
-          {"first_step", 0},
-          {"losses", report.losses},
-          {"images_per_s", images_per_s},
-          {"step_ms",
-           {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
-          {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
-          {"peak_memory_bytes", memory},
-          {"test", {{"top1", test.top1()}, {"top5", test.top5()}, {"count", test.count}}},
-          {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
+  return {
+      {"model", run.session.graph.name},
+      {"plan", run.session.plan.name},
+      {"mesh", MeshJson(run.session.plan.mesh)},
+      {"devices", devices},
+      {"backend", run.backend->name()},
+      {"dtype", flags.kernels == "reference" ? "fp64" : flags.dtype},
+      {"global_batch", flags.batch},
+      {"steps", report.losses.size()},
+      {"first_step", 0},
+      {"losses", report.losses},
+      {"images_per_s", images_per_s},
+      {"step_ms",
+       {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
+      {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
+      {"peak_memory_bytes", memory},
+      {"test", {{"top1", test.top1()}, {"top5", test.top5()}, {"count", test.count}}},
+      {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
 }
 
 void PrintReport(const Run& run, const engine::TrainReport& report, const engine::EvalReport& test, double images_per_s) {
@@ -124,8 +125,8 @@ void PrintReport(const Run& run, const engine::TrainReport& report, const engine
 absl::Status CheckFinite(const std::vector<engine::NamedTensor>& weights) {
   for (const engine::NamedTensor& tensor : weights) {
     if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
-    return absl::OutOfRangeError(
-        absl::StrFormat("after the last step: %s is not finite; nothing is saved; a smaller learning rate may help", tensor.name));
+    return absl::OutOfRangeError(absl::StrFormat(
+        "after the last step: %s is not finite; nothing is saved; a smaller learning rate may help", tensor.name));
   }
   return absl::OkStatus();
 }
@@ -198,8 +199,9 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
   std::fprintf(stderr, "%s\n",
                absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
-                               streams->train.description(), streams->normalisation, rate->base, LearningRatePolicyName(flags, run.session),
-                               lowered.momentum, lowered.weight_decay, flags.batch, *steps)
+                               streams->train.description(), streams->normalisation, rate->base,
+                               LearningRatePolicyName(flags, run.session), lowered.momentum, lowered.weight_decay,
+                               flags.batch, *steps)
                    .c_str());
 
   Progress progress(flags.batch);

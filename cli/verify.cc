@@ -22,7 +22,8 @@ void PrintReport(const VerifyReport& report) {
   line("parameter", report.error.parameter, report.tolerance.parameter);
   std::printf("worst: %s, %.3g\n", report.worst_tensor.c_str(), report.worst_error);
   if (!report.training_program_agrees) std::printf("the Program without gradient outputs gives other weights\n");
-  std::printf("%s\n", report.ok ? "the plan computes what one device computes" : "THE PLAN DOES NOT COMPUTE WHAT ONE DEVICE COMPUTES");
+  std::printf("%s\n", report.ok ? "the plan computes what one device computes"
+                                : "THE PLAN DOES NOT COMPUTE WHAT ONE DEVICE COMPUTES");
 }
 
 }  // namespace

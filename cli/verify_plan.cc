@@ -44,10 +44,10 @@ absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, 
   absl::StatusOr<program::Program> program = options.make_program(graph, plan, lower);
   if (!program.ok()) return program.status();
   side->program = *std::move(program);
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend(
-      {.devices = plan.mesh.device_count(),
-       .threads_per_device = options.threads_per_device,
-       .kernels = reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
+      cpu::MakeCpuBackend({.devices = plan.mesh.device_count(),
+                           .threads_per_device = options.threads_per_device,
+                           .kernels = reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
   if (!backend.ok()) return backend.status();
   side->backend = *std::move(backend);
   absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(side->program, *side->backend);
@@ -75,8 +75,9 @@ absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<cons
   absl::StatusOr<engine::StepResult> result = side.executor->RunStep(images, labels, inputs);
   if (!result.ok()) return result.status();
   if (!result->not_finite.empty()) {
-    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": the ", result->not_finite, " is not finite, in layer \"",
-                                              result->not_finite_layer, "\" on device ", result->not_finite_device));
+    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": the ", result->not_finite,
+                                              " is not finite, in layer \"", result->not_finite_layer, "\" on device ",
+                                              result->not_finite_device));
   }
   StepOutcome outcome{.loss = result->loss};
   for (const program::Output& output : side.program.outputs) {
@@ -114,12 +115,14 @@ std::vector<double> Change(const std::vector<double>& after, const std::vector<d
 
 class Comparison {
  public:
-  Comparison(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data, const VerifyOptions& options)
+  Comparison(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data,
+             const VerifyOptions& options)
       : graph_(graph), plan_(plan), data_(data), options_(options) {}
 
   absl::StatusOr<VerifyReport> Run() {
     if (absl::Status s = Prepare(); !s.ok()) return s;
-    if (absl::Status s = engine::InitializeParameters(one_->program, one_->executor->loaded(), options_.seed); !s.ok()) return s;
+    if (absl::Status s = engine::InitializeParameters(one_->program, one_->executor->loaded(), options_.seed); !s.ok())
+      return s;
     absl::StatusOr<State> state = ReadState(*one_);
     if (!state.ok()) return state.status();
     for (int64_t step = 0; step < options_.steps; ++step) {
@@ -162,14 +165,14 @@ class Comparison {
     absl::StatusOr<StepOutcome> training = RunOn(*training_, state, images_, labels_, inputs);
     if (!training.ok()) return training.status();
 
-    Judge("loss", std::abs(many->loss - one->loss) / std::max(std::abs(one->loss), 1e-300), options_.reference ? 1e-10 : 1e-5,
-          &VerifyErrors::loss);
+    Judge("loss", std::abs(many->loss - one->loss) / std::max(std::abs(one->loss), 1e-300),
+          options_.reference ? 1e-10 : 1e-5, &VerifyErrors::loss);
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
       const double gradient = Distance(many->gradients.at(name), one->gradients.at(name));
       const std::vector<double>& before = state.parameters[p].values;
-      const double parameter = Distance(Change(many->after.parameters[p].values, before),
-                                        Change(one->after.parameters[p].values, before));
+      const double parameter =
+          Distance(Change(many->after.parameters[p].values, before), Change(one->after.parameters[p].values, before));
       absl::StatusOr<double> bound = BoundOf(name, std::max(gradient, parameter), state, inputs, *one);
       if (!bound.ok()) return bound.status();
       Judge(absl::StrCat("gradient of ", name), gradient, *bound, &VerifyErrors::gradient);
@@ -227,8 +230,8 @@ class Comparison {
 
 }  // namespace
 
-absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data,
-                                        const VerifyOptions& options) {
+absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                        engine::DataSource& data, const VerifyOptions& options) {
   return Comparison(graph, plan, data, options).Run();
 }
 

@@ -22,7 +22,8 @@ struct VerifyOptions {
   engine::LearningRatePolicy learning_rate;
   partition::LowerOptions lower;
   // What makes the Programs that are compared; a test of the comparison puts a wrong one here.
-  std::function<absl::StatusOr<program::Program>(const layers::LayerGraph&, const partition::Plan&, const partition::LowerOptions&)>
+  std::function<absl::StatusOr<program::Program>(const layers::LayerGraph&, const partition::Plan&,
+                                                 const partition::LowerOptions&)>
       make_program = partition::Lower;
 };
 
@@ -40,13 +41,14 @@ struct VerifyReport {
   int64_t steps = 0;
 };
 
-// Runs `options.steps` steps on one device and under `plan`, each from the single device's state, and compares relative norms.
+// Runs `options.steps` steps on one device and under `plan`, each from the single device's state, and compares relative
+// norms.
 //
-// Bounds: 1e-10 with reference kernels. In f32, loss 1e-5; a gradient 1e-4, or four times the distance of the single device's
-// own gradient from that of double-precision kernels, whichever is larger; a parameter's change that of its gradient.
-// OutOfRange where a loss, a gradient or a parameter is not finite.
-absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data,
-                                        const VerifyOptions& options);
+// Bounds: 1e-10 with reference kernels. In f32, loss 1e-5; a gradient 1e-4, or four times the distance of the single
+// device's own gradient from that of double-precision kernels, whichever is larger; a parameter's change that of its
+// gradient. OutOfRange where a loss, a gradient or a parameter is not finite.
+absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                        engine::DataSource& data, const VerifyOptions& options);
 
 }  // namespace colonnade::cli
 

@@ -14,7 +14,9 @@ namespace {
 using program::Shape;
 using program::Task;
 
-double Extent(const Shape& shape, size_t dim) { return dim < shape.size() ? static_cast<double>(std::max<int64_t>(shape[dim], 1)) : 1.0; }
+double Extent(const Shape& shape, size_t dim) {
+  return dim < shape.size() ? static_cast<double>(std::max<int64_t>(shape[dim], 1)) : 1.0;
+}
 
 // The side of a square of as many rows and columns.
 double Side(const Shape& shape) { return std::sqrt(Extent(shape, 2) * Extent(shape, 3)); }
@@ -63,7 +65,9 @@ class Shaper {
   const Shape& Use(size_t i) const { return task_.uses[i].region.size; }
   const Shape& Last() const { return task_.uses.back().region.size; }
   // Ops that stream through memory depend on how much they move alone.
-  OpShape Bytes() const { return {.n = std::max(1.0, static_cast<double>(task_.work.bytes_read + task_.work.bytes_written))}; }
+  OpShape Bytes() const {
+    return {.n = std::max(1.0, static_cast<double>(task_.work.bytes_read + task_.work.bytes_written))};
+  }
 
   const Task& task_;
 };
@@ -115,9 +119,9 @@ double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
     if (nearest == 0 || std::abs(point.devices - devices_) < std::abs(nearest - devices_)) nearest = point.devices;
   }
   // Where all points are of one batch, or a curve says how the batch matters, nearness in it says nothing.
-  const bool batch_counts = op.batch_curve.empty() && std::any_of(op.points.begin(), op.points.end(), [&](const OpRate::Point& p) {
-                              return p.shape.n != op.points[0].shape.n;
-                            });
+  const bool batch_counts =
+      op.batch_curve.empty() && std::any_of(op.points.begin(), op.points.end(),
+                                            [&](const OpRate::Point& p) { return p.shape.n != op.points[0].shape.n; });
   double weights = 0, sum = 0;
   for (const OpRate::Point& point : op.points) {
     if (point.devices != 0 && point.devices != nearest) continue;

@@ -1,12 +1,13 @@
-// How long a machine takes for one task, by its kind and local shape: interpolation between a profile's points, or a roofline.
+// How long a machine takes for one task, by its kind and local shape: interpolation between a profile's points, or a
+// roofline.
 //
 //   convolutions and matrix products   launch + max(flops / (rate · batch factor), bytes / memory rate)
 //   all else                           launch + bytes / rate
 //
-// The rate at a shape is interpolated: its logarithm is the mean over the profile's points for the op, each weighed by the inverse
-// fourth power of its distance in the logarithms of the shape's extents (the batch left out where a batch curve is given, or all
-// points are of one). Points that were measured hold the whole time of an op, so
-// that no memory bound applies to them. An op without points runs at the device's peak, or at its memory rate.
+// The rate at a shape is interpolated: its logarithm is the mean over the profile's points for the op, each weighed by the
+// inverse fourth power of its distance in the logarithms of the shape's extents (the batch left out where a batch curve is
+// given, or all points are of one). Points that were measured hold the whole time of an op, so that no memory bound applies
+// to them. An op without points runs at the device's peak, or at its memory rate.
 #ifndef COLONNADE_ENGINE_COST_MODEL_H_
 #define COLONNADE_ENGINE_COST_MODEL_H_
 

@@ -36,7 +36,7 @@ class FairShare {
   double settled_ = 0, next_end_ = kNoEnd;
   int next_ = -1;
   static constexpr double kNoEnd = __builtin_inf();
-  std::vector<double> free_;   // scratch of Share: by resource
+  std::vector<double> free_;  // scratch of Share: by resource
   std::vector<int> sharing_;
 };
 

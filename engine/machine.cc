@@ -28,7 +28,8 @@ constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e1
 // Reads fields of one JSON object; the first fault stays. Each field is taken once; what is left over is unknown.
 class Fields {
  public:
-  Fields(const Json& object, std::string where, absl::Status& status) : object_(object), where_(std::move(where)), status_(status) {
+  Fields(const Json& object, std::string where, absl::Status& status)
+      : object_(object), where_(std::move(where)), status_(status) {
     if (!object.is_object()) Fail("", "an object", object);
   }
 
@@ -41,7 +42,8 @@ class Fields {
   }
   const Json* Need(const char* name) {
     const Json* value = Find(name);
-    if (value == nullptr && status_.ok()) status_ = absl::InvalidArgumentError(absl::StrFormat("%s: expected it, found nothing", Path(name)));
+    if (value == nullptr && status_.ok())
+      status_ = absl::InvalidArgumentError(absl::StrFormat("%s: expected it, found nothing", Path(name)));
     return value;
   }
 
@@ -160,7 +162,8 @@ OpRate ReadOp(const Json& json, const std::string& path, absl::Status& status) {
     p.devices = static_cast<int>(devices);
   });
   fields.Finish();
-  if (status.ok() && op.points.empty()) status = absl::InvalidArgumentError(absl::StrCat(path, ".points: expected at least one point, found none"));
+  if (status.ok() && op.points.empty())
+    status = absl::InvalidArgumentError(absl::StrCat(path, ".points: expected at least one point, found none"));
   return op;
 }
 
@@ -188,7 +191,8 @@ MeasuredTransfer ReadTransfer(const Json& json, const std::string& path, absl::S
   ReadPairs(fields, "points", "a pair [bytes, seconds above 0]", transfer.points);
   fields.Finish();
   transfer.members = static_cast<int>(members);
-  if (status.ok() && transfer.points.empty()) status = absl::InvalidArgumentError(absl::StrCat(path, ".points: expected at least one point, found none"));
+  if (status.ok() && transfer.points.empty())
+    status = absl::InvalidArgumentError(absl::StrCat(path, ".points: expected at least one point, found none"));
   return transfer;
 }
 
@@ -208,8 +212,8 @@ void ReadDevices(Fields& fields, Machine& machine) {
 void Warn(Machine& machine) {
   auto warn = [&](const std::string& field, double value, double fastest, const char* unit) {
     if (value <= fastest) return;
-    machine.warnings.push_back(absl::StrFormat("%s is %.3g %s, faster than any known device (%.0e): is a unit wrong by 1000?", field,
-                                               value, unit, fastest));
+    machine.warnings.push_back(absl::StrFormat(
+        "%s is %.3g %s, faster than any known device (%.0e): is a unit wrong by 1000?", field, value, unit, fastest));
   };
   warn("flops_per_sec", machine.flops_per_sec.value, kFastestFlops, "flop/s");
   warn("memory_bytes_per_sec", machine.memory_bytes_per_sec.value, kFastestMemory, "byte/s");
@@ -227,14 +231,17 @@ void Warn(Machine& machine) {
 absl::Status Validate(const Machine& machine) {
   std::set<std::string> names(machine.devices.begin(), machine.devices.end());
   if (machine.devices.empty()) return absl::InvalidArgumentError("devices: expected at least one, found none");
-  if (names.size() != machine.devices.size()) return absl::InvalidArgumentError("devices: expected different names, found one twice");
+  if (names.size() != machine.devices.size())
+    return absl::InvalidArgumentError("devices: expected different names, found one twice");
   for (const auto& [a, b] : machine.staged) {
     for (const std::string& name : {a, b}) {
-      if (!names.contains(name)) return absl::InvalidArgumentError(absl::StrFormat("staged: expected devices, found \"%s\"", name));
+      if (!names.contains(name))
+        return absl::InvalidArgumentError(absl::StrFormat("staged: expected devices, found \"%s\"", name));
     }
   }
   for (const Link& link : machine.links) {
-    if (link.a == link.b) return absl::InvalidArgumentError(absl::StrFormat("links: expected two nodes, found \"%s\" twice", link.a));
+    if (link.a == link.b)
+      return absl::InvalidArgumentError(absl::StrFormat("links: expected two nodes, found \"%s\" twice", link.a));
   }
   return Routes::Create(machine).status();
 }
@@ -257,7 +264,8 @@ Json ToJson(const OpRate& op) {
   for (const OpRate::Point& point : op.points) {
     Json p = Json::object();
     const OpShape& s = point.shape;
-    for (const auto& [name, value] : {std::pair{"n", s.n}, {"c", s.c}, {"k", s.k}, {"r", s.r}, {"p", s.p}, {"groups", s.groups}}) {
+    for (const auto& [name, value] :
+         {std::pair{"n", s.n}, {"c", s.c}, {"k", s.k}, {"r", s.r}, {"p", s.p}, {"groups", s.groups}}) {
       if (value != 1) p[name] = value;
     }
     if (point.devices > 0) p["devices"] = point.devices;
@@ -304,7 +312,8 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Take("shared_memory_bytes_per_sec", machine.shared_memory_bytes_per_sec);
   fields.Take("launch_sec", machine.launch_sec, false, true);
   fields.Take("handoff_sec", machine.handoff_sec, false, true);
-  fields.Each("ops", false, [&](const Json& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
+  fields.Each("ops", false,
+              [&](const Json& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
   fields.Each("links", false,
               [&](const Json& link, const std::string& path) { machine.links.push_back(ReadLink(link, path, status)); });
   fields.Flag("peer_access", machine.peer_access);
@@ -366,7 +375,8 @@ std::string MachineToJson(const Machine& m) {
 
 std::vector<int> CountByOrigin(const Machine& machine) {
   std::vector<int> counts(std::size(kOrigins), 0);
-  ForEachOrigin(machine, [&](Origin origin, size_t numbers) { counts[static_cast<int>(origin)] += static_cast<int>(numbers); });
+  ForEachOrigin(machine,
+                [&](Origin origin, size_t numbers) { counts[static_cast<int>(origin)] += static_cast<int>(numbers); });
   return counts;
 }
 

@@ -27,7 +27,8 @@ struct Quantity {
 };
 
 // The local shape of an op, as far as its speed depends on it. Convolution: n images, c input channels and k filters of one
-// group, r×s filter, p output rows, groups. Matrix product: n rows, c inputs, k outputs. All else: n images, c channels, p rows.
+// group, r×s filter, p output rows, groups. Matrix product: n rows, c inputs, k outputs. All else: n images, c channels, p
+// rows.
 struct OpShape {
   double n = 1, c = 1, k = 1, r = 1, p = 1, groups = 1;
 };
@@ -53,7 +54,7 @@ struct Link {
   std::string a, b;
   Quantity bytes_per_sec;
   Quantity latency_sec;
-  Quantity one_transfer_bytes_per_sec;  // the most that one transfer gets; 0: all
+  Quantity one_transfer_bytes_per_sec;          // the most that one transfer gets; 0: all
   enum class Duplex { kFull, kHalf, kOneWay };  // one-way: a to b
   Duplex duplex = Duplex::kFull;
 };
@@ -73,23 +74,23 @@ const char* Name(CollectiveAlgorithm algorithm);
 struct Machine {
   std::string name, description;
   // Of each device; all are alike.
-  std::vector<std::string> devices;   // names of nodes of the link graph; Program device d runs on devices[d]
+  std::vector<std::string> devices;  // names of nodes of the link graph; Program device d runs on devices[d]
   Quantity memory_bytes;
-  Quantity flops_per_sec;             // peak in fp32
-  Quantity memory_bytes_per_sec;      // achieved by one device at work
+  Quantity flops_per_sec;                // peak in fp32
+  Quantity memory_bytes_per_sec;         // achieved by one device at work
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
-  Quantity launch_sec;                // of each task
-  Quantity handoff_sec;               // more, for a task that found its lane free and waited for another lane's task to end
+  Quantity launch_sec;                   // of each task
+  Quantity handoff_sec;  // more, for a task that found its lane free and waited for another lane's task to end
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;
-  bool peer_access = true;            // false: transfers are staged through the node "host", one half after the other
+  bool peer_access = true;  // false: transfers are staged through the node "host", one half after the other
   std::vector<std::pair<std::string, std::string>> staged;  // pairs without peer access
-  int copy_engines = 0;               // of each device, one copy at a time each: 1, or 2 (one sends, one receives); 0: kernels
-                                      // or threads copy, any number at once
+  int copy_engines = 0;  // of each device, one copy at a time each: 1, or 2 (one sends, one receives); 0: kernels
+                         // or threads copy, any number at once
   CollectiveAlgorithm collectives = CollectiveAlgorithm::kRing;
   std::vector<MeasuredTransfer> transfers;
-  Quantity cores;                     // > 0: devices are threads on so many cores, which transfers take too
+  Quantity cores;  // > 0: devices are threads on so many cores, which transfers take too
   // Of each step.
   Quantity step_sec;                  // of the host, which no plan splits
   Quantity step_sec_per_device;       // that each device adds

@@ -1,7 +1,7 @@
 // The ways that data takes through a machine's link graph.
 //
-// A resource is one direction of a link, or both of a half-duplex link; a transfer takes a part of the rate of every resource on its
-// route while it lasts. A copy engine of a device serves one transfer after the other: it is held whole.
+// A resource is one direction of a link, or both of a half-duplex link; a transfer takes a part of the rate of every
+// resource on its route while it lasts. A copy engine of a device serves one transfer after the other: it is held whole.
 #ifndef COLONNADE_ENGINE_ROUTES_H_
 #define COLONNADE_ENGINE_ROUTES_H_
 
@@ -23,7 +23,8 @@ struct Route {
 
 class Routes {
  public:
-  // Fewest links, then the greatest rate; no route leads through a device. InvalidArgument where a device has no way to another.
+  // Fewest links, then the greatest rate; no route leads through a device. InvalidArgument where a device has no way to
+  // another.
   static absl::StatusOr<Routes> Create(const Machine& machine);
 
   // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has

@@ -80,7 +80,8 @@ class JobMaker {
       return job;
     }
     job.fixed_sec = cost_.Seconds(task);
-    if (task.lane == program::Lane::kCompute) job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
+    if (task.lane == program::Lane::kCompute)
+      job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
     return job;
   }
 
@@ -132,7 +133,8 @@ class JobMaker {
       }
       job.legs.push_back(std::move(first));
       if (!second.flows.empty()) job.legs.push_back(std::move(second));
-      if (phase.summed_bytes > 0) job.legs.push_back({.fixed_sec = cost_.MemorySeconds(3 * phase.summed_bytes), .flows = {}});
+      if (phase.summed_bytes > 0)
+        job.legs.push_back({.fixed_sec = cost_.MemorySeconds(3 * phase.summed_bytes), .flows = {}});
     }
   }
 
@@ -145,8 +147,13 @@ class JobMaker {
 class Run {
  public:
   Run(const Program& program, const Machine& machine, const Routes& routes, int max_steps)
-      : program_(program), machine_(machine), jobs_(JobMaker(program, machine, routes).Make()), share_(routes.capacities()),
-        max_steps_(max_steps), engine_taken_(routes.engine_count(), false), host_job_(static_cast<int>(jobs_.size()) - 1) {
+      : program_(program),
+        machine_(machine),
+        jobs_(JobMaker(program, machine, routes).Make()),
+        share_(routes.capacities()),
+        max_steps_(max_steps),
+        engine_taken_(routes.engine_count(), false),
+        host_job_(static_cast<int>(jobs_.size()) - 1) {
     job_of_.resize(program.tasks.size());
     for (size_t j = 0; j < jobs_.size(); ++j) {
       for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);
@@ -181,8 +188,8 @@ class Run {
   // A job that runs. Without shared cores a fixed part ends at `end`; with them it has `left_sec` to go at `speed`.
   struct Activity {
     int job = 0;
-    int leg = -1;           // −1: in the job's own seconds
-    double end = 0;         // of the fixed part; kNever while flows run
+    int leg = -1;    // −1: in the job's own seconds
+    double end = 0;  // of the fixed part; kNever while flows run
     double left_sec = 0;
     int flows_left = 0;
   };
@@ -374,29 +381,30 @@ class Run {
   double now_ = 0, settled_ = 0, demand_ = 0;
   std::vector<LaneState> lanes_;
   std::vector<Activity> active_;
-  std::vector<FlowOfJob> running_;   // by slot, FairShare's owners; null where free
-  std::vector<FlowOfJob> waiting_;   // for a copy engine
+  std::vector<FlowOfJob> running_;  // by slot, FairShare's owners; null where free
+  std::vector<FlowOfJob> waiting_;  // for a copy engine
   std::vector<bool> engine_taken_;
-  std::vector<int> arrived_;      // by job: sides that are there
-  std::vector<int> ended_step_;   // by task: the last step in which it ended
-  const int host_job_;            // what the host does in each step
+  std::vector<int> arrived_;     // by job: sides that are there
+  std::vector<int> ended_step_;  // by task: the last step in which it ended
+  const int host_job_;           // what the host does in each step
   bool host_busy_ = false;
-  size_t opened_ = 0;             // steps that have been enqueued by now
-  std::vector<int> left_;         // by step: tasks to go
-  std::vector<double> finish_;    // by step
+  size_t opened_ = 0;           // steps that have been enqueued by now
+  std::vector<int> left_;       // by step: tasks to go
+  std::vector<double> finish_;  // by step
   std::vector<std::vector<TaskTime>> times_;
   int64_t tasks_run_ = 0;
 };
 
 // What of a device's time between `begin` and `end` went where, over the tasks of all steps.
-Breakdown BetweenSteps(const Program& program, const std::vector<std::vector<TaskTime>>& steps, int device, absl::Duration begin,
-                       absl::Duration end) {
+Breakdown BetweenSteps(const Program& program, const std::vector<std::vector<TaskTime>>& steps, int device,
+                       absl::Duration begin, absl::Duration end) {
   Trace window;
   for (const std::vector<TaskTime>& times : steps) {
     for (const Task& task : program.tasks) {
       if (task.device != device) continue;
       const TaskTime& time = times[task.id.value];
-      TraceEvent event{.pass = task.from.pass, .lane = task.lane, .start = std::max(time.start, begin), .end = std::min(time.end, end)};
+      TraceEvent event{
+          .pass = task.from.pass, .lane = task.lane, .start = std::max(time.start, begin), .end = std::min(time.end, end)};
       if (!std::holds_alternative<program::Compute>(task.what)) event.rendezvous = 0;
       if (event.start < event.end) window.events.push_back(std::move(event));
     }
@@ -410,8 +418,8 @@ Breakdown BetweenSteps(const Program& program, const std::vector<std::vector<Tas
 
 absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machine, const SimulatorOptions& options) {
   if (program.device_count > machine.device_count()) {
-    return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, machine %s has %d", program.device_count,
-                                                         machine.name, machine.device_count()));
+    return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, machine %s has %d",
+                                                         program.device_count, machine.name, machine.device_count()));
   }
   absl::StatusOr<Routes> routes = Routes::Create(machine);
   if (!routes.ok()) return routes.status();
@@ -425,7 +433,8 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   // Where steps alternate, the mean of the later half.
   const size_t from = std::min(n - 2, n / 2);
   const bool steady = n < static_cast<size_t>(options.max_steps);
-  simulation.step = absl::Seconds(steady ? finish[n - 1] - finish[n - 2] : (finish[n - 1] - finish[from]) / static_cast<double>(n - 1 - from));
+  simulation.step = absl::Seconds(steady ? finish[n - 1] - finish[n - 2]
+                                         : (finish[n - 1] - finish[from]) / static_cast<double>(n - 1 - from));
   const program::Placement placement =
       program::PlaceBuffers(program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); });
   simulation.devices.resize(program.device_count);

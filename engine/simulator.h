@@ -1,8 +1,9 @@
 // Runs a Program on a machine profile instead of on a machine: discrete events over its tasks, lanes and links.
 //
-// Lanes run in order and wait as the executor's do; a transfer starts when all its sides are there, and ends for all at once. Flows
-// that share a link share its rate fairly (max-min). Where devices are threads on a few cores, all that runs shares those. The host
-// enqueues a step when it has ended the work of the one before and the step `steps_in_flight` earlier has ended.
+// Lanes run in order and wait as the executor's do; a transfer starts when all its sides are there, and ends for all at
+// once. Flows that share a link share its rate fairly (max-min). Where devices are threads on a few cores, all that runs
+// shares those. The host enqueues a step when it has ended the work of the one before and the step `steps_in_flight` earlier
+// has ended.
 //
 // Exact on cases that one can compute by hand; deterministic; one thread.
 #ifndef COLONNADE_ENGINE_SIMULATOR_H_
@@ -35,12 +36,13 @@ struct Simulation {
   absl::Duration step;        // from the end of one step to the end of the next, once steady
   absl::Duration first_step;  // from the start to the end of the first
   std::vector<SimulatedDevice> devices;
-  Trace last_steps;           // as a measured run's
-  int64_t tasks = 0;          // that were run, in all steps
+  Trace last_steps;   // as a measured run's
+  int64_t tasks = 0;  // that were run, in all steps
 };
 
 // FailedPrecondition where the machine has fewer devices than the Program.
-absl::StatusOr<Simulation> Simulate(const program::Program& program, const Machine& machine, const SimulatorOptions& options = {});
+absl::StatusOr<Simulation> Simulate(const program::Program& program, const Machine& machine,
+                                    const SimulatorOptions& options = {});
 
 }  // namespace colonnade::engine
 

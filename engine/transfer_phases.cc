@@ -71,10 +71,13 @@ Phase LinePhase(const std::vector<int>& members, double bytes) {
 
 Phase ReducePhase(CollectiveAlgorithm algorithm, const std::vector<int>& members, double bytes) {
   switch (algorithm) {
-    case CollectiveAlgorithm::kRing: return LinePhase(members, bytes);
-    case CollectiveAlgorithm::kTree: return TreePhase(members, bytes);
+    case CollectiveAlgorithm::kRing:
+      return LinePhase(members, bytes);
+    case CollectiveAlgorithm::kTree:
+      return TreePhase(members, bytes);
     case CollectiveAlgorithm::kDirect:
-    case CollectiveAlgorithm::kMaster: break;
+    case CollectiveAlgorithm::kMaster:
+      break;
   }
   return SumAtRoot(members, bytes);
 }
@@ -82,8 +85,10 @@ Phase ReducePhase(CollectiveAlgorithm algorithm, const std::vector<int>& members
 std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<int>& members, double bytes) {
   const int m = static_cast<int>(members.size());
   switch (algorithm) {
-    case CollectiveAlgorithm::kRing: return {RingPhase(members, 2.0 * (m - 1) / m * bytes, 2 * (m - 1))};
-    case CollectiveAlgorithm::kDirect: return {AllPairs(members, bytes / m), AllPairs(members, bytes / m)};
+    case CollectiveAlgorithm::kRing:
+      return {RingPhase(members, 2.0 * (m - 1) / m * bytes, 2 * (m - 1))};
+    case CollectiveAlgorithm::kDirect:
+      return {AllPairs(members, bytes / m), AllPairs(members, bytes / m)};
     case CollectiveAlgorithm::kTree: {
       // Up and down at once: the first pieces come back while the last go up.
       Phase phase = TreePhase(members, bytes);
@@ -92,7 +97,8 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
       phase.hops *= 2;
       return {phase};
     }
-    case CollectiveAlgorithm::kMaster: break;
+    case CollectiveAlgorithm::kMaster:
+      break;
   }
   return {SumAtRoot(members, bytes), Reversed(Gather(members, bytes))};
 }
@@ -105,16 +111,20 @@ std::vector<Phase> PhasesOf(CollectiveKind kind, CollectiveAlgorithm algorithm, 
   if (m < 2) return {};
   const bool master = algorithm == CollectiveAlgorithm::kMaster, ring = algorithm == CollectiveAlgorithm::kRing;
   switch (kind) {
-    case CollectiveKind::kAllReduce: return AllReduce(algorithm, members, operand_bytes);
-    case CollectiveKind::kAllToAll: return {AllPairs(members, operand_bytes / m)};
+    case CollectiveKind::kAllReduce:
+      return AllReduce(algorithm, members, operand_bytes);
+    case CollectiveKind::kAllToAll:
+      return {AllPairs(members, operand_bytes / m)};
     case CollectiveKind::kReduceScatter:
       if (master) return {SumAtRoot(members, operand_bytes), Reversed(Gather(members, operand_bytes / m))};
       return {ring ? RingPhase(members, operand_bytes * (m - 1) / m, m - 1) : AllPairs(members, operand_bytes / m)};
     case CollectiveKind::kAllGather:
       if (master) return {Gather(members, operand_bytes), Reversed(Gather(members, operand_bytes * m))};
       return {ring ? RingPhase(members, operand_bytes * (m - 1), m - 1) : AllPairs(members, operand_bytes)};
-    case CollectiveKind::kReduce: return {ReducePhase(algorithm, FromRoot(members, root), operand_bytes)};
-    case CollectiveKind::kBroadcast: return {Reversed(ReducePhase(algorithm, FromRoot(members, root), operand_bytes))};
+    case CollectiveKind::kReduce:
+      return {ReducePhase(algorithm, FromRoot(members, root), operand_bytes)};
+    case CollectiveKind::kBroadcast:
+      return {Reversed(ReducePhase(algorithm, FromRoot(members, root), operand_bytes))};
   }
   return {};
 }

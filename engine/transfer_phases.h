@@ -1,7 +1,7 @@
 // What an exchange or a collective moves, as flows between devices: the published algorithms, with their cost.
 //
-// M members, each with an operand x of S bytes; α the latency of a hop, β the rate of a link in one direction. Alone on links that
-// do not share, the time is
+// M members, each with an operand x of S bytes; α the latency of a hop, β the rate of a link in one direction. Alone on
+// links that do not share, the time is
 //
 //   all-reduce      ring 2(M−1)α + 2(M−1)/M·S/β      tree 2⌈log₂M⌉α + 2S/β (M > 2)    direct 2α + 2(M−1)/M·S/β
 //                   master 2α + 2(M−1)S/β
@@ -11,8 +11,8 @@
 //   reduce          ring (M−1)α + S/β                tree ⌈log₂M⌉α + 2S/β (M > 2)     direct, master α + (M−1)S/β
 //   broadcast       as reduce
 //
-// Source: Thakur, Rabenseifner, Gropp 2005 (ring, tree, direct); the tree is binary and pipelined, as NCCL's; a ring's parts are
-// pipelined. Master: Yadan et al. 2013, section 3.
+// Source: Thakur, Rabenseifner, Gropp 2005 (ring, tree, direct); the tree is binary and pipelined, as NCCL's; a ring's parts
+// are pipelined. Master: Yadan et al. 2013, section 3.
 #ifndef COLONNADE_ENGINE_TRANSFER_PHASES_H_
 #define COLONNADE_ENGINE_TRANSFER_PHASES_H_
 

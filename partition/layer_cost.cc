@@ -27,13 +27,15 @@ struct Shards {
   layers::BackwardShard backward;
 };
 
-Shards ShardsOf(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh, absl::Span<const layers::Strategy> strategies,
-                const NodeSharding& sharding, int64_t n) {
+Shards ShardsOf(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
+                absl::Span<const layers::Strategy> strategies, const NodeSharding& sharding, int64_t n) {
   const layers::LayerNode& node = graph.node(id);
-  Shards shards{.layer = HasSeparateBias(node, strategies) ? WithoutBias(node.layer) : node.layer, .forward = {}, .backward = {}};
+  Shards shards{
+      .layer = HasSeparateBias(node, strategies) ? WithoutBias(node.layer) : node.layer, .forward = {}, .backward = {}};
   const std::vector<Shape> inputs = graph.InputShapes(id, n);
   const bool loss = std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer);
-  layers::LayerShapes local{.inputs = {}, .parameters = {}, .output = {}, .global_inputs = inputs, .global_output = graph.OutputShape(id, n)};
+  layers::LayerShapes local{
+      .inputs = {}, .parameters = {}, .output = {}, .global_inputs = inputs, .global_output = graph.OutputShape(id, n)};
   layers::ForwardShard& forward = shards.forward;
   for (size_t k = 0; k < inputs.size(); ++k) {
     local.inputs.push_back(LocalOf(mesh, sharding.inputs[k], inputs[k]));
@@ -82,7 +84,8 @@ double SecondsOf(std::vector<layers::EmittedOp> ops, const CostFunctions& cost) 
 }  // namespace
 
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
-                                      absl::Span<const layers::Strategy> strategies, int64_t global_batch, const CostFunctions& cost) {
+                                      absl::Span<const layers::Strategy> strategies, int64_t global_batch,
+                                      const CostFunctions& cost) {
   absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, mesh, strategies, global_batch);
   if (!sharding.ok()) return sharding.status();
   LayerCost layer{.sharding = *std::move(sharding)};
@@ -115,12 +118,21 @@ double CostOfReshard(const Mesh& mesh, const TensorPlacement& from, const Tensor
     const double bytes = Bytes(LocalOf(mesh, at, shape));
     const int members = static_cast<int>(ReshardGroup(mesh, entry, 0).size());
     switch (entry.kind) {
-      case ReshardKind::kSlice: break;
+      case ReshardKind::kSlice:
+        break;
       case ReshardKind::kAllGather:
-      case ReshardKind::kGatherRuns: seconds += cost.transfer(CollectiveKind::kAllGather, members, bytes); break;
-      case ReshardKind::kAllToAll: seconds += cost.transfer(CollectiveKind::kAllToAll, members, bytes); break;
-      case ReshardKind::kReduceScatter: seconds += cost.transfer(CollectiveKind::kReduceScatter, members, bytes); break;
-      case ReshardKind::kAllReduce: seconds += cost.transfer(CollectiveKind::kAllReduce, members, bytes); break;
+      case ReshardKind::kGatherRuns:
+        seconds += cost.transfer(CollectiveKind::kAllGather, members, bytes);
+        break;
+      case ReshardKind::kAllToAll:
+        seconds += cost.transfer(CollectiveKind::kAllToAll, members, bytes);
+        break;
+      case ReshardKind::kReduceScatter:
+        seconds += cost.transfer(CollectiveKind::kReduceScatter, members, bytes);
+        break;
+      case ReshardKind::kAllReduce:
+        seconds += cost.transfer(CollectiveKind::kAllReduce, members, bytes);
+        break;
     }
     at[entry.axis] = entry.to;
   }

@@ -32,7 +32,8 @@ struct LayerCost {
 
 // InvalidArgument or FailedPrecondition where the strategies are not legal.
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
-                                      absl::Span<const layers::Strategy> strategies, int64_t global_batch, const CostFunctions& cost);
+                                      absl::Span<const layers::Strategy> strategies, int64_t global_batch,
+                                      const CostFunctions& cost);
 
 // Of a tensor of `shape` from one placement to another.
 double CostOfReshard(const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to, const program::Shape& shape,

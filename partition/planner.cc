@@ -29,8 +29,8 @@ class Search {
       if (absl::Status s = JudgeProposals(mesh); !s.ok()) return s;
     }
     if (candidates_.empty()) {
-      return absl::FailedPreconditionError(absl::StrFormat("no plan splits network %s over %d devices at batch %d", graph_.name,
-                                                           options_.devices, options_.lower.global_batch));
+      return absl::FailedPreconditionError(absl::StrFormat("no plan splits network %s over %d devices at batch %d",
+                                                           graph_.name, options_.devices, options_.lower.global_batch));
     }
     Sort();
     if (absl::Status s = VaryTheBest(); !s.ok()) return s;
@@ -65,8 +65,8 @@ class Search {
     const auto options = LegalOptions(graph_, mesh, options_.lower.global_batch, options_.cost);
     if (std::any_of(options.begin(), options.end(), [](const auto& o) { return o.empty(); })) return absl::OkStatus();
     for (double exposed : {0.0, 1.0}) {
-      for (const Assignment& assignment : ProposeAssignments(graph_, mesh, options_.lower.global_batch, options, options_.cost, exposed,
-                                                             options_.proposals_per_mesh)) {
+      for (const Assignment& assignment : ProposeAssignments(graph_, mesh, options_.lower.global_batch, options,
+                                                             options_.cost, exposed, options_.proposals_per_mesh)) {
         Plan plan{.name = "auto", .mesh = mesh};
         for (size_t node = 0; node < graph_.nodes.size(); ++node) {
           const Strategies& strategies = options[node][assignment[node]].strategies;
@@ -117,7 +117,8 @@ class Search {
     if (mesh.axis_count() < 2 || mesh.axes[0].size == 1 || mesh.axes[1].size == 1) return {};
     const int rows = static_cast<int>(mesh.axes[0].size), columns = static_cast<int>(mesh.axes[1].size);
     std::vector<int> turned(rows * columns);
-    for (int position = 0; position < rows * columns; ++position) turned[position] = (position % columns) * rows + position / columns;
+    for (int position = 0; position < rows * columns; ++position)
+      turned[position] = (position % columns) * rows + position / columns;
     return {turned};
   }
 
@@ -146,9 +147,10 @@ class Search {
     return absl::OkStatus();
   }
 
-  // False where a layer may not have the strategies, or all have them already. The others of a run follow the first as far as they can.
-  bool Assign(const std::vector<std::vector<StrategyOption>>& options, size_t first, size_t length, const Strategies& strategies,
-              Plan& plan) const {
+  // False where a layer may not have the strategies, or all have them already. The others of a run follow the first as far
+  // as they can.
+  bool Assign(const std::vector<std::vector<StrategyOption>>& options, size_t first, size_t length,
+              const Strategies& strategies, Plan& plan) const {
     if (strategies.empty()) return false;
     bool changes = false;
     for (size_t node = first; node < first + length; ++node) {
@@ -195,7 +197,8 @@ class Search {
   void Sort() {
     std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       if (a.fits != b.fits) return a.fits;
-      return a.fits ? a.judgement.step_sec < b.judgement.step_sec : a.judgement.peak_memory_bytes < b.judgement.peak_memory_bytes;
+      return a.fits ? a.judgement.step_sec < b.judgement.step_sec
+                    : a.judgement.peak_memory_bytes < b.judgement.peak_memory_bytes;
     });
   }
 

@@ -1,10 +1,10 @@
 // Searches for the plan that trains fastest (`--plan=auto`).
 //
-// For every mesh of the devices, an additive cost (layer_cost.h) proposes the best assignments of strategies to layers: dynamic
-// programming over the layers where the network is a chain, descent over one layer at a time where it has joins. The makespan of a
-// step is not additive, so `judge`, which the caller makes of a simulator, ranks: all proposals and all named plans first, then
-// variants of the best (reduction, overlap, bucket size, which device sits where), then single layers of the winner exchanged as long
-// as that helps.
+// For every mesh of the devices, an additive cost (layer_cost.h) proposes the best assignments of strategies to layers:
+// dynamic programming over the layers where the network is a chain, descent over one layer at a time where it has joins. The
+// makespan of a step is not additive, so `judge`, which the caller makes of a simulator, ranks: all proposals and all named
+// plans first, then variants of the best (reduction, overlap, bucket size, which device sits where), then single layers of
+// the winner exchanged as long as that helps.
 //
 // Deterministic: a function of its arguments alone.
 #ifndef COLONNADE_PARTITION_PLANNER_H_
@@ -31,9 +31,9 @@ struct PlannerOptions {
   LowerOptions lower;
   CostFunctions cost;
   std::function<absl::StatusOr<Judgement>(const program::Program&)> judge;
-  int64_t memory_bytes = 0;     // of each device; 0: no limit
+  int64_t memory_bytes = 0;  // of each device; 0: no limit
   int proposals_per_mesh = 6;
-  int most_judgements = 400;    // ends the search
+  int most_judgements = 400;  // ends the search
 };
 
 struct Candidate {
@@ -42,8 +42,8 @@ struct Candidate {
   bool fits = true;
 };
 
-// All judged plans that fit, the fastest first, then those that do not fit, the smallest first; never empty. Errors: those of the
-// network, batch and judge; FailedPrecondition where not even one plan can be made.
+// All judged plans that fit, the fastest first, then those that do not fit, the smallest first; never empty. Errors: those
+// of the network, batch and judge; FailedPrecondition where not even one plan can be made.
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const layers::LayerGraph& graph, const PlannerOptions& options);
 
 }  // namespace colonnade::partition

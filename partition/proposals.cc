@@ -36,8 +36,8 @@ std::vector<Strategies> Combinations(const Mesh& mesh) {
 // Sums over an assignment, from tables of edges that are filled as they are asked for.
 class AdditiveCost {
  public:
-  AdditiveCost(const LayerGraph& graph, const Mesh& mesh, int64_t global_batch, const std::vector<std::vector<StrategyOption>>& options,
-               const CostFunctions& cost, double exposed)
+  AdditiveCost(const LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
+               const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost, double exposed)
       : graph_(graph), mesh_(mesh), batch_(global_batch), options_(options), cost_(cost), exposed_(exposed) {}
 
   double OfNode(int node, int option) const {
@@ -85,7 +85,8 @@ class AdditiveCost {
 
 bool IsChain(const LayerGraph& graph) {
   for (size_t node = 1; node < graph.nodes.size(); ++node) {
-    if (graph.nodes[node].inputs.size() != 1 || graph.nodes[node].inputs[0].value != static_cast<int>(node) - 1) return false;
+    if (graph.nodes[node].inputs.size() != 1 || graph.nodes[node].inputs[0].value != static_cast<int>(node) - 1)
+      return false;
   }
   return true;
 }
@@ -93,8 +94,8 @@ bool IsChain(const LayerGraph& graph) {
 using Path = std::pair<double, Assignment>;
 
 // The `count` best paths to every option of every node, node by node.
-std::vector<Assignment> BestPaths(const LayerGraph& graph, const std::vector<std::vector<StrategyOption>>& options, AdditiveCost& cost,
-                                  int count) {
+std::vector<Assignment> BestPaths(const LayerGraph& graph, const std::vector<std::vector<StrategyOption>>& options,
+                                  AdditiveCost& cost, int count) {
   std::vector<std::vector<Path>> best(1, {{0.0, {0}}});  // by option of the node reached
   for (size_t node = 1; node < graph.nodes.size(); ++node) {
     std::vector<std::vector<Path>> next(options[node].size());
@@ -125,7 +126,8 @@ std::vector<Assignment> BestPaths(const LayerGraph& graph, const std::vector<std
 }
 
 // One layer at a time to its best option, its neighbours held, until nothing changes.
-Assignment Descend(const LayerGraph& graph, const std::vector<std::vector<StrategyOption>>& options, AdditiveCost& cost, Assignment a) {
+Assignment Descend(const LayerGraph& graph, const std::vector<std::vector<StrategyOption>>& options, AdditiveCost& cost,
+                   Assignment a) {
   std::vector<std::vector<int>> readers(graph.nodes.size());
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
     for (LayerId input : graph.nodes[node].inputs) readers[input.value].push_back(static_cast<int>(node));
@@ -174,8 +176,8 @@ std::vector<std::vector<StrategyOption>> LegalOptions(const LayerGraph& graph, c
 }
 
 std::vector<Assignment> ProposeAssignments(const LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
-                                           const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost,
-                                           double exposed, int count) {
+                                           const std::vector<std::vector<StrategyOption>>& options,
+                                           const CostFunctions& cost, double exposed, int count) {
   AdditiveCost additive(graph, mesh, global_batch, options, cost, exposed);
   if (IsChain(graph)) return BestPaths(graph, options, additive, count);
   // Starts: each layer's option nearest to one combination for all.

@@ -16,17 +16,17 @@ struct StrategyOption {
 };
 
 // By node: the legal options; one of no strategies for an input.
-std::vector<std::vector<StrategyOption>> LegalOptions(const layers::LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
-                                                      const CostFunctions& cost);
+std::vector<std::vector<StrategyOption>> LegalOptions(const layers::LayerGraph& graph, const Mesh& mesh,
+                                                      int64_t global_batch, const CostFunctions& cost);
 
 // By node: an index into the options.
 using Assignment = std::vector<int>;
 
-// The best `count` assignments and no equal ones, by Σ compute + resharding + `exposed` · reduction. Exact for a chain; where the
-// network has joins, the local optima of a descent from several starts.
+// The best `count` assignments and no equal ones, by Σ compute + resharding + `exposed` · reduction. Exact for a chain;
+// where the network has joins, the local optima of a descent from several starts.
 std::vector<Assignment> ProposeAssignments(const layers::LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
-                                           const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost,
-                                           double exposed, int count);
+                                           const std::vector<std::vector<StrategyOption>>& options,
+                                           const CostFunctions& cost, double exposed, int count);
 
 }  // namespace colonnade::partition
 

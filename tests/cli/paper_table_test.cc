@@ -1,4 +1,5 @@
-// The paper's table from the simulator: its bounds, and what each free choice of the profile is worth, as docs/simulator.md shows it.
+// The paper's table from the simulator: its bounds, and what each free choice of the profile is worth, as docs/simulator.md
+// shows it.
 #include "cli/paper_table.h"
 
 #include <algorithm>
@@ -145,7 +146,9 @@ std::vector<Flip> Flips() {
       });
     };
   };
-  const auto peers = [](double rate) { return [rate](Machine& m) { ForLinks(m, "gpu", [&](engine::Link& l) { l.bytes_per_sec.value = rate; }); }; };
+  const auto peers = [](double rate) {
+    return [rate](Machine& m) { ForLinks(m, "gpu", [&](engine::Link& l) { l.bytes_per_sec.value = rate; }); };
+  };
   return {
       {"as shipped", [](Machine&) {}},
       {"kernels at a Titan Black's rates, not scaled to a TITAN's peak",
@@ -173,7 +176,12 @@ std::vector<Flip> Flips() {
       {"launches cost nothing", [](Machine& m) { m.launch_sec.value = 0; }},
       {"peers at 3 GB/s", peers(3e9)},
       {"peers at 10 GB/s (PCI-e 3)", peers(1e10)},
-      {"each card its own way to the host", [](Machine& m) { ForLinks(m, "switch", [](engine::Link& l) { if (l.b == "host") l.bytes_per_sec.value *= 2; }); }},
+      {"each card its own way to the host",
+       [](Machine& m) {
+         ForLinks(m, "switch", [](engine::Link& l) {
+           if (l.b == "host") l.bytes_per_sec.value *= 2;
+         });
+       }},
       {"no boundary between the sockets",
        [](Machine& m) {
          ForLinks(m, "switch0", [](engine::Link& l) {
@@ -181,14 +189,18 @@ std::vector<Flip> Flips() {
          });
        }},
       {"no peer access between the sockets: through the host",
-       [](Machine& m) { m.staged = {{"gpu0", "gpu2"}, {"gpu0", "gpu3"}, {"gpu1", "gpu2"}, {"gpu1", "gpu3"}}; }},
+       [](Machine& m) {
+         m.staged = {{"gpu0", "gpu2"}, {"gpu0", "gpu3"}, {"gpu1", "gpu2"}, {"gpu1", "gpu3"}};
+       }},
       {"one copy engine a card", [](Machine& m) { m.copy_engines = 1; }},
       {"transfers of a card share its link instead of queueing", [](Machine& m) { m.copy_engines = 0; }},
       {"gradients by a ring of all-reduces, not through a master", [](Machine&) {},
        [](partition::Plan& p) { p.reduction = partition::Reduction::kAllReduce; }},
       {"transfers beside compute", [](Machine&) {}, [](partition::Plan& p) { p.overlap = true; }},
       {"the hybrid's replicas, not its columns, on one switch", [](Machine&) {},
-       [](partition::Plan& p) { if (p.mesh.device_count() == 4 && p.mesh.axes[1].size == 2) p.device_order = {0, 2, 1, 3}; }},
+       [](partition::Plan& p) {
+         if (p.mesh.device_count() == 4 && p.mesh.axes[1].size == 2) p.device_order = {0, 2, 1, 3};
+       }},
   };
 }
 
@@ -202,7 +214,8 @@ std::string PageTable() {
     if (std::string(flip.choice).find("ring") != std::string::npos) machine.collectives = engine::CollectiveAlgorithm::kRing;
     const std::vector<double> days = Days(machine, "", flip.plan, flip.fit);
     absl::StrAppend(&page, "| ", flip.choice, " |");
-    for (int r = 1; r < kPaperRows; ++r) absl::StrAppendFormat(&page, " %.2f (%+.0f %%) |", days[r], 100 * (days[r] / paper[r] - 1));
+    for (int r = 1; r < kPaperRows; ++r)
+      absl::StrAppendFormat(&page, " %.2f (%+.0f %%) |", days[r], 100 * (days[r] / paper[r] - 1));
     absl::StrAppend(&page, Order(days) == Order(paper) ? " yes |\n" : " no |\n");
   }
   return page;

@@ -106,7 +106,11 @@ TEST(StepShape, PrimitivesAreMadeForTheThreadsOfTheirDevice) {
   const MemoryDesc turned({4, 32}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ba);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   const auto make = [&](int threads) {
-    TaskContext context{.program = program, .task = program.tasks[0], .operands = {}, .threads = threads, .engine = engine,
+    TaskContext context{.program = program,
+                        .task = program.tasks[0],
+                        .operands = {},
+                        .threads = threads,
+                        .engine = engine,
                         .stream = dnnl::stream(engine)};
     PrimitiveKernel(context).SetReorder(0, plain, 1, turned);
   };

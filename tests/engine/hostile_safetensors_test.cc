@@ -38,7 +38,9 @@ std::string ErrorOf(const std::string& file) {
   return std::string(status.message());
 }
 
-std::string Tensor(const std::string& name, const std::string& fields) { return absl::StrCat("{\"", name, "\":{", fields, "}}"); }
+std::string Tensor(const std::string& name, const std::string& fields) {
+  return absl::StrCat("{\"", name, "\":{", fields, "}}");
+}
 
 constexpr char kGood[] = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
 
@@ -68,7 +70,8 @@ TEST(HostileSafetensors, EveryFlippedByteOfTheHeaderIsAnErrorOrHarmless) {
 
 TEST(HostileSafetensors, LengthsThatTheFileHasNotAreRefused) {
   const std::string good = File(kGood, 8);
-  for (uint64_t length : {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{100'000'001}, uint64_t{good.size()}, uint64_t{good.size() - 7}}) {
+  for (uint64_t length :
+       {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{100'000'001}, uint64_t{good.size()}, uint64_t{good.size() - 7}}) {
     std::string file = good;
     std::memcpy(file.data(), &length, 8);
     EXPECT_THAT(ErrorOf(file), HasSubstr("header"));
@@ -87,13 +90,22 @@ TEST(HostileSafetensors, NestingIsRefusedWhereItBegins) {
 
 TEST(HostileSafetensors, FieldsOfATensorMustBeWhatTheyAreNamed) {
   for (const char* fields : {
-           R"("dtype":"F32","shape":[2])", R"("dtype":"F32","data_offsets":[0,8])", R"("shape":[2],"data_offsets":[0,8])", "",
-           R"("dtype":1,"shape":[2],"data_offsets":[0,8])", R"("dtype":"F32","shape":2,"data_offsets":[0,8])",
-           R"("dtype":"F32","shape":"2","data_offsets":[0,8])", R"("dtype":"F32","shape":[2],"data_offsets":[0])",
-           R"("dtype":"F32","shape":[2],"data_offsets":[0,4,8])", R"("dtype":"F32","shape":[2],"data_offsets":[0,8.0])",
-           R"("dtype":"F32","shape":[2],"data_offsets":[-1,7])", R"("dtype":"F32","shape":[2],"data_offsets":null)",
-           R"("dtype":["F32"],"shape":[2],"data_offsets":[0,8])", R"("dtype":"F32","shape":[true],"data_offsets":[0,8])",
-           R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])", R"("dtype":"F32","shape":["2"],"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":[2])",
+           R"("dtype":"F32","data_offsets":[0,8])",
+           R"("shape":[2],"data_offsets":[0,8])",
+           "",
+           R"("dtype":1,"shape":[2],"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":2,"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":"2","data_offsets":[0,8])",
+           R"("dtype":"F32","shape":[2],"data_offsets":[0])",
+           R"("dtype":"F32","shape":[2],"data_offsets":[0,4,8])",
+           R"("dtype":"F32","shape":[2],"data_offsets":[0,8.0])",
+           R"("dtype":"F32","shape":[2],"data_offsets":[-1,7])",
+           R"("dtype":"F32","shape":[2],"data_offsets":null)",
+           R"("dtype":["F32"],"shape":[2],"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":[true],"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])",
+           R"("dtype":"F32","shape":["2"],"data_offsets":[0,8])",
            R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"order":"C")",
        }) {
     EXPECT_THAT(ErrorOf(File(Tensor("a.b", fields), 8)), HasSubstr("tensor \"a.b\": expected")) << fields;
@@ -154,8 +166,10 @@ TEST(HostileSafetensors, NamesArePrintedEscapedAndOtherwiseLeftAlone) {
 }
 
 TEST(HostileSafetensors, TensorsMayStandInAnyOrderAndAreGivenInThatOfTheirBytes) {
-  std::string file = File(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"n":{"shape":[0,3],"data_offsets":[8,8],)"
-                          R"("dtype":"F64"},"a":{"data_offsets":[0,8],"dtype":"F64","shape":[]}})", 12);
+  std::string file =
+      File(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"n":{"shape":[0,3],"data_offsets":[8,8],)"
+           R"("dtype":"F64"},"a":{"data_offsets":[0,8],"dtype":"F64","shape":[]}})",
+           12);
   const double eight = 8;
   const float twelve = 12;
   std::memcpy(file.data() + file.size() - 12, &eight, 8);
@@ -172,7 +186,8 @@ TEST(HostileSafetensors, TensorsMayStandInAnyOrderAndAreGivenInThatOfTheirBytes)
 std::string ManyTensors(int count, int name_step) {
   std::string header = "{";
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&header, i == 0 ? "" : ",", "\"t", i * name_step, R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})");
+    absl::StrAppend(&header, i == 0 ? "" : ",", "\"t", i * name_step,
+                    R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})");
   }
   return header + "}";
 }
@@ -183,7 +198,8 @@ TEST(HostileSafetensors, AMillionTensorsAreReadOrRefusedInSeconds) {
   absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(File(ManyTensors(1'000'000, 1), 0));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   EXPECT_EQ(tensors->size(), 1'000'000u);
-  EXPECT_THAT(std::string(ParseTensors(File(ManyTensors(1'000'000, 0), 0)).status().message()), HasSubstr("\"t0\" stands twice"));
+  EXPECT_THAT(std::string(ParseTensors(File(ManyTensors(1'000'000, 0), 0)).status().message()),
+              HasSubstr("\"t0\" stands twice"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
@@ -212,7 +228,8 @@ TEST_F(SaveTensorsTest, WhatTheFormatCannotHoldIsRefusedAndTheOldFileStays) {
 
 TEST_F(SaveTensorsTest, BytesAreThoseOfTheFormat) {
   ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"w", {2}, {1, -0.5}}, {"ü", {}, {2}}}).ok());
-  const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"ü":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"ü":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
   const std::string spaces((8 - header.size() % 8) % 8, ' ');
   std::string expected(8, '\0');
   expected[0] = static_cast<char>(header.size() + spaces.size());
@@ -222,8 +239,12 @@ TEST_F(SaveTensorsTest, BytesAreThoseOfTheFormat) {
 }
 
 TEST_F(SaveTensorsTest, EveryFloatComesBackWithItsBits) {
-  const std::vector<double> values = {0.0, -0.0, double{std::numeric_limits<float>::denorm_min()}, double{std::numeric_limits<float>::max()},
-                                      std::numeric_limits<double>::infinity(), double{0.1f}};
+  const std::vector<double> values = {0.0,
+                                      -0.0,
+                                      double{std::numeric_limits<float>::denorm_min()},
+                                      double{std::numeric_limits<float>::max()},
+                                      std::numeric_limits<double>::infinity(),
+                                      double{0.1f}};
   ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"w", {6}, values}}).ok());
   const std::vector<double> read = (*LoadTensors(path_))[0].values;
   EXPECT_EQ(std::memcmp(read.data(), values.data(), 6 * sizeof(double)), 0);

@@ -53,20 +53,27 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
 }
 
 TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
-  EXPECT_THAT(ErrorOf(R"("colonnade_machine": 1)", R"("colonnade_machine": 2)"), HasSubstr("colonnade_machine: expected version 1, found 2"));
-  EXPECT_THAT(ErrorOf(R"("launch_sec")", R"("lunch_sec")"), HasSubstr("lunch_sec: unknown field, did you mean \"launch_sec\"?"));
+  EXPECT_THAT(ErrorOf(R"("colonnade_machine": 1)", R"("colonnade_machine": 2)"),
+              HasSubstr("colonnade_machine: expected version 1, found 2"));
+  EXPECT_THAT(ErrorOf(R"("launch_sec")", R"("lunch_sec")"),
+              HasSubstr("lunch_sec: unknown field, did you mean \"launch_sec\"?"));
   EXPECT_THAT(ErrorOf(R"("value": 6e9)", R"("value": -6e9)"),
               HasSubstr("links[0].bytes_per_sec.value: expected a number above 0, found -6"));
-  EXPECT_THAT(ErrorOf(R"("rate": 5e11)", R"("rate": -1)"), HasSubstr("ops[0].points[0].rate: expected a number above 0, found -1"));
+  EXPECT_THAT(ErrorOf(R"("rate": 5e11)", R"("rate": -1)"),
+              HasSubstr("ops[0].points[0].rate: expected a number above 0, found -1"));
   EXPECT_THAT(ErrorOf(R"("from": "measured"},)", R"("from": "heard"},)"),
               HasSubstr("memory_bytes_per_sec.from: expected one of spec, measured, published, guess, found \"heard\""));
-  EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", R"(1e9)"), HasSubstr("memory_bytes: expected an object, found 1"));
+  EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", R"(1e9)"),
+              HasSubstr("memory_bytes: expected an object, found 1"));
   EXPECT_THAT(ErrorOf(R"("devices": ["d0", "d1"],)", ""), HasSubstr("devices: expected it, found nothing"));
   EXPECT_THAT(ErrorOf(R"(["d0", "d1"],
-)", R"(["d0", "d0"],
-)"), HasSubstr("found one twice"));
+)",
+                      R"(["d0", "d0"],
+)"),
+              HasSubstr("found one twice"));
   EXPECT_THAT(ErrorOf(R"([[1000, 1e-4]])", "[]"), HasSubstr("transfers[0].points: expected at least one point"));
-  EXPECT_THAT(ErrorOf(R"("copy_engines": 2)", R"("copy_engines": 3)"), HasSubstr("copy_engines: expected 0, 1 or 2, found 3"));
+  EXPECT_THAT(ErrorOf(R"("copy_engines": 2)", R"("copy_engines": 3)"),
+              HasSubstr("copy_engines: expected 0, 1 or 2, found 3"));
   EXPECT_THAT(std::string(MachineFromJson("{").status().message()), HasSubstr("expected JSON"));
 }
 

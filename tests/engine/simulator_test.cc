@@ -46,11 +46,13 @@ class Case {
     return builder_.AddBuffer(device, name, DType::kF32, {bytes / 4});
   }
   void Compute(int device, BufferId buffer, int64_t bytes, Lane lane = Lane::kCompute) {
-    builder_.AddCompute(device, lane, program::ReluForward{}, {builder_.Accumulate(buffer)}, {.bytes_read = bytes}, {"layer"});
+    builder_.AddCompute(device, lane, program::ReluForward{}, {builder_.Accumulate(buffer)}, {.bytes_read = bytes},
+                        {"layer"});
   }
   void Send(int from, BufferId x, int to, BufferId y) {
     const int64_t bytes = program::ElementCount(builder_.shape(x)) * 4;
-    builder_.AddExchange(from, {{builder_.Read(x)}, {.bytes_sent = bytes}}, to, {{builder_.Write(y)}, {}}, Lane::kComm, {"send"});
+    builder_.AddExchange(from, {{builder_.Read(x)}, {.bytes_sent = bytes}}, to, {{builder_.Write(y)}, {}}, Lane::kComm,
+                         {"send"});
   }
   void AllReduce(const std::vector<BufferId>& xs) {
     std::vector<int> devices;
@@ -59,7 +61,8 @@ class Case {
       devices.push_back(static_cast<int>(d));
       members.push_back({{builder_.Accumulate(xs[d])}, {}});
     }
-    builder_.AddCollective(builder_.AddGroup(devices), {.kind = CollectiveKind::kAllReduce}, std::move(members), Lane::kComm, {"sum"});
+    builder_.AddCollective(builder_.AddGroup(devices), {.kind = CollectiveKind::kAllReduce}, std::move(members), Lane::kComm,
+                           {"sum"});
   }
   Program Build() { return std::move(builder_).Build(); }
 
@@ -285,15 +288,16 @@ TEST_P(AllReduceCost, IsThePublishedFormula) {
   c.AllReduce(xs);
   Machine machine = OnASwitch(f.members, 0.5 * kMs);  // a way has two links: 1 ms
   machine.collectives = f.algorithm;
-  machine.memory_bytes_per_sec.value = 1e18;          // sums cost nothing
+  machine.memory_bytes_per_sec.value = 1e18;  // sums cost nothing
   EXPECT_NEAR(Ms(Of(c.Build(), machine).first_step), f.alphas + 12 * f.bytes, 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, AllReduceCost,
-                         ::testing::Values(Formula{CollectiveAlgorithm::kRing, 2, 2, 1}, Formula{CollectiveAlgorithm::kRing, 4, 6, 1.5},
-                                           Formula{CollectiveAlgorithm::kDirect, 2, 2, 1}, Formula{CollectiveAlgorithm::kDirect, 3, 2, 4.0 / 3},
-                                           Formula{CollectiveAlgorithm::kTree, 2, 2, 1}, Formula{CollectiveAlgorithm::kTree, 4, 4, 2},
-                                           Formula{CollectiveAlgorithm::kMaster, 2, 2, 2}, Formula{CollectiveAlgorithm::kMaster, 4, 2, 6}));
+INSTANTIATE_TEST_SUITE_P(
+    Algorithms, AllReduceCost,
+    ::testing::Values(Formula{CollectiveAlgorithm::kRing, 2, 2, 1}, Formula{CollectiveAlgorithm::kRing, 4, 6, 1.5},
+                      Formula{CollectiveAlgorithm::kDirect, 2, 2, 1}, Formula{CollectiveAlgorithm::kDirect, 3, 2, 4.0 / 3},
+                      Formula{CollectiveAlgorithm::kTree, 2, 2, 1}, Formula{CollectiveAlgorithm::kTree, 4, 4, 2},
+                      Formula{CollectiveAlgorithm::kMaster, 2, 2, 2}, Formula{CollectiveAlgorithm::kMaster, 4, 2, 6}));
 
 TEST(PhasesOf, EveryCollectiveMovesWhatItsFormulaSays) {
   const std::vector<int> four = {0, 1, 2, 3};

@@ -27,7 +27,8 @@ engine::Machine Machine(int devices, double link_bytes_per_sec) {
   machine.launch_sec.value = 2e-6;
   for (int d = 0; d < devices; ++d) {
     machine.devices.push_back(absl::StrCat("d", d));
-    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {link_bytes_per_sec}, .latency_sec = {1e-6}});
+    machine.links.push_back(
+        {.a = machine.devices[d], .b = "switch", .bytes_per_sec = {link_bytes_per_sec}, .latency_sec = {1e-6}});
   }
   return machine;
 }
@@ -116,13 +117,16 @@ TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
   absl::StatusOr<std::vector<Candidate>> found = SearchPlans(chain.graph, judge.Options(chain.devices, cost));
   ASSERT_TRUE(found.ok()) << found.status();
   double best = Fastest(chain.graph, Mesh::ReplicasByColumns(chain.devices, 1), judge);
-  if (chain.devices == 4 && chain.graph.nodes.size() <= 5) best = std::min(best, Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge));
+  if (chain.devices == 4 && chain.graph.nodes.size() <= 5)
+    best = std::min(best, Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge));
   EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, BruteForce,
-                         ::testing::Values(Chain{"conv_slow", ConvAndDense(24, 48), 2, 1e9}, Chain{"conv_fast", ConvAndDense(24, 48), 2, 1e11},
-                                           Chain{"conv_3", ConvAndDense(24, 384), 3, 1e10}, Chain{"wide_4", ConvAndDense(48, 768), 4, 3e9},
+                         ::testing::Values(Chain{"conv_slow", ConvAndDense(24, 48), 2, 1e9},
+                                           Chain{"conv_fast", ConvAndDense(24, 48), 2, 1e11},
+                                           Chain{"conv_3", ConvAndDense(24, 384), 3, 1e10},
+                                           Chain{"wide_4", ConvAndDense(48, 768), 4, 3e9},
                                            Chain{"dense_4", Dense(768), 4, 1e10}, Chain{"dense_4_slow", Dense(768), 4, 5e8}),
                          [](const auto& info) { return info.param.name; });
 
