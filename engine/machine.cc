@@ -14,7 +14,8 @@
 namespace colonnade::engine {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // written
+using Read = nlohmann::json;          // read
 
 constexpr char kVersionField[] = "colonnade_machine";
 constexpr const char* kOrigins[] = {"spec", "measured", "published", "guess"};
@@ -22,47 +23,58 @@ constexpr const char* kAlgorithms[] = {"ring", "tree", "direct", "master"};
 constexpr const char* kDuplexes[] = {"full", "half", "one-way"};
 constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
 
+constexpr int kMostDevices = 1024, kMostSteps = 16, kDeepest = 8;
+
 // Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
 
 // Reads fields of one JSON object; the first fault stays. Each field is taken once; what is left over is unknown.
 class Fields {
  public:
-  Fields(const Json& object, std::string where, absl::Status& status)
+  Fields(const Read& object, std::string where, absl::Status& status)
       : object_(object), where_(std::move(where)), status_(status) {
     if (!object.is_object()) Fail("", "an object", object);
   }
 
   // Null where it is absent.
-  const Json* Find(const char* name) {
+  const Read* Find(const char* name) {
     known_.push_back(name);
     if (!object_.is_object()) return nullptr;
     const auto it = object_.find(name);
     return it == object_.end() ? nullptr : &*it;
   }
-  const Json* Need(const char* name) {
-    const Json* value = Find(name);
+  const Read* Need(const char* name) {
+    const Read* value = Find(name);
     if (value == nullptr && status_.ok())
       status_ = absl::InvalidArgumentError(absl::StrFormat("%s: expected it, found nothing", Path(name)));
     return value;
   }
 
   void Text(const char* name, std::string& text, bool needed = false) {
-    const Json* value = needed ? Need(name) : Find(name);
+    const Read* value = needed ? Need(name) : Find(name);
     if (value == nullptr) return;
     if (!value->is_string()) return Fail(name, "text", *value);
     text = value->get<std::string>();
   }
-  void Number(const char* name, double& number, bool needed, double least) {
-    const Json* value = needed ? Need(name) : Find(name);
+  void Number(const char* name, double& number, bool needed, double least, double most = kLargest) {
+    const Read* value = needed ? Need(name) : Find(name);
     if (value == nullptr) return;
-    if (!value->is_number() || !std::isfinite(value->get<double>())) return Fail(name, "a number", *value);
-    if (value->get<double>() < least) return Fail(name, least > 0 ? "a number above 0" : "a number of at least 0", *value);
+    const bool is_number = value->is_number() && std::isfinite(value->get<double>());
+    if (!is_number || value->get<double>() > most) {
+      const std::string limit = most < kLargest ? absl::StrFormat(" of at most %g", most) : "";
+      return Fail(name, absl::StrCat("a number", limit), *value);
+    }
+    if (value->get<double>() < least)
+      return Fail(name,
+                  least >= 1  ? absl::StrFormat("a number of at least %g", least)
+                  : least > 0 ? "a number above 0"
+                              : "a number of at least 0",
+                  *value);
     number = value->get<double>();
   }
   template <size_t n, class E>
   void Choice(const char* name, const char* const (&words)[n], E& choice, bool needed = false) {
-    const Json* value = needed ? Need(name) : Find(name);
+    const Read* value = needed ? Need(name) : Find(name);
     if (value == nullptr) return;
     for (size_t i = 0; i < n && value->is_string(); ++i) {
       if (value->get<std::string>() == words[i]) {
@@ -74,7 +86,7 @@ class Fields {
   }
   // {"value", "from", "source"}; above 0 unless it may be zero.
   void Take(const char* name, Quantity& quantity, bool needed = false, bool may_be_zero = false) {
-    const Json* value = needed ? Need(name) : Find(name);
+    const Read* value = needed ? Need(name) : Find(name);
     if (value == nullptr) return;
     Fields fields(*value, Path(name), status_);
     fields.Number("value", quantity.value, true, may_be_zero ? 0 : kAboveZero);
@@ -83,7 +95,7 @@ class Fields {
     fields.Finish();
   }
   void Flag(const char* name, bool& flag) {
-    const Json* value = Find(name);
+    const Read* value = Find(name);
     if (value == nullptr) return;
     if (!value->is_boolean()) return Fail(name, "true or false", *value);
     flag = value->get<bool>();
@@ -91,15 +103,18 @@ class Fields {
   // Calls f(element, its path) for each element of an array.
   template <class F>
   void Each(const char* name, bool needed, F f) {
-    const Json* value = needed ? Need(name) : Find(name);
+    const Read* value = needed ? Need(name) : Find(name);
     if (value == nullptr) return;
     if (!value->is_array()) return Fail(name, "a list", *value);
     for (size_t i = 0; i < value->size() && status_.ok(); ++i) f((*value)[i], absl::StrFormat("%s[%d]", Path(name), i));
   }
 
-  void Fail(const std::string& name, const std::string& expected, const Json& found) {
+  void Fail(const std::string& name, const std::string& expected, const Read& found) {
     if (!status_.ok()) return;
-    std::string text = found.dump(-1, ' ', true, Json::error_handler_t::replace);
+    // What is nested may be as deep as the file is long.
+    std::string text = found.is_array()    ? "a list"
+                       : found.is_object() ? "an object"
+                                           : found.dump(-1, ' ', true, Read::error_handler_t::replace);
     if (text.size() > 60) text = text.substr(0, 57) + "...";
     status_ = absl::InvalidArgumentError(absl::StrFormat("%s: expected %s, found %s", Path(name), expected, text));
   }
@@ -115,30 +130,30 @@ class Fields {
     }
   }
 
-  static constexpr double kAboveZero = 1e-30;
+  static constexpr double kAboveZero = 1e-30, kLargest = 1e30;
 
  private:
   std::string Path(const std::string& name) const {
     return where_.empty() ? name : name.empty() ? where_ : absl::StrCat(where_, ".", name);
   }
 
-  const Json& object_;
+  const Read& object_;
   const std::string where_;
   absl::Status& status_;
   std::vector<std::string> known_;
 };
 
 void ReadPairs(Fields& fields, const char* name, const char* what, std::vector<std::pair<double, double>>& pairs) {
-  fields.Each(name, false, [&](const Json& pair, const std::string& path) {
+  fields.Each(name, false, [&](const Read& pair, const std::string& path) {
     const bool good = pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number() &&
-                      pair[0].get<double>() >= 0 && pair[1].get<double>() > 0;
+                      pair[0].get<double>() > 0 && pair[1].get<double>() > 0;
     if (!good) return fields.Fail(path.substr(path.find(name)), what, pair);
     pairs.emplace_back(pair[0].get<double>(), pair[1].get<double>());
   });
   std::sort(pairs.begin(), pairs.end());
 }
 
-OpRate ReadOp(const Json& json, const std::string& path, absl::Status& status) {
+OpRate ReadOp(const Read& json, const std::string& path, absl::Status& status) {
   OpRate op;
   Fields fields(json, path, status);
   fields.Text("op", op.op, true);
@@ -146,7 +161,7 @@ OpRate ReadOp(const Json& json, const std::string& path, absl::Status& status) {
   fields.Choice("from", kOrigins, op.from, true);
   fields.Text("source", op.source);
   ReadPairs(fields, "batch_curve", "a pair [local batch, factor above 0]", op.batch_curve);
-  fields.Each("points", true, [&](const Json& point, const std::string& where) {
+  fields.Each("points", true, [&](const Read& point, const std::string& where) {
     OpRate::Point& p = op.points.emplace_back();
     Fields f(point, where, status);
     double devices = 0;
@@ -156,7 +171,7 @@ OpRate ReadOp(const Json& json, const std::string& path, absl::Status& status) {
     f.Number("r", p.shape.r, false, 1);
     f.Number("p", p.shape.p, false, 1);
     f.Number("groups", p.shape.groups, false, 1);
-    f.Number("devices", devices, false, 0);
+    f.Number("devices", devices, false, 0, kMostDevices);
     f.Number("rate", p.rate, true, Fields::kAboveZero);
     f.Finish();
     p.devices = static_cast<int>(devices);
@@ -167,7 +182,7 @@ OpRate ReadOp(const Json& json, const std::string& path, absl::Status& status) {
   return op;
 }
 
-Link ReadLink(const Json& json, const std::string& path, absl::Status& status) {
+Link ReadLink(const Read& json, const std::string& path, absl::Status& status) {
   Link link;
   Fields fields(json, path, status);
   fields.Text("a", link.a, true);
@@ -180,12 +195,12 @@ Link ReadLink(const Json& json, const std::string& path, absl::Status& status) {
   return link;
 }
 
-MeasuredTransfer ReadTransfer(const Json& json, const std::string& path, absl::Status& status) {
+MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::Status& status) {
   MeasuredTransfer transfer;
   Fields fields(json, path, status);
   double members = 2;
   fields.Text("what", transfer.what, true);
-  fields.Number("members", members, true, 1);
+  fields.Number("members", members, true, 1, kMostDevices);
   fields.Choice("from", kOrigins, transfer.from, true);
   fields.Text("source", transfer.source);
   ReadPairs(fields, "points", "a pair [bytes, seconds above 0]", transfer.points);
@@ -197,11 +212,11 @@ MeasuredTransfer ReadTransfer(const Json& json, const std::string& path, absl::S
 }
 
 void ReadDevices(Fields& fields, Machine& machine) {
-  fields.Each("devices", true, [&](const Json& device, const std::string& path) {
+  fields.Each("devices", true, [&](const Read& device, const std::string& path) {
     if (!device.is_string()) return fields.Fail(path, "a name", device);
     machine.devices.push_back(device.get<std::string>());
   });
-  fields.Each("staged", false, [&](const Json& pair, const std::string& path) {
+  fields.Each("staged", false, [&](const Read& pair, const std::string& path) {
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
       return fields.Fail(path, "a pair of devices", pair);
     }
@@ -230,6 +245,10 @@ void Warn(Machine& machine) {
 
 absl::Status Validate(const Machine& machine) {
   std::set<std::string> names(machine.devices.begin(), machine.devices.end());
+  if (machine.device_count() > kMostDevices) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("devices: expected at most %d, found %d", kMostDevices, machine.device_count()));
+  }
   if (machine.devices.empty()) return absl::InvalidArgumentError("devices: expected at least one, found none");
   if (names.size() != machine.devices.size())
     return absl::InvalidArgumentError("devices: expected different names, found one twice");
@@ -296,12 +315,14 @@ const char* Name(Origin origin) { return kOrigins[static_cast<int>(origin)]; }
 const char* Name(CollectiveAlgorithm algorithm) { return kAlgorithms[static_cast<int>(algorithm)]; }
 
 absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  // What lies deeper than the format goes is left out, so that no nesting is too deep for the stack.
+  const auto keep = [](int depth, Read::parse_event_t, const Read&) { return depth <= kDeepest; };
+  const Read json = Read::parse(text.begin(), text.end(), keep, /*allow_exceptions=*/false);
   if (json.is_discarded()) return absl::InvalidArgumentError("a machine profile: expected JSON, found something else");
   absl::Status status;
   Machine machine;
   Fields fields(json, "", status);
-  const Json* version = fields.Need(kVersionField);
+  const Read* version = fields.Need(kVersionField);
   if (version != nullptr && *version != 1) fields.Fail(kVersionField, "version 1", *version);
   fields.Text("name", machine.name, true);
   fields.Text("description", machine.description);
@@ -313,27 +334,24 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Take("launch_sec", machine.launch_sec, false, true);
   fields.Take("handoff_sec", machine.handoff_sec, false, true);
   fields.Each("ops", false,
-              [&](const Json& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
+              [&](const Read& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
   fields.Each("links", false,
-              [&](const Json& link, const std::string& path) { machine.links.push_back(ReadLink(link, path, status)); });
+              [&](const Read& link, const std::string& path) { machine.links.push_back(ReadLink(link, path, status)); });
   fields.Flag("peer_access", machine.peer_access);
   double copy_engines = 0, steps_in_flight = 2;
-  fields.Number("copy_engines", copy_engines, false, 0);
+  fields.Number("copy_engines", copy_engines, false, 0, 2);
   fields.Choice("collectives", kAlgorithms, machine.collectives);
-  fields.Each("transfers", false, [&](const Json& transfer, const std::string& path) {
+  fields.Each("transfers", false, [&](const Read& transfer, const std::string& path) {
     machine.transfers.push_back(ReadTransfer(transfer, path, status));
   });
   fields.Take("cores", machine.cores);
   fields.Take("step_sec", machine.step_sec, false, true);
   fields.Take("step_sec_per_device", machine.step_sec_per_device, false, true);
-  fields.Number("steps_in_flight", steps_in_flight, false, 1);
+  fields.Number("steps_in_flight", steps_in_flight, false, 1, kMostSteps);
   fields.Finish();
   if (!status.ok()) return status;
   machine.copy_engines = static_cast<int>(copy_engines);
   machine.steps_in_flight = static_cast<int>(steps_in_flight);
-  if (machine.copy_engines > 2) {
-    return absl::InvalidArgumentError(absl::StrFormat("copy_engines: expected 0, 1 or 2, found %d", machine.copy_engines));
-  }
   if (absl::Status s = Validate(machine); !s.ok()) return s;
   Warn(machine);
   return machine;

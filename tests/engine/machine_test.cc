@@ -73,8 +73,13 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("found one twice"));
   EXPECT_THAT(ErrorOf(R"([[1000, 1e-4]])", "[]"), HasSubstr("transfers[0].points: expected at least one point"));
   EXPECT_THAT(ErrorOf(R"("copy_engines": 2)", R"("copy_engines": 3)"),
-              HasSubstr("copy_engines: expected 0, 1 or 2, found 3"));
+              HasSubstr("copy_engines: expected a number of at most 2, found 3"));
   EXPECT_THAT(std::string(MachineFromJson("{").status().message()), HasSubstr("expected JSON"));
+  EXPECT_THAT(ErrorOf(R"("steps_in_flight": 1)", R"("steps_in_flight": 1e300)"), HasSubstr("a number of at most 16"));
+  EXPECT_THAT(ErrorOf(R"([1000, 1e-4])", "[0, 1e-4]"), HasSubstr("expected a pair [bytes, seconds above 0], found a list"));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", deep),
+              HasSubstr("memory_bytes: expected an object, found a list"));
 }
 
 TEST(MachineFromJson, DevicesThatNothingConnectsAreRefused) {
