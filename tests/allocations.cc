@@ -9,12 +9,16 @@ namespace {
 std::atomic<size_t> largest{0};
 std::atomic<int64_t> count{0};
 
-void* Allocate(size_t bytes) {
+void* TryToAllocate(size_t bytes) {
   count.fetch_add(1, std::memory_order_relaxed);
   size_t before = largest.load(std::memory_order_relaxed);
   while (bytes > before && !largest.compare_exchange_weak(before, bytes)) {
   }
-  if (void* memory = std::malloc(std::max<size_t>(bytes, 1))) return memory;
+  return std::malloc(std::max<size_t>(bytes, 1));
+}
+
+void* Allocate(size_t bytes) {
+  if (void* memory = TryToAllocate(bytes)) return memory;
   throw std::bad_alloc();
 }
 }  // namespace
@@ -22,6 +26,8 @@ void* Allocate(size_t bytes) {
 // Not inlined: GCC would see a free of what a new gave.
 [[gnu::noinline]] void* operator new(size_t bytes) { return Allocate(bytes); }
 [[gnu::noinline]] void* operator new[](size_t bytes) { return Allocate(bytes); }
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return TryToAllocate(bytes); }
+[[gnu::noinline]] void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return TryToAllocate(bytes); }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
