@@ -278,6 +278,8 @@ struct Formula {
   double alphas, bytes;  // latencies and operands
 };
 
+void PrintTo(const Formula& f, std::ostream* out) { *out << Name(f.algorithm) << " of " << f.members; }
+
 class AllReduceCost : public ::testing::TestWithParam<Formula> {};
 
 TEST_P(AllReduceCost, IsThePublishedFormula) {

@@ -108,6 +108,8 @@ struct Chain {
   double link;
 };
 
+void PrintTo(const Chain& chain, std::ostream* out) { *out << chain.name; }
+
 class BruteForce : public ::testing::TestWithParam<Chain> {};
 
 TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
