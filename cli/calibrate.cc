@@ -36,7 +36,6 @@ using engine::OpRate;
 using engine::Origin;
 using program::Task;
 
-constexpr double kGigabyte = 1e9;
 constexpr int kSweepRepeats = 9;
 constexpr int64_t kSweepBytes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "cli/planning.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
