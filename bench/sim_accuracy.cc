@@ -1,15 +1,16 @@
 // How well the simulator predicts this machine: calibrations and runs in turn, at shapes that the calibration did not time.
 //
-//   sim_accuracy [rounds] [steps] [model]
+//   sim_accuracy [rounds] [slices] [model]
 //
-// Each round calibrates anew at batches on both sides of the one that is predicted, then runs every case, and compares
-// predicted with measured step time; the error of a case is the median over the rounds. Memory is what the backend says
-// before it takes any, against what it took.
+// In each round a calibration anew, at batches on both sides of the one that is predicted, and every case: all stay loaded
+// and run in turn, slice by slice, so that they meet the same moods of the machine. Then predicted against measured step
+// time, both as means without the longest tenth; the error of a case is the median over the rounds. Memory is what the
+// backend says before it takes any, against what it took.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@
 namespace {
 
 using namespace colonnade;
+
+constexpr size_t kCasesOfModel = 4;
+constexpr int kStepsOfSlice = 1;
+constexpr absl::Duration kSliceTime = absl::Milliseconds(100);
 
 struct Case {
   std::string model, plan;
@@ -40,30 +45,73 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-absl::Status RunCase(const engine::Machine& machine, const Case& c, int steps, Pairs& pairs) {
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(c.model, {});
-  if (!graph.ok()) return graph.status();
+// What a case took, to be compared with what the calibration of its round predicts.
+struct Measured {
+  partition::Plan plan;
+  double step_sec = 0;
+  std::vector<engine::DeviceMemory> memory;
+};
+
+// The case and the calibration's Programs under the same plan, in turn.
+absl::StatusOr<Measured> Measure(const layers::LayerGraph& graph, const Case& c, int slices, cli::Calibration& calibration) {
+  absl::Status status = calibration.Load(graph, {c.plan, c.devices}, {c.batch * 3 / 4, c.batch * 5 / 4});
+  if (!status.ok()) return status;
   absl::StatusOr<partition::Plan> plan =
-      partition::NamedPlan(c.plan, *graph, {.devices = c.devices, .global_batch = c.batch});
+      partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch});
   if (!plan.ok()) return plan.status();
-  const partition::LowerOptions lower{.global_batch = c.batch};
-  absl::StatusOr<cli::Predicted> predicted = cli::Predict(machine, *graph, *plan, lower);
+  absl::StatusOr<std::unique_ptr<cli::StepMeter>> meter =
+      cli::StepMeter::Create(graph, *plan, {.global_batch = c.batch}, calibration.backend());
+  if (!meter.ok()) return meter.status();
+  for (int slice = 0; slice < slices; ++slice) {
+    for (int i = 0; i < calibration.loaded(); ++i) {
+      if (status = calibration.Run(i, kStepsOfSlice, kSliceTime); !status.ok()) return status;
+      if (status = (*meter)->Run(kStepsOfSlice, kSliceTime); !status.ok()) return status;
+    }
+  }
+  return Measured{*std::move(plan), cli::TrimmedMean((*meter)->step_seconds()), (*meter)->Memory()};
+}
+
+absl::Status Compare(const engine::Machine& machine, const layers::LayerGraph& graph, const Case& c,
+                     const Measured& measured, Pairs& pairs) {
+  absl::StatusOr<cli::Predicted> predicted = cli::Predict(machine, graph, measured.plan, {.global_batch = c.batch});
   if (!predicted.ok()) return predicted.status();
-  absl::StatusOr<cli::MeasuredRun> run = cli::MeasureSteps(*graph, *plan, lower, steps);
-  if (!run.ok()) return run.status();
-  pairs.measured_ms = absl::ToDoubleMilliseconds(run->median_step);
+  pairs.measured_ms = 1e3 * measured.step_sec;
   pairs.predicted_ms = absl::ToDoubleMilliseconds(predicted->simulation.step);
   pairs.errors.push_back(pairs.predicted_ms / pairs.measured_ms - 1);
   const absl::StatusOr<std::vector<engine::DeviceMemory>> memory = cli::PredictCpuMemory(predicted->program);
   if (!memory.ok()) return memory.status();
-  for (size_t d = 0; d < run->memory.size(); ++d) {
-    const double took = static_cast<double>(run->memory[d].total_bytes());
+  for (size_t d = 0; d < measured.memory.size(); ++d) {
+    const double took = static_cast<double>(measured.memory[d].total_bytes());
     pairs.memory_error = std::max(pairs.memory_error, std::abs(static_cast<double>((*memory)[d].total_bytes()) / took - 1));
   }
   return absl::OkStatus();
 }
 
-absl::Status Main(int rounds, int steps, const std::string& only) {
+// One pair for each of `cases`, all of one model.
+absl::Status RunRound(absl::Span<const Case> cases, absl::Span<Pairs> results, int slices) {
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(cases[0].model, {});
+  if (!graph.ok()) return graph.status();
+  cli::Calibration calibration(/*devices=*/2);
+  std::vector<Measured> measured;
+  for (const Case& c : cases) {
+    absl::StatusOr<Measured> one = Measure(*graph, c, slices, calibration);
+    if (!one.ok()) return one.status();
+    measured.push_back(*std::move(one));
+  }
+  const cli::CalibrationPlan handoffs = cli::CalibrationPlans(2).back();
+  if (absl::Status s = calibration.Load(*graph, handoffs, {cases[0].batch * 3 / 4}); !s.ok()) return s;
+  for (int slice = 0; slice < slices; ++slice) {
+    if (absl::Status s = calibration.Run(0, kStepsOfSlice, kSliceTime); !s.ok()) return s;
+  }
+  if (absl::Status s = calibration.SweepTransfers(); !s.ok()) return s;
+  const engine::Machine machine = calibration.Result();
+  for (size_t c = 0; c < cases.size(); ++c) {
+    if (absl::Status s = Compare(machine, *graph, cases[c], measured[c], results[c]); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Main(int rounds, int slices, const std::string& only) {
   std::vector<Case> cases;
   for (const auto& [model, batch] :
        std::vector<std::pair<std::string, int64_t>>{{"lenet", 192}, {"alexnet2012", 32}, {"alexnet", 32}}) {
@@ -75,19 +123,16 @@ absl::Status Main(int rounds, int steps, const std::string& only) {
   }
   std::vector<Pairs> results(cases.size());
   for (int round = 0; round < rounds; ++round) {
-    for (size_t c = 0; c < cases.size();) {
-      cli::CalibrationOptions options{.devices = 2, .steps = steps};
-      absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(cases[c].model, {});
-      if (!graph.ok()) return graph.status();
-      options.cases.push_back({*std::move(graph), {cases[c].batch * 3 / 4, cases[c].batch * 5 / 4}});
-      absl::StatusOr<engine::Machine> machine = cli::CalibrateThisMachine(options);
-      if (!machine.ok()) return machine.status();
-      for (const std::string model = cases[c].model; c < cases.size() && cases[c].model == model; ++c) {
-        if (absl::Status s = RunCase(*machine, cases[c], steps, results[c]); !s.ok()) return s;
+    for (size_t c = 0; c < cases.size(); c += kCasesOfModel) {
+      const absl::Span<Pairs> of_model = absl::MakeSpan(results).subspan(c, kCasesOfModel);
+      absl::Status s = RunRound(absl::MakeSpan(cases).subspan(c, kCasesOfModel), of_model, slices);
+      if (!s.ok()) return s;
+      for (size_t i = 0; i < of_model.size(); ++i) {
+        const Case& one = cases[c + i];
         std::fprintf(stderr, "%s\n",
                      absl::StrFormat("round %d: %s %s x %d: predicted %.2f ms, measured %.2f ms, %+.1f %%", round + 1,
-                                     cases[c].model, cases[c].plan, cases[c].devices, results[c].predicted_ms,
-                                     results[c].measured_ms, 100 * results[c].errors.back())
+                                     one.model, one.plan, one.devices, of_model[i].predicted_ms, of_model[i].measured_ms,
+                                     100 * of_model[i].errors.back())
                          .c_str());
       }
     }
@@ -111,7 +156,7 @@ absl::Status Main(int rounds, int steps, const std::string& only) {
 
 int main(int argc, char** argv) {
   const absl::Status status =
-      Main(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? std::atoi(argv[2]) : 5, argc > 3 ? argv[3] : "");
+      Main(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? std::atoi(argv[2]) : 8, argc > 3 ? argv[3] : "");
   if (!status.ok()) std::fprintf(stderr, "sim_accuracy: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -3,13 +3,14 @@
 // S is the bytes of a member's operand for exchange and all-reduce, of all members' together for all-gather and
 // reduce-scatter; algbw = S / t, busbw = algbw times 2(n−1)/n for all-reduce, (n−1)/n for the other collectives, 1 for an
 // exchange. Every size is checked for its result before it is timed. `--benchmark_format=json` prints JSON.
+#include "cli/transfers.h"
+
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "cli/calibrate.h"
 
 namespace {
 
@@ -43,9 +44,9 @@ void Transfer(benchmark::State& state, const std::string& what, int members) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const char* what : {"exchange", "channel_slice", "all_gather", "reduce_scatter", "all_reduce"}) {
+  for (const std::string& what : cli::TransferNames()) {
     for (int members : {2, 4}) {
-      if (members > 2 && (std::string(what) == "exchange" || std::string(what) == "channel_slice")) continue;
+      if (members > 2 && (what == "exchange" || what == "channel_slice")) continue;
       benchmark::RegisterBenchmark(absl::StrCat(what, "/", members).c_str(),
                                    [=](benchmark::State& state) { Transfer(state, what, members); })
           ->RangeMultiplier(8)

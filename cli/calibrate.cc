@@ -8,8 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <numeric>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -22,11 +20,9 @@
 #include "cli/session.h"
 #include "cpu/backend.h"
 #include "engine/cost_model.h"
-#include "engine/executor.h"
 #include "engine/file.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
-#include "program/builder.h"
 
 namespace colonnade::cli {
 namespace {
@@ -36,6 +32,8 @@ using engine::OpRate;
 using engine::Origin;
 using program::Task;
 
+constexpr int kSlices = 5;
+constexpr absl::Duration kSliceTime = absl::Milliseconds(100);
 constexpr int kSweepRepeats = 9;
 constexpr int64_t kSweepBytes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
 
@@ -45,43 +43,30 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What a task takes on the whole: devices that meet wait for the slower one, so that long times count, but for the few that
-// something else on the machine made.
-double TrimmedMean(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t kept = std::max<size_t>(1, values.size() - values.size() / 10);
-  return std::accumulate(values.begin(), values.begin() + static_cast<int64_t>(kept), 0.0) / static_cast<double>(kept);
-}
-
 // Everything that was seen, to be boiled down.
 class Observations {
  public:
-  void AddRun(const MeasuredRun& run) {
-    const program::Program& program = run.program;
-    hosts_.push_back(absl::ToDoubleSeconds(run.host) / program.device_count);
-    std::map<std::pair<bool, int>, std::vector<const Task*>> meetings;
-    for (const Task& task : program.tasks) {
-      if (const auto* exchange = std::get_if<program::Exchange>(&task.what))
-        meetings[{false, exchange->message}].push_back(&task);
-      if (const auto* collective = std::get_if<program::Collective>(&task.what))
-        meetings[{true, collective->instance}].push_back(&task);
-    }
-    for (const std::vector<engine::TaskTime>& times : run.times) {
+  void AddRun(const StepMeter& run) {
+    const program::Program& program = run.program();
+    hosts_.push_back(Median(run.host_seconds()) / program.device_count);
+    const std::vector<Sides> meetings = MeetingsOf(program);
+    for (const std::vector<engine::TaskTime>& times : run.times()) {
       for (const Task& task : program.tasks) {
         if (std::holds_alternative<program::Compute>(task.what)) AddTask(program, task, times[task.id.value]);
       }
-      for (const auto& [key, sides] : meetings) AddMeeting(program, sides, times);
-      AddGaps(program, times, gaps_);
+      for (const Sides& sides : meetings) AddMeeting(program, sides, times);
+      AddGaps(program, times);
     }
+    AddSkew(meetings, run.times());
   }
-  void AddHandoffs(const MeasuredRun& run) {
-    for (const std::vector<engine::TaskTime>& times : run.times) AddGaps(run.program, times, overlapped_gaps_);
+  void AddHandoffs(const StepMeter& run) {
+    for (const std::vector<engine::TaskTime>& times : run.times()) AddGaps(run.program(), times);
   }
   void AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
 
   double host_sec_per_device() const { return Median(hosts_); }
   double launch_sec() const { return std::max(0.0, Median(gaps_)); }
+  double skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
   double handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
 
   std::vector<OpRate> Rates() const {
@@ -134,8 +119,48 @@ class Observations {
     seen.seconds.push_back(std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start)));
   }
 
-  void AddMeeting(const program::Program& program, const std::vector<const Task*>& sides,
-                  const std::vector<engine::TaskTime>& times) {
+  // The two or more tasks that meet.
+  using Sides = std::vector<const Task*>;
+
+  // In the order of the sequence, which is that in which devices come to them.
+  static std::vector<Sides> MeetingsOf(const program::Program& program) {
+    std::map<std::pair<bool, int>, size_t> index;  // by (is collective, message or instance)
+    std::vector<Sides> meetings;
+    for (const Task& task : program.tasks) {
+      const auto* exchange = std::get_if<program::Exchange>(&task.what);
+      const auto* collective = std::get_if<program::Collective>(&task.what);
+      if (exchange == nullptr && collective == nullptr) continue;
+      const std::pair<bool, int> key = {collective != nullptr, exchange ? exchange->message : collective->instance};
+      const auto [at, is_new] = index.emplace(key, meetings.size());
+      if (is_new) meetings.emplace_back();
+      meetings[at->second].push_back(&task);
+    }
+    return meetings;
+  }
+
+  // What one side comes later on the whole than the side that is later on the average: E[max] − max E, over the way of each
+  // from the meeting before.
+  void AddSkew(const std::vector<Sides>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps) {
+    for (size_t m = 1; m < meetings.size(); ++m) {
+      std::vector<std::vector<double>> ways(meetings[m].size());
+      std::vector<double> latest;
+      for (const std::vector<engine::TaskTime>& times : steps) {
+        absl::Duration met = -absl::InfiniteDuration();
+        for (const Task* side : meetings[m - 1]) met = std::max(met, times[side->id.value].end);
+        latest.push_back(0);
+        for (size_t s = 0; s < ways.size(); ++s) {
+          ways[s].push_back(std::max(0.0, absl::ToDoubleSeconds(times[meetings[m][s]->id.value].start - met)));
+          latest.back() = std::max(latest.back(), ways[s].back());
+        }
+      }
+      double way = 0;
+      for (std::vector<double>& of_side : ways) way = std::max(way, TrimmedMean(std::move(of_side)));
+      met_sec_ += way;
+      waited_sec_ += TrimmedMean(std::move(latest)) - way;
+    }
+  }
+
+  void AddMeeting(const program::Program& program, const Sides& sides, const std::vector<engine::TaskTime>& times) {
     absl::Duration start = -absl::InfiniteDuration(), end = start;
     double bytes = 0;
     for (const Task* side : sides) {
@@ -149,7 +174,7 @@ class Observations {
   }
 
   // Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.
-  void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times, std::vector<double>& gaps) {
+  void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times) {
     for (int d = 0; d < program.device_count; ++d) {
       const std::vector<program::TaskId> order = program::LaneOrder(program, d, program::Lane::kCompute);
       for (size_t i = 1; i < order.size(); ++i) {
@@ -160,105 +185,15 @@ class Observations {
           if (times[wait.value].end > last) last = times[wait.value].end, waited = true;
         }
         if (!waited && !task.waits.empty()) continue;
-        (waited ? handoffs_ : gaps).push_back(absl::ToDoubleSeconds(times[task.id.value].start - last));
+        (waited ? handoffs_ : gaps_).push_back(absl::ToDoubleSeconds(times[task.id.value].start - last));
       }
     }
   }
 
   std::map<Key, Seen> tasks_;
   std::map<std::pair<std::string, int>, std::map<double, std::vector<double>>> transfers_;  // by bytes
-  std::vector<double> gaps_, overlapped_gaps_, handoffs_, hosts_;
-};
-
-// Each device sends a pattern of its own; what must be there afterwards is known.
-class TransferProgram {
- public:
-  static constexpr int64_t kSliceChannels = 32, kSide = 8, kPixels = kSide * kSide;
-
-  static absl::StatusOr<program::Program> Make(const std::string& what, int members, int64_t elements) {
-    program::Builder builder("transfer", program::Mode::kTrain, 1, program::DType::kF32, {{"data", members}});
-    std::vector<int> devices;
-    std::vector<program::Member> sides;
-    const auto kind = KindOf(what);
-    if (what == "channel_slice") return MakeSlices(std::move(builder), elements);
-    if (what != "exchange" && !kind) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "a transfer \"%s\": expected exchange, channel_slice, all_gather, reduce_scatter or all_reduce", what));
-    }
-    const bool gathers = kind == program::CollectiveKind::kAllGather,
-               scatters = kind == program::CollectiveKind::kReduceScatter;
-    for (int d = 0; d < members; ++d) {
-      const auto persistent = program::Lifetime::kPersistent;
-      const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, {elements}, persistent);
-      const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32,
-                                                    {gathers    ? elements * members
-                                                     : scatters ? elements / members
-                                                                : elements},
-                                                    persistent);
-      devices.push_back(d);
-      if (what == "exchange" || gathers || scatters) {
-        sides.push_back({{builder.Read(x), builder.Write(y)}, {.bytes_sent = elements * 4}});
-      } else {
-        sides.push_back({{builder.Accumulate(x)}, {.bytes_sent = elements * 4}});
-      }
-    }
-    if (what == "exchange") {
-      builder.AddExchange(0, sides[0], 1, sides[1], program::Lane::kComm, {"transfer"});
-    } else {
-      builder.AddCollective(builder.AddGroup(devices), {.kind = *kind}, std::move(sides), program::Lane::kComm,
-                            {"transfer"});
-    }
-    return std::move(builder).Build();
-  }
-
-  // Half the channels of images go to the other half of the peer's: runs of memory with gaps between them on both sides.
-  static program::Program MakeSlices(program::Builder builder, int64_t elements) {
-    const program::Shape whole = {std::max<int64_t>(elements / (kSliceChannels * kPixels), 1), 2 * kSliceChannels, kSide,
-                                  kSide};
-    program::Shape half = whole;
-    half[1] = kSliceChannels;
-    std::vector<program::Member> sides;
-    for (int d = 0; d < 2; ++d) {
-      const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, whole, program::Lifetime::kPersistent);
-      const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, whole, program::Lifetime::kPersistent);
-      sides.push_back({{{x, {{0, 0, 0, 0}, half}, program::Access::kRead},
-                        {y, {{0, kSliceChannels, 0, 0}, half}, program::Access::kWrite}},
-                       {.bytes_sent = program::ElementCount(half) * 4}});
-    }
-    builder.AddExchange(0, sides[0], 1, sides[1], program::Lane::kComm, {"transfer"});
-    return std::move(builder).Build();
-  }
-
-  static std::optional<program::CollectiveKind> KindOf(const std::string& what) {
-    for (auto kind : {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter,
-                      program::CollectiveKind::kAllReduce}) {
-      if (what == program::Name(kind)) return kind;
-    }
-    return std::nullopt;
-  }
-
-  // x of device d is d + 1 everywhere.
-  static absl::Status Check(const std::string& what, int members, const program::Program& program,
-                            const engine::LoadedProgram& loaded) {
-    const double sum = members * (members + 1) / 2.0;
-    for (const program::Buffer& buffer : program.buffers) {
-      const bool in_place = what == "all_reduce";
-      if (buffer.name != (in_place ? "x" : "y")) continue;
-      std::vector<double> values(program::ElementCount(buffer.shape));
-      if (absl::Status s = loaded.Read(buffer.id, absl::MakeSpan(values)); !s.ok()) return s;
-      for (size_t i = 0; i < values.size(); ++i) {
-        double expected = sum;
-        if (what == "exchange") expected = 2 - buffer.device;
-        if (what == "channel_slice") expected = i / (kSliceChannels * kPixels) % 2 == 1 ? 2 - buffer.device : 0;
-        if (what == "all_gather") expected = 1 + static_cast<double>(i * members / values.size());
-        if (values[i] != expected) {
-          return absl::InternalError(absl::StrFormat("%s between %d devices: element %d of device %d: expected %g, found %g",
-                                                     what, members, i, buffer.device, expected, values[i]));
-        }
-      }
-    }
-    return absl::OkStatus();
-  }
+  std::vector<double> gaps_, handoffs_, hosts_;
+  double met_sec_ = 0, waited_sec_ = 0;  // on the way between meetings; more, for the slower of those that meet
 };
 
 Machine Skeleton(int devices) {
@@ -296,84 +231,76 @@ void FillRoofline(Machine& machine) {
 
 }  // namespace
 
-absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats) {
-  const int64_t elements = std::max<int64_t>(bytes / 4 / members, 1) * members;
-  absl::StatusOr<program::Program> program = TransferProgram::Make(what, members, elements);
-  if (!program.ok()) return program.status();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      cpu::MakeCpuBackend({.devices = members, .threads_per_device = 1});
-  if (!backend.ok()) return backend.status();
-  const engine::HostSlot slots[2] = {};
-  absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> loaded = (*backend)->Load(*program, slots);
-  if (!loaded.ok()) return loaded.status();
-  for (const program::Buffer& buffer : program->buffers) {
-    const std::vector<double> pattern(program::ElementCount(buffer.shape), buffer.name == "x" ? buffer.device + 1 : 0);
-    if (absl::Status s = (*loaded)->Write(buffer.id, pattern); !s.ok()) return s;
+class Calibration::Seen : public Observations {};
+
+Calibration::Calibration(int devices) : devices_(devices), seen_(std::make_unique<Seen>()) {}
+Calibration::~Calibration() = default;
+
+std::vector<CalibrationPlan> CalibrationPlans(int devices) {
+  std::vector<CalibrationPlan> plans = {{"single"}};
+  for (int d = 2; d <= devices; ++d) {
+    for (const char* name : {"data", "model", "owt"}) plans.push_back({name, d});
   }
-  std::vector<double> seconds;
-  for (int step = 0; step < repeats + 1; ++step) {
-    for (const Task& task : program->tasks) (*loaded)->Launch(task.id, step);
-    if (absl::Status s = (*loaded)->Synchronize(step); !s.ok()) return s;
-    if (step == 0) {
-      if (absl::Status s = TransferProgram::Check(what, members, *program, **loaded); !s.ok()) return s;
-      continue;
-    }
-    absl::Duration start = -absl::InfiniteDuration(), end = start;
-    for (const engine::TaskTime& time : (*loaded)->Times(step)) {
-      start = std::max(start, time.start);
-      end = std::max(end, time.end);
-    }
-    seconds.push_back(absl::ToDoubleSeconds(end - start));
-  }
-  return TransferTime{what, members, static_cast<double>(elements * 4), std::max(1e-9, Median(seconds))};
+  if (devices > 1) plans.push_back({"model", devices, /*overlap=*/true});
+  return plans;
 }
 
-absl::StatusOr<Machine> CalibrateThisMachine(const CalibrationOptions& options) {
-  struct Job {
-    const layers::LayerGraph* graph;
-    int64_t batch;
-    std::string plan;
-    int devices;
-    bool overlap = false;  // for the handoffs between lanes alone: what overlaps is slower than it is by itself
-  };
-  std::vector<Job> jobs;
-  for (const CalibrationCase& c : options.cases) {
-    for (int64_t batch : c.batches) {
-      jobs.push_back({&c.graph, batch, "single", 1});
-      for (int devices = 2; devices <= options.devices; ++devices) {
-        for (const char* plan : {"data", "model", "owt"}) jobs.push_back({&c.graph, batch, plan, devices});
-      }
-    }
-    if (options.devices > 1) jobs.push_back({&c.graph, c.batches.front(), "model", options.devices, true});
-  }
-  Observations seen;
-  for (size_t j = 0; j < jobs.size(); ++j) {
-    const Job& job = jobs[j];
+absl::Status Calibration::Load(const layers::LayerGraph& graph, const CalibrationPlan& named,
+                               const std::vector<int64_t>& batches) {
+  Keep();
+  overlap_ = named.overlap;
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend({.devices = named.devices});
+  if (!backend.ok()) return backend.status();
+  backend_ = *std::move(backend);
+  for (int64_t batch : batches) {
     absl::StatusOr<partition::Plan> plan =
-        partition::NamedPlan(job.plan, *job.graph, {.devices = job.devices, .global_batch = job.batch});
-    if (!plan.ok()) continue;  // this network or batch does not split so
-    plan->overlap = job.overlap;
-    absl::StatusOr<MeasuredRun> run = MeasureSteps(*job.graph, *plan, {.global_batch = job.batch}, options.steps);
-    if (!run.ok()) return run.status();
-    job.overlap ? seen.AddHandoffs(*run) : seen.AddRun(*run);
-    if (options.on_run) options.on_run(static_cast<int>(j) + 1, static_cast<int>(jobs.size()));
+        partition::NamedPlan(named.name, graph, {.devices = named.devices, .global_batch = batch});
+    if (!plan.ok()) continue;
+    plan->overlap = named.overlap;
+    absl::StatusOr<std::unique_ptr<StepMeter>> meter = StepMeter::Create(graph, *plan, {.global_batch = batch}, backend_);
+    if (!meter.ok()) return meter.status();
+    loaded_.push_back(*std::move(meter));
   }
-  for (int devices = 2; devices <= options.devices; ++devices) {
-    for (const char* what : {"exchange", "all_gather", "reduce_scatter", "all_reduce"}) {
-      if (std::string(what) == "exchange" && devices > 2) continue;
+  return absl::OkStatus();
+}
+
+absl::Status Calibration::Run(int index, int steps, absl::Duration time) { return loaded_[index]->Run(steps, time); }
+
+void Calibration::Keep() {
+  for (const std::unique_ptr<StepMeter>& meter : loaded_) {
+    overlap_ ? seen_->AddHandoffs(*meter) : seen_->AddRun(*meter);
+  }
+  loaded_.clear();
+}
+
+void Calibration::AddTransfers(const std::vector<TransferTime>& transfers) {
+  for (const TransferTime& transfer : transfers) seen_->AddTransfer(transfer);
+}
+
+absl::Status Calibration::SweepTransfers() {
+  for (const std::string& what : TransferNames()) {
+    for (int members = 2; members <= devices_; ++members) {
+      if (what == "channel_slice" || (members > 2 && what == "exchange")) continue;
       for (int64_t bytes : kSweepBytes) {
-        absl::StatusOr<TransferTime> time = MeasureTransfer(what, devices, bytes, kSweepRepeats);
+        absl::StatusOr<TransferTime> time = MeasureTransfer(what, members, bytes, kSweepRepeats);
         if (!time.ok()) return time.status();
-        seen.AddTransfer(*time);
+        seen_->AddTransfer(*time);
       }
     }
   }
-  Machine machine = Skeleton(options.devices);
-  machine.ops = seen.Rates();
-  machine.transfers = seen.Transfers();
-  machine.launch_sec = {seen.launch_sec(), Origin::kMeasured, "median gap between two tasks"};
-  machine.handoff_sec = {seen.handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
-  machine.step_sec_per_device = {seen.host_sec_per_device(), Origin::kMeasured,
+  return absl::OkStatus();
+}
+
+engine::Machine Calibration::Result() {
+  Keep();
+  Machine machine = Skeleton(devices_);
+  machine.ops = seen_->Rates();
+  machine.transfers = seen_->Transfers();
+  machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks"};
+  machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
+  machine.skew = {seen_->skew(), Origin::kMeasured,
+                  "mean wait for the slower of those that meet, over the way to the meeting"};
+  machine.step_sec_per_device = {seen_->host_sec_per_device(), Origin::kMeasured,
                                  "median time to enqueue one device's part of a step"};
   FillRoofline(machine);
   return machine;
@@ -384,31 +311,52 @@ absl::Status RunCalibrate(const Flags& flags) {
   std::error_code error;
   if (flags.out.empty()) std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (absl::Status s = engine::CheckWritable(path); !s.ok()) return s;
-  CalibrationOptions options{.devices = flags.devices > 0 ? flags.devices : CoreCount()};
-  std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
-                                                       : std::vector<std::string>{flags.model};
+  const int devices = flags.devices > 0 ? flags.devices : CoreCount();
+  std::vector<TransferTime> transfers;
+  if (!flags.transfers.empty()) {
+    absl::StatusOr<std::string> text = engine::ReadFile(flags.transfers);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::vector<TransferTime>> read = ReadTransfers(*text);
+    if (!read.ok()) return absl::Status(read.status().code(), absl::StrCat(flags.transfers, ": ", read.status().message()));
+    transfers = *std::move(read);
+  }
+  const std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
+                                                             : std::vector<std::string>{flags.model};
+  // On both sides of the batch that is asked for, in whole parts for every number of devices.
+  const int64_t unit = 4 * devices;
+  const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit,
+                above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;
+  const absl::Time begin = absl::Now();
+  Calibration calibration(devices);
+  const std::vector<CalibrationPlan> plans = CalibrationPlans(devices);
+  size_t done = 0;
   for (const std::string& name : names) {
     absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(name, {});
     if (!graph.ok()) return graph.status();
-    // On both sides of the batch that is asked for, in whole parts for every number of devices.
-    const int64_t unit = 4 * options.devices;
-    const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit,
-                  above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;
-    options.cases.push_back({*std::move(graph), {below, above}});
+    for (const CalibrationPlan& plan : plans) {
+      if (absl::Status s = calibration.Load(*graph, plan, {below, above}); !s.ok()) return s;
+      for (int slice = 0; slice < kSlices; ++slice) {
+        for (int p = 0; p < calibration.loaded(); ++p) {
+          if (absl::Status s = calibration.Run(p, 1, kSliceTime); !s.ok()) return s;
+        }
+      }
+      const double part = static_cast<double>(++done) / static_cast<double>(names.size() * plans.size());
+      const double elapsed = absl::ToDoubleSeconds(absl::Now() - begin);
+      std::fprintf(stderr, "%s\n",
+                   absl::StrFormat("calibrate: %s, %s on %d, %.2g plans/s, %.0f s left", name, plan.name, plan.devices,
+                                   static_cast<double>(done) / elapsed, elapsed / part - elapsed)
+                       .c_str());
+    }
   }
-  const absl::Time begin = absl::Now();
-  options.on_run = [&](int done, int all) {
-    const absl::Duration left = (absl::Now() - begin) / done * (all - done);
-    std::fprintf(
-        stderr, "%s\n",
-        absl::StrFormat("calibrate: %d of %d Programs, %.0f s left", done, all, absl::ToDoubleSeconds(left)).c_str());
-  };
-  absl::StatusOr<Machine> machine = CalibrateThisMachine(options);
-  if (!machine.ok()) return machine.status();
-  if (absl::Status s = engine::ReplaceFile(path, engine::MachineToJson(*machine)); !s.ok()) return s;
+  if (flags.transfers.empty()) {
+    if (absl::Status s = calibration.SweepTransfers(); !s.ok()) return s;
+  }
+  calibration.AddTransfers(transfers);
+  const Machine machine = calibration.Result();
+  if (absl::Status s = engine::ReplaceFile(path, engine::MachineToJson(machine)); !s.ok()) return s;
   if (flags.json) {
     PrintJson(
-        {{"machine", path}, {"devices", machine->device_count()}, {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
+        {{"machine", path}, {"devices", machine.device_count()}, {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
   } else {
     std::printf("%s\n", path.c_str());
   }

@@ -3,43 +3,63 @@
 #define COLONNADE_CLI_CALIBRATE_H_
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "cli/measure.h"
+#include "cli/transfers.h"
+#include "engine/backend.h"
 #include "engine/machine.h"
 #include "layers/graph.h"
 
 namespace colonnade::cli {
 
-struct CalibrationCase {
-  layers::LayerGraph graph;
-  std::vector<int64_t> batches;
+// A named plan whose Programs are timed. Overlapped ones give the handoffs between lanes alone: what overlaps is slower than
+// it is by itself.
+struct CalibrationPlan {
+  std::string name;
+  int devices = 1;
+  bool overlap = false;
 };
+// single; data, model and owt on 2 devices and more; an overlapped one.
+std::vector<CalibrationPlan> CalibrationPlans(int devices);
 
-struct CalibrationOptions {
-  std::vector<CalibrationCase> cases;
-  int devices = 2;  // measures with 1 to so many at work
-  int steps = 5;    // of each Program, after two for warming up
-  std::function<void(int done, int all)> on_run;
+// Runs Programs, and takes from each task's mean time, the longest tenth left out, the rate of its op at its shape.
+// Transfers: the time of each exchange and collective in them from when both sides were there, and a sweep of sizes. All of
+// origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and run in turn.
+class Calibration {
+ public:
+  explicit Calibration(int devices);  // with 1 to so many at work
+  ~Calibration();
+
+  // The Programs of a network under one plan at some global batches, instead of those loaded before; none where the network
+  // or the batch does not split so.
+  absl::Status Load(const layers::LayerGraph& graph, const CalibrationPlan& plan, const std::vector<int64_t>& batches);
+  int loaded() const { return static_cast<int>(loaded_.size()); }
+  // A slice of one of them: at least `steps` steps and `time`.
+  absl::Status Run(int index, int steps, absl::Duration time);
+  // On which they run; others that take turns with them run there too.
+  const std::shared_ptr<engine::Backend>& backend() const { return backend_; }
+
+  absl::Status SweepTransfers();
+  void AddTransfers(const std::vector<TransferTime>& transfers);
+
+  // Of all that has run. Frees what is loaded.
+  engine::Machine Result();
+
+ private:
+  class Seen;
+  void Keep();
+
+  const int devices_;
+  std::unique_ptr<Seen> seen_;
+  std::shared_ptr<engine::Backend> backend_;
+  std::vector<std::unique_ptr<StepMeter>> loaded_;
+  bool overlap_ = false;  // of what is loaded
 };
-
-// Runs the Programs of every case under single, data, model and owt with nothing overlapped, and takes from each task's mean
-// time, the longest tenth left out, the rate of its op at its shape. Transfers: the time of each exchange and collective
-// from when both sides were there, and a sweep of sizes. Launch: the median gap between two tasks of a lane. All of origin
-// "measured".
-absl::StatusOr<engine::Machine> CalibrateThisMachine(const CalibrationOptions& options);
-
-// Programs that move `bytes` from or to each of `devices` once, and how long it took: the median of `repeats`, from when all
-// sides were there. The result of each transfer is compared with what it must be first; Internal where one is wrong.
-struct TransferTime {
-  std::string what;  // "exchange", "all_gather", …
-  int members = 2;
-  double bytes = 0;  // of one member's operand
-  double seconds = 0;
-};
-absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats);
 
 }  // namespace colonnade::cli
 

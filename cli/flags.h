@@ -47,7 +47,7 @@ struct Flags {
   std::string machine = "local";
   std::string calibrate_on;  // empty: the 1-GPU row alone
   std::string explain;       // a layer
-  std::string save_plan, drawing, plots, out;
+  std::string save_plan, drawing, plots, out, transfers;
 };
 
 void AddModelFlags(CLI::App& app, Flags& flags);

@@ -152,6 +152,7 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores)")->check(CLI::Range(1, 64));
   calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)");
+  calibrate->add_option("--transfers", flags.transfers, "JSON of bench/transfers to read instead of timing transfers here");
   colonnade::cli::AddJsonFlag(*calibrate, flags);
   calibrate->footer("Examples:\n  colonnade calibrate\n  colonnade calibrate --model=alexnet --batch=32 --out=machine.json");
   return calibrate;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -26,53 +27,79 @@ void Fill(absl::Span<float> images, absl::Span<int32_t> labels, int64_t classes)
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(static_cast<int64_t>(i) % classes);
 }
 
-absl::Duration Median(std::vector<absl::Duration> durations) {
-  std::sort(durations.begin(), durations.end());
-  return durations[durations.size() / 2];
-}
-
 }  // namespace
 
 int CoreCount() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                         const partition::LowerOptions& lower, int steps) {
-  MeasuredRun run;
+double TrimmedMean(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const auto kept = static_cast<int64_t>(std::max<size_t>(1, values.size() - values.size() / 10));
+  return std::accumulate(values.begin(), values.begin() + kept, 0.0) / static_cast<double>(kept);
+}
+
+absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                                             const partition::LowerOptions& lower,
+                                                             std::shared_ptr<engine::Backend> backend) {
+  auto meter = std::unique_ptr<StepMeter>(new StepMeter());
   absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
   if (!program.ok()) return program.status();
-  run.program = *std::move(program);
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend({.devices = plan.mesh.device_count()});
-  if (!backend.ok()) return backend.status();
-  absl::StatusOr<std::unique_ptr<engine::Executor>> created = engine::Executor::Create(run.program, **backend);
-  if (!created.ok()) return created.status();
-  engine::Executor& executor = **created;
-  if (absl::Status s = engine::InitializeParameters(run.program, executor.loaded(), 1); !s.ok()) return s;
-  absl::Time last = absl::Now();
-  std::vector<absl::Duration> hosts;
-  for (int step = 0; step < steps + kWarmUp + 1; ++step) {
-    if (step < steps + kWarmUp) {
-      absl::StatusOr<absl::Span<float>> images = executor.NextImages();
-      if (!images.ok()) return images.status();
-      if (step < kWarmUp) Fill(*images, executor.NextLabels(), graph.classes());
-      const absl::Time begin = absl::Now();
-      absl::Status s = executor.Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(step)});
-      if (!s.ok()) return s;
-      hosts.push_back(absl::Now() - begin);
+  meter->program_ = *std::move(program);
+  meter->classes_ = graph.classes();
+  if (backend == nullptr) {
+    absl::StatusOr<std::unique_ptr<engine::Backend>> made = cpu::MakeCpuBackend({.devices = plan.mesh.device_count()});
+    if (!made.ok()) return made.status();
+    backend = *std::move(made);
+  }
+  meter->backend_ = std::move(backend);
+  absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(meter->program_, *meter->backend_);
+  if (!executor.ok()) return executor.status();
+  meter->executor_ = *std::move(executor);
+  if (absl::Status s = engine::InitializeParameters(meter->program_, meter->executor_->loaded(), 1); !s.ok()) return s;
+  for (int step = 0; step < kWarmUp; ++step) {
+    if (absl::Status s = meter->Enqueue(); !s.ok()) return s;
+  }
+  for (int step = 0; step < kWarmUp; ++step) {
+    if (absl::StatusOr<engine::StepResult> result = meter->executor_->Collect(); !result.ok()) return result.status();
+  }
+  meter->hosts_.clear();
+  return meter;
+}
+
+absl::Status StepMeter::Enqueue() {
+  absl::StatusOr<absl::Span<float>> images = executor_->NextImages();
+  if (!images.ok()) return images.status();
+  if (enqueued_ < kWarmUp) Fill(*images, executor_->NextLabels(), classes_);
+  const absl::Time begin = absl::Now();
+  absl::Status s = executor_->Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(enqueued_++)});
+  hosts_.push_back(absl::ToDoubleSeconds(absl::Now() - begin));
+  return s;
+}
+
+absl::Status StepMeter::Run(int steps, absl::Duration time) {
+  const absl::Time begin = absl::Now();
+  absl::Time last = begin;
+  if (absl::Status s = Enqueue(); !s.ok()) return s;
+  for (int step = 0; executor_->in_flight() > 0; ++step) {
+    if (step < steps || last - begin < time) {
+      if (absl::Status s = Enqueue(); !s.ok()) return s;
     }
-    if (step == 0) continue;
-    absl::StatusOr<engine::StepResult> result = executor.Collect();
+    absl::StatusOr<engine::StepResult> result = executor_->Collect();
     if (!result.ok()) return result.status();
     const absl::Time now = absl::Now();
-    if (step > kWarmUp) {
-      run.steps.push_back(now - last);
-      run.times.push_back(executor.LatestTimes());
+    if (step > 0) {
+      steps_.push_back(absl::ToDoubleSeconds(now - last));
+      times_.push_back(executor_->LatestTimes());
     }
     last = now;
   }
-  run.median_step = Median(run.steps);
-  run.host = Median(std::move(hosts));
-  for (int d = 0; d < run.program.device_count; ++d) run.memory.push_back(executor.loaded().Memory(d));
-  return run;
+  return absl::OkStatus();
+}
+
+std::vector<engine::DeviceMemory> StepMeter::Memory() const {
+  std::vector<engine::DeviceMemory> memory;
+  for (int d = 0; d < program_.device_count; ++d) memory.push_back(executor_->loaded().Memory(d));
+  return memory;
 }
 
 absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program) {

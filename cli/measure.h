@@ -3,11 +3,13 @@
 #define COLONNADE_CLI_MEASURE_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/backend.h"
+#include "engine/executor.h"
 #include "engine/trace.h"
 #include "layers/graph.h"
 #include "partition/lower.h"
@@ -17,17 +19,41 @@ namespace colonnade::cli {
 
 int CoreCount();
 
-// A Program on CPU devices with synthetic data, two steps in flight as in training.
-struct MeasuredRun {
-  program::Program program;
-  absl::Duration median_step;  // from the end of one step to the end of the next
-  std::vector<absl::Duration> steps;
-  std::vector<std::vector<engine::TaskTime>> times;  // by step, all after the first two
-  std::vector<engine::DeviceMemory> memory;          // by device
-  absl::Duration host;                               // of the host's part of a step: enqueueing it
+// What a step takes on the whole: the mean of `values` without the longest tenth, which something else on the machine made.
+// Means add up, as the tasks of a step do; medians do not. 0 of nothing.
+double TrimmedMean(std::vector<double> values);
+
+// A Program on CPU devices with synthetic data, two steps in flight as in training. It stays loaded between runs, so that
+// runs of several Programs can take turns and meet the same moods of the machine.
+class StepMeter {
+ public:
+  // Loads the Program of `plan` and runs two steps that are not counted. Meters that take turns share a backend: threads of
+  // an OpenMP team that are more than the cores no longer spin, and small networks run at half their speed.
+  static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                                           const partition::LowerOptions& lower,
+                                                           std::shared_ptr<engine::Backend> backend = nullptr);
+
+  // At least `steps` more, and for at least `time`; one before them is not counted.
+  absl::Status Run(int steps, absl::Duration time = absl::ZeroDuration());
+
+  const program::Program& program() const { return program_; }
+  // Of all that was counted, by step: from the end of the step before to its end; of each task; of the host's enqueueing it.
+  const std::vector<double>& step_seconds() const { return steps_; }
+  const std::vector<std::vector<engine::TaskTime>>& times() const { return times_; }
+  const std::vector<double>& host_seconds() const { return hosts_; }
+  std::vector<engine::DeviceMemory> Memory() const;  // by device
+
+ private:
+  StepMeter() = default;
+  absl::Status Enqueue();
+
+  program::Program program_;
+  std::shared_ptr<engine::Backend> backend_;
+  std::unique_ptr<engine::Executor> executor_;
+  int64_t classes_ = 0, enqueued_ = 0;
+  std::vector<double> steps_, hosts_;
+  std::vector<std::vector<engine::TaskTime>> times_;
 };
-absl::StatusOr<MeasuredRun> MeasureSteps(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                         const partition::LowerOptions& lower, int steps);
 
 // Bytes that the CPU backend would take for `program`, by device.
 absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program);

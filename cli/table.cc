@@ -59,10 +59,11 @@ absl::Status MeasureRows(const Flags& flags, Table& table) {
     absl::StatusOr<partition::Plan> plan = PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
     if (!plan.ok()) continue;
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
-    absl::StatusOr<MeasuredRun> run =
-        MeasureSteps(table.session.graph, *plan, {.global_batch = table.batch}, kMeasuredSteps);
-    if (!run.ok()) return run.status();
-    row.measured = run->median_step;
+    absl::StatusOr<std::unique_ptr<StepMeter>> meter =
+        StepMeter::Create(table.session.graph, *plan, {.global_batch = table.batch});
+    if (!meter.ok()) return meter.status();
+    if (absl::Status s = (*meter)->Run(kMeasuredSteps); !s.ok()) return s;
+    row.measured = absl::Seconds(TrimmedMean((*meter)->step_seconds()));
   }
   return absl::OkStatus();
 }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/announce.h"
+#include "cpu/cores.h"
 #include "cpu/device.h"
 #include "cpu/loaded.h"
 #include "cpu/status.h"
@@ -58,12 +60,17 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
     Machine machine;
     machine.reference_kernels = options.kernels == CpuOptions::Kernels::kReference;
     machine.memory_limit_bytes = options.memory_limit_bytes;
+    const std::vector<int> cores = CoresOfProcess();
     for (int d = 0; d < options.devices; ++d) {
+      const std::vector<int> own = CoresOfDevice(cores, d, options.devices);
       auto device = std::make_unique<Device>();
       for (int l = 0; l < program::kLaneCount; ++l) {
         Device::LaneState& lane = device->lanes[l];
         lane.threads = static_cast<program::Lane>(l) == program::Lane::kCompute ? ThreadsPerDevice(options) : 1;
-        lane.queue = std::make_unique<Queue>([threads = lane.threads] { omp_set_num_threads(threads); });
+        lane.queue = std::make_unique<Queue>([threads = lane.threads, own] {
+          omp_set_num_threads(threads);
+          KeepToCores(own);
+        });
         lane.stream = dnnl::stream(machine.engine);
       }
       machine.devices.push_back(std::move(device));

@@ -353,9 +353,10 @@ void CpuProgram::Fail(const absl::Status& status) {
 }
 
 absl::Status CpuProgram::Synchronize(int64_t step) {
-  for (size_t task = 0; task < tasks_.size(); ++task) {
+  // The last first: the host sleeps until a lane is through, not from task to task.
+  for (int32_t task = static_cast<int32_t>(tasks_.size()) - 1; task >= 0; --task) {
     if (tasks_[task].launched_step == kNever) continue;
-    progress_.WaitFor(static_cast<int32_t>(task), std::min(step, tasks_[task].launched_step));
+    progress_.WaitFor(task, std::min(step, tasks_[task].launched_step));
   }
   std::lock_guard<std::mutex> lock(status_mutex_);
   return status_;

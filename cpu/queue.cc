@@ -94,7 +94,7 @@ void Queue::Serve() {
 }
 
 Progress::Progress(const program::Program& program)
-    : ended_step_(program.tasks.size(), std::numeric_limits<int64_t>::min()) {
+    : ended_step_(program.tasks.size(), std::numeric_limits<int64_t>::min()), waiters_(program.tasks.size(), 0) {
   lanes_.resize(program.device_count * program::kLaneCount);
   for (auto& lane : lanes_) lane = std::make_unique<LaneEvents>();
   for (const program::Task& task : program.tasks) {
@@ -106,13 +106,16 @@ void Progress::SetEnded(int32_t task, int64_t step) {
   LaneEvents& lane = *lane_of_[task];
   std::lock_guard<std::mutex> lock(lane.mutex);
   ended_step_[task] = step;
-  lane.ended.notify_all();
+  if (waiters_[task] > 0) lane.ended.notify_all();
 }
 
 void Progress::WaitFor(int32_t task, int64_t step) {
   LaneEvents& lane = *lane_of_[task];
   std::unique_lock<std::mutex> lock(lane.mutex);
+  if (ended_step_[task] >= step) return;
+  ++waiters_[task];
   lane.ended.wait(lock, [&] { return ended_step_[task] >= step; });
+  --waiters_[task];
 }
 
 }  // namespace colonnade::cpu

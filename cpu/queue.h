@@ -78,6 +78,7 @@ class Progress {
   std::vector<std::unique_ptr<LaneEvents>> lanes_;
   std::vector<LaneEvents*> lane_of_;  // by task
   std::vector<int64_t> ended_step_;   // by task, guarded by its lane's mutex
+  std::vector<int> waiters_;          // likewise; a task that nobody waits for wakes nobody
 };
 
 }  // namespace colonnade::cpu

@@ -155,6 +155,7 @@ double CostModel::Seconds(const Task& task) const {
     const double by_rate = work / (RateAt(*op, shape) * Interpolate(op->batch_curve, shape.n));
     seconds = op->unit == OpRate::Unit::kBytes || op->from == Origin::kMeasured ? by_rate : std::max(seconds, by_rate);
   }
+  if (devices_ > 1) seconds *= 1 + machine_.skew.value;
   return machine_.launch_sec.value + seconds;
 }
 

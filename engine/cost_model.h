@@ -4,6 +4,8 @@
 //   convolutions and matrix products   launch + max(flops / (rate · batch factor), bytes / memory rate)
 //   all else                           launch + bytes / rate
 //
+// and (1 + skew) times as long, launch left out, where several devices are at work.
+//
 // The rate at a shape is interpolated: its logarithm is the mean over the profile's points for the op, each weighed by the
 // inverse fourth power of its distance in the logarithms of the shape's extents (the batch left out where a batch curve is
 // given, or all points are of one). Points that were measured hold the whole time of an op, so that no memory bound applies

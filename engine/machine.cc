@@ -297,7 +297,7 @@ Json ToJson(const OpRate& op) {
 template <class F>
 void ForEachOrigin(const Machine& m, F f) {
   for (const Quantity* q : {&m.memory_bytes, &m.flops_per_sec, &m.memory_bytes_per_sec, &m.shared_memory_bytes_per_sec,
-                            &m.launch_sec, &m.handoff_sec, &m.cores, &m.step_sec, &m.step_sec_per_device}) {
+                            &m.launch_sec, &m.handoff_sec, &m.skew, &m.cores, &m.step_sec, &m.step_sec_per_device}) {
     if (q->value != 0) f(q->from, 1);
   }
   for (const OpRate& op : m.ops) f(op.from, op.points.size() + op.batch_curve.size());
@@ -333,6 +333,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Take("shared_memory_bytes_per_sec", machine.shared_memory_bytes_per_sec);
   fields.Take("launch_sec", machine.launch_sec, false, true);
   fields.Take("handoff_sec", machine.handoff_sec, false, true);
+  fields.Take("skew", machine.skew, false, true);
   fields.Each("ops", false,
               [&](const Read& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
   fields.Each("links", false,
@@ -365,6 +366,7 @@ std::string MachineToJson(const Machine& m) {
   Put(json, "shared_memory_bytes_per_sec", m.shared_memory_bytes_per_sec);
   Put(json, "launch_sec", m.launch_sec);
   Put(json, "handoff_sec", m.handoff_sec);
+  Put(json, "skew", m.skew);
   json["ops"] = Json::array();
   for (const OpRate& op : m.ops) json["ops"].push_back(ToJson(op));
   json["links"] = Json::array();

@@ -81,6 +81,8 @@ struct Machine {
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
   Quantity launch_sec;                   // of each task
   Quantity handoff_sec;  // more, for a task that found its lane free and waited for another lane's task to end
+  Quantity
+      skew;  // devices that meet wait for the slower: with several at work a step's compute takes so much longer, as a part
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;

@@ -1,0 +1,34 @@
+// Transfers between the CPU backend's devices, each alone: how long they take.
+#ifndef COLONNADE_CLI_TRANSFERS_H_
+#define COLONNADE_CLI_TRANSFERS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace colonnade::cli {
+
+// exchange and channel_slice (between two), all_gather, reduce_scatter, all_reduce.
+const std::vector<std::string>& TransferNames();
+
+struct TransferTime {
+  std::string what;
+  int members = 2;
+  double bytes = 0;  // of one member's operand
+  double seconds = 0;
+};
+
+// A Program that moves `bytes` from or to each of `members` devices once, and how long it took: the median of `repeats`,
+// from when all sides were there. The result is compared with what it must be first; Internal where it is wrong.
+absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats);
+
+// What bench/transfers has printed with --benchmark_format=json or written with --benchmark_out. DataLoss naming the
+// benchmark and the field where something else is there, or a benchmark has ended with an error.
+absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_TRANSFERS_H_
