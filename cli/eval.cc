@@ -25,7 +25,8 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   absl::StatusOr<program::Program> program =
       partition::Lower(session->graph, session->plan, LowerOptionsOf(flags, *session, program::Mode::kEval));
   if (!program.ok()) return program.status();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = OpenBackend(flags, *session);
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
+      OpenBackend(flags, session->plan.mesh.device_count(), session->threads_per_device);
   if (!backend.ok()) return backend.status();
   absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(*program, **backend);
   if (!executor.ok()) return executor.status();

@@ -14,6 +14,7 @@
 #include "cli/machines.h"
 #include "cli/planning.h"
 #include "cpu/backend.h"
+#include "cuda/backend.h"
 #include "data/dataset.h"
 #include "engine/file.h"
 #include "partition/named_plans.h"
@@ -181,13 +182,26 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
           .weight_decay = flags.weight_decay >= 0 ? flags.weight_decay : session.model->weight_decay};
 }
 
-absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, const Session& session) {
-  if (flags.backend == "cuda") {
-    return absl::UnavailableError("--backend=cuda: this build has no CUDA backend; use --backend=cpu");
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device) {
+  if (flags.backend != "cpu") {
+    absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
+    if (calls.ok()) {
+      return cuda::MakeCudaBackend({.devices = devices,
+                                    .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
+                                    .times_tasks = !flags.trace.empty()},
+                                   *std::move(calls));
+    }
+    if (flags.backend == "cuda") {
+      return absl::UnavailableError(absl::StrCat("--backend=cuda: ", calls.status().message(), "; use --backend=cpu"));
+    }
+  }
+  if (flags.dtype != "fp32") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype=", flags.dtype, ": expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)"));
   }
   return cpu::MakeCpuBackend(
-      {.devices = session.plan.mesh.device_count(),
-       .threads_per_device = session.threads_per_device,
+      {.devices = devices,
+       .threads_per_device = threads_per_device,
        .kernels = flags.kernels == "reference" ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
 }
 

@@ -37,7 +37,7 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
 absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train);
 
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
-absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, const Session& session);
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device);
 std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
 

@@ -33,7 +33,6 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   if (!images.ok()) return images.status();
   absl::StatusOr<Session> session = OpenSession(flags, &*images);
   if (!session.ok()) return session.status();
-  if (flags.backend == "cuda") return OpenBackend(flags, *session).status();
   const std::string normalisation = NormalisationOf(flags, *images);
   absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), true);
   if (!stream.ok()) return stream.status();
@@ -41,12 +40,13 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   if (!rate.ok()) return rate.status();
   PrintSession(flags, *session);
   std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), normalisation.c_str());
-  const VerifyOptions options{.steps = flags.steps > 0 ? flags.steps : 3,
-                              .seed = flags.seed,
-                              .reference = flags.kernels == "reference",
-                              .threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device : 0,
-                              .learning_rate = *rate,
-                              .lower = LowerOptionsOf(flags, *session, program::Mode::kTrain)};
+  const VerifyOptions options{
+      .steps = flags.steps > 0 ? flags.steps : 3,
+      .seed = flags.seed,
+      .reference = flags.kernels == "reference",
+      .make_backend = [&](int devices) { return OpenBackend(flags, devices, flags.threads_per_device); },
+      .learning_rate = *rate,
+      .lower = LowerOptionsOf(flags, *session, program::Mode::kTrain)};
   absl::StatusOr<VerifyReport> report = VerifyPlan(session->graph, session->plan, *stream, options);
   if (!report.ok()) return report.status();
   outcome.disagrees = !report->ok;

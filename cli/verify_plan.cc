@@ -44,10 +44,10 @@ absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, 
   absl::StatusOr<program::Program> program = options.make_program(graph, plan, lower);
   if (!program.ok()) return program.status();
   side->program = *std::move(program);
+  const int devices = plan.mesh.device_count();
   absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      cpu::MakeCpuBackend({.devices = plan.mesh.device_count(),
-                           .threads_per_device = options.threads_per_device,
-                           .kernels = reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
+      reference ? cpu::MakeCpuBackend({.devices = devices, .kernels = cpu::CpuOptions::Kernels::kReference})
+                : options.make_backend(devices);
   if (!backend.ok()) return backend.status();
   side->backend = *std::move(backend);
   absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(side->program, *side->backend);

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cpu/backend.h"
 #include "engine/data_source.h"
 #include "engine/trainer.h"
 #include "partition/lower.h"
@@ -17,8 +19,11 @@ namespace colonnade::cli {
 struct VerifyOptions {
   int64_t steps = 3;
   uint64_t seed = 1;
-  bool reference = false;  // kernels in double
-  int threads_per_device = 1;
+  bool reference = false;  // kernels in double, on the CPU
+  // On which the Programs run where the kernels are not the reference's.
+  std::function<absl::StatusOr<std::unique_ptr<engine::Backend>>(int devices)> make_backend = [](int devices) {
+    return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
+  };
   engine::LearningRatePolicy learning_rate;
   partition::LowerOptions lower;
   // What makes the Programs that are compared; a test of the comparison puts a wrong one here.

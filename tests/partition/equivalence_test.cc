@@ -1,132 +1,32 @@
 // Law 2: a plan never changes the mathematics. Random networks under random legal plans against one device.
 
 #include <cmath>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/partition/harness.h"
-#include "tests/partition/random_case.h"
+#include "tests/partition/random_run.h"
 
 namespace colonnade::partition {
 namespace {
 
-using Kernels = cpu::CpuOptions::Kernels;
+using cpu::CpuOptions;
 
-struct Batch {
-  std::vector<float> images;
-  std::vector<int32_t> labels;
-};
-
-Plan SinglePlan(const layers::LayerGraph& graph) {
-  Plan plan{.name = "single", .mesh = Mesh::ReplicasByColumns(1, 1)};
-  for (const layers::LayerNode& node : graph.nodes) {
-    if (std::holds_alternative<layers::Input>(node.layer)) continue;
-    plan.layers[node.name] = {layers::Strategy::kReplicate, layers::Strategy::kReplicate};
-  }
-  return plan;
+// The CPU's, with the oracle's kernels or oneDNN's.
+BackendMaker MakerOf(CpuOptions::Kernels kernels) {
+  return [kernels](int devices) {
+    return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1, .kernels = kernels});
+  };
 }
-
-// Random data: continuous, or small integers with `labelled` labels, a power of two, the rest padding.
-Batch DrawBatch(Random& random, const RandomNetwork& network, int64_t n, bool exact) {
-  Batch batch;
-  batch.images.resize(program::ElementCount(network.graph.OutputShape(layers::LayerId{0}, n)));
-  std::normal_distribution<float> normal;
-  for (float& v : batch.images) v = exact ? static_cast<float>(random() % 4) : normal(random);
-  int64_t labelled = 1;
-  while (labelled * 2 <= n) labelled *= 2;
-  for (int64_t i = 0; i < n; ++i) {
-    const bool padding = exact ? i >= labelled : random() % 7 == 0;
-    batch.labels.push_back(padding ? -1 : static_cast<int32_t>(random() % network.classes));
-  }
-  batch.labels[0] = std::max(batch.labels[0], 0);
-  return batch;
+const BackendMaker& Reference() {
+  static const BackendMaker& maker = *new BackendMaker(MakerOf(CpuOptions::Kernels::kReference));
+  return maker;
 }
-
-Tensors DrawParameters(Random& random, const program::Program& program) {
-  Tensors tensors;
-  std::normal_distribution<double> normal;
-  for (const program::Parameter& p : program.parameters) {
-    const double fan_in = static_cast<double>(program::ElementCount(p.shape)) / static_cast<double>(p.shape[0]);
-    std::vector<double>& values = tensors[p.name];
-    values.resize(program::ElementCount(p.shape));
-    for (double& v : values) v = normal(random) * (p.shape.size() > 1 ? std::sqrt(2.0 / fan_in) : 0.1);
-  }
-  return tensors;
-}
-
-// Weights of −1, 0 and 1; the classifier's are far apart, so that softmax is exactly one-hot and the loss's gradient exact.
-Tensors DrawExactParameters(Random& random, const program::Program& program) {
-  Tensors tensors;
-  for (const program::Parameter& p : program.parameters) {
-    std::vector<double>& values = tensors[p.name];
-    values.resize(program::ElementCount(p.shape));
-    const bool classifier = p.layer == "classifier";
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<double>(static_cast<int>(random() % 3) - 1) * (random() % 3 == 0 ? 1 : 0);
-      if (classifier) values[i] = p.shape.size() == 1 ? 1024.0 * static_cast<double>(i) : values[i] * 4096;
-    }
-  }
-  return tensors;
-}
-
-struct Result {
-  std::vector<double> losses;
-  Tensors gradients, parameters;
-};
-
-absl::StatusOr<Result> RunSteps(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options, Kernels kernels,
-                                const Batch& batch, const Tensors* parameters, Random& random, bool exact, int steps,
-                                Tensors* drawn) {
-  auto run = PlannedRun::Create(graph, plan, options, kernels);
-  if (!run.ok()) return run.status();
-  if (parameters == nullptr) {
-    *drawn = exact ? DrawExactParameters(random, (*run)->program) : DrawParameters(random, (*run)->program);
-    parameters = drawn;
-  }
-  if (absl::Status s = (*run)->SetParameters(*parameters); !s.ok()) return s;
-  Result result;
-  for (int step = 0; step < steps; ++step) {
-    absl::StatusOr<engine::StepResult> r = (*run)->executor->RunStep(
-        batch.images, batch.labels, {.learning_rate = 1.0 / 64, .step = static_cast<uint64_t>(step), .seed = 7});
-    if (!r.ok()) return r.status();
-    result.losses.push_back(r->loss);
-    if (step > 0) continue;
-    absl::StatusOr<Tensors> gradients = (*run)->Gradients();
-    if (!gradients.ok()) return gradients.status();
-    result.gradients = *std::move(gradients);
-  }
-  absl::StatusOr<Tensors> values = (*run)->Parameters();
-  if (!values.ok()) return values.status();
-  result.parameters = *std::move(values);
-  return result;
-}
-
-struct Drawn {
-  RandomNetwork network;
-  Plan plan;
-  int64_t batch;
-};
-
-Drawn DrawCase(Random& random, bool exact) {
-  for (;;) {
-    absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, exact).Draw();
-    EXPECT_TRUE(network.ok()) << network.status();
-    if (!network.ok()) std::abort();
-    const std::vector<int64_t> sizes = {1, 2, 3, 4, 4};
-    const int64_t outer = Pick(random, sizes), inner = Pick(random, sizes);
-    if (outer * inner == 1) continue;
-    const int64_t batch = outer * inner * (1 + static_cast<int64_t>(random() % 2));
-    Plan plan = DrawPlan(random, network->graph, outer, inner, batch);
-    return {*std::move(network), std::move(plan), batch};
-  }
-}
-
-std::string Describe(const Drawn& drawn, int index) {
-  return absl::StrCat("case ", index, ": batch ", drawn.batch, " ", PlanToJson(drawn.plan));
+const BackendMaker& OneDnn() {
+  static const BackendMaker& maker = *new BackendMaker(MakerOf(CpuOptions::Kernels::kOneDnn));
+  return maker;
 }
 
 TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
@@ -134,15 +34,15 @@ TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
   Coverage coverage;
   for (int i = 0; i < 240; ++i) {
     const Drawn drawn = DrawCase(random, false);
-    const LowerOptions options{.global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3,
-                               .expose_gradients = true};
+    const LowerOptions options{
+        .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, false);
     Tensors parameters;
-    absl::StatusOr<Result> one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Kernels::kReference,
-                                          batch, nullptr, random, false, 2, &parameters);
+    absl::StatusOr<Result> one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Reference(), batch,
+                                          nullptr, random, false, 2, &parameters);
     ASSERT_TRUE(one.ok()) << one.status() << "\n" << Describe(drawn, i);
-    absl::StatusOr<Result> many = RunSteps(drawn.network.graph, drawn.plan, options, Kernels::kReference, batch, &parameters,
-                                           random, false, 2, nullptr);
+    absl::StatusOr<Result> many =
+        RunSteps(drawn.network.graph, drawn.plan, options, Reference(), batch, &parameters, random, false, 2, nullptr);
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
     for (size_t s = 0; s < one->losses.size(); ++s) {
       ASSERT_LE(std::abs(many->losses[s] - one->losses[s]), 1e-10 * std::abs(one->losses[s])) << Describe(drawn, i);
@@ -167,11 +67,11 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
     const LowerOptions options{.global_batch = drawn.batch, .momentum = 0.5, .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, true);
     Tensors parameters;
-    absl::StatusOr<Result> one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Kernels::kOneDnn, batch,
+    absl::StatusOr<Result> one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, OneDnn(), batch,
                                           nullptr, random, true, 1, &parameters);
     ASSERT_TRUE(one.ok()) << one.status() << "\n" << Describe(drawn, i);
-    absl::StatusOr<Result> many = RunSteps(drawn.network.graph, drawn.plan, options, Kernels::kOneDnn, batch, &parameters,
-                                           random, true, 1, nullptr);
+    absl::StatusOr<Result> many =
+        RunSteps(drawn.network.graph, drawn.plan, options, OneDnn(), batch, &parameters, random, true, 1, nullptr);
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
     for (const auto& [name, gradient] : one->gradients) {
       ASSERT_EQ(many->gradients.at(name), gradient) << name << "\n" << Describe(drawn, i);
@@ -202,10 +102,10 @@ TEST(Equivalence, AForkAfterARowSplitIsSummedOnce) {
   const LowerOptions options{.global_batch = 8, .dtype = program::DType::kF64, .expose_gradients = true};
   const Batch batch = DrawBatch(random, network, 8, false);
   Tensors parameters;
-  absl::StatusOr<Result> one = RunSteps(network.graph, SinglePlan(network.graph), options, Kernels::kReference, batch, nullptr,
+  absl::StatusOr<Result> one = RunSteps(network.graph, SinglePlan(network.graph), options, Reference(), batch, nullptr,
                                         random, false, 1, &parameters);
   absl::StatusOr<Result> many =
-      RunSteps(network.graph, plan, options, Kernels::kReference, batch, &parameters, random, false, 1, nullptr);
+      RunSteps(network.graph, plan, options, Reference(), batch, &parameters, random, false, 1, nullptr);
   ASSERT_TRUE(one.ok() && many.ok()) << one.status() << many.status();
   EXPECT_NEAR(many->losses[0], one->losses[0], 1e-10);
   for (const auto& [name, gradient] : one->gradients) {
@@ -221,7 +121,7 @@ TEST(Equivalence, WholeNetworksPassFiniteDifferences) {
     ASSERT_TRUE(network.ok()) << network.status();
     const int64_t n = 3;
     const LowerOptions options{.global_batch = n, .dtype = program::DType::kF64, .expose_gradients = true};
-    auto run = PlannedRun::Create(network->graph, SinglePlan(network->graph), options, Kernels::kReference);
+    auto run = PlannedRun::Create(network->graph, SinglePlan(network->graph), options, CpuOptions::Kernels::kReference);
     ASSERT_TRUE(run.ok()) << run.status();
     const Batch batch = DrawBatch(random, *network, n, false);
     const Tensors w = DrawParameters(random, (*run)->program);

@@ -1,4 +1,4 @@
-// One network under one plan on CPU devices, for tests: lower, load, run steps, read global tensors.
+// One network under one plan, for tests: lower, load, run steps, read global tensors.
 #ifndef COLONNADE_TESTS_PARTITION_HARNESS_H_
 #define COLONNADE_TESTS_PARTITION_HARNESS_H_
 
@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,16 +36,19 @@ void ForEachElement(const program::Shape& shape, const program::Region& region, 
 class PlannedRun {
  public:
   static absl::StatusOr<std::unique_ptr<PlannedRun>> Create(const layers::LayerGraph& graph, const Plan& plan,
+                                                            const LowerOptions& options, cpu::CpuOptions::Kernels kernels) {
+    auto backend = cpu::MakeCpuBackend({.devices = plan.mesh.device_count(), .threads_per_device = 1, .kernels = kernels});
+    if (!backend.ok()) return backend.status();
+    return Create(graph, plan, options, *std::move(backend));
+  }
+  static absl::StatusOr<std::unique_ptr<PlannedRun>> Create(const layers::LayerGraph& graph, const Plan& plan,
                                                             const LowerOptions& options,
-                                                            cpu::CpuOptions::Kernels kernels) {
+                                                            std::unique_ptr<engine::Backend> backend) {
     auto run = std::make_unique<PlannedRun>();
     absl::StatusOr<program::Program> program = Lower(graph, plan, options);
     if (!program.ok()) return program.status();
     run->program = *std::move(program);
-    auto backend = cpu::MakeCpuBackend(
-        {.devices = plan.mesh.device_count(), .threads_per_device = 1, .kernels = kernels});
-    if (!backend.ok()) return backend.status();
-    run->backend = *std::move(backend);
+    run->backend = std::move(backend);
     auto executor = engine::Executor::Create(run->program, *run->backend);
     if (!executor.ok()) return executor.status();
     run->executor = *std::move(executor);

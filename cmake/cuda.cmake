@@ -1,0 +1,33 @@
+# libcolonnade_cuda_driver.so, where CUDA, cuDNN and cuBLAS are found: the part of cuda/ that needs them, loaded by OpenCuda.
+if(COLONNADE_CUDA STREQUAL "OFF")
+  return()
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  find_package(CUDAToolkit QUIET)
+  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+endif()
+if(NOT CMAKE_CUDA_COMPILER OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
+  if(COLONNADE_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "COLONNADE_CUDA=ON: expected nvcc, cuBLAS and cuDNN, found nvcc \"${CMAKE_CUDA_COMPILER}\", "
+                        "cudnn.h \"${CUDNN_INCLUDE_DIR}\", libcudnn \"${CUDNN_LIBRARY}\"; install them or set OFF")
+  endif()
+  message(STATUS "CUDA backend: without a driver (nvcc, cuBLAS or cuDNN not found)")
+  return()
+endif()
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # 90 with PTX, for what comes after
+endif()
+enable_language(CUDA)
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # which CMake 3.25 does not know of this nvcc
+# Our kernels link nothing: Abseil's targets ask for a dialect and an include path that CMake 3.25 hands to nvcc wrongly.
+add_library(colonnade_cuda_kernels OBJECT ${PROJECT_SOURCE_DIR}/cuda/kernels.cu)
+set_target_properties(colonnade_cuda_kernels PROPERTIES CUDA_STANDARD 20)
+target_include_directories(colonnade_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
+add_library(colonnade_cuda_driver MODULE ${PROJECT_SOURCE_DIR}/cuda/driver.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)
+set_target_properties(colonnade_cuda_driver PROPERTIES LINKER_LANGUAGE CXX)
+target_include_directories(colonnade_cuda_driver SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(colonnade_cuda_driver PRIVATE colonnade::cuda CUDA::cudart CUDA::cublasLt ${CUDNN_LIBRARY})
+message(STATUS "CUDA backend: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_LIBRARY}, architectures ${CMAKE_CUDA_ARCHITECTURES}")

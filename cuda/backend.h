@@ -1,0 +1,32 @@
+// The CUDA backend: N devices on one or more GPUs, each with a stream for compute, one for communication and one for copies.
+//
+// The host enqueues a step without blocking; memory, layouts and calls of a loaded Program are cuda/loaded.h's. Everything
+// but driver.cc and kernels.cu is built, and tested, without CUDA. Thread rule: that of engine::Backend.
+#ifndef COLONNADE_CUDA_BACKEND_H_
+#define COLONNADE_CUDA_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cuda/calls.h"
+#include "engine/backend.h"
+
+namespace colonnade::cuda {
+
+struct CudaOptions {
+  int devices = 1;  // device d is on GPU d modulo their number: more devices than GPUs share them
+  Precision precision = Precision::kF32;
+  bool times_tasks = false;        // Times() is zero without: two events around each task
+  int64_t memory_limit_bytes = 0;  // of each device; 0: none
+};
+
+// On `calls`, which Programs reach GPUs through. InvalidArgument if an option is out of range.
+absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::unique_ptr<Calls> calls);
+
+// Of CUDA, cuDNN and cuBLAS (driver.cc, a module that is loaded here). Unavailable where there is no module, GPU or driver.
+absl::StatusOr<std::unique_ptr<Calls>> OpenCuda();
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_BACKEND_H_

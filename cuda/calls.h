@@ -1,0 +1,126 @@
+// The thin layer through which everything reaches the GPUs: streams, events, memory, and calls that are plain data.
+//
+// A task of a Program becomes a few Calls (prepare.h), made by plain functions that need no GPU. An implementation of
+// `Calls` runs them: driver.cc on CUDA, cuDNN and cuBLAS; others, in tests, record them or run them on the host. Thread
+// rule: one host thread.
+#ifndef COLONNADE_CUDA_CALLS_H_
+#define COLONNADE_CUDA_CALLS_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda/kernels.h"
+#include "program/op.h"
+
+namespace colonnade::cuda {
+
+// How products of f32 tensors are computed; sums are f32 in both.
+enum class Precision {
+  kF32,
+  kTf32,  // factors rounded to ten bits of mantissa, on tensor cores
+};
+
+// Contiguous bytes between any two of host and devices.
+struct CopyBytes {
+  void* to = nullptr;
+  const void* from = nullptr;
+  int64_t bytes = 0;
+  int to_gpu = -1, from_gpu = -1;  // −1: host
+};
+
+struct ClearBytes {
+  void* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// One pass of a convolution, by cuDNN. All tensors are dense and channels-last: x [n,h,w,c], w [k,r,s,c/groups], y
+// [n,p,q,k].
+//   forward            y = x ∗ w, or max(x ∗ w + b, 0), or x ∗ w + b
+//   backward data      x (written) from w and y
+//   backward weights   w (written) from x and y
+struct Convolution {
+  enum class Pass { kForward, kBackwardData, kBackwardWeights };
+  Pass pass = Pass::kForward;
+  int64_t n = 0, c = 0, h = 0, w = 0, k = 0, p = 0, q = 0, groups = 1;
+  program::Window window;
+  bool relu = false;
+  Precision precision = Precision::kF32;
+  float *x = nullptr, *filter = nullptr, *y = nullptr;
+  const float* bias = nullptr;  // [k], forward only; null: none
+  void* workspace = nullptr;
+  int64_t workspace_bytes = 0;
+  int plan = -1;  // set by Calls::Prepare
+};
+
+// c [rows, columns] = A·B (+ bias [columns]) (then max(·, 0)), by cuBLASLt. Row-major; A is a [rows, depth], or its
+// transpose if a is [depth, rows]; B is b [depth, columns], or its transpose if b is [columns, depth].
+struct MatrixProduct {
+  int64_t rows = 0, columns = 0, depth = 0;
+  const float *a = nullptr, *b = nullptr;
+  int64_t lda = 0, ldb = 0, ldc = 0;  // elements from row to row, as stored
+  bool transpose_a = false, transpose_b = false;
+  float* c = nullptr;
+  const float* bias = nullptr;
+  bool relu = false;
+  Precision precision = Precision::kF32;
+  void* workspace = nullptr;
+  int64_t workspace_bytes = 0;
+  int plan = -1;  // set by Calls::Prepare
+};
+
+using Call = std::variant<Kernel, CopyBytes, ClearBytes, Convolution, MatrixProduct>;
+
+struct Stream {
+  int gpu = 0;
+  void* handle = nullptr;
+};
+using Event = void*;
+
+class Calls {
+ public:
+  virtual ~Calls() = default;
+
+  virtual int gpu_count() const = 0;
+  virtual std::string GpuName(int gpu) const = 0;
+  // Whether kernels on `gpu` can read and write the memory of `other`.
+  virtual bool CanReach(int gpu, int other) const = 0;
+
+  // Zero-filled. ResourceExhausted if the GPU has not so much.
+  virtual absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) = 0;
+  virtual void Free(int gpu, void* data) = 0;
+  // Makes host memory known to the GPUs, so that copies need no detour and do not block.
+  virtual absl::Status Register(void* host, int64_t bytes) = 0;
+  virtual void Unregister(void* host) = 0;
+  // Host memory that is known from the start.
+  virtual absl::StatusOr<void*> AllocateHost(int64_t bytes) = 0;
+  virtual void FreeHost(void* host) = 0;
+
+  virtual absl::StatusOr<Stream> MakeStream(int gpu) = 0;
+  virtual absl::StatusOr<Event> MakeEvent(int gpu, bool timed) = 0;
+  virtual void Destroy(const Stream& stream) = 0;
+  virtual void Destroy(int gpu, Event event) = 0;
+
+  // In the order in which they are called; none of them blocks.
+  virtual absl::Status Record(Event event, const Stream& stream) = 0;
+  virtual absl::Status Wait(const Stream& stream, Event event) = 0;
+  virtual absl::Status Enqueue(const Stream& stream, const Call& call) = 0;
+  // What profilers show around the calls of a task.
+  virtual void BeginRange(const std::string& name) = 0;
+  virtual void EndRange() = 0;
+
+  // Blocks until the event's last record has been passed.
+  virtual absl::Status Synchronize(Event event) = 0;
+  virtual absl::StatusOr<double> SecondsBetween(Event from, Event to) = 0;
+
+  // Chooses the algorithm of a convolution or a product, notes it in the call's `plan`, and returns the bytes of workspace
+  // that it wants. Outside steps; addresses are not followed.
+  virtual absl::StatusOr<int64_t> Prepare(int gpu, Call& call) = 0;
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_CALLS_H_

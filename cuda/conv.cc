@@ -1,0 +1,103 @@
+#include "cuda/conv.h"
+
+#include <utility>
+
+#include "cuda/copy.h"
+#include "cuda/elementwise.h"
+
+namespace colonnade::cuda {
+
+using program::Shape;
+
+namespace {
+
+// Which operand is which.
+struct Uses {
+  int x, filter, y;
+  int written;
+};
+
+// Extents of a pass, and its operands packed; the calls before and after it.
+class Pass {
+ public:
+  Pass(const TaskContext& context, Convolution::Pass pass, const program::Window& window, int64_t groups)
+      : context_(context), workspace_(context) {
+    conv_.pass = pass;
+    conv_.window = window;
+    conv_.groups = groups;
+    conv_.precision = context.precision;
+  }
+
+  Convolution& conv() { return conv_; }
+  Workspace& workspace() { return workspace_; }
+
+  absl::Status Place(const Uses& uses) {
+    const Shape &x = context_.view(uses.x).shape, &y = context_.view(uses.y).shape;
+    conv_.n = x[0], conv_.c = x[1], conv_.h = x[2], conv_.w = x[3];
+    conv_.k = y[1], conv_.p = y[2], conv_.q = y[3];
+    for (const auto& [use, data] : {std::pair(uses.x, &conv_.x), {uses.filter, &conv_.filter}, {uses.y, &conv_.y}}) {
+      absl::StatusOr<Packed> packed =
+          use == uses.written ? PackOutput(context_, use, workspace_) : PackInput(context_, use, workspace_);
+      if (!packed.ok()) return packed.status();
+      *data = packed->data;
+      for (Call& call : packed->before) ready_.calls.push_back(std::move(call));
+      for (Call& call : packed->after) after_.push_back(std::move(call));
+    }
+    return absl::OkStatus();
+  }
+
+  PreparedTask Finish() {
+    Call call(conv_);
+    absl::StatusOr<int64_t> bytes = context_.choose(call);
+    if (!bytes.ok()) return bytes.status();
+    auto& chosen = std::get<Convolution>(call);
+    chosen.workspace_bytes = *bytes;
+    chosen.workspace = workspace_.Take<char>(*bytes);
+    ready_.calls.push_back(std::move(call));
+    for (Call& call : after_) ready_.calls.push_back(std::move(call));
+    ready_.workspace_bytes = workspace_.bytes();
+    return std::move(ready_);
+  }
+  std::vector<Call>& after() { return after_; }
+
+ private:
+  const TaskContext& context_;
+  Workspace workspace_;
+  Convolution conv_;
+  ReadyTask ready_;
+  std::vector<Call> after_;
+};
+
+}  // namespace
+
+PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context) {
+  Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
+  const int y = op.bias ? 3 : 2;
+  if (absl::Status s = pass.Place({0, 1, y, /*written=*/y}); !s.ok()) return s;
+  pass.conv().relu = op.relu && op.bias;
+  if (op.bias) pass.conv().bias = context.at<float>(2);
+  if (op.relu && !op.bias) {
+    absl::StatusOr<Walk> walk = WalkOver({context.view(y), context.view(y)});
+    if (!walk.ok()) return walk.status();
+    pass.after().push_back(Kernel(ReluForwardElements{*walk, context.base<float>(y), context.base<float>(y)}));
+  }
+  return pass.Finish();
+}
+
+PreparedTask Prepare(const program::ConvBackwardData& op, const TaskContext& context) {
+  Pass pass(context, Convolution::Pass::kBackwardData, op.window, op.groups);
+  if (absl::Status s = pass.Place({2, 1, 0, /*written=*/2}); !s.ok()) return s;
+  return pass.Finish();
+}
+
+PreparedTask Prepare(const program::ConvBackwardWeights& op, const TaskContext& context) {
+  Pass pass(context, Convolution::Pass::kBackwardWeights, op.window, op.groups);
+  if (absl::Status s = pass.Place({0, 2, 1, /*written=*/2}); !s.ok()) return s;
+  if (op.bias) {
+    absl::Status status = AppendChannelSums(context.operands[1], context.operands[3], pass.workspace(), pass.after());
+    if (!status.ok()) return status;
+  }
+  return pass.Finish();
+}
+
+}  // namespace colonnade::cuda

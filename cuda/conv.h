@@ -1,0 +1,15 @@
+// Convolutions by cuDNN, on dense channels-last tensors; operands that are boxes of larger ones are packed first.
+#ifndef COLONNADE_CUDA_CONV_H_
+#define COLONNADE_CUDA_CONV_H_
+
+#include "cuda/kernel.h"
+
+namespace colonnade::cuda {
+
+PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::ConvBackwardData& op, const TaskContext& context);
+PreparedTask Prepare(const program::ConvBackwardWeights& op, const TaskContext& context);
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_CONV_H_

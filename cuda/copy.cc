@@ -1,0 +1,169 @@
+#include "cuda/copy.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace colonnade::cuda {
+
+using program::Region;
+using program::Shape;
+
+namespace {
+
+// The same elements of two views lie at equal distances, in one range.
+bool AreOneRange(const View& a, const View& b) { return a.shape == b.shape && IsDense(a) && IsDense(b); }
+
+// The samples [first, first + n) of a global row-major tensor, which hold `region`, and the region's box in them.
+struct Rows {
+  int64_t first_element = 0;
+  Shape shape;
+  Region box;
+};
+Rows RowsOf(const Shape& global, const Region& region) {
+  Rows rows{0, global, region};
+  if (global.empty()) return rows;
+  rows.first_element = region.offset[0] * (program::ElementCount(global) / std::max<int64_t>(global[0], 1));
+  rows.shape[0] = region.size[0];
+  rows.box.offset[0] = 0;
+  return rows;
+}
+
+// The piece of `pieces` that `buffer` holds.
+template <class Pieces>
+int PieceOf(const Pieces& pieces, program::BufferId buffer) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].buffer == buffer) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, int to_gpu) {
+  const int size = static_cast<int>(program::SizeInBytes(x.view.dtype));
+  if (x.view.dtype != y.view.dtype) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a copy from ", program::Name(x.view.dtype), " to ", program::Name(y.view.dtype)));
+  }
+  if (AreOneRange(x.view, y.view)) {
+    return CopyBytes{y.base + y.view.offset * size, x.base + x.view.offset * size,
+                     program::ElementCount(x.view.shape) * size, to_gpu, from_gpu};
+  }
+  absl::StatusOr<Walk> walk = WalkOver({x.view, y.view});
+  if (!walk.ok()) return walk.status();
+  return Kernel(CopyElements{*walk, x.base, y.base, size});
+}
+
+// Host memory is row-major and contiguous by sample: whole samples are copied, and what lies otherwise on the device is put
+// in place by a kernel.
+PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
+  const program::Input& input = context.program.inputs[op.input];
+  const View& y = context.view(0);
+  const int piece = PieceOf(input.pieces, context.task.uses[0].buffer);
+  if (piece < 0 || input.host_dtype != y.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " of ", program::Name(input.host_dtype),
+                                                   " into a buffer of ", program::Name(y.dtype)));
+  }
+  const Rows rows = RowsOf(input.shape, input.pieces[piece].region);
+  const int64_t size = program::SizeInBytes(y.dtype), count = program::ElementCount(rows.shape);
+  const View staged = RowMajor(y.dtype, rows.shape);
+  const View box = Slice(staged, rows.box);
+  const std::optional<View> target = Reshape(y, box.shape);
+  if (!target.has_value()) return absl::UnimplementedError("a load into this layout");
+  ReadyTask ready;
+  Workspace workspace(context);
+  const bool direct = target->strides == staged.strides && box.shape == staged.shape;
+  char* landing =
+      direct ? reinterpret_cast<char*>(context.operands[0].base + y.offset * size) : workspace.Take<char>(count * size);
+  for (int slot = 0; slot < 2; ++slot) {
+    const char* host = static_cast<const char*>(context.slots[slot].inputs[op.input]);
+    std::vector<Call>& calls = slot == 0 ? ready.calls : ready.odd_calls;
+    calls.push_back(CopyBytes{landing, host + rows.first_element * size, count * size, context.gpu, -1});
+    if (direct) continue;
+    absl::StatusOr<Call> place = CopyCall({box, landing}, {*target, context.operands[0].base}, context.gpu, context.gpu);
+    if (!place.ok()) return place.status();
+    calls.push_back(*std::move(place));
+  }
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+PreparedTask Prepare(const program::Store& op, const TaskContext& context) {
+  const program::Output& output = context.program.outputs[op.output];
+  const View& x = context.view(0);
+  const int piece = PieceOf(output.pieces, context.task.uses[0].buffer);
+  if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("output ", output.name, " has no such piece"));
+  const int64_t size = program::SizeInBytes(x.dtype), count = program::ElementCount(x.shape);
+  ReadyTask ready;
+  Workspace workspace(context);
+  const View plain = RowMajor(x.dtype, x.shape);
+  const bool direct = plain.strides == x.strides;
+  char* start = direct ? context.operands[0].base + x.offset * size : workspace.Take<char>(count * size);
+  for (int slot = 0; slot < 2; ++slot) {
+    std::vector<Call>& calls = slot == 0 ? ready.calls : ready.odd_calls;
+    if (!direct) {
+      absl::StatusOr<Call> pack = CopyCall(context.operands[0], {plain, start}, context.gpu, context.gpu);
+      if (!pack.ok()) return pack.status();
+      calls.push_back(*std::move(pack));
+    }
+    calls.push_back(CopyBytes{context.slots[slot].outputs[op.output][piece], start, count * size, -1, context.gpu});
+  }
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+// Shapes of different rank are matched in row-major order: the one of more dimensions walks through the other.
+PreparedTask Prepare(const program::Copy&, const TaskContext& context) {
+  Operand x = context.operands[0], y = context.operands[1];
+  if (x.view.shape != y.view.shape) {
+    const bool from_finer = x.view.shape.size() >= y.view.shape.size();
+    Operand& coarse = from_finer ? y : x;
+    const std::optional<View> finer = Reshape(coarse.view, from_finer ? x.view.shape : y.view.shape);
+    if (!finer.has_value()) {
+      return absl::UnimplementedError(absl::StrCat("a copy from ", program::ToString(x.view.shape), " to ",
+                                                   program::ToString(y.view.shape), " in these layouts"));
+    }
+    coarse.view = *finer;
+  }
+  absl::StatusOr<Call> call = CopyCall(x, y, context.gpu, context.gpu);
+  if (!call.ok()) return call.status();
+  ReadyTask ready;
+  ready.calls.push_back(*std::move(call));
+  return ready;
+}
+
+namespace {
+
+absl::StatusOr<Packed> Pack(const TaskContext& context, int use, Workspace& workspace, bool input) {
+  const Operand& operand = context.operands[use];
+  Packed packed;
+  if (IsDense(operand.view)) {
+    packed.data = context.at<float>(use);
+    return packed;
+  }
+  packed.data = workspace.Take<float>(program::ElementCount(operand.view.shape));
+  const Operand dense = {Natural(operand.view.dtype, operand.view.shape), reinterpret_cast<char*>(packed.data)};
+  absl::StatusOr<Call> call =
+      input ? CopyCall(operand, dense, context.gpu, context.gpu) : CopyCall(dense, operand, context.gpu, context.gpu);
+  if (!call.ok()) return call.status();
+  (input ? packed.before : packed.after).push_back(*std::move(call));
+  if (context.added_reorders != nullptr) {
+    context.added_reorders->push_back({context.task.id, absl::StrCat("operand ", use, " packed"),
+                                       program::ElementCount(operand.view.shape) * int64_t{sizeof(float)}});
+  }
+  return packed;
+}
+
+}  // namespace
+
+absl::StatusOr<Packed> PackInput(const TaskContext& context, int use, Workspace& workspace) {
+  return Pack(context, use, workspace, /*input=*/true);
+}
+absl::StatusOr<Packed> PackOutput(const TaskContext& context, int use, Workspace& workspace) {
+  return Pack(context, use, workspace, /*input=*/false);
+}
+
+}  // namespace colonnade::cuda

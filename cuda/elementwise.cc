@@ -1,0 +1,122 @@
+#include "cuda/elementwise.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace colonnade::cuda {
+
+using program::DType;
+using program::Shape;
+
+namespace {
+
+// Parts of a reduction: enough threads for a GPU, few enough for the second kernel.
+constexpr int64_t kFiniteParts = 8192;
+constexpr int64_t kSumThreads = 65536;
+
+// A view of vector `bias` [K] that repeats it over all of [n, K, …].
+View RepeatOverImages(const View& bias, const Shape& shape) {
+  View repeated = bias;
+  repeated.shape = shape;
+  repeated.strides.assign(shape.size(), 0);
+  repeated.strides[1] = bias.strides[0];
+  return repeated;
+}
+
+absl::StatusOr<Walk> WalkOverUses(const TaskContext& context, int first, int count) {
+  std::vector<View> views;
+  for (int use = first; use < first + count; ++use) views.push_back(context.view(use));
+  return WalkOver(views);
+}
+
+PreparedTask One(Kernel kernel) {
+  ReadyTask ready;
+  ready.calls.push_back(std::move(kernel));
+  return ready;
+}
+
+}  // namespace
+
+PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
+  const int inputs = static_cast<int>(context.operands.size()) - 1;
+  absl::StatusOr<Walk> walk = WalkOverUses(context, 0, inputs + 1);
+  if (!walk.ok()) return walk.status();
+  SumElements<float> kernel{.walk = *walk, .inputs = inputs, .outputs = 1, .x = {}, .y = {}};
+  for (int j = 0; j < inputs; ++j) kernel.x[j] = context.base<float>(j);
+  kernel.y[0] = context.base<float>(inputs);
+  return One(kernel);
+}
+
+PreparedTask Prepare(const program::BiasForward&, const TaskContext& context) {
+  const View& y = context.view(2);
+  absl::StatusOr<Walk> walk = WalkOver({context.view(0), RepeatOverImages(context.view(1), y.shape), y});
+  if (!walk.ok()) return walk.status();
+  return One(AddBias{*walk, context.base<float>(0), context.base<float>(1), context.base<float>(2)});
+}
+
+absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls) {
+  const int64_t channels = dy.view.shape[1];
+  program::Region first_channel = program::Region::Whole(dy.view.shape);
+  first_channel.size[1] = 1;
+  absl::StatusOr<Walk> positions = WalkOver({Slice(dy.view, first_channel)});
+  if (!positions.ok()) return positions.status();
+  const int64_t parts =
+      std::clamp<int64_t>(kSumThreads / std::max<int64_t>(channels, 1), 1, std::max<int64_t>(positions->count, 1));
+  double* partial = workspace.Take<double>(parts * channels);
+  calls.push_back(Kernel(ChannelSumsPartial{*positions, reinterpret_cast<const float*>(dy.base), channels,
+                                            dy.view.strides[1], parts, partial}));
+  calls.push_back(Kernel(
+      ChannelSumsTotal{partial, channels, parts, reinterpret_cast<float*>(db.base) + db.view.offset, db.view.strides[0]}));
+  return absl::OkStatus();
+}
+
+PreparedTask Prepare(const program::BiasBackward&, const TaskContext& context) {
+  ReadyTask ready;
+  Workspace workspace(context);
+  absl::Status status = AppendChannelSums(context.operands[0], context.operands[1], workspace, ready.calls);
+  if (!status.ok()) return status;
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+PreparedTask Prepare(const program::ReluForward&, const TaskContext& context) {
+  absl::StatusOr<Walk> walk = WalkOverUses(context, 0, 2);
+  if (!walk.ok()) return walk.status();
+  return One(ReluForwardElements{*walk, context.base<float>(0), context.base<float>(1)});
+}
+
+PreparedTask Prepare(const program::ReluBackward&, const TaskContext& context) {
+  absl::StatusOr<Walk> walk = WalkOverUses(context, 0, 3);
+  if (!walk.ok()) return walk.status();
+  return One(ReluBackwardElements{*walk, context.base<float>(0), context.base<float>(1), context.base<float>(2)});
+}
+
+// A third operand walks along that is no memory: its offset is the element's index in the global tensor.
+PreparedTask Prepare(const program::Dropout& op, const TaskContext& context) {
+  const View index = Slice(RowMajor(DType::kF64, op.global_shape), {op.offset, context.view(1).shape});
+  absl::StatusOr<Walk> walk = WalkOver({context.view(1), context.view(2), index});
+  if (!walk.ok()) return walk.status();
+  return One(
+      DropoutElements{*walk, context.at<double>(0), context.base<float>(1), context.base<float>(2), op.rate, op.stream});
+}
+
+PreparedTask Prepare(const program::CheckFinite&, const TaskContext& context) {
+  if (context.view(0).dtype != DType::kF32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CheckFinite of ", program::Name(context.view(0).dtype), "; on CUDA it is for f32"));
+  }
+  absl::StatusOr<Walk> walk = WalkOverUses(context, 0, 1);
+  if (!walk.ok()) return walk.status();
+  ReadyTask ready;
+  Workspace workspace(context);
+  const int64_t parts = std::clamp<int64_t>(walk->count, 1, kFiniteParts);
+  int32_t* partial = workspace.Take<int32_t>(parts);
+  ready.calls.push_back(Kernel(FinitePartial{*walk, context.base<float>(0), partial, parts}));
+  ready.calls.push_back(Kernel(FiniteTotal{partial, parts, context.at<int32_t>(1)}));
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+}  // namespace colonnade::cuda

@@ -1,0 +1,23 @@
+// Sums, biases, ReLU, dropout, and the check that a gradient is finite.
+#ifndef COLONNADE_CUDA_ELEMENTWISE_H_
+#define COLONNADE_CUDA_ELEMENTWISE_H_
+
+#include "cuda/kernel.h"
+
+namespace colonnade::cuda {
+
+PreparedTask Prepare(const program::Sum& op, const TaskContext& context);
+PreparedTask Prepare(const program::BiasForward& op, const TaskContext& context);
+// Sums in double, in two kernels: over chunks of positions, then over chunks.
+PreparedTask Prepare(const program::BiasBackward& op, const TaskContext& context);
+PreparedTask Prepare(const program::ReluForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::ReluBackward& op, const TaskContext& context);
+PreparedTask Prepare(const program::Dropout& op, const TaskContext& context);
+PreparedTask Prepare(const program::CheckFinite& op, const TaskContext& context);
+
+// Appends db [K] = Σ dy [n, K, …]; what BiasBackward and the gradients of weights share.
+absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls);
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_ELEMENTWISE_H_

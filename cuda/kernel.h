@@ -1,0 +1,80 @@
+// A task made ready to run: the calls that it is, made by one Prepare overload per op in the files named after their
+// subject.
+//
+// Prepare(op, context) needs no GPU: it computes shapes and addresses. It is called twice, first without memory to learn how
+// much workspace the calls want.
+#ifndef COLONNADE_CUDA_KERNEL_H_
+#define COLONNADE_CUDA_KERNEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda/calls.h"
+#include "cuda/view.h"
+#include "engine/backend.h"
+#include "program/program.h"
+
+namespace colonnade::cuda {
+
+// What a use of a task touches, in the order of Task::uses.
+struct Operand {
+  View view;
+  char* base = nullptr;  // of its root buffer
+};
+
+struct TaskContext {
+  const program::Program& program;
+  const program::Task& task;
+  std::vector<Operand> operands;
+  char* workspace = nullptr;
+  int gpu = 0;
+  Precision precision = Precision::kF32;
+  const engine::HostSlot* slots = nullptr;                    // two of them
+  std::function<absl::StatusOr<int64_t>(Call&)> choose = {};  // Calls::Prepare on this GPU
+  std::vector<engine::AddedReorder>* added_reorders = nullptr;
+
+  const View& view(int use) const { return operands[use].view; }
+  // Base of the root that an operand lies in; views' offsets count from there.
+  template <class T>
+  T* base(int use) const {
+    return reinterpret_cast<T*>(operands[use].base);
+  }
+  // Element 0 of an operand.
+  template <class T>
+  T* at(int use) const {
+    return base<T>(use) + view(use).offset;
+  }
+};
+
+struct ReadyTask {
+  std::vector<Call> calls;
+  std::vector<Call> odd_calls;  // in odd steps, where they differ: other host memory
+  int64_t workspace_bytes = 0;
+};
+using PreparedTask = absl::StatusOr<ReadyTask>;
+
+// Workspace taken piece by piece, each aligned for any tensor.
+class Workspace {
+ public:
+  explicit Workspace(const TaskContext& context) : base_(context.workspace) {}
+  template <class T>
+  T* Take(int64_t elements) {
+    T* piece = reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += (elements * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    return piece;
+  }
+  int64_t bytes() const { return bytes_; }
+
+  static constexpr int64_t kAlignment = 256;
+
+ private:
+  char* base_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_KERNEL_H_

@@ -1,0 +1,455 @@
+// Our own kernels: what thread i of each does. The mathematics of elements is program/math.h's.
+//
+// Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
+// (kernels.cu starts it) and, in tests, on the host in a loop. Threads of one kernel never write what another one of them
+// reads or writes, so that results do not depend on their order; sums that span threads are made in two kernels, in a fixed
+// order.
+#ifndef COLONNADE_CUDA_KERNELS_H_
+#define COLONNADE_CUDA_KERNELS_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <variant>
+
+#include "cuda/walk.h"
+#include "program/math.h"
+#include "program/op.h"
+
+namespace colonnade::cuda {
+
+#define COLONNADE_THREAD COLONNADE_HOST_DEVICE inline void operator()(int64_t i) const
+
+// y = x, of elements of 1, 4 or 8 bytes.
+struct CopyElements {
+  Walk walk;  // x, y
+  const void* x;
+  void* y;
+  int element_bytes;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD {
+    const int64_t from = walk.At(0, i), to = walk.At(1, i);
+    if (element_bytes == 4) {
+      static_cast<uint32_t*>(y)[to] = static_cast<const uint32_t*>(x)[from];
+    } else if (element_bytes == 8) {
+      static_cast<uint64_t*>(y)[to] = static_cast<const uint64_t*>(x)[from];
+    } else {
+      static_cast<uint8_t*>(y)[to] = static_cast<const uint8_t*>(x)[from];
+    }
+  }
+};
+
+// Each of `outputs` targets = x_0 + x_1 + … in that order.
+template <class T>
+struct SumElements {
+  Walk walk;  // inputs, then outputs
+  int inputs, outputs;
+  const T* x[kMostOperands];
+  T* y[kMostOperands];
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD {
+    T sum = x[0][walk.At(0, i)];
+    for (int j = 1; j < inputs; ++j) sum += x[j][walk.At(j, i)];
+    for (int j = 0; j < outputs; ++j) y[j][walk.At(inputs + j, i)] = sum;
+  }
+};
+
+struct AddBias {
+  Walk walk;  // x, b repeated, y
+  const float *x, *b;
+  float* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD { y[walk.At(2, i)] = x[walk.At(0, i)] + b[walk.At(1, i)]; }
+};
+
+struct ReluForwardElements {
+  Walk walk;  // x, y
+  const float* x;
+  float* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD { y[walk.At(1, i)] = program::Relu(x[walk.At(0, i)]); }
+};
+
+struct ReluBackwardElements {
+  Walk walk;  // y, dy, dx
+  const float *y, *dy;
+  float* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD { dx[walk.At(2, i)] = program::ReluGradient(y[walk.At(0, i)], dy[walk.At(1, i)]); }
+};
+
+struct DropoutElements {
+  Walk walk;  // x, y, index in the global tensor (no memory)
+  const double* scalars;
+  const float* x;
+  float* y;
+  double rate;
+  uint32_t stream;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD {
+    const uint64_t element = static_cast<uint64_t>(walk.At(2, i));
+    const program::Keep4 keep = program::DropoutKeep(static_cast<uint64_t>(scalars[program::kSeed]), stream,
+                                                     static_cast<uint64_t>(scalars[program::kStep]), element / 4, rate);
+    const float scale = static_cast<float>(1.0 / (1.0 - rate));
+    y[walk.At(1, i)] = keep.keep[element % 4] ? x[walk.At(0, i)] * scale : 0.0f;
+  }
+};
+
+struct SgdElements {
+  Walk walk;  // g, v, w
+  const double* scalars;
+  const float* g;
+  float *v, *w;
+  float momentum, weight_decay;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD {
+    const float lr = static_cast<float>(scalars[program::kLearningRate]);
+    program::SgdStep(lr, momentum, weight_decay, g[walk.At(0, i)], v[walk.At(1, i)], w[walk.At(2, i)]);
+  }
+};
+
+// The chunk of `all` that part i of `parts` has.
+struct Chunk {
+  int64_t begin, end;
+};
+COLONNADE_HOST_DEVICE inline Chunk ChunkOf(int64_t all, int64_t parts, int64_t i) {
+  return {all / parts * i + (i < all % parts ? i : all % parts),
+          all / parts * (i + 1) + (i + 1 < all % parts ? i + 1 : all % parts)};
+}
+
+// partial[i] = 1 if the i-th of `parts` chunks of x is finite, and then flag = 1 if all are.
+struct FinitePartial {
+  Walk walk;  // x
+  const float* x;
+  int32_t* partial;
+  int64_t parts;
+  COLONNADE_HOST_DEVICE int64_t count() const { return parts; }
+  COLONNADE_THREAD {
+    // Neighbouring threads read neighbouring elements.
+    bool finite = true;
+    for (int64_t j = i; j < walk.count; j += parts) finite = finite && program::IsFinite(x[walk.At(0, j)]);
+    partial[i] = finite ? 1 : 0;
+  }
+};
+struct FiniteTotal {
+  const int32_t* partial;
+  int64_t parts;
+  int32_t* flag;
+  COLONNADE_HOST_DEVICE int64_t count() const { return 1; }
+  COLONNADE_THREAD {
+    int32_t all = 1;
+    for (int64_t j = i; j < parts; ++j) all &= partial[j];
+    *flag = all;
+  }
+};
+
+// partial[part][k] = Σ over the part's positions of dy[·, k, ·], and then db[k] = Σ over parts; in double.
+struct ChannelSumsPartial {
+  Walk walk;  // positions: dy with k = 0
+  const float* dy;
+  int64_t channels, channel_stride, parts;
+  double* partial;
+  COLONNADE_HOST_DEVICE int64_t count() const { return parts * channels; }
+  COLONNADE_THREAD {
+    const int64_t part = i / channels, k = i % channels;
+    const Chunk chunk = ChunkOf(walk.count, parts, part);
+    double sum = 0;
+    for (int64_t j = chunk.begin; j < chunk.end; ++j) sum += dy[walk.At(0, j) + k * channel_stride];
+    partial[i] = sum;
+  }
+};
+struct ChannelSumsTotal {
+  const double* partial;
+  int64_t channels, parts;
+  float* db;
+  int64_t db_stride;
+  COLONNADE_HOST_DEVICE int64_t count() const { return channels; }
+  COLONNADE_THREAD {
+    double sum = 0;
+    for (int64_t part = 0; part < parts; ++part) sum += partial[part * channels + i];
+    db[i * db_stride] = static_cast<float>(sum);
+  }
+};
+
+// An image tensor [n, c, h, w] of any strides, and element (n, c, h, w) by its number.
+struct Image {
+  int64_t n = 1, c = 1, h = 1, w = 1;
+  int64_t stride_n = 0, stride_c = 0, stride_h = 0, stride_w = 0;
+  COLONNADE_HOST_DEVICE int64_t count() const { return n * c * h * w; }
+  COLONNADE_HOST_DEVICE int64_t At(int64_t in, int64_t ic, int64_t ih, int64_t iw) const {
+    return in * stride_n + ic * stride_c + ih * stride_h + iw * stride_w;
+  }
+};
+struct Pixel {
+  int64_t n, c, h, w;
+};
+// Channels innermost, as they lie in memory.
+COLONNADE_HOST_DEVICE inline Pixel PixelOf(const Image& image, int64_t i) {
+  Pixel pixel;
+  pixel.c = i % image.c;
+  i /= image.c;
+  pixel.w = i % image.w;
+  i /= image.w;
+  pixel.h = i % image.h;
+  pixel.n = i / image.h;
+  return pixel;
+}
+
+struct MaxPoolForwardElements {
+  program::Window window;
+  Image in, out, cells;  // of x, y and argmax
+  const float* x;
+  float* y;
+  uint8_t* argmax;  // null in evaluation
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
+  COLONNADE_THREAD {
+    const Pixel o = PixelOf(out, i);
+    float largest = 0;
+    int64_t cell = -1;
+    for (int64_t r = 0; r < window.size_h; ++r) {
+      const int64_t h = o.h * window.stride_h + r - window.pad_h;
+      if (h < 0 || h >= in.h) continue;
+      for (int64_t s = 0; s < window.size_w; ++s) {
+        const int64_t w = o.w * window.stride_w + s - window.pad_w;
+        if (w < 0 || w >= in.w) continue;
+        const float value = x[in.At(o.n, o.c, h, w)];
+        if (cell >= 0 && !(value > largest)) continue;
+        largest = value;
+        cell = r * window.size_w + s;
+      }
+    }
+    y[out.At(o.n, o.c, o.h, o.w)] = largest;
+    if (argmax != nullptr) argmax[cells.At(o.n, o.c, o.h, o.w)] = static_cast<uint8_t>(cell);
+  }
+};
+
+// The outputs whose windows hold row (or column) `at`: [first, end).
+COLONNADE_HOST_DEVICE inline Chunk WindowsOver(int64_t at, int64_t size, int64_t stride, int64_t pad, int64_t outputs) {
+  const int64_t last = (at + pad) / stride;
+  const int64_t first = at + pad < size ? 0 : (at + pad - size) / stride + 1;
+  return {first, last + 1 < outputs ? last + 1 : outputs};
+}
+
+struct MaxPoolBackwardElements {
+  program::Window window;
+  Image in, out, cells;  // of dx, dy and argmax
+  const uint8_t* argmax;
+  const float* dy;
+  float* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return in.count(); }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf(in, i);
+    const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
+    const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
+    float sum = 0;
+    for (int64_t p = rows.begin; p < rows.end; ++p) {
+      for (int64_t q = columns.begin; q < columns.end; ++q) {
+        const int64_t cell =
+            (at.h + window.pad_h - p * window.stride_h) * window.size_w + at.w + window.pad_w - q * window.stride_w;
+        if (argmax[cells.At(at.n, at.c, p, q)] == cell) sum += dy[out.At(at.n, at.c, p, q)];
+      }
+    }
+    dx[in.At(at.n, at.c, at.h, at.w)] = sum;
+  }
+};
+
+// Cells of a window, from `first`, that lie in [0, extent), or all of them.
+COLONNADE_HOST_DEVICE inline int64_t CellsInside(int64_t first, int64_t size, int64_t extent) {
+  const int64_t begin = first < 0 ? 0 : first, end = first + size < extent ? first + size : extent;
+  return end - begin;
+}
+COLONNADE_HOST_DEVICE inline float WindowDivisor(const program::Window& w, bool count_pad, const Image& in, int64_t p,
+                                                 int64_t q) {
+  if (count_pad) return static_cast<float>(w.size_h * w.size_w);
+  return static_cast<float>(CellsInside(p * w.stride_h - w.pad_h, w.size_h, in.h) *
+                            CellsInside(q * w.stride_w - w.pad_w, w.size_w, in.w));
+}
+
+struct AvgPoolForwardElements {
+  program::Window window;
+  bool count_pad;
+  Image in, out;
+  const float* x;
+  float* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
+  COLONNADE_THREAD {
+    const Pixel o = PixelOf(out, i);
+    float sum = 0;
+    for (int64_t r = 0; r < window.size_h; ++r) {
+      const int64_t h = o.h * window.stride_h + r - window.pad_h;
+      if (h < 0 || h >= in.h) continue;
+      for (int64_t s = 0; s < window.size_w; ++s) {
+        const int64_t w = o.w * window.stride_w + s - window.pad_w;
+        if (w >= 0 && w < in.w) sum += x[in.At(o.n, o.c, h, w)];
+      }
+    }
+    y[out.At(o.n, o.c, o.h, o.w)] = sum / WindowDivisor(window, count_pad, in, o.h, o.w);
+  }
+};
+
+struct AvgPoolBackwardElements {
+  program::Window window;
+  bool count_pad;
+  Image in, out;  // of dx and dy
+  const float* dy;
+  float* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return in.count(); }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf(in, i);
+    const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
+    const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
+    float sum = 0;
+    for (int64_t p = rows.begin; p < rows.end; ++p) {
+      for (int64_t q = columns.begin; q < columns.end; ++q) {
+        sum += dy[out.At(at.n, at.c, p, q)] / WindowDivisor(window, count_pad, in, p, q);
+      }
+    }
+    dx[in.At(at.n, at.c, at.h, at.w)] = sum;
+  }
+};
+
+// The channels of c's window, which stays in c's block of `block` channels.
+COLONNADE_HOST_DEVICE inline Chunk ChannelsAround(int64_t c, int64_t size, int64_t block) {
+  const int64_t begin = c / block * block, first = c - size / 2, end = c + size / 2 + 1;
+  return {first > begin ? first : begin, end < begin + block ? end : begin + block};
+}
+
+struct LrnForwardElements {
+  int64_t size, block;  // channels of a window, and of a block
+  float alpha_over_size, beta, k;
+  Image in, out, scales;
+  const float* x;
+  float* y;
+  float* s;  // null in evaluation
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
+  COLONNADE_THREAD {
+    const Pixel o = PixelOf(out, i);
+    const Chunk channels = ChannelsAround(o.c, size, block);
+    float squares = 0;
+    for (int64_t c = channels.begin; c < channels.end; ++c) {
+      const float value = x[in.At(o.n, c, o.h, o.w)];
+      squares += value * value;
+    }
+    const float scale = k + alpha_over_size * squares;
+    y[out.At(o.n, o.c, o.h, o.w)] = x[in.At(o.n, o.c, o.h, o.w)] * powf(scale, -beta);
+    if (s != nullptr) s[scales.At(o.n, o.c, o.h, o.w)] = scale;
+  }
+};
+
+// dx_c = dy_c·s_c^−β − 2αβ/size · x_c · Σ_{j: c in j's window} dy_j·x_j·s_j^−(β+1); windows are symmetric.
+struct LrnBackwardElements {
+  int64_t size, block;
+  float alpha_over_size, beta;
+  Image in, scales, out, back;  // of x, s, dy and dx
+  const float *x, *s, *dy;
+  float* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return back.count(); }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf(back, i);
+    const Chunk channels = ChannelsAround(at.c, size, block);
+    float sum = 0;
+    for (int64_t c = channels.begin; c < channels.end; ++c) {
+      sum += dy[out.At(at.n, c, at.h, at.w)] * x[in.At(at.n, c, at.h, at.w)] *
+             powf(s[scales.At(at.n, c, at.h, at.w)], -beta - 1.0f);
+    }
+    dx[back.At(at.n, at.c, at.h, at.w)] =
+        dy[out.At(at.n, at.c, at.h, at.w)] * powf(s[scales.At(at.n, at.c, at.h, at.w)], -beta) -
+        2.0f * alpha_over_size * beta * x[in.At(at.n, at.c, at.h, at.w)] * sum;
+  }
+};
+
+// What one sample adds to the metrics.
+struct SampleMetrics {
+  double loss;
+  int32_t rank;    // classes that are ahead of the label's
+  int32_t counts;  // 1, or 0 for padding
+};
+
+// p = softmax(logits) of one sample, and its metrics. A label that is no class makes the loss NaN, which the host sees.
+struct SoftmaxSample {
+  int64_t samples, classes;
+  const float* logits;
+  int64_t logits_stride_n, logits_stride_k;
+  const int32_t* labels;
+  int64_t labels_stride;
+  float* p;
+  int64_t p_stride_n, p_stride_k;
+  SampleMetrics* metrics;
+  COLONNADE_HOST_DEVICE int64_t count() const { return samples; }
+  COLONNADE_THREAD {
+    const float* x = logits + i * logits_stride_n;
+    float* y = p + i * p_stride_n;
+    float largest = x[0];
+    for (int64_t c = 1; c < classes; ++c) {
+      if (x[c * logits_stride_k] > largest) largest = x[c * logits_stride_k];
+    }
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) {
+      const float e = expf(x[c * logits_stride_k] - largest);
+      y[c * p_stride_k] = e;
+      sum += e;
+    }
+    for (int64_t c = 0; c < classes; ++c) y[c * p_stride_k] = static_cast<float>(y[c * p_stride_k] / sum);
+    const int32_t label = labels[i * labels_stride];
+    SampleMetrics of_sample = {0, 0, label >= 0 ? 1 : 0};
+    if (label >= classes) {
+      of_sample.loss = static_cast<double>(NAN);
+    } else if (label >= 0) {
+      const float own = x[label * logits_stride_k];
+      of_sample.loss = log(sum) + (static_cast<double>(largest) - own);
+      for (int64_t c = 0; c < classes; ++c) {
+        const float other = x[c * logits_stride_k];
+        if (c != label && (!(other <= own) || (other == own && c < label))) ++of_sample.rank;  // a NaN is ahead of all
+      }
+    }
+    metrics[i] = of_sample;
+  }
+};
+struct SumMetrics {
+  int64_t samples;
+  const SampleMetrics* of_sample;
+  double* metrics;
+  COLONNADE_HOST_DEVICE int64_t count() const { return 1; }
+  COLONNADE_THREAD {
+    double sums[program::kMetricCount] = {};
+    for (int64_t n = i; n < samples; ++n) {
+      if (of_sample[n].counts == 0) continue;
+      sums[program::kLossSum] += of_sample[n].loss;
+      sums[program::kTop1Hits] += of_sample[n].rank < 1 ? 1 : 0;
+      sums[program::kTop5Hits] += of_sample[n].rank < 5 ? 1 : 0;
+      sums[program::kLabels] += 1;
+    }
+    for (int m = 0; m < program::kMetricCount; ++m) metrics[m] = sums[m];
+  }
+};
+
+struct SoftmaxBackwardElements {
+  int64_t samples, classes;
+  const double* scalars;
+  const float* p;
+  int64_t p_stride_n, p_stride_k;
+  const int32_t* labels;
+  int64_t labels_stride;
+  float* dlogits;
+  int64_t d_stride_n, d_stride_k;
+  COLONNADE_HOST_DEVICE int64_t count() const { return samples * classes; }
+  COLONNADE_THREAD {
+    const int64_t n = i / classes, c = i % classes;
+    const int32_t label = labels[n * labels_stride];
+    const float scale = static_cast<float>(1.0 / scalars[program::kLabelCount]);
+    dlogits[n * d_stride_n + c * d_stride_k] =
+        label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - (c == label ? 1.0f : 0.0f)) * scale;
+  }
+};
+
+#undef COLONNADE_THREAD
+
+using Kernel = std::variant<CopyElements, SumElements<float>, SumElements<int32_t>, SumElements<double>, AddBias,
+                            ReluForwardElements, ReluBackwardElements, DropoutElements, SgdElements, FinitePartial,
+                            FiniteTotal, ChannelSumsPartial, ChannelSumsTotal, MaxPoolForwardElements,
+                            MaxPoolBackwardElements, AvgPoolForwardElements, AvgPoolBackwardElements, LrnForwardElements,
+                            LrnBackwardElements, SoftmaxSample, SumMetrics, SoftmaxBackwardElements>;
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_KERNELS_H_

@@ -1,0 +1,130 @@
+// One Program made ready on the devices, and its steps.
+//
+// Load runs in stages: layouts, placement, calls without memory (which tells how much workspace they want), memory, calls.
+// What is launched goes through host-side queues (queue.h) to streams; each task that another lane waits for records an
+// event, one for even and one for odd steps. The first call that fails poisons the Program: nothing more is enqueued, and
+// Synchronize returns the error. Thread rule: that of engine::LoadedProgram.
+#ifndef COLONNADE_CUDA_LOADED_H_
+#define COLONNADE_CUDA_LOADED_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda/device.h"
+#include "cuda/kernel.h"
+#include "cuda/layout.h"
+#include "cuda/queue.h"
+#include "engine/backend.h"
+#include "program/memory.h"
+#include "program/program.h"
+
+namespace colonnade::cuda {
+
+class CudaProgram : public engine::LoadedProgram, private Issuer {
+ public:
+  // `machine`, `program` and `slots` must outlive the result.
+  static absl::StatusOr<std::unique_ptr<CudaProgram>> Load(Machine& machine, const program::Program& program,
+                                                           const engine::HostSlot (&slots)[2]);
+  // Bytes that Load would take, on each device; nothing is taken.
+  static absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(Machine& machine, const program::Program& program);
+  ~CudaProgram() override;
+
+  void Launch(program::TaskId task, int64_t step) override;
+  void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
+  absl::Status Synchronize(int64_t step) override;
+  std::vector<engine::TaskTime> Times(int64_t step) const override;
+  absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
+  absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
+  engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
+  const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
+
+ private:
+  // A task's phases; between them, before the first and after the last, the members of a meeting wait for each other. A
+  // compute task has one phase and waits for nobody.
+  struct Ready {
+    std::vector<std::vector<Call>> phases;
+    std::vector<Call> odd_calls;  // instead of phase 0 in odd steps, where there are any
+    int64_t workspace_bytes = 0;
+    std::string range;  // its name in profilers
+  };
+  // By step parity.
+  struct Events {
+    std::array<Event, 2> ended = {nullptr, nullptr};                            // null: nobody waits for it
+    std::array<Event, 2> start = {nullptr, nullptr}, end = {nullptr, nullptr};  // timed; null without times
+    bool last_of_lane = false;
+  };
+  // What a meeting's members record when they are through with a phase, by phase and member; arrivals are phase 0.
+  using Barriers = std::vector<std::vector<Event>>;
+
+  CudaProgram(Machine& machine, const program::Program& program, const engine::HostSlot* slots);
+  static absl::StatusOr<std::unique_ptr<CudaProgram>> Prepare(Machine& machine, const program::Program& program,
+                                                              const engine::HostSlot* slots);
+
+  // Stages of Load, in order.
+  absl::Status PrepareTasks();
+  absl::Status PrepareMeeting(const std::vector<program::TaskId>& sides);
+  TaskContext ContextOf(const program::Task& task);
+  void CountMemory();
+  absl::Status CheckLimit() const;
+  absl::Status TakeMemory();
+  absl::Status TakePersistent(const program::Buffer& buffer);
+  absl::Status TakeHostMemory();
+  int64_t OutputBytes(size_t output, size_t piece) const;
+  absl::Status MakeEvents();
+
+  // Issuer.
+  void IssueTask(program::TaskId task, int64_t step) override;
+  void IssueMeeting(absl::Span<const program::TaskId> sides, int64_t step) override;
+  void IssueWait(int device, program::Lane lane, program::TaskId task, int64_t step) override;
+
+  absl::Status Begin(const program::Task& task, int64_t step);
+  absl::Status Run(const program::Task& task, size_t phase, int64_t step);
+  absl::Status End(const program::Task& task, int64_t step);
+  absl::Status RunMeeting(absl::Span<const program::TaskId> sides, int64_t step);
+  absl::Status MeetAll(absl::Span<const program::TaskId> sides, const std::vector<Event>& events);
+  void Note(const absl::Status& status);
+
+  const Stream& StreamOf(const program::Task& task) const { return machine_.devices[task.device].stream(task.lane); }
+  char* BaseOf(program::BufferId buffer) const { return base_[program::RootOf(program_, buffer).value]; }
+  // The range of memory that holds an operand's elements, of which this device has bytes [begin, end).
+  struct Image;
+  absl::StatusOr<Image> ImageOf(program::BufferId buffer, size_t values) const;
+  absl::Status CopyNow(int device, const CopyBytes& copy) const;
+
+  Machine& machine_;
+  const program::Program& program_;
+  const engine::HostSlot* slots_;
+  engine::HostSlot host_[2];  // the inputs of slots_, outputs of our own
+  Layouts layouts_;
+  program::Placement placement_;
+  Queues queues_;
+  std::vector<Ready> tasks_;
+  std::vector<Events> events_;      // by task
+  std::vector<Barriers> barriers_;  // by task: of a meeting's first side, empty elsewhere
+  std::vector<engine::AddedReorder> added_reorders_;
+
+  std::vector<engine::DeviceMemory> memory_;                             // by device
+  std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
+  std::vector<Arena> step_arenas_;                                       // by device
+  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
+  std::vector<char*> base_;                                              // by buffer: of roots and buckets
+  std::vector<void*> registered_, landings_;                             // host memory
+  bool has_memory_ = false;
+  mutable std::vector<Event> now_;  // by device: for reads and writes from the host
+  std::vector<std::array<std::array<Event, program::kLaneCount>, 2>> lane_ended_;  // by device, then step parity
+
+  Event origin_ = nullptr;
+  bool any_launched_ = false;
+  int64_t first_step_ = 0, last_step_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_LOADED_H_

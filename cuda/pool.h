@@ -1,0 +1,20 @@
+// Maximum and mean over windows, by kernels of our own: of equal values the first counts, and no sum depends on an order of
+// threads.
+#ifndef COLONNADE_CUDA_POOL_H_
+#define COLONNADE_CUDA_POOL_H_
+
+#include "cuda/kernel.h"
+
+namespace colonnade::cuda {
+
+PreparedTask Prepare(const program::MaxPoolForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::MaxPoolBackward& op, const TaskContext& context);
+PreparedTask Prepare(const program::AvgPoolForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::AvgPoolBackward& op, const TaskContext& context);
+
+// The operand's extents and strides. REQUIRES: four dimensions.
+Image ImageOf(const View& view);
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_POOL_H_

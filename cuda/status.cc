@@ -1,0 +1,96 @@
+#include "cuda/status.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace colonnade::cuda {
+
+// The numbers are part of the libraries' binary interfaces; this file is built without their headers, too.
+Failure FailureOfCuda(int error) {
+  switch (error) {
+    case 0:  // cudaSuccess
+      return Failure::kNone;
+    case 2:  // cudaErrorMemoryAllocation
+      return Failure::kNoMemory;
+    case 3:    // cudaErrorInitializationError
+    case 35:   // cudaErrorInsufficientDriver
+    case 46:   // cudaErrorDevicesUnavailable
+    case 100:  // cudaErrorNoDevice
+      return Failure::kNoDevice;
+    case 209:  // cudaErrorNoKernelImageForDevice
+    case 801:  // cudaErrorNotSupported
+      return Failure::kUnsupported;
+    case 1:    // cudaErrorInvalidValue
+    case 9:    // cudaErrorInvalidConfiguration
+    case 101:  // cudaErrorInvalidDevice
+      return Failure::kBadArgument;
+    default:
+      return Failure::kBroken;
+  }
+}
+
+// Since cuDNN 9 a code's thousands are its category.
+Failure FailureOfCudnn(int status) {
+  if (status == 0) return Failure::kNone;
+  if (status == 1001) return Failure::kNoDevice;  // CUDNN_STATUS_NOT_INITIALIZED
+  switch (status / 1000) {
+    case 2:  // CUDNN_STATUS_BAD_PARAM…
+      return Failure::kBadArgument;
+    case 3:  // CUDNN_STATUS_NOT_SUPPORTED…
+      return Failure::kUnsupported;
+    case 4:  // CUDNN_STATUS_INTERNAL_ERROR…; 4003 and 4004 are allocations
+      return status == 4003 || status == 4004 ? Failure::kNoMemory : Failure::kBroken;
+    default:
+      return Failure::kBroken;
+  }
+}
+
+Failure FailureOfCublas(int status) {
+  switch (status) {
+    case 0:  // CUBLAS_STATUS_SUCCESS
+      return Failure::kNone;
+    case 1:  // CUBLAS_STATUS_NOT_INITIALIZED
+      return Failure::kNoDevice;
+    case 3:  // CUBLAS_STATUS_ALLOC_FAILED
+      return Failure::kNoMemory;
+    case 7:  // CUBLAS_STATUS_INVALID_VALUE
+      return Failure::kBadArgument;
+    case 8:   // CUBLAS_STATUS_ARCH_MISMATCH
+    case 15:  // CUBLAS_STATUS_NOT_SUPPORTED
+      return Failure::kUnsupported;
+    default:
+      return Failure::kBroken;
+  }
+}
+
+absl::Status StatusOf(Failure failure, absl::string_view call, absl::string_view words) {
+  // Without its arguments.
+  const std::string message = absl::StrCat(call.substr(0, call.find('(')), ": ", words);
+  switch (failure) {
+    case Failure::kNone:
+      return absl::OkStatus();
+    case Failure::kNoMemory:
+      return absl::ResourceExhaustedError(message);
+    case Failure::kNoDevice:
+      return absl::UnavailableError(message);
+    case Failure::kUnsupported:
+      return absl::UnimplementedError(message);
+    case Failure::kBadArgument:
+      return absl::InvalidArgumentError(message);
+    case Failure::kBroken:
+      return absl::InternalError(message);
+  }
+  return absl::InternalError(message);
+}
+
+absl::Status WithContext(const absl::Status& status, absl::string_view context) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
+}
+
+absl::Status InTask(const absl::Status& status, const program::Task& task) {
+  if (status.ok()) return status;
+  return WithContext(status, absl::StrCat("task ", task.id.value, " (", program::Name(task), " of ", task.from.layer,
+                                          ") on device ", task.device));
+}
+
+}  // namespace colonnade::cuda

@@ -1,0 +1,37 @@
+// Where errors of CUDA and its libraries become Status, with the call, and the task where one is at work.
+#ifndef COLONNADE_CUDA_STATUS_H_
+#define COLONNADE_CUDA_STATUS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "program/task.h"
+
+namespace colonnade::cuda {
+
+// What a library's code means for whoever called: its own words for it say the rest.
+enum class Failure {
+  kNone,
+  kNoMemory,     // ResourceExhausted
+  kNoDevice,     // Unavailable: no GPU, no driver, or one that is too old
+  kUnsupported,  // Unimplemented: not on this GPU, or not for these shapes
+  kBadArgument,  // InvalidArgument
+  kBroken,       // Internal: a kernel faulted, a GPU fell off the bus, …
+};
+Failure FailureOfCuda(int cuda_error);       // cudaError_t
+Failure FailureOfCudnn(int cudnn_status);    // cudnnStatus_t
+Failure FailureOfCublas(int cublas_status);  // cublasStatus_t
+
+// "cudaMalloc: out of memory", of the code that fits `failure`; OK for kNone.
+absl::Status StatusOf(Failure failure, absl::string_view call, absl::string_view words);
+
+// `status` with "task 17 (conv_forward of conv1) on device 0: " before its message.
+absl::Status InTask(const absl::Status& status, const program::Task& task);
+
+// `status` with `context` before its message.
+absl::Status WithContext(const absl::Status& status, absl::string_view context);
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_STATUS_H_

@@ -1,0 +1,55 @@
+// Every OpCase on the CUDA backend, whose calls the host runs (host_calls.h), against the oracle.
+#include <memory>
+#include <string>
+
+#include "cuda/backend.h"
+#include "gtest/gtest.h"
+#include "host_calls.h"
+#include "tests/cpu/op_case_run.h"
+#include "tests/cpu/op_cases.h"
+
+namespace colonnade::conformance {
+namespace {
+
+class CudaOpCases : public testing::TestWithParam<OpCase> {
+ protected:
+  void Compare(Data data, uint64_t seed) {
+    const OpCase& op_case = GetParam();
+    const Values values = MakeValues(op_case, data, seed);
+    const absl::StatusOr<Values> expected = RunOracle(op_case, values);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (Placement placement : {Placement::kPersistent, Placement::kStep, Placement::kBox}) {
+      SCOPED_TRACE(Name(placement));
+      auto backend = cuda::MakeCudaBackend({}, std::make_unique<cuda::HostCalls>());
+      ASSERT_TRUE(backend.ok()) << backend.status();
+      auto loaded = LoadedCase::Load(**backend, op_case, program::DType::kF32, placement);
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      for (int step = 0; step < 2; ++step) {  // both slots
+        const absl::StatusOr<Values> results = (*loaded)->Run(values);
+        ASSERT_TRUE(results.ok()) << results.status();
+        for (size_t i = 0; i < op_case.operands.size(); ++i) {
+          if (op_case.operands[i].role == Role::kSaved) continue;
+          SCOPED_TRACE(op_case.operands[i].name);
+          if (data == Data::kIntegers) {
+            EXPECT_EQ((*results)[i], (*expected)[i]);
+          } else {
+            EXPECT_LE(RelativeDistance((*results)[i], (*expected)[i]), op_case.tolerance);
+          }
+        }
+      }
+    }
+  }
+};
+
+TEST_P(CudaOpCases, IntegersGiveEqualBits) {
+  if (!GetParam().exact) GTEST_SKIP() << "not exact on integers";
+  Compare(Data::kIntegers, 4);
+}
+
+TEST_P(CudaOpCases, NormalNumbersGiveCloseResults) { Compare(Data::kNormal, 5); }
+
+INSTANTIATE_TEST_SUITE_P(All, CudaOpCases, testing::ValuesIn(AllOpCases()),
+                         [](const testing::TestParamInfo<OpCase>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace colonnade::conformance

@@ -1,0 +1,87 @@
+// The CUDA backend's thin layer on the host, for machines without a GPU: calls run in the order in which they are enqueued.
+//
+// Our own kernels run as they are, thread by thread; convolutions and products as plain loops in double. Each "GPU" is
+// memory of the host; GPUs reach each other or not, as one asks. Every command is noted, so that tests can run them again in
+// any order that streams and events allow.
+#ifndef COLONNADE_TESTS_CUDA_HOST_CALLS_H_
+#define COLONNADE_TESTS_CUDA_HOST_CALLS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cuda/calls.h"
+
+namespace colonnade::cuda {
+
+struct HostCallsOptions {
+  int gpus = 1;
+  bool reach = true;       // between different GPUs
+  bool has_memory = true;  // false: addresses without memory, and calls are noted but not run
+  int fail_at = -1;        // the call that fails, counted from 0; −1: none
+};
+
+// What was enqueued on a stream, in the host's order.
+struct Noted {
+  enum class Kind { kRecord, kWait, kCall };
+  Kind kind = Kind::kCall;
+  int stream = 0;     // by creation
+  int event = 0;      // kRecord, kWait: by creation
+  std::string range;  // kCall: what it is part of
+};
+
+class HostCalls : public Calls {
+ public:
+  explicit HostCalls(const HostCallsOptions& options = {}) : options_(options) {}
+  ~HostCalls() override;
+
+  int gpu_count() const override { return options_.gpus; }
+  std::string GpuName(int) const override { return "host"; }
+  bool CanReach(int gpu, int other) const override { return gpu == other || options_.reach; }
+  absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) override;
+  void Free(int gpu, void* data) override;
+  absl::Status Register(void*, int64_t) override { return absl::OkStatus(); }
+  void Unregister(void*) override {}
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override;
+  void FreeHost(void* host) override;
+  absl::StatusOr<Stream> MakeStream(int gpu) override;
+  absl::StatusOr<Event> MakeEvent(int gpu, bool timed) override;
+  void Destroy(const Stream&) override {}
+  void Destroy(int, Event) override { --events_alive_; }
+  absl::Status Record(Event event, const Stream& stream) override;
+  absl::Status Wait(const Stream& stream, Event event) override;
+  absl::Status Enqueue(const Stream& stream, const Call& call) override;
+  void BeginRange(const std::string& name) override { range_ = name; }
+  void EndRange() override { range_.clear(); }
+  absl::Status Synchronize(Event) override { return absl::OkStatus(); }
+  absl::StatusOr<double> SecondsBetween(Event, Event) override { return 0.0; }
+  absl::StatusOr<int64_t> Prepare(int gpu, Call& call) override;
+
+  const std::vector<Noted>& noted() const { return noted_; }
+  int stream_count() const { return stream_count_; }
+  int64_t allocated_bytes() const { return allocated_bytes_; }
+  int events_alive() const { return events_alive_; }
+
+ private:
+  static int Number(const void* handle) { return static_cast<int>(reinterpret_cast<intptr_t>(handle)); }
+  // Kernels of a GPU that does not reach another must not touch its memory; copies of bytes may.
+  absl::Status CheckReach(int gpu, const void* data) const;
+
+  struct Block {
+    char* begin = nullptr;
+    int64_t bytes = 0;
+    int gpu = 0;
+  };
+  HostCallsOptions options_;
+  std::vector<Block> blocks_;
+  std::vector<Noted> noted_;
+  std::string range_;
+  int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
+  int calls_ = 0;
+  int64_t allocated_bytes_ = 0;
+  char* next_address_ = nullptr;  // without memory
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_TESTS_CUDA_HOST_CALLS_H_

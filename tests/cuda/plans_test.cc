@@ -1,0 +1,80 @@
+// Law 2 on the CUDA backend, whose calls the host runs: random networks under random plans against one device of the CPU.
+#include <memory>
+#include <string>
+
+#include "cuda/backend.h"
+#include "gtest/gtest.h"
+#include "host_calls.h"
+#include "tests/partition/random_run.h"
+
+namespace colonnade::partition {
+namespace {
+
+BackendMaker OnGpus(int gpus, bool reach) {
+  return [=](int devices) {
+    return cuda::MakeCudaBackend({.devices = devices},
+                                 std::make_unique<cuda::HostCalls>(cuda::HostCallsOptions{.gpus = gpus, .reach = reach}));
+  };
+}
+
+absl::StatusOr<std::unique_ptr<engine::Backend>> Reference(int devices) {
+  return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1, .kernels = cpu::CpuOptions::Kernels::kReference});
+}
+
+// GPUs of each device's own that reach each other or do not, and devices that share GPUs.
+const std::pair<int, bool> kMachines[] = {{1, true}, {16, true}, {16, false}, {3, false}};
+
+TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
+  Random random(9);
+  for (int i = 0; i < 60; ++i) {
+    const Drawn drawn = DrawCase(random, false);
+    LowerOptions options{
+        .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};
+    const Batch batch = DrawBatch(random, drawn.network, drawn.batch, false);
+    Tensors parameters;
+    const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Reference, batch, nullptr,
+                              random, false, 2, &parameters);
+    ASSERT_TRUE(one.ok()) << one.status();
+    options.dtype = program::DType::kF32;
+    const auto& [gpus, reach] = kMachines[i % std::size(kMachines)];
+    const auto many = RunSteps(drawn.network.graph, drawn.plan, options, OnGpus(gpus, reach), batch, &parameters, random,
+                               false, 2, nullptr);
+    ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
+    // f32 against double: a ReLU or a maximum on the other side moves a gradient of these small networks by a few 1e-3.
+    for (size_t s = 0; s < one->losses.size(); ++s) {
+      ASSERT_LE(std::abs(many->losses[s] - one->losses[s]), 1e-4 * std::abs(one->losses[s])) << Describe(drawn, i);
+    }
+    for (const auto& [name, gradient] : one->gradients) {
+      ASSERT_LE(RelativeDistance(many->gradients.at(name), gradient), 1e-3) << name << "\n" << Describe(drawn, i);
+    }
+    for (const auto& [name, value] : one->parameters) {
+      ASSERT_LE(RelativeDistance(many->parameters.at(name), value), 1e-4) << name << "\n" << Describe(drawn, i);
+    }
+  }
+}
+
+TEST(CudaPlans, ExactDataGivesEqualBitsUnderEveryPlan) {
+  Random random(5);
+  for (int i = 0; i < 40; ++i) {
+    const Drawn drawn = DrawCase(random, true);
+    const LowerOptions options{.global_batch = drawn.batch, .momentum = 0.5, .expose_gradients = true};
+    const Batch batch = DrawBatch(random, drawn.network, drawn.batch, true);
+    Tensors parameters;
+    const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, OnGpus(1, true), batch, nullptr,
+                              random, true, 1, &parameters);
+    ASSERT_TRUE(one.ok()) << one.status();
+    const auto& [gpus, reach] = kMachines[i % std::size(kMachines)];
+    const auto many = RunSteps(drawn.network.graph, drawn.plan, options, OnGpus(gpus, reach), batch, &parameters, random,
+                               true, 1, nullptr);
+    ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
+    for (const auto& [name, gradient] : one->gradients) {
+      ASSERT_EQ(many->gradients.at(name), gradient) << name << "\n" << Describe(drawn, i);
+    }
+    for (const auto& [name, value] : one->parameters) {
+      ASSERT_EQ(many->parameters.at(name), value) << name << "\n" << Describe(drawn, i);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::partition

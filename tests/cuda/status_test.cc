@@ -1,0 +1,41 @@
+#include "cuda/status.h"
+
+#include "gtest/gtest.h"
+
+namespace colonnade::cuda {
+namespace {
+
+using absl::StatusCode;
+
+StatusCode CodeOf(Failure failure) { return StatusOf(failure, "call", "words").code(); }
+
+TEST(Status, LibrariesCodesKeepTheirMeaning) {
+  EXPECT_EQ(CodeOf(FailureOfCuda(0)), StatusCode::kOk);
+  EXPECT_EQ(CodeOf(FailureOfCuda(2)), StatusCode::kResourceExhausted);
+  EXPECT_EQ(CodeOf(FailureOfCuda(35)), StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf(FailureOfCuda(100)), StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf(FailureOfCuda(209)), StatusCode::kUnimplemented);
+  EXPECT_EQ(CodeOf(FailureOfCuda(1)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(FailureOfCuda(700)), StatusCode::kInternal);
+  EXPECT_EQ(CodeOf(FailureOfCudnn(0)), StatusCode::kOk);
+  EXPECT_EQ(CodeOf(FailureOfCudnn(2003)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(FailureOfCudnn(3004)), StatusCode::kUnimplemented);
+  EXPECT_EQ(CodeOf(FailureOfCudnn(4004)), StatusCode::kResourceExhausted);
+  EXPECT_EQ(CodeOf(FailureOfCudnn(5000)), StatusCode::kInternal);
+  EXPECT_EQ(CodeOf(FailureOfCublas(3)), StatusCode::kResourceExhausted);
+  EXPECT_EQ(CodeOf(FailureOfCublas(15)), StatusCode::kUnimplemented);
+  EXPECT_EQ(CodeOf(FailureOfCublas(13)), StatusCode::kInternal);
+}
+
+TEST(Status, MessagesNameCallTaskAndDevice) {
+  program::Task task;
+  task.id = program::TaskId{17};
+  task.device = 2;
+  task.what = program::Compute{program::ConvForward{}};
+  task.from.layer = "conv1";
+  EXPECT_EQ(InTask(StatusOf(FailureOfCuda(2), "cudaMalloc", "out of memory"), task).message(),
+            "task 17 (conv_forward of conv1) on device 2: cudaMalloc: out of memory");
+}
+
+}  // namespace
+}  // namespace colonnade::cuda

@@ -1,0 +1,99 @@
+// On a GPU: every OpCase against the oracle, and networks under plans on 1, 2 and 4 devices that share the GPUs at hand.
+#include <memory>
+#include <string>
+
+#include "cuda/backend.h"
+#include "gtest/gtest.h"
+#include "tests/cpu/op_case_run.h"
+#include "tests/cpu/op_cases.h"
+#include "tests/partition/random_run.h"
+
+namespace colonnade {
+namespace {
+
+using cuda::Precision;
+
+absl::StatusOr<std::unique_ptr<engine::Backend>> OnGpus(int devices, Precision precision = Precision::kF32) {
+  absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
+  if (!calls.ok()) return calls.status();
+  return cuda::MakeCudaBackend({.devices = devices, .precision = precision}, *std::move(calls));
+}
+
+#define COLONNADE_NEED_GPU()                                         \
+  if (const absl::Status gpu = cuda::OpenCuda().status(); !gpu.ok()) \
+  GTEST_SKIP() << "skipped: no CUDA device (" << gpu.message() << ")"
+
+class GpuOpCases : public testing::TestWithParam<conformance::OpCase> {
+ protected:
+  void Compare(conformance::Data data, Precision precision, double tolerance) {
+    using conformance::Placement;
+    const conformance::OpCase& op_case = GetParam();
+    const conformance::Values values = MakeValues(op_case, data, 4);
+    const absl::StatusOr<conformance::Values> expected = RunOracle(op_case, values);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (Placement placement : {Placement::kPersistent, Placement::kStep, Placement::kBox}) {
+      SCOPED_TRACE(Name(placement));
+      auto backend = OnGpus(1, precision);
+      ASSERT_TRUE(backend.ok()) << backend.status();
+      auto loaded = conformance::LoadedCase::Load(**backend, op_case, program::DType::kF32, placement);
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      const absl::StatusOr<conformance::Values> results = (*loaded)->Run(values);
+      ASSERT_TRUE(results.ok()) << results.status();
+      for (size_t i = 0; i < op_case.operands.size(); ++i) {
+        if (op_case.operands[i].role == conformance::Role::kSaved) continue;
+        SCOPED_TRACE(op_case.operands[i].name);
+        EXPECT_LE(conformance::RelativeDistance((*results)[i], (*expected)[i]), tolerance);
+      }
+    }
+  }
+};
+
+TEST_P(GpuOpCases, IntegersGiveEqualNumbers) {
+  COLONNADE_NEED_GPU();
+  if (!GetParam().exact) GTEST_SKIP() << "not exact on integers";
+  Compare(conformance::Data::kIntegers, Precision::kF32, 0);
+}
+TEST_P(GpuOpCases, NormalNumbersInF32) {
+  COLONNADE_NEED_GPU();
+  Compare(conformance::Data::kNormal, Precision::kF32, GetParam().tolerance);
+}
+// Factors are rounded to 2^-11 each.
+TEST_P(GpuOpCases, NormalNumbersInTf32) {
+  COLONNADE_NEED_GPU();
+  Compare(conformance::Data::kNormal, Precision::kTf32, 5e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuOpCases, testing::ValuesIn(conformance::AllOpCases()),
+                         [](const testing::TestParamInfo<conformance::OpCase>& info) { return info.param.name; });
+
+TEST(Gpu, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
+  COLONNADE_NEED_GPU();
+  using namespace partition;
+  const BackendMaker reference = [](int devices) {
+    return cpu::MakeCpuBackend({.devices = devices, .kernels = cpu::CpuOptions::Kernels::kReference});
+  };
+  Random random(9);
+  for (int i = 0; i < 40; ++i) {
+    const bool exact = i % 2 == 1;
+    const Drawn drawn = DrawCase(random, exact);
+    LowerOptions options{
+        .global_batch = drawn.batch, .dtype = program::DType::kF64, .momentum = 0.5, .expose_gradients = true};
+    const Batch batch = DrawBatch(random, drawn.network, drawn.batch, exact);
+    Tensors parameters;
+    const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, reference, batch, nullptr,
+                              random, exact, 1, &parameters);
+    ASSERT_TRUE(one.ok()) << one.status();
+    options.dtype = program::DType::kF32;
+    const auto many = RunSteps(
+        drawn.network.graph, drawn.plan, options, [](int devices) { return OnGpus(devices); }, batch, &parameters, random,
+        exact, 1, nullptr);
+    ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
+    for (const auto& [name, gradient] : one->gradients) {
+      ASSERT_LE(RelativeDistance(many->gradients.at(name), gradient), exact ? 0 : 1e-3) << name << "\n"
+                                                                                        << Describe(drawn, i);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colonnade

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# cuda/ mirrors cpu/: the same files for the same ops, and in each a Prepare for the same attribute structs.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+wrong=0
+for stem in conv gemm pool lrn elementwise softmax optimizer copy collective; do
+  ops() { grep -ohE 'Prepare(Exchange|Collective)?\((const program::[A-Za-z]+|absl::Span)' "$1/$stem.h" | sort -u; }
+  for folder in cpu cuda; do
+    [ -f "$folder/$stem.h" ] && [ -f "$folder/$stem.cc" ] || { echo "$folder/ has no $stem.h and $stem.cc"; wrong=1; }
+  done
+  if ! difference=$(diff <(ops cpu) <(ops cuda)); then
+    echo "cpu/$stem.h and cuda/$stem.h prepare different ops:"
+    echo "$difference"
+    wrong=1
+  fi
+done
+for stem in backend loaded queue arena status kernel prepare layout view device; do
+  for folder in cpu cuda; do
+    [ -f "$folder/$stem.h" ] || { echo "$folder/ has no $stem.h"; wrong=1; }
+  done
+done
+[ $wrong -eq 0 ] && echo "cuda/ mirrors cpu/"
+exit $wrong
