@@ -180,7 +180,7 @@ void PrintCandidates(const Prediction& p) {
   PrintLine("rank  plan      mesh    reduction   overlap  buckets MB     step ms   memory MB");
   for (size_t i = 0; i < p.candidates.size(); ++i) {
     const partition::Candidate& c = p.candidates[i];
-    if (i >= kShownCandidates && c.plan.name == "auto") continue;
+    if (i >= kShownCandidates && c.plan.name == partition::kAutoPlan) continue;
     const Json mesh = MeshJson(c.plan.mesh);
     PrintLine(absl::StrFormat("%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name,
                               mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>(),

@@ -23,7 +23,6 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr char kAuto[] = "auto";
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
 absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
@@ -71,9 +70,10 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::
         std::max(flags.devices, 1), machine->name, static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6,
         machine->memory_bytes.value / 1e6));
   }
-  if (plan.name != kAuto)
-    plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s is the fastest", machine->name, plan.name));
-  plan.name = kAuto;
+  if (plan.name != partition::kAutoPlan)
+    plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
+                                         machine->name, plan.name));
+  plan.name = partition::kAutoPlan;
   return plan;
 }
 
@@ -147,8 +147,8 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   }
   std::vector<partition::Candidate> judged;
   absl::StatusOr<partition::Plan> plan =
-      flags.plan == kAuto ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged)
-                          : PlanOf(flags, session.graph);
+      flags.plan == partition::kAutoPlan ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged)
+                                         : PlanOf(flags, session.graph);
   if (!plan.ok()) return plan.status();
   session.plan = *std::move(plan);
   const int64_t columns = ColumnsOf(session.plan.mesh);

@@ -153,13 +153,13 @@ absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int member
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) {
   const nlohmann::json file = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object() || !file.contains("benchmarks") || !file["benchmarks"].is_array()) {
-    return absl::DataLossError("expected the JSON of bench/transfers: an object with a list \"benchmarks\"");
+    return absl::InvalidArgumentError("expected the JSON of bench/transfers: an object with a list \"benchmarks\"");
   }
   std::vector<TransferTime> transfers;
   for (const nlohmann::json& entry : file["benchmarks"]) {
     const std::string name = entry.is_object() ? entry.value("name", "") : "";
     if (entry.is_object() && entry.contains("error_occurred")) {
-      return absl::DataLossError(absl::StrFormat("benchmark \"%s\" has ended with an error", name));
+      return absl::InvalidArgumentError(absl::StrFormat("benchmark \"%s\" has ended with an error", name));
     }
     const std::vector<std::string> parts = absl::StrSplit(name, '/');  // what/members/total bytes/…
     TransferTime transfer;
@@ -169,7 +169,7 @@ absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) 
     const auto number = entry.find("real_time");
     if (!named || number == entry.end() || !number->is_number() || entry.value("time_unit", "") != "us" ||
         number->get<double>() <= 0) {
-      return absl::DataLossError(absl::StrFormat(
+      return absl::InvalidArgumentError(absl::StrFormat(
           "benchmark \"%s\": expected a name as all_reduce/2/4096 and a positive \"real_time\" in \"us\"", name));
     }
     transfer.what = parts[0];
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) 
     transfer.seconds = number->get<double>() * 1e-6;
     transfers.push_back(std::move(transfer));
   }
-  if (transfers.empty()) return absl::DataLossError("expected at least one benchmark, found none");
+  if (transfers.empty()) return absl::InvalidArgumentError("expected at least one benchmark, found none");
   return transfers;
 }
 

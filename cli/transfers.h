@@ -25,7 +25,7 @@ struct TransferTime {
 // from when all sides were there. The result is compared with what it must be first; Internal where it is wrong.
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats);
 
-// What bench/transfers has printed with --benchmark_format=json or written with --benchmark_out. DataLoss naming the
+// What bench/transfers has printed with --benchmark_format=json or written with --benchmark_out. InvalidArgument naming the
 // benchmark and the field where something else is there, or a benchmark has ended with an error.
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json);
 

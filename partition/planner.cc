@@ -67,7 +67,7 @@ class Search {
     for (double exposed : {0.0, 1.0}) {
       for (const Assignment& assignment : ProposeAssignments(graph_, mesh, options_.lower.global_batch, options,
                                                              options_.cost, exposed, options_.proposals_per_mesh)) {
-        Plan plan{.name = "auto", .mesh = mesh};
+        Plan plan{.name = kAutoPlan, .mesh = mesh};
         for (size_t node = 0; node < graph_.nodes.size(); ++node) {
           const Strategies& strategies = options[node][assignment[node]].strategies;
           if (!strategies.empty()) plan.layers[graph_.nodes[node].name] = strategies;
@@ -161,7 +161,7 @@ class Search {
       changes = changes || of_layer != strategies;
       of_layer = strategies;
     }
-    if (changes) plan.name = "auto";
+    if (changes) plan.name = kAutoPlan;
     return changes;
   }
 

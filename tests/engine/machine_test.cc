@@ -19,7 +19,7 @@ constexpr char kTwo[] = R"({
  "memory_bytes": {"value": 1e9, "from": "spec"},
  "flops_per_sec": {"value": 1e12, "from": "spec", "source": "data sheet"},
  "memory_bytes_per_sec": {"value": 2e11, "from": "measured"},
- "launch_sec": {"value": 1e-5, "from": "guess"},
+ "launch_sec": {"value": 1e-5, "from": "guess"}, "skew": {"value": 0.03, "from": "measured"},
  "ops": [{"op": "conv_forward", "unit": "flops_per_sec", "from": "published", "batch_curve": [[32, 0.5], [64, 1]],
           "points": [{"n": 64, "c": 3, "rate": 5e11}]}],
  "links": [{"a": "d0", "b": "bus", "bytes_per_sec": {"value": 6e9, "from": "published"}, "latency_sec": {"value": 1e-6, "from": "guess"}},
@@ -49,7 +49,7 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   absl::StatusOr<Machine> again = MachineFromJson(written);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(MachineToJson(*again), written);
-  EXPECT_EQ(CountByOrigin(*machine), (std::vector<int>{2, 2, 5, 2}));
+  EXPECT_EQ(CountByOrigin(*machine), (std::vector<int>{2, 3, 5, 2}));
 }
 
 TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {

@@ -121,6 +121,16 @@ TEST(Simulate, AHandoffCountsWhereALaneStoodWaiting) {
   EXPECT_NEAR(Ms(Of(program, machine).first_step), 2 + 0.5 + 5 + 0.5 + 1, kExact);
 }
 
+TEST(Simulate, SkewLengthensComputeWhereSeveralDevicesAreAtWork) {
+  for (int devices : {1, 2}) {
+    Case c(devices);
+    c.Compute(0, c.Bytes(0, 4), 2'000'000);
+    Machine machine = OnASwitch(devices);
+    machine.skew.value = 0.25;
+    EXPECT_NEAR(Ms(Of(c.Build(), machine).first_step), devices == 1 ? 2 : 2.5, kExact);
+  }
+}
+
 // Without a wait for the step before, the copy lane (5 ms) is the bottleneck; with one, both follow each other.
 TEST(Simulate, StepsOverlapAsFarAsWaitsAllow) {
   for (bool waits : {false, true}) {

@@ -101,6 +101,15 @@ layers::LayerGraph Dense(int64_t features) {
   return *std::move(net).Build();
 }
 
+layers::LayerGraph SixLayers(int64_t channels, int64_t features) {
+  layers::GraphBuilder net("six_layers");
+  auto x = net.Conv2d("conv1", net.Input("images", {3, 12, 12}), {.out_channels = channels, .kernel = 3, .pad = 1});
+  x = net.MaxPool("pool1", net.Relu("relu1", x), {.kernel = 2, .stride = 2});
+  x = net.FullyConnected("fc2", net.Flatten("flatten", x), {.out_features = features});
+  net.SoftmaxCrossEntropy("loss", x);
+  return *std::move(net).Build();
+}
+
 struct Chain {
   std::string name;
   layers::LayerGraph graph;
@@ -132,7 +141,32 @@ INSTANTIATE_TEST_SUITE_P(Chains, BruteForce,
                                            Chain{"conv_fast", ConvAndDense(24, 48), 2, 1e11},
                                            Chain{"conv_3", ConvAndDense(24, 384), 3, 1e10},
                                            Chain{"wide_4", ConvAndDense(48, 768), 4, 3e9},
-                                           Chain{"dense_4", Dense(768), 4, 1e10}, Chain{"dense_4_slow", Dense(768), 4, 5e8}),
+                                           Chain{"dense_4", Dense(768), 4, 1e10}, Chain{"dense_4_slow", Dense(768), 4, 5e8},
+                                           Chain{"six_2", SixLayers(24, 384), 2, 3e9},
+                                           Chain{"six_3", SixLayers(24, 384), 3, 1e10},
+                                           Chain{"six_4", SixLayers(48, 768), 4, 3e9}),
+                         [](const auto& info) { return info.param.name; });
+
+// Every plan on two axes of longer chains: 10^5 to 10^6 of them, minutes each, so that one asks for it by hand
+// (--gtest_also_run_disabled_tests --gtest_filter=*TwoAxes*); docs/measured.md has the last result.
+class DISABLED_BruteForceOnTwoAxes : public ::testing::TestWithParam<Chain> {};
+
+TEST_P(DISABLED_BruteForceOnTwoAxes, FindsNothingFasterByMoreThanAPercent) {
+  const Chain& chain = GetParam();
+  const Judge judge = MakeJudge(4, chain.link, 24);
+  const engine::CostModel cost(judge.machine, 4);
+  absl::StatusOr<std::vector<Candidate>> found = SearchPlans(chain.graph, judge.Options(4, cost));
+  ASSERT_TRUE(found.ok()) << found.status();
+  const double best = std::min(Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge),
+                               Fastest(chain.graph, Mesh::ReplicasByColumns(4, 1), judge));
+  std::printf("%s: found %.3f us, best of all %.3f us\n", chain.name.c_str(), 1e6 * found->front().judgement.step_sec,
+              1e6 * best);
+  EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(Chains, DISABLED_BruteForceOnTwoAxes,
+                         ::testing::Values(Chain{"five", ConvAndDense(48, 768), 4, 3e9},
+                                           Chain{"six", SixLayers(48, 768), 4, 3e9}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(SearchPlans, AlwaysJudgesTheNamedPlansAndRanksByTime) {
