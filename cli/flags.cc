@@ -115,6 +115,8 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
   app.add_option("--threads-per-device", flags.threads_per_device, "CPU threads of one device (default: cores / devices)")
       ->check(CLI::Range(1, 1024))
       ->group(group);
+  app.add_flag("--deterministic", flags.deterministic, "on GPUs: two runs give equal bits (on the CPU they always do)")
+      ->group(group);
   app.add_option("--dtype", flags.dtype, "element type of compute: fp32, or tf32 on GPUs")
       ->check(CLI::IsMember({"fp32", "tf32"}))
       ->capture_default_str()

@@ -33,6 +33,7 @@ struct Flags {
   std::string kernels = "onednn";
   int threads_per_device = 0;
   std::string dtype = "fp32";
+  bool deterministic = false;
   // Run
   int64_t steps = 0, epochs = 0;  // 0: not given
   uint64_t seed = 1;

@@ -188,6 +188,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
     if (calls.ok()) {
       return cuda::MakeCudaBackend({.devices = devices,
                                     .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
+                                    .deterministic = flags.deterministic,
                                     .times_tasks = !flags.trace.empty()},
                                    *std::move(calls));
     }

@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   Machine machine;
   machine.calls = std::move(calls);
   machine.precision = options.precision;
+  machine.deterministic = options.deterministic;
   machine.times_tasks = options.times_tasks;
   machine.memory_limit_bytes = options.memory_limit_bytes;
   for (int d = 0; d < options.devices; ++d) {

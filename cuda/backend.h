@@ -17,7 +17,8 @@ namespace colonnade::cuda {
 struct CudaOptions {
   int devices = 1;  // device d is on GPU d modulo their number: more devices than GPUs share them
   Precision precision = Precision::kF32;
-  bool times_tasks = false;        // Times() is zero without: two events around each task
+  bool deterministic = false;  // two runs give equal bits: convolutions by algorithms that promise it; all else does anyway
+  bool times_tasks = false;    // Times() is zero without: two events around each task
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };
 

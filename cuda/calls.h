@@ -49,6 +49,7 @@ struct Convolution {
   program::Window window;
   bool relu = false;
   Precision precision = Precision::kF32;
+  bool deterministic = false;  // equal bits from run to run
   float *x = nullptr, *filter = nullptr, *y = nullptr;
   const float* bias = nullptr;  // [k], forward only; null: none
   void* workspace = nullptr;

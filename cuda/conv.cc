@@ -26,6 +26,7 @@ class Pass {
     conv_.window = window;
     conv_.groups = groups;
     conv_.precision = context.precision;
+    conv_.deterministic = context.deterministic;
   }
 
   Convolution& conv() { return conv_; }

@@ -40,6 +40,7 @@ struct Machine {
   std::unique_ptr<Calls> calls;
   std::vector<Device> devices;
   Precision precision = Precision::kF32;
+  bool deterministic = false;
   bool times_tasks = false;
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };

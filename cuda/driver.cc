@@ -81,11 +81,13 @@ struct ProductPlan {
   }
 };
 
-// The first algorithm that works, by cuDNN's own ranking, and needs no more than kMostWorkspace.
+// The first algorithm that works, by cuDNN's own ranking, needs no more than kMostWorkspace, and is deterministic if it must
+// be.
 template <class Performance>
-absl::Status Choose(const std::vector<Performance>& ranked, const char* call, ConvolutionPlan& plan) {
+absl::Status Choose(const std::vector<Performance>& ranked, bool deterministic, const char* call, ConvolutionPlan& plan) {
   for (const Performance& candidate : ranked) {
     if (candidate.status != CUDNN_STATUS_SUCCESS || static_cast<int64_t>(candidate.memory) > kMostWorkspace) continue;
+    if (deterministic && candidate.determinism != CUDNN_DETERMINISTIC) continue;
     plan.algorithm = static_cast<int>(candidate.algo);
     return absl::OkStatus();
   }
@@ -249,7 +251,7 @@ class CudaCalls : public Calls {
     return {gpu,
             static_cast<int>(c.pass),
             {c.n, c.c, c.h, c.w, c.k, c.p, c.q, c.groups, w.size_h, w.size_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w,
-             c.relu ? 1 : 0, c.bias != nullptr ? 1 : 0, static_cast<int64_t>(c.precision)}};
+             c.relu ? 1 : 0, c.bias != nullptr ? 1 : 0, c.deterministic ? 1 : 0, static_cast<int64_t>(c.precision)}};
   }
 
   absl::StatusOr<int64_t> PrepareConvolution(int gpu, Convolution& c) {
@@ -301,7 +303,7 @@ class CudaCalls : public Calls {
           COLONNADE_CHECK(cudnnGetConvolutionForwardAlgorithm_v7(dnn, plan.x, plan.filter, plan.convolution, plan.y,
                                                                  static_cast<int>(ranked.size()), &returned, ranked.data()));
           ranked.resize(returned);
-          if (absl::Status s = Choose(ranked, "forward convolution", plan); !s.ok()) return s;
+          if (absl::Status s = Choose(ranked, c.deterministic, "forward convolution", plan); !s.ok()) return s;
         }
         COLONNADE_CHECK(cudnnGetConvolutionForwardWorkspaceSize(dnn, plan.x, plan.filter, plan.convolution, plan.y,
                                                                 static_cast<cudnnConvolutionFwdAlgo_t>(plan.algorithm),
@@ -313,7 +315,7 @@ class CudaCalls : public Calls {
         COLONNADE_CHECK(cudnnGetConvolutionBackwardDataAlgorithm_v7(
             dnn, plan.filter, plan.y, plan.convolution, plan.x, static_cast<int>(ranked.size()), &returned, ranked.data()));
         ranked.resize(returned);
-        if (absl::Status s = Choose(ranked, "backward convolution to data", plan); !s.ok()) return s;
+        if (absl::Status s = Choose(ranked, c.deterministic, "backward convolution to data", plan); !s.ok()) return s;
         COLONNADE_CHECK(cudnnGetConvolutionBackwardDataWorkspaceSize(
             dnn, plan.filter, plan.y, plan.convolution, plan.x, static_cast<cudnnConvolutionBwdDataAlgo_t>(plan.algorithm),
             &plan.workspace_bytes));
@@ -324,7 +326,7 @@ class CudaCalls : public Calls {
         COLONNADE_CHECK(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
             dnn, plan.x, plan.y, plan.convolution, plan.filter, static_cast<int>(ranked.size()), &returned, ranked.data()));
         ranked.resize(returned);
-        if (absl::Status s = Choose(ranked, "backward convolution to weights", plan); !s.ok()) return s;
+        if (absl::Status s = Choose(ranked, c.deterministic, "backward convolution to weights", plan); !s.ok()) return s;
         COLONNADE_CHECK(cudnnGetConvolutionBackwardFilterWorkspaceSize(
             dnn, plan.x, plan.y, plan.convolution, plan.filter, static_cast<cudnnConvolutionBwdFilterAlgo_t>(plan.algorithm),
             &plan.workspace_bytes));

@@ -32,6 +32,7 @@ struct TaskContext {
   char* workspace = nullptr;
   int gpu = 0;
   Precision precision = Precision::kF32;
+  bool deterministic = false;
   const engine::HostSlot* slots = nullptr;                    // two of them
   std::function<absl::StatusOr<int64_t>(Call&)> choose = {};  // Calls::Prepare on this GPU
   std::vector<engine::AddedReorder>* added_reorders = nullptr;

@@ -97,6 +97,7 @@ TaskContext CudaProgram::ContextOf(const Task& task) {
       .workspace = workspace == nullptr ? kNowhere : workspace,
       .gpu = device.gpu,
       .precision = machine_.precision,
+      .deterministic = machine_.deterministic,
       .slots = host_,
       .choose = [&calls = *machine_.calls, gpu = device.gpu](Call& call) { return calls.Prepare(gpu, call); },
       .added_reorders = &added_reorders_};

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Makes $2 a folder that runs on a machine without Abseil and oneDNN: the programs of build $1, stripped, with the shared libraries
+# that they need, but for the C library and CUDA's. There, put the folders of CUDA's libraries (cuDNN, cuBLAS) into
+# LD_LIBRARY_PATH.
+set -euo pipefail
+build=$1 pack=$2
+rm -rf "$pack"
+mkdir -p "$pack/bin" "$pack/lib"
+cp "$build/colonnade" "$pack/bin/"
+for program in tests/gpu_test bench/transfers bench/plan_race; do
+  if [ -f "$build/$program" ]; then cp "$build/$program" "$pack/bin/"; fi
+done
+if [ -f "$build/libcolonnade_cuda_driver.so" ]; then cp "$build/libcolonnade_cuda_driver.so" "$pack/lib/"; fi
+strip "$pack"/bin/* "$pack"/lib/*
+# libpthread and others are links to the C library.
+for file in "$pack"/bin/* "$pack"/lib/*; do ldd "$file"; done |
+  awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/lib(cu|nccl|nv)[A-Za-z_]*' |
+  while read -r library; do cp -L "$library" "$pack/lib/"; done
+du -sh "$pack"
