@@ -1,8 +1,8 @@
 #include "cuda/walk.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -22,9 +22,9 @@ absl::StatusOr<Walk> WalkOver(absl::Span<const View> views) {
     }
   }
   // Innermost first, by the strides of the first operand.
-  std::array<int, 4> order;
-  std::iota(order.begin(), order.begin() + rank, 0);
-  std::sort(order.begin(), order.begin() + rank, [&](int a, int b) {
+  std::vector<int> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
     return first.strides[a] != first.strides[b] ? first.strides[a] < first.strides[b] : a > b;
   });
   Walk walk;
