@@ -1,19 +1,18 @@
 // Every plan of one network on this machine, the planner's choice among them, in turn: predicted and measured.
 //
-//   plan_race MODEL BATCH DEVICES MACHINE.json [slices]
-//
 // All Programs stay loaded and run slice by slice, so that they meet the same moods of the machine. Step times are means
 // without the longest tenth.
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "bench/command_line.h"
+#include "cli/machines.h"
 #include "cli/measure.h"
 #include "cli/planning.h"
-#include "engine/file.h"
+#include "cli/session.h"
 #include "engine/machine.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
@@ -31,33 +30,35 @@ struct Racer {
 };
 
 absl::Status Enter(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
-                   const partition::LowerOptions& lower, const engine::Machine& machine, std::vector<Racer>& racers) {
+                   const partition::LowerOptions& lower, const engine::Machine& machine, const cli::Flags& flags,
+                   std::vector<Racer>& racers) {
   absl::StatusOr<cli::Predicted> predicted = cli::Predict(machine, graph, plan, lower);
   if (!predicted.ok()) return predicted.status();
-  absl::StatusOr<std::unique_ptr<cli::StepMeter>> meter = cli::StepMeter::Create(graph, plan, lower);
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
+      cli::OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0);
+  if (!backend.ok()) return backend.status();
+  absl::StatusOr<std::unique_ptr<cli::StepMeter>> meter = cli::StepMeter::Create(graph, plan, lower, *std::move(backend));
   if (!meter.ok()) return meter.status();
   racers.push_back({name, absl::ToDoubleMilliseconds(predicted->simulation.step), *std::move(meter)});
   return absl::OkStatus();
 }
 
-absl::Status Main(const std::string& model, int64_t batch, int devices, const std::string& profile, int slices) {
-  absl::StatusOr<std::string> json = engine::ReadFile(profile);
-  if (!json.ok()) return json.status();
-  absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(*json);
+absl::Status Main(const cli::Flags& flags, int slices) {
+  absl::StatusOr<engine::Machine> machine = cli::OpenMachine(flags);
   if (!machine.ok()) return machine.status();
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, {});
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, {});
   if (!graph.ok()) return graph.status();
-  const partition::LowerOptions lower{.global_batch = batch};
+  const partition::LowerOptions lower{.global_batch = flags.batch};
   std::vector<Racer> racers;
   for (const char* name : {"single", "data", "model", "hybrid", "owt"}) {
-    const int of = std::string(name) == "single" ? 1 : devices;
-    absl::StatusOr<partition::Plan> plan = partition::NamedPlan(name, *graph, {.devices = of, .global_batch = batch});
+    const int of = std::string(name) == "single" ? 1 : flags.devices;
+    absl::StatusOr<partition::Plan> plan = partition::NamedPlan(name, *graph, {.devices = of, .global_batch = flags.batch});
     if (!plan.ok()) continue;  // it does not split so
-    if (absl::Status s = Enter(name, *plan, *graph, lower, *machine, racers); !s.ok()) return s;
+    if (absl::Status s = Enter(name, *plan, *graph, lower, *machine, flags, racers); !s.ok()) return s;
   }
-  absl::StatusOr<std::vector<partition::Candidate>> found = cli::SearchPlansOn(*machine, *graph, lower, devices);
+  absl::StatusOr<std::vector<partition::Candidate>> found = cli::SearchPlansOn(*machine, *graph, lower, flags.devices);
   if (!found.ok()) return found.status();
-  if (absl::Status s = Enter("auto", found->front().plan, *graph, lower, *machine, racers); !s.ok()) return s;
+  if (absl::Status s = Enter("auto", found->front().plan, *graph, lower, *machine, flags, racers); !s.ok()) return s;
   for (int slice = 0; slice < slices; ++slice) {
     for (Racer& racer : racers) {
       if (absl::Status s = racer.meter->Run(1, kSliceTime); !s.ok()) return s;
@@ -74,12 +75,19 @@ absl::Status Main(const std::string& model, int64_t batch, int devices, const st
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) {
-    std::fprintf(stderr, "usage: plan_race MODEL BATCH DEVICES MACHINE.json [slices]\n");
-    return 2;
-  }
-  const absl::Status status =
-      Main(argv[1], std::atoll(argv[2]), std::atoi(argv[3]), argv[4], argc > 5 ? std::atoi(argv[5]) : 10);
-  if (!status.ok()) std::fprintf(stderr, "plan_race: %s\n", std::string(status.message()).c_str());
-  return status.ok() ? 0 : 1;
+  cli::Flags flags{.batch = 32, .devices = 2, .backend = "cpu"};
+  int slices = 10;
+  CLI::App app("Every plan of a model on this machine, the planner's choice among them: predicted and measured step times.",
+               "plan_race");
+  app.add_option("--model", flags.model, "model of the zoo")->required();
+  app.add_option("--batch", flags.batch, "global batch")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->capture_default_str();
+  app.add_option("--devices", flags.devices)->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--machine", flags.machine, "profile: a name, a file, or local")->capture_default_str();
+  cli::AddMeasuringFlags(app, flags);
+  app.add_option("--slices", slices, "of 0.1 s or one step, of every plan")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  return bench::Run(app, argc, argv, [&] { return Main(flags, slices); });
 }

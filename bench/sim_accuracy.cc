@@ -1,7 +1,5 @@
 // How well the simulator predicts this machine: calibrations and runs in turn, at shapes that the calibration did not time.
 //
-//   sim_accuracy [rounds] [slices] [model]
-//
 // In each round a calibration anew, at batches on both sides of the one that is predicted, and every case: all stay loaded
 // and run in turn, slice by slice, so that they meet the same moods of the machine. Then predicted against measured step
 // time, both as means without the longest tenth; the error of a case is the median over the rounds. Memory is what the
@@ -9,12 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "bench/command_line.h"
 #include "cli/calibrate.h"
 #include "cli/measure.h"
 #include "cli/planning.h"
@@ -155,8 +153,16 @@ absl::Status Main(int rounds, int slices, const std::string& only) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const absl::Status status =
-      Main(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? std::atoi(argv[2]) : 8, argc > 3 ? argv[3] : "");
-  if (!status.ok()) std::fprintf(stderr, "sim_accuracy: %s\n", std::string(status.message()).c_str());
-  return status.ok() ? 0 : 1;
+  int rounds = 5, slices = 8;
+  std::string only;
+  CLI::App app("How well the simulator predicts this machine: a table of predicted against measured step times.",
+               "sim_accuracy");
+  app.add_option("--rounds", rounds, "calibrations, and runs of every case")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--slices", slices, "of 0.1 s or one step, of every case in a round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--model", only, "this model alone")->check(CLI::IsMember({"lenet", "alexnet2012", "alexnet"}));
+  return bench::Run(app, argc, argv, [&] { return Main(rounds, slices, only); });
 }

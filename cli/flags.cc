@@ -8,6 +8,7 @@
 namespace colonnade::cli {
 namespace {
 
+constexpr char kMachineGroup[] = "Machine";
 constexpr double kNoLimit = std::numeric_limits<double>::max(), kLargestMoment = 1e6;
 
 // A finite number from `least` to `most`.
@@ -24,6 +25,13 @@ CLI::Validator Number(double least, double most) {
 
 CLI::Option* AddSwitch(CLI::App& app, const std::string& name, std::string& value, const std::string& help) {
   return app.add_option(name, value, help)->check(CLI::IsMember({"on", "off"}))->capture_default_str();
+}
+
+void AddDtypeFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--dtype", flags.dtype, "element type of compute: fp32, or tf32 on GPUs")
+      ->check(CLI::IsMember({"fp32", "tf32"}))
+      ->capture_default_str()
+      ->group(kMachineGroup);
 }
 
 }  // namespace
@@ -103,7 +111,7 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
 }
 
 void AddMachineFlags(CLI::App& app, Flags& flags) {
-  const std::string group = "Machine";
+  const std::string group = kMachineGroup;
   app.add_option("--backend", flags.backend, "cpu, cuda, or auto")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
       ->capture_default_str()
@@ -117,10 +125,15 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_flag("--deterministic", flags.deterministic, "on GPUs: two runs give equal bits (on the CPU they always do)")
       ->group(group);
-  app.add_option("--dtype", flags.dtype, "element type of compute: fp32, or tf32 on GPUs")
-      ->check(CLI::IsMember({"fp32", "tf32"}))
-      ->capture_default_str()
-      ->group(group);
+  AddDtypeFlag(app, flags);
+}
+
+void AddMeasuringFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--backend", flags.backend, "where steps are measured: cpu, or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->default_str("cpu")
+      ->group(kMachineGroup);
+  AddDtypeFlag(app, flags);
 }
 
 void AddOptimizerFlags(CLI::App& app, Flags& flags) {

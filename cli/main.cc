@@ -135,11 +135,14 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
   table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)");
   table->add_option("--batch", flags.batch, "global batch (default: 256)")->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
   colonnade::cli::AddProfileFlag(*table, flags);
+  table->get_option("--machine")->default_str("titan-2013");
+  colonnade::cli::AddMeasuringFlags(*table, flags);
   table->add_option("--calibrate-on", flags.calibrate_on,
                     "one more row of the paper that gives the per-step overhead: 2-model, …");
   table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG");
   colonnade::cli::AddJsonFlag(*table, flags);
-  table->footer("Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json");
+  table->footer("Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
+                "  colonnade table --machine=hgx-h100 --backend=cuda --dtype=tf32");
   return table;
 }
 
@@ -163,6 +166,7 @@ void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
   if (table.count("--machine") == 0) flags.machine = "titan-2013";
   if (table.count("--model") == 0) flags.model = "alexnet2012";
   if (table.count("--batch") == 0) flags.batch = 256;
+  if (table.count("--backend") == 0) flags.backend = "cpu";
 }
 
 // The message of a command line that cannot be parsed, with the flag that was probably meant.

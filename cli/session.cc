@@ -25,6 +25,16 @@ namespace {
 
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
+absl::Status CheckDtypeOfCpu(const Flags& flags) {
+  if (flags.dtype == "fp32") return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--dtype=", flags.dtype, ": expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)"));
+}
+
+absl::Status NoCuda(const absl::Status& why) {
+  return absl::UnavailableError(absl::StrCat("--backend=cuda: ", why.message(), "; use --backend=cpu"));
+}
+
 absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
   absl::StatusOr<std::string> json = engine::ReadFile(flags.plan, kLargestPlanFile);
   if (!json.ok()) return json.status();
@@ -182,6 +192,16 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
           .weight_decay = flags.weight_decay >= 0 ? flags.weight_decay : session.model->weight_decay};
 }
 
+absl::Status CheckBackend(const Flags& flags) {
+  return flags.backend == "cpu" ? CheckDtypeOfCpu(flags) : flags.backend == "cuda" ? GpuCount().status() : absl::OkStatus();
+}
+
+absl::StatusOr<int> GpuCount() {
+  absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
+  if (!calls.ok()) return NoCuda(calls.status());
+  return (*calls)->gpu_count();
+}
+
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device) {
   if (flags.backend != "cpu") {
     absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
@@ -192,14 +212,9 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                     .times_tasks = !flags.trace.empty()},
                                    *std::move(calls));
     }
-    if (flags.backend == "cuda") {
-      return absl::UnavailableError(absl::StrCat("--backend=cuda: ", calls.status().message(), "; use --backend=cpu"));
-    }
+    if (flags.backend == "cuda") return NoCuda(calls.status());
   }
-  if (flags.dtype != "fp32") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--dtype=", flags.dtype, ": expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)"));
-  }
+  if (absl::Status s = CheckDtypeOfCpu(flags); !s.ok()) return s;
   return cpu::MakeCpuBackend(
       {.devices = devices,
        .threads_per_device = threads_per_device,

@@ -37,7 +37,12 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
 absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train);
 
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
+// --backend. Unavailable if it is cuda and there is none.
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device);
+// Whether OpenBackend would find what --backend and --dtype ask for.
+absl::Status CheckBackend(const Flags& flags);
+// How many GPUs --backend=cuda finds, at least one; else Unavailable.
+absl::StatusOr<int> GpuCount();
 std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
 

@@ -44,23 +44,28 @@ struct Table {
   int64_t batch = 0;
 };
 
-// Rows that this machine has cores for, when the profile is of this machine.
+// Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
 absl::Status MeasureRows(const Flags& flags, Table& table) {
-  const int cores = CoreCount();
+  const bool on_gpus = flags.backend == "cuda";
+  const absl::StatusOr<int> most = on_gpus ? GpuCount() : CoreCount();
+  if (!most.ok()) return most.status();
   for (Row& row : table.rows) {
-    if (flags.machine != "local") {
+    if (!on_gpus && flags.machine != "local") {
       row.note = "not measured: machine " + table.machine.name + " is not this one";
       continue;
     }
-    if (row.row.devices > cores) {
-      row.note = absl::StrFormat("not measured: %d devices on %d cores measure nothing", row.row.devices, cores);
+    if (row.row.devices > *most) {
+      row.note = absl::StrFormat("not measured: %d devices on %d %s measure nothing", row.row.devices, *most,
+                                 on_gpus ? (*most == 1 ? "GPU" : "GPUs") : "cores");
       continue;
     }
     absl::StatusOr<partition::Plan> plan = PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
     if (!plan.ok()) continue;
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
+    absl::StatusOr<std::unique_ptr<engine::Backend>> backend = OpenBackend(flags, row.row.devices, /*threads_per_device=*/0);
+    if (!backend.ok()) return backend.status();
     absl::StatusOr<std::unique_ptr<StepMeter>> meter =
-        StepMeter::Create(table.session.graph, *plan, {.global_batch = table.batch});
+        StepMeter::Create(table.session.graph, *plan, {.global_batch = table.batch}, *std::move(backend));
     if (!meter.ok()) return meter.status();
     if (absl::Status s = (*meter)->Run(kMeasuredSteps); !s.ok()) return s;
     row.measured = absl::Seconds(TrimmedMean((*meter)->step_seconds()));
@@ -197,6 +202,7 @@ absl::Status WritePlots(const Flags& flags, const Table& table) {
 }  // namespace
 
 absl::Status RunTable(const Flags& flags) {
+  if (absl::Status s = CheckBackend(flags); !s.ok()) return s;
   if (!flags.plots.empty()) {
     if (absl::Status s = engine::CheckWritable(flags.plots + "-speedup.svg"); !s.ok()) return s;
   }

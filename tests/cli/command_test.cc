@@ -269,8 +269,10 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
 }
 
 TEST_F(Command, NoCudaIs69) {
+  ExpectError("table --dtype=tf32", 2, {"--dtype=tf32", "--backend=cuda"});
   if (Run(absl::StrCat(kTrain, "--backend=cuda --steps=1")).code == 0) GTEST_SKIP() << "there is a GPU";
   ExpectError(absl::StrCat(kTrain, "--backend=cuda"), 69, {"CUDA", "use --backend=cpu"});
+  ExpectError("table --backend=cuda", 69, {"CUDA", "use --backend=cpu"});
 }
 
 TEST_F(Command, MissingFilesAre66) {
@@ -450,7 +452,7 @@ TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {
 
 TEST_F(Command, Tf32IsOfGpus) {
   const Result r = Run("train --model=lenet --steps=1 --backend=cpu --dtype=tf32");
-  EXPECT_EQ(r.code, 65);
+  EXPECT_EQ(r.code, 2);
   EXPECT_THAT(r.err, HasSubstr("--dtype=tf32: expected fp32 on the CPU"));
 }
 
