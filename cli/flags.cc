@@ -27,6 +27,14 @@ CLI::Option* AddSwitch(CLI::App& app, const std::string& name, std::string& valu
   return app.add_option(name, value, help)->check(CLI::IsMember({"on", "off"}))->capture_default_str();
 }
 
+void AddCollectivesFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--collectives", flags.collectives,
+                 "on GPUs: by nccl, by copies between peers, or auto (nccl where it serves)")
+      ->check(CLI::IsMember({"nccl", "peer", "auto"}))
+      ->capture_default_str()
+      ->group(kMachineGroup);
+}
+
 void AddDtypeFlag(CLI::App& app, Flags& flags) {
   app.add_option("--dtype", flags.dtype, "element type of compute: fp32, or tf32 on GPUs")
       ->check(CLI::IsMember({"fp32", "tf32"}))
@@ -125,6 +133,7 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_flag("--deterministic", flags.deterministic, "on GPUs: two runs give equal bits (on the CPU they always do)")
       ->group(group);
+  AddCollectivesFlag(app, flags);
   AddDtypeFlag(app, flags);
 }
 
@@ -133,6 +142,7 @@ void AddMeasuringFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->default_str("cpu")
       ->group(kMachineGroup);
+  AddCollectivesFlag(app, flags);
   AddDtypeFlag(app, flags);
 }
 

@@ -34,6 +34,7 @@ struct Flags {
   int threads_per_device = 0;
   std::string dtype = "fp32";
   bool deterministic = false;
+  std::string collectives = "auto";
   // Run
   int64_t steps = 0, epochs = 0;  // 0: not given
   uint64_t seed = 1;

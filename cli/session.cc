@@ -25,10 +25,20 @@ namespace {
 
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
-absl::Status CheckDtypeOfCpu(const Flags& flags) {
-  if (flags.dtype == "fp32") return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("--dtype=", flags.dtype, ": expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)"));
+absl::Status CheckFlagsOfCpu(const Flags& flags) {
+  if (flags.dtype != "fp32") {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--dtype=", flags.dtype, ": expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)"));
+  }
+  if (flags.collectives == "nccl") {
+    return absl::FailedPreconditionError("--collectives=nccl: NCCL is of GPUs (--backend=cuda)");
+  }
+  return absl::OkStatus();
+}
+
+cuda::Collectives CollectivesOf(const Flags& flags) {
+  if (flags.collectives == "nccl") return cuda::Collectives::kNccl;
+  return flags.collectives == "peer" ? cuda::Collectives::kPeer : cuda::Collectives::kAuto;
 }
 
 absl::Status NoCuda(const absl::Status& why) {
@@ -193,7 +203,7 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
 }
 
 absl::Status CheckBackend(const Flags& flags) {
-  return flags.backend == "cpu" ? CheckDtypeOfCpu(flags) : flags.backend == "cuda" ? GpuCount().status() : absl::OkStatus();
+  return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? GpuCount().status() : absl::OkStatus();
 }
 
 absl::StatusOr<int> GpuCount() {
@@ -209,12 +219,13 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
       return cuda::MakeCudaBackend({.devices = devices,
                                     .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
                                     .deterministic = flags.deterministic,
+                                    .collectives = CollectivesOf(flags),
                                     .times_tasks = !flags.trace.empty()},
                                    *std::move(calls));
     }
     if (flags.backend == "cuda") return NoCuda(calls.status());
   }
-  if (absl::Status s = CheckDtypeOfCpu(flags); !s.ok()) return s;
+  if (absl::Status s = CheckFlagsOfCpu(flags); !s.ok()) return s;
   return cpu::MakeCpuBackend(
       {.devices = devices,
        .threads_per_device = threads_per_device,

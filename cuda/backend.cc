@@ -45,7 +45,18 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
     return absl::InvalidArgumentError(absl::StrCat("a CUDA backend of ", options.devices, " devices with a limit of ",
                                                    options.memory_limit_bytes, " bytes; these must be ≥ 1 and ≥ 0"));
   }
+  if (options.collectives == Collectives::kNccl) {
+    if (!calls->has_nccl())
+      return absl::FailedPreconditionError(
+          "collectives by NCCL: it was not found when this was built; choose copies between peers");
+    if (options.devices > calls->gpu_count()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("collectives by NCCL: expected a GPU for each device, found ", options.devices, " devices on ",
+                       calls->gpu_count(), calls->gpu_count() == 1 ? " GPU" : " GPUs", "; choose copies between peers"));
+    }
+  }
   Machine machine;
+  machine.uses_nccl = calls->has_nccl() && options.collectives != Collectives::kPeer;
   machine.calls = std::move(calls);
   machine.precision = options.precision;
   machine.deterministic = options.deterministic;

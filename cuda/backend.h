@@ -14,15 +14,23 @@
 
 namespace colonnade::cuda {
 
+enum class Collectives {
+  kAuto,  // NCCL where it is found and serves (NcclServes), else copies between peers
+  kNccl,  // NCCL where it serves; devices must be on GPUs of their own
+  kPeer,  // copies between peers, sums in the order of the members
+};
+
 struct CudaOptions {
   int devices = 1;  // device d is on GPU d modulo their number: more devices than GPUs share them
   Precision precision = Precision::kF32;
   bool deterministic = false;  // two runs give equal bits: convolutions by algorithms that promise it; all else does anyway
-  bool times_tasks = false;    // Times() is zero without: two events around each task
+  Collectives collectives = Collectives::kAuto;
+  bool times_tasks = false;        // Times() is zero without: two events around each task
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };
 
-// On `calls`, which Programs reach GPUs through. InvalidArgument if an option is out of range.
+// On `calls`, which Programs reach GPUs through. InvalidArgument if an option is out of range; FailedPrecondition if NCCL is
+// asked for where it cannot be.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::unique_ptr<Calls> calls);
 
 // Of CUDA, cuDNN and cuBLAS (driver.cc, a module that is loaded here). Unavailable where there is no module, GPU or driver.

@@ -13,8 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "cuda/kernels.h"
 #include "program/op.h"
+#include "program/task.h"
 
 namespace colonnade::cuda {
 
@@ -39,7 +41,7 @@ struct ClearBytes {
 
 // One pass of a convolution, by cuDNN. All tensors are dense and channels-last: x [n,h,w,c], w [k,r,s,c/groups], y
 // [n,p,q,k].
-//   forward            y = x ∗ w, or max(x ∗ w + b, 0), or x ∗ w + b
+//   forward            y = x ∗ w, or max(x ∗ w + b, 0)
 //   backward data      x (written) from w and y
 //   backward weights   w (written) from x and y
 struct Convolution {
@@ -47,11 +49,10 @@ struct Convolution {
   Pass pass = Pass::kForward;
   int64_t n = 0, c = 0, h = 0, w = 0, k = 0, p = 0, q = 0, groups = 1;
   program::Window window;
-  bool relu = false;
   Precision precision = Precision::kF32;
   bool deterministic = false;  // equal bits from run to run
   float *x = nullptr, *filter = nullptr, *y = nullptr;
-  const float* bias = nullptr;  // [k], forward only; null: none
+  const float* bias = nullptr;  // [k], forward with max(·, 0); null: neither
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
   int plan = -1;  // set by Calls::Prepare
@@ -73,7 +74,22 @@ struct MatrixProduct {
   int plan = -1;  // set by Calls::Prepare
 };
 
-using Call = std::variant<Kernel, CopyBytes, ClearBytes, Convolution, MatrixProduct>;
+// One member's part of a collective by NCCL, on dense elements. `count` is of `from`, of a reduce-scatter of `to`:
+//   all-reduce      to = Σ from                        reduce   to = Σ from at the root
+//   broadcast       to = the root's from               all-gather   to [ranks · count] = the ranks' from in turn
+//   reduce-scatter  to = Σ from [ranks · count], the rank's own part of it
+struct RankCall {
+  program::CollectiveKind kind = program::CollectiveKind::kAllReduce;
+  program::DType dtype = program::DType::kF32;
+  const void* from = nullptr;
+  void* to = nullptr;
+  int64_t count = 0;
+  int root = 0;
+  int communicator = -1;  // Calls::MakeCommunicator
+  int rank = 0;
+};
+
+using Call = std::variant<Kernel, CopyBytes, ClearBytes, Convolution, MatrixProduct, RankCall>;
 
 struct Stream {
   int gpu = 0;
@@ -89,11 +105,12 @@ class Calls {
   virtual std::string GpuName(int gpu) const = 0;
   // Whether kernels on `gpu` can read and write the memory of `other`.
   virtual bool CanReach(int gpu, int other) const = 0;
+  virtual bool has_nccl() const = 0;
 
   // Zero-filled. ResourceExhausted if the GPU has not so much.
   virtual absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) = 0;
   virtual void Free(int gpu, void* data) = 0;
-  // Makes host memory known to the GPUs, so that copies need no detour and do not block.
+  // Makes whole pages of host memory known to the GPUs, so that copies need no detour and do not block.
   virtual absl::Status Register(void* host, int64_t bytes) = 0;
   virtual void Unregister(void* host) = 0;
   // Host memory that is known from the start.
@@ -109,11 +126,18 @@ class Calls {
   virtual absl::Status Record(Event event, const Stream& stream) = 0;
   virtual absl::Status Wait(const Stream& stream, Event event) = 0;
   virtual absl::Status Enqueue(const Stream& stream, const Call& call) = 0;
+  // RankCalls of all ranks of a communicator are enqueued between these two.
+  virtual absl::Status BeginGroup() = 0;
+  virtual absl::Status EndGroup() = 0;
   // What profilers show around the calls of a task.
   virtual void BeginRange(const std::string& name) = 0;
   virtual void EndRange() = 0;
 
-  // Blocks until the event's last record has been passed.
+  // A communicator of NCCL with one rank on each of `gpus`, which are all different; the same one for the same GPUs. Blocks,
+  // for a bounded time.
+  virtual absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) = 0;
+
+  // Blocks until the event's last record has been passed. Where there are communicators an error of theirs ends it too.
   virtual absl::Status Synchronize(Event event) = 0;
   virtual absl::StatusOr<double> SecondsBetween(Event from, Event to) = 0;
 

@@ -96,13 +96,19 @@ class Meeting {
       if (program::ElementCount(move.target.what.view.shape) == 0) continue;
       std::vector<Operand> near;
       for (const Place& source : move.sources) {
-        absl::StatusOr<Operand> operand = Fetch(source, move.target.member, packs, calls);
+        // What is copied alone lands where it belongs, if that is one range.
+        const bool lands =
+            move.sources.size() == 1 && !Reaches(source, move.target.member) && IsDense(move.target.what.view);
+        absl::StatusOr<Operand> operand =
+            Fetch(source, move.target.member, lands ? &move.target.what : nullptr, packs, calls);
         if (!operand.ok()) return operand.status();
-        near.push_back(*std::move(operand));
+        if (!lands) near.push_back(*std::move(operand));
       }
-      absl::StatusOr<Call> call =
-          near.size() == 1 ? CopyCall(near[0], move.target.what, GpuOf(move.sources[0].member), GpuOf(move.target.member))
-                           : SumCallOf(near, move.target.what);
+      if (near.empty()) continue;
+      const int target = GpuOf(move.target.member), source = GpuOf(move.sources[0].member);
+      const bool is_near = !Reaches(move.sources[0], move.target.member);  // Fetch has brought it
+      absl::StatusOr<Call> call = near.size() == 1 ? CopyCall(near[0], move.target.what, is_near ? target : source, target)
+                                                   : SumCallOf(near, move.target.what);
       if (!call.ok()) return call.status();
       calls[move.target.member].push_back(*std::move(call));
     }
@@ -122,10 +128,13 @@ class Meeting {
  private:
   int GpuOf(int member) const { return members_[member].gpu; }
 
-  // `source` where kernels of `member` can read it: where it is, or copied into the member's workspace.
-  absl::StatusOr<Operand> Fetch(const Place& source, int member, std::vector<std::vector<Call>>& packs,
-                                std::vector<std::vector<Call>>& calls) {
-    if (can_reach_(GpuOf(member), GpuOf(source.member))) return source.what;
+  bool Reaches(const Place& source, int member) const { return can_reach_(GpuOf(member), GpuOf(source.member)); }
+
+  // `source` where kernels of `member` can read it: where it is, or copied to `landing`, or else into the member's
+  // workspace.
+  absl::StatusOr<Operand> Fetch(const Place& source, int member, const Operand* landing,
+                                std::vector<std::vector<Call>>& packs, std::vector<std::vector<Call>>& calls) {
+    if (Reaches(source, member)) return source.what;
     const View &view = source.what.view, natural = Natural(view.dtype, view.shape);
     const int64_t bytes = program::ElementCount(view.shape) * program::SizeInBytes(view.dtype);
     Operand dense = source.what;
@@ -135,7 +144,7 @@ class Meeting {
       if (!pack.ok()) return pack.status();
       packs[source.member].push_back(*std::move(pack));
     }
-    const Operand landed = {natural, workspaces_[member].Take<char>(bytes)};
+    const Operand landed = landing != nullptr ? *landing : Operand{natural, workspaces_[member].Take<char>(bytes)};
     absl::StatusOr<Call> copy = CopyCall(dense, landed, GpuOf(source.member), GpuOf(member));
     if (!copy.ok()) return copy.status();
     calls[member].push_back(*std::move(copy));

@@ -17,6 +17,7 @@ namespace colonnade::cuda {
 struct ReadyMember {
   std::vector<std::vector<Call>> phases;  // as many for each member
   int64_t workspace_bytes = 0;
+  bool meets = true;  // false: NCCL's calls wait for each other themselves
 };
 
 // Calls::CanReach.

@@ -75,9 +75,14 @@ PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context)
   Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
   const int y = op.bias ? 3 : 2;
   if (absl::Status s = pass.Place({0, 1, y, /*written=*/y}); !s.ok()) return s;
-  pass.conv().relu = op.relu && op.bias;
-  if (op.bias) pass.conv().bias = context.at<float>(2);
-  if (op.relu && !op.bias) {
+  // cuDNN fuses both; one of them alone comes after.
+  if (op.bias && op.relu) {
+    pass.conv().bias = context.at<float>(2);
+  } else if (op.bias) {
+    absl::StatusOr<Call> add = AddBiasCall(context.operands[y], context.operands[2], context.operands[y]);
+    if (!add.ok()) return add.status();
+    pass.after().push_back(*std::move(add));
+  } else if (op.relu) {
     absl::StatusOr<Walk> walk = WalkOver({context.view(y), context.view(y)});
     if (!walk.ok()) return walk.status();
     pass.after().push_back(Kernel(ReluForwardElements{*walk, context.base<float>(y), context.base<float>(y)}));

@@ -140,7 +140,9 @@ namespace {
 absl::StatusOr<Packed> Pack(const TaskContext& context, int use, Workspace& workspace, bool input) {
   const Operand& operand = context.operands[use];
   Packed packed;
-  if (IsDense(operand.view)) {
+  // cuDNN wants its tensors at multiples of 16 bytes.
+  const bool aligned = operand.view.shape.size() != 4 || operand.view.offset * int64_t{sizeof(float)} % 16 == 0;
+  if (IsDense(operand.view) && aligned) {
     packed.data = context.at<float>(use);
     return packed;
   }

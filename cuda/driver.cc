@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "cuda/backend.h"
 #include "cuda/calls.h"
+#include "cuda/communicators.h"
 #include "cuda/launch.h"
 #include "cuda/status.h"
 
@@ -32,7 +35,10 @@ static_assert(CUBLAS_STATUS_ALLOC_FAILED == 3 && CUBLAS_STATUS_INVALID_VALUE == 
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;  // of a convolution; a slower algorithm wants less
 constexpr int64_t kProductWorkspace = int64_t{32} << 20;
 
+constexpr absl::Duration kMostWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
+
 absl::Status Check(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) (void)cudaGetLastError();  // or the next launch of a kernel would return it again
   return StatusOf(FailureOfCuda(error), call, cudaGetErrorString(error));
 }
 absl::Status Check(cudnnStatus_t status, const char* call) {
@@ -81,17 +87,41 @@ struct ProductPlan {
   }
 };
 
-// The first algorithm that works, by cuDNN's own ranking, needs no more than kMostWorkspace, and is deterministic if it must
-// be.
-template <class Performance>
-absl::Status Choose(const std::vector<Performance>& ranked, bool deterministic, const char* call, ConvolutionPlan& plan) {
+// Algorithms that multiply in another domain: quicker for some shapes, but inexact where direct ones are exact.
+bool Transforms(cudnnConvolutionFwdAlgo_t a) {
+  return a == CUDNN_CONVOLUTION_FWD_ALGO_FFT || a == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
+         a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+}
+bool Transforms(cudnnConvolutionBwdDataAlgo_t a) {
+  return a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT || a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
+         a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+}
+bool Transforms(cudnnConvolutionBwdFilterAlgo_t a) {
+  return a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT || a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
+         a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+}
+
+// The first algorithm that serves, by cuDNN's own ranking, with the arithmetic that it was ranked with. `workspace_of` asks
+// for an algorithm's workspace.
+template <class Performance, class WorkspaceOf>
+absl::Status Choose(const std::vector<Performance>& ranked, const Convolution& c, const WorkspaceOf& workspace_of,
+                    ConvolutionPlan& plan) {
   for (const Performance& candidate : ranked) {
-    if (candidate.status != CUDNN_STATUS_SUCCESS || static_cast<int64_t>(candidate.memory) > kMostWorkspace) continue;
-    if (deterministic && candidate.determinism != CUDNN_DETERMINISTIC) continue;
+    if (candidate.status != CUDNN_STATUS_SUCCESS || Transforms(candidate.algo)) continue;
+    if (c.deterministic && candidate.determinism != CUDNN_DETERMINISTIC) continue;
+    const bool full = c.precision == Precision::kF32;
+    if (full &&
+        (candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION)) {
+      continue;
+    }
+    COLONNADE_CHECK(cudnnSetConvolutionMathType(plan.convolution, full ? CUDNN_FMA_MATH : candidate.mathType));
+    size_t bytes = 0;
+    if (workspace_of(candidate.algo, &bytes) != CUDNN_STATUS_SUCCESS || bytes > size_t{kMostWorkspace}) continue;
     plan.algorithm = static_cast<int>(candidate.algo);
+    plan.workspace_bytes = bytes;
     return absl::OkStatus();
   }
-  return absl::UnimplementedError(absl::StrCat(call, ": cuDNN has no algorithm for this shape"));
+  return absl::UnimplementedError("a convolution: cuDNN has no algorithm for this shape");
 }
 
 class CudaCalls : public Calls {
@@ -114,7 +144,10 @@ class CudaCalls : public Calls {
         int can = other == g ? 1 : 0;
         if (other != g) {
           COLONNADE_CHECK(cudaDeviceCanAccessPeer(&can, g, other));
-          if (can != 0) COLONNADE_CHECK(cudaDeviceEnablePeerAccess(other, 0));
+          const cudaError_t enabled = can != 0 ? cudaDeviceEnablePeerAccess(other, 0) : cudaSuccess;
+          // By an earlier one of this process.
+          if (enabled != cudaErrorPeerAccessAlreadyEnabled) COLONNADE_CHECK(enabled);
+          (void)cudaGetLastError();
         }
         gpu.reaches[other] = can != 0;
       }
@@ -136,6 +169,7 @@ class CudaCalls : public Calls {
   int gpu_count() const override { return static_cast<int>(gpus_.size()); }
   std::string GpuName(int gpu) const override { return gpus_[gpu].name; }
   bool CanReach(int gpu, int other) const override { return gpus_[gpu].reaches[other]; }
+  bool has_nccl() const override { return Communicators::available(); }
 
   absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) override {
     void* data = nullptr;
@@ -149,14 +183,9 @@ class CudaCalls : public Calls {
     cudaSetDevice(gpu);
     cudaFree(data);
   }
-  // Small allocations may share a page that is registered already.
   absl::Status Register(void* host, int64_t bytes) override {
-    const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable);
-    if (error == cudaErrorHostMemoryAlreadyRegistered) {
-      (void)cudaGetLastError();
-      return absl::OkStatus();
-    }
-    return Check(error, "cudaHostRegister");
+    COLONNADE_CHECK(cudaHostRegister(host, bytes, cudaHostRegisterPortable));
+    return absl::OkStatus();
   }
   void Unregister(void* host) override {
     if (cudaHostUnregister(host) != cudaSuccess) (void)cudaGetLastError();
@@ -197,12 +226,31 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(cudaSetDevice(stream.gpu));
     return std::visit([&](const auto& what) { return Run(stream, what); }, call);
   }
+  absl::Status BeginGroup() override { return communicators_.Begin(); }
+  absl::Status EndGroup() override { return communicators_.End(); }
   void BeginRange(const std::string& name) override { nvtxRangePushA(name.c_str()); }
   void EndRange() override { nvtxRangePop(); }
 
+  absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) override { return communicators_.Make(gpus); }
+
   absl::Status Synchronize(Event event) override {
-    COLONNADE_CHECK(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
-    return absl::OkStatus();
+    if (communicators_.empty()) {
+      COLONNADE_CHECK(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+      return absl::OkStatus();
+    }
+    // A rank that waits for a lost one would let the event wait for ever.
+    for (const absl::Time last = absl::Now() + kMostWait;;) {
+      const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
+      if (state != cudaErrorNotReady) return Check(state, "cudaEventQuery");
+      (void)cudaGetLastError();
+      if (absl::Status s = communicators_.Check(); !s.ok()) return s;
+      if (absl::Now() > last) {
+        communicators_.Abort();
+        return absl::UnavailableError(
+            absl::StrCat("a step was not over after ", absl::FormatDuration(kMostWait), ": a collective of NCCL hangs"));
+      }
+      absl::SleepFor(kPollEvery);
+    }
   }
   absl::StatusOr<double> SecondsBetween(Event from, Event to) override {
     float milliseconds = 0;
@@ -224,6 +272,8 @@ class CudaCalls : public Calls {
     cublasLtHandle_t blas = nullptr;
     std::vector<bool> reaches;
   };
+
+  absl::Status Run(const Stream& stream, const RankCall& call) { return communicators_.Enqueue(Handle(stream), call); }
 
   static cudaStream_t Handle(const Stream& stream) { return static_cast<cudaStream_t>(stream.handle); }
 
@@ -251,18 +301,19 @@ class CudaCalls : public Calls {
     return {gpu,
             static_cast<int>(c.pass),
             {c.n, c.c, c.h, c.w, c.k, c.p, c.q, c.groups, w.size_h, w.size_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w,
-             c.relu ? 1 : 0, c.bias != nullptr ? 1 : 0, c.deterministic ? 1 : 0, static_cast<int64_t>(c.precision)}};
+             c.bias != nullptr ? 1 : 0, c.deterministic ? 1 : 0, static_cast<int64_t>(c.precision)}};
   }
 
   absl::StatusOr<int64_t> PrepareConvolution(int gpu, Convolution& c) {
-    const auto [found, is_new] = convolution_of_.try_emplace(KeyOf(gpu, c), static_cast<int>(convolutions_.size()));
-    c.plan = found->second;
-    if (is_new) {
-      convolutions_.push_back(std::make_unique<ConvolutionPlan>());
-      ConvolutionPlan& plan = *convolutions_.back();
-      if (absl::Status s = Describe(c, plan); !s.ok()) return s;
-      if (absl::Status s = ChooseAlgorithm(gpus_[gpu].dnn, c, plan); !s.ok()) return s;
+    const ConvolutionKey key = KeyOf(gpu, c);
+    if (!convolution_of_.contains(key)) {
+      auto plan = std::make_unique<ConvolutionPlan>();
+      if (absl::Status s = Describe(c, *plan); !s.ok()) return s;
+      if (absl::Status s = ChooseAlgorithm(gpus_[gpu].dnn, c, *plan); !s.ok()) return s;
+      convolution_of_[key] = static_cast<int>(convolutions_.size());
+      convolutions_.push_back(std::move(plan));
     }
+    c.plan = convolution_of_[key];
     return static_cast<int64_t>(convolutions_[c.plan]->workspace_bytes);
   }
 
@@ -287,8 +338,8 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(cudnnSetConvolutionMathType(plan.convolution,
                                                 c.precision == Precision::kTf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
     COLONNADE_CHECK(cudnnCreateActivationDescriptor(&plan.activation));
-    COLONNADE_CHECK(cudnnSetActivationDescriptor(plan.activation, c.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
-                                                 CUDNN_PROPAGATE_NAN, 0));
+    // max(NaN, 0) is 0, as in program/math.h.
+    COLONNADE_CHECK(cudnnSetActivationDescriptor(plan.activation, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
     return absl::OkStatus();
   }
 
@@ -296,41 +347,37 @@ class CudaCalls : public Calls {
     int returned = 0;
     switch (c.pass) {
       case Convolution::Pass::kForward: {
-        // cuDNN fuses a bias without an activation with this algorithm alone.
-        plan.algorithm = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
-        if (c.bias == nullptr || c.relu) {
-          std::vector<cudnnConvolutionFwdAlgoPerf_t> ranked(CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
-          COLONNADE_CHECK(cudnnGetConvolutionForwardAlgorithm_v7(dnn, plan.x, plan.filter, plan.convolution, plan.y,
-                                                                 static_cast<int>(ranked.size()), &returned, ranked.data()));
-          ranked.resize(returned);
-          if (absl::Status s = Choose(ranked, c.deterministic, "forward convolution", plan); !s.ok()) return s;
-        }
-        COLONNADE_CHECK(cudnnGetConvolutionForwardWorkspaceSize(dnn, plan.x, plan.filter, plan.convolution, plan.y,
-                                                                static_cast<cudnnConvolutionFwdAlgo_t>(plan.algorithm),
-                                                                &plan.workspace_bytes));
-        return absl::OkStatus();
+        std::vector<cudnnConvolutionFwdAlgoPerf_t> ranked(CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
+        COLONNADE_CHECK(cudnnGetConvolutionForwardAlgorithm_v7(dnn, plan.x, plan.filter, plan.convolution, plan.y,
+                                                               static_cast<int>(ranked.size()), &returned, ranked.data()));
+        ranked.resize(returned);
+        const auto workspace_of = [&](cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
+          return cudnnGetConvolutionForwardWorkspaceSize(dnn, plan.x, plan.filter, plan.convolution, plan.y, algorithm,
+                                                         bytes);
+        };
+        return Choose(ranked, c, workspace_of, plan);
       }
       case Convolution::Pass::kBackwardData: {
         std::vector<cudnnConvolutionBwdDataAlgoPerf_t> ranked(CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT);
         COLONNADE_CHECK(cudnnGetConvolutionBackwardDataAlgorithm_v7(
             dnn, plan.filter, plan.y, plan.convolution, plan.x, static_cast<int>(ranked.size()), &returned, ranked.data()));
         ranked.resize(returned);
-        if (absl::Status s = Choose(ranked, c.deterministic, "backward convolution to data", plan); !s.ok()) return s;
-        COLONNADE_CHECK(cudnnGetConvolutionBackwardDataWorkspaceSize(
-            dnn, plan.filter, plan.y, plan.convolution, plan.x, static_cast<cudnnConvolutionBwdDataAlgo_t>(plan.algorithm),
-            &plan.workspace_bytes));
-        return absl::OkStatus();
+        const auto workspace_of = [&](cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
+          return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, plan.filter, plan.y, plan.convolution, plan.x, algorithm,
+                                                              bytes);
+        };
+        return Choose(ranked, c, workspace_of, plan);
       }
       case Convolution::Pass::kBackwardWeights: {
         std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> ranked(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT);
         COLONNADE_CHECK(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
             dnn, plan.x, plan.y, plan.convolution, plan.filter, static_cast<int>(ranked.size()), &returned, ranked.data()));
         ranked.resize(returned);
-        if (absl::Status s = Choose(ranked, c.deterministic, "backward convolution to weights", plan); !s.ok()) return s;
-        COLONNADE_CHECK(cudnnGetConvolutionBackwardFilterWorkspaceSize(
-            dnn, plan.x, plan.y, plan.convolution, plan.filter, static_cast<cudnnConvolutionBwdFilterAlgo_t>(plan.algorithm),
-            &plan.workspace_bytes));
-        return absl::OkStatus();
+        const auto workspace_of = [&](cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
+          return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, plan.x, plan.y, plan.convolution, plan.filter,
+                                                                algorithm, bytes);
+        };
+        return Choose(ranked, c, workspace_of, plan);
       }
     }
     return absl::OkStatus();
@@ -376,12 +423,14 @@ class CudaCalls : public Calls {
   }
 
   absl::StatusOr<int64_t> PrepareProduct(int gpu, MatrixProduct& p) {
-    const auto [found, is_new] = product_of_.try_emplace(KeyOf(gpu, p), static_cast<int>(products_.size()));
-    p.plan = found->second;
-    if (is_new) {
-      products_.push_back(std::make_unique<ProductPlan>());
-      if (absl::Status s = Describe(gpus_[gpu].blas, p, *products_.back()); !s.ok()) return s;
+    const ProductKey key = KeyOf(gpu, p);
+    if (!product_of_.contains(key)) {
+      auto plan = std::make_unique<ProductPlan>();
+      if (absl::Status s = Describe(gpus_[gpu].blas, p, *plan); !s.ok()) return s;
+      product_of_[key] = static_cast<int>(products_.size());
+      products_.push_back(std::move(plan));
     }
+    p.plan = product_of_[key];
     return static_cast<int64_t>(products_[p.plan]->workspace_bytes);
   }
 
@@ -451,6 +500,7 @@ class CudaCalls : public Calls {
   }
 
   std::vector<Gpu> gpus_;
+  Communicators communicators_;
   std::vector<std::unique_ptr<ConvolutionPlan>> convolutions_;
   std::map<ConvolutionKey, int> convolution_of_;
   std::vector<std::unique_ptr<ProductPlan>> products_;

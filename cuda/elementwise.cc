@@ -13,7 +13,7 @@ using program::Shape;
 namespace {
 
 // Parts of a reduction: enough threads for a GPU, few enough for the second kernel.
-constexpr int64_t kFiniteParts = 8192;
+constexpr int64_t kFiniteParts = 8192, kFlagParts = 64;
 constexpr int64_t kSumThreads = 65536;
 
 // A view of vector `bias` [K] that repeats it over all of [n, K, …].
@@ -49,11 +49,19 @@ PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
   return One(kernel);
 }
 
-PreparedTask Prepare(const program::BiasForward&, const TaskContext& context) {
-  const View& y = context.view(2);
-  absl::StatusOr<Walk> walk = WalkOver({context.view(0), RepeatOverImages(context.view(1), y.shape), y});
+absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y) {
+  absl::StatusOr<Walk> walk = WalkOver({x.view, RepeatOverImages(bias.view, y.view.shape), y.view});
   if (!walk.ok()) return walk.status();
-  return One(AddBias{*walk, context.base<float>(0), context.base<float>(1), context.base<float>(2)});
+  const auto data = [](const Operand& operand) { return reinterpret_cast<float*>(operand.base); };
+  return Kernel(AddBias{*walk, data(x), data(bias), data(y)});
+}
+
+PreparedTask Prepare(const program::BiasForward&, const TaskContext& context) {
+  absl::StatusOr<Call> call = AddBiasCall(context.operands[0], context.operands[1], context.operands[2]);
+  if (!call.ok()) return call.status();
+  ReadyTask ready;
+  ready.calls.push_back(*std::move(call));
+  return ready;
 }
 
 absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls) {
@@ -112,9 +120,10 @@ PreparedTask Prepare(const program::CheckFinite&, const TaskContext& context) {
   ReadyTask ready;
   Workspace workspace(context);
   const int64_t parts = std::clamp<int64_t>(walk->count, 1, kFiniteParts);
-  int32_t* partial = workspace.Take<int32_t>(parts);
+  int32_t *partial = workspace.Take<int32_t>(parts), *few = workspace.Take<int32_t>(kFlagParts);
   ready.calls.push_back(Kernel(FinitePartial{*walk, context.base<float>(0), partial, parts}));
-  ready.calls.push_back(Kernel(FiniteTotal{partial, parts, context.at<int32_t>(1)}));
+  ready.calls.push_back(Kernel(AllFlags{partial, parts, few, kFlagParts}));
+  ready.calls.push_back(Kernel(AllFlags{few, kFlagParts, context.at<int32_t>(1), 1}));
   ready.workspace_bytes = workspace.bytes();
   return ready;
 }

@@ -117,7 +117,7 @@ COLONNADE_HOST_DEVICE inline Chunk ChunkOf(int64_t all, int64_t parts, int64_t i
           all / parts * (i + 1) + (i + 1 < all % parts ? i + 1 : all % parts)};
 }
 
-// partial[i] = 1 if the i-th of `parts` chunks of x is finite, and then flag = 1 if all are.
+// partial[i] = 1 if all elements i, i + parts, … of x are finite; and then all[i] = 1 if all flags i, i + parts, … are.
 struct FinitePartial {
   Walk walk;  // x
   const float* x;
@@ -131,15 +131,16 @@ struct FinitePartial {
     partial[i] = finite ? 1 : 0;
   }
 };
-struct FiniteTotal {
-  const int32_t* partial;
+struct AllFlags {
+  const int32_t* flags;
+  int64_t flag_count;
+  int32_t* all;
   int64_t parts;
-  int32_t* flag;
-  COLONNADE_HOST_DEVICE int64_t count() const { return 1; }
+  COLONNADE_HOST_DEVICE int64_t count() const { return parts; }
   COLONNADE_THREAD {
-    int32_t all = 1;
-    for (int64_t j = i; j < parts; ++j) all &= partial[j];
-    *flag = all;
+    int32_t every = 1;
+    for (int64_t j = i; j < flag_count; j += parts) every &= flags[j];
+    all[i] = every;
   }
 };
 
@@ -445,10 +446,10 @@ struct SoftmaxBackwardElements {
 #undef COLONNADE_THREAD
 
 using Kernel = std::variant<CopyElements, SumElements<float>, SumElements<int32_t>, SumElements<double>, AddBias,
-                            ReluForwardElements, ReluBackwardElements, DropoutElements, SgdElements, FinitePartial,
-                            FiniteTotal, ChannelSumsPartial, ChannelSumsTotal, MaxPoolForwardElements,
-                            MaxPoolBackwardElements, AvgPoolForwardElements, AvgPoolBackwardElements, LrnForwardElements,
-                            LrnBackwardElements, SoftmaxSample, SumMetrics, SoftmaxBackwardElements>;
+                            ReluForwardElements, ReluBackwardElements, DropoutElements, SgdElements, FinitePartial, AllFlags,
+                            ChannelSumsPartial, ChannelSumsTotal, MaxPoolForwardElements, MaxPoolBackwardElements,
+                            AvgPoolForwardElements, AvgPoolBackwardElements, LrnForwardElements, LrnBackwardElements,
+                            SoftmaxSample, SumMetrics, SoftmaxBackwardElements>;
 
 }  // namespace colonnade::cuda
 

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/collective.h"
+#include "cuda/nccl.h"
 #include "cuda/prepare.h"
 #include "cuda/status.h"
+#include "engine/pages.h"
 
 namespace colonnade::cuda {
 
@@ -37,6 +39,7 @@ CudaProgram::CudaProgram(Machine& machine, const Program& program, const engine:
       tasks_(program.tasks.size()),
       events_(program.tasks.size()),
       barriers_(program.tasks.size()),
+      communicators_(program.groups.size(), -1),
       base_(program.buffers.size(), kNowhere) {
   for (int slot = 0; slot < 2; ++slot) host_[slot] = slots[slot];
 }
@@ -56,6 +59,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Prepare(Machine& machi
   loaded->layouts_ = ChooseLayouts(program);
   loaded->placement_ = program::PlaceBuffers(
       program, [&](const Buffer& buffer) { return loaded->layouts_.root_bytes[buffer.id.value]; }, kAlignment);
+  loaded->nccl_sums_ = !machine.deterministic && EveryCopyHasOneSum(program);
   loaded->workspaces_.resize(program.device_count);
   if (absl::Status status = loaded->PrepareTasks(); !status.ok()) return status;
   loaded->CountMemory();
@@ -81,6 +85,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Machine& machine,
   if (absl::Status status = loaded->CheckLimit(); !status.ok()) return status;
   if (absl::Status status = loaded->TakeMemory(); !status.ok()) return status;
   if (absl::Status status = loaded->TakeHostMemory(); !status.ok()) return status;
+  if (absl::Status status = loaded->MakeCommunicators(); !status.ok()) return status;
   loaded->added_reorders_.clear();
   if (absl::Status status = loaded->PrepareTasks(); !status.ok()) return status;
   if (absl::Status status = loaded->MakeEvents(); !status.ok()) return status;
@@ -97,7 +102,8 @@ TaskContext CudaProgram::ContextOf(const Task& task) {
       .workspace = workspace == nullptr ? kNowhere : workspace,
       .gpu = device.gpu,
       .precision = machine_.precision,
-      .deterministic = machine_.deterministic,
+      // Devices that hold the same parameters without reducing their gradients must compute the same bits.
+      .deterministic = machine_.deterministic || program_.device_count > 1,
       .slots = host_,
       .choose = [&calls = *machine_.calls, gpu = device.gpu](Call& call) { return calls.Prepare(gpu, call); },
       .added_reorders = &added_reorders_};
@@ -129,6 +135,20 @@ absl::Status CudaProgram::PrepareTasks() {
   return absl::OkStatus();
 }
 
+absl::Status CudaProgram::MakeCommunicators() {
+  for (const Task& task : program_.tasks) {
+    if (tasks_[task.id.value].meets) continue;
+    const int32_t group = std::get<program::Collective>(task.what).group;
+    if (communicators_[group] >= 0) continue;
+    std::vector<int> gpus;
+    for (int device : program_.groups[group]) gpus.push_back(machine_.devices[device].gpu);
+    absl::StatusOr<int> made = machine_.calls->MakeCommunicator(gpus);
+    if (!made.ok()) return made.status();
+    communicators_[group] = *made;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CudaProgram::PrepareMeeting(const std::vector<TaskId>& sides) {
   std::vector<TaskId> members = sides;
   const auto* collective = std::get_if<program::Collective>(&program_.task(sides[0]).what);
@@ -142,13 +162,16 @@ absl::Status CudaProgram::PrepareMeeting(const std::vector<TaskId>& sides) {
   std::vector<TaskContext> contexts;
   for (TaskId id : members) contexts.push_back(ContextOf(program_.task(id)));
   const Reach reach = [&](int gpu, int other) { return machine_.calls->CanReach(gpu, other); };
-  absl::StatusOr<std::vector<ReadyMember>> prepared =
-      collective != nullptr ? PrepareCollective(contexts, reach) : PrepareExchange(contexts, reach);
+  absl::StatusOr<std::vector<ReadyMember>> prepared = collective == nullptr ? PrepareExchange(contexts, reach)
+                                                      : machine_.uses_nccl && NcclServes(contexts, nccl_sums_)
+                                                          ? PrepareNccl(contexts, communicators_[collective->group])
+                                                          : PrepareCollective(contexts, reach);
   if (!prepared.ok()) return prepared.status();
   for (size_t m = 0; m < members.size(); ++m) {
     Ready& ready = tasks_[members[m].value];
     ready.phases = std::move((*prepared)[m].phases);
     ready.workspace_bytes = (*prepared)[m].workspace_bytes;
+    ready.meets = (*prepared)[m].meets;
   }
   return absl::OkStatus();
 }
@@ -189,10 +212,10 @@ absl::Status CudaProgram::CheckLimit() const {
 }
 
 absl::Status CudaProgram::TakeMemory() {
-  has_memory_ = true;
   for (int d = 0; d < program_.device_count; ++d) {
     Device& device = machine_.devices[d];
     device.allocated_bytes += memory_[d].step_arena_bytes + memory_[d].workspace_bytes;
+    ++charged_devices_;
     absl::StatusOr<Arena> arena = Arena::Allocate(*machine_.calls, device.gpu, placement_.step_bytes[d]);
     if (!arena.ok()) return WithContext(arena.status(), absl::StrCat("step buffers of device ", d));
     step_arenas_.push_back(*std::move(arena));
@@ -244,9 +267,12 @@ absl::Status CudaProgram::TakeHostMemory() {
     for (size_t i = 0; i < slots_[slot].inputs.size(); ++i) {
       const program::Input& input = program_.inputs[i];
       const int64_t bytes = program::ElementCount(input.shape) * program::SizeInBytes(input.host_dtype);
-      if (bytes == 0) continue;
-      if (absl::Status status = machine_.calls->Register(slots_[slot].inputs[i], bytes); !status.ok()) return status;
-      registered_.push_back(slots_[slot].inputs[i]);
+      void* host = slots_[slot].inputs[i];
+      // What shares a page with other things stays as it is: copies that begin in pinned memory must end in it.
+      if (bytes == 0 || reinterpret_cast<uintptr_t>(host) % engine::kPageBytes != 0) continue;
+      const auto pages = static_cast<int64_t>(engine::WholePages(static_cast<size_t>(bytes)));
+      if (absl::Status status = machine_.calls->Register(host, pages); !status.ok()) return status;
+      registered_.push_back(host);
     }
     for (size_t o = 0; o < slots_[slot].outputs.size(); ++o) {
       for (size_t p = 0; p < slots_[slot].outputs[o].size(); ++p) {
@@ -292,7 +318,7 @@ absl::Status CudaProgram::MakeEvents() {
       events.end[parity] = make(task.device, true);
     }
     const std::vector<TaskId>& sides = queues_.SidesOf(task.id);
-    if (sides.size() < 2 || sides.front() != task.id) continue;
+    if (sides.size() < 2 || sides.front() != task.id || !tasks_[task.id.value].meets) continue;
     barriers_[task.id.value].resize(tasks_[task.id.value].phases.size() + 1);
     for (std::vector<Event>& barrier : barriers_[task.id.value]) {
       for (TaskId side : sides) barrier.push_back(make(program_.task(side).device, false));
@@ -305,9 +331,10 @@ absl::Status CudaProgram::MakeEvents() {
       for (Event& event : of_parity) event = make(d, false);
     }
   }
-  if (machine_.times_tasks) origin_ = make(0, true);
-  if (origin_ != nullptr)
-    status.Update(machine_.calls->Record(origin_, machine_.devices[0].stream(program::Lane::kCompute)));
+  origins_.resize(machine_.times_tasks ? program_.device_count : 0);
+  for (size_t d = 0; d < origins_.size(); ++d) {
+    for (Event& event : origins_[d].began) event = make(static_cast<int>(d), true);
+  }
   return status;
 }
 
@@ -334,11 +361,12 @@ CudaProgram::~CudaProgram() {
       for (Event event : of_parity) destroy(static_cast<int>(d), event);
     }
   }
-  destroy(0, origin_);
+  for (size_t d = 0; d < origins_.size(); ++d) {
+    for (Event event : origins_[d].began) destroy(static_cast<int>(d), event);
+  }
   for (void* data : registered_) calls.Unregister(data);
   for (void* data : landings_) calls.FreeHost(data);
-  if (!has_memory_) return;
-  for (int d = 0; d < program_.device_count; ++d) {
+  for (int d = 0; d < charged_devices_; ++d) {
     machine_.devices[d].allocated_bytes -= memory_[d].step_arena_bytes + memory_[d].workspace_bytes;
   }
 }

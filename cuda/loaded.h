@@ -51,6 +51,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
     std::vector<std::vector<Call>> phases;
     std::vector<Call> odd_calls;  // instead of phase 0 in odd steps, where there are any
     int64_t workspace_bytes = 0;
+    bool meets = true;  // ReadyMember::meets
     std::string range;  // its name in profilers
   };
   // By step parity.
@@ -68,6 +69,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
 
   // Stages of Load, in order.
   absl::Status PrepareTasks();
+  absl::Status MakeCommunicators();
   absl::Status PrepareMeeting(const std::vector<program::TaskId>& sides);
   TaskContext ContextOf(const program::Task& task);
   void CountMemory();
@@ -87,8 +89,13 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status Run(const program::Task& task, size_t phase, int64_t step);
   absl::Status End(const program::Task& task, int64_t step);
   absl::Status RunMeeting(absl::Span<const program::TaskId> sides, int64_t step);
+  absl::Status RunAll(absl::Span<const program::TaskId> sides, size_t phase, int64_t step);
   absl::Status MeetAll(absl::Span<const program::TaskId> sides, const std::vector<Event>& events);
   void Note(const absl::Status& status);
+  absl::Status BeginStep(int64_t step);
+  absl::Status TakeOrigins(int64_t step);
+  // After an error: waits for all that was enqueued before it.
+  void Drain();
 
   const Stream& StreamOf(const program::Task& task) const { return machine_.devices[task.device].stream(task.lane); }
   char* BaseOf(program::BufferId buffer) const { return base_[program::RootOf(program_, buffer).value]; }
@@ -107,6 +114,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<Ready> tasks_;
   std::vector<Events> events_;      // by task
   std::vector<Barriers> barriers_;  // by task: of a meeting's first side, empty elsewhere
+  bool nccl_sums_ = false;
+  std::vector<int> communicators_;  // of NCCL, by group of the Program; −1: none, or not made yet
   std::vector<engine::AddedReorder> added_reorders_;
 
   std::vector<engine::DeviceMemory> memory_;                             // by device
@@ -115,12 +124,18 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
   std::vector<char*> base_;                                              // by buffer: of roots and buckets
   std::vector<void*> registered_, landings_;                             // host memory
-  bool has_memory_ = false;
-  mutable std::vector<Event> now_;  // by device: for reads and writes from the host
+  int charged_devices_ = 0;                                              // of Device::allocated_bytes: the first so many
+  mutable std::vector<Event> now_;                                       // by device: for reads and writes from the host
   std::vector<std::array<std::array<Event, program::kLaneCount>, 2>> lane_ended_;  // by device, then step parity
 
-  Event origin_ = nullptr;
-  bool any_launched_ = false;
+  // When a step began on each device's compute stream, by step modulo 3: events of different GPUs cannot be compared, and
+  // those long apart only coarsely.
+  struct Origin {
+    std::array<Event, 3> began = {nullptr, nullptr, nullptr};  // timed; null without times
+    std::array<double, 3> seconds = {0, 0, 0};                 // since the first step
+  };
+  std::vector<Origin> origins_;  // by device
+  bool any_launched_ = false, drained_ = false;
   int64_t first_step_ = 0, last_step_ = 0;
   absl::Status status_;
 };

@@ -1,4 +1,5 @@
 // The steps: what is launched becomes records, waits and calls on streams.
+#include <algorithm>
 #include <cstring>
 
 #include "cuda/loaded.h"
@@ -11,7 +12,8 @@ using program::Task;
 using program::TaskId;
 
 void CudaProgram::Launch(TaskId task, int64_t step) {
-  if (!any_launched_) first_step_ = step;
+  if (!any_launched_) first_step_ = last_step_ = step;
+  if (!any_launched_ || step != last_step_) Note(BeginStep(step));
   any_launched_ = true;
   last_step_ = step;
   queues_.Launch(task, step);
@@ -86,13 +88,22 @@ absl::Status CudaProgram::MeetAll(absl::Span<const TaskId> sides, const std::vec
   return status;
 }
 
+absl::Status CudaProgram::RunAll(absl::Span<const TaskId> sides, size_t phase, int64_t step) {
+  const bool is_group = !tasks_[sides[0].value].meets;
+  absl::Status status = is_group ? machine_.calls->BeginGroup() : absl::OkStatus();
+  for (TaskId side : sides) status.Update(Run(program_.task(side), phase, step));
+  if (is_group) status.Update(machine_.calls->EndGroup());
+  return status;
+}
+
 absl::Status CudaProgram::RunMeeting(absl::Span<const TaskId> sides, int64_t step) {
+  const Ready& first = tasks_[sides[0].value];
   const Barriers& barriers = barriers_[sides[0].value];
-  absl::Status status = MeetAll(sides, barriers[0]);
+  absl::Status status = first.meets ? MeetAll(sides, barriers[0]) : absl::OkStatus();
   for (TaskId side : sides) status.Update(Begin(program_.task(side), step));
-  for (size_t phase = 0; phase + 1 < barriers.size() && status.ok(); ++phase) {
-    for (TaskId side : sides) status.Update(Run(program_.task(side), phase, step));
-    status.Update(MeetAll(sides, barriers[phase + 1]));
+  for (size_t phase = 0; phase < first.phases.size() && status.ok(); ++phase) {
+    status.Update(RunAll(sides, phase, step));
+    if (first.meets) status.Update(MeetAll(sides, barriers[phase + 1]));
   }
   for (TaskId side : sides) status.Update(End(program_.task(side), step));
   return status;
@@ -102,20 +113,54 @@ void CudaProgram::Note(const absl::Status& status) {
   if (status_.ok()) status_ = status;
 }
 
+absl::Status CudaProgram::BeginStep(int64_t step) {
+  absl::Status status;
+  for (size_t d = 0; d < origins_.size(); ++d) {
+    status.Update(machine_.calls->Record(origins_[d].began[step % 3], machine_.devices[d].stream(Lane::kCompute)));
+  }
+  return status;
+}
+
+// The first step begins on all devices at once: they have nothing else to do.
+absl::Status CudaProgram::TakeOrigins(int64_t step) {
+  for (Origin& origin : origins_) {
+    double& seconds = origin.seconds[step % 3];
+    seconds = 0;
+    if (absl::Status s = machine_.calls->Synchronize(origin.began[step % 3]); !s.ok()) return s;
+    if (step == first_step_) continue;
+    const int before = static_cast<int>((step - 1) % 3);
+    absl::StatusOr<double> between = machine_.calls->SecondsBetween(origin.began[before], origin.began[step % 3]);
+    if (!between.ok()) return between.status();
+    seconds = origin.seconds[before] + *between;
+  }
+  return absl::OkStatus();
+}
+
+void CudaProgram::Drain() {
+  if (drained_) return;
+  drained_ = true;
+  for (size_t d = 0; d < now_.size(); ++d) {
+    for (const Stream& stream : machine_.devices[d].streams) {
+      // Errors were noted before.
+      if (machine_.calls->Record(now_[d], stream).ok()) machine_.calls->Synchronize(now_[d]).IgnoreError();
+    }
+  }
+}
+
 absl::Status CudaProgram::Synchronize(int64_t step) {
   if (!any_launched_ || step < first_step_) return status_;
   if (status_.ok() && queues_.held() > 0) {
     Note(absl::InternalError("a step was not launched whole: commands wait for tasks that were not launched"));
   }
-  // An event that was never recorded is behind us.
-  for (int64_t s = step; s >= first_step_ && s > step - 2; --s) {
-    if (s > last_step_) continue;
-    for (auto& of_device : lane_ended_) {
-      for (Event event : of_device[s % 2]) {
-        if (status_.ok()) Note(machine_.calls->Synchronize(event));
-      }
+  // A lane's end of a step implies all that it did before. The next step may be under way, and is not waited for.
+  const int64_t last = std::min(step, last_step_);
+  for (auto& of_device : lane_ended_) {
+    for (Event event : of_device[last % 2]) {
+      if (status_.ok()) Note(machine_.calls->Synchronize(event));
     }
   }
+  if (status_.ok()) Note(TakeOrigins(last));
+  if (!status_.ok()) Drain();
   for (size_t o = 0; o < slots_[step % 2].outputs.size() && status_.ok() && step <= last_step_; ++o) {
     for (size_t p = 0; p < slots_[step % 2].outputs[o].size(); ++p) {
       std::memcpy(slots_[step % 2].outputs[o][p], host_[step % 2].outputs[o][p], OutputBytes(o, p));
@@ -126,11 +171,15 @@ absl::Status CudaProgram::Synchronize(int64_t step) {
 
 std::vector<engine::TaskTime> CudaProgram::Times(int64_t step) const {
   std::vector<engine::TaskTime> times(tasks_.size());
-  for (size_t i = 0; i < times.size() && origin_ != nullptr; ++i) {
-    const Events& events = events_[i];
-    const absl::StatusOr<double> start = machine_.calls->SecondsBetween(origin_, events.start[step % 2]);
-    const absl::StatusOr<double> end = machine_.calls->SecondsBetween(origin_, events.end[step % 2]);
-    if (start.ok() && end.ok()) times[i] = {absl::Seconds(*start), absl::Seconds(*end)};
+  for (const Task& task : program_.tasks) {
+    if (origins_.empty()) break;
+    const Events& events = events_[task.id.value];
+    const Origin& origin = origins_[task.device];
+    const Event began = origin.began[step % 3];
+    const absl::StatusOr<double> start = machine_.calls->SecondsBetween(began, events.start[step % 2]);
+    const absl::StatusOr<double> end = machine_.calls->SecondsBetween(began, events.end[step % 2]);
+    const double seconds = origin.seconds[step % 3];
+    if (start.ok() && end.ok()) times[task.id.value] = {absl::Seconds(seconds + *start), absl::Seconds(seconds + *end)};
   }
   return times;
 }

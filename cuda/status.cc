@@ -62,6 +62,22 @@ Failure FailureOfCublas(int status) {
   }
 }
 
+Failure FailureOfNccl(int result) {
+  switch (result) {
+    case 0:  // ncclSuccess
+    case 7:  // ncclInProgress
+      return Failure::kNone;
+    case 4:  // ncclInvalidArgument
+    case 5:  // ncclInvalidUsage
+      return Failure::kBadArgument;
+    case 2:  // ncclSystemError: sockets, shared memory
+    case 6:  // ncclRemoteError: a peer left
+      return Failure::kNoDevice;
+    default:
+      return Failure::kBroken;
+  }
+}
+
 absl::Status StatusOf(Failure failure, absl::string_view call, absl::string_view words) {
   // Without its arguments.
   const std::string message = absl::StrCat(call.substr(0, call.find('(')), ": ", words);

@@ -22,7 +22,8 @@
 namespace colonnade::engine {
 
 // Host memory that Load tasks read and Store tasks write, two slots of it: step s uses slot s % 2, so that the host fills
-// one while devices work on the other. Plain row-major tensors of the element type that Program::inputs states.
+// one while devices work on the other. Plain row-major tensors of the element type that Program::inputs states. Inputs in pages
+// of their own (pages.h) are copied without blocking the host.
 struct HostSlot {
   std::vector<void*> inputs;                 // by Program::inputs: the global tensor
   std::vector<std::vector<void*>> outputs;   // by Program::outputs, by piece: the piece's box, in its buffer's dtype

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend.h"
+#include "engine/pages.h"
 #include "program/program.h"
 
 namespace colonnade::engine {
@@ -90,9 +91,9 @@ class Executor {
   std::vector<Command> commands_;
   // Host memory behind the two slots.
   struct Staging {
-    std::vector<float> images;
-    std::vector<int32_t> labels;
-    std::vector<double> scalars;
+    PageVector<float> images;
+    PageVector<int32_t> labels;
+    PageVector<double> scalars;
     std::vector<std::vector<std::vector<std::byte>>> outputs;
   };
   Staging staging_[2];

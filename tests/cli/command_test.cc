@@ -270,6 +270,7 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
 
 TEST_F(Command, NoCudaIs69) {
   ExpectError("table --dtype=tf32", 2, {"--dtype=tf32", "--backend=cuda"});
+  ExpectError("table --collectives=nccl", 2, {"--collectives=nccl", "--backend=cuda"});
   if (Run(absl::StrCat(kTrain, "--backend=cuda --steps=1")).code == 0) GTEST_SKIP() << "there is a GPU";
   ExpectError(absl::StrCat(kTrain, "--backend=cuda"), 69, {"CUDA", "use --backend=cpu"});
   ExpectError("table --backend=cuda", 69, {"CUDA", "use --backend=cpu"});

@@ -76,6 +76,78 @@ TEST(CudaBackend, AStepAllocatesNothing) {
   EXPECT_EQ(made.calls->events_alive(), events);
 }
 
+TEST(CudaBackend, CollectingAStepDoesNotWaitForTheNext) {
+  const program::Program program = Lowered("two_column", "hybrid", 4, 16);
+  for (const bool times : {false, true}) {
+    Made made = MakeBackend({.devices = 4, .times_tasks = times});
+    auto executor = engine::Executor::Create(program, *made.backend);
+    ASSERT_TRUE(executor.ok());
+    const auto enqueue = [&](uint64_t step) {
+      ASSERT_TRUE((*executor)->NextImages().ok());
+      ASSERT_TRUE((*executor)->Enqueue({.step = step}).ok());
+    };
+    enqueue(0);
+    for (uint64_t step = 1; step < 4; ++step) {
+      const auto before = static_cast<int64_t>(made.calls->noted().size());
+      enqueue(step);
+      ASSERT_TRUE((*executor)->Collect().ok());
+      EXPECT_LT(made.calls->waited_for(), before);
+      EXPECT_GE(made.calls->waited_for(), 0);
+    }
+  }
+}
+
+TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {
+  const program::Program program = Lowered("two_column", "data", 2, 16);
+  Made made = MakeBackend({.devices = 2}, {.has_memory = false, .fail_at = 40});
+  auto executor = engine::Executor::Create(program, *made.backend);
+  ASSERT_TRUE(executor.ok());
+  ASSERT_TRUE((*executor)->NextImages().ok());
+  ASSERT_TRUE((*executor)->Enqueue({}).ok());
+  const auto enqueued = static_cast<int64_t>(made.calls->noted().size());
+  EXPECT_FALSE((*executor)->Collect().ok());
+  EXPECT_GE(made.calls->waited_for(), enqueued);
+}
+
+TEST(CudaBackend, MemoryThatIsMissingLeavesTheBooksInOrder) {
+  const program::Program program = Lowered("two_column", "data", 4, 16);
+  for (int fail_at = 0; fail_at < 40; fail_at += 3) {
+    Made made = MakeBackend({.devices = 4}, {.gpus = 4, .fail_allocation_at = fail_at});
+    const auto refused = engine::Executor::Create(program, *made.backend);
+    if (refused.ok()) break;
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+    // What failed for want of memory can be had later, and a limit of what is needed admits it.
+    EXPECT_TRUE(engine::Executor::Create(program, *made.backend).ok());
+  }
+}
+
+TEST(CudaBackend, NcclWantsAGpuForEachDevice) {
+  const auto make = [](int devices, const HostCallsOptions& host) {
+    return MakeCudaBackend({.devices = devices, .collectives = Collectives::kNccl}, std::make_unique<HostCalls>(host))
+        .status();
+  };
+  EXPECT_TRUE(make(2, {.gpus = 2, .nccl = true}).ok());
+  EXPECT_EQ(make(2, {.gpus = 1, .nccl = true}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(make(2, {.gpus = 2, .nccl = false}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(CudaBackend, CollectivesAreByNcclWhereItServesAndIsWanted) {
+  const program::Program program = Lowered("two_column", "data", 2, 16);
+  const auto rank_calls = [&](const CudaOptions& options, int gpus) {
+    Made made = MakeBackend(options, {.gpus = gpus, .nccl = true});
+    auto executor = engine::Executor::Create(program, *made.backend);
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    EXPECT_TRUE((*executor)->NextImages().ok());
+    EXPECT_TRUE((*executor)->Enqueue({}).ok());
+    EXPECT_TRUE((*executor)->Collect().ok());
+    return made.calls->rank_calls();
+  };
+  EXPECT_GT(rank_calls({.devices = 2}, 2), 0);
+  EXPECT_EQ(rank_calls({.devices = 2}, 1), 0);  // two ranks on one GPU
+  EXPECT_EQ(rank_calls({.devices = 2, .collectives = Collectives::kPeer}, 2), 0);
+  EXPECT_EQ(rank_calls({.devices = 2, .deterministic = true}, 2), 0);  // all are sums
+}
+
 TEST(CudaBackend, ALimitIsRefusedBeforeAnythingIsTaken) {
   const program::Program program = Lowered("two_column", "single", 1, 16);
   Made made = MakeBackend({.devices = 1, .memory_limit_bytes = 1 << 16});

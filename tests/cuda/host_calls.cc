@@ -58,7 +58,7 @@ void Run(const Convolution& c) {
       std::vector<double> y(y_count);
       for (int64_t i = 0; i < y_count && c.bias != nullptr; ++i) y[i] = c.bias[i % c.k];
       ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { y[iy] += double{c.x[ix]} * c.filter[iw]; });
-      for (double& value : y) value = c.relu ? std::max(value, 0.0) : value;
+      for (double& value : y) value = c.bias != nullptr ? std::max(value, 0.0) : value;
       return write(y, c.y);
     }
     case Convolution::Pass::kBackwardData: {
@@ -88,6 +88,35 @@ void Run(const MatrixProduct& p) {
   }
 }
 
+void Run(const RankCall&) {}  // when its group ends
+
+template <class T>
+void RunCollective(const std::vector<RankCall>& ranks) {
+  using program::CollectiveKind;
+  const RankCall& first = ranks[0];
+  const auto count = static_cast<size_t>(first.count), all = count * ranks.size();
+  const auto from = [&](size_t rank) { return static_cast<const T*>(ranks[rank].from); };
+  // Results before any is written: operands may be results.
+  std::vector<T> result(first.kind == CollectiveKind::kAllGather || first.kind == CollectiveKind::kReduceScatter ? all
+                                                                                                                 : count);
+  if (first.kind == CollectiveKind::kAllGather) {
+    for (size_t r = 0; r < ranks.size(); ++r) std::copy(from(r), from(r) + count, result.begin() + r * count);
+  } else if (first.kind == CollectiveKind::kBroadcast) {
+    std::copy(from(first.root), from(first.root) + count, result.begin());
+  } else {
+    // Backwards, since NCCL's order is its own.
+    for (size_t r = ranks.size(); r-- > 0;) {
+      for (size_t i = 0; i < result.size(); ++i) result[i] += from(r)[i];
+    }
+  }
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (first.kind == CollectiveKind::kReduce && static_cast<int>(r) != first.root) continue;
+    const bool part = first.kind == CollectiveKind::kReduceScatter;
+    const auto begin = result.begin() + (part ? r * count : 0);
+    std::copy(begin, part ? begin + count : result.end(), static_cast<T*>(ranks[r].to));
+  }
+}
+
 // The memory that a kernel between devices touches.
 std::vector<const void*> AddressesOf(const Call& call) {
   const auto* kernel = std::get_if<Kernel>(&call);
@@ -110,6 +139,7 @@ HostCalls::~HostCalls() {
 }
 
 absl::StatusOr<void*> HostCalls::Allocate(int gpu, int64_t bytes) {
+  if (allocations_++ == options_.fail_allocation_at) return absl::ResourceExhaustedError("cudaMalloc: out of memory");
   Block block{nullptr, bytes, gpu};
   if (options_.has_memory) {
     block.begin = static_cast<char*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
@@ -148,6 +178,13 @@ absl::Status HostCalls::Record(Event event, const Stream& stream) {
   return absl::OkStatus();
 }
 
+absl::Status HostCalls::Synchronize(Event event) {
+  for (auto index = static_cast<int64_t>(noted_.size()) - 1; index > waited_for_; --index) {
+    if (noted_[index].kind == Noted::Kind::kRecord && noted_[index].event == Number(event)) waited_for_ = index;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status HostCalls::Wait(const Stream& stream, Event event) {
   noted_.push_back({Noted::Kind::kWait, Number(stream.handle), Number(event), {}});
   return absl::OkStatus();
@@ -164,7 +201,10 @@ absl::Status HostCalls::CheckReach(int gpu, const void* data) const {
 }
 
 absl::Status HostCalls::Enqueue(const Stream& stream, const Call& call) {
-  noted_.push_back({Noted::Kind::kCall, Number(stream.handle), 0, range_});
+  const auto* rank = std::get_if<RankCall>(&call);
+  if (rank != nullptr && !in_group_now_) return absl::InternalError("a rank's call outside a group");
+  if (rank != nullptr) in_group_.emplace_back(stream.gpu, *rank);
+  noted_.push_back({Noted::Kind::kCall, Number(stream.handle), 0, range_, rank != nullptr ? group_count_ : -1});
   if (calls_++ == options_.fail_at) return absl::InternalError("cudaLaunchKernel: an illegal memory access was encountered");
   if (!options_.has_memory) return absl::OkStatus();
   for (const void* data : AddressesOf(call)) {
@@ -172,6 +212,79 @@ absl::Status HostCalls::Enqueue(const Stream& stream, const Call& call) {
   }
   std::visit([](const auto& what) { Run(what); }, call);
   return absl::OkStatus();
+}
+
+absl::StatusOr<int> HostCalls::MakeCommunicator(absl::Span<const int> gpus) {
+  const std::vector<int> wanted(gpus.begin(), gpus.end());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (std::count(wanted.begin(), wanted.end(), wanted[i]) > 1) return absl::InternalError("two ranks on one GPU");
+  }
+  const auto found = std::find(communicators_.begin(), communicators_.end(), wanted);
+  if (found != communicators_.end()) return static_cast<int>(found - communicators_.begin());
+  communicators_.push_back(wanted);
+  return static_cast<int>(communicators_.size()) - 1;
+}
+
+absl::Status HostCalls::BeginGroup() {
+  if (in_group_now_) return absl::InternalError("a group in a group");
+  in_group_now_ = true;
+  in_group_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status HostCalls::EndGroup() {
+  in_group_now_ = false;
+  if (in_group_.empty()) return absl::OkStatus();
+  ++group_count_;
+  const int communicator = in_group_[0].second.communicator;
+  if (communicator < 0 || communicator >= static_cast<int>(communicators_.size())) {
+    return absl::InternalError("no such communicator");
+  }
+  const std::vector<int>& gpus = communicators_[communicator];
+  std::vector<RankCall> ranks(gpus.size());
+  std::vector<bool> here(gpus.size(), false);
+  for (const auto& [gpu, call] : in_group_) {
+    if (call.communicator != communicator || here[call.rank] || gpus[call.rank] != gpu) {
+      return absl::InternalError("a rank twice, of another communicator, or on another GPU");
+    }
+    here[call.rank] = true;
+    ranks[call.rank] = call;
+  }
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (!here[r] || ranks[r].kind != ranks[0].kind || ranks[r].count != ranks[0].count || ranks[r].root != ranks[0].root) {
+      return absl::InternalError("ranks that do not agree");
+    }
+  }
+  rank_calls_ += static_cast<int64_t>(ranks.size());
+  return options_.has_memory ? RunRanks(ranks) : absl::OkStatus();
+}
+
+absl::Status HostCalls::RunRanks(const std::vector<RankCall>& ranks) const {
+  // A rank touches its own GPU's memory alone.
+  const std::vector<int>& gpus = communicators_[ranks[0].communicator];
+  for (const RankCall& rank : ranks) {
+    for (const Block& block : blocks_) {
+      for (const void* data : {rank.from, static_cast<const void*>(rank.to)}) {
+        const bool inside = block.begin <= data && data < block.begin + block.bytes;
+        if (inside && block.gpu != gpus[rank.rank]) return absl::InternalError("a rank on another GPU's memory");
+      }
+    }
+  }
+  switch (ranks[0].dtype) {
+    case program::DType::kF32:
+      RunCollective<float>(ranks);
+      return absl::OkStatus();
+    case program::DType::kF64:
+      RunCollective<double>(ranks);
+      return absl::OkStatus();
+    case program::DType::kI32:
+      RunCollective<int32_t>(ranks);
+      return absl::OkStatus();
+    case program::DType::kU8:
+      RunCollective<uint8_t>(ranks);
+      return absl::OkStatus();
+  }
+  return absl::InternalError("a collective of no type");
 }
 
 absl::StatusOr<int64_t> HostCalls::Prepare(int, Call& call) {

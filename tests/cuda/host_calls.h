@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/calls.h"
@@ -16,9 +17,11 @@ namespace colonnade::cuda {
 
 struct HostCallsOptions {
   int gpus = 1;
-  bool reach = true;       // between different GPUs
-  bool has_memory = true;  // false: addresses without memory, and calls are noted but not run
-  int fail_at = -1;        // the call that fails, counted from 0; −1: none
+  bool reach = true;  // between different GPUs
+  bool nccl = false;
+  bool has_memory = true;       // false: addresses without memory, and calls are noted but not run
+  int fail_at = -1;             // the call that fails, counted from 0; −1: none
+  int fail_allocation_at = -1;  // likewise
 };
 
 // What was enqueued on a stream, in the host's order.
@@ -28,6 +31,7 @@ struct Noted {
   int stream = 0;     // by creation
   int event = 0;      // kRecord, kWait: by creation
   std::string range;  // kCall: what it is part of
+  int group = -1;     // kCall: of a collective of NCCL, whose calls start together
 };
 
 class HostCalls : public Calls {
@@ -38,6 +42,7 @@ class HostCalls : public Calls {
   int gpu_count() const override { return options_.gpus; }
   std::string GpuName(int) const override { return "host"; }
   bool CanReach(int gpu, int other) const override { return gpu == other || options_.reach; }
+  bool has_nccl() const override { return options_.nccl; }
   absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) override;
   void Free(int gpu, void* data) override;
   absl::Status Register(void*, int64_t) override { return absl::OkStatus(); }
@@ -51,9 +56,12 @@ class HostCalls : public Calls {
   absl::Status Record(Event event, const Stream& stream) override;
   absl::Status Wait(const Stream& stream, Event event) override;
   absl::Status Enqueue(const Stream& stream, const Call& call) override;
+  absl::Status BeginGroup() override;
+  absl::Status EndGroup() override;
+  absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) override;
   void BeginRange(const std::string& name) override { range_ = name; }
   void EndRange() override { range_.clear(); }
-  absl::Status Synchronize(Event) override { return absl::OkStatus(); }
+  absl::Status Synchronize(Event event) override;
   absl::StatusOr<double> SecondsBetween(Event, Event) override { return 0.0; }
   absl::StatusOr<int64_t> Prepare(int gpu, Call& call) override;
 
@@ -61,6 +69,9 @@ class HostCalls : public Calls {
   int stream_count() const { return stream_count_; }
   int64_t allocated_bytes() const { return allocated_bytes_; }
   int events_alive() const { return events_alive_; }
+  int64_t rank_calls() const { return rank_calls_; }
+  // The last command that the host has waited for; −1: none.
+  int64_t waited_for() const { return waited_for_; }
 
  private:
   static int Number(const void* handle) { return static_cast<int>(reinterpret_cast<intptr_t>(handle)); }
@@ -72,12 +83,20 @@ class HostCalls : public Calls {
     int64_t bytes = 0;
     int gpu = 0;
   };
+  // The calls of all ranks of a communicator, by rank.
+  absl::Status RunRanks(const std::vector<RankCall>& ranks) const;
+
   HostCallsOptions options_;
+  std::vector<std::vector<int>> communicators_;     // the GPU of each rank
+  std::vector<std::pair<int, RankCall>> in_group_;  // with the GPU on which it was enqueued
+  int group_count_ = 0;
+  bool in_group_now_ = false;
+  int64_t rank_calls_ = 0, waited_for_ = -1;
   std::vector<Block> blocks_;
   std::vector<Noted> noted_;
   std::string range_;
   int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
-  int calls_ = 0;
+  int calls_ = 0, allocations_ = 0;
   int64_t allocated_bytes_ = 0;
   char* next_address_ = nullptr;  // without memory
 };

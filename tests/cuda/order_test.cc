@@ -25,9 +25,11 @@ using program::TaskId;
 
 constexpr int kSteps = 3;
 
-// A step of a task in a replay: when its first call ran and when its last one, counted in calls; −1: it has none.
+// A step of a task in a replay: when its first call ran and when its last one, counted in calls; −1: it has none. And when
+// it met others: a collective of NCCL in its one call, without what packs and unpacks.
 struct Ran {
   int64_t start = -1, end = -1;
+  int64_t met_start = -1, met_end = -1;
 };
 
 // What was enqueued, by stream, with each wait resolved to the record that it waits for.
@@ -39,7 +41,8 @@ class Recording {
     int step = 0;
     for (size_t i = 0; i < noted.size(); ++i) {
       while (step + 1 < static_cast<int>(step_ends.size()) && i >= step_ends[step]) ++step;
-      Command command{.kind = noted[i].kind};
+      Command command{.kind = noted[i].kind, .group = noted[i].group};
+      if (command.group >= 0) groups_[command.group].push_back({noted[i].stream, static_cast<int>(i)});
       if (noted[i].kind == Noted::Kind::kRecord) {
         last_record[noted[i].event] = static_cast<int>(i);
       } else if (noted[i].kind == Noted::Kind::kWait) {
@@ -56,6 +59,7 @@ class Recording {
   // A random order of what may run next; `heeds_waits` off breaks the rules on purpose. Empty if it stands still.
   std::vector<Ran> Replay(uint64_t seed, bool heeds_waits) const {
     std::vector<Ran> ran(kSteps * task_count_);
+    std::vector<bool> met_in_group(ran.size(), false);
     std::vector<bool> done(commands_.size(), false);
     std::vector<size_t> next(streams_.size(), 0), ready;
     int64_t clock = 0;
@@ -66,20 +70,36 @@ class Recording {
         if (next[s] == streams_[s].size()) continue;
         ended = false;
         const Command& command = commands_[streams_[s][next[s]]];
-        const bool blocked =
+        bool blocked =
             command.kind == Noted::Kind::kWait && heeds_waits && command.waits_for >= 0 && !done[command.waits_for];
+        for (const Member& member : MembersOf(command)) {
+          const std::vector<int>& stream = streams_[member.stream];
+          blocked = blocked || stream[next[member.stream]] != member.command;
+        }
         if (!blocked) ready.push_back(s);
       }
       if (ended) return ran;
       if (ready.empty()) return {};
       const uint32_t word = program::RandomBlock(seed, program::RandomPurpose::kSyntheticData, 0, 0, pick).v[0];
       const size_t s = ready[word % ready.size()];
-      const int index = streams_[s][next[s]++];
-      done[index] = true;
-      if (commands_[index].kind != Noted::Kind::kCall) continue;
-      Ran& of = ran[commands_[index].instance];
-      if (of.start < 0) of.start = clock;
-      of.end = clock++;
+      const int index = streams_[s][next[s]];
+      std::vector<Member> together = MembersOf(commands_[index]);
+      if (together.empty()) together = {{static_cast<int>(s), index}};
+      for (const Member& member : together) {
+        ++next[member.stream];
+        done[member.command] = true;
+        if (commands_[member.command].kind != Noted::Kind::kCall) continue;
+        Ran& of = ran[commands_[member.command].instance];
+        if (of.start < 0) of.start = clock;
+        of.end = clock;
+        const bool is_group = commands_[member.command].group >= 0;
+        if (is_group || !met_in_group[commands_[member.command].instance]) {
+          if (is_group || of.met_start < 0) of.met_start = clock;
+          of.met_end = clock;
+        }
+        if (is_group) met_in_group[commands_[member.command].instance] = true;
+      }
+      ++clock;
     }
   }
 
@@ -87,15 +107,28 @@ class Recording {
   struct Command {
     Noted::Kind kind;
     int waits_for = -1;
+    int group = -1;       // calls of one start together
     size_t instance = 0;  // step · tasks + task
   };
+  struct Member {
+    int stream = 0, command = 0;
+  };
+  std::vector<Member> MembersOf(const Command& command) const {
+    return command.group < 0 ? std::vector<Member>() : groups_.at(command.group);
+  }
+
   size_t task_count_;
+  std::map<int, std::vector<Member>> groups_;
   std::vector<Command> commands_;
   std::vector<std::vector<int>> streams_;
 };
 
-// Pairs of instances of which the first must have ended before the second starts.
-std::vector<std::pair<size_t, size_t>> EdgesOf(const Program& program) {
+// The first must have ended before the second starts; of what meets others (`meets`) the meetings.
+struct Edge {
+  size_t from = 0, to = 0;
+  bool meets = false;
+};
+std::vector<Edge> EdgesOf(const Program& program) {
   const program::Dependencies dependencies = program::DeriveDependencies(program);
   std::map<std::pair<bool, int>, std::vector<TaskId>> meetings;
   const auto sides_of = [&](const Task& task) -> std::vector<TaskId> {
@@ -107,12 +140,14 @@ std::vector<std::pair<size_t, size_t>> EdgesOf(const Program& program) {
     if (const auto* e = std::get_if<program::Exchange>(&task.what)) meetings[{false, e->message}].push_back(task.id);
     if (const auto* c = std::get_if<program::Collective>(&task.what)) meetings[{true, c->instance}].push_back(task.id);
   }
-  std::vector<std::pair<size_t, size_t>> edges;
+  std::vector<Edge> edges;
   const size_t tasks = program.tasks.size();
   const auto add = [&](TaskId from, int from_step, TaskId to, int to_step) {
     // All sides of a transfer start together and end together.
     for (TaskId a : sides_of(program.task(from))) {
-      for (TaskId b : sides_of(program.task(to))) edges.emplace_back(from_step * tasks + a.value, to_step * tasks + b.value);
+      for (TaskId b : sides_of(program.task(to))) {
+        edges.push_back({from_step * tasks + a.value, to_step * tasks + b.value, a != from || b != to});
+      }
     }
   };
   for (int step = 0; step < kSteps; ++step) {
@@ -126,25 +161,32 @@ std::vector<std::pair<size_t, size_t>> EdgesOf(const Program& program) {
   return edges;
 }
 
-int64_t BrokenEdges(const std::vector<std::pair<size_t, size_t>>& edges, const std::vector<Ran>& ran) {
-  return std::count_if(edges.begin(), edges.end(), [&](const auto& edge) {
-    return ran[edge.first].end >= 0 && ran[edge.second].start >= 0 && ran[edge.first].end >= ran[edge.second].start;
+int64_t BrokenEdges(const std::vector<Edge>& edges, const std::vector<Ran>& ran) {
+  return std::count_if(edges.begin(), edges.end(), [&](const Edge& edge) {
+    const Ran &from = ran[edge.from], &to = ran[edge.to];
+    const int64_t end = edge.meets ? from.met_end : from.end, start = edge.meets ? to.met_start : to.start;
+    return end >= 0 && start >= 0 && end >= start;
   });
 }
 
-class Order : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+struct Case {
+  std::string name, plan;
+  bool reach = true, nccl = false;
+};
+class Order : public testing::TestWithParam<Case> {};
 
 TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
-  const auto [plan_name, reach] = GetParam();
+  const Case& param = GetParam();
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("alexnet2012", {});
   ASSERT_TRUE(graph.ok());
   constexpr int64_t kBatch = 4;
-  const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = 4, .global_batch = kBatch});
+  const auto plan = partition::NamedPlan(param.plan, *graph, {.devices = 4, .global_batch = kBatch});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto program = partition::Lower(*graph, *plan, {.global_batch = kBatch});
   ASSERT_TRUE(program.ok()) << program.status();
 
-  auto calls = std::make_unique<HostCalls>(HostCallsOptions{.gpus = 4, .reach = reach, .has_memory = false});
+  auto calls = std::make_unique<HostCalls>(
+      HostCallsOptions{.gpus = 4, .reach = param.reach, .nccl = param.nccl, .has_memory = false});
   const HostCalls& recorder = *calls;
   auto backend = MakeCudaBackend({.devices = 4}, std::move(calls));
   ASSERT_TRUE(backend.ok());
@@ -159,8 +201,9 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
   }
 
   const Recording recording(*program, recorder.noted(), step_ends, recorder.stream_count());
-  const std::vector<std::pair<size_t, size_t>> edges = EdgesOf(*program);
+  const std::vector<Edge> edges = EdgesOf(*program);
   EXPECT_GT(edges.size(), program->tasks.size());
+  EXPECT_EQ(recorder.rank_calls() > 0, param.nccl);
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     const std::vector<Ran> ran = recording.Replay(seed, /*heeds_waits=*/true);
     ASSERT_FALSE(ran.empty()) << "order " << seed << " stands still";
@@ -171,10 +214,10 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Alexnet2012, Order,
-                         testing::Values(std::tuple("hybrid", true), std::tuple("hybrid", false), std::tuple("owt", true)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + (std::get<1>(info.param) ? "" : "_without_reach");
-                         });
+                         testing::Values(Case{"hybrid", "hybrid"}, Case{"hybrid_without_reach", "hybrid", false},
+                                         Case{"hybrid_by_nccl", "hybrid", true, true}, Case{"owt", "owt"},
+                                         Case{"owt_by_nccl_without_reach", "owt", false, true}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace colonnade::cuda

@@ -10,10 +10,15 @@
 namespace colonnade::partition {
 namespace {
 
-BackendMaker OnGpus(int gpus, bool reach) {
+struct Gpus {
+  int count = 1;
+  bool reach = true, nccl = false;
+};
+
+BackendMaker On(const Gpus& gpus) {
   return [=](int devices) {
-    return cuda::MakeCudaBackend({.devices = devices},
-                                 std::make_unique<cuda::HostCalls>(cuda::HostCallsOptions{.gpus = gpus, .reach = reach}));
+    return cuda::MakeCudaBackend({.devices = devices}, std::make_unique<cuda::HostCalls>(cuda::HostCallsOptions{
+                                                           .gpus = gpus.count, .reach = gpus.reach, .nccl = gpus.nccl}));
   };
 }
 
@@ -21,12 +26,13 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> Reference(int devices) {
   return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1, .kernels = cpu::CpuOptions::Kernels::kReference});
 }
 
-// GPUs of each device's own that reach each other or do not, and devices that share GPUs.
-const std::pair<int, bool> kMachines[] = {{1, true}, {16, true}, {16, false}, {3, false}};
+// GPUs of each device's own that reach each other or do not, with NCCL or without, and devices that share GPUs.
+const Gpus kMachines[] = {{1, true},        {16, true},        {16, false},    {3, false},
+                          {16, true, true}, {16, false, true}, {3, true, true}};
 
 TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
   Random random(9);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 105; ++i) {
     const Drawn drawn = DrawCase(random, false);
     LowerOptions options{
         .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};
@@ -36,9 +42,8 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
                               random, false, 2, &parameters);
     ASSERT_TRUE(one.ok()) << one.status();
     options.dtype = program::DType::kF32;
-    const auto& [gpus, reach] = kMachines[i % std::size(kMachines)];
-    const auto many = RunSteps(drawn.network.graph, drawn.plan, options, OnGpus(gpus, reach), batch, &parameters, random,
-                               false, 2, nullptr);
+    const auto many = RunSteps(drawn.network.graph, drawn.plan, options, On(kMachines[i % std::size(kMachines)]), batch,
+                               &parameters, random, false, 2, nullptr);
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
     // f32 against double: a ReLU or a maximum on the other side moves a gradient of these small networks by a few 1e-3.
     for (size_t s = 0; s < one->losses.size(); ++s) {
@@ -55,17 +60,16 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
 
 TEST(CudaPlans, ExactDataGivesEqualBitsUnderEveryPlan) {
   Random random(5);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 70; ++i) {
     const Drawn drawn = DrawCase(random, true);
     const LowerOptions options{.global_batch = drawn.batch, .momentum = 0.5, .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, true);
     Tensors parameters;
-    const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, OnGpus(1, true), batch, nullptr,
-                              random, true, 1, &parameters);
+    const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, On({}), batch, nullptr, random,
+                              true, 1, &parameters);
     ASSERT_TRUE(one.ok()) << one.status();
-    const auto& [gpus, reach] = kMachines[i % std::size(kMachines)];
-    const auto many = RunSteps(drawn.network.graph, drawn.plan, options, OnGpus(gpus, reach), batch, &parameters, random,
-                               true, 1, nullptr);
+    const auto many = RunSteps(drawn.network.graph, drawn.plan, options, On(kMachines[i % std::size(kMachines)]), batch,
+                               &parameters, random, true, 1, nullptr);
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
     for (const auto& [name, gradient] : one->gradients) {
       ASSERT_EQ(many->gradients.at(name), gradient) << name << "\n" << Describe(drawn, i);

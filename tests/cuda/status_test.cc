@@ -25,6 +25,11 @@ TEST(Status, LibrariesCodesKeepTheirMeaning) {
   EXPECT_EQ(CodeOf(FailureOfCublas(3)), StatusCode::kResourceExhausted);
   EXPECT_EQ(CodeOf(FailureOfCublas(15)), StatusCode::kUnimplemented);
   EXPECT_EQ(CodeOf(FailureOfCublas(13)), StatusCode::kInternal);
+  EXPECT_EQ(CodeOf(FailureOfNccl(0)), StatusCode::kOk);
+  EXPECT_EQ(CodeOf(FailureOfNccl(7)), StatusCode::kOk);
+  EXPECT_EQ(CodeOf(FailureOfNccl(6)), StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf(FailureOfNccl(5)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(FailureOfNccl(1)), StatusCode::kInternal);
 }
 
 TEST(Status, MessagesNameCallTaskAndDevice) {

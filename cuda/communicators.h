@@ -1,0 +1,49 @@
+// Communicators of NCCL within this process: made, used and given up without blocking for long.
+//
+// They are non-blocking: every call returns at once, and what is under way is asked for until it is done or its time is
+// over. After an error all are aborted, since ranks that wait for a lost one would wait for ever. Part of the driver module;
+// built without NCCL, Make returns Unimplemented. Thread rule: one host thread.
+#ifndef COLONNADE_CUDA_COMMUNICATORS_H_
+#define COLONNADE_CUDA_COMMUNICATORS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "cuda/calls.h"
+
+namespace colonnade::cuda {
+
+class Communicators {
+ public:
+  Communicators();
+  ~Communicators();
+
+  static bool available();
+  // Calls::MakeCommunicator.
+  absl::StatusOr<int> Make(absl::Span<const int> gpus);
+  bool empty() const { return all_.empty(); }
+
+  absl::Status Begin();
+  absl::Status Enqueue(cudaStream_t stream, const RankCall& call);
+  absl::Status End();
+
+  // What went wrong since, on any of them; then all are aborted.
+  absl::Status Check();
+  void Abort();
+
+ private:
+  struct Communicator;
+  absl::Status Settle(const Communicator& communicator, const char* call);
+
+  std::vector<std::unique_ptr<Communicator>> all_;
+  std::vector<int> in_group_;  // those used since Begin
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_COMMUNICATORS_H_
