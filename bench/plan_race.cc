@@ -48,7 +48,7 @@ absl::Status Main(const cli::Flags& flags, int slices) {
   if (!machine.ok()) return machine.status();
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, {});
   if (!graph.ok()) return graph.status();
-  const partition::LowerOptions lower{.global_batch = flags.batch};
+  const partition::LowerOptions lower{.global_batch = flags.batch, .dtype = cli::DTypeOf(flags)};
   std::vector<Racer> racers;
   for (const char* name : {"single", "data", "model", "hybrid", "owt"}) {
     const int of = std::string(name) == "single" ? 1 : flags.devices;

@@ -36,8 +36,8 @@ void AddCollectivesFlag(CLI::App& app, Flags& flags) {
 }
 
 void AddDtypeFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--dtype", flags.dtype, "element type of compute: fp32, or tf32 on GPUs")
-      ->check(CLI::IsMember({"fp32", "tf32"}))
+  app.add_option("--dtype", flags.dtype, "element type of compute: fp32; tf32 on GPUs; bf16 with reference kernels")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
       ->capture_default_str()
       ->group(kMachineGroup);
 }

@@ -26,9 +26,11 @@ namespace {
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
 absl::Status CheckFlagsOfCpu(const Flags& flags) {
-  if (flags.dtype != "fp32") {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--dtype=", flags.dtype, ": expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)"));
+  if (flags.dtype == "bf16" && flags.kernels != "reference") {
+    return absl::FailedPreconditionError("--dtype=bf16: expected --kernels=reference on the CPU");
+  }
+  if (flags.dtype == "tf32") {
+    return absl::FailedPreconditionError("--dtype=tf32: expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)");
   }
   if (flags.collectives == "nccl") {
     return absl::FailedPreconditionError("--collectives=nccl: NCCL is of GPUs (--backend=cuda)");
@@ -194,10 +196,15 @@ absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session&
                                      .std = flags.std});
 }
 
+program::DType DTypeOf(const Flags& flags) {
+  if (flags.dtype == "bf16") return program::DType::kBF16;
+  return flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32;
+}
+
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
   return {.mode = mode,
           .global_batch = flags.batch,
-          .dtype = flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32,
+          .dtype = DTypeOf(flags),
           .momentum = flags.momentum >= 0 ? flags.momentum : session.model->momentum,
           .weight_decay = flags.weight_decay >= 0 ? flags.weight_decay : session.model->weight_decay};
 }

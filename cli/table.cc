@@ -64,8 +64,8 @@ absl::Status MeasureRows(const Flags& flags, Table& table) {
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
     absl::StatusOr<std::unique_ptr<engine::Backend>> backend = OpenBackend(flags, row.row.devices, /*threads_per_device=*/0);
     if (!backend.ok()) return backend.status();
-    absl::StatusOr<std::unique_ptr<StepMeter>> meter =
-        StepMeter::Create(table.session.graph, *plan, {.global_batch = table.batch}, *std::move(backend));
+    absl::StatusOr<std::unique_ptr<StepMeter>> meter = StepMeter::Create(
+        table.session.graph, *plan, {.global_batch = table.batch, .dtype = DTypeOf(flags)}, *std::move(backend));
     if (!meter.ok()) return meter.status();
     if (absl::Status s = (*meter)->Run(kMeasuredSteps); !s.ok()) return s;
     row.measured = absl::Seconds(TrimmedMean((*meter)->step_seconds()));

@@ -86,7 +86,7 @@ Json ReportJson(const Flags& flags, const Run& run, const engine::TrainReport& r
       {"mesh", MeshJson(run.session.plan.mesh)},
       {"devices", devices},
       {"backend", run.backend->name()},
-      {"dtype", flags.kernels == "reference" ? "fp64" : flags.dtype},
+      {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
       {"global_batch", flags.batch},
       {"steps", report.losses.size()},
       {"first_step", 0},

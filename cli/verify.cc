@@ -43,7 +43,8 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   const VerifyOptions options{
       .steps = flags.steps > 0 ? flags.steps : 3,
       .seed = flags.seed,
-      .reference = flags.kernels == "reference",
+      .reference = DTypeOf(flags) == program::DType::kF64,
+      .bf16 = DTypeOf(flags) == program::DType::kBF16,
       .make_backend = [&](int devices) { return OpenBackend(flags, devices, flags.threads_per_device); },
       .learning_rate = *rate,
       .lower = LowerOptionsOf(flags, *session, program::Mode::kTrain)};

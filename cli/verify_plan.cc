@@ -35,12 +35,22 @@ struct StepOutcome {
   State after;
 };
 
+// In which type a side computes, and on what.
+enum class Kernels {
+  kOwn,          // f32 or bf16, on VerifyOptions::make_backend
+  kDouble,       // the reference's, in double
+  kRoundedBf16,  // the reference's, rounding where a Program in bf16 stores
+};
+
 absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                               const VerifyOptions& options, bool expose_gradients, bool reference) {
+                                               const VerifyOptions& options, bool expose_gradients, Kernels kernels) {
   auto side = std::make_unique<Side>();
   partition::LowerOptions lower = options.lower;
   lower.expose_gradients = expose_gradients;
-  lower.dtype = reference ? program::DType::kF64 : program::DType::kF32;
+  const bool reference = kernels != Kernels::kOwn;
+  lower.dtype = kernels == Kernels::kDouble                        ? program::DType::kF64
+                : options.bf16 || kernels == Kernels::kRoundedBf16 ? program::DType::kBF16
+                                                                   : program::DType::kF32;
   absl::StatusOr<program::Program> program = options.make_program(graph, plan, lower);
   if (!program.ok()) return program.status();
   side->program = *std::move(program);
@@ -138,13 +148,20 @@ class Comparison {
     if (!single.ok()) return single.status();
     single_ = *std::move(single);
     auto make = [&](const partition::Plan& plan, bool expose_gradients, std::unique_ptr<Side>& side) {
-      absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, plan, options_, expose_gradients, options_.reference);
+      absl::StatusOr<std::unique_ptr<Side>> made =
+          MakeSide(graph_, plan, options_, expose_gradients, options_.reference ? Kernels::kDouble : Kernels::kOwn);
       if (made.ok()) side = *std::move(made);
       return made.status();
     };
     if (absl::Status s = make(single_, true, one_); !s.ok()) return s;
     if (absl::Status s = make(plan_, true, many_); !s.ok()) return s;
     if (absl::Status s = make(plan_, false, training_); !s.ok()) return s;
+    for (const auto& [kernels, side] : {std::pair(Kernels::kDouble, &exact_), {Kernels::kRoundedBf16, &rounded_}}) {
+      if (!options_.bf16) continue;
+      absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, options_, true, kernels);
+      if (!made.ok()) return made.status();
+      *side = *std::move(made);
+    }
     const int64_t batch = options_.lower.global_batch;
     images_.resize(batch * program::ElementCount(data_.sample_shape()));
     labels_.resize(batch);
@@ -165,18 +182,10 @@ class Comparison {
     absl::StatusOr<StepOutcome> training = RunOn(*training_, state, images_, labels_, inputs);
     if (!training.ok()) return training.status();
 
-    Judge("loss", std::abs(many->loss - one->loss) / std::max(std::abs(one->loss), 1e-300),
-          options_.reference ? 1e-10 : 1e-5, &VerifyErrors::loss);
+    if (absl::Status s = options_.bf16 ? JudgeBf16(state, inputs, *many) : JudgeStep(state, inputs, *one, *many); !s.ok()) {
+      return s;
+    }
     for (size_t p = 0; p < state.parameters.size(); ++p) {
-      const std::string& name = state.parameters[p].name;
-      const double gradient = Distance(many->gradients.at(name), one->gradients.at(name));
-      const std::vector<double>& before = state.parameters[p].values;
-      const double parameter =
-          Distance(Change(many->after.parameters[p].values, before), Change(one->after.parameters[p].values, before));
-      absl::StatusOr<double> bound = BoundOf(name, std::max(gradient, parameter), state, inputs, *one);
-      if (!bound.ok()) return bound.status();
-      Judge(absl::StrCat("gradient of ", name), gradient, *bound, &VerifyErrors::gradient);
-      Judge(absl::StrCat("change of ", name), parameter, *bound, &VerifyErrors::parameter);
       if (training->after.parameters[p].values != many->after.parameters[p].values) {
         report_.training_program_agrees = report_.ok = false;
       }
@@ -184,6 +193,45 @@ class Comparison {
     double_gradients_.clear();
     ++report_.steps;
     state = std::move(one->after);
+    return absl::OkStatus();
+  }
+
+  absl::Status JudgeBf16(const State& state, const engine::StepInputs& inputs, const StepOutcome& many) {
+    constexpr double kTimesReference = 1.5, kOneRounding = 1.0 / 256;
+    absl::StatusOr<StepOutcome> exact = RunOn(*exact_, state, images_, labels_, inputs);
+    if (!exact.ok()) return exact.status();
+    absl::StatusOr<StepOutcome> rounded = RunOn(*rounded_, state, images_, labels_, inputs);
+    if (!rounded.ok()) return rounded.status();
+    const auto bound = [&](double distance) { return std::max(kTimesReference * distance, kOneRounding); };
+    const auto of_loss = [&](double loss) { return std::abs(loss - exact->loss) / std::max(std::abs(exact->loss), 1e-300); };
+    Judge("loss", of_loss(many.loss), bound(of_loss(rounded->loss)), &VerifyErrors::loss);
+    for (size_t p = 0; p < state.parameters.size(); ++p) {
+      const std::string& name = state.parameters[p].name;
+      const std::vector<double>& before = state.parameters[p].values;
+      const auto change = [&](const StepOutcome& of) { return Change(of.after.parameters[p].values, before); };
+      Judge(absl::StrCat("gradient of ", name), Distance(many.gradients.at(name), exact->gradients.at(name)),
+            bound(Distance(rounded->gradients.at(name), exact->gradients.at(name))), &VerifyErrors::gradient);
+      Judge(absl::StrCat("change of ", name), Distance(change(many), change(*exact)),
+            bound(Distance(change(*rounded), change(*exact))), &VerifyErrors::parameter);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status JudgeStep(const State& state, const engine::StepInputs& inputs, const StepOutcome& one,
+                         const StepOutcome& many) {
+    Judge("loss", std::abs(many.loss - one.loss) / std::max(std::abs(one.loss), 1e-300), options_.reference ? 1e-10 : 1e-5,
+          &VerifyErrors::loss);
+    for (size_t p = 0; p < state.parameters.size(); ++p) {
+      const std::string& name = state.parameters[p].name;
+      const double gradient = Distance(many.gradients.at(name), one.gradients.at(name));
+      const std::vector<double>& before = state.parameters[p].values;
+      const double parameter =
+          Distance(Change(many.after.parameters[p].values, before), Change(one.after.parameters[p].values, before));
+      absl::StatusOr<double> bound = BoundOf(name, std::max(gradient, parameter), state, inputs, one);
+      if (!bound.ok()) return bound.status();
+      Judge(absl::StrCat("gradient of ", name), gradient, *bound, &VerifyErrors::gradient);
+      Judge(absl::StrCat("change of ", name), parameter, *bound, &VerifyErrors::parameter);
+    }
     return absl::OkStatus();
   }
 
@@ -205,7 +253,7 @@ class Comparison {
     if (error <= kSingleBound) return kSingleBound;
     if (double_gradients_.empty()) {
       if (reference_ == nullptr) {
-        absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, options_, true, true);
+        absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, options_, true, Kernels::kDouble);
         if (!made.ok()) return made.status();
         reference_ = *std::move(made);
       }
@@ -222,6 +270,7 @@ class Comparison {
   const VerifyOptions& options_;
   partition::Plan single_;
   std::unique_ptr<Side> one_, many_, training_, reference_;
+  std::unique_ptr<Side> exact_, rounded_;                        // in bf16
   std::map<std::string, std::vector<double>> double_gradients_;  // of the step at hand
   std::vector<float> images_;
   std::vector<int32_t> labels_;

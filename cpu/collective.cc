@@ -1,11 +1,13 @@
 #include "cpu/collective.h"
 
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/box.h"
 #include "cpu/copy.h"
+#include "program/bfloat16.h"
 
 namespace colonnade::cpu {
 
@@ -55,8 +57,9 @@ template <class T>
 void SumRows(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>& data) {
   const int sources = static_cast<int>(move.sources.size()), targets = static_cast<int>(move.targets.size());
   const auto base = [&](const Place& place) { return reinterpret_cast<T*>(data[place.member][place.use]); };
+  using Sum = std::conditional_t<std::is_same_v<T, program::BFloat16>, float, T>;
   move.plan.ForRows(move.begin, move.end, [&](const Row& row) {
-    std::array<T, BoxPlan::kMaxRow> sum;
+    std::array<Sum, BoxPlan::kMaxRow> sum;
     for (int j = 0; j < sources; ++j) {
       const T* x = base(move.sources[j]) + row.offset[j];
       const int64_t stride = row.stride[j];
@@ -71,7 +74,7 @@ void SumRows(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>&
     for (int j = 0; j < targets; ++j) {
       T* y = base(move.targets[j]) + row.offset[sources + j];
       const int64_t stride = row.stride[sources + j];
-      for (int64_t i = 0; i < row.size; ++i) y[i * stride] = sum[i];
+      for (int64_t i = 0; i < row.size; ++i) y[i * stride] = static_cast<T>(sum[i]);
     }
   });
 }
@@ -93,6 +96,8 @@ void RunMove(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>&
       return SumRows<int32_t>(move, data);
     case DType::kU8:
       return SumRows<uint8_t>(move, data);
+    case DType::kBF16:
+      return SumRows<program::BFloat16>(move, data);
   }
 }
 

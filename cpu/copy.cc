@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/arena.h"
 #include "cpu/primitive.h"
+#include "program/bfloat16.h"
 
 namespace colonnade::cpu {
 
@@ -37,6 +38,8 @@ void VisitType(DType dtype, const Visit& visit) {
       return visit(int32_t{});
     case DType::kU8:
       return visit(uint8_t{});
+    case DType::kBF16:
+      return visit(program::BFloat16{});
   }
 }
 
@@ -121,6 +124,8 @@ void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t eleme
     switch (element_bytes) {
       case 1:
         return CopyStrided<uint8_t>(source, from_stride, target, to_stride, row.size);
+      case 2:
+        return CopyStrided<uint16_t>(source, from_stride, target, to_stride, row.size);
       case 4:
         return CopyStrided<uint32_t>(source, from_stride, target, to_stride, row.size);
       default:
@@ -156,8 +161,14 @@ void ConvertRows(const BoxPlan& plan, DType from_type, const char* from, DType t
 PreparedKernel Prepare(const program::Copy&, const TaskContext& context) {
   const View& from = context.view(0);
   const View& to = context.view(1);
-  if (from.dtype != to.dtype) return absl::InvalidArgumentError("copy between buffers of different element types");
   const bool opaque = from.kind == View::Kind::kOpaque || to.kind == View::Kind::kOpaque;
+  if (from.dtype != to.dtype) {
+    if (opaque || from.shape != to.shape) return absl::UnimplementedError("a conversion between these layouts");
+    return KernelOf([plan = BoxPlan({from, to}), from_type = from.dtype, to_type = to.dtype](const RunArguments& run) {
+      ConvertRows(plan, from_type, run.data[0], to_type, run.data[1]);
+      return absl::OkStatus();
+    });
+  }
   if (!opaque) return PrepareBoxCopy(context, from, to);
   if (SameLayout(from, to)) return PrepareBoxCopy(context, Flat(from), Flat(to));
   const bool blocked = from.kind == View::Kind::kBlocked || to.kind == View::Kind::kBlocked;

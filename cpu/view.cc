@@ -37,6 +37,8 @@ dnnl::memory::data_type DnnlType(DType dtype) {
       return dnnl::memory::data_type::s32;
     case DType::kU8:
       return dnnl::memory::data_type::u8;
+    case DType::kBF16:
+      return dnnl::memory::data_type::bf16;
     case DType::kF64:
       break;
   }

@@ -56,9 +56,10 @@ absl::StatusOr<Call> SumCallOf(const std::vector<Operand>& sources, const Operan
     case DType::kI32:
       return SumCall<int32_t>(sources, target);
     case DType::kU8:
+    case DType::kBF16:
       break;
   }
-  return absl::UnimplementedError("a sum of bytes");
+  return absl::UnimplementedError(absl::StrCat("a sum of ", program::Name(target.view.dtype)));
 }
 
 // Turns moves into calls, phase by phase.

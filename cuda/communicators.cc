@@ -40,6 +40,8 @@ ncclDataType_t TypeOf(program::DType dtype) {
       return ncclInt32;
     case program::DType::kU8:
       return ncclUint8;
+    case program::DType::kBF16:
+      return ncclBfloat16;
   }
   return ncclFloat32;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/loaded.h"
 #include "cuda/status.h"
+#include "program/bfloat16.h"
 
 namespace colonnade::cuda {
 
@@ -14,25 +15,25 @@ using program::DType;
 
 namespace {
 
+template <class T>
+double Get(const char* data) {
+  T typed;
+  std::memcpy(&typed, data, sizeof(typed));
+  return static_cast<double>(typed);
+}
+
 double ToDouble(DType dtype, const char* data) {
   switch (dtype) {
-    case DType::kF32: {
-      float value;
-      std::memcpy(&value, data, sizeof(value));
-      return value;
-    }
-    case DType::kF64: {
-      double value;
-      std::memcpy(&value, data, sizeof(value));
-      return value;
-    }
-    case DType::kI32: {
-      int32_t value;
-      std::memcpy(&value, data, sizeof(value));
-      return value;
-    }
+    case DType::kF32:
+      return Get<float>(data);
+    case DType::kF64:
+      return Get<double>(data);
+    case DType::kI32:
+      return Get<int32_t>(data);
     case DType::kU8:
-      return static_cast<uint8_t>(*data);
+      return Get<uint8_t>(data);
+    case DType::kBF16:
+      return Get<program::BFloat16>(data);
   }
   return 0;
 }
@@ -53,6 +54,8 @@ void FromDouble(double value, DType dtype, char* data) {
       return Put<int32_t>(value, data);
     case DType::kU8:
       return Put<uint8_t>(value, data);
+    case DType::kBF16:
+      return Put<program::BFloat16>(value, data);
   }
 }
 

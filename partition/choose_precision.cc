@@ -3,10 +3,13 @@
 
 namespace colonnade::partition {
 
+// In bf16 every activation and its gradient is rounded where it is stored; parameters, their gradients and what layers keep for
+// themselves stay f32 (program::MasterType), and kernels read each parameter through a copy that is rounded once a step.
 absl::Status ChoosePrecision(Lowering& lowering) {
   const program::DType dtype = lowering.options.dtype;
-  if (dtype != program::DType::kF32 && dtype != program::DType::kF64) {
-    return absl::InvalidArgumentError(absl::StrCat("element type of a Program: expected f32 or f64, found ", program::Name(dtype)));
+  if (!program::IsFloat(dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("element type of a Program: expected f32, bf16 or f64, found ", program::Name(dtype)));
   }
   for (Value& value : lowering.values) {
     if (value.dtype == program::DType::kF32) value.dtype = dtype;

@@ -44,7 +44,7 @@ BufferId Emitter::AddBucket(int index, int position, const std::string& suffix, 
   const GradientBucket& bucket = lowering_.buckets[index];
   program::Builder::BucketSpec spec{.device = lowering_.plan.device_at(position),
                                     .name = absl::StrCat(bucket.name, suffix),
-                                    .dtype = lowering_.options.dtype,
+                                    .dtype = MasterType(),
                                     .lifetime = lifetime,
                                     .parts = PartsOf(index),
                                     .first_part = first_part,
@@ -75,6 +75,33 @@ absl::Status Emitter::AddBuckets() {
   return absl::OkStatus();
 }
 
+program::BufferId Emitter::ReadableParameter(const ShardedParameter& parameter, int position) const {
+  const BucketBuffers& bucket = buckets_[parameter.bucket];
+  return bucket.rounded.empty() ? MemberBuffer(bucket.weights[position], parameter.member)
+                                : bucket.rounded[parameter.member][position];
+}
+
+void Emitter::EmitRounding(int node, const program::Provenance& from) {
+  const program::DType dtype = lowering_.options.dtype;
+  for (const ShardedParameter& parameter : lowering_.parameters) {
+    if (parameter.node != node || dtype == MasterType()) continue;
+    BucketBuffers& bucket = buckets_[parameter.bucket];
+    bucket.rounded.resize(lowering_.buckets[parameter.bucket].parameters.size(), ByPosition(positions_));
+    for (int p = 0; p < positions_; ++p) {
+      const int device = lowering_.plan.device_at(p);
+      const BufferId master = MemberBuffer(bucket.weights[p], parameter.member);
+      const BufferId rounded = builder_.AddBuffer(device, absl::StrCat(parameter.spec.name, ".", program::Name(dtype)),
+                                                  dtype, builder_.shape(master));
+      bucket.rounded[parameter.member][p] = rounded;
+      const int64_t elements = program::ElementCount(builder_.shape(master));
+      builder_.AddCompute(device, program::Lane::kCompute, program::Copy{}, {builder_.Read(master), builder_.Write(rounded)},
+                          {.bytes_read = elements * program::SizeInBytes(MasterType()),
+                           .bytes_written = elements * program::SizeInBytes(dtype)},
+                          from);
+    }
+  }
+}
+
 absl::Status Emitter::Emit(const Step& step, const CheckGradient& check) {
   const ShardedParameter& parameter = lowering_.parameters[check.parameter];
   for (int p = 0; p < positions_; ++p) {
@@ -82,7 +109,7 @@ absl::Status Emitter::Emit(const Step& step, const CheckGradient& check) {
     const Region flag{{check.parameter}, {1}};
     AddCompute(p, {program::CheckFinite{}, {builder_.Read(gradient), {flags_[p], flag, program::Access::kWrite}},
                    {.bytes_read = 4 * program::ElementCount(builder_.shape(gradient)), .bytes_written = 4}},
-               program::Lane::kCompute, step.from);
+               program::Lane::kCompute, step.from, MasterType());
   }
   return absl::OkStatus();
 }
@@ -108,7 +135,7 @@ absl::Status Emitter::Emit(const Step& step, const GatherGradients& gather) {
 
 // A collective over each group that reduces bucket `index`, in place in `buffers`.
 void Emitter::EmitBucketCollective(const Step& step, int index, const ByPosition& buffers, CollectiveKind kind) {
-  const int64_t bytes = lowering_.LocalElements(lowering_.buckets[index]) * program::SizeInBytes(lowering_.options.dtype);
+  const int64_t bytes = lowering_.LocalElements(lowering_.buckets[index]) * program::SizeInBytes(MasterType());
   for (int first = 0; first < positions_; ++first) {
     const std::vector<int> group = mesh_.AxesGroup(first, lowering_.buckets[index].axes);
     if (group[0] != first) continue;
@@ -164,7 +191,7 @@ absl::Status Emitter::Emit(const Step& step, const UpdateParameters& update) {
                     {bucket.momenta[p], part, program::Access::kAccumulate},
                     {bucket.weights[p], part, program::Access::kAccumulate}},
                    {.flops = 6 * elements, .bytes_read = 12 * elements, .bytes_written = 8 * elements}},
-               program::Lane::kCompute, step.from);
+               program::Lane::kCompute, step.from, MasterType());
   }
   return absl::OkStatus();
 }

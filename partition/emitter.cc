@@ -87,11 +87,11 @@ Operand Emitter::OperandAt(ValueId id, int position) const {
   return {buffer, builder_.shape(buffer)};
 }
 
-void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const program::Provenance& from) {
-  // Layers count bytes of f32.
-  const int64_t scale = program::SizeInBytes(lowering_.options.dtype) / program::SizeInBytes(program::DType::kF32);
-  op.work.bytes_read *= scale;
-  op.work.bytes_written *= scale;
+void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const program::Provenance& from,
+                         program::DType dtype) {
+  const int64_t size = program::SizeInBytes(dtype), counted = program::SizeInBytes(program::DType::kF32);
+  op.work.bytes_read = op.work.bytes_read * size / counted;
+  op.work.bytes_written = op.work.bytes_written * size / counted;
   builder_.AddCompute(lowering_.plan.device_at(position), lane, std::move(op.op), std::move(op.uses), op.work, from);
 }
 
@@ -112,7 +112,7 @@ std::vector<Operand> Emitter::ParameterOperands(int node, int position, bool gra
   for (const ShardedParameter& p : lowering_.parameters) {
     if (p.node != node || p.separate_bias) continue;
     const BucketBuffers& bucket = buckets_[p.bucket];
-    const BufferId buffer = MemberBuffer((gradients ? bucket.gradients : bucket.weights)[position], p.member);
+    const BufferId buffer = gradients ? MemberBuffer(bucket.gradients[position], p.member) : ReadableParameter(p, position);
     operands.push_back({buffer, builder_.shape(buffer)});
   }
   return operands;
@@ -135,7 +135,7 @@ absl::Status Emitter::MakeSaved(const Step& step, int node) {
     local.global_inputs = lowering_.graph.InputShapes(LayerId{node}, lowering_.options.global_batch);
     local.global_output = lowering_.graph.OutputShape(LayerId{node}, lowering_.options.global_batch);
     for (const layers::SavedSpec& saved : layers::Saved(layer.layer, local)) {
-      const program::DType dtype = saved.dtype == program::DType::kF32 ? lowering_.options.dtype : saved.dtype;
+      const program::DType dtype = saved.dtype == program::DType::kF32 ? MasterType() : saved.dtype;
       saved_[node][p].push_back({builder_.AddBuffer(lowering_.plan.device_at(p), absl::StrCat(layer.name, ".", saved.name),
                                                     dtype, saved.shape),
                                  saved.shape});
@@ -148,6 +148,7 @@ absl::Status Emitter::Emit(const Step& step, const Forward& forward) {
   const LayerNode& node = lowering_.graph.nodes[forward.node];
   const layers::Layer layer = BiasIsSeparate(lowering_, forward.node) ? WithoutBias(node.layer) : node.layer;
   for (int p = 0; p < positions_ && !step.outputs.empty(); ++p) Make(step.outputs[0], p);
+  EmitRounding(forward.node, step.from);
   if (absl::Status s = MakeSaved(step, forward.node); !s.ok()) return s;
   for (int p = 0; p < positions_; ++p) {
     layers::ForwardShard shard;
@@ -209,7 +210,7 @@ absl::Status Emitter::Emit(const Step& step, const AddBias& add) {
     if (parameter.node != add.node || !parameter.separate_bias) continue;
     for (int p = 0; p < positions_; ++p) {
       const BufferId x = At(step.inputs[0].value, p), y = Make(step.outputs[0], p);
-      const BufferId bias = MemberBuffer(buckets_[parameter.bucket].weights[p], parameter.member);
+      const BufferId bias = ReadableParameter(parameter, p);
       const int64_t elements = program::ElementCount(builder_.shape(y));
       AddCompute(p, {program::BiasForward{}, {builder_.Read(x), builder_.Read(bias), builder_.Write(y)},
                      {.flops = elements, .bytes_read = 4 * elements, .bytes_written = 4 * elements}},

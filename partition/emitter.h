@@ -5,6 +5,7 @@
 #define COLONNADE_PARTITION_EMITTER_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +26,7 @@ class Emitter {
   // The buffers of one bucket at each position; momentum is absent in evaluation, and where a position updates nothing.
   struct BucketBuffers {
     ByPosition weights, gradients, momenta;
+    std::vector<ByPosition> rounded;  // by member; empty where kernels read the weights themselves
   };
 
   // emitter.cc
@@ -32,7 +34,12 @@ class Emitter {
   program::BufferId Make(ValueId value, int position);
   program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
   layers::Operand OperandAt(ValueId value, int position) const;
-  void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from);
+  // `op` counts bytes of f32 where operands are of `dtype`.
+  void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from,
+                  program::DType dtype);
+  void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from) {
+    AddCompute(position, std::move(op), lane, from, lowering_.options.dtype);
+  }
   absl::Status Emit(const Step& step, const LoadInput&);
   absl::Status Emit(const Step& step, const Forward& forward);
   absl::Status Emit(const Step& step, const AddBias& add);
@@ -41,6 +48,11 @@ class Emitter {
   absl::Status Emit(const Step& step, const SumGradients&);
   absl::Status MakeSaved(const Step& step, int node);
   std::vector<layers::Operand> ParameterOperands(int node, int position, bool gradients) const;
+  program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
+  // Rounds the parameters of a node to the type in which kernels read them, where it is not their own.
+  void EmitRounding(int node, const program::Provenance& from);
+  // What kernels at `position` read of a parameter.
+  program::BufferId ReadableParameter(const ShardedParameter& parameter, int position) const;
   program::Region OutputRegion(int node, int position) const;
 
   // emit_reshard.cc

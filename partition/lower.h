@@ -14,7 +14,7 @@ namespace colonnade::partition {
 struct LowerOptions {
   program::Mode mode = program::Mode::kTrain;
   int64_t global_batch = 64;
-  program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double
+  program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
   double momentum = 0.9;
   double weight_decay = 0;
   bool expose_gradients = false;                // every reduced gradient is an output of the Program

@@ -118,7 +118,7 @@ struct Program {
   std::string model;
   Mode mode = Mode::kTrain;
   int64_t global_batch = 0;
-  DType dtype = DType::kF32;  // of activations and parameters
+  DType dtype = DType::kF32;  // of activations; parameters are of its MasterType
   std::vector<MeshAxis> mesh;
   int device_count = 1;
 

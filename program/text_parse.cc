@@ -14,7 +14,7 @@
 namespace colonnade::program {
 namespace {
 
-constexpr auto kDTypes = {DType::kF32, DType::kF64, DType::kI32, DType::kU8};
+constexpr auto kDTypes = {DType::kF32, DType::kF64, DType::kI32, DType::kU8, DType::kBF16};
 constexpr auto kLanes = {Lane::kCompute, Lane::kComm, Lane::kCopy};
 constexpr auto kPasses = {Pass::kInput, Pass::kForward, Pass::kBackward, Pass::kUpdate, Pass::kOutput};
 constexpr auto kCollectives = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce,

@@ -16,9 +16,17 @@ int64_t SizeInBytes(DType dtype) {
       return 8;
     case DType::kU8:
       return 1;
+    case DType::kBF16:
+      return 2;
   }
   return 0;
 }
+
+bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kBF16; }
+
+bool IsMaster(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
+
+DType MasterType(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
 const char* Name(DType dtype) {
   switch (dtype) {
@@ -30,6 +38,8 @@ const char* Name(DType dtype) {
       return "i32";
     case DType::kU8:
       return "u8";
+    case DType::kBF16:
+      return "bf16";
   }
   return "?";
 }

@@ -13,9 +13,14 @@
 
 namespace colonnade::program {
 
-enum class DType : uint8_t { kF32, kF64, kI32, kU8 };
+enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
 
 int64_t SizeInBytes(DType dtype);
+bool IsFloat(DType dtype);
+bool IsMaster(DType dtype);  // f32, f64
+// Of the parameters, gradients and momenta of a Program that computes in `dtype`, and of what layers keep for themselves: f32
+// for bf16, else the same.
+DType MasterType(DType dtype);
 const char* Name(DType dtype);
 
 // Extents, outermost first: images [N, C, H, W], matrices [N, I], one-dimensional [K]. Row-major is the logical order.

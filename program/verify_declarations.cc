@@ -12,7 +12,6 @@ namespace {
 
 constexpr char kRule[] = "outputs";
 
-bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
 
 // A list of pieces with the words for its messages.
 struct Declared {
@@ -52,7 +51,7 @@ absl::Status CheckStateOf(const Program& program, const Declared& declared) {
   if (absl::Status s = CheckPiecesFit(program, declared); !s.ok()) return s;
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
-    if (buffer.lifetime != Lifetime::kPersistent || !IsFloat(buffer.dtype)) {
+    if (buffer.lifetime != Lifetime::kPersistent || !IsMaster(buffer.dtype)) {
       return Broken(kRule, declared.owner, " lies in ", Describe(buffer), "; expected a persistent buffer of f32 or f64");
     }
   }
@@ -98,7 +97,7 @@ absl::Status CheckOutputs(const Program& program) {
       const DType dtype = program.buffer(piece.buffer).dtype;
       const bool fits = output.kind == Output::Kind::kMetrics  ? dtype == DType::kF64
                         : output.kind == Output::Kind::kFinite ? dtype == DType::kI32
-                                                               : IsFloat(dtype);
+                                                               : IsMaster(dtype);
       if (!fits) {
         return Broken(kRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
                       "; expected f64 for metrics, i32 for flags, f32 or f64 for gradients");

@@ -11,7 +11,6 @@ namespace {
 
 constexpr Access kR = Access::kRead, kW = Access::kWrite, kA = Access::kAccumulate;
 
-bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
 
 // Visits what a task does. Each overload fills `problem_` with the first thing that does not fit, and returns early where
 // later checks would read operands that are not there.
@@ -69,7 +68,8 @@ class OperandCheck {
     Accesses({kR});
   }
   void operator()(const Copy&) {
-    if (!Accesses({kR, kW}) || !SameTypes({0, 1})) return;
+    if (!Accesses({kR, kW})) return;
+    if (!(IsFloat(Type(0)) && IsFloat(Type(1))) && !SameTypes({0, 1})) return;
     if (IsBucket(0) != IsBucket(1)) return Fail("copies between a bucket's parts and a tensor");
     if (Count(0) != Count(1)) Fail("copies ", Count(0), " elements to ", Count(1));
   }
@@ -94,7 +94,7 @@ class OperandCheck {
   }
   void operator()(const ConvBackwardWeights& op) {
     if (!(op.bias ? Accesses({kR, kR, kW, kW}) : Accesses({kR, kR, kW}))) return;
-    if (Conv(op.window, op.groups, 0, 2, 1) && op.bias) Bias(3, Size(2)[0], 1);
+    if (Conv(op.window, op.groups, 0, 2, 1, kGradient) && op.bias) Bias(3, Size(2)[0], 1, kGradient);
   }
 
   void operator()(const FullyConnectedForward& op) {
@@ -107,7 +107,7 @@ class OperandCheck {
   }
   void operator()(const FullyConnectedBackwardWeights& op) {
     if (!(op.bias ? Accesses({kR, kR, kW, kW}) : Accesses({kR, kR, kW}))) return;
-    if (FullyConnected(0, 2, 1) && op.bias) Bias(3, Size(2)[0], 1);
+    if (FullyConnected(0, 2, 1, kGradient) && op.bias) Bias(3, Size(2)[0], 1, kGradient);
   }
 
   void operator()(const BiasForward&) {
@@ -116,9 +116,9 @@ class OperandCheck {
     Bias(1, Size(0)[1], 0);
   }
   void operator()(const BiasBackward&) {
-    if (!Accesses({kR, kW}) || !Floats({0, 1})) return;
+    if (!Accesses({kR, kW}) || !Floats({0}) || !Floats({1})) return;
     if (Size(0).size() < 2) return Fail("has dy of shape ", ToString(Size(0)), "; expected [n,K,…]");
-    Bias(1, Size(0)[1], 0);
+    Bias(1, Size(0)[1], 0, kGradient);
   }
   void operator()(const ReluForward&) {
     if (Accesses({kR, kW}) && Floats({0, 1})) SameShapes({0, 1});
@@ -145,10 +145,13 @@ class OperandCheck {
   void operator()(const LrnForward& op) {
     const bool keeps = task_.uses.size() == 3;
     if (!(keeps ? Accesses({kR, kW, kW}) : Accesses({kR, kW}))) return;
-    if (keeps ? Floats({0, 1, 2}) && SameShapes({0, 1, 2}) : Floats({0, 1}) && SameShapes({0, 1})) Lrn(op.size, op.groups);
+    if (!Floats({0, 1}) || !SameShapes({0, 1})) return;
+    if (!keeps || (OfMasterType(2, 0) && SameShapes({0, 2}))) Lrn(op.size, op.groups);
   }
   void operator()(const LrnBackward& op) {
-    if (Accesses({kR, kR, kR, kW}) && Floats({0, 1, 2, 3}) && SameShapes({0, 1, 2, 3})) Lrn(op.size, op.groups);
+    if (Accesses({kR, kR, kR, kW}) && Floats({0, 2, 3}) && OfMasterType(1, 0) && SameShapes({0, 1, 2, 3})) {
+      Lrn(op.size, op.groups);
+    }
   }
 
   void operator()(const Dropout& op) {
@@ -161,19 +164,19 @@ class OperandCheck {
   }
 
   void operator()(const SoftmaxCrossEntropyForward&) {
-    if (!Accesses({kR, kR, kW, kW}) || !Floats({0, 2}) || !SameShapes({0, 2}) || !Labels(1, 0)) return;
+    if (!Accesses({kR, kR, kW, kW}) || !Floats({0}) || !OfMasterType(2, 0) || !SameShapes({0, 2}) || !Labels(1, 0)) return;
     if (Types({3}, DType::kF64)) Shaped(3, {kMetricCount});
   }
   void operator()(const SoftmaxCrossEntropyBackward&) {
-    if (Accesses({kR, kR, kR, kW}) && Scalars(0) && Floats({1, 3}) && SameShapes({1, 3})) Labels(2, 1);
+    if (Accesses({kR, kR, kR, kW}) && Scalars(0) && Floats({3}) && OfMasterType(1, 3) && SameShapes({1, 3})) Labels(2, 1);
   }
   void operator()(const CheckFinite&) {
     if (!Accesses({kR, kW}) || !Types({1}, DType::kI32) || !Shaped(1, {1})) return;
-    if (!IsFloat(Type(0))) Fail("checks ", Name(Type(0)), "; expected f32 or f64");
+    if (!IsMaster(Type(0))) Fail("checks ", Name(Type(0)), "; expected f32 or f64");
   }
   void operator()(const SgdUpdate&) {
     if (!Accesses({kR, kR, kA, kA}) || !Scalars(0) || !SameTypes({1, 2, 3}) || !SameShapes({1, 2, 3})) return;
-    if (!IsFloat(Type(1))) return Fail("updates ", Name(Type(1)), "; expected f32 or f64");
+    if (!IsMaster(Type(1))) return Fail("updates ", Name(Type(1)), "; expected f32 or f64");
     const Extents gradient = ExtentsOf(program_, task_.uses[1]);
     if (ExtentsOf(program_, task_.uses[2]) != gradient || ExtentsOf(program_, task_.uses[3]) != gradient) {
       Fail(
@@ -182,6 +185,8 @@ class OperandCheck {
   }
 
  private:
+  enum Role { kOperand, kGradient };
+
   template <class... Parts>
   void Fail(const Parts&... parts) {
     if (problem_.empty()) problem_ = absl::StrCat(parts...);
@@ -216,9 +221,13 @@ class OperandCheck {
   bool Floats(std::initializer_list<size_t> operands) {
     for (size_t i : operands) {
       if (!IsFloat(Type(i)) || IsBucket(i))
-        Fail("has operand ", i, " of ", Name(Type(i)), "; expected a tensor of f32 or f64");
+        Fail("has operand ", i, " of ", Name(Type(i)), "; expected a tensor of f32, f64 or bf16");
     }
     return SameTypes(operands);
+  }
+  // A tensor of the type that gradients of parameters, and what a layer keeps, have beside operand `like`.
+  bool OfMasterType(size_t i, size_t like) {
+    return Types({i}, MasterType(Type(like))) && (!IsBucket(i) || (Fail("has the bucket ", i, "; expected a tensor"), false));
   }
 
   bool SameShapes(std::initializer_list<size_t> operands) {
@@ -247,7 +256,14 @@ class OperandCheck {
   bool Labels(size_t labels, size_t logits) {
     return Ranked({logits}, 2) && Types({labels}, DType::kI32) && Shaped(labels, {Size(logits)[0]});
   }
-  bool Bias(size_t bias, int64_t channels, size_t like) { return Floats({like, bias}) && Shaped(bias, {channels}); }
+  bool Bias(size_t bias, int64_t channels, size_t like, Role role = kOperand) {
+    return ParameterLike(bias, like, role) && Shaped(bias, {channels});
+  }
+
+  // A parameter beside the tensor `like`, or its gradient.
+  bool ParameterLike(size_t parameter, size_t like, Role role) {
+    return role == kOperand ? Floats({like, parameter}) : Floats({like}) && OfMasterType(parameter, like);
+  }
 
   // The output extent of one dimension; fails if the window does not fit.
   int64_t OutputExtent(int64_t input, int64_t size, int64_t stride, int64_t pad) {
@@ -267,8 +283,8 @@ class OperandCheck {
     return problem_.empty() && Shaped(y, {Size(x)[0], Size(y)[1], p, q});
   }
 
-  bool Conv(const Window& window, int64_t groups, size_t x, size_t w, size_t y) {
-    if (!Floats({x, w, y}) || !Ranked({x, w, y}, 4) || !Windows(window, x, y)) return false;
+  bool Conv(const Window& window, int64_t groups, size_t x, size_t w, size_t y, Role role = kOperand) {
+    if (!Floats({x, y}) || !ParameterLike(w, x, role) || !Ranked({x, w, y}, 4) || !Windows(window, x, y)) return false;
     const int64_t channels = Size(x)[1];
     if (groups < 1 || channels % groups != 0 || Size(y)[1] % groups != 0) {
       Fail("has ", groups, " groups, which do not divide ", channels, " input and ", Size(y)[1], " output channels");
@@ -277,8 +293,8 @@ class OperandCheck {
     return Shaped(w, {Size(y)[1], channels / groups, window.size_h, window.size_w});
   }
 
-  bool FullyConnected(size_t x, size_t w, size_t y) {
-    return Floats({x, w, y}) && Ranked({x, w, y}, 2) && Shaped(w, {Size(y)[1], Size(x)[1]}) &&
+  bool FullyConnected(size_t x, size_t w, size_t y, Role role = kOperand) {
+    return Floats({x, y}) && ParameterLike(w, x, role) && Ranked({x, w, y}, 2) && Shaped(w, {Size(y)[1], Size(x)[1]}) &&
            Shaped(y, {Size(x)[0], Size(w)[0]});
   }
 

@@ -1,5 +1,7 @@
 #include "cpu/ref/dense.h"
 
+#include "program/bfloat16.h"
+
 namespace colonnade::cpu::ref {
 namespace {
 
@@ -49,6 +51,7 @@ std::vector<double> ReadDense(const Tensor& x) {
     case program::DType::kF64: Read<double>(x, values); break;
     case program::DType::kI32: Read<int32_t>(x, values); break;
     case program::DType::kU8: Read<uint8_t>(x, values); break;
+    case program::DType::kBF16: Read<program::BFloat16>(x, values); break;
   }
   return values;
 }
@@ -59,6 +62,7 @@ void WriteDense(const std::vector<double>& values, const Tensor& y) {
     case program::DType::kF64: Write<double>(values, y); break;
     case program::DType::kI32: Write<int32_t>(values, y); break;
     case program::DType::kU8: Write<uint8_t>(values, y); break;
+    case program::DType::kBF16: Write<program::BFloat16>(values, y); break;
   }
 }
 

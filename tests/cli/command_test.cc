@@ -451,6 +451,14 @@ TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {
   EXPECT_EQ(Run(command + In("none.json")).code, 66);
 }
 
+TEST_F(Command, Bf16OnTheCpuIsOfReferenceKernels) {
+  const std::string command = "verify --model=two_column --data=digits --plan=model --devices=2 --batch=8 --steps=1 --backend=cpu ";
+  const Result run = Run(command + "--dtype=bf16 --kernels=reference --json");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\"dtype\":\"bf16\""));
+  ExpectError(command + "--dtype=bf16", 2, {"--dtype=bf16", "--kernels=reference"});
+}
+
 TEST_F(Command, Tf32IsOfGpus) {
   const Result r = Run("train --model=lenet --steps=1 --backend=cpu --dtype=tf32");
   EXPECT_EQ(r.code, 2);

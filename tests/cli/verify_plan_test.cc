@@ -1,4 +1,5 @@
-// That the comparison of a plan with one device says no when it should: plans are given Programs that are wrong in one thing.
+// That the comparison of a plan with one device says no when it should: plans are given Programs that are wrong in one
+// thing.
 
 #include "cli/verify_plan.h"
 
@@ -21,13 +22,20 @@ using ::testing::HasSubstr;
 // What is done to the Programs of the plan; the single device's are right.
 using Spoil = std::function<void(program::Program&, const partition::LowerOptions&)>;
 
-absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0.03) {
+absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0.03, bool bf16 = false) {
   const layers::LayerGraph graph = *models::BuildModel("two_column", {.width = 0.25});
   const partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 16});
-  data::SampleStream digits =
-      *data::SampleStream::Create(*data::OpenDataset("digits", data::SplitOf::kTrain, {}), {});
+  data::SampleStream digits = *data::SampleStream::Create(*data::OpenDataset("digits", data::SplitOf::kTrain, {}), {});
   VerifyOptions options{.learning_rate = {.base = learning_rate}, .lower = {.global_batch = 16, .weight_decay = 5e-4}};
-  options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p, const partition::LowerOptions& lower) {
+  options.bf16 = bf16;
+  if (bf16) {
+    options.make_backend = [](int devices) {
+      return cpu::MakeCpuBackend(
+          {.devices = devices, .threads_per_device = 1, .kernels = cpu::CpuOptions::Kernels::kReference});
+    };
+  }
+  options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p,
+                                  const partition::LowerOptions& lower) {
     absl::StatusOr<program::Program> program = partition::Lower(g, p, lower);
     if (program.ok() && p.mesh.device_count() > 1 && spoil) spoil(*program, lower);
     return program;
@@ -51,6 +59,18 @@ TEST(VerifyPlan, AgreesWhereNothingIsWrong) {
   EXPECT_TRUE(report->ok);
   EXPECT_TRUE(report->training_program_agrees);
   EXPECT_EQ(report->steps, 3);
+}
+
+TEST(VerifyPlan, InBf16AgreesWhereNothingIsWrongAndFindsWhatIs) {
+  absl::StatusOr<VerifyReport> report = Verify(nullptr, 0.03, /*bf16=*/true);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error;
+  const auto spoil = [](program::Program& program, const partition::LowerOptions&) {
+    ForEach<program::SgdUpdate>(program, [](program::SgdUpdate& op) { op.weight_decay *= 1000; });
+  };
+  report = Verify(spoil, 0.03, /*bf16=*/true);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->ok);
 }
 
 TEST(VerifyPlan, FindsMasksOfAnotherStream) {

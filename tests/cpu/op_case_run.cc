@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/ref/kernels.h"
+#include "program/bfloat16.h"
 #include "program/builder.h"
 #include "program/philox.h"
 #include "program/verify.h"
@@ -89,6 +90,7 @@ std::vector<char> ToBytes(DType dtype, const std::vector<double>& values) {
     case DType::kF64: ToBytes<double>(values, bytes); break;
     case DType::kI32: ToBytes<int32_t>(values, bytes); break;
     case DType::kU8: ToBytes<uint8_t>(values, bytes); break;
+    case DType::kBF16: ToBytes<program::BFloat16>(values, bytes); break;
   }
   return bytes;
 }
@@ -99,6 +101,7 @@ void FromBytes(DType dtype, const std::vector<char>& bytes, std::vector<double>&
     case DType::kF64: FromBytes<double>(bytes, values); break;
     case DType::kI32: FromBytes<int32_t>(bytes, values); break;
     case DType::kU8: FromBytes<uint8_t>(bytes, values); break;
+    case DType::kBF16: FromBytes<program::BFloat16>(bytes, values); break;
   }
 }
 

@@ -283,6 +283,8 @@ absl::Status HostCalls::RunRanks(const std::vector<RankCall>& ranks) const {
     case program::DType::kU8:
       RunCollective<uint8_t>(ranks);
       return absl::OkStatus();
+    case program::DType::kBF16:
+      break;
   }
   return absl::InternalError("a collective of no type");
 }

@@ -82,6 +82,33 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
   }
 }
 
+// Where a sum is split it is rounded once more: so a plan is as far from exact as one device, within a factor.
+TEST(Equivalence, InBf16PlansAreAsNearToExactAsOneDevice) {
+  Random random(16);
+  constexpr double kFactor = 1.5, kFewRoundings = 3.0 / 256;
+  for (int i = 0; i < 60; ++i) {
+    const Drawn drawn = DrawCase(random, false);
+    LowerOptions options{.global_batch = drawn.batch, .dtype = program::DType::kF64, .expose_gradients = true};
+    const Batch batch = DrawBatch(random, drawn.network, drawn.batch, false);
+    Tensors parameters;
+    const auto exact = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Reference(), batch, nullptr,
+                                random, false, 1, &parameters);
+    options.dtype = program::DType::kBF16;
+    const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Reference(), batch, &parameters,
+                              random, false, 1, nullptr);
+    const auto many =
+        RunSteps(drawn.network.graph, drawn.plan, options, Reference(), batch, &parameters, random, false, 1, nullptr);
+    ASSERT_TRUE(exact.ok() && one.ok() && many.ok()) << one.status() << many.status() << "\n" << Describe(drawn, i);
+    double own = 0, spread = 0;  // over all gradients: single tensors of these small networks hang on a few signs
+    for (const auto& [name, gradient] : exact->gradients) {
+      own = std::max(own, RelativeDistance(one->gradients.at(name), gradient));
+      spread = std::max(spread, RelativeDistance(many->gradients.at(name), gradient));
+    }
+    EXPECT_GT(own, 0);
+    EXPECT_LE(spread, std::max(kFactor * own, kFewRoundings)) << Describe(drawn, i);
+  }
+}
+
 // A value that is partial on one axis, read by two layers that need it differently on the other: its sum, which is done in
 // place, must not be done twice.
 TEST(Equivalence, AForkAfterARowSplitIsSummedOnce) {

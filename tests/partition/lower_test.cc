@@ -190,6 +190,59 @@ TEST(Lower, TheMasterAloneHoldsMomentum) {
   }
 }
 
+TEST(Lower, InBf16ActivationsAreRoundedAndParametersStayF32) {
+  const layers::LayerGraph graph = Model("two_column");
+  const Program program = Lowered(graph, Named("hybrid", graph, 4), {.dtype = program::DType::kBF16});
+  for (const program::Parameter& parameter : program.parameters) {
+    for (const program::Piece& piece : parameter.value) EXPECT_EQ(program.buffer(piece.buffer).dtype, program::DType::kF32);
+  }
+  int forwards = 0, sums = 0;
+  for (const Task& task : program.tasks) {
+    const auto type = [&](size_t use) { return program.buffer(task.uses[use].buffer).dtype; };
+    if (const auto* what = std::get_if<program::Collective>(&task.what)) {
+      // Gradients are summed in f32.
+      if (what->kind == program::CollectiveKind::kAllReduce && task.from.pass == Pass::kBackward &&
+          task.from.layer.starts_with("bucket")) {
+        EXPECT_EQ(type(0), program::DType::kF32);
+        ++sums;
+      }
+      continue;
+    }
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute == nullptr) continue;
+    if (std::holds_alternative<program::ConvForward>(compute->op)) {
+      for (size_t use = 0; use < task.uses.size(); ++use) EXPECT_EQ(type(use), program::DType::kBF16);
+      ++forwards;
+    }
+    if (std::holds_alternative<program::ConvBackwardWeights>(compute->op) ||
+        std::holds_alternative<program::SoftmaxCrossEntropyForward>(compute->op)) {
+      EXPECT_EQ(type(2), program::DType::kF32);
+    }
+  }
+  EXPECT_GT(forwards, 0);
+  EXPECT_GT(sums, 0);
+  const auto parsed = program::Parse(program::Print(program));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, program);
+}
+
+TEST(Lower, InBf16AKernelThatReadsTheF32WeightsIsRefused) {
+  const layers::LayerGraph graph = Model("two_column");
+  Program program = Lowered(graph, Named("single", graph, 1), {.dtype = program::DType::kBF16});
+  std::map<program::BufferId, program::BufferId> master_of;
+  for (const Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (std::holds_alternative<program::Copy>(compute->op)) master_of[task.uses[1].buffer] = task.uses[0].buffer;
+  }
+  for (Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (std::holds_alternative<program::ConvForward>(compute->op)) task.uses[1].buffer = master_of.at(task.uses[1].buffer);
+  }
+  const absl::Status status = program::Verify(program);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("f32"));
+}
+
 TEST(Lower, ABatchThatDoesNotSplitAndAWrongTypeAreRefused) {
   const layers::LayerGraph graph = Model("two_column");
   const Plan plan = Named("data", graph, 4);

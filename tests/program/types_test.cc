@@ -1,10 +1,39 @@
 #include "program/types.h"
 
+#include <cmath>
+#include <limits>
+
 #include "gtest/gtest.h"
+#include "program/bfloat16.h"
 #include "program/boxes.h"
 
 namespace colonnade::program {
 namespace {
+
+float OfBits(int bits) {
+  BFloat16 value;
+  value.bits = static_cast<uint16_t>(bits);
+  return value;
+}
+
+TEST(BFloat16, ComesBackAndIsTheNearestTiesToEven) {
+  for (int bits = 0; bits < 0x10000; ++bits) {
+    const float value = OfBits(bits);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(static_cast<float>(BFloat16(value)))) << bits;
+      continue;
+    }
+    EXPECT_EQ(BFloat16(value).bits, bits);
+    const float next = OfBits(bits + 1);  // away from zero
+    if (!std::isfinite(value) || !std::isfinite(next)) continue;
+    const double middle = (double{value} + double{next}) / 2;  // an f32, too
+    EXPECT_EQ(BFloat16(static_cast<float>(middle)).bits, bits % 2 == 0 ? bits : bits + 1);
+    EXPECT_EQ(BFloat16(std::nextafter(static_cast<float>(middle), value)).bits, bits);
+    EXPECT_EQ(BFloat16(std::nextafter(static_cast<float>(middle), next)).bits, bits + 1);
+  }
+  EXPECT_TRUE(std::isinf(static_cast<float>(BFloat16(std::numeric_limits<float>::max()))));
+  EXPECT_TRUE(std::isnan(static_cast<float>(BFloat16(std::numeric_limits<float>::quiet_NaN()))));
+}
 
 TEST(Shape, CountsElements) {
   EXPECT_EQ(ElementCount({}), 1);
