@@ -50,9 +50,10 @@ struct Convolution {
   int64_t n = 0, c = 0, h = 0, w = 0, k = 0, p = 0, q = 0, groups = 1;
   program::Window window;
   Precision precision = Precision::kF32;
-  bool deterministic = false;  // equal bits from run to run
-  float *x = nullptr, *filter = nullptr, *y = nullptr;
-  const float* bias = nullptr;  // [k], forward with max(·, 0); null: neither
+  bool deterministic = false;                   // equal bits from run to run
+  program::DType dtype = program::DType::kF32;  // of all tensors: f32 or bf16; sums are f32
+  void *x = nullptr, *filter = nullptr, *y = nullptr;
+  const void* bias = nullptr;  // [k], forward with max(·, 0); null: neither
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
   int plan = -1;  // set by Calls::Prepare
@@ -62,11 +63,12 @@ struct Convolution {
 // transpose if a is [depth, rows]; B is b [depth, columns], or its transpose if b is [columns, depth].
 struct MatrixProduct {
   int64_t rows = 0, columns = 0, depth = 0;
-  const float *a = nullptr, *b = nullptr;
+  program::DType dtype = program::DType::kF32, c_dtype = program::DType::kF32;  // f32 or bf16; sums are f32
+  const void *a = nullptr, *b = nullptr;
   int64_t lda = 0, ldb = 0, ldc = 0;  // elements from row to row, as stored
   bool transpose_a = false, transpose_b = false;
-  float* c = nullptr;
-  const float* bias = nullptr;
+  void* c = nullptr;
+  const void* bias = nullptr;  // of c_dtype
   bool relu = false;
   Precision precision = Precision::kF32;
   void* workspace = nullptr;

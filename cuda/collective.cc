@@ -55,8 +55,9 @@ absl::StatusOr<Call> SumCallOf(const std::vector<Operand>& sources, const Operan
       return SumCall<double>(sources, target);
     case DType::kI32:
       return SumCall<int32_t>(sources, target);
-    case DType::kU8:
     case DType::kBF16:
+      return SumCall<program::BFloat16>(sources, target);
+    case DType::kU8:
       break;
   }
   return absl::UnimplementedError(absl::StrCat("a sum of ", program::Name(target.view.dtype)));

@@ -34,11 +34,12 @@ class Pass {
 
   absl::Status Place(const Uses& uses) {
     const Shape &x = context_.view(uses.x).shape, &y = context_.view(uses.y).shape;
+    conv_.dtype = context_.view(uses.x).dtype;
     conv_.n = x[0], conv_.c = x[1], conv_.h = x[2], conv_.w = x[3];
     conv_.k = y[1], conv_.p = y[2], conv_.q = y[3];
     for (const auto& [use, data] : {std::pair(uses.x, &conv_.x), {uses.filter, &conv_.filter}, {uses.y, &conv_.y}}) {
-      absl::StatusOr<Packed> packed =
-          use == uses.written ? PackOutput(context_, use, workspace_) : PackInput(context_, use, workspace_);
+      absl::StatusOr<Packed> packed = use == uses.written ? PackOutput(context_, use, conv_.dtype, workspace_)
+                                                          : PackInput(context_, use, conv_.dtype, workspace_);
       if (!packed.ok()) return packed.status();
       *data = packed->data;
       for (Call& call : packed->before) ready_.calls.push_back(std::move(call));
@@ -75,17 +76,17 @@ PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context)
   Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
   const int y = op.bias ? 3 : 2;
   if (absl::Status s = pass.Place({0, 1, y, /*written=*/y}); !s.ok()) return s;
-  // cuDNN fuses both; one of them alone comes after.
-  if (op.bias && op.relu) {
+  // cuDNN fuses both in f32; else they come after.
+  if (op.bias && op.relu && pass.conv().dtype == program::DType::kF32) {
     pass.conv().bias = context.at<float>(2);
   } else if (op.bias) {
-    absl::StatusOr<Call> add = AddBiasCall(context.operands[y], context.operands[2], context.operands[y]);
+    absl::StatusOr<Call> add = AddBiasCall(context.operands[y], context.operands[2], context.operands[y], op.relu);
     if (!add.ok()) return add.status();
     pass.after().push_back(*std::move(add));
   } else if (op.relu) {
-    absl::StatusOr<Walk> walk = WalkOver({context.view(y), context.view(y)});
-    if (!walk.ok()) return walk.status();
-    pass.after().push_back(Kernel(ReluForwardElements{*walk, context.base<float>(y), context.base<float>(y)}));
+    absl::StatusOr<Call> relu = ReluCall(context.operands[y], context.operands[y]);
+    if (!relu.ok()) return relu.status();
+    pass.after().push_back(*std::move(relu));
   }
   return pass.Finish();
 }

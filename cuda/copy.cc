@@ -8,6 +8,7 @@
 
 namespace colonnade::cuda {
 
+using program::DType;
 using program::Region;
 using program::Shape;
 
@@ -42,12 +43,27 @@ int PieceOf(const Pieces& pieces, program::BufferId buffer) {
 
 }  // namespace
 
+namespace {
+
+template <class From, class To>
+Call ConvertWith(const Walk& walk, const Operand& x, const Operand& y) {
+  return Kernel(ConvertElements<From, To>{walk, reinterpret_cast<const From*>(x.base), reinterpret_cast<To*>(y.base)});
+}
+
+absl::StatusOr<Call> ConvertCall(const Operand& x, const Operand& y) {
+  absl::StatusOr<Walk> walk = WalkOver({x.view, y.view});
+  if (!walk.ok()) return walk.status();
+  const DType from = x.view.dtype, to = y.view.dtype;
+  if (from == DType::kF32 && to == DType::kBF16) return ConvertWith<float, program::BFloat16>(*walk, x, y);
+  if (from == DType::kBF16 && to == DType::kF32) return ConvertWith<program::BFloat16, float>(*walk, x, y);
+  return absl::InvalidArgumentError(absl::StrCat("a copy from ", program::Name(from), " to ", program::Name(to)));
+}
+
+}  // namespace
+
 absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, int to_gpu) {
   const int size = static_cast<int>(program::SizeInBytes(x.view.dtype));
-  if (x.view.dtype != y.view.dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a copy from ", program::Name(x.view.dtype), " to ", program::Name(y.view.dtype)));
-  }
+  if (x.view.dtype != y.view.dtype) return ConvertCall(x, y);
   if (AreOneRange(x.view, y.view)) {
     return CopyBytes{y.base + y.view.offset * size, x.base + x.view.offset * size,
                      program::ElementCount(x.view.shape) * size, to_gpu, from_gpu};
@@ -63,19 +79,20 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   const program::Input& input = context.program.inputs[op.input];
   const View& y = context.view(0);
   const int piece = PieceOf(input.pieces, context.task.uses[0].buffer);
-  if (piece < 0 || input.host_dtype != y.dtype) {
+  const bool rounds = input.host_dtype == DType::kF32 && y.dtype == DType::kBF16;
+  if (piece < 0 || (input.host_dtype != y.dtype && !rounds)) {
     return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " of ", program::Name(input.host_dtype),
                                                    " into a buffer of ", program::Name(y.dtype)));
   }
   const Rows rows = RowsOf(input.shape, input.pieces[piece].region);
-  const int64_t size = program::SizeInBytes(y.dtype), count = program::ElementCount(rows.shape);
-  const View staged = RowMajor(y.dtype, rows.shape);
+  const int64_t size = program::SizeInBytes(input.host_dtype), count = program::ElementCount(rows.shape);
+  const View staged = RowMajor(input.host_dtype, rows.shape);
   const View box = Slice(staged, rows.box);
   const std::optional<View> target = Reshape(y, box.shape);
   if (!target.has_value()) return absl::UnimplementedError("a load into this layout");
   ReadyTask ready;
   Workspace workspace(context);
-  const bool direct = target->strides == staged.strides && box.shape == staged.shape;
+  const bool direct = !rounds && target->strides == staged.strides && box.shape == staged.shape;
   char* landing =
       direct ? reinterpret_cast<char*>(context.operands[0].base + y.offset * size) : workspace.Take<char>(count * size);
   for (int slot = 0; slot < 2; ++slot) {
@@ -137,35 +154,35 @@ PreparedTask Prepare(const program::Copy&, const TaskContext& context) {
 
 namespace {
 
-absl::StatusOr<Packed> Pack(const TaskContext& context, int use, Workspace& workspace, bool input) {
+absl::StatusOr<Packed> Pack(const TaskContext& context, int use, DType dtype, Workspace& workspace, bool input) {
   const Operand& operand = context.operands[use];
   Packed packed;
   // cuDNN wants its tensors at multiples of 16 bytes.
-  const bool aligned = operand.view.shape.size() != 4 || operand.view.offset * int64_t{sizeof(float)} % 16 == 0;
-  if (IsDense(operand.view) && aligned) {
-    packed.data = context.at<float>(use);
+  const int64_t size = program::SizeInBytes(dtype), bytes = program::ElementCount(operand.view.shape) * size;
+  const bool aligned = operand.view.shape.size() != 4 || operand.view.offset * size % 16 == 0;
+  if (operand.view.dtype == dtype && IsDense(operand.view) && aligned) {
+    packed.data = operand.base + operand.view.offset * size;
     return packed;
   }
-  packed.data = workspace.Take<float>(program::ElementCount(operand.view.shape));
-  const Operand dense = {Natural(operand.view.dtype, operand.view.shape), reinterpret_cast<char*>(packed.data)};
+  packed.data = workspace.Take<char>(bytes);
+  const Operand dense = {Natural(dtype, operand.view.shape), packed.data};
   absl::StatusOr<Call> call =
       input ? CopyCall(operand, dense, context.gpu, context.gpu) : CopyCall(dense, operand, context.gpu, context.gpu);
   if (!call.ok()) return call.status();
   (input ? packed.before : packed.after).push_back(*std::move(call));
   if (context.added_reorders != nullptr) {
-    context.added_reorders->push_back({context.task.id, absl::StrCat("operand ", use, " packed"),
-                                       program::ElementCount(operand.view.shape) * int64_t{sizeof(float)}});
+    context.added_reorders->push_back({context.task.id, absl::StrCat("operand ", use, " packed"), bytes});
   }
   return packed;
 }
 
 }  // namespace
 
-absl::StatusOr<Packed> PackInput(const TaskContext& context, int use, Workspace& workspace) {
-  return Pack(context, use, workspace, /*input=*/true);
+absl::StatusOr<Packed> PackInput(const TaskContext& context, int use, DType dtype, Workspace& workspace) {
+  return Pack(context, use, dtype, workspace, /*input=*/true);
 }
-absl::StatusOr<Packed> PackOutput(const TaskContext& context, int use, Workspace& workspace) {
-  return Pack(context, use, workspace, /*input=*/false);
+absl::StatusOr<Packed> PackOutput(const TaskContext& context, int use, DType dtype, Workspace& workspace) {
+  return Pack(context, use, dtype, workspace, /*input=*/false);
 }
 
 }  // namespace colonnade::cuda

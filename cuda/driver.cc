@@ -53,6 +53,11 @@ absl::Status Check(cublasStatus_t status, const char* call) {
     if (absl::Status check_status = Check(call, #call); !check_status.ok()) return check_status; \
   } while (false)
 
+cudnnDataType_t CudnnType(program::DType dtype) {
+  return dtype == program::DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+cudaDataType_t BlasType(program::DType dtype) { return dtype == program::DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+
 // Descriptors and algorithm of one shape of convolution.
 struct ConvolutionPlan {
   cudnnTensorDescriptor_t x = nullptr, y = nullptr, bias = nullptr;
@@ -109,7 +114,7 @@ absl::Status Choose(const std::vector<Performance>& ranked, const Convolution& c
   for (const Performance& candidate : ranked) {
     if (candidate.status != CUDNN_STATUS_SUCCESS || Transforms(candidate.algo)) continue;
     if (c.deterministic && candidate.determinism != CUDNN_DETERMINISTIC) continue;
-    const bool full = c.precision == Precision::kF32;
+    const bool full = c.precision == Precision::kF32 && c.dtype == program::DType::kF32;
     if (full &&
         (candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION)) {
       continue;
@@ -301,7 +306,8 @@ class CudaCalls : public Calls {
     return {gpu,
             static_cast<int>(c.pass),
             {c.n, c.c, c.h, c.w, c.k, c.p, c.q, c.groups, w.size_h, w.size_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w,
-             c.bias != nullptr ? 1 : 0, c.deterministic ? 1 : 0, static_cast<int64_t>(c.precision)}};
+             c.bias != nullptr ? 1 : 0, c.deterministic ? 1 : 0, static_cast<int64_t>(c.precision),
+             static_cast<int64_t>(c.dtype)}};
   }
 
   absl::StatusOr<int64_t> PrepareConvolution(int gpu, Convolution& c) {
@@ -319,7 +325,7 @@ class CudaCalls : public Calls {
 
   static absl::Status Describe(const Convolution& c, ConvolutionPlan& plan) {
     const auto format = CUDNN_TENSOR_NHWC;
-    const auto type = CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = CudnnType(c.dtype);
     const auto i = [](int64_t extent) { return static_cast<int>(extent); };
     COLONNADE_CHECK(cudnnCreateTensorDescriptor(&plan.x));
     COLONNADE_CHECK(cudnnSetTensor4dDescriptor(plan.x, format, type, i(c.n), i(c.c), i(c.h), i(c.w)));
@@ -333,10 +339,11 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(cudnnCreateConvolutionDescriptor(&plan.convolution));
     COLONNADE_CHECK(cudnnSetConvolution2dDescriptor(plan.convolution, i(c.window.pad_h), i(c.window.pad_w),
                                                     i(c.window.stride_h), i(c.window.stride_w), 1, 1,
-                                                    CUDNN_CROSS_CORRELATION, type));
+                                                    CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     COLONNADE_CHECK(cudnnSetConvolutionGroupCount(plan.convolution, i(c.groups)));
-    COLONNADE_CHECK(cudnnSetConvolutionMathType(plan.convolution,
-                                                c.precision == Precision::kTf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
+    COLONNADE_CHECK(cudnnSetConvolutionMathType(
+        plan.convolution,
+        c.precision == Precision::kTf32 || c.dtype == program::DType::kBF16 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
     COLONNADE_CHECK(cudnnCreateActivationDescriptor(&plan.activation));
     // max(NaN, 0) is 0, as in program/math.h.
     COLONNADE_CHECK(cudnnSetActivationDescriptor(plan.activation, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
@@ -419,7 +426,8 @@ class CudaCalls : public Calls {
   static ProductKey KeyOf(int gpu, const MatrixProduct& p) {
     return {gpu,
             {p.rows, p.columns, p.depth, p.lda, p.ldb, p.ldc, p.transpose_a ? 1 : 0, p.transpose_b ? 1 : 0,
-             p.bias != nullptr ? 1 : 0, p.relu ? 1 : 0, AreAligned(p) ? 1 : 0, static_cast<int64_t>(p.precision)}};
+             p.bias != nullptr ? 1 : 0, p.relu ? 1 : 0, AreAligned(p) ? 1 : 0, static_cast<int64_t>(p.precision),
+             static_cast<int64_t>(p.dtype), static_cast<int64_t>(p.c_dtype)}};
   }
 
   absl::StatusOr<int64_t> PrepareProduct(int gpu, MatrixProduct& p) {
@@ -447,14 +455,17 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(
         cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)));
     if (p.bias != nullptr) {
+      const cudaDataType_t bias_type = BlasType(p.c_dtype);
       COLONNADE_CHECK(
           cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof(p.bias)));
+      COLONNADE_CHECK(
+          cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof(bias_type)));
     }
-    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.left, CUDA_R_32F, p.transpose_b ? p.depth : p.columns,
+    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.left, BlasType(p.dtype), p.transpose_b ? p.depth : p.columns,
                                                p.transpose_b ? p.columns : p.depth, p.ldb));
-    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.right, CUDA_R_32F, p.transpose_a ? p.rows : p.depth,
+    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.right, BlasType(p.dtype), p.transpose_a ? p.rows : p.depth,
                                                p.transpose_a ? p.depth : p.rows, p.lda));
-    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.result, CUDA_R_32F, p.columns, p.rows, p.ldc));
+    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.result, BlasType(p.c_dtype), p.columns, p.rows, p.ldc));
     cublasLtMatmulPreference_t preference = nullptr;
     COLONNADE_CHECK(cublasLtMatmulPreferenceCreate(&preference));
     const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(&cublasLtMatmulPreferenceDestroy)> owner(
@@ -463,7 +474,7 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(
         cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most)));
     // Boxes of tensors start anywhere.
-    const uint32_t bytes = AreAligned(p) ? 16 : sizeof(float);
+    const uint32_t bytes = AreAligned(p) ? 16 : 2;
     for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
       COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &bytes, sizeof(bytes)));
@@ -480,10 +491,10 @@ class CudaCalls : public Calls {
 
   // Addresses and row distances are multiples of 16 bytes.
   static bool AreAligned(const MatrixProduct& p) {
-    const auto aligned = [](const float* data, int64_t row) {
-      return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row % 4 == 0;
+    const auto aligned = [](const void* data, int64_t row, program::DType dtype) {
+      return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * program::SizeInBytes(dtype) % 16 == 0;
     };
-    return aligned(p.a, p.lda) && aligned(p.b, p.ldb) && aligned(p.c, p.ldc);
+    return aligned(p.a, p.lda, p.dtype) && aligned(p.b, p.ldb, p.dtype) && aligned(p.c, p.ldc, p.c_dtype);
   }
 
   absl::Status Run(const Stream& stream, const MatrixProduct& p) {

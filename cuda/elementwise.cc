@@ -31,10 +31,16 @@ absl::StatusOr<Walk> WalkOverUses(const TaskContext& context, int first, int cou
   return WalkOver(views);
 }
 
-PreparedTask One(Kernel kernel) {
+PreparedTask One(absl::StatusOr<Call> call) {
+  if (!call.ok()) return call.status();
   ReadyTask ready;
-  ready.calls.push_back(std::move(kernel));
+  ready.calls.push_back(*std::move(call));
   return ready;
+}
+
+template <class T>
+T* DataOf(const Operand& operand) {
+  return reinterpret_cast<T*>(operand.base);
 }
 
 }  // namespace
@@ -43,25 +49,32 @@ PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
   const int inputs = static_cast<int>(context.operands.size()) - 1;
   absl::StatusOr<Walk> walk = WalkOverUses(context, 0, inputs + 1);
   if (!walk.ok()) return walk.status();
-  SumElements<float> kernel{.walk = *walk, .inputs = inputs, .outputs = 1, .x = {}, .y = {}};
-  for (int j = 0; j < inputs; ++j) kernel.x[j] = context.base<float>(j);
-  kernel.y[0] = context.base<float>(inputs);
-  return One(kernel);
+  return One(InTypeOf(context.view(0).dtype, [&]<class T>(T) {
+    SumElements<T> kernel{.walk = *walk, .inputs = inputs, .outputs = 1, .x = {}, .y = {}};
+    for (int j = 0; j < inputs; ++j) kernel.x[j] = context.base<T>(j);
+    kernel.y[0] = context.base<T>(inputs);
+    return Call(Kernel(kernel));
+  }));
 }
 
-absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y) {
+absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu) {
   absl::StatusOr<Walk> walk = WalkOver({x.view, RepeatOverImages(bias.view, y.view.shape), y.view});
   if (!walk.ok()) return walk.status();
-  const auto data = [](const Operand& operand) { return reinterpret_cast<float*>(operand.base); };
-  return Kernel(AddBias{*walk, data(x), data(bias), data(y)});
+  return InTypeOf(y.view.dtype, [&]<class T>(T) {
+    return Call(Kernel(AddBias<T>{*walk, DataOf<T>(x), DataOf<T>(bias), DataOf<T>(y), relu}));
+  });
+}
+
+absl::StatusOr<Call> ReluCall(const Operand& x, const Operand& y) {
+  absl::StatusOr<Walk> walk = WalkOver({x.view, y.view});
+  if (!walk.ok()) return walk.status();
+  return InTypeOf(y.view.dtype, [&]<class T>(T) {
+    return Call(Kernel(ReluForwardElements<T>{*walk, DataOf<T>(x), DataOf<T>(y)}));
+  });
 }
 
 PreparedTask Prepare(const program::BiasForward&, const TaskContext& context) {
-  absl::StatusOr<Call> call = AddBiasCall(context.operands[0], context.operands[1], context.operands[2]);
-  if (!call.ok()) return call.status();
-  ReadyTask ready;
-  ready.calls.push_back(*std::move(call));
-  return ready;
+  return One(AddBiasCall(context.operands[0], context.operands[1], context.operands[2], /*relu=*/false));
 }
 
 absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls) {
@@ -73,8 +86,9 @@ absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& 
   const int64_t parts =
       std::clamp<int64_t>(kSumThreads / std::max<int64_t>(channels, 1), 1, std::max<int64_t>(positions->count, 1));
   double* partial = workspace.Take<double>(parts * channels);
-  calls.push_back(Kernel(ChannelSumsPartial{*positions, reinterpret_cast<const float*>(dy.base), channels,
-                                            dy.view.strides[1], parts, partial}));
+  calls.push_back(InTypeOf(dy.view.dtype, [&]<class T>(T) {
+    return Call(Kernel(ChannelSumsPartial<T>{*positions, DataOf<T>(dy), channels, dy.view.strides[1], parts, partial}));
+  }));
   calls.push_back(Kernel(
       ChannelSumsTotal{partial, channels, parts, reinterpret_cast<float*>(db.base) + db.view.offset, db.view.strides[0]}));
   return absl::OkStatus();
@@ -90,15 +104,15 @@ PreparedTask Prepare(const program::BiasBackward&, const TaskContext& context) {
 }
 
 PreparedTask Prepare(const program::ReluForward&, const TaskContext& context) {
-  absl::StatusOr<Walk> walk = WalkOverUses(context, 0, 2);
-  if (!walk.ok()) return walk.status();
-  return One(ReluForwardElements{*walk, context.base<float>(0), context.base<float>(1)});
+  return One(ReluCall(context.operands[0], context.operands[1]));
 }
 
 PreparedTask Prepare(const program::ReluBackward&, const TaskContext& context) {
   absl::StatusOr<Walk> walk = WalkOverUses(context, 0, 3);
   if (!walk.ok()) return walk.status();
-  return One(ReluBackwardElements{*walk, context.base<float>(0), context.base<float>(1), context.base<float>(2)});
+  return One(InTypeOf(context.view(0).dtype, [&]<class T>(T) {
+    return Call(Kernel(ReluBackwardElements<T>{*walk, context.base<T>(0), context.base<T>(1), context.base<T>(2)}));
+  }));
 }
 
 // A third operand walks along that is no memory: its offset is the element's index in the global tensor.
@@ -106,8 +120,10 @@ PreparedTask Prepare(const program::Dropout& op, const TaskContext& context) {
   const View index = Slice(RowMajor(DType::kF64, op.global_shape), {op.offset, context.view(1).shape});
   absl::StatusOr<Walk> walk = WalkOver({context.view(1), context.view(2), index});
   if (!walk.ok()) return walk.status();
-  return One(
-      DropoutElements{*walk, context.at<double>(0), context.base<float>(1), context.base<float>(2), op.rate, op.stream});
+  return One(InTypeOf(context.view(1).dtype, [&]<class T>(T) {
+    return Call(Kernel(
+        DropoutElements<T>{*walk, context.at<double>(0), context.base<T>(1), context.base<T>(2), op.rate, op.stream}));
+  }));
 }
 
 PreparedTask Prepare(const program::CheckFinite&, const TaskContext& context) {

@@ -11,7 +11,7 @@ namespace {
 
 // A matrix whose columns are neighbours, by its first element and the distance of its rows.
 struct Matrix {
-  float* data = nullptr;
+  char* data = nullptr;
   int64_t row = 0;
 };
 
@@ -21,7 +21,8 @@ absl::StatusOr<Matrix> MatrixOf(const TaskContext& context, int use) {
     return absl::UnimplementedError(absl::StrCat("operand ", use, ": a matrix whose columns are not neighbours"));
   }
   // One row may stand at any distance; libraries want it to be at least the row.
-  return Matrix{context.at<float>(use), std::max(view.strides[0], view.shape[1])};
+  return Matrix{context.operands[use].base + view.offset * program::SizeInBytes(view.dtype),
+                std::max(view.strides[0], view.shape[1])};
 }
 
 // The product c = A·B of three operands; rows and columns are c's.
@@ -34,6 +35,8 @@ absl::StatusOr<MatrixProduct> Product(const TaskContext& context, int a, int b, 
   return MatrixProduct{.rows = shape[0],
                        .columns = shape[1],
                        .depth = depth,
+                       .dtype = context.view(a).dtype,
+                       .c_dtype = context.view(c).dtype,
                        .a = left->data,
                        .b = right->data,
                        .lda = left->row,
@@ -66,7 +69,8 @@ PreparedTask Prepare(const program::FullyConnectedForward& op, const TaskContext
   if (!product.ok()) return product.status();
   product->transpose_b = true;
   product->relu = op.relu;
-  if (op.bias) product->bias = context.at<float>(2);
+  if (op.bias)
+    product->bias = context.operands[2].base + context.view(2).offset * program::SizeInBytes(context.view(2).dtype);
   Workspace workspace(context);
   return Finish(context, *product, workspace, {});
 }

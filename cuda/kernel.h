@@ -50,6 +50,12 @@ struct TaskContext {
   }
 };
 
+// Calls make(T{}) with the type in which a kernel finds elements of `dtype`: float or BFloat16.
+template <class Make>
+auto InTypeOf(program::DType dtype, const Make& make) {
+  return dtype == program::DType::kBF16 ? make(program::BFloat16{}) : make(float{});
+}
+
 struct ReadyTask {
   std::vector<Call> calls;
   std::vector<Call> odd_calls;  // in odd steps, where they differ: other host memory

@@ -3,7 +3,7 @@
 // Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
 // (kernels.cu starts it) and, in tests, on the host in a loop. Threads of one kernel never write what another one of them
 // reads or writes, so that results do not depend on their order; sums that span threads are made in two kernels, in a fixed
-// order.
+// order. T is the type in which elements are stored, float or BFloat16; arithmetic is that of float.
 #ifndef COLONNADE_CUDA_KERNELS_H_
 #define COLONNADE_CUDA_KERNELS_H_
 
@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "cuda/walk.h"
+#include "program/bfloat16.h"
 #include "program/math.h"
 #include "program/op.h"
 
@@ -20,7 +21,7 @@ namespace colonnade::cuda {
 
 #define COLONNADE_THREAD COLONNADE_HOST_DEVICE inline void operator()(int64_t i) const
 
-// y = x, of elements of 1, 4 or 8 bytes.
+// y = x, of elements of 1, 2, 4 or 8 bytes.
 struct CopyElements {
   Walk walk;  // x, y
   const void* x;
@@ -33,10 +34,32 @@ struct CopyElements {
       static_cast<uint32_t*>(y)[to] = static_cast<const uint32_t*>(x)[from];
     } else if (element_bytes == 8) {
       static_cast<uint64_t*>(y)[to] = static_cast<const uint64_t*>(x)[from];
+    } else if (element_bytes == 2) {
+      static_cast<uint16_t*>(y)[to] = static_cast<const uint16_t*>(x)[from];
     } else {
       static_cast<uint8_t*>(y)[to] = static_cast<const uint8_t*>(x)[from];
     }
   }
+};
+
+// y = x, rounded to To.
+template <class From, class To>
+struct ConvertElements {
+  Walk walk;  // x, y
+  const From* x;
+  To* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD { y[walk.At(1, i)] = static_cast<To>(static_cast<float>(x[walk.At(0, i)])); }
+};
+
+// What sums of T are added up in.
+template <class T>
+struct AccumulatorOf {
+  using Type = T;
+};
+template <>
+struct AccumulatorOf<program::BFloat16> {
+  using Type = float;
 };
 
 // Each of `outputs` targets = x_0 + x_1 + … in that order.
@@ -48,41 +71,50 @@ struct SumElements {
   T* y[kMostOperands];
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
   COLONNADE_THREAD {
-    T sum = x[0][walk.At(0, i)];
+    typename AccumulatorOf<T>::Type sum = x[0][walk.At(0, i)];
     for (int j = 1; j < inputs; ++j) sum += x[j][walk.At(j, i)];
-    for (int j = 0; j < outputs; ++j) y[j][walk.At(inputs + j, i)] = sum;
+    for (int j = 0; j < outputs; ++j) y[j][walk.At(inputs + j, i)] = static_cast<T>(sum);
   }
 };
 
+// y = x + b, or max(x + b, 0).
+template <class T>
 struct AddBias {
   Walk walk;  // x, b repeated, y
-  const float *x, *b;
-  float* y;
+  const T *x, *b;
+  T* y;
+  bool relu;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
-  COLONNADE_THREAD { y[walk.At(2, i)] = x[walk.At(0, i)] + b[walk.At(1, i)]; }
+  COLONNADE_THREAD {
+    const float sum = float{x[walk.At(0, i)]} + float{b[walk.At(1, i)]};
+    y[walk.At(2, i)] = static_cast<T>(relu ? program::Relu(sum) : sum);
+  }
 };
 
+template <class T>
 struct ReluForwardElements {
   Walk walk;  // x, y
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
   COLONNADE_THREAD { y[walk.At(1, i)] = program::Relu(x[walk.At(0, i)]); }
 };
 
+template <class T>
 struct ReluBackwardElements {
   Walk walk;  // y, dy, dx
-  const float *y, *dy;
-  float* dx;
+  const T *y, *dy;
+  T* dx;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
   COLONNADE_THREAD { dx[walk.At(2, i)] = program::ReluGradient(y[walk.At(0, i)], dy[walk.At(1, i)]); }
 };
 
+template <class T>
 struct DropoutElements {
   Walk walk;  // x, y, index in the global tensor (no memory)
   const double* scalars;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   double rate;
   uint32_t stream;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
@@ -91,7 +123,7 @@ struct DropoutElements {
     const program::Keep4 keep = program::DropoutKeep(static_cast<uint64_t>(scalars[program::kSeed]), stream,
                                                      static_cast<uint64_t>(scalars[program::kStep]), element / 4, rate);
     const float scale = static_cast<float>(1.0 / (1.0 - rate));
-    y[walk.At(1, i)] = keep.keep[element % 4] ? x[walk.At(0, i)] * scale : 0.0f;
+    y[walk.At(1, i)] = static_cast<T>(keep.keep[element % 4] ? x[walk.At(0, i)] * scale : 0.0f);
   }
 };
 
@@ -145,9 +177,10 @@ struct AllFlags {
 };
 
 // partial[part][k] = Σ over the part's positions of dy[·, k, ·], and then db[k] = Σ over parts; in double.
+template <class T>
 struct ChannelSumsPartial {
   Walk walk;  // positions: dy with k = 0
-  const float* dy;
+  const T* dy;
   int64_t channels, channel_stride, parts;
   double* partial;
   COLONNADE_HOST_DEVICE int64_t count() const { return parts * channels; }
@@ -196,11 +229,12 @@ COLONNADE_HOST_DEVICE inline Pixel PixelOf(const Image& image, int64_t i) {
   return pixel;
 }
 
+template <class T>
 struct MaxPoolForwardElements {
   program::Window window;
   Image in, out, cells;  // of x, y and argmax
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   uint8_t* argmax;  // null in evaluation
   COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
   COLONNADE_THREAD {
@@ -219,7 +253,7 @@ struct MaxPoolForwardElements {
         cell = r * window.size_w + s;
       }
     }
-    y[out.At(o.n, o.c, o.h, o.w)] = largest;
+    y[out.At(o.n, o.c, o.h, o.w)] = static_cast<T>(largest);
     if (argmax != nullptr) argmax[cells.At(o.n, o.c, o.h, o.w)] = static_cast<uint8_t>(cell);
   }
 };
@@ -231,12 +265,13 @@ COLONNADE_HOST_DEVICE inline Chunk WindowsOver(int64_t at, int64_t size, int64_t
   return {first, last + 1 < outputs ? last + 1 : outputs};
 }
 
+template <class T>
 struct MaxPoolBackwardElements {
   program::Window window;
   Image in, out, cells;  // of dx, dy and argmax
   const uint8_t* argmax;
-  const float* dy;
-  float* dx;
+  const T* dy;
+  T* dx;
   COLONNADE_HOST_DEVICE int64_t count() const { return in.count(); }
   COLONNADE_THREAD {
     const Pixel at = PixelOf(in, i);
@@ -250,7 +285,7 @@ struct MaxPoolBackwardElements {
         if (argmax[cells.At(at.n, at.c, p, q)] == cell) sum += dy[out.At(at.n, at.c, p, q)];
       }
     }
-    dx[in.At(at.n, at.c, at.h, at.w)] = sum;
+    dx[in.At(at.n, at.c, at.h, at.w)] = static_cast<T>(sum);
   }
 };
 
@@ -266,12 +301,13 @@ COLONNADE_HOST_DEVICE inline float WindowDivisor(const program::Window& w, bool 
                             CellsInside(q * w.stride_w - w.pad_w, w.size_w, in.w));
 }
 
+template <class T>
 struct AvgPoolForwardElements {
   program::Window window;
   bool count_pad;
   Image in, out;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
   COLONNADE_THREAD {
     const Pixel o = PixelOf(out, i);
@@ -284,16 +320,17 @@ struct AvgPoolForwardElements {
         if (w >= 0 && w < in.w) sum += x[in.At(o.n, o.c, h, w)];
       }
     }
-    y[out.At(o.n, o.c, o.h, o.w)] = sum / WindowDivisor(window, count_pad, in, o.h, o.w);
+    y[out.At(o.n, o.c, o.h, o.w)] = static_cast<T>(sum / WindowDivisor(window, count_pad, in, o.h, o.w));
   }
 };
 
+template <class T>
 struct AvgPoolBackwardElements {
   program::Window window;
   bool count_pad;
   Image in, out;  // of dx and dy
-  const float* dy;
-  float* dx;
+  const T* dy;
+  T* dx;
   COLONNADE_HOST_DEVICE int64_t count() const { return in.count(); }
   COLONNADE_THREAD {
     const Pixel at = PixelOf(in, i);
@@ -305,7 +342,7 @@ struct AvgPoolBackwardElements {
         sum += dy[out.At(at.n, at.c, p, q)] / WindowDivisor(window, count_pad, in, p, q);
       }
     }
-    dx[in.At(at.n, at.c, at.h, at.w)] = sum;
+    dx[in.At(at.n, at.c, at.h, at.w)] = static_cast<T>(sum);
   }
 };
 
@@ -315,12 +352,13 @@ COLONNADE_HOST_DEVICE inline Chunk ChannelsAround(int64_t c, int64_t size, int64
   return {first > begin ? first : begin, end < begin + block ? end : begin + block};
 }
 
+template <class T>
 struct LrnForwardElements {
   int64_t size, block;  // channels of a window, and of a block
   float alpha_over_size, beta, k;
   Image in, out, scales;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   float* s;  // null in evaluation
   COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
   COLONNADE_THREAD {
@@ -332,30 +370,33 @@ struct LrnForwardElements {
       squares += value * value;
     }
     const float scale = k + alpha_over_size * squares;
-    y[out.At(o.n, o.c, o.h, o.w)] = x[in.At(o.n, o.c, o.h, o.w)] * powf(scale, -beta);
+    y[out.At(o.n, o.c, o.h, o.w)] = static_cast<T>(x[in.At(o.n, o.c, o.h, o.w)] * powf(scale, -beta));
     if (s != nullptr) s[scales.At(o.n, o.c, o.h, o.w)] = scale;
   }
 };
 
 // dx_c = dy_c·s_c^−β − 2αβ/size · x_c · Σ_{j: c in j's window} dy_j·x_j·s_j^−(β+1); windows are symmetric.
+template <class T>
 struct LrnBackwardElements {
   int64_t size, block;
   float alpha_over_size, beta;
   Image in, scales, out, back;  // of x, s, dy and dx
-  const float *x, *s, *dy;
-  float* dx;
+  const T* x;
+  const float* s;
+  const T* dy;
+  T* dx;
   COLONNADE_HOST_DEVICE int64_t count() const { return back.count(); }
   COLONNADE_THREAD {
     const Pixel at = PixelOf(back, i);
     const Chunk channels = ChannelsAround(at.c, size, block);
     float sum = 0;
     for (int64_t c = channels.begin; c < channels.end; ++c) {
-      sum += dy[out.At(at.n, c, at.h, at.w)] * x[in.At(at.n, c, at.h, at.w)] *
+      sum += float{dy[out.At(at.n, c, at.h, at.w)]} * float{x[in.At(at.n, c, at.h, at.w)]} *
              powf(s[scales.At(at.n, c, at.h, at.w)], -beta - 1.0f);
     }
+    const float own = float{dy[out.At(at.n, at.c, at.h, at.w)]} * powf(s[scales.At(at.n, at.c, at.h, at.w)], -beta);
     dx[back.At(at.n, at.c, at.h, at.w)] =
-        dy[out.At(at.n, at.c, at.h, at.w)] * powf(s[scales.At(at.n, at.c, at.h, at.w)], -beta) -
-        2.0f * alpha_over_size * beta * x[in.At(at.n, at.c, at.h, at.w)] * sum;
+        static_cast<T>(own - 2.0f * alpha_over_size * beta * x[in.At(at.n, at.c, at.h, at.w)] * sum);
   }
 };
 
@@ -367,9 +408,10 @@ struct SampleMetrics {
 };
 
 // p = softmax(logits) of one sample, and its metrics. A label that is no class makes the loss NaN, which the host sees.
+template <class T>
 struct SoftmaxSample {
   int64_t samples, classes;
-  const float* logits;
+  const T* logits;
   int64_t logits_stride_n, logits_stride_k;
   const int32_t* labels;
   int64_t labels_stride;
@@ -378,7 +420,7 @@ struct SoftmaxSample {
   SampleMetrics* metrics;
   COLONNADE_HOST_DEVICE int64_t count() const { return samples; }
   COLONNADE_THREAD {
-    const float* x = logits + i * logits_stride_n;
+    const T* x = logits + i * logits_stride_n;
     float* y = p + i * p_stride_n;
     float largest = x[0];
     for (int64_t c = 1; c < classes; ++c) {
@@ -424,6 +466,7 @@ struct SumMetrics {
   }
 };
 
+template <class T>
 struct SoftmaxBackwardElements {
   int64_t samples, classes;
   const double* scalars;
@@ -431,25 +474,39 @@ struct SoftmaxBackwardElements {
   int64_t p_stride_n, p_stride_k;
   const int32_t* labels;
   int64_t labels_stride;
-  float* dlogits;
+  T* dlogits;
   int64_t d_stride_n, d_stride_k;
   COLONNADE_HOST_DEVICE int64_t count() const { return samples * classes; }
   COLONNADE_THREAD {
     const int64_t n = i / classes, c = i % classes;
     const int32_t label = labels[n * labels_stride];
     const float scale = static_cast<float>(1.0 / scalars[program::kLabelCount]);
-    dlogits[n * d_stride_n + c * d_stride_k] =
-        label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - (c == label ? 1.0f : 0.0f)) * scale;
+    const float d = label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - (c == label ? 1.0f : 0.0f)) * scale;
+    dlogits[n * d_stride_n + c * d_stride_k] = static_cast<T>(d);
   }
 };
 
 #undef COLONNADE_THREAD
 
-using Kernel = std::variant<CopyElements, SumElements<float>, SumElements<int32_t>, SumElements<double>, AddBias,
-                            ReluForwardElements, ReluBackwardElements, DropoutElements, SgdElements, FinitePartial, AllFlags,
-                            ChannelSumsPartial, ChannelSumsTotal, MaxPoolForwardElements, MaxPoolBackwardElements,
-                            AvgPoolForwardElements, AvgPoolBackwardElements, LrnForwardElements, LrnBackwardElements,
-                            SoftmaxSample, SumMetrics, SoftmaxBackwardElements>;
+// All kernels that store in T.
+template <class T, class... More>
+using KernelsOf =
+    std::variant<SumElements<T>, AddBias<T>, ReluForwardElements<T>, ReluBackwardElements<T>, DropoutElements<T>,
+                 ChannelSumsPartial<T>, MaxPoolForwardElements<T>, MaxPoolBackwardElements<T>, AvgPoolForwardElements<T>,
+                 AvgPoolBackwardElements<T>, LrnForwardElements<T>, LrnBackwardElements<T>, SoftmaxSample<T>,
+                 SoftmaxBackwardElements<T>, More...>;
+
+template <class A, class B>
+struct BothOf;
+template <class... A, class... B>
+struct BothOf<std::variant<A...>, std::variant<B...>> {
+  using Type = std::variant<A..., B...>;
+};
+
+using Kernel = BothOf<KernelsOf<float, SumElements<int32_t>, SumElements<double>, CopyElements, SgdElements, FinitePartial,
+                                AllFlags, ChannelSumsTotal, SumMetrics>,
+                      KernelsOf<program::BFloat16, ConvertElements<float, program::BFloat16>,
+                                ConvertElements<program::BFloat16, float>>>::Type;
 
 }  // namespace colonnade::cuda
 

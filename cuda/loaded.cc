@@ -51,9 +51,9 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Prepare(Machine& machi
     return absl::InvalidArgumentError(absl::StrCat("the Program is for ", program.device_count, " devices, the backend has ",
                                                    devices, "; make it with as many"));
   }
-  if (program.dtype != program::DType::kF32) {
+  if (program.dtype != program::DType::kF32 && program.dtype != program::DType::kBF16) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the CUDA backend computes in f32, not in ", program::Name(program.dtype)));
+        absl::StrCat("the CUDA backend computes in f32 and bf16, not in ", program::Name(program.dtype)));
   }
   auto loaded = std::unique_ptr<CudaProgram>(new CudaProgram(machine, program, slots));
   loaded->layouts_ = ChooseLayouts(program);

@@ -8,9 +8,11 @@ PreparedTask Prepare(const program::SoftmaxCrossEntropyForward&, const TaskConte
   Workspace workspace(context);
   auto* of_sample = workspace.Take<SampleMetrics>(samples);
   ReadyTask ready;
-  ready.calls.push_back(Kernel(SoftmaxSample{samples, classes, context.at<float>(0), logits.strides[0], logits.strides[1],
-                                             context.at<int32_t>(1), labels.strides[0], context.at<float>(2), p.strides[0],
-                                             p.strides[1], of_sample}));
+  ready.calls.push_back(InTypeOf(logits.dtype, [&]<class T>(T) {
+    return Call(Kernel(SoftmaxSample<T>{samples, classes, context.at<T>(0), logits.strides[0], logits.strides[1],
+                                        context.at<int32_t>(1), labels.strides[0], context.at<float>(2), p.strides[0],
+                                        p.strides[1], of_sample}));
+  }));
   ready.calls.push_back(Kernel(SumMetrics{samples, of_sample, context.at<double>(3)}));
   ready.workspace_bytes = workspace.bytes();
   return ready;
@@ -19,9 +21,11 @@ PreparedTask Prepare(const program::SoftmaxCrossEntropyForward&, const TaskConte
 PreparedTask Prepare(const program::SoftmaxCrossEntropyBackward&, const TaskContext& context) {
   const View &p = context.view(1), &labels = context.view(2), &d = context.view(3);
   ReadyTask ready;
-  ready.calls.push_back(Kernel(SoftmaxBackwardElements{p.shape[0], p.shape[1], context.at<double>(0), context.at<float>(1),
-                                                       p.strides[0], p.strides[1], context.at<int32_t>(2), labels.strides[0],
-                                                       context.at<float>(3), d.strides[0], d.strides[1]}));
+  ready.calls.push_back(InTypeOf(d.dtype, [&]<class T>(T) {
+    return Call(Kernel(SoftmaxBackwardElements<T>{p.shape[0], p.shape[1], context.at<double>(0), context.at<float>(1),
+                                                  p.strides[0], p.strides[1], context.at<int32_t>(2), labels.strides[0],
+                                                  context.at<T>(3), d.strides[0], d.strides[1]}));
+  }));
   return ready;
 }
 

@@ -59,7 +59,8 @@ std::vector<double> Numbers(int64_t count, Data data, uint64_t seed, uint32_t st
       values[i] = static_cast<double>(word % 7) - 3;
     } else {
       const double v = program::Gaussian(seed, program::RandomPurpose::kSyntheticData, stream, 0, i);
-      values[i] = static_cast<float>(std::abs(v) < 1e-3 ? v + 0.01 : v);
+      const auto rounded = static_cast<float>(std::abs(v) < 1e-3 ? v + 0.01 : v);
+      values[i] = data == Data::kRounded ? float{program::BFloat16(rounded)} : rounded;
     }
   }
   return values;
@@ -111,6 +112,20 @@ Shape RowMajorStrides(const Shape& shape) {
   return strides;
 }
 
+// Operands of an op that keep the type of parameters where others are bf16.
+std::vector<size_t> MasterOperands(const program::Op& op) {
+  if (std::holds_alternative<program::ConvBackwardWeights>(op)) return {2, 3};
+  if (std::holds_alternative<program::FullyConnectedBackwardWeights>(op)) return {2, 3};
+  if (std::holds_alternative<program::BiasBackward>(op)) return {1};
+  if (std::holds_alternative<program::LrnForward>(op)) return {2};
+  if (std::holds_alternative<program::LrnBackward>(op)) return {1};
+  if (std::holds_alternative<program::SoftmaxCrossEntropyForward>(op)) return {2};
+  if (std::holds_alternative<program::SoftmaxCrossEntropyBackward>(op)) return {1};
+  if (std::holds_alternative<program::CheckFinite>(op)) return {0};
+  if (std::holds_alternative<program::SgdUpdate>(op)) return {1, 2, 3};
+  return {};
+}
+
 // Makes the Program of a case: its buffers, the copies from and to what the host sees, and its ops.
 class ProgramOfCase {
  public:
@@ -120,7 +135,14 @@ class ProgramOfCase {
         placement_(placement),
         builder_("conformance", program::Mode::kTrain, 1, dtype, {{"data", 1}}),
         host_(op_case.operands.size()),
-        uses_(op_case.operands.size()) {}
+        uses_(op_case.operands.size()),
+        masters_(op_case.operands.size(), false) {
+    for (const Step& step : op_case.steps) {
+      for (size_t j : MasterOperands(step.op)) {
+        if (j < step.operands.size()) masters_[step.operands[j]] = true;
+      }
+    }
+  }
 
   program::Program Build() && {
     if (placement_ == Placement::kPersistent) {
@@ -142,12 +164,14 @@ class ProgramOfCase {
   const std::vector<BufferId>& host() const { return host_; }
 
  private:
-  DType TypeOf(const Operand& operand) const { return operand.dtype.value_or(dtype_); }
+  DType TypeOf(size_t i) const {
+    return case_.operands[i].dtype.value_or(masters_[i] ? program::MasterType(dtype_) : dtype_);
+  }
 
   void AddPersistent(size_t i) {
     const Operand& operand = case_.operands[i];
     const Lifetime lifetime = operand.role == Role::kSaved ? Lifetime::kStep : Lifetime::kPersistent;
-    host_[i] = builder_.AddBuffer(0, operand.name, TypeOf(operand), operand.shape, lifetime);
+    host_[i] = builder_.AddBuffer(0, operand.name, TypeOf(i), operand.shape, lifetime);
     uses_[i] = builder_.Read(host_[i]);
   }
 
@@ -160,6 +184,7 @@ class ProgramOfCase {
         const Operand& operand = case_.operands[i];
         if (!belongs(operand)) continue;
         members.push_back(i);
+        spec.dtype = TypeOf(i);
         spec.member_names.push_back(operand.name);
         spec.member_shapes.push_back(operand.shape);
         spec.member_layout_as.push_back(operand.layout_as < 0 ? BufferId() : host_[operand.layout_as]);
@@ -181,11 +206,11 @@ class ProgramOfCase {
     const Operand& operand = case_.operands[i];
     if (host_[i].valid()) return;
     if (operand.role == Role::kSaved) return AddPersistent(i);
-    host_[i] = builder_.AddBuffer(0, absl::StrCat(operand.name, ".host"), TypeOf(operand), operand.shape,
+    host_[i] = builder_.AddBuffer(0, absl::StrCat(operand.name, ".host"), TypeOf(i), operand.shape,
                                   Lifetime::kPersistent);
     uses_[i] = placement_ == Placement::kBox && operand.shape.size() > 1
-                   ? BoxFor(operand)
-                   : builder_.Read(builder_.AddBuffer(0, operand.name, TypeOf(operand), operand.shape));
+                   ? BoxFor(i)
+                   : builder_.Read(builder_.AddBuffer(0, operand.name, TypeOf(i), operand.shape));
     if (operand.role == Role::kInput) {
       Copy(builder_.Read(host_[i]), uses_[i]);
     } else {
@@ -195,7 +220,8 @@ class ProgramOfCase {
 
   // A box that begins inside a block of channels, of a buffer that has the layout of activations. Inputs are views; outputs
   // are boxes of the buffer itself.
-  BufferUse BoxFor(const Operand& operand) {
+  BufferUse BoxFor(size_t i) {
+    const Operand& operand = case_.operands[i];
     constexpr int64_t kBefore = 5, kBlock = 16;
     Shape shape = operand.shape;
     Region box{Shape(shape.size(), 0), operand.shape};
@@ -203,7 +229,7 @@ class ProgramOfCase {
     box.offset[1] = kBefore;
     shape[0] += 2;
     shape[1] = (shape[1] + kBefore + kBlock) / kBlock * kBlock;
-    const BufferId parent = builder_.AddBuffer(0, absl::StrCat(operand.name, ".whole"), TypeOf(operand), shape);
+    const BufferId parent = builder_.AddBuffer(0, absl::StrCat(operand.name, ".whole"), TypeOf(i), shape);
     if (operand.role == Role::kOutput) return {parent, box, Access::kRead};
     return builder_.Read(builder_.AddView(parent, operand.name, box));
   }
@@ -239,6 +265,7 @@ class ProgramOfCase {
   program::Builder builder_;
   std::vector<BufferId> host_;
   std::vector<BufferUse> uses_;  // by operand: what the ops see
+  std::vector<bool> masters_;    // by operand: MasterOperands of an op
   std::vector<std::pair<BufferUse, BufferUse>> copies_out_;
 };
 
@@ -326,6 +353,16 @@ absl::StatusOr<Values> LoadedCase::Run(const Values& values) {
     if (absl::Status status = loaded_->Read(host_[i], absl::MakeSpan(results[i])); !status.ok()) return status;
   }
   return results;
+}
+
+std::optional<double> Bf16Tolerance(const OpCase& op_case) {
+  double tolerance = 1.0 / 128;
+  for (const Step& step : op_case.steps) {
+    if (std::holds_alternative<program::SgdUpdate>(step.op) && op_case.steps.size() > 1) return std::nullopt;
+    const auto* conv = std::get_if<program::ConvForward>(&step.op);
+    if (conv != nullptr && conv->bias) tolerance = 0.1;
+  }
+  return tolerance;
 }
 
 double RelativeDistance(const std::vector<double>& a, const std::vector<double>& b) {

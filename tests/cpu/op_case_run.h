@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@ using Values = std::vector<std::vector<double>>;
 enum class Data {
   kIntegers,  // in [−3, 3]
   kNormal,    // normal numbers, rounded to f32, none near 0
+  kRounded,   // the same, rounded to bf16
 };
 Values MakeValues(const OpCase& op_case, Data data, uint64_t seed);
 
@@ -56,6 +58,11 @@ class LoadedCase {
   std::unique_ptr<engine::LoadedProgram> loaded_;
   int64_t step_ = 0;
 };
+
+// Of a case in bf16: a result is rounded to 2⁻⁹, and in some cases was when it was made. A convolution on GPUs is rounded before
+// its bias is added, so that some of its ReLUs fall on the other side. None where an update writes what a layer reads: in bf16
+// layers read rounded copies.
+std::optional<double> Bf16Tolerance(const OpCase& op_case);
 
 // ‖a − b‖ / ‖b‖, or ‖a‖ where b is 0.
 double RelativeDistance(const std::vector<double>& a, const std::vector<double>& b);

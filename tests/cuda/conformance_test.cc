@@ -13,7 +13,7 @@ namespace {
 
 class CudaOpCases : public testing::TestWithParam<OpCase> {
  protected:
-  void Compare(Data data, uint64_t seed) {
+  void Compare(Data data, uint64_t seed, program::DType dtype, double tolerance) {
     const OpCase& op_case = GetParam();
     const Values values = MakeValues(op_case, data, seed);
     const absl::StatusOr<Values> expected = RunOracle(op_case, values);
@@ -22,7 +22,7 @@ class CudaOpCases : public testing::TestWithParam<OpCase> {
       SCOPED_TRACE(Name(placement));
       auto backend = cuda::MakeCudaBackend({}, std::make_unique<cuda::HostCalls>());
       ASSERT_TRUE(backend.ok()) << backend.status();
-      auto loaded = LoadedCase::Load(**backend, op_case, program::DType::kF32, placement);
+      auto loaded = LoadedCase::Load(**backend, op_case, dtype, placement);
       ASSERT_TRUE(loaded.ok()) << loaded.status();
       for (int step = 0; step < 2; ++step) {  // both slots
         const absl::StatusOr<Values> results = (*loaded)->Run(values);
@@ -33,7 +33,7 @@ class CudaOpCases : public testing::TestWithParam<OpCase> {
           if (data == Data::kIntegers) {
             EXPECT_EQ((*results)[i], (*expected)[i]);
           } else {
-            EXPECT_LE(RelativeDistance((*results)[i], (*expected)[i]), op_case.tolerance);
+            EXPECT_LE(RelativeDistance((*results)[i], (*expected)[i]), tolerance);
           }
         }
       }
@@ -43,10 +43,15 @@ class CudaOpCases : public testing::TestWithParam<OpCase> {
 
 TEST_P(CudaOpCases, IntegersGiveEqualBits) {
   if (!GetParam().exact) GTEST_SKIP() << "not exact on integers";
-  Compare(Data::kIntegers, 4);
+  Compare(Data::kIntegers, 4, program::DType::kF32, 0);
 }
 
-TEST_P(CudaOpCases, NormalNumbersGiveCloseResults) { Compare(Data::kNormal, 5); }
+TEST_P(CudaOpCases, NormalNumbersGiveCloseResults) { Compare(Data::kNormal, 5, program::DType::kF32, GetParam().tolerance); }
+TEST_P(CudaOpCases, RoundedNumbersInBf16) {
+  const std::optional<double> tolerance = Bf16Tolerance(GetParam());
+  if (!tolerance.has_value()) GTEST_SKIP() << "an update of what a layer reads";
+  Compare(Data::kRounded, 6, program::DType::kBF16, *tolerance);
+}
 
 INSTANTIATE_TEST_SUITE_P(All, CudaOpCases, testing::ValuesIn(AllOpCases()),
                          [](const testing::TestParamInfo<OpCase>& info) { return info.param.name; });

@@ -22,6 +22,18 @@ void Run(const CopyBytes& copy) {
 }
 void Run(const ClearBytes& clear) { std::memset(clear.data, 0, clear.bytes); }
 
+double Get(const void* data, program::DType dtype, int64_t i) {
+  if (dtype == program::DType::kBF16) return static_cast<const program::BFloat16*>(data)[i];
+  return static_cast<const float*>(data)[i];
+}
+void Put(double value, void* data, program::DType dtype, int64_t i) {
+  if (dtype == program::DType::kBF16) {
+    static_cast<program::BFloat16*>(data)[i] = program::BFloat16(static_cast<float>(value));
+  } else {
+    static_cast<float*>(data)[i] = static_cast<float>(value);
+  }
+}
+
 // Calls f(x index, filter index, y index) for every product of a convolution.
 template <class F>
 void ForEachProduct(const Convolution& c, F f) {
@@ -50,25 +62,26 @@ void ForEachProduct(const Convolution& c, F f) {
 void Run(const Convolution& c) {
   const int64_t x_count = c.n * c.h * c.w * c.c, y_count = c.n * c.p * c.q * c.k;
   const int64_t w_count = c.k * c.window.size_h * c.window.size_w * (c.c / c.groups);
-  const auto write = [](const std::vector<double>& sums, float* to) {
-    for (size_t i = 0; i < sums.size(); ++i) to[i] = static_cast<float>(sums[i]);
+  const auto write = [&](const std::vector<double>& sums, void* to) {
+    for (size_t i = 0; i < sums.size(); ++i) Put(sums[i], to, c.dtype, static_cast<int64_t>(i));
   };
+  const auto read = [&](const void* from, int64_t i) { return Get(from, c.dtype, i); };
   switch (c.pass) {
     case Convolution::Pass::kForward: {
       std::vector<double> y(y_count);
-      for (int64_t i = 0; i < y_count && c.bias != nullptr; ++i) y[i] = c.bias[i % c.k];
-      ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { y[iy] += double{c.x[ix]} * c.filter[iw]; });
+      for (int64_t i = 0; i < y_count && c.bias != nullptr; ++i) y[i] = read(c.bias, i % c.k);
+      ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { y[iy] += read(c.x, ix) * read(c.filter, iw); });
       for (double& value : y) value = c.bias != nullptr ? std::max(value, 0.0) : value;
       return write(y, c.y);
     }
     case Convolution::Pass::kBackwardData: {
       std::vector<double> x(x_count);
-      ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { x[ix] += double{c.y[iy]} * c.filter[iw]; });
+      ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { x[ix] += read(c.y, iy) * read(c.filter, iw); });
       return write(x, c.x);
     }
     case Convolution::Pass::kBackwardWeights: {
       std::vector<double> w(w_count);
-      ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { w[iw] += double{c.x[ix]} * c.y[iy]; });
+      ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { w[iw] += read(c.x, ix) * read(c.y, iy); });
       return write(w, c.filter);
     }
   }
@@ -77,13 +90,13 @@ void Run(const Convolution& c) {
 void Run(const MatrixProduct& p) {
   for (int64_t i = 0; i < p.rows; ++i) {
     for (int64_t j = 0; j < p.columns; ++j) {
-      double sum = p.bias != nullptr ? p.bias[j] : 0;
+      double sum = p.bias != nullptr ? Get(p.bias, p.c_dtype, j) : 0;
       for (int64_t d = 0; d < p.depth; ++d) {
-        const float a = p.transpose_a ? p.a[d * p.lda + i] : p.a[i * p.lda + d];
-        const float b = p.transpose_b ? p.b[j * p.ldb + d] : p.b[d * p.ldb + j];
-        sum += double{a} * b;
+        const double a = Get(p.a, p.dtype, p.transpose_a ? d * p.lda + i : i * p.lda + d);
+        const double b = Get(p.b, p.dtype, p.transpose_b ? j * p.ldb + d : d * p.ldb + j);
+        sum += a * b;
       }
-      p.c[i * p.ldc + j] = static_cast<float>(p.relu ? std::max(sum, 0.0) : sum);
+      Put(p.relu ? std::max(sum, 0.0) : sum, p.c, p.c_dtype, i * p.ldc + j);
     }
   }
 }
@@ -97,8 +110,8 @@ void RunCollective(const std::vector<RankCall>& ranks) {
   const auto count = static_cast<size_t>(first.count), all = count * ranks.size();
   const auto from = [&](size_t rank) { return static_cast<const T*>(ranks[rank].from); };
   // Results before any is written: operands may be results.
-  std::vector<T> result(first.kind == CollectiveKind::kAllGather || first.kind == CollectiveKind::kReduceScatter ? all
-                                                                                                                 : count);
+  std::vector<typename AccumulatorOf<T>::Type> result(
+      first.kind == CollectiveKind::kAllGather || first.kind == CollectiveKind::kReduceScatter ? all : count);
   if (first.kind == CollectiveKind::kAllGather) {
     for (size_t r = 0; r < ranks.size(); ++r) std::copy(from(r), from(r) + count, result.begin() + r * count);
   } else if (first.kind == CollectiveKind::kBroadcast) {
@@ -113,7 +126,8 @@ void RunCollective(const std::vector<RankCall>& ranks) {
     if (first.kind == CollectiveKind::kReduce && static_cast<int>(r) != first.root) continue;
     const bool part = first.kind == CollectiveKind::kReduceScatter;
     const auto begin = result.begin() + (part ? r * count : 0);
-    std::copy(begin, part ? begin + count : result.end(), static_cast<T*>(ranks[r].to));
+    std::transform(begin, part ? begin + count : result.end(), static_cast<T*>(ranks[r].to),
+                   [](auto value) { return static_cast<T>(value); });
   }
 }
 
@@ -122,11 +136,13 @@ std::vector<const void*> AddressesOf(const Call& call) {
   const auto* kernel = std::get_if<Kernel>(&call);
   if (kernel == nullptr) return {};
   if (const auto* copy = std::get_if<CopyElements>(kernel)) return {copy->x, copy->y};
-  if (const auto* sum = std::get_if<SumElements<float>>(kernel)) {
-    std::vector<const void*> addresses(sum->x, sum->x + sum->inputs);
-    addresses.insert(addresses.end(), sum->y, sum->y + sum->outputs);
+  const auto of_sum = [](const auto& sum) {
+    std::vector<const void*> addresses(sum.x, sum.x + sum.inputs);
+    addresses.insert(addresses.end(), sum.y, sum.y + sum.outputs);
     return addresses;
-  }
+  };
+  if (const auto* sum = std::get_if<SumElements<float>>(kernel)) return of_sum(*sum);
+  if (const auto* sum = std::get_if<SumElements<program::BFloat16>>(kernel)) return of_sum(*sum);
   return {};
 }
 
@@ -284,7 +300,8 @@ absl::Status HostCalls::RunRanks(const std::vector<RankCall>& ranks) const {
       RunCollective<uint8_t>(ranks);
       return absl::OkStatus();
     case program::DType::kBF16:
-      break;
+      RunCollective<program::BFloat16>(ranks);
+      return absl::OkStatus();
   }
   return absl::InternalError("a collective of no type");
 }

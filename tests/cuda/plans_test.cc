@@ -58,6 +58,37 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
   }
 }
 
+TEST(CudaPlans, InBf16PlansAreAsNearToExactAsOneDeviceOfTheCpu) {
+  Random random(16);
+  constexpr double kFactor = 1.5, kFewRoundings = 3.0 / 256;
+  constexpr int kCases = 70;
+  int near = 0;
+  for (int i = 0; i < kCases; ++i) {
+    const Drawn drawn = DrawCase(random, false);
+    LowerOptions options{.global_batch = drawn.batch, .dtype = program::DType::kF64, .expose_gradients = true};
+    const Batch batch = DrawBatch(random, drawn.network, drawn.batch, false);
+    Tensors parameters;
+    const Plan single = SinglePlan(drawn.network.graph);
+    const auto exact =
+        RunSteps(drawn.network.graph, single, options, Reference, batch, nullptr, random, false, 1, &parameters);
+    options.dtype = program::DType::kBF16;
+    const auto one =
+        RunSteps(drawn.network.graph, single, options, Reference, batch, &parameters, random, false, 1, nullptr);
+    const auto many = RunSteps(drawn.network.graph, drawn.plan, options, On(kMachines[i % std::size(kMachines)]), batch,
+                               &parameters, random, false, 1, nullptr);
+    ASSERT_TRUE(exact.ok() && one.ok() && many.ok()) << one.status() << many.status() << "\n" << Describe(drawn, i);
+    double own = 0, spread = 0;
+    for (const auto& [name, gradient] : exact->gradients) {
+      own = std::max(own, RelativeDistance(one->gradients.at(name), gradient));
+      spread = std::max(spread, RelativeDistance(many->gradients.at(name), gradient));
+    }
+    near += spread <= std::max(kFactor * own, kFewRoundings) ? 1 : 0;
+    EXPECT_LE(spread, 0.5) << Describe(drawn, i);
+  }
+  // Convolutions round before they add a bias: in small networks a few signs then change.
+  EXPECT_GE(near, kCases * 5 / 6);
+}
+
 TEST(CudaPlans, ExactDataGivesEqualBitsUnderEveryPlan) {
   Random random(5);
   for (int i = 0; i < 70; ++i) {

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OnGpus(int devices, Precision p
 
 class GpuOpCases : public testing::TestWithParam<conformance::OpCase> {
  protected:
-  void Compare(conformance::Data data, Precision precision, double tolerance) {
+  void Compare(conformance::Data data, Precision precision, double tolerance, program::DType dtype = program::DType::kF32) {
     using conformance::Placement;
     const conformance::OpCase& op_case = GetParam();
     const conformance::Values values = MakeValues(op_case, data, 4);
@@ -35,7 +35,7 @@ class GpuOpCases : public testing::TestWithParam<conformance::OpCase> {
       SCOPED_TRACE(Name(placement));
       auto backend = OnGpus(1, precision);
       ASSERT_TRUE(backend.ok()) << backend.status();
-      auto loaded = conformance::LoadedCase::Load(**backend, op_case, program::DType::kF32, placement);
+      auto loaded = conformance::LoadedCase::Load(**backend, op_case, dtype, placement);
       ASSERT_TRUE(loaded.ok()) << loaded.status();
       const absl::StatusOr<conformance::Values> results = (*loaded)->Run(values);
       ASSERT_TRUE(results.ok()) << results.status();
@@ -61,6 +61,13 @@ TEST_P(GpuOpCases, NormalNumbersInF32) {
 TEST_P(GpuOpCases, NormalNumbersInTf32) {
   COLONNADE_NEED_GPU();
   Compare(conformance::Data::kNormal, Precision::kTf32, 5e-3);
+}
+
+TEST_P(GpuOpCases, RoundedNumbersInBf16) {
+  COLONNADE_NEED_GPU();
+  const std::optional<double> tolerance = Bf16Tolerance(GetParam());
+  if (!tolerance.has_value()) GTEST_SKIP() << "an update of what a layer reads";
+  Compare(conformance::Data::kRounded, Precision::kF32, *tolerance, program::DType::kBF16);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuOpCases, testing::ValuesIn(conformance::AllOpCases()),
