@@ -16,7 +16,7 @@ class CudaBackend : public engine::Backend {
   ~CudaBackend() override {
     for (Device& device : machine_.devices) {
       device.persistent.clear();
-      for (const Stream& stream : device.streams) machine_.calls->Destroy(stream);
+      for (const Stream& stream : device.AllStreams()) machine_.calls->Destroy(stream);
     }
   }
 
@@ -65,10 +65,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   for (int d = 0; d < options.devices; ++d) {
     Device device;
     device.gpu = d % machine.calls->gpu_count();
-    for (Stream& stream : device.streams) {
+    for (Stream* stream : {&device.streams[0], &device.streams[1], &device.streams[2], &device.input}) {
       absl::StatusOr<Stream> made = machine.calls->MakeStream(device.gpu);
       if (!made.ok()) return made.status();
-      stream = *made;
+      *stream = *made;
     }
     machine.devices.push_back(std::move(device));
   }

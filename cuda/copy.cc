@@ -14,6 +14,8 @@ using program::Shape;
 
 namespace {
 
+constexpr int64_t kLargeInput = int64_t{64} << 10;  // less is copied at once
+
 // The same elements of two views lie at equal distances, in one range.
 bool AreOneRange(const View& a, const View& b) { return a.shape == b.shape && IsDense(a) && IsDense(b); }
 
@@ -74,7 +76,7 @@ absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, 
 }
 
 // Host memory is row-major and contiguous by sample: whole samples are copied, and what lies otherwise on the device is put
-// in place by a kernel.
+// in place by a kernel. What is large, or not in place yet, lands in memory of its own while the step before still computes.
 PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   const program::Input& input = context.program.inputs[op.input];
   const View& y = context.view(0);
@@ -85,26 +87,28 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
                                                    " into a buffer of ", program::Name(y.dtype)));
   }
   const Rows rows = RowsOf(input.shape, input.pieces[piece].region);
-  const int64_t size = program::SizeInBytes(input.host_dtype), count = program::ElementCount(rows.shape);
+  const int64_t size = program::SizeInBytes(input.host_dtype), bytes = program::ElementCount(rows.shape) * size;
   const View staged = RowMajor(input.host_dtype, rows.shape);
   const View box = Slice(staged, rows.box);
   const std::optional<View> target = Reshape(y, box.shape);
   if (!target.has_value()) return absl::UnimplementedError("a load into this layout");
+  const bool in_place = !rounds && target->strides == staged.strides && box.shape == staged.shape;
   ReadyTask ready;
-  Workspace workspace(context);
-  const bool direct = !rounds && target->strides == staged.strides && box.shape == staged.shape;
-  char* landing =
-      direct ? reinterpret_cast<char*>(context.operands[0].base + y.offset * size) : workspace.Take<char>(count * size);
+  const int64_t landing_bytes = (bytes + Workspace::kAlignment - 1) / Workspace::kAlignment * Workspace::kAlignment;
   for (int slot = 0; slot < 2; ++slot) {
-    const char* host = static_cast<const char*>(context.slots[slot].inputs[op.input]);
+    const char* host = static_cast<const char*>(context.slots[slot].inputs[op.input]) + rows.first_element * size;
     std::vector<Call>& calls = slot == 0 ? ready.calls : ready.odd_calls;
-    calls.push_back(CopyBytes{landing, host + rows.first_element * size, count * size, context.gpu, -1});
-    if (direct) continue;
+    if (in_place && bytes < kLargeInput) {
+      calls.push_back(CopyBytes{context.operands[0].base + y.offset * size, host, bytes, context.gpu, -1});
+      continue;
+    }
+    char* landing = context.landing + slot * landing_bytes;
+    ready.landing_bytes += landing_bytes;
+    ready.fetches[slot].push_back(CopyBytes{landing, host, bytes, context.gpu, -1});
     absl::StatusOr<Call> place = CopyCall({box, landing}, {*target, context.operands[0].base}, context.gpu, context.gpu);
     if (!place.ok()) return place.status();
     calls.push_back(*std::move(place));
   }
-  ready.workspace_bytes = workspace.bytes();
   return ready;
 }
 

@@ -29,9 +29,11 @@ struct PersistentBuffer {
 struct Device {
   int gpu = 0;
   std::array<Stream, program::kLaneCount> streams;
+  Stream input;  // copies from the host into landings, ahead of the copy lane
   absl::flat_hash_map<std::string, PersistentBuffer> persistent;
   int64_t allocated_bytes = 0;  // of all loaded Programs and persistent buffers
 
+  std::array<Stream, program::kLaneCount + 1> AllStreams() const { return {streams[0], streams[1], streams[2], input}; }
   const Stream& stream(program::Lane lane) const { return streams[static_cast<int>(lane)]; }
 };
 

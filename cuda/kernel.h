@@ -6,6 +6,7 @@
 #ifndef COLONNADE_CUDA_KERNEL_H_
 #define COLONNADE_CUDA_KERNEL_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -30,6 +31,7 @@ struct TaskContext {
   const program::Task& task;
   std::vector<Operand> operands;
   char* workspace = nullptr;
+  char* landing = nullptr;  // ReadyTask::landing_bytes of the task's own
   int gpu = 0;
   Precision precision = Precision::kF32;
   bool deterministic = false;
@@ -60,6 +62,9 @@ struct ReadyTask {
   std::vector<Call> calls;
   std::vector<Call> odd_calls;  // in odd steps, where they differ: other host memory
   int64_t workspace_bytes = 0;
+  // Copies from the host, by slot, into the task's landing: they run before it, as soon as the host has filled the slot.
+  std::array<std::vector<Call>, 2> fetches;
+  int64_t landing_bytes = 0;
 };
 using PreparedTask = absl::StatusOr<ReadyTask>;
 

@@ -100,6 +100,8 @@ TaskContext CudaProgram::ContextOf(const Task& task) {
       .task = task,
       .operands = {},
       .workspace = workspace == nullptr ? kNowhere : workspace,
+      .landing =
+          (landing_arenas_.empty() ? kNowhere : landing_arenas_[task.device].data()) + tasks_[task.id.value].landing_offset,
       .gpu = device.gpu,
       .precision = machine_.precision,
       // Devices that hold the same parameters without reducing their gradients must compute the same bits.
@@ -117,12 +119,15 @@ absl::Status CudaProgram::PrepareTasks() {
   for (const Task& task : program_.tasks) {
     Ready& ready = tasks_[task.id.value];
     ready.range = absl::StrCat(task.id.value, " ", program::Name(task), " ", task.from.layer);
+    ready.fetch_range = absl::StrCat("fetch ", ready.range);
     if (const auto* compute = std::get_if<program::Compute>(&task.what)) {
       PreparedTask prepared = PrepareCompute(compute->op, ContextOf(task));
       if (!prepared.ok()) return InTask(prepared.status(), task);
       ready.phases = {std::move(prepared->calls)};
       ready.odd_calls = std::move(prepared->odd_calls);
       ready.workspace_bytes = prepared->workspace_bytes;
+      ready.fetches = std::move(prepared->fetches);
+      ready.landing_bytes = prepared->landing_bytes;
     } else if (const std::vector<TaskId>& sides = queues_.SidesOf(task.id); sides.front() == task.id) {
       if (absl::Status status = PrepareMeeting(sides); !status.ok()) return InTask(status, task);
     }
@@ -183,12 +188,18 @@ void CudaProgram::CountMemory() {
     int64_t& largest = scratch_bytes_[task.device][static_cast<int>(task.lane)];
     largest = std::max(largest, tasks_[task.id.value].workspace_bytes);
   }
+  landing_bytes_.assign(program_.device_count, 0);
+  for (const Task& task : program_.tasks) {
+    tasks_[task.id.value].landing_offset = landing_bytes_[task.device];
+    landing_bytes_[task.device] += tasks_[task.id.value].landing_bytes;
+  }
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.lifetime != program::Lifetime::kPersistent || !IsRoot(buffer)) continue;
     memory_[buffer.device].persistent_bytes += layouts_.root_bytes[buffer.id.value];
   }
   for (int d = 0; d < program_.device_count; ++d) {
     memory_[d].step_arena_bytes = placement_.step_bytes[d];
+    memory_[d].workspace_bytes = landing_bytes_[d];
     for (int64_t bytes : scratch_bytes_[d]) memory_[d].workspace_bytes += bytes;
   }
 }
@@ -219,6 +230,9 @@ absl::Status CudaProgram::TakeMemory() {
     absl::StatusOr<Arena> arena = Arena::Allocate(*machine_.calls, device.gpu, placement_.step_bytes[d]);
     if (!arena.ok()) return WithContext(arena.status(), absl::StrCat("step buffers of device ", d));
     step_arenas_.push_back(*std::move(arena));
+    absl::StatusOr<Arena> landing = Arena::Allocate(*machine_.calls, device.gpu, landing_bytes_[d]);
+    if (!landing.ok()) return WithContext(landing.status(), absl::StrCat("landing of inputs on device ", d));
+    landing_arenas_.push_back(*std::move(landing));
     for (int l = 0; l < program::kLaneCount; ++l) {
       absl::StatusOr<Arena> workspace = Arena::Allocate(*machine_.calls, device.gpu, scratch_bytes_[d][l]);
       if (!workspace.ok()) return WithContext(workspace.status(), absl::StrCat("workspace of device ", d));
@@ -313,6 +327,10 @@ absl::Status CudaProgram::MakeEvents() {
     Events& events = events_[task.id.value];
     for (int parity = 0; parity < 2; ++parity) {
       if (is_awaited[task.id.value]) events.ended[parity] = make(task.device, false);
+      if (tasks_[task.id.value].landing_bytes > 0) {
+        events.landed[parity] = make(task.device, false);
+        events.placed[parity] = make(task.device, false);
+      }
       if (!machine_.times_tasks) continue;
       events.start[parity] = make(task.device, true);
       events.end[parity] = make(task.device, true);
@@ -347,7 +365,7 @@ CudaProgram::~CudaProgram() {
   };
   for (const Task& task : program_.tasks) {
     const Events& events = events_[task.id.value];
-    for (const auto* kind : {&events.ended, &events.start, &events.end}) {
+    for (const auto* kind : {&events.ended, &events.start, &events.end, &events.landed, &events.placed}) {
       for (Event event : *kind) destroy(task.device, event);
     }
     for (const std::vector<Event>& barrier : barriers_[task.id.value]) {

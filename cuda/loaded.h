@@ -49,15 +49,18 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   // compute task has one phase and waits for nobody.
   struct Ready {
     std::vector<std::vector<Call>> phases;
-    std::vector<Call> odd_calls;  // instead of phase 0 in odd steps, where there are any
-    int64_t workspace_bytes = 0;
-    bool meets = true;  // ReadyMember::meets
-    std::string range;  // its name in profilers
+    std::vector<Call> odd_calls;               // instead of phase 0 in odd steps, where there are any
+    std::array<std::vector<Call>, 2> fetches;  // ReadyTask::fetches
+    int64_t workspace_bytes = 0, landing_bytes = 0, landing_offset = 0;
+    bool meets = true;               // ReadyMember::meets
+    std::string range, fetch_range;  // its names in profilers
   };
   // By step parity.
   struct Events {
     std::array<Event, 2> ended = {nullptr, nullptr};                            // null: nobody waits for it
     std::array<Event, 2> start = {nullptr, nullptr}, end = {nullptr, nullptr};  // timed; null without times
+    // Of what is fetched: it has landed, and the landing is free again; null elsewhere.
+    std::array<Event, 2> landed = {nullptr, nullptr}, placed = {nullptr, nullptr};
     bool last_of_lane = false;
   };
   // What a meeting's members record when they are through with a phase, by phase and member; arrivals are phase 0.
@@ -85,6 +88,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   void IssueMeeting(absl::Span<const program::TaskId> sides, int64_t step) override;
   void IssueWait(int device, program::Lane lane, program::TaskId task, int64_t step) override;
 
+  absl::Status Fetch(const program::Task& task, int64_t step);
   absl::Status Begin(const program::Task& task, int64_t step);
   absl::Status Run(const program::Task& task, size_t phase, int64_t step);
   absl::Status End(const program::Task& task, int64_t step);
@@ -122,6 +126,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
   std::vector<Arena> step_arenas_;                                       // by device
   std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
+  std::vector<Arena> landing_arenas_;                                    // by device
+  std::vector<int64_t> landing_bytes_;                                   // by device
   std::vector<char*> base_;                                              // by buffer: of roots and buckets
   std::vector<void*> registered_, landings_;                             // host memory
   int charged_devices_ = 0;                                              // of Device::allocated_bytes: the first so many

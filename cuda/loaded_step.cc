@@ -27,7 +27,8 @@ void CudaProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
 void CudaProgram::IssueTask(TaskId id, int64_t step) {
   if (!status_.ok()) return;
   const Task& task = program_.task(id);
-  absl::Status status = Begin(task, step);
+  absl::Status status = Fetch(task, step);
+  status.Update(Begin(task, step));
   status.Update(Run(task, 0, step));
   status.Update(End(task, step));
   Note(InTask(status, task));
@@ -44,6 +45,21 @@ void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
   if (event == nullptr)
     return Note(InTask(absl::InternalError("waited for, though no task of the Program does"), program_.task(task)));
   Note(InTask(machine_.calls->Wait(machine_.devices[device].stream(lane), event), program_.task(task)));
+}
+
+// The landing is free once the step two before has put its content in place.
+absl::Status CudaProgram::Fetch(const Task& task, int64_t step) {
+  const std::vector<Call>& fetches = tasks_[task.id.value].fetches[step % 2];
+  if (fetches.empty()) return absl::OkStatus();
+  const Events& events = events_[task.id.value];
+  const Stream& input = machine_.devices[task.device].input;
+  absl::Status status = machine_.calls->Wait(input, events.placed[step % 2]);
+  machine_.calls->BeginRange(tasks_[task.id.value].fetch_range);
+  for (const Call& fetch : fetches) status.Update(machine_.calls->Enqueue(input, fetch));
+  machine_.calls->EndRange();
+  status.Update(machine_.calls->Record(events.landed[step % 2], input));
+  status.Update(machine_.calls->Wait(StreamOf(task), events.landed[step % 2]));
+  return status;
 }
 
 absl::Status CudaProgram::Begin(const Task& task, int64_t step) {
@@ -69,7 +85,8 @@ absl::Status CudaProgram::End(const Task& task, int64_t step) {
   absl::Status status;
   const Events& events = events_[task.id.value];
   const Event lane = lane_ended_[task.device][step % 2][static_cast<int>(task.lane)];
-  for (const Event event : {events.end[step % 2], events.ended[step % 2], events.last_of_lane ? lane : nullptr}) {
+  for (const Event event :
+       {events.end[step % 2], events.ended[step % 2], events.placed[step % 2], events.last_of_lane ? lane : nullptr}) {
     if (event != nullptr) status.Update(machine_.calls->Record(event, stream));
   }
   return status;
@@ -140,7 +157,7 @@ void CudaProgram::Drain() {
   if (drained_) return;
   drained_ = true;
   for (size_t d = 0; d < now_.size(); ++d) {
-    for (const Stream& stream : machine_.devices[d].streams) {
+    for (const Stream& stream : machine_.devices[d].AllStreams()) {
       // Errors were noted before.
       if (machine_.calls->Record(now_[d], stream).ok()) machine_.calls->Synchronize(now_[d]).IgnoreError();
     }

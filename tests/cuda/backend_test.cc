@@ -97,6 +97,31 @@ TEST(CudaBackend, CollectingAStepDoesNotWaitForTheNext) {
   }
 }
 
+// Images of the next step land while this one computes: on a stream that waits for nothing of this step.
+TEST(CudaBackend, TheNextBatchIsFetchedUnderThisStep) {
+  const program::Program program = Lowered("lenet", "single", 1, 64);
+  Made made = MakeBackend({.devices = 1}, {.has_memory = false});
+  auto executor = engine::Executor::Create(program, *made.backend);
+  ASSERT_TRUE(executor.ok());
+  for (uint64_t step = 0; step < 2; ++step) {
+    ASSERT_TRUE((*executor)->NextImages().ok());
+    ASSERT_TRUE((*executor)->Enqueue({.step = step}).ok());
+  }
+  const int input_stream = program::kLaneCount;  // the last that was made
+  int fetches = 0;
+  for (size_t i = 0; i < made.calls->noted().size(); ++i) {
+    const Noted& noted = made.calls->noted()[i];
+    if (noted.stream != input_stream) continue;
+    if (noted.kind == Noted::Kind::kCall) ++fetches;
+    if (noted.kind != Noted::Kind::kWait) continue;
+    for (size_t j = 0; j < i; ++j) {
+      const Noted& before = made.calls->noted()[j];
+      EXPECT_FALSE(before.kind == Noted::Kind::kRecord && before.event == noted.event) << "waits for what has been enqueued";
+    }
+  }
+  EXPECT_EQ(fetches, 2);
+}
+
 TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {
   const program::Program program = Lowered("two_column", "data", 2, 16);
   Made made = MakeBackend({.devices = 2}, {.has_memory = false, .fail_at = 40});
@@ -184,7 +209,7 @@ TEST(CudaBackend, ComputesInF32Alone) {
 TEST(CudaBackend, DevicesShareGpusInTurn) {
   Made made = MakeBackend({.devices = 5}, {.gpus = 2});
   EXPECT_EQ(made.backend->device_count(), 5);
-  EXPECT_EQ(made.calls->stream_count(), 5 * program::kLaneCount);
+  EXPECT_EQ(made.calls->stream_count(), 5 * (program::kLaneCount + 1));
   EXPECT_EQ(MakeCudaBackend({.devices = 0}, std::make_unique<HostCalls>()).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

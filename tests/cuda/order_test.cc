@@ -23,7 +23,8 @@ using program::Program;
 using program::Task;
 using program::TaskId;
 
-constexpr int kSteps = 3;
+constexpr int kSteps = 4;
+constexpr char kFetch[] = "fetch ";  // begins the range of what a Load fetches from the host ahead
 
 // A step of a task in a replay: when its first call ran and when its last one, counted in calls; −1: it has none. And when
 // it met others: a collective of NCCL in its one call, without what packs and unpacks.
@@ -49,7 +50,9 @@ class Recording {
         const auto record = last_record.find(noted[i].event);
         command.waits_for = record == last_record.end() ? -1 : record->second;
       } else {
-        command.instance = step * task_count_ + std::stoi(noted[i].range);
+        const bool fetches = noted[i].range.starts_with(kFetch);
+        const int task = std::stoi(noted[i].range.substr(fetches ? sizeof(kFetch) - 1 : 0));
+        command.instance = (step + (fetches ? kSteps : 0)) * task_count_ + task;
       }
       commands_.push_back(command);
       streams_[noted[i].stream].push_back(static_cast<int>(i));
@@ -58,7 +61,7 @@ class Recording {
 
   // A random order of what may run next; `heeds_waits` off breaks the rules on purpose. Empty if it stands still.
   std::vector<Ran> Replay(uint64_t seed, bool heeds_waits) const {
-    std::vector<Ran> ran(kSteps * task_count_);
+    std::vector<Ran> ran(2 * kSteps * task_count_);
     std::vector<bool> met_in_group(ran.size(), false);
     std::vector<bool> done(commands_.size(), false);
     std::vector<size_t> next(streams_.size(), 0), ready;
@@ -108,7 +111,7 @@ class Recording {
     Noted::Kind kind;
     int waits_for = -1;
     int group = -1;       // calls of one start together
-    size_t instance = 0;  // step · tasks + task
+    size_t instance = 0;  // step · tasks + task; of what is fetched for it, kSteps later
   };
   struct Member {
     int stream = 0, command = 0;
@@ -150,6 +153,13 @@ std::vector<Edge> EdgesOf(const Program& program) {
       }
     }
   };
+  // A landing is filled before it is read, and read before it is filled again, two steps later.
+  for (int step = 0; step < kSteps; ++step) {
+    for (size_t task = 0; task < tasks; ++task) {
+      edges.push_back({(kSteps + step) * tasks + task, step * tasks + task});
+      if (step + 2 < kSteps) edges.push_back({step * tasks + task, (kSteps + step + 2) * tasks + task});
+    }
+  }
   for (int step = 0; step < kSteps; ++step) {
     for (const Task& task : program.tasks) {
       for (TaskId from : dependencies.within[task.id.value]) add(from, step, task.id, step);
