@@ -1,8 +1,9 @@
-// Transfers between the CPU backend's devices: time, algbw and busbw as nccl-tests defines them, 4 KB to 256 MB.
+// Transfers between the devices of a backend: time, algbw and busbw as nccl-tests defines them, 4 KB to 256 MB.
 //
 // S is the bytes of a member's operand for exchange and all-reduce, of all members' together for all-gather and
 // reduce-scatter; algbw = S / t, busbw = algbw times 2(n−1)/n for all-reduce, (n−1)/n for the other collectives, 1 for an
-// exchange. Every size is checked for its result before it is timed. `--benchmark_format=json` prints JSON.
+// exchange. Every size is checked for its result before it is timed. `--benchmark_format=json` prints JSON; `--backend=cuda`
+// is for GPUs, which more devices than there are share.
 #include "cli/transfers.h"
 
 #include <benchmark/benchmark.h>
@@ -11,6 +12,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "bench/command_line.h"
+#include "cli/session.h"
 
 namespace {
 
@@ -24,11 +27,13 @@ double BusFactor(const std::string& what, int members) {
   return what == "exchange" || what == "channel_slice" ? 1 : (n - 1) / n;
 }
 
-void Transfer(benchmark::State& state, const std::string& what, int members) {
+void Transfer(benchmark::State& state, const std::string& what, int members, const cli::Flags& flags) {
   const int64_t total = state.range(0);
   const int64_t operand = what == "all_gather" ? total / members : total;
   for (auto _ : state) {
-    absl::StatusOr<cli::TransferTime> time = cli::MeasureTransfer(what, members, operand, kRepeats);
+    absl::StatusOr<cli::TransferTime> time = cli::MeasureTransfer(what, members, operand, kRepeats, [&](int devices) {
+      return cli::OpenBackend(flags, devices, 1, /*times_tasks=*/true);
+    });
     if (!time.ok()) {
       state.SkipWithError(std::string(time.status().message()).c_str());
       return;
@@ -44,20 +49,27 @@ void Transfer(benchmark::State& state, const std::string& what, int members) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const std::string& what : cli::TransferNames()) {
-    for (int members : {2, 4}) {
-      if (members > 2 && (what == "exchange" || what == "channel_slice")) continue;
-      benchmark::RegisterBenchmark(absl::StrCat(what, "/", members).c_str(),
-                                   [=](benchmark::State& state) { Transfer(state, what, members); })
-          ->RangeMultiplier(8)
-          ->Range(4 << 10, 256 << 20)
-          ->UseManualTime()
-          ->Iterations(1)
-          ->Unit(benchmark::kMicrosecond);
-    }
-  }
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  cli::Flags flags{.backend = "cpu"};
+  CLI::App app("Times transfers between devices; and see --benchmark_format, --benchmark_out, --benchmark_filter.",
+               "transfers");
+  cli::AddMeasuringFlags(app, flags);
+  return bench::Run(app, argc, argv, [&]() -> absl::Status {
+    if (absl::Status s = cli::CheckBackend(flags); !s.ok()) return s;
+    for (const std::string& what : cli::TransferNames()) {
+      for (int members : {2, 4}) {
+        if (members > 2 && (what == "exchange" || what == "channel_slice")) continue;
+        benchmark::RegisterBenchmark(
+            absl::StrCat(what, "/", members).c_str(),
+            [&flags, what, members](benchmark::State& state) { Transfer(state, what, members, flags); })
+            ->RangeMultiplier(8)
+            ->Range(4 << 10, 256 << 20)
+            ->UseManualTime()
+            ->Iterations(1)
+            ->Unit(benchmark::kMicrosecond);
+      }
+    }
+    benchmark::RunSpecifiedBenchmarks();
+    return absl::OkStatus();
+  });
 }

@@ -219,7 +219,8 @@ absl::StatusOr<int> GpuCount() {
   return (*calls)->gpu_count();
 }
 
-absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device) {
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
+                                                             bool times_tasks) {
   if (flags.backend != "cpu") {
     absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
     if (calls.ok()) {
@@ -227,7 +228,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                     .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
                                     .deterministic = flags.deterministic,
                                     .collectives = CollectivesOf(flags),
-                                    .times_tasks = !flags.trace.empty()},
+                                    .times_tasks = times_tasks},
                                    *std::move(calls));
     }
     if (flags.backend == "cuda") return NoCuda(calls.status());

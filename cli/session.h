@@ -38,8 +38,9 @@ absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session&
 
 program::DType DTypeOf(const Flags& flags);  // of the Program
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
-// --backend. Unavailable if it is cuda and there is none.
-absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device);
+// --backend. Unavailable if it is cuda and there is none. With `times_tasks` a GPU times them too; a CPU always does.
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
+                                                             bool times_tasks = false);
 // Whether OpenBackend would find what --backend and --dtype ask for.
 absl::Status CheckBackend(const Flags& flags);
 // How many GPUs --backend=cuda finds, at least one; else Unavailable.

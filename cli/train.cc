@@ -39,7 +39,8 @@ absl::Status Prepare(const Flags& flags, Run& run) {
   if (absl::Status s = lower(program::Mode::kTrain, run.train_program); !s.ok()) return s;
   if (absl::Status s = lower(program::Mode::kEval, run.eval_program); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device);
+      OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
+                  /*times_tasks=*/!flags.trace.empty());
   if (!backend.ok()) return backend.status();
   run.backend = *std::move(backend);
   if (absl::Status s = load(run.train_program, run.train); !s.ok()) return s;

@@ -117,12 +117,16 @@ const std::vector<std::string>& TransferNames() {
   return *names;
 }
 
-absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats) {
+absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices) {
+  return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
+}
+
+absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
+                                             const BackendMaker& make_backend) {
   const int64_t elements = std::max<int64_t>(bytes / 4 / members, 1) * members;
   absl::StatusOr<program::Program> program = TransferProgram::Make(what, members, elements);
   if (!program.ok()) return program.status();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      cpu::MakeCpuBackend({.devices = members, .threads_per_device = 1});
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = make_backend(members);
   if (!backend.ok()) return backend.status();
   const engine::HostSlot slots[2] = {};
   absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> loaded = (*backend)->Load(*program, slots);
