@@ -45,6 +45,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
       .seed = flags.seed,
       .reference = DTypeOf(flags) == program::DType::kF64,
       .bf16 = DTypeOf(flags) == program::DType::kBF16,
+      .tf32 = flags.dtype == "tf32",
       .make_backend = [&](int devices) { return OpenBackend(flags, devices, flags.threads_per_device); },
       .learning_rate = *rate,
       .lower = LowerOptionsOf(flags, *session, program::Mode::kTrain)};

@@ -15,6 +15,8 @@
 namespace colonnade::cli {
 namespace {
 
+constexpr double kTf32Bound = 5e-3;
+
 using engine::NamedTensor;
 using Tensors = std::vector<NamedTensor>;
 
@@ -219,7 +221,10 @@ class Comparison {
 
   absl::Status JudgeStep(const State& state, const engine::StepInputs& inputs, const StepOutcome& one,
                          const StepOutcome& many) {
-    Judge("loss", std::abs(many.loss - one.loss) / std::max(std::abs(one.loss), 1e-300), options_.reference ? 1e-10 : 1e-5,
+    Judge("loss", std::abs(many.loss - one.loss) / std::max(std::abs(one.loss), 1e-300),
+          options_.reference ? 1e-10
+          : options_.tf32    ? kTf32Bound
+                             : 1e-5,
           &VerifyErrors::loss);
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
@@ -250,7 +255,8 @@ class Comparison {
                                  const StepOutcome& one) {
     constexpr double kReferenceBound = 1e-10, kSingleBound = 1e-4, kTimesOwnError = 4;
     if (options_.reference) return kReferenceBound;
-    if (error <= kSingleBound) return kSingleBound;
+    const double least = options_.tf32 ? kTf32Bound : kSingleBound;
+    if (error <= least) return least;
     if (double_gradients_.empty()) {
       if (reference_ == nullptr) {
         absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, options_, true, Kernels::kDouble);
@@ -261,7 +267,7 @@ class Comparison {
       if (!outcome.ok()) return outcome.status();
       double_gradients_ = std::move(outcome->gradients);
     }
-    return std::max(kSingleBound, kTimesOwnError * Distance(one.gradients.at(name), double_gradients_.at(name)));
+    return std::max(least, kTimesOwnError * Distance(one.gradients.at(name), double_gradients_.at(name)));
   }
 
   const layers::LayerGraph& graph_;

@@ -2,6 +2,8 @@
 #include <memory>
 #include <string>
 
+#include "cli/session.h"
+#include "cli/verify_plan.h"
 #include "cuda/backend.h"
 #include "gtest/gtest.h"
 #include "tests/cpu/op_case_run.h"
@@ -101,6 +103,53 @@ TEST(Gpu, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
     }
   }
 }
+
+struct ZooCase {
+  std::string model, plan;
+  int devices = 1;
+  int64_t batch = 16;
+  std::string dtype = "fp32";
+};
+class GpuZoo : public testing::TestWithParam<ZooCase> {};
+
+// Devices share the GPUs at hand.
+TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputes) {
+  COLONNADE_NEED_GPU();
+  const ZooCase& zoo = GetParam();
+  const cli::Flags flags{.model = zoo.model,
+                         .batch = zoo.batch,
+                         .devices = zoo.devices,
+                         .plan = zoo.plan,
+                         .backend = "cuda",
+                         .dtype = zoo.dtype};
+  const auto session = cli::OpenSession(flags, nullptr);
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto images = cli::OpenImages(flags, /*train=*/true);
+  ASSERT_TRUE(images.ok()) << images.status();
+  auto stream = cli::OpenStream(flags, *session, *std::move(images), /*train=*/true);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  const auto report = cli::VerifyPlan(session->graph, session->plan, *stream,
+                                      {.steps = 2,
+                                       .bf16 = zoo.dtype == "bf16",
+                                       .tf32 = zoo.dtype == "tf32",
+                                       .make_backend = [&](int devices) { return cli::OpenBackend(flags, devices, 1); },
+                                       .learning_rate = {.base = 0.01},
+                                       .lower = cli::LowerOptionsOf(flags, *session, program::Mode::kTrain)});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << ": " << report->worst_error;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GpuZoo,
+    testing::Values(ZooCase{"two_column", "single", 1}, ZooCase{"two_column", "model", 2},
+                    ZooCase{"two_column", "hybrid", 4}, ZooCase{"lenet", "data", 2}, ZooCase{"lenet", "owt", 4},
+                    ZooCase{"alexnet2012", "model", 2}, ZooCase{"alexnet2012", "hybrid", 4},
+                    ZooCase{"alexnet2012", "owt", 4}, ZooCase{"alexnet", "data", 2}, ZooCase{"alexnet", "hybrid", 4},
+                    ZooCase{"two_column", "hybrid", 4, 16, "bf16"}, ZooCase{"lenet", "owt", 4, 16, "bf16"},
+                    ZooCase{"alexnet", "hybrid", 4, 16, "tf32"}),
+    [](const auto& info) {
+      return info.param.model + "_" + info.param.plan + "_" + std::to_string(info.param.devices) + "_" + info.param.dtype;
+    });
 
 }  // namespace
 }  // namespace colonnade
