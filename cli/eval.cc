@@ -36,7 +36,7 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   const std::string normalisation = NormalisationOf(flags, *images);
   absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), false);
   if (!stream.ok()) return stream.status();
-  PrintSession(flags, *session);
+  PrintSession(flags, *session, (*backend)->name());
   std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), normalisation.c_str());
   absl::StatusOr<engine::EvalReport> report = engine::Evaluate(**executor, *stream, &stop);
   if (!report.ok()) return report.status();

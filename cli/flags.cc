@@ -35,8 +35,14 @@ void AddCollectivesFlag(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
+void AddGpuFlags(CLI::App& app, Flags& flags) {
+  AddCollectivesFlag(app, flags);
+  AddSwitch(app, "--cuda-graphs", flags.cuda_graphs, "on GPUs: each step as one CUDA graph")->group(kMachineGroup);
+}
+
 void AddDtypeFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--dtype", flags.dtype, "element type of compute: fp32; tf32 on GPUs; bf16 with reference kernels")
+  app.add_option("--dtype", flags.dtype,
+                 "element type of compute: fp32, or on GPUs tf32 and bf16 (on the CPU bf16 with reference kernels)")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
       ->capture_default_str()
       ->group(kMachineGroup);
@@ -133,7 +139,7 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_flag("--deterministic", flags.deterministic, "on GPUs: two runs give equal bits (on the CPU they always do)")
       ->group(group);
-  AddCollectivesFlag(app, flags);
+  AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags);
 }
 
@@ -142,7 +148,7 @@ void AddMeasuringFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->default_str("cpu")
       ->group(kMachineGroup);
-  AddCollectivesFlag(app, flags);
+  AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags);
 }
 

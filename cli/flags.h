@@ -35,6 +35,7 @@ struct Flags {
   std::string dtype = "fp32";
   bool deterministic = false;
   std::string collectives = "auto";
+  std::string cuda_graphs = "on";
   // Run
   int64_t steps = 0, epochs = 0;  // 0: not given
   uint64_t seed = 1;

@@ -228,6 +228,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                     .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
                                     .deterministic = flags.deterministic,
                                     .collectives = CollectivesOf(flags),
+                                    .graphs = flags.cuda_graphs == "on",
                                     .times_tasks = times_tasks},
                                    *std::move(calls));
     }
@@ -256,18 +257,22 @@ absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, co
       absl::StrFormat("--lr-policy: expected constant or step:N,F with N and F above 0, found \"%s\"", name));
 }
 
-void PrintSession(const Flags& flags, const Session& session) {
+void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {
   const partition::Mesh& mesh = session.plan.mesh;
+  const char* const plural = mesh.device_count() > 1 ? "s" : "";
+  const std::string devices =
+      backend == "cuda"
+          ? absl::StrFormat("%d CUDA device%s, %s", mesh.device_count(), plural, flags.dtype)
+          : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels", mesh.device_count(), plural,
+                            session.threads_per_device, session.threads_per_device > 1 ? "s" : "", flags.kernels);
   std::fprintf(stderr, "%s\n",
                absl::StrFormat("model %s: %d parameters, %.3g Gflop forward per image", session.graph.name,
                                session.graph.ParameterCount(), static_cast<double>(session.graph.ForwardFlops(1)) / 1e9)
                    .c_str());
   std::fprintf(
       stderr, "%s\n",
-      absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %d CPU device%s of %d thread%s, %s kernels",
-                      session.plan.name, ReplicasOf(mesh), ColumnsOf(mesh), partition::Name(session.plan.reduction),
-                      session.plan.overlap ? "on" : "off", mesh.device_count(), mesh.device_count() > 1 ? "s" : "",
-                      session.threads_per_device, session.threads_per_device > 1 ? "s" : "", flags.kernels)
+      absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %s", session.plan.name, ReplicasOf(mesh),
+                      ColumnsOf(mesh), partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off", devices)
           .c_str());
   for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 }

@@ -48,8 +48,8 @@ absl::StatusOr<int> GpuCount();
 std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
 
-// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices.
-void PrintSession(const Flags& flags, const Session& session);
+// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend` (Backend::name).
+void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
 
 // "mean 0.3, std 0.4": what is taken from and divides pixel values of 0..1, per channel.
 std::string NormalisationOf(const Flags& flags, const data::ImageSet& images);

@@ -197,7 +197,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, run.session);
   if (!rate.ok()) return rate.status();
   if (absl::Status s = Prepare(flags, run); !s.ok()) return s;
-  PrintSession(flags, run.session);
+  PrintSession(flags, run.session, run.backend->name());
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
   std::fprintf(stderr, "%s\n",
                absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",

@@ -61,6 +61,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   machine.precision = options.precision;
   machine.deterministic = options.deterministic;
   machine.times_tasks = options.times_tasks;
+  machine.uses_graphs = options.graphs;
   machine.memory_limit_bytes = options.memory_limit_bytes;
   for (int d = 0; d < options.devices; ++d) {
     Device device;

@@ -25,6 +25,7 @@ struct CudaOptions {
   Precision precision = Precision::kF32;
   bool deterministic = false;  // two runs give equal bits: convolutions by algorithms that promise it; all else does anyway
   Collectives collectives = Collectives::kAuto;
+  bool graphs = true;              // steps as CUDA graphs, from the third on; not with times_tasks
   bool times_tasks = false;        // Times() is zero without: two events around each task
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };

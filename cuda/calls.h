@@ -98,6 +98,7 @@ struct Stream {
   void* handle = nullptr;
 };
 using Event = void*;
+using Graph = void*;
 
 class Calls {
  public:
@@ -131,6 +132,12 @@ class Calls {
   // RankCalls of all ranks of a communicator are enqueued between these two.
   virtual absl::Status BeginGroup() = 0;
   virtual absl::Status EndGroup() = 0;
+  // What is enqueued between these two, on `stream` and on streams that wait for what is, becomes a graph instead of
+  // running; all of it must be joined to `stream` again. EndCapture ends the capture whether it returns a graph or an error.
+  virtual absl::Status BeginCapture(const Stream& stream) = 0;
+  virtual absl::StatusOr<Graph> EndCapture(const Stream& stream) = 0;
+  virtual absl::Status Launch(Graph graph, const Stream& stream) = 0;
+  virtual void Destroy(Graph graph) = 0;
   // What profilers show around the calls of a task.
   virtual void BeginRange(const std::string& name) = 0;
   virtual void EndRange() = 0;

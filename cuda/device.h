@@ -44,6 +44,7 @@ struct Machine {
   Precision precision = Precision::kF32;
   bool deterministic = false;
   bool times_tasks = false;
+  bool uses_graphs = false;
   bool uses_nccl = false;          // where it serves
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };

@@ -233,6 +233,27 @@ class CudaCalls : public Calls {
   }
   absl::Status BeginGroup() override { return communicators_.Begin(); }
   absl::Status EndGroup() override { return communicators_.End(); }
+  absl::Status BeginCapture(const Stream& stream) override {
+    COLONNADE_CHECK(cudaSetDevice(stream.gpu));
+    COLONNADE_CHECK(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeThreadLocal));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Graph> EndCapture(const Stream& stream) override {
+    cudaGraph_t captured = nullptr;
+    COLONNADE_CHECK(cudaSetDevice(stream.gpu));
+    COLONNADE_CHECK(cudaStreamEndCapture(Handle(stream), &captured));
+    cudaGraphExec_t graph = nullptr;
+    const absl::Status status = Check(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
+    cudaGraphDestroy(captured);
+    if (!status.ok()) return status;
+    return static_cast<Graph>(graph);
+  }
+  absl::Status Launch(Graph graph, const Stream& stream) override {
+    COLONNADE_CHECK(cudaSetDevice(stream.gpu));
+    COLONNADE_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), Handle(stream)));
+    return absl::OkStatus();
+  }
+  void Destroy(Graph graph) override { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
   void BeginRange(const std::string& name) override { nvtxRangePushA(name.c_str()); }
   void EndRange() override { nvtxRangePop(); }
 

@@ -349,6 +349,9 @@ absl::Status CudaProgram::MakeEvents() {
       for (Event& event : of_parity) event = make(d, false);
     }
   }
+  // Times are of events that are recorded each step anew, which graphs do not do.
+  graphs_on_ = machine_.uses_graphs && !machine_.times_tasks;
+  for (Event& event : graph_ended_) event = make(0, false);
   origins_.resize(machine_.times_tasks ? program_.device_count : 0);
   for (size_t d = 0; d < origins_.size(); ++d) {
     for (Event& event : origins_[d].began) event = make(static_cast<int>(d), true);
@@ -378,6 +381,10 @@ CudaProgram::~CudaProgram() {
     for (const auto& of_parity : lane_ended_[d]) {
       for (Event event : of_parity) destroy(static_cast<int>(d), event);
     }
+  }
+  for (Event event : graph_ended_) destroy(0, event);
+  for (Graph graph : graphs_) {
+    if (graph != nullptr) calls.Destroy(graph);
   }
   for (size_t d = 0; d < origins_.size(); ++d) {
     for (Event event : origins_[d].began) destroy(static_cast<int>(d), event);

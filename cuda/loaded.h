@@ -26,6 +26,14 @@
 
 namespace colonnade::cuda {
 
+enum class StepKind {
+  kEager,    // every call is enqueued
+  kCapture,  // every call goes into a graph, which is then launched
+  kLaunch,   // the graph of an earlier step of the same slot is launched
+};
+// Of the step after `steps_before` others; `has_graph`: of its slot.
+StepKind KindOfStep(bool graphs, int64_t steps_before, bool has_graph);
+
 class CudaProgram : public engine::LoadedProgram, private Issuer {
  public:
   // `machine`, `program` and `slots` must outlive the result.
@@ -96,6 +104,26 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status RunAll(absl::Span<const program::TaskId> sides, size_t phase, int64_t step);
   absl::Status MeetAll(absl::Span<const program::TaskId> sides, const std::vector<Event>& events);
   void Note(const absl::Status& status);
+
+  // loaded_graph.cc
+  struct Launched {
+    program::TaskId task;
+    int device = 0;
+    program::Lane lane = program::Lane::kCompute;
+    int64_t step = 0;
+    bool is_wait = false;
+  };
+  void StartStep(int64_t step);
+  void Issue(const Launched& launched);
+  void EndStep();
+  void GiveUpCapture();
+  absl::Status BeginCapture();
+  absl::Status EndCapture();
+  absl::Status LaunchGraph();
+  template <class F>
+  absl::Status ForOtherStreams(F f);
+  const Stream& GraphStream() const { return machine_.devices[0].stream(program::Lane::kCompute); }
+
   absl::Status BeginStep(int64_t step);
   absl::Status TakeOrigins(int64_t step);
   // After an error: waits for all that was enqueued before it.
@@ -142,6 +170,16 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   };
   std::vector<Origin> origins_;  // by device
   bool any_launched_ = false, drained_ = false;
+
+  bool graphs_on_ = false, is_capturing_ = false;
+  StepKind kind_ = StepKind::kEager;  // of the last step
+  bool after_graph_ = false;          // the step before the last was a graph
+  size_t launched_in_step_ = 0;       // tasks of the last step
+  std::vector<Launched> captured_;    // of a step that is being captured: what to do should that fail
+  absl::Status capture_status_;
+  std::array<Graph, 2> graphs_ = {nullptr, nullptr};  // by step parity, as all here
+  std::array<Event, 2> graph_ended_ = {nullptr, nullptr};
+  std::array<bool, 2> is_graph_ = {false, false};  // the last step of the parity
   int64_t first_step_ = 0, last_step_ = 0;
   absl::Status status_;
 };

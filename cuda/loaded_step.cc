@@ -12,22 +12,44 @@ using program::Task;
 using program::TaskId;
 
 void CudaProgram::Launch(TaskId task, int64_t step) {
-  if (!any_launched_) first_step_ = last_step_ = step;
-  if (!any_launched_ || step != last_step_) Note(BeginStep(step));
-  any_launched_ = true;
-  last_step_ = step;
-  queues_.Launch(task, step);
+  StartStep(step);
+  const Task& what = program_.task(task);
+  if (kind_ != StepKind::kLaunch) Issue({task, what.device, what.lane, step, /*is_wait=*/false});
+  if (++launched_in_step_ == tasks_.size()) EndStep();
 }
 
 void CudaProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
   if (!any_launched_ || step < first_step_) return;
-  queues_.Await(device, lane, task, step);
+  // After the last task of a step comes the next one.
+  if (launched_in_step_ == tasks_.size()) StartStep(last_step_ + 1);
+  // A graph ends before anything that is enqueued later, and begins after all that was enqueued before.
+  const bool is_past = step < last_step_;
+  if (kind_ == StepKind::kLaunch || (is_past && after_graph_)) return;
+  const Launched launched{task, device, lane, step, /*is_wait=*/true};
+  if (is_past && kind_ == StepKind::kCapture) {
+    captured_.push_back(launched);
+  } else {
+    Issue(launched);
+  }
+}
+
+void CudaProgram::Issue(const Launched& launched) {
+  if (kind_ == StepKind::kCapture) captured_.push_back(launched);
+  if (launched.is_wait) {
+    queues_.Await(launched.device, launched.lane, launched.task, launched.step);
+  } else {
+    queues_.Launch(launched.task, launched.step);
+  }
 }
 
 void CudaProgram::IssueTask(TaskId id, int64_t step) {
   if (!status_.ok()) return;
   const Task& task = program_.task(id);
-  absl::Status status = Fetch(task, step);
+  absl::Status status;
+  if (kind_ == StepKind::kEager && tasks_[id.value].landing_bytes > 0) {
+    status.Update(Fetch(task, step));
+    status.Update(machine_.calls->Wait(StreamOf(task), events_[id.value].landed[step % 2]));
+  }
   status.Update(Begin(task, step));
   status.Update(Run(task, 0, step));
   status.Update(End(task, step));
@@ -50,15 +72,14 @@ void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
 // The landing is free once the step two before has put its content in place.
 absl::Status CudaProgram::Fetch(const Task& task, int64_t step) {
   const std::vector<Call>& fetches = tasks_[task.id.value].fetches[step % 2];
-  if (fetches.empty()) return absl::OkStatus();
   const Events& events = events_[task.id.value];
   const Stream& input = machine_.devices[task.device].input;
   absl::Status status = machine_.calls->Wait(input, events.placed[step % 2]);
+  status.Update(machine_.calls->Wait(input, graph_ended_[step % 2]));
   machine_.calls->BeginRange(tasks_[task.id.value].fetch_range);
   for (const Call& fetch : fetches) status.Update(machine_.calls->Enqueue(input, fetch));
   machine_.calls->EndRange();
   status.Update(machine_.calls->Record(events.landed[step % 2], input));
-  status.Update(machine_.calls->Wait(StreamOf(task), events.landed[step % 2]));
   return status;
 }
 
@@ -127,7 +148,7 @@ absl::Status CudaProgram::RunMeeting(absl::Span<const TaskId> sides, int64_t ste
 }
 
 void CudaProgram::Note(const absl::Status& status) {
-  if (status_.ok()) status_ = status;
+  (kind_ == StepKind::kCapture && !captured_.empty() ? capture_status_ : status_).Update(status);
 }
 
 absl::Status CudaProgram::BeginStep(int64_t step) {
@@ -171,9 +192,13 @@ absl::Status CudaProgram::Synchronize(int64_t step) {
   }
   // A lane's end of a step implies all that it did before. The next step may be under way, and is not waited for.
   const int64_t last = std::min(step, last_step_);
-  for (auto& of_device : lane_ended_) {
-    for (Event event : of_device[last % 2]) {
-      if (status_.ok()) Note(machine_.calls->Synchronize(event));
+  if (is_graph_[last % 2]) {
+    if (status_.ok()) Note(machine_.calls->Synchronize(graph_ended_[last % 2]));
+  } else {
+    for (auto& of_device : lane_ended_) {
+      for (Event event : of_device[last % 2]) {
+        if (status_.ok()) Note(machine_.calls->Synchronize(event));
+      }
     }
   }
   if (status_.ok()) Note(TakeOrigins(last));

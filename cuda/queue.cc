@@ -1,5 +1,6 @@
 #include "cuda/queue.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
@@ -40,6 +41,12 @@ void Queues::Launch(TaskId task, int64_t step) {
 }
 
 void Queues::Await(int device, Lane lane, TaskId task, int64_t step) { Push(device, lane, {task, step, true}); }
+
+void Queues::Rewind(int64_t step) {
+  for (int64_t& issued : issued_step_) issued = std::min(issued, step - 1);
+  for (std::deque<Command>& queue : queues_) queue.clear();
+  held_ = 0;
+}
 
 void Queues::Push(int device, Lane lane, const Command& command) {
   QueueOf(device, lane).push_back(command);

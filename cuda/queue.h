@@ -34,6 +34,9 @@ class Queues {
   void Launch(program::TaskId task, int64_t step);
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step);
 
+  // As if nothing of `step`, the last one, had been launched.
+  void Rewind(int64_t step);
+
   // Commands that have not been handed on.
   int64_t held() const { return held_; }
   // The tasks that meet with `task`, itself included, in the order of the sequence; itself alone for a compute task.

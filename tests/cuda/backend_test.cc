@@ -2,8 +2,11 @@
 #include "cuda/backend.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "cuda/loaded.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "gtest/gtest.h"
@@ -97,29 +100,83 @@ TEST(CudaBackend, CollectingAStepDoesNotWaitForTheNext) {
   }
 }
 
-// Images of the next step land while this one computes: on a stream that waits for nothing of this step.
+TEST(StepKind, TheFirstTwoStepsAreEagerThenEachSlotIsCapturedOnce) {
+  EXPECT_EQ(KindOfStep(true, 0, false), StepKind::kEager);
+  EXPECT_EQ(KindOfStep(true, 1, false), StepKind::kEager);
+  EXPECT_EQ(KindOfStep(true, 2, false), StepKind::kCapture);
+  EXPECT_EQ(KindOfStep(true, 4, true), StepKind::kLaunch);
+  EXPECT_EQ(KindOfStep(false, 4, true), StepKind::kEager);
+}
+
+// Six steps, and the weights after them.
+std::vector<std::vector<double>> Trained(const program::Program& program, Made& made) {
+  auto executor = engine::Executor::Create(program, *made.backend);
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  EXPECT_TRUE(engine::InitializeParameters(program, (*executor)->loaded(), 3).ok());
+  for (uint64_t step = 0; step < 6; ++step) {
+    const auto images = (*executor)->NextImages();
+    EXPECT_TRUE(images.ok()) << images.status();
+    for (size_t i = 0; i < images->size(); ++i) (*images)[i] = static_cast<float>((i * 37 + step * 11) % 64) / 64;
+    for (size_t i = 0; i < (*executor)->NextLabels().size(); ++i) {
+      (*executor)->NextLabels()[i] = static_cast<int32_t>((i + step) % 10);
+    }
+    EXPECT_TRUE((*executor)->Enqueue({.learning_rate = 0.01 / static_cast<double>(step + 1), .step = step}).ok());
+    if (step == 0) continue;  // two in flight
+    const auto result = (*executor)->Collect();
+    EXPECT_TRUE(result.ok()) << result.status();
+  }
+  EXPECT_TRUE((*executor)->Collect().ok());
+  const auto parameters = engine::ReadParameters(program, (*executor)->loaded());
+  EXPECT_TRUE(parameters.ok());
+  std::vector<std::vector<double>> values;
+  for (const engine::NamedTensor& tensor : *parameters) values.push_back(tensor.values);
+  return values;
+}
+
+TEST(CudaBackend, StepsThatAreGraphsComputeWhatEagerOnesDo) {
+  for (const std::string plan : {"hybrid", "data"}) {
+    for (const bool nccl : {false, true}) {
+      const program::Program program = Lowered("two_column", plan, 4, 16);
+      Made eager = MakeBackend({.devices = 4, .graphs = false}, {.gpus = 4, .nccl = nccl});
+      const auto expected = Trained(program, eager);
+      EXPECT_EQ(eager.calls->graph_launches(), 0);
+      Made graphs = MakeBackend({.devices = 4}, {.gpus = 4, .nccl = nccl});
+      EXPECT_EQ(Trained(program, graphs), expected);
+      EXPECT_EQ(graphs.calls->graph_launches(), 4);
+      EXPECT_EQ(graphs.calls->graphs_alive(), 0);
+      Made refused = MakeBackend({.devices = 4}, {.gpus = 4, .nccl = nccl, .captures = false});
+      EXPECT_EQ(Trained(program, refused), expected);
+      EXPECT_EQ(refused.calls->graph_launches(), 0);
+    }
+  }
+}
+
+// Images of the next step land while this one computes: nothing that they wait for is part of this one, be it a graph or
+// not.
 TEST(CudaBackend, TheNextBatchIsFetchedUnderThisStep) {
   const program::Program program = Lowered("lenet", "single", 1, 64);
   Made made = MakeBackend({.devices = 1}, {.has_memory = false});
   auto executor = engine::Executor::Create(program, *made.backend);
   ASSERT_TRUE(executor.ok());
-  for (uint64_t step = 0; step < 2; ++step) {
+  const std::vector<Noted>& noted = made.calls->noted();
+  std::vector<size_t> begins;
+  int fetches = 0;
+  for (uint64_t step = 0; step < 6; ++step) {
+    begins.push_back(noted.size());
     ASSERT_TRUE((*executor)->NextImages().ok());
     ASSERT_TRUE((*executor)->Enqueue({.step = step}).ok());
-  }
-  const int input_stream = program::kLaneCount;  // the last that was made
-  int fetches = 0;
-  for (size_t i = 0; i < made.calls->noted().size(); ++i) {
-    const Noted& noted = made.calls->noted()[i];
-    if (noted.stream != input_stream) continue;
-    if (noted.kind == Noted::Kind::kCall) ++fetches;
-    if (noted.kind != Noted::Kind::kWait) continue;
-    for (size_t j = 0; j < i; ++j) {
-      const Noted& before = made.calls->noted()[j];
-      EXPECT_FALSE(before.kind == Noted::Kind::kRecord && before.event == noted.event) << "waits for what has been enqueued";
+    const int input_stream = program::kLaneCount;  // the last that the device has
+    for (size_t i = begins.back(); i < noted.size() && step > 0; ++i) {
+      if (noted[i].stream != input_stream) continue;
+      if (noted[i].kind == Noted::Kind::kCall) ++fetches;
+      for (size_t j = begins[step - 1]; j < i && noted[i].kind == Noted::Kind::kWait; ++j) {
+        EXPECT_FALSE(noted[j].kind == Noted::Kind::kRecord && noted[j].event == noted[i].event) << "step " << step;
+      }
     }
+    if (step == 0) continue;
+    ASSERT_TRUE((*executor)->Collect().ok());
   }
-  EXPECT_EQ(fetches, 2);
+  EXPECT_EQ(fetches, 5);
 }
 
 TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {

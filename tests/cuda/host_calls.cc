@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <set>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -190,7 +192,7 @@ absl::StatusOr<Event> HostCalls::MakeEvent(int, bool) {
 }
 
 absl::Status HostCalls::Record(Event event, const Stream& stream) {
-  noted_.push_back({Noted::Kind::kRecord, Number(stream.handle), Number(event), {}});
+  Add({Noted::Kind::kRecord, Number(stream.handle), Number(event), {}}, nullptr, stream.gpu);
   return absl::OkStatus();
 }
 
@@ -202,7 +204,7 @@ absl::Status HostCalls::Synchronize(Event event) {
 }
 
 absl::Status HostCalls::Wait(const Stream& stream, Event event) {
-  noted_.push_back({Noted::Kind::kWait, Number(stream.handle), Number(event), {}});
+  Add({Noted::Kind::kWait, Number(stream.handle), Number(event), {}}, nullptr, stream.gpu);
   return absl::OkStatus();
 }
 
@@ -216,17 +218,97 @@ absl::Status HostCalls::CheckReach(int gpu, const void* data) const {
   return absl::OkStatus();
 }
 
+void HostCalls::Add(const Noted& noted, const Call* call, int gpu) {
+  if (!capture_.has_value()) {
+    noted_.push_back(noted);
+  } else {
+    capture_->push_back({noted, call == nullptr ? std::nullopt : std::optional<Call>(*call), gpu});
+  }
+}
+
 absl::Status HostCalls::Enqueue(const Stream& stream, const Call& call) {
-  const auto* rank = std::get_if<RankCall>(&call);
-  if (rank != nullptr && !in_group_now_) return absl::InternalError("a rank's call outside a group");
-  if (rank != nullptr) in_group_.emplace_back(stream.gpu, *rank);
-  noted_.push_back({Noted::Kind::kCall, Number(stream.handle), 0, range_, rank != nullptr ? group_count_ : -1});
+  const bool is_rank = std::holds_alternative<RankCall>(call);
+  Add({Noted::Kind::kCall, Number(stream.handle), 0, range_, is_rank ? group_count_ : -1}, &call, stream.gpu);
   if (calls_++ == options_.fail_at) return absl::InternalError("cudaLaunchKernel: an illegal memory access was encountered");
+  return capture_.has_value() ? absl::OkStatus() : RunNow(stream.gpu, call);
+}
+
+absl::Status HostCalls::RunNow(int gpu, const Call& call) {
+  if (const auto* rank = std::get_if<RankCall>(&call)) {
+    if (!in_group_now_) return absl::InternalError("a rank's call outside a group");
+    in_group_.emplace_back(gpu, *rank);
+    return absl::OkStatus();
+  }
   if (!options_.has_memory) return absl::OkStatus();
   for (const void* data : AddressesOf(call)) {
-    if (absl::Status s = CheckReach(stream.gpu, data); !s.ok()) return s;
+    if (absl::Status s = CheckReach(gpu, data); !s.ok()) return s;
   }
   std::visit([](const auto& what) { Run(what); }, call);
+  return absl::OkStatus();
+}
+
+absl::Status HostCalls::BeginCapture(const Stream& stream) {
+  if (capture_.has_value()) return absl::InternalError("a capture in a capture");
+  capture_.emplace();
+  capture_stream_ = Number(stream.handle);
+  return absl::OkStatus();
+}
+
+// Every wait in a capture must be for a record in it; every stream must have joined; what was enqueued must be on streams
+// that the capture has reached.
+absl::StatusOr<Graph> HostCalls::EndCapture(const Stream&) {
+  std::vector<Captured> captured = *std::move(capture_);
+  capture_.reset();
+  if (!options_.captures) return absl::UnimplementedError("cudaStreamEndCapture: operation not permitted");
+  std::map<int, size_t> record_of;  // by event
+  std::map<int, size_t> last_of;    // by stream: its last command
+  std::set<int> reached = {capture_stream_};
+  for (size_t i = 0; i < captured.size(); ++i) {
+    const Noted& noted = captured[i].noted;
+    if (noted.kind == Noted::Kind::kWait) {
+      if (!record_of.contains(noted.event))
+        return absl::InternalError("cudaStreamWaitEvent: a dependency of uncaptured work");
+      reached.insert(noted.stream);
+    }
+    if (!reached.contains(noted.stream)) return absl::InternalError("work on a stream that is not captured");
+    if (noted.kind == Noted::Kind::kRecord) record_of[noted.event] = i;
+    last_of[noted.stream] = i;
+  }
+  for (const auto& [stream, last] : last_of) {
+    const bool is_joined = stream == capture_stream_ || captured[last].noted.kind == Noted::Kind::kRecord;
+    if (!is_joined) return absl::InternalError("cudaStreamEndCapture: work that was not joined");
+  }
+  graphs_.push_back(std::move(captured));
+  ++graphs_alive_;
+  return reinterpret_cast<Graph>(graphs_.size());
+}
+
+// Its commands run on streams, and with events, that nothing else knows, but for the stream of the launch.
+absl::Status HostCalls::Launch(Graph graph, const Stream& stream) {
+  ++graph_launches_;
+  std::map<int, int> streams = {{capture_stream_, Number(stream.handle)}}, events, groups;
+  for (const Captured& command : graphs_[reinterpret_cast<size_t>(graph) - 1]) {
+    Noted noted = command.noted;
+    if (!streams.contains(noted.stream)) streams[noted.stream] = stream_count_++;
+    noted.stream = streams[noted.stream];
+    if (noted.kind != Noted::Kind::kCall) {
+      if (!events.contains(noted.event)) events[noted.event] = ++event_count_;
+      noted.event = events[noted.event];
+    }
+    if (command.begins_group) {
+      if (absl::Status s = BeginGroup(); !s.ok()) return s;
+      continue;
+    }
+    if (command.ends_group) {
+      if (absl::Status s = EndGroup(); !s.ok()) return s;
+      continue;
+    }
+    if (noted.group >= 0) noted.group = group_count_;
+    noted_.push_back(noted);
+    if (command.call.has_value()) {
+      if (absl::Status s = RunNow(command.gpu, *command.call); !s.ok()) return s;
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -242,6 +324,10 @@ absl::StatusOr<int> HostCalls::MakeCommunicator(absl::Span<const int> gpus) {
 }
 
 absl::Status HostCalls::BeginGroup() {
+  if (capture_.has_value()) {
+    capture_->push_back({.noted = {.stream = capture_stream_}, .begins_group = true});
+    return absl::OkStatus();
+  }
   if (in_group_now_) return absl::InternalError("a group in a group");
   in_group_now_ = true;
   in_group_.clear();
@@ -249,6 +335,10 @@ absl::Status HostCalls::BeginGroup() {
 }
 
 absl::Status HostCalls::EndGroup() {
+  if (capture_.has_value()) {
+    capture_->push_back({.noted = {.stream = capture_stream_}, .ends_group = true});
+    return absl::OkStatus();
+  }
   in_group_now_ = false;
   if (in_group_.empty()) return absl::OkStatus();
   ++group_count_;

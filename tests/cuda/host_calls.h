@@ -7,6 +7,7 @@
 #define COLONNADE_TESTS_CUDA_HOST_CALLS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ struct HostCallsOptions {
   int gpus = 1;
   bool reach = true;  // between different GPUs
   bool nccl = false;
+  bool captures = true;         // false: no capture can be made into a graph
   bool has_memory = true;       // false: addresses without memory, and calls are noted but not run
   int fail_at = -1;             // the call that fails, counted from 0; −1: none
   int fail_allocation_at = -1;  // likewise
@@ -59,6 +61,10 @@ class HostCalls : public Calls {
   absl::Status BeginGroup() override;
   absl::Status EndGroup() override;
   absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) override;
+  absl::Status BeginCapture(const Stream& stream) override;
+  absl::StatusOr<Graph> EndCapture(const Stream& stream) override;
+  absl::Status Launch(Graph graph, const Stream& stream) override;
+  void Destroy(Graph) override { --graphs_alive_; }
   void BeginRange(const std::string& name) override { range_ = name; }
   void EndRange() override { range_.clear(); }
   absl::Status Synchronize(Event event) override;
@@ -69,6 +75,8 @@ class HostCalls : public Calls {
   int stream_count() const { return stream_count_; }
   int64_t allocated_bytes() const { return allocated_bytes_; }
   int events_alive() const { return events_alive_; }
+  int graphs_alive() const { return graphs_alive_; }
+  int64_t graph_launches() const { return graph_launches_; }
   int64_t rank_calls() const { return rank_calls_; }
   // The last command that the host has waited for; −1: none.
   int64_t waited_for() const { return waited_for_; }
@@ -95,6 +103,21 @@ class HostCalls : public Calls {
   std::vector<Block> blocks_;
   std::vector<Noted> noted_;
   std::string range_;
+  // A command of a capture: what was noted, and the call.
+  struct Captured {
+    Noted noted;
+    std::optional<Call> call;
+    int gpu = 0;
+    bool begins_group = false, ends_group = false;
+  };
+  void Add(const Noted& noted, const Call* call, int gpu);
+  absl::Status RunNow(int gpu, const Call& call);
+
+  std::optional<std::vector<Captured>> capture_;  // while there is one
+  int capture_stream_ = 0;
+  std::vector<std::vector<Captured>> graphs_;
+  int graphs_alive_ = 0;
+  int64_t graph_launches_ = 0;
   int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
   int calls_ = 0, allocations_ = 0;
   int64_t allocated_bytes_ = 0;

@@ -182,6 +182,7 @@ int64_t BrokenEdges(const std::vector<Edge>& edges, const std::vector<Ran>& ran)
 struct Case {
   std::string name, plan;
   bool reach = true, nccl = false;
+  bool captures = true;  // the last two steps are graphs
 };
 class Order : public testing::TestWithParam<Case> {};
 
@@ -195,8 +196,8 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
   const auto program = partition::Lower(*graph, *plan, {.global_batch = kBatch});
   ASSERT_TRUE(program.ok()) << program.status();
 
-  auto calls = std::make_unique<HostCalls>(
-      HostCallsOptions{.gpus = 4, .reach = param.reach, .nccl = param.nccl, .has_memory = false});
+  auto calls = std::make_unique<HostCalls>(HostCallsOptions{
+      .gpus = 4, .reach = param.reach, .nccl = param.nccl, .captures = param.captures, .has_memory = false});
   const HostCalls& recorder = *calls;
   auto backend = MakeCudaBackend({.devices = 4}, std::move(calls));
   ASSERT_TRUE(backend.ok());
@@ -214,6 +215,7 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
   const std::vector<Edge> edges = EdgesOf(*program);
   EXPECT_GT(edges.size(), program->tasks.size());
   EXPECT_EQ(recorder.rank_calls() > 0, param.nccl);
+  EXPECT_EQ(recorder.graph_launches(), param.captures ? 2 : 0);
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     const std::vector<Ran> ran = recording.Replay(seed, /*heeds_waits=*/true);
     ASSERT_FALSE(ran.empty()) << "order " << seed << " stands still";
@@ -226,7 +228,8 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
 INSTANTIATE_TEST_SUITE_P(Alexnet2012, Order,
                          testing::Values(Case{"hybrid", "hybrid"}, Case{"hybrid_without_reach", "hybrid", false},
                                          Case{"hybrid_by_nccl", "hybrid", true, true}, Case{"owt", "owt"},
-                                         Case{"owt_by_nccl_without_reach", "owt", false, true}),
+                                         Case{"owt_by_nccl_without_reach", "owt", false, true},
+                                         Case{"hybrid_without_graphs", "hybrid", true, false, false}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
