@@ -400,69 +400,120 @@ struct LrnBackwardElements {
   }
 };
 
-// What one sample adds to the metrics.
+// Of the logits that one thread has seen: their largest, Σ exp(x − largest), and how many are ahead of the label's.
+struct SoftmaxPart {
+  float largest;
+  int32_t ahead;
+  double sum;
+};
+// What a sample, or several, add to the metrics.
 struct SampleMetrics {
   double loss;
-  int32_t rank;    // classes that are ahead of the label's
-  int32_t counts;  // 1, or 0 for padding
+  int32_t top1, top5, counts;  // counts: labels ≥ 0
 };
 
-// p = softmax(logits) of one sample, and its metrics. A label that is no class makes the loss NaN, which the host sees.
+// parts[n][part] of the logits part, part + parts_of_sample, … of sample n: neighbouring threads read neighbouring classes.
 template <class T>
-struct SoftmaxSample {
-  int64_t samples, classes;
+struct SoftmaxParts {
+  int64_t samples, classes, parts_of_sample;
   const T* logits;
   int64_t logits_stride_n, logits_stride_k;
   const int32_t* labels;
   int64_t labels_stride;
-  float* p;
-  int64_t p_stride_n, p_stride_k;
+  SoftmaxPart* parts;
+  COLONNADE_HOST_DEVICE int64_t count() const { return samples * parts_of_sample; }
+  COLONNADE_THREAD {
+    const int64_t n = i / parts_of_sample, first = i % parts_of_sample;
+    const T* x = logits + n * logits_stride_n;
+    const int32_t label = labels[n * labels_stride];
+    const bool has_own = label >= 0 && label < classes;
+    const float own = has_own ? float{x[label * logits_stride_k]} : 0.0f;
+    SoftmaxPart part = {x[first * logits_stride_k], 0, 0};
+    for (int64_t c = first; c < classes; c += parts_of_sample) {
+      const float other = x[c * logits_stride_k];
+      if (other > part.largest) part.largest = other;
+      // A NaN is ahead of all.
+      if (has_own && c != label && (!(other <= own) || (other == own && c < label))) ++part.ahead;
+    }
+    for (int64_t c = first; c < classes; c += parts_of_sample) part.sum += expf(x[c * logits_stride_k] - part.largest);
+    parts[i] = part;
+  }
+};
+// A sample's parts become one, and its metrics. A label that is no class makes the loss NaN, which the host sees.
+template <class T>
+struct SoftmaxTotals {
+  int64_t samples, classes, parts_of_sample;
+  const T* logits;
+  int64_t logits_stride_n, logits_stride_k;
+  const int32_t* labels;
+  int64_t labels_stride;
+  const SoftmaxPart* parts;
+  SoftmaxPart* totals;
   SampleMetrics* metrics;
   COLONNADE_HOST_DEVICE int64_t count() const { return samples; }
   COLONNADE_THREAD {
-    const T* x = logits + i * logits_stride_n;
-    float* y = p + i * p_stride_n;
-    float largest = x[0];
-    for (int64_t c = 1; c < classes; ++c) {
-      if (x[c * logits_stride_k] > largest) largest = x[c * logits_stride_k];
+    const SoftmaxPart* of_sample = parts + i * parts_of_sample;
+    SoftmaxPart total = {of_sample[0].largest, 0, 0};
+    for (int64_t j = 1; j < parts_of_sample; ++j) {
+      if (of_sample[j].largest > total.largest) total.largest = of_sample[j].largest;
     }
-    double sum = 0;
-    for (int64_t c = 0; c < classes; ++c) {
-      const float e = expf(x[c * logits_stride_k] - largest);
-      y[c * p_stride_k] = e;
-      sum += e;
+    for (int64_t j = 0; j < parts_of_sample; ++j) {
+      total.sum += of_sample[j].sum * exp(static_cast<double>(of_sample[j].largest) - total.largest);
+      total.ahead += of_sample[j].ahead;
     }
-    for (int64_t c = 0; c < classes; ++c) y[c * p_stride_k] = static_cast<float>(y[c * p_stride_k] / sum);
+    totals[i] = total;
     const int32_t label = labels[i * labels_stride];
-    SampleMetrics of_sample = {0, 0, label >= 0 ? 1 : 0};
+    SampleMetrics of = {0, 0, 0, label >= 0 ? 1 : 0};
     if (label >= classes) {
-      of_sample.loss = static_cast<double>(NAN);
+      of.loss = static_cast<double>(NAN);
     } else if (label >= 0) {
-      const float own = x[label * logits_stride_k];
-      of_sample.loss = log(sum) + (static_cast<double>(largest) - own);
-      for (int64_t c = 0; c < classes; ++c) {
-        const float other = x[c * logits_stride_k];
-        if (c != label && (!(other <= own) || (other == own && c < label))) ++of_sample.rank;  // a NaN is ahead of all
-      }
+      const float own = logits[i * logits_stride_n + label * logits_stride_k];
+      of.loss = log(total.sum) + (static_cast<double>(total.largest) - own);
+      of.top1 = total.ahead < 1 ? 1 : 0;
+      of.top5 = total.ahead < 5 ? 1 : 0;
     }
-    metrics[i] = of_sample;
+    metrics[i] = of;
   }
 };
-struct SumMetrics {
-  int64_t samples;
-  const SampleMetrics* of_sample;
-  double* metrics;
-  COLONNADE_HOST_DEVICE int64_t count() const { return 1; }
+// p = exp(x − largest) / Σ.
+template <class T>
+struct SoftmaxElements {
+  int64_t samples, classes;
+  const T* logits;
+  int64_t logits_stride_n, logits_stride_k;
+  const SoftmaxPart* totals;
+  float* p;
+  int64_t p_stride_n, p_stride_k;
+  COLONNADE_HOST_DEVICE int64_t count() const { return samples * classes; }
   COLONNADE_THREAD {
-    double sums[program::kMetricCount] = {};
-    for (int64_t n = i; n < samples; ++n) {
-      if (of_sample[n].counts == 0) continue;
-      sums[program::kLossSum] += of_sample[n].loss;
-      sums[program::kTop1Hits] += of_sample[n].rank < 1 ? 1 : 0;
-      sums[program::kTop5Hits] += of_sample[n].rank < 5 ? 1 : 0;
-      sums[program::kLabels] += 1;
+    const int64_t n = i / classes, c = i % classes;
+    const float e = expf(logits[n * logits_stride_n + c * logits_stride_k] - totals[n].largest);
+    p[n * p_stride_n + c * p_stride_k] = static_cast<float>(e / totals[n].sum);
+  }
+};
+// all[i] = Σ of those i, i + parts, …; with one part, as metrics f64.
+struct SumMetrics {
+  int64_t count_in, parts;
+  const SampleMetrics* of;
+  SampleMetrics* all;
+  double* metrics;  // null but for one part
+  COLONNADE_HOST_DEVICE int64_t count() const { return parts; }
+  COLONNADE_THREAD {
+    SampleMetrics sum = {0, 0, 0, 0};
+    for (int64_t n = i; n < count_in; n += parts) {
+      sum.loss += of[n].loss;
+      sum.top1 += of[n].top1;
+      sum.top5 += of[n].top5;
+      sum.counts += of[n].counts;
     }
-    for (int m = 0; m < program::kMetricCount; ++m) metrics[m] = sums[m];
+    if (metrics == nullptr) {
+      all[i] = sum;
+      return;
+    }
+    metrics[program::kLossSum] = sum.loss;
+    metrics[program::kTop1Hits] = sum.top1;
+    metrics[program::kTop5Hits] = sum.top5;
+    metrics[program::kLabels] = sum.counts;
   }
 };
 
@@ -493,8 +544,8 @@ template <class T, class... More>
 using KernelsOf =
     std::variant<SumElements<T>, AddBias<T>, ReluForwardElements<T>, ReluBackwardElements<T>, DropoutElements<T>,
                  ChannelSumsPartial<T>, MaxPoolForwardElements<T>, MaxPoolBackwardElements<T>, AvgPoolForwardElements<T>,
-                 AvgPoolBackwardElements<T>, LrnForwardElements<T>, LrnBackwardElements<T>, SoftmaxSample<T>,
-                 SoftmaxBackwardElements<T>, More...>;
+                 AvgPoolBackwardElements<T>, LrnForwardElements<T>, LrnBackwardElements<T>, SoftmaxParts<T>,
+                 SoftmaxTotals<T>, SoftmaxElements<T>, SoftmaxBackwardElements<T>, More...>;
 
 template <class A, class B>
 struct BothOf;
