@@ -36,6 +36,7 @@ struct Flags {
   bool deterministic = false;
   std::string collectives = "auto";
   std::string cuda_graphs = "on";
+  std::string search_algorithms;  // empty: no search
   // Run
   int64_t steps = 0, epochs = 0;  // 0: not given
   uint64_t seed = 1;

@@ -35,6 +35,9 @@ absl::Status CheckFlagsOfCpu(const Flags& flags) {
   if (flags.collectives == "nccl") {
     return absl::FailedPreconditionError("--collectives=nccl: NCCL is of GPUs (--backend=cuda)");
   }
+  if (!flags.search_algorithms.empty()) {
+    return absl::FailedPreconditionError("--search-algorithms: algorithms are searched on GPUs (--backend=cuda)");
+  }
   return absl::OkStatus();
 }
 
@@ -222,7 +225,7 @@ absl::StatusOr<int> GpuCount() {
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
                                                              bool times_tasks) {
   if (flags.backend != "cpu") {
-    absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
+    absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms);
     if (calls.ok()) {
       return cuda::MakeCudaBackend({.devices = devices,
                                     .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
@@ -232,6 +235,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                     .times_tasks = times_tasks},
                                    *std::move(calls));
     }
+    if (!absl::IsUnavailable(calls.status())) return calls.status();
     if (flags.backend == "cuda") return NoCuda(calls.status());
   }
   if (absl::Status s = CheckFlagsOfCpu(flags); !s.ok()) return s;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "cuda/calls.h"
@@ -34,8 +35,10 @@ struct CudaOptions {
 // asked for where it cannot be.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::unique_ptr<Calls> calls);
 
-// Of CUDA, cuDNN and cuBLAS (driver.cc, a module that is loaded here). Unavailable where there is no module, GPU or driver.
-absl::StatusOr<std::unique_ptr<Calls>> OpenCuda();
+// Of CUDA, cuDNN and cuBLAS (driver.cc, a module that is loaded here). With a file, convolutions are computed by the engines
+// of cuDNN that a search found fastest; what the file does not know is searched and added (engine_choices.h). Unavailable
+// where there is no module, GPU or driver; InvalidArgument or DataLoss of the file.
+absl::StatusOr<std::unique_ptr<Calls>> OpenCuda(const std::string& engines_file = "");
 
 }  // namespace colonnade::cuda
 

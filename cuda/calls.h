@@ -41,7 +41,7 @@ struct ClearBytes {
 
 // One pass of a convolution, by cuDNN. All tensors are dense and channels-last: x [n,h,w,c], w [k,r,s,c/groups], y
 // [n,p,q,k].
-//   forward            y = x ∗ w, or max(x ∗ w + b, 0)
+//   forward            y = x ∗ w (+ b) (then max(·, 0)), rounded once
 //   backward data      x (written) from w and y
 //   backward weights   w (written) from x and y
 struct Convolution {
@@ -53,7 +53,8 @@ struct Convolution {
   bool deterministic = false;                   // equal bits from run to run
   program::DType dtype = program::DType::kF32;  // of all tensors: f32 or bf16; sums are f32
   void *x = nullptr, *filter = nullptr, *y = nullptr;
-  const void* bias = nullptr;  // [k], forward with max(·, 0); null: neither
+  const void* bias = nullptr;  // [k] of dtype, forward alone
+  bool relu = false;           // likewise
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
   int plan = -1;  // set by Calls::Prepare
@@ -151,7 +152,7 @@ class Calls {
   virtual absl::StatusOr<double> SecondsBetween(Event from, Event to) = 0;
 
   // Chooses the algorithm of a convolution or a product, notes it in the call's `plan`, and returns the bytes of workspace
-  // that it wants. Outside steps; addresses are not followed.
+  // that it wants. Outside steps; addresses are not followed. Unimplemented where there is none.
   virtual absl::StatusOr<int64_t> Prepare(int gpu, Call& call) = 0;
 };
 

@@ -144,11 +144,10 @@ absl::Status Communicators::Begin() {
 }
 
 absl::Status Communicators::End() {
-  if (absl::Status s = cuda::Check(ncclGroupEnd(), "ncclGroupEnd"); !s.ok()) return s;
-  for (int used : in_group_) {
-    if (absl::Status s = Settle(*all_[used], "ncclGroupEnd"); !s.ok()) return s;
-  }
-  return absl::OkStatus();
+  absl::Status status = cuda::Check(ncclGroupEnd(), "ncclGroupEnd");
+  for (size_t i = 0; i < in_group_.size() && status.ok(); ++i) status = Settle(*all_[in_group_[i]], "ncclGroupEnd");
+  if (!status.ok()) Abort();
+  return status;
 }
 
 absl::Status Communicators::Enqueue(cudaStream_t stream, const RankCall& call) {

@@ -48,6 +48,7 @@ class Pass {
     return absl::OkStatus();
   }
 
+  // Unimplemented where no algorithm serves.
   PreparedTask Finish() {
     Call call(conv_);
     absl::StatusOr<int64_t> bytes = context_.choose(call);
@@ -56,7 +57,7 @@ class Pass {
     chosen.workspace_bytes = *bytes;
     chosen.workspace = workspace_.Take<char>(*bytes);
     ready_.calls.push_back(std::move(call));
-    for (Call& call : after_) ready_.calls.push_back(std::move(call));
+    for (Call& next : after_) ready_.calls.push_back(std::move(next));
     ready_.workspace_bytes = workspace_.bytes();
     return std::move(ready_);
   }
@@ -73,21 +74,20 @@ class Pass {
 }  // namespace
 
 PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context) {
-  Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
   const int y = op.bias ? 3 : 2;
+  Pass fused(context, Convolution::Pass::kForward, op.window, op.groups);
+  if (absl::Status s = fused.Place({0, 1, y, /*written=*/y}); !s.ok()) return s;
+  if (op.bias) fused.conv().bias = context.operands[2].base + context.view(2).offset * SizeInBytes(context.view(2).dtype);
+  fused.conv().relu = op.relu;
+  PreparedTask ready = fused.Finish();
+  if (ready.ok() || !absl::IsUnimplemented(ready.status()) || !(op.bias || op.relu)) return ready;
+
+  Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
   if (absl::Status s = pass.Place({0, 1, y, /*written=*/y}); !s.ok()) return s;
-  // cuDNN fuses both in f32; else they come after.
-  if (op.bias && op.relu && pass.conv().dtype == program::DType::kF32) {
-    pass.conv().bias = context.at<float>(2);
-  } else if (op.bias) {
-    absl::StatusOr<Call> add = AddBiasCall(context.operands[y], context.operands[2], context.operands[y], op.relu);
-    if (!add.ok()) return add.status();
-    pass.after().push_back(*std::move(add));
-  } else if (op.relu) {
-    absl::StatusOr<Call> relu = ReluCall(context.operands[y], context.operands[y]);
-    if (!relu.ok()) return relu.status();
-    pass.after().push_back(*std::move(relu));
-  }
+  const Operand& out = context.operands[y];
+  absl::StatusOr<Call> rest = op.bias ? AddBiasCall(out, context.operands[2], out, op.relu) : ReluCall(out, out);
+  if (!rest.ok()) return rest.status();
+  pass.after().push_back(*std::move(rest));
   return pass.Finish();
 }
 

@@ -5,8 +5,11 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,8 +21,10 @@
 #include "cuda/backend.h"
 #include "cuda/calls.h"
 #include "cuda/communicators.h"
+#include "cuda/convolutions.h"
 #include "cuda/launch.h"
 #include "cuda/status.h"
+#include "program/bfloat16.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -32,7 +37,6 @@ static_assert(CUDNN_STATUS_NOT_INITIALIZED == 1001 && CUDNN_STATUS_BAD_PARAM == 
               CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED == 4004);
 static_assert(CUBLAS_STATUS_ALLOC_FAILED == 3 && CUBLAS_STATUS_INVALID_VALUE == 7 && CUBLAS_STATUS_NOT_SUPPORTED == 15);
 
-constexpr int64_t kMostWorkspace = int64_t{256} << 20;  // of a convolution; a slower algorithm wants less
 constexpr int64_t kProductWorkspace = int64_t{32} << 20;
 
 constexpr absl::Duration kMostWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
@@ -41,9 +45,7 @@ absl::Status Check(cudaError_t error, const char* call) {
   if (error != cudaSuccess) (void)cudaGetLastError();  // or the next launch of a kernel would return it again
   return StatusOf(FailureOfCuda(error), call, cudaGetErrorString(error));
 }
-absl::Status Check(cudnnStatus_t status, const char* call) {
-  return StatusOf(FailureOfCudnn(status), call, cudnnGetErrorString(status));
-}
+absl::Status Check(cudnnStatus_t status, const char* call) { return CheckCudnn(status, call); }
 absl::Status Check(cublasStatus_t status, const char* call) {
   return StatusOf(FailureOfCublas(status), call, cublasLtGetStatusString(status));
 }
@@ -53,29 +55,7 @@ absl::Status Check(cublasStatus_t status, const char* call) {
     if (absl::Status check_status = Check(call, #call); !check_status.ok()) return check_status; \
   } while (false)
 
-cudnnDataType_t CudnnType(program::DType dtype) {
-  return dtype == program::DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-}
 cudaDataType_t BlasType(program::DType dtype) { return dtype == program::DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
-
-// Descriptors and algorithm of one shape of convolution.
-struct ConvolutionPlan {
-  cudnnTensorDescriptor_t x = nullptr, y = nullptr, bias = nullptr;
-  cudnnFilterDescriptor_t filter = nullptr;
-  cudnnConvolutionDescriptor_t convolution = nullptr;
-  cudnnActivationDescriptor_t activation = nullptr;
-  int algorithm = 0;  // of the pass's enumeration
-  size_t workspace_bytes = 0;
-
-  ~ConvolutionPlan() {
-    if (x != nullptr) cudnnDestroyTensorDescriptor(x);
-    if (y != nullptr) cudnnDestroyTensorDescriptor(y);
-    if (bias != nullptr) cudnnDestroyTensorDescriptor(bias);
-    if (filter != nullptr) cudnnDestroyFilterDescriptor(filter);
-    if (convolution != nullptr) cudnnDestroyConvolutionDescriptor(convolution);
-    if (activation != nullptr) cudnnDestroyActivationDescriptor(activation);
-  }
-};
 
 // Layouts and algorithm of one shape of product. cuBLAS counts by columns, so that it computes cᵀ = Bᵀ·Aᵀ.
 struct ProductPlan {
@@ -92,46 +72,42 @@ struct ProductPlan {
   }
 };
 
-// Algorithms that multiply in another domain: quicker for some shapes, but inexact where direct ones are exact.
-bool Transforms(cudnnConvolutionFwdAlgo_t a) {
-  return a == CUDNN_CONVOLUTION_FWD_ALGO_FFT || a == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
-         a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
-}
-bool Transforms(cudnnConvolutionBwdDataAlgo_t a) {
-  return a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT || a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
-         a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
-}
-bool Transforms(cudnnConvolutionBwdFilterAlgo_t a) {
-  return a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT || a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
-         a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
-}
-
-// The first algorithm that serves, by cuDNN's own ranking, with the arithmetic that it was ranked with. `workspace_of` asks
-// for an algorithm's workspace.
-template <class Performance, class WorkspaceOf>
-absl::Status Choose(const std::vector<Performance>& ranked, const Convolution& c, const WorkspaceOf& workspace_of,
-                    ConvolutionPlan& plan) {
-  for (const Performance& candidate : ranked) {
-    if (candidate.status != CUDNN_STATUS_SUCCESS || Transforms(candidate.algo)) continue;
-    if (c.deterministic && candidate.determinism != CUDNN_DETERMINISTIC) continue;
-    const bool full = c.precision == Precision::kF32 && c.dtype == program::DType::kF32;
-    if (full &&
-        (candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION)) {
-      continue;
+// Device memory of its own, full of numbers of size up to one: engines run faster on zeros.
+class Scratch {
+ public:
+  static absl::StatusOr<Scratch> Make(int64_t bytes, program::DType dtype) {
+    Scratch scratch;
+    if (bytes == 0) return scratch;
+    void* data = nullptr;
+    COLONNADE_CHECK(cudaMalloc(&data, bytes));
+    scratch.data_.reset(data);
+    std::vector<char> numbers(std::min(bytes, kAtOnce));
+    const int64_t size = program::SizeInBytes(dtype);
+    std::minstd_rand random;
+    for (int64_t at = 0; at + size <= static_cast<int64_t>(numbers.size()); at += size) {
+      const float number = std::uniform_real_distribution<float>(-1, 1)(random);
+      const program::BFloat16 rounded(number);
+      std::memcpy(&numbers[at], dtype == program::DType::kBF16 ? static_cast<const void*>(&rounded) : &number, size);
     }
-    COLONNADE_CHECK(cudnnSetConvolutionMathType(plan.convolution, full ? CUDNN_FMA_MATH : candidate.mathType));
-    size_t bytes = 0;
-    if (workspace_of(candidate.algo, &bytes) != CUDNN_STATUS_SUCCESS || bytes > size_t{kMostWorkspace}) continue;
-    plan.algorithm = static_cast<int>(candidate.algo);
-    plan.workspace_bytes = bytes;
-    return absl::OkStatus();
+    for (int64_t at = 0; at < bytes; at += kAtOnce) {
+      COLONNADE_CHECK(
+          cudaMemcpy(static_cast<char*>(data) + at, numbers.data(), std::min(bytes - at, kAtOnce), cudaMemcpyHostToDevice));
+    }
+    return scratch;
   }
-  return absl::UnimplementedError("a convolution: cuDNN has no algorithm for this shape");
-}
+  void* data() const { return data_.get(); }
+
+ private:
+  static constexpr int64_t kAtOnce = int64_t{1} << 20;
+  struct Free {
+    void operator()(void* data) const { cudaFree(data); }
+  };
+  std::unique_ptr<void, Free> data_;
+};
 
 class CudaCalls : public Calls {
  public:
-  static absl::StatusOr<std::unique_ptr<Calls>> Open() {
+  static absl::StatusOr<std::unique_ptr<Calls>> Open(const std::string& engines_file) {
     int count = 0;
     COLONNADE_CHECK(cudaGetDeviceCount(&count));
     if (count == 0) return absl::UnavailableError("cudaGetDeviceCount: no GPU");
@@ -143,6 +119,9 @@ class CudaCalls : public Calls {
       COLONNADE_CHECK(cudaGetDeviceProperties(&properties, g));
       gpu.name = properties.name;
       COLONNADE_CHECK(cudnnCreate(&gpu.dnn));
+      absl::StatusOr<Descriptor> dnn_properties = PropertiesOf(gpu.dnn);
+      if (!dnn_properties.ok()) return dnn_properties.status();
+      calls->convolutions_.AddGpu(gpu.name, *std::move(dnn_properties));
       COLONNADE_CHECK(cublasLtCreate(&gpu.blas));
       gpu.reaches.assign(count, false);
       for (int other = 0; other < count; ++other) {
@@ -158,11 +137,19 @@ class CudaCalls : public Calls {
       }
     }
     COLONNADE_CHECK(cudaSetDevice(0));
+    if (!engines_file.empty()) {
+      absl::StatusOr<EngineChoices> choices = EngineChoices::Read(engines_file);
+      if (!choices.ok()) return choices.status();
+      calls->convolutions_.Search(*std::move(choices),
+                                  [&self = *calls](int gpu, const ConvolutionPlan& plan, const Convolution& convolution) {
+                                    return self.Time(gpu, plan, convolution);
+                                  });
+    }
     return {std::move(calls)};
   }
 
   ~CudaCalls() override {
-    convolutions_.clear();
+    convolutions_ = {};
     products_.clear();
     for (size_t g = 0; g < gpus_.size(); ++g) {
       cudaSetDevice(static_cast<int>(g));
@@ -286,7 +273,7 @@ class CudaCalls : public Calls {
 
   absl::StatusOr<int64_t> Prepare(int gpu, Call& call) override {
     COLONNADE_CHECK(cudaSetDevice(gpu));
-    if (auto* convolution = std::get_if<Convolution>(&call)) return PrepareConvolution(gpu, *convolution);
+    if (auto* convolution = std::get_if<Convolution>(&call)) return convolutions_.Prepare(gpu, *convolution);
     if (auto* product = std::get_if<MatrixProduct>(&call)) return PrepareProduct(gpu, *product);
     return 0;
   }
@@ -320,127 +307,50 @@ class CudaCalls : public Calls {
     return absl::OkStatus();
   }
 
-  // By (GPU, all that descriptors and the choice of algorithm depend on).
-  using ConvolutionKey = std::tuple<int, int, std::vector<int64_t>>;
-  static ConvolutionKey KeyOf(int gpu, const Convolution& c) {
-    const program::Window& w = c.window;
-    return {gpu,
-            static_cast<int>(c.pass),
-            {c.n, c.c, c.h, c.w, c.k, c.p, c.q, c.groups, w.size_h, w.size_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w,
-             c.bias != nullptr ? 1 : 0, c.deterministic ? 1 : 0, static_cast<int64_t>(c.precision),
-             static_cast<int64_t>(c.dtype)}};
-  }
-
-  absl::StatusOr<int64_t> PrepareConvolution(int gpu, Convolution& c) {
-    const ConvolutionKey key = KeyOf(gpu, c);
-    if (!convolution_of_.contains(key)) {
-      auto plan = std::make_unique<ConvolutionPlan>();
-      if (absl::Status s = Describe(c, *plan); !s.ok()) return s;
-      if (absl::Status s = ChooseAlgorithm(gpus_[gpu].dnn, c, *plan); !s.ok()) return s;
-      convolution_of_[key] = static_cast<int>(convolutions_.size());
-      convolutions_.push_back(std::move(plan));
-    }
-    c.plan = convolution_of_[key];
-    return static_cast<int64_t>(convolutions_[c.plan]->workspace_bytes);
-  }
-
-  static absl::Status Describe(const Convolution& c, ConvolutionPlan& plan) {
-    const auto format = CUDNN_TENSOR_NHWC;
-    const cudnnDataType_t type = CudnnType(c.dtype);
-    const auto i = [](int64_t extent) { return static_cast<int>(extent); };
-    COLONNADE_CHECK(cudnnCreateTensorDescriptor(&plan.x));
-    COLONNADE_CHECK(cudnnSetTensor4dDescriptor(plan.x, format, type, i(c.n), i(c.c), i(c.h), i(c.w)));
-    COLONNADE_CHECK(cudnnCreateTensorDescriptor(&plan.y));
-    COLONNADE_CHECK(cudnnSetTensor4dDescriptor(plan.y, format, type, i(c.n), i(c.k), i(c.p), i(c.q)));
-    COLONNADE_CHECK(cudnnCreateTensorDescriptor(&plan.bias));
-    COLONNADE_CHECK(cudnnSetTensor4dDescriptor(plan.bias, format, type, 1, i(c.k), 1, 1));
-    COLONNADE_CHECK(cudnnCreateFilterDescriptor(&plan.filter));
-    COLONNADE_CHECK(cudnnSetFilter4dDescriptor(plan.filter, type, format, i(c.k), i(c.c / c.groups), i(c.window.size_h),
-                                               i(c.window.size_w)));
-    COLONNADE_CHECK(cudnnCreateConvolutionDescriptor(&plan.convolution));
-    COLONNADE_CHECK(cudnnSetConvolution2dDescriptor(plan.convolution, i(c.window.pad_h), i(c.window.pad_w),
-                                                    i(c.window.stride_h), i(c.window.stride_w), 1, 1,
-                                                    CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
-    COLONNADE_CHECK(cudnnSetConvolutionGroupCount(plan.convolution, i(c.groups)));
-    COLONNADE_CHECK(cudnnSetConvolutionMathType(
-        plan.convolution,
-        c.precision == Precision::kTf32 || c.dtype == program::DType::kBF16 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
-    COLONNADE_CHECK(cudnnCreateActivationDescriptor(&plan.activation));
-    // max(NaN, 0) is 0, as in program/math.h.
-    COLONNADE_CHECK(cudnnSetActivationDescriptor(plan.activation, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
-    return absl::OkStatus();
-  }
-
-  static absl::Status ChooseAlgorithm(cudnnHandle_t dnn, const Convolution& c, ConvolutionPlan& plan) {
-    int returned = 0;
-    switch (c.pass) {
-      case Convolution::Pass::kForward: {
-        std::vector<cudnnConvolutionFwdAlgoPerf_t> ranked(CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
-        COLONNADE_CHECK(cudnnGetConvolutionForwardAlgorithm_v7(dnn, plan.x, plan.filter, plan.convolution, plan.y,
-                                                               static_cast<int>(ranked.size()), &returned, ranked.data()));
-        ranked.resize(returned);
-        const auto workspace_of = [&](cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
-          return cudnnGetConvolutionForwardWorkspaceSize(dnn, plan.x, plan.filter, plan.convolution, plan.y, algorithm,
-                                                         bytes);
-        };
-        return Choose(ranked, c, workspace_of, plan);
-      }
-      case Convolution::Pass::kBackwardData: {
-        std::vector<cudnnConvolutionBwdDataAlgoPerf_t> ranked(CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT);
-        COLONNADE_CHECK(cudnnGetConvolutionBackwardDataAlgorithm_v7(
-            dnn, plan.filter, plan.y, plan.convolution, plan.x, static_cast<int>(ranked.size()), &returned, ranked.data()));
-        ranked.resize(returned);
-        const auto workspace_of = [&](cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
-          return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, plan.filter, plan.y, plan.convolution, plan.x, algorithm,
-                                                              bytes);
-        };
-        return Choose(ranked, c, workspace_of, plan);
-      }
-      case Convolution::Pass::kBackwardWeights: {
-        std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> ranked(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT);
-        COLONNADE_CHECK(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-            dnn, plan.x, plan.y, plan.convolution, plan.filter, static_cast<int>(ranked.size()), &returned, ranked.data()));
-        ranked.resize(returned);
-        const auto workspace_of = [&](cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
-          return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, plan.x, plan.y, plan.convolution, plan.filter,
-                                                                algorithm, bytes);
-        };
-        return Choose(ranked, c, workspace_of, plan);
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Run(const Stream& stream, const Convolution& c) {
+  absl::Status Run(const Stream& stream, const Convolution& convolution) {
     const cudnnHandle_t dnn = gpus_[stream.gpu].dnn;
-    const ConvolutionPlan& plan = *convolutions_[c.plan];
-    const float one = 1, zero = 0;
     COLONNADE_CHECK(cudnnSetStream(dnn, Handle(stream)));
-    switch (c.pass) {
-      case Convolution::Pass::kForward: {
-        const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(plan.algorithm);
-        if (c.bias == nullptr) {
-          COLONNADE_CHECK(cudnnConvolutionForward(dnn, &one, plan.x, c.x, plan.filter, c.filter, plan.convolution, algorithm,
-                                                  c.workspace, c.workspace_bytes, &zero, plan.y, c.y));
-        } else {
-          COLONNADE_CHECK(cudnnConvolutionBiasActivationForward(
-              dnn, &one, plan.x, c.x, plan.filter, c.filter, plan.convolution, algorithm, c.workspace, c.workspace_bytes,
-              &zero, plan.y, c.y, plan.bias, c.bias, plan.activation, plan.y, c.y));
-        }
-        return absl::OkStatus();
-      }
-      case Convolution::Pass::kBackwardData:
-        COLONNADE_CHECK(cudnnConvolutionBackwardData(dnn, &one, plan.filter, c.filter, plan.y, c.y, plan.convolution,
-                                                     static_cast<cudnnConvolutionBwdDataAlgo_t>(plan.algorithm), c.workspace,
-                                                     c.workspace_bytes, &zero, plan.x, c.x));
-        return absl::OkStatus();
-      case Convolution::Pass::kBackwardWeights:
-        COLONNADE_CHECK(cudnnConvolutionBackwardFilter(dnn, &one, plan.x, c.x, plan.y, c.y, plan.convolution,
-                                                       static_cast<cudnnConvolutionBwdFilterAlgo_t>(plan.algorithm),
-                                                       c.workspace, c.workspace_bytes, &zero, plan.filter, c.filter));
-        return absl::OkStatus();
+    return Execute(dnn, convolutions_.plan(convolution), convolution);
+  }
+
+  // The least of a few runs, since others may be at work. On memory of its own.
+  absl::StatusOr<double> Time(int gpu, const ConvolutionPlan& plan, Convolution c) {
+    const program::Window& window = c.window;
+    const int64_t size = program::SizeInBytes(c.dtype);
+    absl::StatusOr<Scratch> x = Scratch::Make(c.n * c.c * c.h * c.w * size, c.dtype),
+                            filter = Scratch::Make(c.k * (c.c / c.groups) * window.size_h * window.size_w * size, c.dtype),
+                            y = Scratch::Make(c.n * c.k * c.p * c.q * size, c.dtype),
+                            bias = Scratch::Make(c.k * size, c.dtype),
+                            workspace = Scratch::Make(plan.workspace_bytes, program::DType::kU8);
+    for (const auto* scratch : {&x, &filter, &y, &bias, &workspace}) {
+      if (!scratch->ok()) return scratch->status();
     }
-    return absl::OkStatus();
+    c.x = x->data(), c.filter = filter->data(), c.y = y->data(), c.workspace = workspace->data();
+    if (c.bias != nullptr) c.bias = bias->data();
+    absl::StatusOr<Stream> stream = MakeStream(gpu);
+    if (!stream.ok()) return stream.status();
+    absl::StatusOr<Event> begin = MakeEvent(gpu, /*timed=*/true), end = MakeEvent(gpu, /*timed=*/true);
+    if (!begin.ok()) return begin.status();
+    if (!end.ok()) return end.status();
+    double least = std::numeric_limits<double>::infinity();
+    absl::Status status;
+    constexpr int kRuns = 4;  // the first of which loads kernels
+    for (int run = 0; run < kRuns && status.ok(); ++run) {
+      status.Update(Record(*begin, *stream));
+      status.Update(Check(cudnnSetStream(gpus_[gpu].dnn, Handle(*stream)), "cudnnSetStream"));
+      if (status.ok()) status.Update(Execute(gpus_[gpu].dnn, plan, c));
+      status.Update(Record(*end, *stream));
+      status.Update(Check(cudaEventSynchronize(static_cast<cudaEvent_t>(*end)), "cudaEventSynchronize"));
+      if (!status.ok()) break;
+      absl::StatusOr<double> seconds = SecondsBetween(*begin, *end);
+      status.Update(seconds.status());
+      if (seconds.ok()) least = std::min(least, *seconds);
+    }
+    Destroy(gpu, *begin);
+    Destroy(gpu, *end);
+    Destroy(*stream);
+    if (!status.ok()) return status;
+    return least;
   }
 
   using ProductKey = std::tuple<int, std::vector<int64_t>>;
@@ -464,7 +374,8 @@ class CudaCalls : public Calls {
   }
 
   static absl::Status Describe(cublasLtHandle_t blas, const MatrixProduct& p, ProductPlan& plan) {
-    const cublasComputeType_t compute = p.precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const bool tf32 = p.precision == Precision::kTf32 && p.dtype == program::DType::kF32;
+    const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const cublasOperation_t left = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                             right = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
@@ -494,6 +405,10 @@ class CudaCalls : public Calls {
     const size_t most = kProductWorkspace;
     COLONNADE_CHECK(
         cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most)));
+    // Parts of sums that are added up afterwards are f32, too.
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                                         sizeof(reductions)));
     // Boxes of tensors start anywhere.
     const uint32_t bytes = AreAligned(p) ? 16 : 2;
     for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -533,8 +448,7 @@ class CudaCalls : public Calls {
 
   std::vector<Gpu> gpus_;
   Communicators communicators_;
-  std::vector<std::unique_ptr<ConvolutionPlan>> convolutions_;
-  std::map<ConvolutionKey, int> convolution_of_;
+  Convolutions convolutions_;
   std::vector<std::unique_ptr<ProductPlan>> products_;
   std::map<ProductKey, int> product_of_;
 };
@@ -544,6 +458,8 @@ class CudaCalls : public Calls {
 }  // namespace
 
 // What open.cc looks for.
-extern "C" void colonnade_open_cuda(absl::StatusOr<std::unique_ptr<Calls>>* calls) { *calls = CudaCalls::Open(); }
+extern "C" void colonnade_open_cuda(const std::string* engines_file, absl::StatusOr<std::unique_ptr<Calls>>* calls) {
+  *calls = CudaCalls::Open(*engines_file);
+}
 
 }  // namespace colonnade::cuda

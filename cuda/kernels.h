@@ -435,7 +435,10 @@ struct SoftmaxParts {
       // A NaN is ahead of all.
       if (has_own && c != label && (!(other <= own) || (other == own && c < label))) ++part.ahead;
     }
-    for (int64_t c = first; c < classes; c += parts_of_sample) part.sum += expf(x[c * logits_stride_k] - part.largest);
+    // Where all of the part are −∞ its share of the sum is none.
+    for (int64_t c = first; c < classes && part.largest != -INFINITY; c += parts_of_sample) {
+      part.sum += expf(x[c * logits_stride_k] - part.largest);
+    }
     parts[i] = part;
   }
 };

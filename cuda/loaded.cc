@@ -343,14 +343,17 @@ absl::Status CudaProgram::MakeEvents() {
     }
   }
   lane_ended_.resize(program_.device_count);
+  joined_.resize(program_.device_count);
   for (int d = 0; d < program_.device_count; ++d) {
     now_.push_back(make(d, false));
+    for (Event& event : joined_[d]) event = make(d, false);
     for (auto& of_parity : lane_ended_[d]) {
       for (Event& event : of_parity) event = make(d, false);
     }
   }
   // Times are of events that are recorded each step anew, which graphs do not do.
-  graphs_on_ = machine_.uses_graphs && !machine_.times_tasks;
+  graphs_on_ = machine_.uses_graphs && !machine_.times_tasks &&
+               std::all_of(tasks_.begin(), tasks_.end(), [](const Ready& task) { return task.meets; });
   for (Event& event : graph_ended_) event = make(0, false);
   origins_.resize(machine_.times_tasks ? program_.device_count : 0);
   for (size_t d = 0; d < origins_.size(); ++d) {
@@ -381,6 +384,9 @@ CudaProgram::~CudaProgram() {
     for (const auto& of_parity : lane_ended_[d]) {
       for (Event event : of_parity) destroy(static_cast<int>(d), event);
     }
+  }
+  for (size_t d = 0; d < joined_.size(); ++d) {
+    for (Event event : joined_[d]) destroy(static_cast<int>(d), event);
   }
   for (Event event : graph_ended_) destroy(0, event);
   for (Graph graph : graphs_) {

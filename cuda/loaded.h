@@ -179,7 +179,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status capture_status_;
   std::array<Graph, 2> graphs_ = {nullptr, nullptr};  // by step parity, as all here
   std::array<Event, 2> graph_ended_ = {nullptr, nullptr};
-  std::array<bool, 2> is_graph_ = {false, false};  // the last step of the parity
+  std::vector<std::array<Event, program::kLaneCount>> joined_;  // by device: forks and joins of graphs
+  std::array<bool, 2> is_graph_ = {false, false};               // the last step of the parity
   int64_t first_step_ = 0, last_step_ = 0;
   absl::Status status_;
 };

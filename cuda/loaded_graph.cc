@@ -2,7 +2,8 @@
 //
 // One capture spans all devices: it begins on the first device's compute stream, which all others fork from and join again.
 // Copies from the host into landings stay outside, so that those of the next step run under this one; learning rate, step
-// number and seed are data of the step scalars. Steps that are graphs run one after the other.
+// number and seed are data of the step scalars. Steps that are graphs run one after the other. Steps with collectives of
+// NCCL are never graphs: NCCL warns of deadlocks where one thread captures and launches for several GPUs.
 #include <utility>
 
 #include "cuda/loaded.h"
@@ -54,14 +55,14 @@ void CudaProgram::EndStep() {
   Note(LaunchGraph());
 }
 
-// Every stream but the first device's compute stream, where graphs begin and end, with an event of its own.
+// Every stream but the first device's compute stream, where graphs begin and end, with the event of its joining.
 template <class F>
 absl::Status CudaProgram::ForOtherStreams(F f) {
   absl::Status status;
   for (int d = 0; d < program_.device_count; ++d) {
     for (int l = 0; l < program::kLaneCount; ++l) {
       if (d == 0 && l == static_cast<int>(Lane::kCompute)) continue;
-      status.Update(f(machine_.devices[d].streams[l], lane_ended_[d][last_step_ % 2][l]));
+      status.Update(f(machine_.devices[d].streams[l], joined_[d][l]));
     }
   }
   return status;
@@ -71,7 +72,7 @@ absl::Status CudaProgram::BeginCapture() {
   Calls& calls = *machine_.calls;
   if (absl::Status s = calls.BeginCapture(GraphStream()); !s.ok()) return s;
   is_capturing_ = true;
-  const Event fork = lane_ended_[0][last_step_ % 2][static_cast<int>(Lane::kCompute)];
+  const Event fork = joined_[0][static_cast<int>(Lane::kCompute)];
   if (absl::Status s = calls.Record(fork, GraphStream()); !s.ok()) return s;
   return ForOtherStreams([&](const Stream& stream, Event) { return calls.Wait(stream, fork); });
 }

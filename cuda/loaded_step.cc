@@ -106,8 +106,9 @@ absl::Status CudaProgram::End(const Task& task, int64_t step) {
   absl::Status status;
   const Events& events = events_[task.id.value];
   const Event lane = lane_ended_[task.device][step % 2][static_cast<int>(task.lane)];
-  for (const Event event :
-       {events.end[step % 2], events.ended[step % 2], events.placed[step % 2], events.last_of_lane ? lane : nullptr}) {
+  // Outside a graph nothing may wait for what was recorded in it: fetches wait for the graph instead.
+  const Event placed = kind_ == StepKind::kCapture ? nullptr : events.placed[step % 2];
+  for (const Event event : {events.end[step % 2], events.ended[step % 2], placed, events.last_of_lane ? lane : nullptr}) {
     if (event != nullptr) status.Update(machine_.calls->Record(event, stream));
   }
   return status;

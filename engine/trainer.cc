@@ -10,11 +10,11 @@
 namespace colonnade::engine {
 namespace {
 
-constexpr size_t kWarmUpSteps = 2, kFewSteps = 5;
+constexpr size_t kWarmUpSteps = 4;
 
-// The step times' quantile, without the first steps, which fault in memory and warm caches.
+// The step times' quantile, without the first steps, which fault in memory, warm caches, and capture graphs.
 absl::Duration Quantile(std::vector<absl::Duration> times, double quantile) {
-  if (times.size() > kFewSteps) times.erase(times.begin(), times.begin() + kWarmUpSteps);
+  times.erase(times.begin(), times.begin() + std::min(kWarmUpSteps, times.size() / 3));
   if (times.empty()) return absl::ZeroDuration();
   std::sort(times.begin(), times.end());
   const auto index = static_cast<size_t>(std::ceil(quantile * static_cast<double>(times.size()))) - 1;
@@ -75,7 +75,8 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
     const absl::Time now = absl::Now();
     report.step_times.push_back(now - last);
     last = now;
-    if (!result->not_finite.empty()) return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), *result);
+    if (!result->not_finite.empty())
+      return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), *result);
     report.losses.push_back(result->loss);
     if (options.on_step) {
       options.on_step({static_cast<int64_t>(report.losses.size()), options.steps, result->loss, now - begin});
@@ -87,7 +88,8 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
     report.stopped = Stopped(options.stop);
     if (report.stopped) break;
     status = EnqueueStep(executor, data, step * batch,
-                         {.learning_rate = LearningRateAt(options.learning_rate, step), .step = static_cast<uint64_t>(step),
+                         {.learning_rate = LearningRateAt(options.learning_rate, step),
+                          .step = static_cast<uint64_t>(step),
                           .seed = options.seed});
     if (status.ok() && executor.in_flight() == 2) status = collect();
   }

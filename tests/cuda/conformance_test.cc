@@ -13,14 +13,14 @@ namespace {
 
 class CudaOpCases : public testing::TestWithParam<OpCase> {
  protected:
-  void Compare(Data data, uint64_t seed, program::DType dtype, double tolerance) {
+  void Compare(Data data, uint64_t seed, program::DType dtype, double tolerance, const cuda::HostCallsOptions& host = {}) {
     const OpCase& op_case = GetParam();
     const Values values = MakeValues(op_case, data, seed);
     const absl::StatusOr<Values> expected = RunOracle(op_case, values);
     ASSERT_TRUE(expected.ok()) << expected.status();
     for (Placement placement : {Placement::kPersistent, Placement::kStep, Placement::kBox}) {
       SCOPED_TRACE(Name(placement));
-      auto backend = cuda::MakeCudaBackend({}, std::make_unique<cuda::HostCalls>());
+      auto backend = cuda::MakeCudaBackend({}, std::make_unique<cuda::HostCalls>(host));
       ASSERT_TRUE(backend.ok()) << backend.status();
       auto loaded = LoadedCase::Load(**backend, op_case, dtype, placement);
       ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -47,6 +47,13 @@ TEST_P(CudaOpCases, IntegersGiveEqualBits) {
 }
 
 TEST_P(CudaOpCases, NormalNumbersGiveCloseResults) { Compare(Data::kNormal, 5, program::DType::kF32, GetParam().tolerance); }
+
+// Where cuDNN has no algorithm for a convolution with its bias and ReLU.
+TEST_P(CudaOpCases, WhatIsNotFusedComesAfter) {
+  if (GetParam().name.rfind("conv", 0) != 0) GTEST_SKIP() << "no convolution";
+  Compare(Data::kNormal, 5, program::DType::kF32, GetParam().tolerance, {.fuses = false});
+}
+
 TEST_P(CudaOpCases, RoundedNumbersInBf16) {
   const std::optional<double> tolerance = Bf16Tolerance(GetParam());
   if (!tolerance.has_value()) GTEST_SKIP() << "an update of what a layer reads";

@@ -73,7 +73,7 @@ void Run(const Convolution& c) {
       std::vector<double> y(y_count);
       for (int64_t i = 0; i < y_count && c.bias != nullptr; ++i) y[i] = read(c.bias, i % c.k);
       ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { y[iy] += read(c.x, ix) * read(c.filter, iw); });
-      for (double& value : y) value = c.bias != nullptr ? std::max(value, 0.0) : value;
+      for (double& value : y) value = c.relu ? std::max(value, 0.0) : value;
       return write(y, c.y);
     }
     case Convolution::Pass::kBackwardData: {
@@ -192,11 +192,17 @@ absl::StatusOr<Event> HostCalls::MakeEvent(int, bool) {
 }
 
 absl::Status HostCalls::Record(Event event, const Stream& stream) {
+  if (capture_.has_value()) {
+    in_captures_.insert(Number(event));
+  } else {
+    in_captures_.erase(Number(event));
+  }
   Add({Noted::Kind::kRecord, Number(stream.handle), Number(event), {}}, nullptr, stream.gpu);
   return absl::OkStatus();
 }
 
 absl::Status HostCalls::Synchronize(Event event) {
+  if (in_captures_.contains(Number(event))) return absl::InternalError("cudaEventSynchronize: operation not permitted");
   for (auto index = static_cast<int64_t>(noted_.size()) - 1; index > waited_for_; --index) {
     if (noted_[index].kind == Noted::Kind::kRecord && noted_[index].event == Number(event)) waited_for_ = index;
   }
@@ -204,6 +210,9 @@ absl::Status HostCalls::Synchronize(Event event) {
 }
 
 absl::Status HostCalls::Wait(const Stream& stream, Event event) {
+  if (!capture_.has_value() && in_captures_.contains(Number(event))) {
+    return absl::InternalError("cudaStreamWaitEvent: dependency created on uncaptured work in another stream");
+  }
   Add({Noted::Kind::kWait, Number(stream.handle), Number(event), {}}, nullptr, stream.gpu);
   return absl::OkStatus();
 }
@@ -286,7 +295,7 @@ absl::StatusOr<Graph> HostCalls::EndCapture(const Stream&) {
 // Its commands run on streams, and with events, that nothing else knows, but for the stream of the launch.
 absl::Status HostCalls::Launch(Graph graph, const Stream& stream) {
   ++graph_launches_;
-  std::map<int, int> streams = {{capture_stream_, Number(stream.handle)}}, events, groups;
+  std::map<int, int> streams = {{capture_stream_, Number(stream.handle)}}, events;
   for (const Captured& command : graphs_[reinterpret_cast<size_t>(graph) - 1]) {
     Noted noted = command.noted;
     if (!streams.contains(noted.stream)) streams[noted.stream] = stream_count_++;
@@ -295,15 +304,6 @@ absl::Status HostCalls::Launch(Graph graph, const Stream& stream) {
       if (!events.contains(noted.event)) events[noted.event] = ++event_count_;
       noted.event = events[noted.event];
     }
-    if (command.begins_group) {
-      if (absl::Status s = BeginGroup(); !s.ok()) return s;
-      continue;
-    }
-    if (command.ends_group) {
-      if (absl::Status s = EndGroup(); !s.ok()) return s;
-      continue;
-    }
-    if (noted.group >= 0) noted.group = group_count_;
     noted_.push_back(noted);
     if (command.call.has_value()) {
       if (absl::Status s = RunNow(command.gpu, *command.call); !s.ok()) return s;
@@ -324,10 +324,7 @@ absl::StatusOr<int> HostCalls::MakeCommunicator(absl::Span<const int> gpus) {
 }
 
 absl::Status HostCalls::BeginGroup() {
-  if (capture_.has_value()) {
-    capture_->push_back({.noted = {.stream = capture_stream_}, .begins_group = true});
-    return absl::OkStatus();
-  }
+  if (capture_.has_value()) return absl::InternalError("collectives of NCCL in a capture");
   if (in_group_now_) return absl::InternalError("a group in a group");
   in_group_now_ = true;
   in_group_.clear();
@@ -335,10 +332,6 @@ absl::Status HostCalls::BeginGroup() {
 }
 
 absl::Status HostCalls::EndGroup() {
-  if (capture_.has_value()) {
-    capture_->push_back({.noted = {.stream = capture_stream_}, .ends_group = true});
-    return absl::OkStatus();
-  }
   in_group_now_ = false;
   if (in_group_.empty()) return absl::OkStatus();
   ++group_count_;
@@ -397,8 +390,12 @@ absl::Status HostCalls::RunRanks(const std::vector<RankCall>& ranks) const {
 }
 
 absl::StatusOr<int64_t> HostCalls::Prepare(int, Call& call) {
+  const auto* convolution = std::get_if<Convolution>(&call);
+  if (convolution != nullptr && !options_.fuses && (convolution->bias != nullptr || convolution->relu)) {
+    return absl::UnimplementedError("a convolution alone, please");
+  }
   // Some, so that tests see where it lies.
-  return std::holds_alternative<Convolution>(call) ? 1024 : 512;
+  return convolution != nullptr ? 1024 : 512;
 }
 
 }  // namespace colonnade::cuda

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ struct HostCallsOptions {
   bool reach = true;  // between different GPUs
   bool nccl = false;
   bool captures = true;         // false: no capture can be made into a graph
+  bool fuses = true;            // convolutions with what follows them
   bool has_memory = true;       // false: addresses without memory, and calls are noted but not run
   int fail_at = -1;             // the call that fails, counted from 0; −1: none
   int fail_allocation_at = -1;  // likewise
@@ -108,12 +110,12 @@ class HostCalls : public Calls {
     Noted noted;
     std::optional<Call> call;
     int gpu = 0;
-    bool begins_group = false, ends_group = false;
   };
   void Add(const Noted& noted, const Call* call, int gpu);
   absl::Status RunNow(int gpu, const Call& call);
 
   std::optional<std::vector<Captured>> capture_;  // while there is one
+  std::set<int> in_captures_;                     // events that were last recorded in a capture
   int capture_stream_ = 0;
   std::vector<std::vector<Captured>> graphs_;
   int graphs_alive_ = 0;

@@ -1,0 +1,123 @@
+#include "cuda/engine_choices.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/file.h"
+#include "nlohmann/json.hpp"
+
+namespace colonnade::cuda {
+namespace {
+
+using Json = nlohmann::json;  // read
+using Written = nlohmann::ordered_json;
+
+constexpr char kVersionField[] = "colonnade_engines";
+constexpr int64_t kLargestFile = int64_t{64} << 20;
+constexpr int kDeepest = 5;
+
+const char* Name(Convolution::Pass pass) {
+  switch (pass) {
+    case Convolution::Pass::kForward:
+      return "forward";
+    case Convolution::Pass::kBackwardData:
+      return "backward_data";
+    case Convolution::Pass::kBackwardWeights:
+      return "backward_weights";
+  }
+  return "";
+}
+
+}  // namespace
+
+int64_t AlignmentOf(const Convolution& convolution) {
+  int64_t alignment = 16;
+  for (const void* data : {static_cast<const void*>(convolution.x), static_cast<const void*>(convolution.filter),
+                           static_cast<const void*>(convolution.y), convolution.bias}) {
+    while (reinterpret_cast<uintptr_t>(data) % alignment != 0) alignment /= 2;
+  }
+  return alignment;
+}
+
+std::string KeyOf(const Convolution& c) {
+  const program::Window& w = c.window;
+  const bool tf32 = c.dtype == program::DType::kF32 && c.precision == Precision::kTf32;
+  std::string key =
+      absl::StrFormat("%s %s n%d c%d h%d w%d k%d p%d q%d window %dx%d stride %dx%d pad %dx%d groups %d align %d",
+                      Name(c.pass), tf32 ? "tf32" : program::Name(c.dtype), c.n, c.c, c.h, c.w, c.k, c.p, c.q, w.size_h,
+                      w.size_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w, c.groups, AlignmentOf(c));
+  if (c.bias != nullptr) key += " bias";
+  if (c.relu) key += " relu";
+  if (c.deterministic) key += " deterministic";
+  return key;
+}
+
+absl::StatusOr<EngineChoices> EngineChoices::Read(const std::string& path) {
+  EngineChoices choices;
+  choices.path_ = path;
+  absl::StatusOr<std::string> text = engine::ReadFile(path, kLargestFile);
+  if (absl::IsNotFound(text.status())) {
+    if (absl::Status s = engine::CheckWritable(path); !s.ok()) return s;
+    return choices;
+  }
+  if (!text.ok()) return text.status();
+  if (absl::Status s = choices.Parse(*text); !s.ok()) return s;
+  return choices;
+}
+
+absl::Status EngineChoices::Parse(absl::string_view text) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": expected engines found by a search, of version 1, found ", what,
+                                                   "; name another file or remove this one"));
+  };
+  const auto shallow = [](int depth, Json::parse_event_t, const Json&) { return depth <= kDeepest; };
+  const Json json = Json::parse(text.begin(), text.end(), shallow, /*allow_exceptions=*/false);
+  if (!json.is_object()) return wrong("no JSON object");
+  if (json.value(kVersionField, Json()) != 1) return wrong(absl::StrCat("no \"", kVersionField, "\": 1"));
+  const Json found = json.value("found", Json());
+  if (!found.is_array()) return wrong("no list \"found\"");
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Json& entry = found[i];
+    const auto has = [&](const char* name, bool (Json::*is)() const noexcept) {
+      return entry.is_object() && entry.contains(name) && (entry[name].*is)();
+    };
+    bool fits = has("gpu", &Json::is_string) && has("cudnn", &Json::is_number_integer) &&
+                has("convolution", &Json::is_string) && has("engine", &Json::is_number_integer) &&
+                has("seconds", &Json::is_number) && has("knobs", &Json::is_array);
+    Choice choice;
+    if (fits) {
+      for (const Json& knob : entry["knobs"]) {
+        fits = fits && knob.is_array() && knob.size() == 2 && knob[0].is_number_integer() && knob[1].is_number_integer();
+        if (fits) choice.engine.knobs.emplace_back(knob[0].get<int64_t>(), knob[1].get<int64_t>());
+      }
+    }
+    if (!fits) return wrong(absl::StrCat("something else at found[", i, "]"));
+    choice.engine.index = entry["engine"].get<int64_t>();
+    choice.seconds = entry["seconds"].get<double>();
+    choices_[{entry["gpu"].get<std::string>(), entry["cudnn"].get<int64_t>(), entry["convolution"].get<std::string>()}] =
+        std::move(choice);
+  }
+  return absl::OkStatus();
+}
+
+const Engine* EngineChoices::Find(const std::string& gpu, int64_t cudnn_version, const std::string& key) const {
+  const auto it = choices_.find({gpu, cudnn_version, key});
+  return it == choices_.end() ? nullptr : &it->second.engine;
+}
+
+absl::Status EngineChoices::Add(const std::string& gpu, int64_t cudnn_version, const std::string& key, const Engine& engine,
+                                double seconds) {
+  choices_[{gpu, cudnn_version, key}] = {engine, seconds};
+  Written json = {{kVersionField, 1}, {"found", Written::array()}};
+  for (const auto& [where, choice] : choices_) {
+    const auto& [name, version, convolution] = where;
+    json["found"].push_back({{"gpu", name},
+                             {"cudnn", version},
+                             {"convolution", convolution},
+                             {"engine", choice.engine.index},
+                             {"knobs", choice.engine.knobs},
+                             {"seconds", choice.seconds}});
+  }
+  return engine::ReplaceFile(path_, absl::StrCat(json.dump(1), "\n"));
+}
+
+}  // namespace colonnade::cuda

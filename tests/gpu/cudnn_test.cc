@@ -1,0 +1,228 @@
+// What cuDNN says of our convolutions on GPUs that are not there: every one must have an engine.
+#include <cudnn.h>
+
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cli/session.h"
+#include "cuda/backend.h"
+#include "cuda/convolutions.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "partition/lower.h"
+#include "tests/cpu/op_case_run.h"
+#include "tests/cpu/op_cases.h"
+#include "tests/cuda/host_calls.h"
+
+namespace colonnade::cuda {
+namespace {
+
+// By the published figures; clocks are those under load.
+constexpr char kA100[] = R"({"deviceVer": 800, "driverVer": 13000, "cudaDeviceId": 0, "deviceName": "A100",
+  "totalGlobalMem": 85899345920, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+  "regsPerBlock": 65536, "multiProcessorCount": 108, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
+  "maxSharedMemoryPerBlockOptin": 166912, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
+  "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, "isTccDriver": 0,
+  "supportCoopLaunch": 1, "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "l2CacheSize": 41943040})";
+constexpr char kH200[] = R"({"deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "deviceName": "H200",
+  "totalGlobalMem": 151397597184, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+  "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
+  "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
+  "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, "isTccDriver": 0,
+  "supportCoopLaunch": 1, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "l2CacheSize": 62914560})";
+
+struct KindOfGpu {
+  std::string name;
+  const char* json;
+};
+void PrintTo(const KindOfGpu& kind, std::ostream* out) { *out << kind.name; }
+const KindOfGpu kKinds[] = {{"A100", kA100}, {"H200", kH200}};
+
+Descriptor PropertiesFor(const KindOfGpu& kind) {
+  absl::StatusOr<Descriptor> properties = PropertiesFromJson(kind.json);
+  EXPECT_TRUE(properties.ok()) << properties.status();
+  return properties.ok() ? *std::move(properties) : nullptr;
+}
+
+struct Counts {
+  int prepared = 0, fused = 0, refused = 0;
+  std::vector<std::string> without_engine;  // and with nothing fused to them
+};
+
+// Calls that run nothing, with cuDNN's own choices.
+class DnnCalls : public HostCalls {
+ public:
+  DnnCalls(const KindOfGpu& kind, Counts& counts) : HostCalls({.has_memory = false}), counts_(counts) {
+    convolutions_.AddGpu(kind.name, PropertiesFor(kind));
+  }
+  absl::StatusOr<int64_t> Prepare(int gpu, Call& call) override {
+    auto* convolution = std::get_if<Convolution>(&call);
+    if (convolution == nullptr) return HostCalls::Prepare(gpu, call);
+    const bool fuses = convolution->bias != nullptr || convolution->relu;
+    absl::StatusOr<int64_t> bytes = convolutions_.Prepare(gpu, *convolution);
+    ++(bytes.ok() ? counts_.prepared : counts_.refused);
+    if (bytes.ok() && fuses) ++counts_.fused;
+    if (!bytes.ok() && !fuses) counts_.without_engine.push_back(bytes.status().ToString());
+    return bytes;
+  }
+
+ private:
+  Counts& counts_;
+  Convolutions convolutions_;
+};
+
+Convolution Layer(program::DType dtype, Precision precision = Precision::kF32) {
+  return {.n = 64,
+          .c = 64,
+          .h = 27,
+          .w = 27,
+          .k = 192,
+          .p = 27,
+          .q = 27,
+          .window = {5, 5, 1, 1, 2, 2},
+          .precision = precision,
+          .dtype = dtype};
+}
+
+class Cudnn : public testing::TestWithParam<KindOfGpu> {};
+
+TEST_P(Cudnn, EveryConvolutionOfTheZooHasAnEngine) {
+  for (const std::string dtype : {"fp32", "tf32", "bf16"}) {
+    for (const auto& [model, plan, devices] :
+         std::vector<std::tuple<std::string, std::string, int>>{{"two_column", "hybrid", 4},
+                                                                {"lenet", "owt", 4},
+                                                                {"alexnet2012", "single", 1},
+                                                                {"alexnet2012", "model", 2},
+                                                                {"alexnet2012", "model", 4},
+                                                                {"alexnet", "single", 1},
+                                                                {"alexnet", "model", 2}}) {
+      SCOPED_TRACE(dtype + " " + model + " " + plan);
+      const cli::Flags flags{
+          .model = model, .data = "synthetic", .batch = 256, .devices = devices, .plan = plan, .dtype = dtype};
+      const auto session = cli::OpenSession(flags, nullptr);
+      ASSERT_TRUE(session.ok()) << session.status();
+      const auto lowered =
+          partition::Lower(session->graph, session->plan, cli::LowerOptionsOf(flags, *session, program::Mode::kTrain));
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      Counts counts;
+      auto backend = MakeCudaBackend({.devices = devices, .precision = dtype == "tf32" ? Precision::kTf32 : Precision::kF32},
+                                     std::make_unique<DnnCalls>(GetParam(), counts));
+      ASSERT_TRUE(backend.ok()) << backend.status();
+      const auto memory = (*backend)->MemoryOf(*lowered);
+      ASSERT_TRUE(memory.ok()) << memory.status();
+      EXPECT_THAT(counts.without_engine, testing::IsEmpty());
+      EXPECT_EQ(counts.refused, 0) << "of " << counts.prepared + counts.refused << ", " << counts.fused << " fused";
+      EXPECT_GT(counts.fused, 0);
+    }
+  }
+}
+
+TEST_P(Cudnn, EveryOpCaseHasAnEngine) {
+  for (const conformance::OpCase& op_case : conformance::AllOpCases()) {
+    for (program::DType dtype : {program::DType::kF32, program::DType::kBF16}) {
+      if (dtype == program::DType::kBF16 && !conformance::Bf16Tolerance(op_case).has_value()) continue;
+      for (conformance::Placement placement : {conformance::Placement::kPersistent, conformance::Placement::kBox}) {
+        SCOPED_TRACE(op_case.name + " " + program::Name(dtype) + " " + conformance::Name(placement));
+        Counts counts;
+        auto backend = MakeCudaBackend({}, std::make_unique<DnnCalls>(GetParam(), counts));
+        ASSERT_TRUE(backend.ok()) << backend.status();
+        EXPECT_TRUE(conformance::LoadedCase::Load(**backend, op_case, dtype, placement).ok());
+        EXPECT_THAT(counts.without_engine, testing::IsEmpty());
+      }
+    }
+  }
+}
+
+// Engine numbers say nothing here, but that a question was asked must show in the answer.
+TEST_P(Cudnn, PrecisionAndDeterminismNarrowTheChoice) {
+  const Descriptor gpu = PropertiesFor(GetParam());
+  const auto count = [&](Convolution c) {
+    const auto graph = ConvolutionGraph::Make(c, gpu);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    const auto engines = graph->Engines();
+    EXPECT_TRUE(engines.ok()) << engines.status();
+    return engines->size();
+  };
+  for (auto pass : {Convolution::Pass::kForward, Convolution::Pass::kBackwardData, Convolution::Pass::kBackwardWeights}) {
+    Convolution exact = Layer(program::DType::kF32), tf32 = Layer(program::DType::kF32, Precision::kTf32);
+    exact.pass = tf32.pass = pass;
+    EXPECT_GT(count(exact), 0);
+    EXPECT_LT(count(exact), count(tf32));
+    if (pass == Convolution::Pass::kForward) continue;
+    Convolution deterministic = exact;
+    deterministic.deterministic = true;
+    EXPECT_GT(count(deterministic), 0);
+    EXPECT_LT(count(deterministic), count(exact));
+  }
+}
+
+TEST_P(Cudnn, PlansOfAnEngineAreEqual) {
+  const Descriptor gpu = PropertiesFor(GetParam());
+  const auto graph = ConvolutionGraph::Make(Layer(program::DType::kBF16), gpu);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto engines = graph->Engines();
+  ASSERT_TRUE(engines.ok()) << engines.status();
+  ASSERT_GT(engines->size(), 1);
+  for (const Engine& engine : *engines) {
+    const auto one = graph->Plan(engine), two = graph->Plan(engine);
+    ASSERT_TRUE(one.ok()) << one.status();
+    ASSERT_TRUE(two.ok()) << two.status();
+    EXPECT_EQ(one->workspace_bytes, two->workspace_bytes);
+  }
+}
+
+TEST_P(Cudnn, AnUnknownEngineIsRefused) {
+  const Descriptor gpu = PropertiesFor(GetParam());
+  const auto graph = ConvolutionGraph::Make(Layer(program::DType::kF32), gpu);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_FALSE(graph->Plan({.index = 100000}).ok());
+}
+
+// The timer is the test's: the third engine that it sees is the fastest.
+TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
+  const std::string path = testing::TempDir() + "engines_" + GetParam().name + ".json";
+  std::filesystem::remove(path);
+  int timed = 0;
+  const auto prepare = [&](Convolution c) {
+    Convolutions convolutions;
+    convolutions.AddGpu(GetParam().name, PropertiesFor(GetParam()));
+    auto choices = EngineChoices::Read(path);
+    EXPECT_TRUE(choices.ok()) << choices.status();
+    convolutions.Search(*std::move(choices), [&](int, const ConvolutionPlan&, const Convolution&) -> absl::StatusOr<double> {
+      if (++timed == 2) return absl::InternalError("this one does not run");
+      return timed == 3 ? 1.0 : 2.0 + timed;
+    });
+    const auto bytes = convolutions.Prepare(0, c);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    return bytes.value_or(-1);
+  };
+  const Convolution layer = Layer(program::DType::kF32, Precision::kTf32);
+  const int64_t bytes = prepare(layer);
+  EXPECT_GT(timed, 3);
+  const auto graph_gpu = PropertiesFor(GetParam());
+  const auto graph = ConvolutionGraph::Make(layer, graph_gpu);
+  const auto choices = EngineChoices::Read(path);
+  ASSERT_TRUE(choices.ok()) << choices.status();
+  const Engine* found = choices->Find(GetParam().name, static_cast<int64_t>(cudnnGetVersion()), KeyOf(layer));
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(graph->Plan(*found)->workspace_bytes, bytes);
+
+  timed = 0;
+  EXPECT_EQ(prepare(layer), bytes);
+  EXPECT_EQ(timed, 0) << "it was in the file";
+  Convolution other = layer;
+  other.n = 32;
+  prepare(other);
+  EXPECT_GT(timed, 0) << "another shape is another search";
+  std::filesystem::remove(path);
+}
+
+INSTANTIATE_TEST_SUITE_P(OnGpusThatAreNotThere, Cudnn, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace colonnade::cuda
