@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/copy.h"
+#include "cuda/elementwise.h"
 
 namespace colonnade::cuda {
 
@@ -27,41 +28,6 @@ struct Move {
   std::vector<Place> sources;
   Place target;
 };
-
-template <class T>
-absl::StatusOr<Call> SumCall(const std::vector<Operand>& sources, const Operand& target) {
-  std::vector<View> views;
-  SumElements<T> kernel{.walk = {}, .inputs = static_cast<int>(sources.size()), .outputs = 1, .x = {}, .y = {}};
-  if (sources.size() + 1 > kMostOperands) {
-    return absl::UnimplementedError(absl::StrCat("a sum over ", sources.size(), " members; at most ", kMostOperands - 1));
-  }
-  for (size_t j = 0; j < sources.size(); ++j) {
-    views.push_back(sources[j].view);
-    kernel.x[j] = reinterpret_cast<const T*>(sources[j].base);
-  }
-  views.push_back(target.view);
-  kernel.y[0] = reinterpret_cast<T*>(target.base);
-  absl::StatusOr<Walk> walk = WalkOver(views);
-  if (!walk.ok()) return walk.status();
-  kernel.walk = *walk;
-  return Call(Kernel(kernel));
-}
-
-absl::StatusOr<Call> SumCallOf(const std::vector<Operand>& sources, const Operand& target) {
-  switch (target.view.dtype) {
-    case DType::kF32:
-      return SumCall<float>(sources, target);
-    case DType::kF64:
-      return SumCall<double>(sources, target);
-    case DType::kI32:
-      return SumCall<int32_t>(sources, target);
-    case DType::kBF16:
-      return SumCall<program::BFloat16>(sources, target);
-    case DType::kU8:
-      break;
-  }
-  return absl::UnimplementedError(absl::StrCat("a sum of ", program::Name(target.view.dtype)));
-}
 
 // Turns moves into calls, phase by phase.
 class Meeting {
@@ -110,7 +76,7 @@ class Meeting {
       const int target = GpuOf(move.target.member), source = GpuOf(move.sources[0].member);
       const bool is_near = !Reaches(move.sources[0], move.target.member);  // Fetch has brought it
       absl::StatusOr<Call> call = near.size() == 1 ? CopyCall(near[0], move.target.what, is_near ? target : source, target)
-                                                   : SumCallOf(near, move.target.what);
+                                                   : SumCall(near, move.target.what);
       if (!call.ok()) return call.status();
       calls[move.target.member].push_back(*std::move(call));
     }

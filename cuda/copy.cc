@@ -49,7 +49,26 @@ namespace {
 
 template <class From, class To>
 Call ConvertWith(const Walk& walk, const Operand& x, const Operand& y) {
-  return Kernel(ConvertElements<From, To>{walk, reinterpret_cast<const From*>(x.base), reinterpret_cast<To*>(y.base)});
+  constexpr int kLanes = kLanesOf<program::BFloat16>;
+  const auto* from = reinterpret_cast<const From*>(x.base);
+  auto* to = reinterpret_cast<To*>(y.base);
+  if (LieInVectors(walk, {{x.base, sizeof(From)}, {y.base, sizeof(To)}}, kLanes)) {
+    return Kernel(ConvertElements<From, To, kLanes>{walk, from, to});
+  }
+  return Kernel(ConvertElements<From, To, 1>{walk, from, to});
+}
+
+// The same bytes as fewer elements of 16 bytes, or as they are.
+CopyElements CopyOf(Walk walk, const Operand& x, const Operand& y, int size) {
+  const int lanes = kWidestAccess / size;
+  if (!LieInVectors(walk, {{x.base, size}, {y.base, size}}, lanes)) return {walk, x.base, y.base, size};
+  walk.count /= lanes;
+  walk.extent[0] /= lanes;
+  for (int v = 0; v < 2; ++v) {
+    walk.offset[v] /= lanes;
+    for (int d = 1; d < walk.rank; ++d) walk.stride[v][d] /= lanes;
+  }
+  return {walk, x.base, y.base, kWidestAccess};
 }
 
 absl::StatusOr<Call> ConvertCall(const Operand& x, const Operand& y) {
@@ -72,7 +91,7 @@ absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, 
   }
   absl::StatusOr<Walk> walk = WalkOver({x.view, y.view});
   if (!walk.ok()) return walk.status();
-  return Kernel(CopyElements{*walk, x.base, y.base, size});
+  return Kernel(CopyOf(*walk, x, y, size));
 }
 
 // Host memory is row-major and contiguous by sample: whole samples are copied, and what lies otherwise on the device is put

@@ -43,33 +43,65 @@ T* DataOf(const Operand& operand) {
   return reinterpret_cast<T*>(operand.base);
 }
 
+// InVectorsOf, as wide as the operands of `walk`, which are all of one type, allow.
+template <class Make>
+Call InVectors(const Walk& walk, absl::Span<const Operand> operands, const Make& make) {
+  const int64_t size = program::SizeInBytes(operands[0].view.dtype);
+  std::vector<Base> bases;
+  for (const Operand& operand : operands) bases.push_back({operand.base, size});
+  return InVectorsOf(operands[0].view.dtype, LieInVectors(walk, bases, static_cast<int>(kWidestAccess / size)), make);
+}
+
+template <class T, int lanes>
+Kernel SumOf(const Walk& walk, absl::Span<const Operand> sources, const Operand& target) {
+  SumElements<T, lanes> kernel{
+      .walk = walk, .inputs = static_cast<int>(sources.size()), .outputs = 1, .x = {}, .y = {DataOf<T>(target)}};
+  for (size_t j = 0; j < sources.size(); ++j) kernel.x[j] = DataOf<T>(sources[j]);
+  return kernel;
+}
+
 }  // namespace
 
-PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
-  const int inputs = static_cast<int>(context.operands.size()) - 1;
-  absl::StatusOr<Walk> walk = WalkOverUses(context, 0, inputs + 1);
+absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& target) {
+  std::vector<Operand> operands(sources.begin(), sources.end());
+  operands.push_back(target);
+  std::vector<View> views;
+  for (const Operand& operand : operands) views.push_back(operand.view);
+  absl::StatusOr<Walk> walk = WalkOver(views);
   if (!walk.ok()) return walk.status();
-  return One(InTypeOf(context.view(0).dtype, [&]<class T>(T) {
-    SumElements<T> kernel{.walk = *walk, .inputs = inputs, .outputs = 1, .x = {}, .y = {}};
-    for (int j = 0; j < inputs; ++j) kernel.x[j] = context.base<T>(j);
-    kernel.y[0] = context.base<T>(inputs);
-    return Call(Kernel(kernel));
-  }));
+  switch (target.view.dtype) {
+    case DType::kF32:
+    case DType::kBF16:
+      return InVectors(*walk, operands,
+                       [&]<class T, int lanes>(Vector<T, lanes>) { return SumOf<T, lanes>(*walk, sources, target); });
+    case DType::kF64:
+      return Call(SumOf<double, 1>(*walk, sources, target));
+    case DType::kI32:
+      return Call(SumOf<int32_t, 1>(*walk, sources, target));
+    case DType::kU8:
+      break;
+  }
+  return absl::UnimplementedError(absl::StrCat("a sum of ", program::Name(target.view.dtype)));
+}
+
+PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
+  const absl::Span<const Operand> operands = context.operands;
+  return One(SumCall(operands.first(operands.size() - 1), operands.back()));
 }
 
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu) {
   absl::StatusOr<Walk> walk = WalkOver({x.view, RepeatOverImages(bias.view, y.view.shape), y.view});
   if (!walk.ok()) return walk.status();
-  return InTypeOf(y.view.dtype, [&]<class T>(T) {
-    return Call(Kernel(AddBias<T>{*walk, DataOf<T>(x), DataOf<T>(bias), DataOf<T>(y), relu}));
+  return InVectors(*walk, {x, bias, y}, [&]<class T, int lanes>(Vector<T, lanes>) {
+    return Kernel(AddBias<T, lanes>{*walk, DataOf<T>(x), DataOf<T>(bias), DataOf<T>(y), relu});
   });
 }
 
 absl::StatusOr<Call> ReluCall(const Operand& x, const Operand& y) {
   absl::StatusOr<Walk> walk = WalkOver({x.view, y.view});
   if (!walk.ok()) return walk.status();
-  return InTypeOf(y.view.dtype, [&]<class T>(T) {
-    return Call(Kernel(ReluForwardElements<T>{*walk, DataOf<T>(x), DataOf<T>(y)}));
+  return InVectors(*walk, {x, y}, [&]<class T, int lanes>(Vector<T, lanes>) {
+    return Kernel(ReluForwardElements<T, lanes>{*walk, DataOf<T>(x), DataOf<T>(y)});
   });
 }
 
@@ -83,11 +115,17 @@ absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& 
   first_channel.size[1] = 1;
   absl::StatusOr<Walk> positions = WalkOver({Slice(dy.view, first_channel)});
   if (!positions.ok()) return positions.status();
+  // Vectors of channels: those of a walk over all of dy.
+  absl::StatusOr<Walk> all = WalkOver({dy.view});
+  if (!all.ok()) return all.status();
+  const int64_t size = program::SizeInBytes(dy.view.dtype), lanes = kWidestAccess / size;
+  const bool wide = channels % lanes == 0 && dy.view.strides[1] == 1 && LieInVectors(*all, {{dy.base, size}}, lanes);
+  const int64_t threads_of_part = wide ? channels / lanes : channels;
   const int64_t parts =
-      std::clamp<int64_t>(kSumThreads / std::max<int64_t>(channels, 1), 1, std::max<int64_t>(positions->count, 1));
+      std::clamp<int64_t>(kSumThreads / std::max<int64_t>(threads_of_part, 1), 1, std::max<int64_t>(positions->count, 1));
   double* partial = workspace.Take<double>(parts * channels);
-  calls.push_back(InTypeOf(dy.view.dtype, [&]<class T>(T) {
-    return Call(Kernel(ChannelSumsPartial<T>{*positions, DataOf<T>(dy), channels, dy.view.strides[1], parts, partial}));
+  calls.push_back(InVectorsOf(dy.view.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
+    return Kernel(ChannelSumsPartial<T, lanes>{*positions, DataOf<T>(dy), channels, dy.view.strides[1], parts, partial});
   }));
   calls.push_back(Kernel(
       ChannelSumsTotal{partial, channels, parts, reinterpret_cast<float*>(db.base) + db.view.offset, db.view.strides[0]}));
@@ -110,19 +148,22 @@ PreparedTask Prepare(const program::ReluForward&, const TaskContext& context) {
 PreparedTask Prepare(const program::ReluBackward&, const TaskContext& context) {
   absl::StatusOr<Walk> walk = WalkOverUses(context, 0, 3);
   if (!walk.ok()) return walk.status();
-  return One(InTypeOf(context.view(0).dtype, [&]<class T>(T) {
-    return Call(Kernel(ReluBackwardElements<T>{*walk, context.base<T>(0), context.base<T>(1), context.base<T>(2)}));
+  return One(InVectors(*walk, context.operands, [&]<class T, int lanes>(Vector<T, lanes>) {
+    return Kernel(ReluBackwardElements<T, lanes>{*walk, context.base<T>(0), context.base<T>(1), context.base<T>(2)});
   }));
 }
 
 // A third operand walks along that is no memory: its offset is the element's index in the global tensor.
 PreparedTask Prepare(const program::Dropout& op, const TaskContext& context) {
-  const View index = Slice(RowMajor(DType::kF64, op.global_shape), {op.offset, context.view(1).shape});
+  const View index = Slice(RowMajor(DType::kF32, op.global_shape), {op.offset, context.view(1).shape});
   absl::StatusOr<Walk> walk = WalkOver({context.view(1), context.view(2), index});
   if (!walk.ok()) return walk.status();
-  return One(InTypeOf(context.view(1).dtype, [&]<class T>(T) {
-    return Call(Kernel(
-        DropoutElements<T>{*walk, context.at<double>(0), context.base<T>(1), context.base<T>(2), op.rate, op.stream}));
+  const int64_t size = program::SizeInBytes(context.view(1).dtype);
+  const Base bases[] = {{context.operands[1].base, size}, {context.operands[2].base, size}, {nullptr, sizeof(float)}};
+  const bool wide = LieInVectors(*walk, bases, static_cast<int>(kWidestAccess / size));
+  return One(InVectorsOf(context.view(1).dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
+    return Kernel(
+        DropoutElements<T, lanes>{*walk, context.at<double>(0), context.base<T>(1), context.base<T>(2), op.rate, op.stream});
   }));
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cuda/calls.h"
+#include "cuda/vector.h"
 #include "cuda/view.h"
 #include "engine/backend.h"
 #include "program/program.h"
@@ -56,6 +57,13 @@ struct TaskContext {
 template <class Make>
 auto InTypeOf(program::DType dtype, const Make& make) {
   return dtype == program::DType::kBF16 ? make(program::BFloat16{}) : make(float{});
+}
+
+// Calls make(Vector<T, lanes>{}) likewise: with vectors as wide as an access, or of one element.
+template <class Make>
+Call InVectorsOf(program::DType dtype, bool wide, const Make& make) {
+  return InTypeOf(dtype,
+                  [&]<class T>(T) { return wide ? Call(make(Vector<T, kLanesOf<T>>{})) : Call(make(Vector<T, 1>{})); });
 }
 
 struct ReadyTask {

@@ -3,7 +3,9 @@
 // Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
 // (kernels.cu starts it) and, in tests, on the host in a loop. Threads of one kernel never write what another one of them
 // reads or writes, so that results do not depend on their order; sums that span threads are made in two kernels, in a fixed
-// order. T is the type in which elements are stored, float or BFloat16; arithmetic is that of float.
+// order. T is the type in which elements are stored, float or BFloat16; arithmetic is that of float. A thread does `lanes`
+// neighbouring elements, which it loads and stores at once: as many as 16 bytes hold, or one where they do not lie so
+// (vector.h).
 #ifndef COLONNADE_CUDA_KERNELS_H_
 #define COLONNADE_CUDA_KERNELS_H_
 
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <variant>
 
+#include "cuda/vector.h"
 #include "cuda/walk.h"
 #include "program/bfloat16.h"
 #include "program/math.h"
@@ -21,7 +24,7 @@ namespace colonnade::cuda {
 
 #define COLONNADE_THREAD COLONNADE_HOST_DEVICE inline void operator()(int64_t i) const
 
-// y = x, of elements of 1, 2, 4 or 8 bytes.
+// y = x, of elements of 1, 2, 4, 8 or 16 bytes.
 struct CopyElements {
   Walk walk;  // x, y
   const void* x;
@@ -30,7 +33,9 @@ struct CopyElements {
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
   COLONNADE_THREAD {
     const int64_t from = walk.At(0, i), to = walk.At(1, i);
-    if (element_bytes == 4) {
+    if (element_bytes == 16) {
+      static_cast<Vector<uint32_t, 4>*>(y)[to] = static_cast<const Vector<uint32_t, 4>*>(x)[from];
+    } else if (element_bytes == 4) {
       static_cast<uint32_t*>(y)[to] = static_cast<const uint32_t*>(x)[from];
     } else if (element_bytes == 8) {
       static_cast<uint64_t*>(y)[to] = static_cast<const uint64_t*>(x)[from];
@@ -43,13 +48,18 @@ struct CopyElements {
 };
 
 // y = x, rounded to To.
-template <class From, class To>
+template <class From, class To, int lanes>
 struct ConvertElements {
   Walk walk;  // x, y
   const From* x;
   To* y;
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
-  COLONNADE_THREAD { y[walk.At(1, i)] = static_cast<To>(static_cast<float>(x[walk.At(0, i)])); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const auto in = VectorAt<lanes>(x, walk.At(0, i * lanes));
+    Vector<To, lanes> out;
+    for (int l = 0; l < lanes; ++l) out[l] = static_cast<To>(static_cast<float>(in[l]));
+    PutAt(y, walk.At(1, i * lanes), out);
+  }
 };
 
 // What sums of T are added up in.
@@ -63,53 +73,75 @@ struct AccumulatorOf<program::BFloat16> {
 };
 
 // Each of `outputs` targets = x_0 + x_1 + … in that order.
-template <class T>
+template <class T, int lanes>
 struct SumElements {
   Walk walk;  // inputs, then outputs
   int inputs, outputs;
   const T* x[kMostOperands];
   T* y[kMostOperands];
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
-    typename AccumulatorOf<T>::Type sum = x[0][walk.At(0, i)];
-    for (int j = 1; j < inputs; ++j) sum += x[j][walk.At(j, i)];
-    for (int j = 0; j < outputs; ++j) y[j][walk.At(inputs + j, i)] = static_cast<T>(sum);
+    typename AccumulatorOf<T>::Type sums[lanes];
+    const auto first = VectorAt<lanes>(x[0], walk.At(0, i * lanes));
+    for (int l = 0; l < lanes; ++l) sums[l] = first[l];
+    for (int j = 1; j < inputs; ++j) {
+      const auto in = VectorAt<lanes>(x[j], walk.At(j, i * lanes));
+      for (int l = 0; l < lanes; ++l) sums[l] += in[l];
+    }
+    Vector<T, lanes> out;
+    for (int l = 0; l < lanes; ++l) out[l] = static_cast<T>(sums[l]);
+    for (int j = 0; j < outputs; ++j) PutAt(y[j], walk.At(inputs + j, i * lanes), out);
   }
 };
 
 // y = x + b, or max(x + b, 0).
-template <class T>
+template <class T, int lanes>
 struct AddBias {
   Walk walk;  // x, b repeated, y
   const T *x, *b;
   T* y;
   bool relu;
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
-    const float sum = float{x[walk.At(0, i)]} + float{b[walk.At(1, i)]};
-    y[walk.At(2, i)] = static_cast<T>(relu ? program::Relu(sum) : sum);
+    const auto in = VectorAt<lanes>(x, walk.At(0, i * lanes)), bias = VectorAt<lanes>(b, walk.At(1, i * lanes));
+    Vector<T, lanes> out;
+    for (int l = 0; l < lanes; ++l) {
+      const float sum = float{in[l]} + float{bias[l]};
+      out[l] = static_cast<T>(relu ? program::Relu(sum) : sum);
+    }
+    PutAt(y, walk.At(2, i * lanes), out);
   }
 };
 
-template <class T>
+template <class T, int lanes>
 struct ReluForwardElements {
   Walk walk;  // x, y
   const T* x;
   T* y;
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
-  COLONNADE_THREAD { y[walk.At(1, i)] = program::Relu(x[walk.At(0, i)]); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
+    for (int l = 0; l < lanes; ++l) values[l] = program::Relu(values[l]);
+    PutAt(y, walk.At(1, i * lanes), values);
+  }
 };
 
-template <class T>
+template <class T, int lanes>
 struct ReluBackwardElements {
   Walk walk;  // y, dy, dx
   const T *y, *dy;
   T* dx;
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
-  COLONNADE_THREAD { dx[walk.At(2, i)] = program::ReluGradient(y[walk.At(0, i)], dy[walk.At(1, i)]); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const auto out = VectorAt<lanes>(y, walk.At(0, i * lanes));
+    auto values = VectorAt<lanes>(dy, walk.At(1, i * lanes));
+    for (int l = 0; l < lanes; ++l) values[l] = program::ReluGradient(out[l], values[l]);
+    PutAt(dx, walk.At(2, i * lanes), values);
+  }
 };
 
-template <class T>
+// Vectors begin at multiples of four in the global tensor: that many elements share one draw.
+template <class T, int lanes>
 struct DropoutElements {
   Walk walk;  // x, y, index in the global tensor (no memory)
   const double* scalars;
@@ -117,26 +149,38 @@ struct DropoutElements {
   T* y;
   double rate;
   uint32_t stream;
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
-    const uint64_t element = static_cast<uint64_t>(walk.At(2, i));
-    const program::Keep4 keep = program::DropoutKeep(static_cast<uint64_t>(scalars[program::kSeed]), stream,
-                                                     static_cast<uint64_t>(scalars[program::kStep]), element / 4, rate);
+    const uint64_t first = static_cast<uint64_t>(walk.At(2, i * lanes));
+    const uint64_t seed = static_cast<uint64_t>(scalars[program::kSeed]);
+    const uint64_t step = static_cast<uint64_t>(scalars[program::kStep]);
     const float scale = static_cast<float>(1.0 / (1.0 - rate));
-    y[walk.At(1, i)] = static_cast<T>(keep.keep[element % 4] ? x[walk.At(0, i)] * scale : 0.0f);
+    auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
+    program::Keep4 keep;
+    for (int l = 0; l < lanes; ++l) {
+      if (l % 4 == 0) keep = program::DropoutKeep(seed, stream, step, (first + l) / 4, rate);
+      values[l] = static_cast<T>(keep.keep[lanes % 4 == 0 ? l % 4 : (first + l) % 4] ? values[l] * scale : 0.0f);
+    }
+    PutAt(y, walk.At(1, i * lanes), values);
   }
 };
 
+template <int lanes>
 struct SgdElements {
   Walk walk;  // g, v, w
   const double* scalars;
   const float* g;
   float *v, *w;
   float momentum, weight_decay;
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
     const float lr = static_cast<float>(scalars[program::kLearningRate]);
-    program::SgdStep(lr, momentum, weight_decay, g[walk.At(0, i)], v[walk.At(1, i)], w[walk.At(2, i)]);
+    const int64_t at_v = walk.At(1, i * lanes), at_w = walk.At(2, i * lanes);
+    const auto gradient = VectorAt<lanes>(g, walk.At(0, i * lanes));
+    auto momenta = VectorAt<lanes>(v, at_v), weights = VectorAt<lanes>(w, at_w);
+    for (int l = 0; l < lanes; ++l) program::SgdStep(lr, momentum, weight_decay, gradient[l], momenta[l], weights[l]);
+    PutAt(v, at_v, momenta);
+    PutAt(w, at_w, weights);
   }
 };
 
@@ -177,19 +221,22 @@ struct AllFlags {
 };
 
 // partial[part][k] = Σ over the part's positions of dy[·, k, ·], and then db[k] = Σ over parts; in double.
-template <class T>
+template <class T, int lanes>
 struct ChannelSumsPartial {
   Walk walk;  // positions: dy with k = 0
   const T* dy;
   int64_t channels, channel_stride, parts;
   double* partial;
-  COLONNADE_HOST_DEVICE int64_t count() const { return parts * channels; }
+  COLONNADE_HOST_DEVICE int64_t count() const { return parts * (channels / lanes); }
   COLONNADE_THREAD {
-    const int64_t part = i / channels, k = i % channels;
+    const int64_t part = Quotient(i, channels / lanes), k = (i - part * (channels / lanes)) * lanes;
     const Chunk chunk = ChunkOf(walk.count, parts, part);
-    double sum = 0;
-    for (int64_t j = chunk.begin; j < chunk.end; ++j) sum += dy[walk.At(0, j) + k * channel_stride];
-    partial[i] = sum;
+    double sums[lanes] = {};
+    for (int64_t j = chunk.begin; j < chunk.end; ++j) {
+      const auto values = VectorAt<lanes>(dy, walk.At(0, j) + k * channel_stride);
+      for (int l = 0; l < lanes; ++l) sums[l] += values[l];
+    }
+    for (int l = 0; l < lanes; ++l) partial[part * channels + k + l] = sums[l];
   }
 };
 struct ChannelSumsTotal {
@@ -217,75 +264,85 @@ struct Image {
 struct Pixel {
   int64_t n, c, h, w;
 };
-// Channels innermost, as they lie in memory.
+// Channels innermost, as they lie in memory; c is the first of `lanes` channels.
+template <int lanes>
 COLONNADE_HOST_DEVICE inline Pixel PixelOf(const Image& image, int64_t i) {
+  const int64_t vectors = image.c / lanes;
   Pixel pixel;
-  pixel.c = i % image.c;
-  i /= image.c;
-  pixel.w = i % image.w;
-  i /= image.w;
-  pixel.h = i % image.h;
-  pixel.n = i / image.h;
+  const int64_t position = Quotient(i, vectors), row = Quotient(position, image.w);
+  pixel.c = (i - position * vectors) * lanes;
+  pixel.w = position - row * image.w;
+  pixel.n = Quotient(row, image.h);
+  pixel.h = row - pixel.n * image.h;
   return pixel;
 }
 
-template <class T>
+template <class T, int lanes>
 struct MaxPoolForwardElements {
   program::Window window;
   Image in, out, cells;  // of x, y and argmax
   const T* x;
   T* y;
   uint8_t* argmax;  // null in evaluation
-  COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
   COLONNADE_THREAD {
-    const Pixel o = PixelOf(out, i);
-    float largest = 0;
-    int64_t cell = -1;
+    const Pixel o = PixelOf<lanes>(out, i);
+    Vector<T, lanes> largest;
+    Vector<uint8_t, lanes> cell;
+    bool any = false;
+    for (int l = 0; l < lanes; ++l) largest[l] = static_cast<T>(0.0f), cell[l] = static_cast<uint8_t>(-1);
     for (int64_t r = 0; r < window.size_h; ++r) {
       const int64_t h = o.h * window.stride_h + r - window.pad_h;
       if (h < 0 || h >= in.h) continue;
       for (int64_t s = 0; s < window.size_w; ++s) {
         const int64_t w = o.w * window.stride_w + s - window.pad_w;
         if (w < 0 || w >= in.w) continue;
-        const float value = x[in.At(o.n, o.c, h, w)];
-        if (cell >= 0 && !(value > largest)) continue;
-        largest = value;
-        cell = r * window.size_w + s;
+        const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
+        for (int l = 0; l < lanes; ++l) {
+          if (any && !(value[l] > largest[l])) continue;
+          largest[l] = value[l];
+          cell[l] = static_cast<uint8_t>(r * window.size_w + s);
+        }
+        any = true;
       }
     }
-    y[out.At(o.n, o.c, o.h, o.w)] = static_cast<T>(largest);
-    if (argmax != nullptr) argmax[cells.At(o.n, o.c, o.h, o.w)] = static_cast<uint8_t>(cell);
+    PutAt(y, out.At(o.n, o.c, o.h, o.w), largest);
+    if (argmax != nullptr) PutAt(argmax, cells.At(o.n, o.c, o.h, o.w), cell);
   }
 };
 
 // The outputs whose windows hold row (or column) `at`: [first, end).
 COLONNADE_HOST_DEVICE inline Chunk WindowsOver(int64_t at, int64_t size, int64_t stride, int64_t pad, int64_t outputs) {
-  const int64_t last = (at + pad) / stride;
-  const int64_t first = at + pad < size ? 0 : (at + pad - size) / stride + 1;
+  const int64_t last = Quotient(at + pad, stride);
+  const int64_t first = at + pad < size ? 0 : Quotient(at + pad - size, stride) + 1;
   return {first, last + 1 < outputs ? last + 1 : outputs};
 }
 
-template <class T>
+template <class T, int lanes>
 struct MaxPoolBackwardElements {
   program::Window window;
   Image in, out, cells;  // of dx, dy and argmax
   const uint8_t* argmax;
   const T* dy;
   T* dx;
-  COLONNADE_HOST_DEVICE int64_t count() const { return in.count(); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return in.count() / lanes; }
   COLONNADE_THREAD {
-    const Pixel at = PixelOf(in, i);
+    const Pixel at = PixelOf<lanes>(in, i);
     const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
     const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
-    float sum = 0;
+    float sums[lanes] = {};
     for (int64_t p = rows.begin; p < rows.end; ++p) {
       for (int64_t q = columns.begin; q < columns.end; ++q) {
-        const int64_t cell =
+        const int64_t own =
             (at.h + window.pad_h - p * window.stride_h) * window.size_w + at.w + window.pad_w - q * window.stride_w;
-        if (argmax[cells.At(at.n, at.c, p, q)] == cell) sum += dy[out.At(at.n, at.c, p, q)];
+        const auto cell = VectorAt<lanes>(argmax, cells.At(at.n, at.c, p, q));
+        const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
+        for (int l = 0; l < lanes; ++l) {
+          if (cell[l] == own) sums[l] += gradient[l];
+        }
       }
     }
-    dx[in.At(at.n, at.c, at.h, at.w)] = static_cast<T>(sum);
+    PutAt(dx, in.At(at.n, at.c, at.h, at.w), Rounded<T>(sums));
   }
 };
 
@@ -301,58 +358,65 @@ COLONNADE_HOST_DEVICE inline float WindowDivisor(const program::Window& w, bool 
                             CellsInside(q * w.stride_w - w.pad_w, w.size_w, in.w));
 }
 
-template <class T>
+template <class T, int lanes>
 struct AvgPoolForwardElements {
   program::Window window;
   bool count_pad;
   Image in, out;
   const T* x;
   T* y;
-  COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
   COLONNADE_THREAD {
-    const Pixel o = PixelOf(out, i);
-    float sum = 0;
+    const Pixel o = PixelOf<lanes>(out, i);
+    float sums[lanes] = {};
     for (int64_t r = 0; r < window.size_h; ++r) {
       const int64_t h = o.h * window.stride_h + r - window.pad_h;
       if (h < 0 || h >= in.h) continue;
       for (int64_t s = 0; s < window.size_w; ++s) {
         const int64_t w = o.w * window.stride_w + s - window.pad_w;
-        if (w >= 0 && w < in.w) sum += x[in.At(o.n, o.c, h, w)];
+        if (w < 0 || w >= in.w) continue;
+        const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
+        for (int l = 0; l < lanes; ++l) sums[l] += value[l];
       }
     }
-    y[out.At(o.n, o.c, o.h, o.w)] = static_cast<T>(sum / WindowDivisor(window, count_pad, in, o.h, o.w));
+    const float divisor = WindowDivisor(window, count_pad, in, o.h, o.w);
+    for (int l = 0; l < lanes; ++l) sums[l] /= divisor;
+    PutAt(y, out.At(o.n, o.c, o.h, o.w), Rounded<T>(sums));
   }
 };
 
-template <class T>
+template <class T, int lanes>
 struct AvgPoolBackwardElements {
   program::Window window;
   bool count_pad;
   Image in, out;  // of dx and dy
   const T* dy;
   T* dx;
-  COLONNADE_HOST_DEVICE int64_t count() const { return in.count(); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return in.count() / lanes; }
   COLONNADE_THREAD {
-    const Pixel at = PixelOf(in, i);
+    const Pixel at = PixelOf<lanes>(in, i);
     const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
     const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
-    float sum = 0;
+    float sums[lanes] = {};
     for (int64_t p = rows.begin; p < rows.end; ++p) {
       for (int64_t q = columns.begin; q < columns.end; ++q) {
-        sum += dy[out.At(at.n, at.c, p, q)] / WindowDivisor(window, count_pad, in, p, q);
+        const float divisor = WindowDivisor(window, count_pad, in, p, q);
+        const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
+        for (int l = 0; l < lanes; ++l) sums[l] += gradient[l] / divisor;
       }
     }
-    dx[in.At(at.n, at.c, at.h, at.w)] = static_cast<T>(sum);
+    PutAt(dx, in.At(at.n, at.c, at.h, at.w), Rounded<T>(sums));
   }
 };
 
-// The channels of c's window, which stays in c's block of `block` channels.
+// The channels of c's window, which stays in c's block of `block` channels; those of lanes together begin with the first's
+// and end with the last's, in one block.
 COLONNADE_HOST_DEVICE inline Chunk ChannelsAround(int64_t c, int64_t size, int64_t block) {
-  const int64_t begin = c / block * block, first = c - size / 2, end = c + size / 2 + 1;
+  const int64_t begin = Quotient(c, block) * block, first = c - size / 2, end = c + size / 2 + 1;
   return {first > begin ? first : begin, end < begin + block ? end : begin + block};
 }
 
-template <class T>
+template <class T, int lanes>
 struct LrnForwardElements {
   int64_t size, block;  // channels of a window, and of a block
   float alpha_over_size, beta, k;
@@ -360,23 +424,32 @@ struct LrnForwardElements {
   const T* x;
   T* y;
   float* s;  // null in evaluation
-  COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
   COLONNADE_THREAD {
-    const Pixel o = PixelOf(out, i);
-    const Chunk channels = ChannelsAround(o.c, size, block);
-    float squares = 0;
-    for (int64_t c = channels.begin; c < channels.end; ++c) {
+    const Pixel o = PixelOf<lanes>(out, i);
+    const int64_t begin = ChannelsAround(o.c, size, block).begin, end = ChannelsAround(o.c + lanes - 1, size, block).end;
+    float squares[lanes] = {};
+    for (int64_t c = begin; c < end; ++c) {
       const float value = x[in.At(o.n, c, o.h, o.w)];
-      squares += value * value;
+      for (int l = 0; l < lanes; ++l) {
+        const int64_t apart = c - (o.c + l);
+        if (-size / 2 <= apart && apart <= size / 2) squares[l] += value * value;
+      }
     }
-    const float scale = k + alpha_over_size * squares;
-    y[out.At(o.n, o.c, o.h, o.w)] = static_cast<T>(x[in.At(o.n, o.c, o.h, o.w)] * powf(scale, -beta));
-    if (s != nullptr) s[scales.At(o.n, o.c, o.h, o.w)] = scale;
+    const auto own = VectorAt<lanes>(x, in.At(o.n, o.c, o.h, o.w));
+    Vector<float, lanes> scale;
+    float normalised[lanes];
+    for (int l = 0; l < lanes; ++l) {
+      scale[l] = k + alpha_over_size * squares[l];
+      normalised[l] = own[l] * powf(scale[l], -beta);
+    }
+    PutAt(y, out.At(o.n, o.c, o.h, o.w), Rounded<T>(normalised));
+    if (s != nullptr) PutAt(s, scales.At(o.n, o.c, o.h, o.w), scale);
   }
 };
 
 // dx_c = dy_c·s_c^−β − 2αβ/size · x_c · Σ_{j: c in j's window} dy_j·x_j·s_j^−(β+1); windows are symmetric.
-template <class T>
+template <class T, int lanes>
 struct LrnBackwardElements {
   int64_t size, block;
   float alpha_over_size, beta;
@@ -385,18 +458,24 @@ struct LrnBackwardElements {
   const float* s;
   const T* dy;
   T* dx;
-  COLONNADE_HOST_DEVICE int64_t count() const { return back.count(); }
+  COLONNADE_HOST_DEVICE int64_t count() const { return back.count() / lanes; }
   COLONNADE_THREAD {
-    const Pixel at = PixelOf(back, i);
-    const Chunk channels = ChannelsAround(at.c, size, block);
-    float sum = 0;
-    for (int64_t c = channels.begin; c < channels.end; ++c) {
-      sum += float{dy[out.At(at.n, c, at.h, at.w)]} * float{x[in.At(at.n, c, at.h, at.w)]} *
-             powf(s[scales.At(at.n, c, at.h, at.w)], -beta - 1.0f);
+    const Pixel at = PixelOf<lanes>(back, i);
+    const int64_t begin = ChannelsAround(at.c, size, block).begin, end = ChannelsAround(at.c + lanes - 1, size, block).end;
+    float sums[lanes] = {}, own[lanes] = {};
+    for (int64_t c = begin; c < end; ++c) {
+      const float scale = s[scales.At(at.n, c, at.h, at.w)], gradient = dy[out.At(at.n, c, at.h, at.w)];
+      const float power = powf(scale, -beta - 1.0f);
+      const float term = gradient * float{x[in.At(at.n, c, at.h, at.w)]} * power;
+      for (int l = 0; l < lanes; ++l) {
+        const int64_t apart = c - (at.c + l);
+        if (-size / 2 <= apart && apart <= size / 2) sums[l] += term;
+        if (apart == 0) own[l] = gradient * (power * scale);
+      }
     }
-    const float own = float{dy[out.At(at.n, at.c, at.h, at.w)]} * powf(s[scales.At(at.n, at.c, at.h, at.w)], -beta);
-    dx[back.At(at.n, at.c, at.h, at.w)] =
-        static_cast<T>(own - 2.0f * alpha_over_size * beta * x[in.At(at.n, at.c, at.h, at.w)] * sum);
+    const auto value = VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w));
+    for (int l = 0; l < lanes; ++l) own[l] -= 2.0f * alpha_over_size * beta * value[l] * sums[l];
+    PutAt(dx, back.At(at.n, at.c, at.h, at.w), Rounded<T>(own));
   }
 };
 
@@ -423,7 +502,7 @@ struct SoftmaxParts {
   SoftmaxPart* parts;
   COLONNADE_HOST_DEVICE int64_t count() const { return samples * parts_of_sample; }
   COLONNADE_THREAD {
-    const int64_t n = i / parts_of_sample, first = i % parts_of_sample;
+    const int64_t n = Quotient(i, parts_of_sample), first = i - n * parts_of_sample;
     const T* x = logits + n * logits_stride_n;
     const int32_t label = labels[n * labels_stride];
     const bool has_own = label >= 0 && label < classes;
@@ -489,7 +568,7 @@ struct SoftmaxElements {
   int64_t p_stride_n, p_stride_k;
   COLONNADE_HOST_DEVICE int64_t count() const { return samples * classes; }
   COLONNADE_THREAD {
-    const int64_t n = i / classes, c = i % classes;
+    const int64_t n = Quotient(i, classes), c = i - n * classes;
     const float e = expf(logits[n * logits_stride_n + c * logits_stride_k] - totals[n].largest);
     p[n * p_stride_n + c * p_stride_k] = static_cast<float>(e / totals[n].sum);
   }
@@ -532,7 +611,7 @@ struct SoftmaxBackwardElements {
   int64_t d_stride_n, d_stride_k;
   COLONNADE_HOST_DEVICE int64_t count() const { return samples * classes; }
   COLONNADE_THREAD {
-    const int64_t n = i / classes, c = i % classes;
+    const int64_t n = Quotient(i, classes), c = i - n * classes;
     const int32_t label = labels[n * labels_stride];
     const float scale = static_cast<float>(1.0 / scalars[program::kLabelCount]);
     const float d = label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - (c == label ? 1.0f : 0.0f)) * scale;
@@ -542,13 +621,13 @@ struct SoftmaxBackwardElements {
 
 #undef COLONNADE_THREAD
 
-// All kernels that store in T.
-template <class T, class... More>
+// All kernels on elements of T, in vectors of `lanes`.
+template <class T, int lanes, class... More>
 using KernelsOf =
-    std::variant<SumElements<T>, AddBias<T>, ReluForwardElements<T>, ReluBackwardElements<T>, DropoutElements<T>,
-                 ChannelSumsPartial<T>, MaxPoolForwardElements<T>, MaxPoolBackwardElements<T>, AvgPoolForwardElements<T>,
-                 AvgPoolBackwardElements<T>, LrnForwardElements<T>, LrnBackwardElements<T>, SoftmaxParts<T>,
-                 SoftmaxTotals<T>, SoftmaxElements<T>, SoftmaxBackwardElements<T>, More...>;
+    std::variant<SumElements<T, lanes>, AddBias<T, lanes>, ReluForwardElements<T, lanes>, ReluBackwardElements<T, lanes>,
+                 DropoutElements<T, lanes>, ChannelSumsPartial<T, lanes>, MaxPoolForwardElements<T, lanes>,
+                 MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>, AvgPoolBackwardElements<T, lanes>,
+                 LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>, More...>;
 
 template <class A, class B>
 struct BothOf;
@@ -557,10 +636,21 @@ struct BothOf<std::variant<A...>, std::variant<B...>> {
   using Type = std::variant<A..., B...>;
 };
 
-using Kernel = BothOf<KernelsOf<float, SumElements<int32_t>, SumElements<double>, CopyElements, SgdElements, FinitePartial,
-                                AllFlags, ChannelSumsTotal, SumMetrics>,
-                      KernelsOf<program::BFloat16, ConvertElements<float, program::BFloat16>,
-                                ConvertElements<program::BFloat16, float>>>::Type;
+using KernelsOfFloat = BothOf<KernelsOf<float, 1, SgdElements<1>, SoftmaxParts<float>, SoftmaxTotals<float>,
+                                        SoftmaxElements<float>, SoftmaxBackwardElements<float>>,
+                              KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
+
+using KernelsOfBFloat16 = BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
+                                           ConvertElements<program::BFloat16, float, 1>, SoftmaxParts<program::BFloat16>,
+                                           SoftmaxTotals<program::BFloat16>, SoftmaxElements<program::BFloat16>,
+                                           SoftmaxBackwardElements<program::BFloat16>>,
+                                 KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
+                                           ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
+                                           ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
+
+using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FinitePartial, AllFlags,
+                                   ChannelSumsTotal, SumMetrics>,
+                      BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
 
 }  // namespace colonnade::cuda
 

@@ -1,14 +1,24 @@
 #include "cuda/optimizer.h"
 
+#include <type_traits>
+
 namespace colonnade::cuda {
 
 PreparedTask Prepare(const program::SgdUpdate& op, const TaskContext& context) {
   absl::StatusOr<Walk> walk = WalkOver({context.view(1), context.view(2), context.view(3)});
   if (!walk.ok()) return walk.status();
   ReadyTask ready;
-  ready.calls.push_back(
-      Kernel(SgdElements{*walk, context.at<double>(0), context.base<float>(1), context.base<float>(2),
-                         context.base<float>(3), static_cast<float>(op.momentum), static_cast<float>(op.weight_decay)}));
+  const auto with = [&]<int lanes>(std::integral_constant<int, lanes>) {
+    return Kernel(SgdElements<lanes>{*walk, context.at<double>(0), context.base<float>(1), context.base<float>(2),
+                                     context.base<float>(3), static_cast<float>(op.momentum),
+                                     static_cast<float>(op.weight_decay)});
+  };
+  const Base bases[] = {{context.operands[1].base, sizeof(float)},
+                        {context.operands[2].base, sizeof(float)},
+                        {context.operands[3].base, sizeof(float)}};
+  constexpr int kLanes = kLanesOf<float>;
+  ready.calls.push_back(LieInVectors(*walk, bases, kLanes) ? with(std::integral_constant<int, kLanes>())
+                                                           : with(std::integral_constant<int, 1>()));
   return ready;
 }
 

@@ -15,6 +15,9 @@ PreparedTask Prepare(const program::AvgPoolBackward& op, const TaskContext& cont
 // The operand's extents and strides. REQUIRES: four dimensions.
 Image ImageOf(const View& view);
 
+// Whether kernels can take wide vectors of `dtype`'s channels of all of `images`, whatever type these are.
+bool HaveWideChannels(program::DType dtype, absl::Span<const Operand> images);
+
 }  // namespace colonnade::cuda
 
 #endif  // COLONNADE_CUDA_POOL_H_

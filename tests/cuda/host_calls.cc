@@ -143,9 +143,12 @@ std::vector<const void*> AddressesOf(const Call& call) {
     addresses.insert(addresses.end(), sum.y, sum.y + sum.outputs);
     return addresses;
   };
-  if (const auto* sum = std::get_if<SumElements<float>>(kernel)) return of_sum(*sum);
-  if (const auto* sum = std::get_if<SumElements<program::BFloat16>>(kernel)) return of_sum(*sum);
-  return {};
+  return std::visit(
+      [&](const auto& k) -> std::vector<const void*> {
+        if constexpr (requires { k.inputs; }) return of_sum(k);
+        return {};
+      },
+      *kernel);
 }
 
 }  // namespace
