@@ -1,10 +1,11 @@
 // Every plan of one network on this machine, the planner's choice among them, in turn: predicted and measured.
 //
-// All Programs stay loaded and run slice by slice, so that they meet the same moods of the machine. Step times are means
-// without the longest tenth.
+// With --deterministic each plan enters twice, which shows what that costs. All Programs stay loaded and run slice by slice,
+// so that they meet the same moods of the machine. Step times are means without the longest tenth.
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -49,25 +50,32 @@ absl::Status Main(const cli::Flags& flags, int slices) {
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, {});
   if (!graph.ok()) return graph.status();
   const partition::LowerOptions lower{.global_batch = flags.batch, .dtype = cli::DTypeOf(flags)};
-  std::vector<Racer> racers;
+  std::vector<std::pair<std::string, partition::Plan>> plans;
   for (const char* name : {"single", "data", "model", "hybrid", "owt"}) {
     const int of = std::string(name) == "single" ? 1 : flags.devices;
     absl::StatusOr<partition::Plan> plan = partition::NamedPlan(name, *graph, {.devices = of, .global_batch = flags.batch});
-    if (!plan.ok()) continue;  // it does not split so
-    if (absl::Status s = Enter(name, *plan, *graph, lower, *machine, flags, racers); !s.ok()) return s;
+    if (plan.ok()) plans.emplace_back(name, *std::move(plan));  // else it does not split so
   }
   absl::StatusOr<std::vector<partition::Candidate>> found = cli::SearchPlansOn(*machine, *graph, lower, flags.devices);
   if (!found.ok()) return found.status();
-  if (absl::Status s = Enter("auto", found->front().plan, *graph, lower, *machine, flags, racers); !s.ok()) return s;
+  plans.emplace_back("auto", found->front().plan);
+  std::vector<Racer> racers;
+  for (const auto& [name, plan] : plans) {
+    cli::Flags own = flags;
+    own.deterministic = false;
+    if (absl::Status s = Enter(name, plan, *graph, lower, *machine, own, racers); !s.ok()) return s;
+    if (!flags.deterministic) continue;
+    if (absl::Status s = Enter(name + ", deterministic", plan, *graph, lower, *machine, flags, racers); !s.ok()) return s;
+  }
   for (int slice = 0; slice < slices; ++slice) {
     for (Racer& racer : racers) {
       if (absl::Status s = racer.meter->Run(1, kSliceTime); !s.ok()) return s;
     }
   }
-  std::printf("%-8s %14s %14s\n", "plan", "predicted ms", "measured ms");
+  std::printf("%-22s %14s %14s\n", "plan", "predicted ms", "measured ms");
   for (const Racer& racer : racers) {
     const double measured_ms = 1e3 * cli::TrimmedMean(racer.meter->step_seconds());
-    std::printf("%s\n", absl::StrFormat("%-8s %14.2f %14.2f", racer.name, racer.predicted_ms, measured_ms).c_str());
+    std::printf("%s\n", absl::StrFormat("%-22s %14.2f %14.2f", racer.name, racer.predicted_ms, measured_ms).c_str());
   }
   return absl::OkStatus();
 }
@@ -86,6 +94,7 @@ int main(int argc, char** argv) {
   app.add_option("--devices", flags.devices)->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--machine", flags.machine, "profile: a name, a file, or local")->capture_default_str();
   cli::AddMeasuringFlags(app, flags);
+  app.add_flag("--deterministic", flags.deterministic, "on GPUs: every plan also with deterministic kernels and sums");
   app.add_option("--slices", slices, "of 0.1 s or one step, of every plan")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

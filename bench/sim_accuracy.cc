@@ -89,7 +89,7 @@ absl::Status Compare(const engine::Machine& machine, const layers::LayerGraph& g
 absl::Status RunRound(absl::Span<const Case> cases, absl::Span<Pairs> results, int slices) {
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(cases[0].model, {});
   if (!graph.ok()) return graph.status();
-  cli::Calibration calibration(/*devices=*/2);
+  cli::Calibration calibration(cli::CpuTarget(/*devices=*/2));
   std::vector<Measured> measured;
   for (const Case& c : cases) {
     absl::StatusOr<Measured> one = Measure(*graph, c, slices, calibration);

@@ -196,18 +196,15 @@ class Observations {
   double met_sec_ = 0, waited_sec_ = 0;  // on the way between meetings; more, for the slower of those that meet
 };
 
-Machine Skeleton(int devices) {
+// Devices that are alike, each linked to the node `between`; rates are measured.
+Machine Skeleton(int devices, const std::string& kind, const std::string& between) {
   Machine machine;
   machine.name = "local";
-  machine.description = absl::StrFormat("this machine, as %d CPU devices on %d cores", devices, CoreCount());
   for (int d = 0; d < devices; ++d) {
-    machine.devices.push_back(absl::StrCat("cpu", d));
-    machine.links.push_back({.a = machine.devices.back(), .b = "memory", .bytes_per_sec = {}, .latency_sec = {}});
+    machine.devices.push_back(absl::StrCat(kind, d));
+    machine.links.push_back({.a = machine.devices.back(), .b = between, .bytes_per_sec = {}, .latency_sec = {}});
   }
-  machine.cores = {static_cast<double>(CoreCount()), Origin::kMeasured, "cores that the process may use"};
   machine.collectives = engine::CollectiveAlgorithm::kDirect;
-  const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES)), page = static_cast<double>(::sysconf(_SC_PAGE_SIZE));
-  machine.memory_bytes = {pages * page / devices, Origin::kMeasured, "memory of the machine, in equal parts"};
   return machine;
 }
 
@@ -233,7 +230,34 @@ void FillRoofline(Machine& machine) {
 
 class Calibration::Seen : public Observations {};
 
-Calibration::Calibration(int devices) : devices_(devices), seen_(std::make_unique<Seen>()) {}
+CalibrationTarget CpuTarget(int devices) {
+  Machine machine = Skeleton(devices, "cpu", "memory");
+  machine.description = absl::StrFormat("this machine, as %d CPU devices on %d cores", devices, CoreCount());
+  machine.cores = {static_cast<double>(CoreCount()), Origin::kMeasured, "cores that the process may use"};
+  const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES)), page = static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  machine.memory_bytes = {pages * page / devices, Origin::kMeasured, "memory of the machine, in equal parts"};
+  return {.devices = devices,
+          .make_backend = [](int of) { return cpu::MakeCpuBackend({.devices = of}); },
+          .make_mover = CpuDevices,
+          .machine = std::move(machine)};
+}
+
+absl::StatusOr<CalibrationTarget> GpuTarget(const Flags& flags) {
+  const absl::StatusOr<Gpus> gpus = FindGpus();
+  if (!gpus.ok()) return gpus.status();
+  const int devices = flags.devices > 0 ? flags.devices : gpus->count;
+  Machine machine = Skeleton(devices, "gpu", "peers");
+  machine.description =
+      absl::StrFormat("this machine, as %d devices on %d of %s; %s", devices, gpus->count, gpus->name, flags.dtype);
+  const int sharing = (devices + gpus->count - 1) / gpus->count;  // of the devices of one GPU
+  machine.memory_bytes = {static_cast<double>(gpus->memory_bytes / sharing), Origin::kMeasured,
+                          sharing == 1 ? "memory of the GPU" : "memory of the GPU, in equal parts"};
+  const BackendMaker make = [flags](int of) { return OpenBackend(flags, of, 1, /*times_tasks=*/true); };
+  return CalibrationTarget{
+      .devices = devices, .dtype = DTypeOf(flags), .make_backend = make, .make_mover = make, .machine = std::move(machine)};
+}
+
+Calibration::Calibration(CalibrationTarget target) : target_(std::move(target)), seen_(std::make_unique<Seen>()) {}
 Calibration::~Calibration() = default;
 
 std::vector<CalibrationPlan> CalibrationPlans(int devices) {
@@ -249,7 +273,7 @@ absl::Status Calibration::Load(const layers::LayerGraph& graph, const Calibratio
                                const std::vector<int64_t>& batches) {
   Keep();
   overlap_ = named.overlap;
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = cpu::MakeCpuBackend({.devices = named.devices});
+  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = target_.make_backend(named.devices);
   if (!backend.ok()) return backend.status();
   backend_ = *std::move(backend);
   for (int64_t batch : batches) {
@@ -257,7 +281,8 @@ absl::Status Calibration::Load(const layers::LayerGraph& graph, const Calibratio
         partition::NamedPlan(named.name, graph, {.devices = named.devices, .global_batch = batch});
     if (!plan.ok()) continue;
     plan->overlap = named.overlap;
-    absl::StatusOr<std::unique_ptr<StepMeter>> meter = StepMeter::Create(graph, *plan, {.global_batch = batch}, backend_);
+    absl::StatusOr<std::unique_ptr<StepMeter>> meter =
+        StepMeter::Create(graph, *plan, {.global_batch = batch, .dtype = target_.dtype}, backend_);
     if (!meter.ok()) return meter.status();
     loaded_.push_back(*std::move(meter));
   }
@@ -279,10 +304,10 @@ void Calibration::AddTransfers(const std::vector<TransferTime>& transfers) {
 
 absl::Status Calibration::SweepTransfers() {
   for (const std::string& what : TransferNames()) {
-    for (int members = 2; members <= devices_; ++members) {
+    for (int members = 2; members <= target_.devices; ++members) {
       if (what == "channel_slice" || (members > 2 && what == "exchange")) continue;
       for (int64_t bytes : kSweepBytes) {
-        absl::StatusOr<TransferTime> time = MeasureTransfer(what, members, bytes, kSweepRepeats);
+        absl::StatusOr<TransferTime> time = MeasureTransfer(what, members, bytes, kSweepRepeats, target_.make_mover);
         if (!time.ok()) return time.status();
         seen_->AddTransfer(*time);
       }
@@ -293,7 +318,7 @@ absl::Status Calibration::SweepTransfers() {
 
 engine::Machine Calibration::Result() {
   Keep();
-  Machine machine = Skeleton(devices_);
+  Machine machine = target_.machine;
   machine.ops = seen_->Rates();
   machine.transfers = seen_->Transfers();
   machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks"};
@@ -307,11 +332,20 @@ engine::Machine Calibration::Result() {
 }
 
 absl::Status RunCalibrate(const Flags& flags) {
+  const bool on_gpus = flags.backend == "cuda";
+  if (on_gpus && flags.out.empty()) {
+    return absl::FailedPreconditionError(
+        "--backend=cuda: expected --out=FILE, found none; the profile named local is the CPU's");
+  }
+  if (absl::Status s = CheckBackend(flags); !s.ok()) return s;
   const std::string path = flags.out.empty() ? LocalMachinePath() : flags.out;
   std::error_code error;
   if (flags.out.empty()) std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (absl::Status s = engine::CheckWritable(path); !s.ok()) return s;
-  const int devices = flags.devices > 0 ? flags.devices : CoreCount();
+  absl::StatusOr<CalibrationTarget> target =
+      on_gpus ? GpuTarget(flags) : CpuTarget(flags.devices > 0 ? flags.devices : CoreCount());
+  if (!target.ok()) return target.status();
+  const int devices = target->devices;
   std::vector<TransferTime> transfers;
   if (!flags.transfers.empty()) {
     absl::StatusOr<std::string> text = engine::ReadFile(flags.transfers);
@@ -327,7 +361,7 @@ absl::Status RunCalibrate(const Flags& flags) {
   const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit,
                 above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;
   const absl::Time begin = absl::Now();
-  Calibration calibration(devices);
+  Calibration calibration(*std::move(target));
   const std::vector<CalibrationPlan> plans = CalibrationPlans(devices);
   size_t done = 0;
   for (const std::string& name : names) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "cli/flags.h"
 #include "cli/measure.h"
 #include "cli/transfers.h"
 #include "engine/backend.h"
@@ -27,12 +28,24 @@ struct CalibrationPlan {
 // single; data, model and owt on 2 devices and more; an overlapped one.
 std::vector<CalibrationPlan> CalibrationPlans(int devices);
 
+// What is calibrated: devices of a backend that times tasks.
+struct CalibrationTarget {
+  int devices = 1;  // with 1 to so many at work
+  program::DType dtype = program::DType::kF32;
+  BackendMaker make_backend;  // for steps
+  BackendMaker make_mover;    // for transfers alone
+  engine::Machine machine;    // what is known of it without measuring
+};
+CalibrationTarget CpuTarget(int devices);
+// Of as many devices as GPUs, or `devices` of them, if that is not 0. Unavailable where there is no GPU.
+absl::StatusOr<CalibrationTarget> GpuTarget(const Flags& flags);
+
 // Runs Programs, and takes from each task's mean time, the longest tenth left out, the rate of its op at its shape.
 // Transfers: the time of each exchange and collective in them from when both sides were there, and a sweep of sizes. All of
 // origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and run in turn.
 class Calibration {
  public:
-  explicit Calibration(int devices);  // with 1 to so many at work
+  explicit Calibration(CalibrationTarget target);
   ~Calibration();
 
   // The Programs of a network under one plan at some global batches, instead of those loaded before; none where the network
@@ -54,7 +67,7 @@ class Calibration {
   class Seen;
   void Keep();
 
-  const int devices_;
+  const CalibrationTarget target_;
   std::unique_ptr<Seen> seen_;
   std::shared_ptr<engine::Backend> backend_;
   std::vector<std::unique_ptr<StepMeter>> loaded_;

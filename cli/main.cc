@@ -141,8 +141,9 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
                     "one more row of the paper that gives the per-step overhead: 2-model, …");
   table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG");
   colonnade::cli::AddJsonFlag(*table, flags);
-  table->footer("Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
-                "  colonnade table --machine=hgx-h100 --backend=cuda --dtype=tf32");
+  table->footer(
+      "Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
+      "  colonnade table --machine=hgx-h100 --backend=cuda --dtype=tf32");
   return table;
 }
 
@@ -153,11 +154,15 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
   calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
-  calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores)")->check(CLI::Range(1, 64));
+  calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores, or GPUs)")
+      ->check(CLI::Range(1, 64));
   calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)");
   calibrate->add_option("--transfers", flags.transfers, "JSON of bench/transfers to read instead of timing transfers here");
+  colonnade::cli::AddMeasuringFlags(*calibrate, flags);
   colonnade::cli::AddJsonFlag(*calibrate, flags);
-  calibrate->footer("Examples:\n  colonnade calibrate\n  colonnade calibrate --model=alexnet --batch=32 --out=machine.json");
+  calibrate->footer(
+      "Examples:\n  colonnade calibrate\n  colonnade calibrate --model=alexnet --batch=32 --out=machine.json\n"
+      "  colonnade calibrate --backend=cuda --dtype=tf32 --batch=256 --out=gpus.json");
   return calibrate;
 }
 
@@ -252,6 +257,7 @@ int Main(int argc, char** argv) {
     TakeDefaultsOfTable(*table, flags);
     status = colonnade::cli::RunTable(flags);
   } else if (calibrate->parsed()) {
+    if (calibrate->count("--backend") == 0) flags.backend = "cpu";
     status = colonnade::cli::RunCalibrate(flags);
   }
   return Report(status, outcome);

@@ -213,13 +213,13 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
 }
 
 absl::Status CheckBackend(const Flags& flags) {
-  return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? GpuCount().status() : absl::OkStatus();
+  return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? FindGpus().status() : absl::OkStatus();
 }
 
-absl::StatusOr<int> GpuCount() {
+absl::StatusOr<Gpus> FindGpus() {
   absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
   if (!calls.ok()) return NoCuda(calls.status());
-  return (*calls)->gpu_count();
+  return Gpus{(*calls)->gpu_count(), (*calls)->GpuName(0), (*calls)->GpuMemoryBytes(0)};
 }
 
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,

@@ -43,12 +43,18 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                                              bool times_tasks = false);
 // Whether OpenBackend would find what --backend and --dtype ask for.
 absl::Status CheckBackend(const Flags& flags);
-// How many GPUs --backend=cuda finds, at least one; else Unavailable.
-absl::StatusOr<int> GpuCount();
+// The GPUs that --backend=cuda finds, at least one; else Unavailable.
+struct Gpus {
+  int count = 0;
+  std::string name;          // of the first
+  int64_t memory_bytes = 0;  // likewise
+};
+absl::StatusOr<Gpus> FindGpus();
 std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
 
-// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend` (Backend::name).
+// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
+// (Backend::name).
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
 
 // "mean 0.3, std 0.4": what is taken from and divides pixel values of 0..1, per channel.

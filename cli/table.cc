@@ -47,16 +47,17 @@ struct Table {
 // Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
 absl::Status MeasureRows(const Flags& flags, Table& table) {
   const bool on_gpus = flags.backend == "cuda";
-  const absl::StatusOr<int> most = on_gpus ? GpuCount() : CoreCount();
-  if (!most.ok()) return most.status();
+  const absl::StatusOr<Gpus> gpus = on_gpus ? FindGpus() : Gpus{};
+  if (!gpus.ok()) return gpus.status();
+  const int most = on_gpus ? gpus->count : CoreCount();
   for (Row& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
       row.note = "not measured: machine " + table.machine.name + " is not this one";
       continue;
     }
-    if (row.row.devices > *most) {
-      row.note = absl::StrFormat("not measured: %d devices on %d %s measure nothing", row.row.devices, *most,
-                                 on_gpus ? (*most == 1 ? "GPU" : "GPUs") : "cores");
+    if (row.row.devices > most) {
+      row.note = absl::StrFormat("not measured: %d devices on %d %s measure nothing", row.row.devices, most,
+                                 on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores");
       continue;
     }
     absl::StatusOr<partition::Plan> plan = PlanOfRow(row.row, table.session.graph, table.batch, table.machine);

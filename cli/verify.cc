@@ -38,7 +38,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   if (!stream.ok()) return stream.status();
   absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, *session);
   if (!rate.ok()) return rate.status();
-  PrintSession(flags, *session, flags.backend != "cpu" && GpuCount().ok() ? "cuda" : "cpu");
+  PrintSession(flags, *session, flags.backend != "cpu" && FindGpus().ok() ? "cuda" : "cpu");
   std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), normalisation.c_str());
   const VerifyOptions options{
       .steps = flags.steps > 0 ? flags.steps : 3,

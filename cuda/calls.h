@@ -107,6 +107,7 @@ class Calls {
 
   virtual int gpu_count() const = 0;
   virtual std::string GpuName(int gpu) const = 0;
+  virtual int64_t GpuMemoryBytes(int gpu) const = 0;
   // Whether kernels on `gpu` can read and write the memory of `other`.
   virtual bool CanReach(int gpu, int other) const = 0;
   virtual bool has_nccl() const = 0;

@@ -118,6 +118,7 @@ class CudaCalls : public Calls {
       cudaDeviceProp properties;
       COLONNADE_CHECK(cudaGetDeviceProperties(&properties, g));
       gpu.name = properties.name;
+      gpu.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
       COLONNADE_CHECK(cudnnCreate(&gpu.dnn));
       absl::StatusOr<Descriptor> dnn_properties = PropertiesOf(gpu.dnn);
       if (!dnn_properties.ok()) return dnn_properties.status();
@@ -160,6 +161,7 @@ class CudaCalls : public Calls {
 
   int gpu_count() const override { return static_cast<int>(gpus_.size()); }
   std::string GpuName(int gpu) const override { return gpus_[gpu].name; }
+  int64_t GpuMemoryBytes(int gpu) const override { return gpus_[gpu].memory_bytes; }
   bool CanReach(int gpu, int other) const override { return gpus_[gpu].reaches[other]; }
   bool has_nccl() const override { return Communicators::available(); }
 
@@ -281,6 +283,7 @@ class CudaCalls : public Calls {
  private:
   struct Gpu {
     std::string name;
+    int64_t memory_bytes = 0;
     cudnnHandle_t dnn = nullptr;
     cublasLtHandle_t blas = nullptr;
     std::vector<bool> reaches;

@@ -271,9 +271,13 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
 TEST_F(Command, NoCudaIs69) {
   ExpectError("table --dtype=tf32", 2, {"--dtype=tf32", "--backend=cuda"});
   ExpectError("table --collectives=nccl", 2, {"--collectives=nccl", "--backend=cuda"});
+  ExpectError(absl::StrCat(kTrain, "--backend=cpu --search-algorithms=", In("found.json")), 2,
+              {"--search-algorithms", "--backend=cuda"});
+  ExpectError("calibrate --backend=cuda", 2, {"--out=FILE"});
   if (Run(absl::StrCat(kTrain, "--backend=cuda --steps=1")).code == 0) GTEST_SKIP() << "there is a GPU";
   ExpectError(absl::StrCat(kTrain, "--backend=cuda"), 69, {"CUDA", "use --backend=cpu"});
   ExpectError("table --backend=cuda", 69, {"CUDA", "use --backend=cpu"});
+  ExpectError(absl::StrCat("calibrate --backend=cuda --out=", In("gpus.json")), 69, {"CUDA", "use --backend=cpu"});
 }
 
 TEST_F(Command, MissingFilesAre66) {

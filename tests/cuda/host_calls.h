@@ -45,6 +45,7 @@ class HostCalls : public Calls {
 
   int gpu_count() const override { return options_.gpus; }
   std::string GpuName(int) const override { return "host"; }
+  int64_t GpuMemoryBytes(int) const override { return int64_t{1} << 30; }
   bool CanReach(int gpu, int other) const override { return gpu == other || options_.reach; }
   bool has_nccl() const override { return options_.nccl; }
   absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) override;
