@@ -39,6 +39,8 @@ static_assert(CUBLAS_STATUS_ALLOC_FAILED == 3 && CUBLAS_STATUS_INVALID_VALUE == 
 
 constexpr int64_t kProductWorkspace = int64_t{32} << 20;
 
+constexpr size_t kLeastCudnn = 90800;  // cmake/cuda.cmake
+
 constexpr absl::Duration kMostWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
 
 absl::Status Check(cudaError_t error, const char* call) {
@@ -111,6 +113,9 @@ class CudaCalls : public Calls {
     int count = 0;
     COLONNADE_CHECK(cudaGetDeviceCount(&count));
     if (count == 0) return absl::UnavailableError("cudaGetDeviceCount: no GPU");
+    if (cudnnGetVersion() < kLeastCudnn) {
+      return absl::UnavailableError(absl::StrCat("cudnnGetVersion: expected 90800 or newer, found ", cudnnGetVersion()));
+    }
     auto calls = std::make_unique<CudaCalls>();
     for (int g = 0; g < count; ++g) {
       Gpu& gpu = calls->gpus_.emplace_back();
