@@ -122,6 +122,41 @@ cudnnDataType_t TypeOf(program::DType dtype) {
   return dtype == program::DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
+// cuDNN's words for a pass and its operands.
+struct PassNames {
+  cudnnBackendDescriptorType_t operation;
+  AttributeName x, filter, y, convolution, alpha, beta;
+};
+PassNames NamesOf(Convolution::Pass pass) {
+  switch (pass) {
+    case Convolution::Pass::kForward:
+      break;
+    case Convolution::Pass::kBackwardData:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case Convolution::Pass::kBackwardWeights:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+}
+
 // What one graph is put together from; dense and channels-last.
 class GraphBuilder {
  public:
@@ -143,35 +178,14 @@ class GraphBuilder {
             .SetAll(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::array<int64_t, 2>{c_.window.stride_h, c_.window.stride_w})
             .SetAll(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pads)
             .SetAll(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pads));
-    switch (c_.pass) {
-      case Convolution::Pass::kForward:
-        operations_.push_back(Add(Builder(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, filter)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, product)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f)));
-        break;
-      case Convolution::Pass::kBackwardData:
-        operations_.push_back(Add(Builder(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, x)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, filter)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, product)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, convolution)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0f)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0f)));
-        break;
-      case Convolution::Pass::kBackwardWeights:
-        operations_.push_back(Add(Builder(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, x)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, filter)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, product)
-                                      .Refer(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, convolution)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0f)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0f)));
-        break;
-    }
+    const PassNames names = NamesOf(c_.pass);
+    operations_.push_back(Add(Builder(names.operation)
+                                  .Refer(names.x, x)
+                                  .Refer(names.filter, filter)
+                                  .Refer(names.y, product)
+                                  .Refer(names.convolution, convolution)
+                                  .Set(names.alpha, 1.0f)
+                                  .Set(names.beta, 0.0f)));
     if (!fuses) return;
     cudnnBackendDescriptor_t last = product;
     if (c_.bias != nullptr) {

@@ -34,6 +34,7 @@ absl::StatusOr<ConvolutionPlan> Convolutions::Choose(int gpu, const Convolution&
   }
   absl::StatusOr<std::vector<Engine>> engines = graph->Engines();
   if (!engines.ok()) return engines.status();
+  std::optional<Engine> first;  // by cuDNN's ranking
   std::optional<ConvolutionPlan> fastest;
   Engine fastest_engine;
   double least = 0;
@@ -41,14 +42,16 @@ absl::StatusOr<ConvolutionPlan> Convolutions::Choose(int gpu, const Convolution&
     absl::StatusOr<ConvolutionPlan> plan = graph->Plan(engine);
     if (!plan.ok() || plan->workspace_bytes > kMostWorkspace) continue;
     if (!choices_) return plan;
+    if (!first) first = engine;
     absl::StatusOr<double> seconds = timer_(gpu, *plan, convolution);
     if (!seconds.ok() || (fastest && *seconds >= least)) continue;
     fastest = *std::move(plan), fastest_engine = engine, least = *seconds;
   }
-  if (!fastest) {
+  if (!first) {
     return absl::UnimplementedError(
         absl::StrCat("cuDNN ", version, " has no engine on ", name, " for a convolution: ", key));
   }
+  if (!fastest) return graph->Plan(*first);  // there is no memory to time any
   if (absl::Status s = choices_->Add(name, version, key, fastest_engine, least); !s.ok()) return s;
   return *std::move(fastest);
 }

@@ -221,6 +221,25 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
   std::filesystem::remove(path);
 }
 
+TEST_P(Cudnn, ASearchThatCannotTimeTakesTheFirstEngine) {
+  const std::string path = testing::TempDir() + "no_engines_" + GetParam().name + ".json";
+  std::filesystem::remove(path);
+  const auto prepare = [&](bool searches) {
+    Convolutions convolutions;
+    convolutions.AddGpu(GetParam().name, PropertiesFor(GetParam()));
+    if (searches) {
+      convolutions.Search(*EngineChoices::Read(path), [](int, const ConvolutionPlan&, const Convolution&) {
+        return absl::StatusOr<double>(absl::ResourceExhaustedError("cudaMalloc: out of memory"));
+      });
+    }
+    Convolution layer = Layer(program::DType::kBF16);
+    return convolutions.Prepare(0, layer);
+  };
+  ASSERT_TRUE(prepare(true).ok());
+  EXPECT_EQ(*prepare(true), *prepare(false));
+  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was found";
+}
+
 INSTANTIATE_TEST_SUITE_P(OnGpusThatAreNotThere, Cudnn, testing::ValuesIn(kKinds),
                          [](const auto& info) { return info.param.name; });
 
