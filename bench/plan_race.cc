@@ -45,6 +45,9 @@ absl::Status Enter(const std::string& name, const partition::Plan& plan, const l
 }
 
 absl::Status Main(const cli::Flags& flags, int slices) {
+  if (flags.deterministic && flags.backend != "cuda") {
+    return absl::FailedPreconditionError("--deterministic: expected --backend=cuda; on the CPU every run is deterministic");
+  }
   absl::StatusOr<engine::Machine> machine = cli::OpenMachine(flags);
   if (!machine.ok()) return machine.status();
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, {});

@@ -247,8 +247,8 @@ absl::StatusOr<CalibrationTarget> GpuTarget(const Flags& flags) {
   if (!gpus.ok()) return gpus.status();
   const int devices = flags.devices > 0 ? flags.devices : gpus->count;
   Machine machine = Skeleton(devices, "gpu", "peers");
-  machine.description =
-      absl::StrFormat("this machine, as %d devices on %d of %s; %s", devices, gpus->count, gpus->name, flags.dtype);
+  machine.description = absl::StrFormat("this machine, as %d devices on %d of %s; %s, tasks launched one by one", devices,
+                                        gpus->count, gpus->name, flags.dtype);
   const int sharing = (devices + gpus->count - 1) / gpus->count;  // of the devices of one GPU
   machine.memory_bytes = {static_cast<double>(gpus->memory_bytes / sharing), Origin::kMeasured,
                           sharing == 1 ? "memory of the GPU" : "memory of the GPU, in equal parts"};

@@ -235,7 +235,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                     .times_tasks = times_tasks},
                                    *std::move(calls));
     }
-    if (!absl::IsUnavailable(calls.status())) return calls.status();
+    const bool of_file = absl::IsInvalidArgument(calls.status()) || absl::IsDataLoss(calls.status());
+    if (of_file && !flags.search_algorithms.empty()) return calls.status();
     if (flags.backend == "cuda") return NoCuda(calls.status());
   }
   if (absl::Status s = CheckFlagsOfCpu(flags); !s.ok()) return s;

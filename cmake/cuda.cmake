@@ -13,7 +13,7 @@ if(CMAKE_CUDA_COMPILER)
     string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+)" "\\1.\\2" CUDNN_VERSION "${CUDNN_VERSION}")
   endif()
 endif()
-set(needed_cudnn 9.8)  # which answers questions about a GPU from its properties
+set(needed_cudnn 9.8)  # which knows GPUs by their properties
 if(NOT CMAKE_CUDA_COMPILER OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY OR
    CUDNN_VERSION VERSION_LESS needed_cudnn)
   if(COLONNADE_CUDA STREQUAL "ON")

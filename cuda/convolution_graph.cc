@@ -160,8 +160,8 @@ PassNames NamesOf(Convolution::Pass pass) {
 // What one graph is put together from; dense and channels-last.
 class GraphBuilder {
  public:
-  GraphBuilder(const Convolution& convolution, std::vector<Descriptor>& parts)
-      : c_(convolution), alignment_(AlignmentOf(convolution)), parts_(parts) {}
+  GraphBuilder(const Convolution& convolution, cudnnHandle_t handle, std::vector<Descriptor>& parts)
+      : c_(convolution), handle_(handle), alignment_(AlignmentOf(convolution)), parts_(parts) {}
 
   void AddConvolution() {
     const bool fuses = c_.bias != nullptr || c_.relu;
@@ -203,7 +203,9 @@ class GraphBuilder {
   }
 
   absl::Status Finish() {
-    Add(Builder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).ReferToAll(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_));
+    Builder graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    if (handle_ != nullptr) graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
+    Add(graph.ReferToAll(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_));
     return status_;
   }
 
@@ -236,6 +238,7 @@ class GraphBuilder {
   }
 
   const Convolution& c_;
+  cudnnHandle_t handle_;
   int64_t alignment_;
   std::vector<Descriptor>& parts_;
   std::vector<cudnnBackendDescriptor_t> operations_;
@@ -278,19 +281,15 @@ absl::Status CheckCudnn(cudnnStatus_t status, const char* call) {
   return StatusOf(FailureOfCudnn(status), call, absl::StrCat(cudnnGetErrorString(status), " ", words.data()));
 }
 
-absl::StatusOr<Descriptor> PropertiesOf(cudnnHandle_t handle) {
-  return Builder(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR).Set(CUDNN_ATTR_DEVICEPROP_HANDLE, handle).Finish();
-}
-
 absl::StatusOr<Descriptor> PropertiesFromJson(absl::string_view json) {
   return Builder(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR).SetAll(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json).Finish();
 }
 
-absl::StatusOr<ConvolutionGraph> ConvolutionGraph::Make(const Convolution& convolution, const Descriptor& properties) {
-  ConvolutionGraph graph(properties);
+absl::StatusOr<ConvolutionGraph> ConvolutionGraph::Make(const Convolution& convolution, const DnnGpu& gpu) {
+  ConvolutionGraph graph(gpu);
   graph.full_precision_ = convolution.dtype == program::DType::kF32 && convolution.precision == Precision::kF32;
   graph.deterministic_ = convolution.deterministic;
-  GraphBuilder builder(convolution, *graph.parts_);
+  GraphBuilder builder(convolution, gpu.handle, *graph.parts_);
   builder.AddConvolution();
   if (absl::Status s = builder.Finish(); !s.ok()) return s;
   return graph;
@@ -311,32 +310,36 @@ bool ConvolutionGraph::Serves(const std::vector<cudnnBackendNumericalNote_t>& no
   });
 }
 
+absl::Status ConvolutionGraph::AddEngines(cudnnBackendHeurMode_t mode, std::vector<Engine>& engines) const {
+  Builder builder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  builder.Refer(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, parts_->back().get()).Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  if (gpu_->handle == nullptr) builder.Refer(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, gpu_->properties.get());
+  absl::StatusOr<Descriptor> heuristics = builder.Finish();
+  if (!heuristics.ok()) return heuristics.status();
+  absl::StatusOr<std::vector<Descriptor>> configs =
+      Referred(heuristics->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  if (!configs.ok()) return configs.status();
+  for (const Descriptor& config : *configs) {
+    absl::StatusOr<std::vector<Descriptor>> engine =
+        Referred(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    if (!engine.ok()) return engine.status();
+    if (engine->empty()) continue;
+    absl::StatusOr<std::vector<cudnnBackendNumericalNote_t>> notes = NotesOf(engine->front().get());
+    if (!notes.ok()) return notes.status();
+    if (!Serves(*notes)) continue;
+    absl::StatusOr<Engine> found = EngineOf(config.get(), engine->front().get());
+    if (!found.ok()) return found.status();
+    if (std::find(engines.begin(), engines.end(), *found) == engines.end()) engines.push_back(*std::move(found));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Engine>> ConvolutionGraph::Engines() const {
   std::vector<Engine> engines;
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    absl::StatusOr<Descriptor> heuristics = Builder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
-                                                .Refer(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, parts_->back().get())
-                                                .Refer(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_)
-                                                .Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
-                                                .Finish();
-    // A mode that knows nothing of the graph may say so by an error.
-    if (absl::IsUnimplemented(heuristics.status())) continue;
-    if (!heuristics.ok()) return heuristics.status();
-    absl::StatusOr<std::vector<Descriptor>> configs =
-        Referred(heuristics->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (!configs.ok()) return configs.status();
-    for (const Descriptor& config : *configs) {
-      absl::StatusOr<std::vector<Descriptor>> engine =
-          Referred(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-      if (!engine.ok()) return engine.status();
-      absl::StatusOr<std::vector<cudnnBackendNumericalNote_t>> notes = NotesOf(engine->front().get());
-      if (!notes.ok()) return notes.status();
-      if (!Serves(*notes)) continue;
-      absl::StatusOr<Engine> found = EngineOf(config.get(), engine->front().get());
-      if (!found.ok()) return found.status();
-      if (std::find(engines.begin(), engines.end(), *found) == engines.end()) engines.push_back(*std::move(found));
-    }
-  }
+  absl::Status status = AddEngines(CUDNN_HEUR_MODE_A, engines);
+  status.Update(AddEngines(CUDNN_HEUR_MODE_FALLBACK, engines));
+  // A mode that knows nothing of the graph may say so by an error.
+  if (engines.empty() && !status.ok() && !absl::IsUnimplemented(status)) return status;
   return engines;
 }
 
@@ -350,21 +353,24 @@ absl::StatusOr<ConvolutionPlan> ConvolutionGraph::Plan(const Engine& engine) con
                         .Set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value)
                         .FinishInto(*plan.engine, status));
   }
-  const auto chosen = Builder(CUDNN_BACKEND_ENGINE_DESCRIPTOR)
-                          .Refer(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, parts_->back().get())
-                          .Refer(CUDNN_ATTR_ENGINE_DEVICEPROP, properties_)
-                          .Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, engine.index)
-                          .FinishInto(*plan.engine, status);
+  Builder chooser(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  chooser.Refer(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, parts_->back().get()).Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, engine.index);
+  if (gpu_->handle == nullptr) chooser.Refer(CUDNN_ATTR_ENGINE_DEVICEPROP, gpu_->properties.get());
+  const auto chosen = chooser.FinishInto(*plan.engine, status);
   if (!status.ok()) return status;
   Builder config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   config.Refer(CUDNN_ATTR_ENGINECFG_ENGINE, chosen);
   if (!knobs.empty()) config.ReferToAll(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
   const auto configured = config.FinishInto(*plan.engine, status);
   if (!status.ok()) return status;
-  absl::StatusOr<Descriptor> finished = Builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
-                                            .Refer(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configured)
-                                            .Refer(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties_)
-                                            .Finish();
+  Builder planner(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  planner.Refer(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configured);
+  if (gpu_->handle != nullptr) {
+    planner.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, gpu_->handle);
+  } else {
+    planner.Refer(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, gpu_->properties.get());
+  }
+  absl::StatusOr<Descriptor> finished = planner.Finish();
   if (!finished.ok()) return finished.status();
   plan.plan = *std::move(finished);
   absl::StatusOr<int64_t> bytes = Attribute<int64_t>(plan.plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
@@ -373,20 +379,22 @@ absl::StatusOr<ConvolutionPlan> ConvolutionGraph::Plan(const Engine& engine) con
   return plan;
 }
 
-absl::Status Execute(cudnnHandle_t handle, const ConvolutionPlan& plan, const Convolution& c) {
+absl::StatusOr<Descriptor> AddressesOf(const Convolution& c) {
   std::vector<int64_t> names = {kX, kFilter, kY};
   std::vector<void*> addresses = {c.x, c.filter, c.y};
   if (c.bias != nullptr) {
     names.push_back(kBias);
     addresses.push_back(const_cast<void*>(c.bias));
   }
-  absl::StatusOr<Descriptor> pack = Builder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
-                                        .SetAll(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, names)
-                                        .SetAll(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
-                                        .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, c.workspace)
-                                        .Finish();
-  if (!pack.ok()) return pack.status();
-  return CheckCudnn(cudnnBackendExecute(handle, plan.plan.get(), pack->get()), "cudnnBackendExecute");
+  return Builder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+      .SetAll(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, names)
+      .SetAll(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
+      .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, c.workspace)
+      .Finish();
+}
+
+absl::Status Execute(cudnnHandle_t handle, const ConvolutionPlan& plan, const Descriptor& addresses) {
+  return CheckCudnn(cudnnBackendExecute(handle, plan.plan.get(), addresses.get()), "cudnnBackendExecute");
 }
 
 #undef COLONNADE_CHECK

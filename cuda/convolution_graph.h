@@ -1,7 +1,7 @@
 // Passes of convolutions as graphs of cuDNN: the engines that can compute one, and plans that do.
 //
-// cuDNN is asked about a GPU by its properties alone, so that choices are made, and tested, on machines without that GPU;
-// only Execute needs it. Part of the driver module. Thread rule: one host thread.
+// cuDNN knows a GPU by a handle where it is at hand, else by its properties: so choices can be tested on machines without
+// that GPU. Part of the driver module. Thread rule: one host thread.
 #ifndef COLONNADE_CUDA_CONVOLUTION_GRAPH_H_
 #define COLONNADE_CUDA_CONVOLUTION_GRAPH_H_
 
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,8 +29,12 @@ struct DestroyDescriptor {
 };
 using Descriptor = std::unique_ptr<void, DestroyDescriptor>;
 
-// What cuDNN wants to know about a GPU: of the one that a handle is for, and from cuDNN's own JSON.
-absl::StatusOr<Descriptor> PropertiesOf(cudnnHandle_t handle);
+struct DnnGpu {
+  std::string name;
+  cudnnHandle_t handle = nullptr;   // null: it is not at hand
+  Descriptor properties = nullptr;  // then
+};
+// From cuDNN's own JSON.
 absl::StatusOr<Descriptor> PropertiesFromJson(absl::string_view json);
 
 using Parts = std::shared_ptr<std::vector<Descriptor>>;  // what other descriptors refer to
@@ -42,30 +47,33 @@ struct ConvolutionPlan {
 
 class ConvolutionGraph {
  public:
-  // Of all of `convolution` but its addresses, which are taken to be aligned alike in every run. `properties` must outlive
-  // the graph. Unimplemented where cuDNN does not know such a graph.
-  static absl::StatusOr<ConvolutionGraph> Make(const Convolution& convolution, const Descriptor& properties);
+  // Of all of `convolution` but its addresses, which are taken to be aligned alike in every run. `gpu` must outlive the
+  // graph. Unimplemented where cuDNN does not know such a graph.
+  static absl::StatusOr<ConvolutionGraph> Make(const Convolution& convolution, const DnnGpu& gpu);
 
   // Engines that compute it as it asks: products in f32 are exact or, in tf32, rounded as tensor cores do; sums are f32;
   // none works in another domain (FFT, Winograd), where integers would not stay exact; all of them deterministic where that
   // is asked for. By cuDNN's ranking, quickest first.
   absl::StatusOr<std::vector<Engine>> Engines() const;
 
-  // Unimplemented where the engine does not fit this convolution after all.
+  // An error where the engine does not fit this convolution after all.
   absl::StatusOr<ConvolutionPlan> Plan(const Engine& engine) const;
 
  private:
-  explicit ConvolutionGraph(const Descriptor& properties) : properties_(properties.get()) {}
+  explicit ConvolutionGraph(const DnnGpu& gpu) : gpu_(&gpu) {}
 
+  absl::Status AddEngines(cudnnBackendHeurMode_t mode, std::vector<Engine>& engines) const;
   bool Serves(const std::vector<cudnnBackendNumericalNote_t>& notes) const;
 
-  cudnnBackendDescriptor_t properties_;
+  const DnnGpu* gpu_;
   bool full_precision_ = false, deterministic_ = false;
   Parts parts_ = std::make_shared<std::vector<Descriptor>>();  // tensors, operations, and the graph, which is the last
 };
 
+// The addresses of `convolution`, for any number of runs.
+absl::StatusOr<Descriptor> AddressesOf(const Convolution& convolution);
 // On the stream of `handle`, which is for a GPU as the plan's.
-absl::Status Execute(cudnnHandle_t handle, const ConvolutionPlan& plan, const Convolution& convolution);
+absl::Status Execute(cudnnHandle_t handle, const ConvolutionPlan& plan, const Descriptor& addresses);
 
 }  // namespace colonnade::cuda
 

@@ -1,6 +1,7 @@
 #include "cuda/convolutions.h"
 
 #include "absl/strings/str_cat.h"
+#include "cuda/status.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -8,52 +9,92 @@ namespace {
 // Of one convolution; engines that want more are left to others.
 constexpr int64_t kMostWorkspace = int64_t{512} << 20;
 
+int64_t CudnnVersion() { return static_cast<int64_t>(cudnnGetVersion()); }
+
 }  // namespace
 
 absl::StatusOr<int64_t> Convolutions::Prepare(int gpu, Convolution& convolution) {
   std::pair<int, std::string> key(gpu, KeyOf(convolution));
   auto it = plan_of_.find(key);
   if (it == plan_of_.end()) {
-    absl::StatusOr<ConvolutionPlan> plan = Choose(gpu, convolution, key.second);
-    if (!plan.ok()) return plan.status();
-    plans_.push_back(*std::move(plan));
+    absl::StatusOr<std::pair<Engine, ConvolutionPlan>> chosen = Choose(gpu, convolution, key.second);
+    if (!chosen.ok()) return chosen.status();
+    engine_of_[{gpus_[gpu]->name, key.second}] = chosen->first;
+    plans_.push_back(std::move(chosen->second));
     it = plan_of_.emplace(std::move(key), static_cast<int>(plans_.size()) - 1).first;
   }
   convolution.plan = it->second;
   return plans_[it->second].workspace_bytes;
 }
 
-absl::StatusOr<ConvolutionPlan> Convolutions::Choose(int gpu, const Convolution& convolution, const std::string& key) {
-  const auto& [name, properties] = gpus_[gpu];
-  const int64_t version = static_cast<int64_t>(cudnnGetVersion());
-  absl::StatusOr<ConvolutionGraph> graph = ConvolutionGraph::Make(convolution, properties);
+absl::StatusOr<std::pair<Engine, ConvolutionPlan>> Convolutions::Choose(int gpu, const Convolution& convolution,
+                                                                        const std::string& key) {
+  const std::string& name = gpus_[gpu]->name;
+  absl::StatusOr<ConvolutionGraph> graph = ConvolutionGraph::Make(convolution, *gpus_[gpu]);
   if (!graph.ok()) return graph.status();
-  if (const Engine* known = choices_ ? choices_->Find(name, version, key) : nullptr; known != nullptr) {
+  const auto of_name = engine_of_.find({name, key});
+  const Engine* known = of_name != engine_of_.end() ? &of_name->second
+                        : choices_                  ? choices_->Find(name, CudnnVersion(), key)
+                                                    : nullptr;
+  if (known != nullptr) {
     absl::StatusOr<ConvolutionPlan> plan = graph->Plan(*known);
-    if (plan.ok()) return plan;
+    if (plan.ok()) return std::pair(*known, *std::move(plan));
   }
   absl::StatusOr<std::vector<Engine>> engines = graph->Engines();
   if (!engines.ok()) return engines.status();
+  return Fastest(gpu, convolution, key, *graph, *engines);
+}
+
+// Without a search the first that serves.
+absl::StatusOr<std::pair<Engine, ConvolutionPlan>> Convolutions::Fastest(int gpu, const Convolution& convolution,
+                                                                         const std::string& key,
+                                                                         const ConvolutionGraph& graph,
+                                                                         const std::vector<Engine>& engines) {
   std::optional<Engine> first;  // by cuDNN's ranking
-  std::optional<ConvolutionPlan> fastest;
-  Engine fastest_engine;
+  std::optional<std::pair<Engine, ConvolutionPlan>> fastest;
   double least = 0;
-  for (const Engine& engine : *engines) {
-    absl::StatusOr<ConvolutionPlan> plan = graph->Plan(engine);
+  bool had_memory = true;
+  absl::Status refused;
+  for (const Engine& engine : engines) {
+    absl::StatusOr<ConvolutionPlan> plan = graph.Plan(engine);
+    refused.Update(plan.status());
     if (!plan.ok() || plan->workspace_bytes > kMostWorkspace) continue;
-    if (!choices_) return plan;
+    if (!choices_) return std::pair(engine, *std::move(plan));
     if (!first) first = engine;
-    absl::StatusOr<double> seconds = timer_(gpu, *plan, convolution);
-    if (!seconds.ok() || (fastest && *seconds >= least)) continue;
-    fastest = *std::move(plan), fastest_engine = engine, least = *seconds;
+    const absl::StatusOr<double> seconds = timer_(gpu, *plan, convolution);
+    had_memory = had_memory && !absl::IsResourceExhausted(seconds.status());
+    if (absl::IsResourceExhausted(seconds.status()) || absl::IsUnimplemented(seconds.status())) continue;
+    if (!seconds.ok()) {
+      return WithContext(seconds.status(), absl::StrCat("engine ", engine.index, " of cuDNN, timed for ", key));
+    }
+    if (fastest && *seconds >= least) continue;
+    fastest.emplace(engine, *std::move(plan)), least = *seconds;
   }
   if (!first) {
-    return absl::UnimplementedError(
-        absl::StrCat("cuDNN ", version, " has no engine on ", name, " for a convolution: ", key));
+    return absl::UnimplementedError(absl::StrCat("cuDNN ", CudnnVersion(), " has no engine on ", gpus_[gpu]->name,
+                                                 " for a convolution: ", key, refused.ok() ? "" : "; ", refused.message()));
   }
-  if (!fastest) return graph->Plan(*first);  // there is no memory to time any
-  if (absl::Status s = choices_->Add(name, version, key, fastest_engine, least); !s.ok()) return s;
+  if (!fastest) {
+    absl::StatusOr<ConvolutionPlan> plan = graph.Plan(*first);
+    if (!plan.ok()) return plan.status();
+    return std::pair(*first, *std::move(plan));
+  }
+  // A choice among those alone that want little memory is none to keep.
+  if (had_memory) {
+    absl::Status added = choices_->Add(gpus_[gpu]->name, CudnnVersion(), key, fastest->first, least);
+    if (!added.ok()) return added;
+  }
   return *std::move(fastest);
+}
+
+absl::Status Convolutions::Run(int gpu, const Convolution& c) {
+  Descriptor& addresses = addresses_[{c.plan, c.x, c.filter, c.y, c.bias, c.workspace}];
+  if (addresses == nullptr) {
+    absl::StatusOr<Descriptor> made = AddressesOf(c);
+    if (!made.ok()) return made.status();
+    addresses = *std::move(made);
+  }
+  return Execute(gpus_[gpu]->handle, plans_[c.plan], addresses);
 }
 
 }  // namespace colonnade::cuda

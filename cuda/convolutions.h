@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,32 +24,36 @@ namespace colonnade::cuda {
 
 class Convolutions {
  public:
-  // Seconds of one run of a plan on a GPU; an error if it cannot run.
+  // Seconds of one run of a plan on a GPU. Errors: ResourceExhausted if there is no memory for it now, Unimplemented if it
+  // does not run.
   using Timer = std::function<absl::StatusOr<double>(int gpu, const ConvolutionPlan&, const Convolution&)>;
 
-  // The next GPU, by number. GPUs of one name take the same engines.
-  void AddGpu(std::string name, Descriptor properties) { gpus_.push_back({std::move(name), std::move(properties)}); }
+  // The next GPU, by number. GPUs of one name take the same engines, so that they compute the same bits.
+  void AddGpu(DnnGpu gpu) { gpus_.push_back(std::make_unique<DnnGpu>(std::move(gpu))); }
 
   // From now on, engines that `choices` does not know are timed and the fastest is added to it.
   void Search(EngineChoices choices, Timer timer) { choices_ = std::move(choices), timer_ = std::move(timer); }
 
   // Calls::Prepare.
   absl::StatusOr<int64_t> Prepare(int gpu, Convolution& convolution);
-  const ConvolutionPlan& plan(const Convolution& prepared) const { return plans_[prepared.plan]; }
+  // On the stream of the GPU's handle. Makes nothing anew but in the first run of a call.
+  absl::Status Run(int gpu, const Convolution& prepared);
 
  private:
-  struct Gpu {
-    std::string name;
-    Descriptor properties;
-  };
+  // An engine, and its plan.
+  absl::StatusOr<std::pair<Engine, ConvolutionPlan>> Choose(int gpu, const Convolution& convolution, const std::string& key);
+  absl::StatusOr<std::pair<Engine, ConvolutionPlan>> Fastest(int gpu, const Convolution& convolution, const std::string& key,
+                                                             const ConvolutionGraph& graph,
+                                                             const std::vector<Engine>& engines);
 
-  absl::StatusOr<ConvolutionPlan> Choose(int gpu, const Convolution& convolution, const std::string& key);
-
-  std::vector<Gpu> gpus_;
+  std::vector<std::unique_ptr<DnnGpu>> gpus_;
   std::optional<EngineChoices> choices_;
   Timer timer_;
   std::vector<ConvolutionPlan> plans_;
-  std::map<std::pair<int, std::string>, int> plan_of_;  // by GPU and KeyOf
+  std::map<std::pair<int, std::string>, int> plan_of_;               // by GPU and KeyOf
+  std::map<std::pair<std::string, std::string>, Engine> engine_of_;  // by the GPU's name and KeyOf
+  // By plan, and the addresses of x, filter, y, bias and workspace.
+  std::map<std::tuple<int, void*, void*, void*, const void*, void*>, Descriptor> addresses_;
 };
 
 }  // namespace colonnade::cuda

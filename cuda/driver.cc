@@ -74,15 +74,22 @@ struct ProductPlan {
   }
 };
 
-// Device memory of its own, full of numbers of size up to one: engines run faster on zeros.
+// Device memory of its own.
 class Scratch {
  public:
-  static absl::StatusOr<Scratch> Make(int64_t bytes, program::DType dtype) {
+  static absl::StatusOr<Scratch> Make(int64_t bytes) {
     Scratch scratch;
     if (bytes == 0) return scratch;
     void* data = nullptr;
     COLONNADE_CHECK(cudaMalloc(&data, bytes));
     scratch.data_.reset(data);
+    return scratch;
+  }
+  // Full of numbers of size up to one: engines run faster on zeros.
+  static absl::StatusOr<Scratch> MakeFull(int64_t elements, program::DType dtype) {
+    const int64_t bytes = elements * program::SizeInBytes(dtype);
+    absl::StatusOr<Scratch> scratch = Make(bytes);
+    if (!scratch.ok()) return scratch.status();
     std::vector<char> numbers(std::min(bytes, kAtOnce));
     const int64_t size = program::SizeInBytes(dtype);
     std::minstd_rand random;
@@ -93,11 +100,12 @@ class Scratch {
     }
     for (int64_t at = 0; at < bytes; at += kAtOnce) {
       COLONNADE_CHECK(
-          cudaMemcpy(static_cast<char*>(data) + at, numbers.data(), std::min(bytes - at, kAtOnce), cudaMemcpyHostToDevice));
+          cudaMemcpy(scratch->data() + at, numbers.data(), std::min(bytes - at, kAtOnce), cudaMemcpyHostToDevice));
     }
+    COLONNADE_CHECK(cudaDeviceSynchronize());
     return scratch;
   }
-  void* data() const { return data_.get(); }
+  char* data() const { return static_cast<char*>(data_.get()); }
 
  private:
   static constexpr int64_t kAtOnce = int64_t{1} << 20;
@@ -125,9 +133,7 @@ class CudaCalls : public Calls {
       gpu.name = properties.name;
       gpu.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
       COLONNADE_CHECK(cudnnCreate(&gpu.dnn));
-      absl::StatusOr<Descriptor> dnn_properties = PropertiesOf(gpu.dnn);
-      if (!dnn_properties.ok()) return dnn_properties.status();
-      calls->convolutions_.AddGpu(gpu.name, *std::move(dnn_properties));
+      calls->convolutions_.AddGpu({.name = gpu.name, .handle = gpu.dnn});
       COLONNADE_CHECK(cublasLtCreate(&gpu.blas));
       gpu.reaches.assign(count, false);
       for (int other = 0; other < count; ++other) {
@@ -316,25 +322,24 @@ class CudaCalls : public Calls {
   }
 
   absl::Status Run(const Stream& stream, const Convolution& convolution) {
-    const cudnnHandle_t dnn = gpus_[stream.gpu].dnn;
-    COLONNADE_CHECK(cudnnSetStream(dnn, Handle(stream)));
-    return Execute(dnn, convolutions_.plan(convolution), convolution);
+    COLONNADE_CHECK(cudnnSetStream(gpus_[stream.gpu].dnn, Handle(stream)));
+    return convolutions_.Run(stream.gpu, convolution);
   }
 
   // The least of a few runs, since others may be at work. On memory of its own.
   absl::StatusOr<double> Time(int gpu, const ConvolutionPlan& plan, Convolution c) {
     const program::Window& window = c.window;
-    const int64_t size = program::SizeInBytes(c.dtype);
-    absl::StatusOr<Scratch> x = Scratch::Make(c.n * c.c * c.h * c.w * size, c.dtype),
-                            filter = Scratch::Make(c.k * (c.c / c.groups) * window.size_h * window.size_w * size, c.dtype),
-                            y = Scratch::Make(c.n * c.k * c.p * c.q * size, c.dtype),
-                            bias = Scratch::Make(c.k * size, c.dtype),
-                            workspace = Scratch::Make(plan.workspace_bytes, program::DType::kU8);
+    absl::StatusOr<Scratch> x = Scratch::MakeFull(c.n * c.c * c.h * c.w, c.dtype),
+                            filter = Scratch::MakeFull(c.k * (c.c / c.groups) * window.size_h * window.size_w, c.dtype),
+                            y = Scratch::MakeFull(c.n * c.k * c.p * c.q, c.dtype), bias = Scratch::MakeFull(c.k, c.dtype),
+                            workspace = Scratch::Make(plan.workspace_bytes);
     for (const auto* scratch : {&x, &filter, &y, &bias, &workspace}) {
       if (!scratch->ok()) return scratch->status();
     }
     c.x = x->data(), c.filter = filter->data(), c.y = y->data(), c.workspace = workspace->data();
     if (c.bias != nullptr) c.bias = bias->data();
+    const absl::StatusOr<Descriptor> addresses = AddressesOf(c);
+    if (!addresses.ok()) return addresses.status();
     absl::StatusOr<Stream> stream = MakeStream(gpu);
     if (!stream.ok()) return stream.status();
     absl::StatusOr<Event> begin = MakeEvent(gpu, /*timed=*/true), end = MakeEvent(gpu, /*timed=*/true);
@@ -346,7 +351,7 @@ class CudaCalls : public Calls {
     for (int run = 0; run < kRuns && status.ok(); ++run) {
       status.Update(Record(*begin, *stream));
       status.Update(Check(cudnnSetStream(gpus_[gpu].dnn, Handle(*stream)), "cudnnSetStream"));
-      if (status.ok()) status.Update(Execute(gpus_[gpu].dnn, plan, c));
+      if (status.ok()) status.Update(Execute(gpus_[gpu].dnn, plan, *addresses));
       status.Update(Record(*end, *stream));
       status.Update(Check(cudaEventSynchronize(static_cast<cudaEvent_t>(*end)), "cudaEventSynchronize"));
       if (!status.ok()) break;

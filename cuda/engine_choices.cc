@@ -1,5 +1,7 @@
 #include "cuda/engine_choices.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/file.h"
@@ -54,11 +56,9 @@ std::string KeyOf(const Convolution& c) {
 absl::StatusOr<EngineChoices> EngineChoices::Read(const std::string& path) {
   EngineChoices choices;
   choices.path_ = path;
+  if (absl::Status s = engine::CheckWritable(path); !s.ok()) return s;
   absl::StatusOr<std::string> text = engine::ReadFile(path, kLargestFile);
-  if (absl::IsNotFound(text.status())) {
-    if (absl::Status s = engine::CheckWritable(path); !s.ok()) return s;
-    return choices;
-  }
+  if (absl::IsNotFound(text.status())) return choices;
   if (!text.ok()) return text.status();
   if (absl::Status s = choices.Parse(*text); !s.ok()) return s;
   return choices;
@@ -106,6 +106,10 @@ const Engine* EngineChoices::Find(const std::string& gpu, int64_t cudnn_version,
 
 absl::Status EngineChoices::Add(const std::string& gpu, int64_t cudnn_version, const std::string& key, const Engine& engine,
                                 double seconds) {
+  // Others may have added to it since.
+  absl::StatusOr<EngineChoices> now = Read(path_);
+  if (!now.ok()) return now.status();
+  choices_ = std::move(now->choices_);
   choices_[{gpu, cudnn_version, key}] = {engine, seconds};
   Written json = {{kVersionField, 1}, {"found", Written::array()}};
   for (const auto& [where, choice] : choices_) {

@@ -34,12 +34,13 @@ int64_t AlignmentOf(const Convolution& convolution);
 
 class EngineChoices {
  public:
-  // Those of the file, none where there is no file yet. InvalidArgument naming the file if it is another kind of file.
+  // Those of the file, none where there is no file yet. InvalidArgument naming the file if it is another kind of file,
+  // DataLoss if it could not be replaced.
   static absl::StatusOr<EngineChoices> Read(const std::string& path);
 
   // Null where nothing was found yet.
   const Engine* Find(const std::string& gpu, int64_t cudnn_version, const std::string& key) const;
-  // Replaces the file; what it holds for other GPUs and versions stays.
+  // Replaces the file; what else it holds by then stays, and is known from then on.
   absl::Status Add(const std::string& gpu, int64_t cudnn_version, const std::string& key, const Engine& engine,
                    double seconds);
 

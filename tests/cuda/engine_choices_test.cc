@@ -64,6 +64,18 @@ TEST_F(Choices, OtherFilesAreRefusedAndStayAsTheyAre) {
   }
 }
 
+TEST_F(Choices, TwoThatAddKeepEachOthers) {
+  auto one = EngineChoices::Read(path_), two = EngineChoices::Read(path_);
+  ASSERT_TRUE(one.ok() && two.ok());
+  ASSERT_TRUE(one->Add("H200", 91900, "forward", {.index = 1}, 1e-3).ok());
+  ASSERT_TRUE(two->Add("H200", 91900, "backward_data", {.index = 2}, 1e-3).ok());
+  EXPECT_NE(two->Find("H200", 91900, "forward"), nullptr);
+  const auto all = EngineChoices::Read(path_);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_NE(all->Find("H200", 91900, "forward"), nullptr);
+  EXPECT_NE(all->Find("H200", 91900, "backward_data"), nullptr);
+}
+
 TEST_F(Choices, AFileThatCannotBeWrittenIsRefusedAtOnce) {
   EXPECT_EQ(EngineChoices::Read("/nowhere/at/all.json").status().code(), absl::StatusCode::kDataLoss);
 }

@@ -42,10 +42,10 @@ struct KindOfGpu {
 void PrintTo(const KindOfGpu& kind, std::ostream* out) { *out << kind.name; }
 const KindOfGpu kKinds[] = {{"A100", kA100}, {"H200", kH200}};
 
-Descriptor PropertiesFor(const KindOfGpu& kind) {
+DnnGpu GpuOf(const KindOfGpu& kind) {
   absl::StatusOr<Descriptor> properties = PropertiesFromJson(kind.json);
   EXPECT_TRUE(properties.ok()) << properties.status();
-  return properties.ok() ? *std::move(properties) : nullptr;
+  return {.name = kind.name, .properties = properties.ok() ? *std::move(properties) : nullptr};
 }
 
 struct Counts {
@@ -57,7 +57,7 @@ struct Counts {
 class DnnCalls : public HostCalls {
  public:
   DnnCalls(const KindOfGpu& kind, Counts& counts) : HostCalls({.has_memory = false}), counts_(counts) {
-    convolutions_.AddGpu(kind.name, PropertiesFor(kind));
+    convolutions_.AddGpu(GpuOf(kind));
   }
   absl::StatusOr<int64_t> Prepare(int gpu, Call& call) override {
     auto* convolution = std::get_if<Convolution>(&call);
@@ -88,7 +88,12 @@ Convolution Layer(program::DType dtype, Precision precision = Precision::kF32) {
           .dtype = dtype};
 }
 
-class Cudnn : public testing::TestWithParam<KindOfGpu> {};
+class Cudnn : public testing::TestWithParam<KindOfGpu> {
+ protected:
+  void SetUp() override {
+    if (cudnnGetVersion() < 91100) GTEST_SKIP() << "cuDNN before 9.11 does not read properties of GPUs";
+  }
+};
 
 TEST_P(Cudnn, EveryConvolutionOfTheZooHasAnEngine) {
   for (const std::string dtype : {"fp32", "tf32", "bf16"}) {
@@ -139,7 +144,7 @@ TEST_P(Cudnn, EveryOpCaseHasAnEngine) {
 
 // Engine numbers say nothing here, but that a question was asked must show in the answer.
 TEST_P(Cudnn, PrecisionAndDeterminismNarrowTheChoice) {
-  const Descriptor gpu = PropertiesFor(GetParam());
+  const DnnGpu gpu = GpuOf(GetParam());
   const auto count = [&](Convolution c) {
     const auto graph = ConvolutionGraph::Make(c, gpu);
     EXPECT_TRUE(graph.ok()) << graph.status();
@@ -160,8 +165,8 @@ TEST_P(Cudnn, PrecisionAndDeterminismNarrowTheChoice) {
   }
 }
 
-TEST_P(Cudnn, PlansOfAnEngineAreEqual) {
-  const Descriptor gpu = PropertiesFor(GetParam());
+TEST_P(Cudnn, PlansOfAnEngineWantEqualWorkspaces) {
+  const DnnGpu gpu = GpuOf(GetParam());
   const auto graph = ConvolutionGraph::Make(Layer(program::DType::kBF16), gpu);
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto engines = graph->Engines();
@@ -176,7 +181,7 @@ TEST_P(Cudnn, PlansOfAnEngineAreEqual) {
 }
 
 TEST_P(Cudnn, AnUnknownEngineIsRefused) {
-  const Descriptor gpu = PropertiesFor(GetParam());
+  const DnnGpu gpu = GpuOf(GetParam());
   const auto graph = ConvolutionGraph::Make(Layer(program::DType::kF32), gpu);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_FALSE(graph->Plan({.index = 100000}).ok());
@@ -189,11 +194,11 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
   int timed = 0;
   const auto prepare = [&](Convolution c) {
     Convolutions convolutions;
-    convolutions.AddGpu(GetParam().name, PropertiesFor(GetParam()));
+    convolutions.AddGpu(GpuOf(GetParam()));
     auto choices = EngineChoices::Read(path);
     EXPECT_TRUE(choices.ok()) << choices.status();
     convolutions.Search(*std::move(choices), [&](int, const ConvolutionPlan&, const Convolution&) -> absl::StatusOr<double> {
-      if (++timed == 2) return absl::InternalError("this one does not run");
+      if (++timed == 2) return absl::UnimplementedError("this one does not run");
       return timed == 3 ? 1.0 : 2.0 + timed;
     });
     const auto bytes = convolutions.Prepare(0, c);
@@ -203,13 +208,23 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
   const Convolution layer = Layer(program::DType::kF32, Precision::kTf32);
   const int64_t bytes = prepare(layer);
   EXPECT_GT(timed, 3);
-  const auto graph_gpu = PropertiesFor(GetParam());
-  const auto graph = ConvolutionGraph::Make(layer, graph_gpu);
+  const DnnGpu gpu = GpuOf(GetParam());
+  const auto graph = ConvolutionGraph::Make(layer, gpu);
   const auto choices = EngineChoices::Read(path);
   ASSERT_TRUE(choices.ok()) << choices.status();
   const Engine* found = choices->Find(GetParam().name, static_cast<int64_t>(cudnnGetVersion()), KeyOf(layer));
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(graph->Plan(*found)->workspace_bytes, bytes);
+  // Of the engines that are timed.
+  const auto engines = graph->Engines();
+  ASSERT_TRUE(engines.ok()) << engines.status();
+  std::vector<Engine> timed_engines;
+  for (const Engine& engine : *engines) {
+    const auto plan = graph->Plan(engine);
+    if (plan.ok() && plan->workspace_bytes <= int64_t{512} << 20) timed_engines.push_back(engine);
+  }
+  ASSERT_GT(timed_engines.size(), 3);
+  EXPECT_EQ(*found, timed_engines[2]);
 
   timed = 0;
   EXPECT_EQ(prepare(layer), bytes);
@@ -226,7 +241,7 @@ TEST_P(Cudnn, ASearchThatCannotTimeTakesTheFirstEngine) {
   std::filesystem::remove(path);
   const auto prepare = [&](bool searches) {
     Convolutions convolutions;
-    convolutions.AddGpu(GetParam().name, PropertiesFor(GetParam()));
+    convolutions.AddGpu(GpuOf(GetParam()));
     if (searches) {
       convolutions.Search(*EngineChoices::Read(path), [](int, const ConvolutionPlan&, const Convolution&) {
         return absl::StatusOr<double>(absl::ResourceExhaustedError("cudaMalloc: out of memory"));
@@ -238,6 +253,42 @@ TEST_P(Cudnn, ASearchThatCannotTimeTakesTheFirstEngine) {
   ASSERT_TRUE(prepare(true).ok());
   EXPECT_EQ(*prepare(true), *prepare(false));
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was found";
+}
+
+TEST_P(Cudnn, AnEngineThatFaultsEndsTheSearch) {
+  const std::string path = testing::TempDir() + "faulty_engines_" + GetParam().name + ".json";
+  std::filesystem::remove(path);
+  Convolutions convolutions;
+  convolutions.AddGpu(GpuOf(GetParam()));
+  convolutions.Search(*EngineChoices::Read(path), [](int, const ConvolutionPlan&, const Convolution&) {
+    return absl::StatusOr<double>(absl::InternalError("an illegal memory access"));
+  });
+  Convolution layer = Layer(program::DType::kBF16);
+  const absl::Status status = convolutions.Prepare(0, layer).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr("engine "), testing::HasSubstr(KeyOf(layer))));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// Where memory was short the choice is not kept for other runs, but GPUs of one name take the same.
+TEST_P(Cudnn, GpusOfOneNameTakeTheSameEngine) {
+  const std::string path = testing::TempDir() + "short_of_memory_" + GetParam().name + ".json";
+  std::filesystem::remove(path);
+  Convolutions convolutions;
+  for (int gpu = 0; gpu < 2; ++gpu) convolutions.AddGpu(GpuOf(GetParam()));
+  int timed = 0;
+  convolutions.Search(*EngineChoices::Read(path), [&](int, const ConvolutionPlan&, const Convolution&) {
+    return ++timed < 3 ? absl::StatusOr<double>(absl::ResourceExhaustedError("cudaMalloc: out of memory")) : 1.0 / timed;
+  });
+  Convolution layer = Layer(program::DType::kF32, Precision::kTf32);
+  const auto first = convolutions.Prepare(0, layer);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const int of_first = timed;
+  EXPECT_GT(of_first, 3);
+  EXPECT_EQ(*convolutions.Prepare(1, layer), *first);
+  EXPECT_EQ(timed, of_first);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 INSTANTIATE_TEST_SUITE_P(OnGpusThatAreNotThere, Cudnn, testing::ValuesIn(kKinds),
