@@ -54,14 +54,18 @@ absl::Status Main(const cli::Flags& flags, int slices) {
   if (!graph.ok()) return graph.status();
   const partition::LowerOptions lower{.global_batch = flags.batch, .dtype = cli::DTypeOf(flags)};
   std::vector<std::pair<std::string, partition::Plan>> plans;
-  for (const char* name : {"single", "data", "model", "hybrid", "owt"}) {
-    const int of = std::string(name) == "single" ? 1 : flags.devices;
-    absl::StatusOr<partition::Plan> plan = partition::NamedPlan(name, *graph, {.devices = of, .global_batch = flags.batch});
+  const auto add_named = [&](const char* name, int devices) {
+    absl::StatusOr<partition::Plan> plan =
+        partition::NamedPlan(name, *graph, {.devices = devices, .global_batch = flags.batch});
     if (plan.ok()) plans.emplace_back(name, *std::move(plan));  // else it does not split so
+  };
+  add_named("single", 1);
+  if (flags.devices > 1) {
+    for (const char* name : {"data", "model", "hybrid", "owt"}) add_named(name, flags.devices);
+    absl::StatusOr<std::vector<partition::Candidate>> found = cli::SearchPlansOn(*machine, *graph, lower, flags.devices);
+    if (!found.ok()) return found.status();
+    plans.emplace_back("auto", found->front().plan);
   }
-  absl::StatusOr<std::vector<partition::Candidate>> found = cli::SearchPlansOn(*machine, *graph, lower, flags.devices);
-  if (!found.ok()) return found.status();
-  plans.emplace_back("auto", found->front().plan);
   std::vector<Racer> racers;
   for (const auto& [name, plan] : plans) {
     cli::Flags own = flags;

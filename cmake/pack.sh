@@ -10,6 +10,8 @@ cp "$build/colonnade" "$pack/bin/"
 for program in tests/gpu_test bench/transfers bench/plan_race; do
   if [ -f "$build/$program" ]; then cp "$build/$program" "$pack/bin/"; fi
 done
+source=$(dirname "$0")/..
+cp "$source/bench/on_gpu.sh" "$source/tests/gpu/memcheck.sh" "$pack/"
 if [ -f "$build/libcolonnade_cuda_driver.so" ]; then cp "$build/libcolonnade_cuda_driver.so" "$pack/lib/"; fi
 strip "$pack"/bin/* "$pack"/lib/*
 # libpthread and others are links to the C library.

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# All that wants a GPU, in one command: tests, memcheck, plans against one device, speed beside a peer, equal bits' cost, transfers,
+# a profile, accuracy. Run it where a GPU is, on a build folder or the folder that the target `pack` makes.
+#
+#   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile; all of them without
+#
+# Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. PEER, if set, is a command that times
+# the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. Ends with 69 where there is no GPU.
+set -uo pipefail
+[ $# -ge 2 ] || { sed -n '2,9p' "$0" >&2; exit 2; }
+programs=$(cd "$1" && pwd) || exit 66
+mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 74
+shift 2
+parts=("$@")
+all=(tests memcheck verify speed accuracy transfers profile)
+[ $# -gt 0 ] || parts=("${all[@]}")
+for part in "${parts[@]}"; do
+  [[ " ${all[*]} " == *" $part "* ]] || { echo "no part \"$part\"; expected some of ${all[*]}" >&2; exit 2; }
+done
+here=$(cd "$(dirname "$0")" && pwd)
+
+find_program() {
+  for folder in "$programs" "$programs/bin" "$programs/tests" "$programs/bench"; do
+    [ -x "$folder/$1" ] && { echo "$folder/$1"; return; }
+  done
+  echo "$1 is not in $programs; build it, or give another folder" >&2
+  return 1
+}
+colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) && plan_race=$(find_program plan_race) &&
+  transfers=$(find_program transfers) || exit 66
+
+memcheck=$here/memcheck.sh  # in a pack; else in the source
+[ -x "$memcheck" ] || memcheck=$here/../tests/gpu/memcheck.sh
+
+failed=0
+# run PART SECONDS COMMAND …
+run() {
+  local part=$1 limit=$2 begin=$SECONDS status
+  shift 2
+  echo "\$ $*" >>"$out/$part.txt"
+  timeout "$limit" "$@" >>"$out/$part.txt" 2>&1
+  status=$?
+  [ $status -eq 0 ] || failed=1
+  echo "$part: status $status, $((SECONDS - begin)) s: ${*##*/}"
+}
+
+message=$("$colonnade" train --model=two_column --data=digits --backend=cuda --steps=1 2>&1 >/dev/null) || {
+  echo "$message" >&2
+  exit 69
+}
+
+for part in "${parts[@]}"; do
+  : >"$out/$part.txt"
+  case $part in
+    tests) run tests 600 "$gpu_test" --gtest_brief=1 ;;
+    memcheck) run memcheck 600 "$memcheck" "$gpu_test" ;;
+    verify)
+      for dtype in fp32 tf32 bf16; do
+        for model in alexnet2012 alexnet; do
+          for plan in "single --devices=1" "data --devices=2" "model --devices=2" "hybrid --devices=4" "owt --devices=4"; do
+            # shellcheck disable=SC2086
+            run verify 300 "$colonnade" verify --backend=cuda --model=$model --plan=$plan --dtype=$dtype --batch=16 --json
+          done
+        done
+      done ;;
+    speed)
+      # In turn, since machines have moods. plan_race's line `single` is the step on one GPU.
+      for round in 1 2 3; do
+        for dtype in fp32 tf32 bf16; do
+          for model in alexnet alexnet2012; do
+            run speed 300 "$plan_race" --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
+              --dtype=$dtype --slices=20 --search-algorithms="$out/algorithms.json"
+          done
+          # shellcheck disable=SC2086
+          [ -z "${PEER:-}" ] || run speed 300 $PEER --net alexnet --batch 256 --dtype $dtype
+        done
+      done
+      run speed 300 "$plan_race" --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=tf32 \
+        --slices=20 --deterministic ;;
+    accuracy)
+      for dtype in fp32 tf32 bf16; do
+        run accuracy 300 "$colonnade" train --backend=cuda --model=two_column --data=digits --plan=hybrid --devices=4 \
+          --epochs=20 --dtype=$dtype --json
+      done ;;
+    transfers) run transfers 300 "$transfers" --backend=cuda --benchmark_format=json ;;
+    profile)
+      run profile 300 "$colonnade" calibrate --backend=cuda --model=alexnet --batch=256 --dtype=tf32 --out="$out/gpus.json"
+      run profile 300 "$colonnade" table --backend=cuda --model=alexnet --batch=256 --dtype=tf32 --machine="$out/gpus.json" --json ;;
+  esac
+done
+exit $failed
