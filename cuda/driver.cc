@@ -98,9 +98,10 @@ class Scratch {
       const program::BFloat16 rounded(number);
       std::memcpy(&numbers[at], dtype == program::DType::kBF16 ? static_cast<const void*>(&rounded) : &number, size);
     }
-    for (int64_t at = 0; at < bytes; at += kAtOnce) {
+    if (bytes > 0) COLONNADE_CHECK(cudaMemcpy(scratch->data(), numbers.data(), numbers.size(), cudaMemcpyHostToDevice));
+    for (int64_t full = kAtOnce; full < bytes; full *= 2) {
       COLONNADE_CHECK(
-          cudaMemcpy(scratch->data() + at, numbers.data(), std::min(bytes - at, kAtOnce), cudaMemcpyHostToDevice));
+          cudaMemcpy(scratch->data() + full, scratch->data(), std::min(bytes - full, full), cudaMemcpyDeviceToDevice));
     }
     COLONNADE_CHECK(cudaDeviceSynchronize());
     return scratch;
