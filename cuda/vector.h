@@ -39,6 +39,9 @@ COLONNADE_HOST_DEVICE inline Vector<T, lanes> Rounded(const float (&values)[lane
   return vector;
 }
 
+// What thread i of a kernel does.
+#define COLONNADE_THREAD COLONNADE_HOST_DEVICE inline void operator()(int64_t i) const
+
 // Memory that a walk's offsets count from.
 struct Base {
   const void* data = nullptr;
