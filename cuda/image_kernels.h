@@ -36,6 +36,19 @@ COLONNADE_HOST_DEVICE inline Pixel PixelOf(const Image& image, int64_t i) {
   return pixel;
 }
 
+// Calls f(cell, h, w) for the cells of output o's window that lie in the image, in their order.
+template <class F>
+COLONNADE_HOST_DEVICE inline void ForEachCell(const program::Window& window, const Image& in, const Pixel& o, const F& f) {
+  for (int64_t r = 0; r < window.size_h; ++r) {
+    const int64_t h = o.h * window.stride_h + r - window.pad_h;
+    if (h < 0 || h >= in.h) continue;
+    for (int64_t s = 0; s < window.size_w; ++s) {
+      const int64_t w = o.w * window.stride_w + s - window.pad_w;
+      if (w >= 0 && w < in.w) f(r * window.size_w + s, h, w);
+    }
+  }
+}
+
 template <class T, int lanes>
 struct MaxPoolForwardElements {
   program::Window window;
@@ -50,21 +63,15 @@ struct MaxPoolForwardElements {
     Vector<uint8_t, lanes> cell;
     bool any = false;
     for (int l = 0; l < lanes; ++l) largest[l] = static_cast<T>(0.0f), cell[l] = static_cast<uint8_t>(-1);
-    for (int64_t r = 0; r < window.size_h; ++r) {
-      const int64_t h = o.h * window.stride_h + r - window.pad_h;
-      if (h < 0 || h >= in.h) continue;
-      for (int64_t s = 0; s < window.size_w; ++s) {
-        const int64_t w = o.w * window.stride_w + s - window.pad_w;
-        if (w < 0 || w >= in.w) continue;
-        const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
-        for (int l = 0; l < lanes; ++l) {
-          if (any && !(value[l] > largest[l])) continue;
-          largest[l] = value[l];
-          cell[l] = static_cast<uint8_t>(r * window.size_w + s);
-        }
-        any = true;
+    ForEachCell(window, in, o, [&](int64_t number, int64_t h, int64_t w) {
+      const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
+      for (int l = 0; l < lanes; ++l) {
+        if (any && !(value[l] > largest[l])) continue;
+        largest[l] = value[l];
+        cell[l] = static_cast<uint8_t>(number);
       }
-    }
+      any = true;
+    });
     PutAt(y, out.At(o.n, o.c, o.h, o.w), largest);
     if (argmax != nullptr) PutAt(argmax, cells.At(o.n, o.c, o.h, o.w), cell);
   }
@@ -77,6 +84,17 @@ COLONNADE_HOST_DEVICE inline Chunk WindowsOver(int64_t at, int64_t size, int64_t
   return {first, last + 1 < outputs ? last + 1 : outputs};
 }
 
+// Calls f(p, q) for the outputs whose windows hold pixel `at`.
+template <class F>
+COLONNADE_HOST_DEVICE inline void ForEachWindow(const program::Window& window, const Pixel& at, const Image& out,
+                                                const F& f) {
+  const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
+  const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
+  for (int64_t p = rows.begin; p < rows.end; ++p) {
+    for (int64_t q = columns.begin; q < columns.end; ++q) f(p, q);
+  }
+}
+
 template <class T, int lanes>
 struct MaxPoolBackwardElements {
   program::Window window;
@@ -87,20 +105,16 @@ struct MaxPoolBackwardElements {
   COLONNADE_HOST_DEVICE int64_t count() const { return in.count() / lanes; }
   COLONNADE_THREAD {
     const Pixel at = PixelOf<lanes>(in, i);
-    const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
-    const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
     float sums[lanes] = {};
-    for (int64_t p = rows.begin; p < rows.end; ++p) {
-      for (int64_t q = columns.begin; q < columns.end; ++q) {
-        const int64_t own =
-            (at.h + window.pad_h - p * window.stride_h) * window.size_w + at.w + window.pad_w - q * window.stride_w;
-        const auto cell = VectorAt<lanes>(argmax, cells.At(at.n, at.c, p, q));
-        const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
-        for (int l = 0; l < lanes; ++l) {
-          if (cell[l] == own) sums[l] += gradient[l];
-        }
+    ForEachWindow(window, at, out, [&](int64_t p, int64_t q) {
+      const int64_t own =
+          (at.h + window.pad_h - p * window.stride_h) * window.size_w + at.w + window.pad_w - q * window.stride_w;
+      const auto cell = VectorAt<lanes>(argmax, cells.At(at.n, at.c, p, q));
+      const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
+      for (int l = 0; l < lanes; ++l) {
+        if (cell[l] == own) sums[l] += gradient[l];
       }
-    }
+    });
     PutAt(dx, in.At(at.n, at.c, at.h, at.w), Rounded<T>(sums));
   }
 };
@@ -128,16 +142,10 @@ struct AvgPoolForwardElements {
   COLONNADE_THREAD {
     const Pixel o = PixelOf<lanes>(out, i);
     float sums[lanes] = {};
-    for (int64_t r = 0; r < window.size_h; ++r) {
-      const int64_t h = o.h * window.stride_h + r - window.pad_h;
-      if (h < 0 || h >= in.h) continue;
-      for (int64_t s = 0; s < window.size_w; ++s) {
-        const int64_t w = o.w * window.stride_w + s - window.pad_w;
-        if (w < 0 || w >= in.w) continue;
-        const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
-        for (int l = 0; l < lanes; ++l) sums[l] += value[l];
-      }
-    }
+    ForEachCell(window, in, o, [&](int64_t, int64_t h, int64_t w) {
+      const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
+      for (int l = 0; l < lanes; ++l) sums[l] += value[l];
+    });
     const float divisor = WindowDivisor(window, count_pad, in, o.h, o.w);
     for (int l = 0; l < lanes; ++l) sums[l] /= divisor;
     PutAt(y, out.At(o.n, o.c, o.h, o.w), Rounded<T>(sums));
@@ -154,16 +162,12 @@ struct AvgPoolBackwardElements {
   COLONNADE_HOST_DEVICE int64_t count() const { return in.count() / lanes; }
   COLONNADE_THREAD {
     const Pixel at = PixelOf<lanes>(in, i);
-    const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
-    const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
     float sums[lanes] = {};
-    for (int64_t p = rows.begin; p < rows.end; ++p) {
-      for (int64_t q = columns.begin; q < columns.end; ++q) {
-        const float divisor = WindowDivisor(window, count_pad, in, p, q);
-        const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
-        for (int l = 0; l < lanes; ++l) sums[l] += gradient[l] / divisor;
-      }
-    }
+    ForEachWindow(window, at, out, [&](int64_t p, int64_t q) {
+      const float divisor = WindowDivisor(window, count_pad, in, p, q);
+      const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
+      for (int l = 0; l < lanes; ++l) sums[l] += gradient[l] / divisor;
+    });
     PutAt(dx, in.At(at.n, at.c, at.h, at.w), Rounded<T>(sums));
   }
 };
