@@ -12,9 +12,15 @@ using program::Shape;
 
 namespace {
 
-// Parts of a reduction: enough threads for a GPU, few enough for the second kernel.
-constexpr int64_t kFiniteParts = 8192, kFlagParts = 64;
-constexpr int64_t kSumThreads = 65536;
+// Blocks of a reduction: enough for a GPU, few enough for the kernel that merges them. Threads of smaller ones get this much
+// to do before there is another block.
+constexpr int64_t kMostBlocks = 1024, kLeastOfThread = 16;
+constexpr int64_t kMostVectorsOfBlock = 64;
+
+// How many blocks of `threads` share `all` pieces of work.
+int64_t BlocksFor(int64_t all, int64_t threads, int64_t most) {
+  return std::clamp<int64_t>(all / (threads * kLeastOfThread), 1, std::max<int64_t>(most, 1));
+}
 
 // A view of vector `bias` [K] that repeats it over all of [n, K, …].
 View RepeatOverImages(const View& bias, const Shape& shape) {
@@ -120,15 +126,17 @@ absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& 
   if (!all.ok()) return all.status();
   const int64_t size = program::SizeInBytes(dy.view.dtype), lanes = kWidestAccess / size;
   const bool wide = channels % lanes == 0 && dy.view.strides[1] == 1 && LieInVectors(*all, {{dy.base, size}}, lanes);
-  const int64_t threads_of_part = wide ? channels / lanes : channels;
-  const int64_t parts =
-      std::clamp<int64_t>(kSumThreads / std::max<int64_t>(threads_of_part, 1), 1, std::max<int64_t>(positions->count, 1));
-  double* partial = workspace.Take<double>(parts * channels);
+  const int64_t vectors = wide ? channels / lanes : channels;
+  const int columns = static_cast<int>(std::min(vectors, kMostVectorsOfBlock));
+  const int64_t blocks_of_part = (vectors + columns - 1) / columns;
+  const int64_t parts = BlocksFor(positions->count, kThreadsOfBlock / columns, kMostBlocks / blocks_of_part);
+  double* partial = parts > 1 ? workspace.Take<double>(parts * channels) : nullptr;
+  float* sums = reinterpret_cast<float*>(db.base) + db.view.offset;
   calls.push_back(InVectorsOf(dy.view.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(ChannelSumsPartial<T, lanes>{*positions, DataOf<T>(dy), channels, dy.view.strides[1], parts, partial});
+    return Kernel(ChannelSums<T, lanes>{*positions, DataOf<T>(dy), channels, dy.view.strides[1], parts, columns, partial,
+                                        sums, db.view.strides[0]});
   }));
-  calls.push_back(Kernel(
-      ChannelSumsTotal{partial, channels, parts, reinterpret_cast<float*>(db.base) + db.view.offset, db.view.strides[0]}));
+  if (parts > 1) calls.push_back(Kernel(SumChannelParts{partial, channels, parts, sums, db.view.strides[0]}));
   return absl::OkStatus();
 }
 
@@ -176,11 +184,15 @@ PreparedTask Prepare(const program::CheckFinite&, const TaskContext& context) {
   if (!walk.ok()) return walk.status();
   ReadyTask ready;
   Workspace workspace(context);
-  const int64_t parts = std::clamp<int64_t>(walk->count, 1, kFiniteParts);
-  int32_t *partial = workspace.Take<int32_t>(parts), *few = workspace.Take<int32_t>(kFlagParts);
-  ready.calls.push_back(Kernel(FinitePartial{*walk, context.base<float>(0), partial, parts}));
-  ready.calls.push_back(Kernel(AllFlags{partial, parts, few, kFlagParts}));
-  ready.calls.push_back(Kernel(AllFlags{few, kFlagParts, context.at<int32_t>(1), 1}));
+  const auto* x = context.base<float>(0);
+  constexpr int kLanes = kLanesOf<float>;
+  const bool wide = LieInVectors(*walk, {{x, sizeof(float)}}, kLanes);
+  const int64_t blocks = BlocksFor(walk->count / (wide ? kLanes : 1), kThreadsOfBlock, kMostBlocks);
+  int32_t* all = context.at<int32_t>(1);
+  int32_t* flags = blocks > 1 ? workspace.Take<int32_t>(blocks) : all;
+  ready.calls.push_back(wide ? Kernel(FiniteElements<kLanes>{*walk, x, blocks, flags})
+                             : Kernel(FiniteElements<1>{*walk, x, blocks, flags}));
+  if (blocks > 1) ready.calls.push_back(Kernel(AllFlags{flags, blocks, all}));
   ready.workspace_bytes = workspace.bytes();
   return ready;
 }

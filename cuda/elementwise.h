@@ -8,7 +8,7 @@ namespace colonnade::cuda {
 
 PreparedTask Prepare(const program::Sum& op, const TaskContext& context);
 PreparedTask Prepare(const program::BiasForward& op, const TaskContext& context);
-// Sums in double, in two kernels: over chunks of positions, then over chunks.
+// Sums in double.
 PreparedTask Prepare(const program::BiasBackward& op, const TaskContext& context);
 PreparedTask Prepare(const program::ReluForward& op, const TaskContext& context);
 PreparedTask Prepare(const program::ReluBackward& op, const TaskContext& context);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cuda/reduction.h"
 #include "cuda/vector.h"
 #include "cuda/walk.h"
 #include "program/bfloat16.h"
@@ -181,62 +182,114 @@ COLONNADE_HOST_DEVICE inline Chunk ChunkOf(int64_t all, int64_t parts, int64_t i
           all / parts * (i + 1) + (i + 1 < all % parts ? i + 1 : all % parts)};
 }
 
-// partial[i] = 1 if all elements i, i + parts, … of x are finite; and then all[i] = 1 if all flags i, i + parts, … are.
-struct FinitePartial {
+// flags[block] = 1 if all that the block's threads see of x is finite, else 0.
+template <int lanes>
+struct FiniteElements {
   Walk walk;  // x
   const float* x;
-  int32_t* partial;
-  int64_t parts;
-  COLONNADE_HOST_DEVICE int64_t count() const { return parts; }
-  COLONNADE_THREAD {
-    // Neighbouring threads read neighbouring elements.
-    bool finite = true;
-    for (int64_t j = i; j < walk.count; j += parts) finite = finite && program::IsFinite(x[walk.At(0, j)]);
-    partial[i] = finite ? 1 : 0;
+  int64_t block_count;
+  int32_t* flags;
+  using Part = int32_t;
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return block_count; }
+  COLONNADE_HOST_DEVICE int columns() const { return 1; }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int) const {
+    int32_t finite = 1;
+    for (int64_t i = block * rows + row; i < walk.count / lanes; i += block_count * rows) {
+      const auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
+      for (int l = 0; l < lanes; ++l) finite &= program::IsFinite(values[l]) ? 1 : 0;
+    }
+    return finite;
   }
+  COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a & b; }
+  COLONNADE_HOST_DEVICE void Put(int64_t block, int, Part part) const { flags[block] = part; }
 };
+// all = 1 if all flags are.
 struct AllFlags {
   const int32_t* flags;
   int64_t flag_count;
   int32_t* all;
-  int64_t parts;
-  COLONNADE_HOST_DEVICE int64_t count() const { return parts; }
-  COLONNADE_THREAD {
+  using Part = int32_t;
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return 1; }
+  COLONNADE_HOST_DEVICE int columns() const { return 1; }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t, int row, int rows, int) const {
     int32_t every = 1;
-    for (int64_t j = i; j < flag_count; j += parts) every &= flags[j];
-    all[i] = every;
+    for (int64_t i = row; i < flag_count; i += rows) every &= flags[i];
+    return every;
   }
+  COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a & b; }
+  COLONNADE_HOST_DEVICE void Put(int64_t, int, Part part) const { *all = part; }
 };
 
-// partial[part][k] = Σ over the part's positions of dy[·, k, ·], and then db[k] = Σ over parts; in double.
+// Sums over the positions of each channel, in double. Blocks of a part of the positions have a column for each of a few
+// vectors of channels, so that neighbouring threads read neighbouring channels: partial[part][k] = Σ dy[·, k, ·], or, of
+// one part alone, db[k] itself.
 template <class T, int lanes>
-struct ChannelSumsPartial {
+struct ChannelSums {
   Walk walk;  // positions: dy with k = 0
   const T* dy;
   int64_t channels, channel_stride, parts;
-  double* partial;
-  COLONNADE_HOST_DEVICE int64_t count() const { return parts * (channels / lanes); }
-  COLONNADE_THREAD {
-    const int64_t part = Quotient(i, channels / lanes), k = (i - part * (channels / lanes)) * lanes;
-    const Chunk chunk = ChunkOf(walk.count, parts, part);
-    double sums[lanes] = {};
-    for (int64_t j = chunk.begin; j < chunk.end; ++j) {
+  int vectors_of_block;
+  double* partial;  // null where there is one part
+  float* db;
+  int64_t db_stride;
+  struct Part {
+    double sums[lanes];
+  };
+  COLONNADE_HOST_DEVICE int64_t blocks_of_part() const {
+    return (channels / lanes + vectors_of_block - 1) / vectors_of_block;
+  }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return parts * blocks_of_part(); }
+  COLONNADE_HOST_DEVICE int columns() const { return vectors_of_block; }
+  COLONNADE_HOST_DEVICE int64_t ChannelOf(int64_t block, int column) const {
+    return (block % blocks_of_part() * vectors_of_block + column) * lanes;
+  }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int column) const {
+    Part part = {};
+    const int64_t k = ChannelOf(block, column);
+    if (k >= channels) return part;
+    const Chunk chunk = ChunkOf(walk.count, parts, block / blocks_of_part());
+    for (int64_t j = chunk.begin + row; j < chunk.end; j += rows) {
       const auto values = VectorAt<lanes>(dy, walk.At(0, j) + k * channel_stride);
-      for (int l = 0; l < lanes; ++l) sums[l] += values[l];
+      for (int l = 0; l < lanes; ++l) part.sums[l] += values[l];
     }
-    for (int l = 0; l < lanes; ++l) partial[part * channels + k + l] = sums[l];
+    return part;
+  }
+  COLONNADE_HOST_DEVICE static Part Merge(const Part& a, const Part& b) {
+    Part both;
+    for (int l = 0; l < lanes; ++l) both.sums[l] = a.sums[l] + b.sums[l];
+    return both;
+  }
+  COLONNADE_HOST_DEVICE void Put(int64_t block, int column, const Part& part) const {
+    const int64_t k = ChannelOf(block, column);
+    for (int l = 0; l < lanes && k < channels; ++l) {
+      if (partial == nullptr) {
+        db[(k + l) * db_stride] = static_cast<float>(part.sums[l]);
+      } else {
+        partial[block / blocks_of_part() * channels + k + l] = part.sums[l];
+      }
+    }
   }
 };
-struct ChannelSumsTotal {
+// db[k] = Σ over parts of partial[part][k].
+struct SumChannelParts {
   const double* partial;
   int64_t channels, parts;
   float* db;
   int64_t db_stride;
-  COLONNADE_HOST_DEVICE int64_t count() const { return channels; }
-  COLONNADE_THREAD {
+  static constexpr int kColumns = 8;
+  using Part = double;
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return (channels + kColumns - 1) / kColumns; }
+  COLONNADE_HOST_DEVICE int columns() const { return kColumns; }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int column) const {
+    const int64_t k = block * kColumns + column;
     double sum = 0;
-    for (int64_t part = 0; part < parts; ++part) sum += partial[part * channels + i];
-    db[i * db_stride] = static_cast<float>(sum);
+    for (int64_t part = row; part < parts && k < channels; part += rows) sum += partial[part * channels + k];
+    return sum;
+  }
+  COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a + b; }
+  COLONNADE_HOST_DEVICE void Put(int64_t block, int column, Part sum) const {
+    const int64_t k = block * kColumns + column;
+    if (k < channels) db[k * db_stride] = static_cast<float>(sum);
   }
 };
 

@@ -2,10 +2,10 @@
 //
 // Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
 // (kernels.cu starts it) and, in tests, on the host in a loop. Threads of one kernel never write what another one of them
-// reads or writes, so that results do not depend on their order; sums that span threads are made in two kernels, in a fixed
-// order. T is the type in which elements are stored, float or BFloat16; arithmetic is that of float. A thread does `lanes`
-// neighbouring elements, which it loads and stores at once: as many as 16 bytes hold, or one where they do not lie so
-// (vector.h).
+// reads or writes, so that results do not depend on their order. Sums that span threads are reductions (reduction.h), one
+// kernel of many blocks and one that adds up what they found. T is the type in which elements are stored, float or BFloat16;
+// arithmetic is that of float. A thread does `lanes` neighbouring elements, which it loads and stores at once: as many as 16
+// bytes hold, or one where they do not lie so (vector.h).
 #ifndef COLONNADE_CUDA_KERNELS_H_
 #define COLONNADE_CUDA_KERNELS_H_
 
@@ -13,6 +13,7 @@
 
 #include "cuda/elementwise_kernels.h"
 #include "cuda/image_kernels.h"
+#include "cuda/reduction.h"
 #include "cuda/softmax_kernels.h"
 #include "cuda/vector.h"
 #include "program/bfloat16.h"
@@ -23,7 +24,7 @@ namespace colonnade::cuda {
 template <class T, int lanes, class... More>
 using KernelsOf =
     std::variant<SumElements<T, lanes>, AddBias<T, lanes>, ReluForwardElements<T, lanes>, ReluBackwardElements<T, lanes>,
-                 DropoutElements<T, lanes>, ChannelSumsPartial<T, lanes>, MaxPoolForwardElements<T, lanes>,
+                 DropoutElements<T, lanes>, ChannelSums<T, lanes>, MaxPoolForwardElements<T, lanes>,
                  MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>, AvgPoolBackwardElements<T, lanes>,
                  LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>, More...>;
 
@@ -34,20 +35,19 @@ struct BothOf<std::variant<A...>, std::variant<B...>> {
   using Type = std::variant<A..., B...>;
 };
 
-using KernelsOfFloat = BothOf<KernelsOf<float, 1, SgdElements<1>, SoftmaxParts<float>, SoftmaxTotals<float>,
-                                        SoftmaxElements<float>, SoftmaxBackwardElements<float>>,
-                              KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
+using KernelsOfFloat = BothOf<
+    KernelsOf<float, 1, SgdElements<1>, SoftmaxSamples<float>, SoftmaxElements<float>, SoftmaxBackwardElements<float>>,
+    KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
 
 using KernelsOfBFloat16 = BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
-                                           ConvertElements<program::BFloat16, float, 1>, SoftmaxParts<program::BFloat16>,
-                                           SoftmaxTotals<program::BFloat16>, SoftmaxElements<program::BFloat16>,
-                                           SoftmaxBackwardElements<program::BFloat16>>,
+                                           ConvertElements<program::BFloat16, float, 1>, SoftmaxSamples<program::BFloat16>,
+                                           SoftmaxElements<program::BFloat16>, SoftmaxBackwardElements<program::BFloat16>>,
                                  KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
                                            ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
                                            ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
 
-using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FinitePartial, AllFlags,
-                                   ChannelSumsTotal, SumMetrics>,
+using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteElements<1>,
+                                   FiniteElements<kLanesOf<float>>, AllFlags, SumChannelParts, SumMetrics>,
                       BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
 
 }  // namespace colonnade::cuda

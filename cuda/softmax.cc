@@ -1,35 +1,23 @@
 #include "cuda/softmax.h"
 
-#include <algorithm>
-
 namespace colonnade::cuda {
-namespace {
-
-constexpr int64_t kPartsOfSample = 32, kMetricParts = 32;
-
-}  // namespace
 
 PreparedTask Prepare(const program::SoftmaxCrossEntropyForward&, const TaskContext& context) {
   const View &logits = context.view(0), &labels = context.view(1), &p = context.view(2);
   const int64_t samples = logits.shape[0], classes = logits.shape[1];
-  const int64_t parts = std::min<int64_t>(classes, kPartsOfSample), sums = std::min<int64_t>(samples, kMetricParts);
   Workspace workspace(context);
-  auto *part = workspace.Take<SoftmaxPart>(samples * parts), *total = workspace.Take<SoftmaxPart>(samples);
-  auto *of_sample = workspace.Take<SampleMetrics>(samples), *of_some = workspace.Take<SampleMetrics>(sums);
-  const auto* label = context.at<int32_t>(1);
+  auto* totals = workspace.Take<SoftmaxPart>(samples);
+  auto* of_sample = workspace.Take<SampleMetrics>(samples);
   ReadyTask ready;
   InTypeOf(logits.dtype, [&]<class T>(T) {
     const T* x = context.at<T>(0);
     const int64_t stride_n = logits.strides[0], stride_k = logits.strides[1];
-    ready.calls.push_back(
-        Kernel(SoftmaxParts<T>{samples, classes, parts, x, stride_n, stride_k, label, labels.strides[0], part}));
-    ready.calls.push_back(Kernel(
-        SoftmaxTotals<T>{samples, classes, parts, x, stride_n, stride_k, label, labels.strides[0], part, total, of_sample}));
-    ready.calls.push_back(Kernel(SoftmaxElements<T>{samples, classes, x, stride_n, stride_k, total, context.at<float>(2),
+    ready.calls.push_back(Kernel(SoftmaxSamples<T>{samples, classes, x, stride_n, stride_k, context.at<int32_t>(1),
+                                                   labels.strides[0], totals, of_sample}));
+    ready.calls.push_back(Kernel(SoftmaxElements<T>{samples, classes, x, stride_n, stride_k, totals, context.at<float>(2),
                                                     p.strides[0], p.strides[1]}));
   });
-  ready.calls.push_back(Kernel(SumMetrics{samples, sums, of_sample, of_some, nullptr}));
-  ready.calls.push_back(Kernel(SumMetrics{sums, 1, of_some, nullptr, context.at<double>(3)}));
+  ready.calls.push_back(Kernel(SumMetrics{samples, of_sample, context.at<double>(3)}));
   ready.workspace_bytes = workspace.bytes();
   return ready;
 }

@@ -8,17 +8,12 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "run_kernel.h"
 
 namespace colonnade::cuda {
 namespace {
 
-void Run(const Kernel& kernel) {
-  std::visit(
-      [](const auto& k) {
-        for (int64_t i = 0; i < k.count(); ++i) k(i);
-      },
-      kernel);
-}
+void Run(const Kernel& kernel) { RunKernelOnHost(kernel); }
 void Run(const CopyBytes& copy) {
   if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
 }
