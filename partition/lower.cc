@@ -17,6 +17,7 @@ struct Pass {
 
 constexpr Pass kPasses[] = {
     {"expand passes", ExpandPasses},
+    {"advance ReLU", AdvanceRelu},
     {"expand shards", ExpandShards},
     {"insert resharding", InsertResharding},
     {"bucket gradients", BucketGradients},

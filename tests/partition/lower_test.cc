@@ -180,6 +180,63 @@ TEST(Lower, ReluIsFusedIntoTheConvolutionThatAloneFeedsIt) {
   EXPECT_EQ(fused, 5);
 }
 
+// The op of a layer in a pass, and its uses' shapes; on one device.
+template <class Op>
+const Task* TaskOf(const Program& program, const std::string& layer) {
+  for (const Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute != nullptr && std::holds_alternative<Op>(compute->op) && task.from.layer == layer) return &task;
+  }
+  return nullptr;
+}
+
+// conv → relu → pool, and a second reader of the ReLU if `is_read_twice`.
+layers::LayerGraph PooledRelu(bool is_read_twice) {
+  layers::GraphBuilder net("pooled_relu");
+  auto x = net.Input("images", {3, 8, 8});
+  x = net.Conv2d("conv", x, {.out_channels = 4, .kernel = 3, .pad = 1});
+  const auto relu = net.Relu("relu", x);
+  const auto pool = net.MaxPool("pool", relu, {.kernel = 2, .stride = 2});
+  const auto flat = net.Flatten("flatten", pool);
+  auto logits = net.FullyConnected("fc", flat, {.out_features = 10});
+  if (is_read_twice) {
+    const auto other = net.FullyConnected("fc_of_relu", net.Flatten("flatten_relu", relu), {.out_features = 10});
+    logits = net.Add("add", {logits, other});
+  }
+  net.SoftmaxCrossEntropy("loss", logits);
+  absl::StatusOr<layers::LayerGraph> graph = std::move(net).Build();
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+TEST(Lower, TheGradientOfAReluThatAPoolingAloneReadsComesFirst) {
+  const layers::LayerGraph graph = PooledRelu(/*is_read_twice=*/false);
+  for (const char* plan : {"single", "model"}) {
+    const int devices = std::string(plan) == "single" ? 1 : 2;
+    const Program program = Lowered(graph, Named(plan, graph, devices, 8), {.global_batch = 8});
+    const Task *relu = TaskOf<program::ReluBackward>(program, "relu"),
+               *pool = TaskOf<program::MaxPoolBackward>(program, "pool");
+    ASSERT_TRUE(relu != nullptr && pool != nullptr);
+    EXPECT_LT(relu->id.value, pool->id.value);
+    for (const program::BufferUse& use : relu->uses) {
+      EXPECT_EQ(program.buffer(use.buffer).shape[2], 4) << "ReLU's gradient is of pooled tensors";
+    }
+    EXPECT_EQ(relu->uses[0].buffer, TaskOf<program::MaxPoolForward>(program, "pool")->uses[1].buffer);
+    EXPECT_EQ(relu->uses[2].buffer, pool->uses[1].buffer);
+    EXPECT_EQ(pool->uses[2].buffer, TaskOf<program::ConvBackwardWeights>(program, "conv")->uses[1].buffer);
+  }
+}
+
+TEST(Lower, TheGradientOfAReluThatOthersReadTooComesAfterTheSum) {
+  const layers::LayerGraph graph = PooledRelu(/*is_read_twice=*/true);
+  const Program program = Lowered(graph, Named("single", graph, 1, 8), {.global_batch = 8});
+  const Task *relu = TaskOf<program::ReluBackward>(program, "relu"),
+             *pool = TaskOf<program::MaxPoolBackward>(program, "pool");
+  ASSERT_TRUE(relu != nullptr && pool != nullptr);
+  EXPECT_GT(relu->id.value, pool->id.value);
+  EXPECT_EQ(program.buffer(relu->uses[0].buffer).shape[2], 8);
+}
+
 TEST(Lower, TheMasterAloneHoldsMomentum) {
   const layers::LayerGraph graph = Model("two_column");
   Plan plan = Named("data", graph, 4);
