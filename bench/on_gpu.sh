@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # All that wants a GPU, in one command: tests, memcheck, plans against one device, speed beside a peer, equal bits' cost, transfers,
-# a profile, accuracy. Run it where a GPU is, on a build folder or the folder that the target `pack` makes.
+# a profile, accuracy, busy and idle time. Run it where a GPU is, on a build folder or the folder that the target `pack` makes.
 #
-#   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile; all of them without
+#   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile activity; all without
 #
 # Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. PEER, if set, is a command that times
-# the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. Ends with 69 where there is no GPU.
+# the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. `activity` writes
+# OUT/activity_alexnet_D.json and, of PEER, OUT/activity_peer_D.json: busy and idle time, kernels, memory. Ends with 69 where there
+# is no GPU.
 set -uo pipefail
-[ $# -ge 2 ] || { sed -n '2,9p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
 programs=$(cd "$1" && pwd) || exit 66
 mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 74
 shift 2
 parts=("$@")
-all=(tests memcheck verify speed accuracy transfers profile)
+all=(tests memcheck verify speed accuracy transfers profile activity)
 [ $# -gt 0 ] || parts=("${all[@]}")
 for part in "${parts[@]}"; do
   [[ " ${all[*]} " == *" $part "* ]] || { echo "no part \"$part\"; expected some of ${all[*]}" >&2; exit 2; }
@@ -20,7 +22,7 @@ done
 here=$(cd "$(dirname "$0")" && pwd)
 
 find_program() {
-  for folder in "$programs" "$programs/bin" "$programs/tests" "$programs/bench"; do
+  for folder in "$programs" "$programs/bin" "$programs/lib" "$programs/tests" "$programs/bench"; do
     [ -x "$folder/$1" ] && { echo "$folder/$1"; return; }
   done
   echo "$1 is not in $programs; build it, or give another folder" >&2
@@ -42,6 +44,15 @@ run() {
   status=$?
   [ $status -eq 0 ] || failed=1
   echo "$part: status $status, $((SECONDS - begin)) s: ${*##*/}"
+}
+
+# record REPORT COMMAND …: what the GPUs did, into OUT/REPORT
+record() {
+  local report=$out/$1
+  shift
+  rm -f "$report"
+  run activity 300 env CUDA_INJECTION64_PATH="$library" COLONNADE_GPU_ACTIVITY="$report" "$@"
+  [ -s "$report" ] || { echo "activity: no ${report##*/}; is libcupti in LD_LIBRARY_PATH?"; failed=1; }
 }
 
 message=$("$colonnade" train --model=two_column --data=digits --backend=cuda --steps=1 2>&1 >/dev/null) || {
@@ -86,6 +97,16 @@ for part in "${parts[@]}"; do
     profile)
       run profile 300 "$colonnade" calibrate --backend=cuda --model=alexnet --batch=256 --dtype=tf32 --out="$out/gpus.json"
       run profile 300 "$colonnade" table --backend=cuda --model=alexnet --batch=256 --dtype=tf32 --machine="$out/gpus.json" --json ;;
+    activity)
+      library=$(find_program libcolonnade_gpu_activity.so) || { failed=1; continue; }
+      for dtype in tf32 bf16; do
+        race=("$plan_race" --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=$dtype --slices=5
+          --search-algorithms="$out/algorithms.json")
+        run activity 300 "${race[@]}"  # so that the search is over when recording begins
+        record "activity_alexnet_$dtype.json" "${race[@]}"
+        # shellcheck disable=SC2086
+        [ -z "${PEER:-}" ] || record "activity_peer_$dtype.json" $PEER --net alexnet --batch 256 --dtype $dtype
+      done ;;
   esac
 done
 exit $failed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes $2 a folder that runs on a machine without Abseil and oneDNN: the programs of build $1, stripped, with the shared libraries
-# that they need, but for the C library and CUDA's. There, put the folders of CUDA's libraries (cuDNN, cuBLAS) into
+# that they need, but for the C library and CUDA's. There, put the folders of CUDA's libraries (cuDNN, cuBLAS, CUPTI) into
 # LD_LIBRARY_PATH.
 set -euo pipefail
 build=$1 pack=$2
@@ -12,7 +12,9 @@ for program in tests/gpu_test bench/transfers bench/plan_race; do
 done
 source=$(dirname "$0")/..
 cp "$source/bench/on_gpu.sh" "$source/tests/gpu/memcheck.sh" "$pack/"
-if [ -f "$build/libcolonnade_cuda_driver.so" ]; then cp "$build/libcolonnade_cuda_driver.so" "$pack/lib/"; fi
+for library in libcolonnade_cuda_driver.so bench/libcolonnade_gpu_activity.so; do
+  if [ -f "$build/$library" ]; then cp "$build/$library" "$pack/lib/"; fi
+done
 strip "$pack"/bin/* "$pack"/lib/*
 # libpthread and others are links to the C library.
 for file in "$pack"/bin/* "$pack"/lib/*; do ldd "$file"; done |
