@@ -35,11 +35,14 @@ class Pass {
   absl::Status Place(const Uses& uses) {
     const Shape &x = context_.view(uses.x).shape, &y = context_.view(uses.y).shape;
     conv_.dtype = context_.view(uses.x).dtype;
-    conv_.n = x[0], conv_.c = x[1], conv_.h = x[2], conv_.w = x[3];
+    // Padded channels are zero in x, so that what the filters have there says nothing.
+    const int64_t padded = conv_.groups == 1 ? PaddedChannels(context_.view(uses.x)) : 0;
+    conv_.n = x[0], conv_.c = padded > 0 ? padded : x[1], conv_.h = x[2], conv_.w = x[3];
     conv_.k = y[1], conv_.p = y[2], conv_.q = y[3];
     for (const auto& [use, data] : {std::pair(uses.x, &conv_.x), {uses.filter, &conv_.filter}, {uses.y, &conv_.y}}) {
-      absl::StatusOr<Packed> packed = use == uses.written ? PackOutput(context_, use, conv_.dtype, workspace_)
-                                                          : PackInput(context_, use, conv_.dtype, workspace_);
+      const int64_t channels = use == uses.y ? 0 : padded;
+      absl::StatusOr<Packed> packed = use == uses.written ? PackOutput(context_, use, conv_.dtype, channels, workspace_)
+                                                          : PackInput(context_, use, conv_.dtype, channels, workspace_);
       if (!packed.ok()) return packed.status();
       *data = packed->data;
       for (Call& call : packed->before) ready_.calls.push_back(std::move(call));

@@ -49,6 +49,24 @@ COLONNADE_HOST_DEVICE inline void ForEachCell(const program::Window& window, con
   }
 }
 
+// y's pixels are x's, rounded, and zeros in the channels that x has not.
+template <class From>
+struct PadChannels {
+  static constexpr int kLanes = kLanesOf<program::BFloat16>;
+  Image in, out;  // out.c: a multiple of kLanes
+  const From* x;
+  program::BFloat16* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / kLanes; }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf<kLanes>(out, i);
+    float values[kLanes] = {};
+    for (int l = 0; l < kLanes; ++l) {
+      if (at.c + l < in.c) values[l] = x[in.At(at.n, at.c + l, at.h, at.w)];
+    }
+    PutAt(y, out.At(at.n, at.c, at.h, at.w), Rounded<program::BFloat16>(values));
+  }
+};
+
 template <class T, int lanes>
 struct MaxPoolForwardElements {
   program::Window window;

@@ -40,7 +40,8 @@ using KernelsOfFloat = BothOf<
     KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
 
 using KernelsOfBFloat16 = BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
-                                           ConvertElements<program::BFloat16, float, 1>, SoftmaxSamples<program::BFloat16>,
+                                           ConvertElements<program::BFloat16, float, 1>, PadChannels<float>,
+                                           PadChannels<program::BFloat16>, SoftmaxSamples<program::BFloat16>,
                                            SoftmaxElements<program::BFloat16>, SoftmaxBackwardElements<program::BFloat16>>,
                                  KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
                                            ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,

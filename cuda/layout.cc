@@ -4,6 +4,9 @@
 #include <functional>
 #include <utility>
 
+#include "cuda/vector.h"
+#include "program/bfloat16.h"
+
 namespace colonnade::cuda {
 
 using program::Buffer;
@@ -37,6 +40,20 @@ void LayOutBucket(const Program& program, const Buffer& buffer, const program::B
   layouts.views[buffer.id.value] = RowMajor(buffer.dtype, {bucket.held_parts * image.part_bytes / size});
 }
 
+// Buffers of bf16 images that the host fills, whose channels are no whole vectors.
+std::vector<bool> FindPadded(const Program& program) {
+  std::vector<bool> is_padded(program.buffers.size(), false);
+  for (const program::Input& input : program.inputs) {
+    for (const program::Piece& piece : input.pieces) {
+      const Buffer& buffer = program.buffer(piece.buffer);
+      is_padded[buffer.id.value] = std::holds_alternative<program::Root>(buffer.storage) &&
+                                   buffer.dtype == program::DType::kBF16 && buffer.shape.size() == 4 &&
+                                   buffer.shape[1] % kLanesOf<program::BFloat16> != 0;
+    }
+  }
+  return is_padded;
+}
+
 }  // namespace
 
 Layouts ChooseLayouts(const Program& program) {
@@ -45,10 +62,14 @@ Layouts ChooseLayouts(const Program& program) {
   layouts.views.resize(count);
   layouts.root_bytes.assign(count, 0);
   layouts.buckets.resize(count);
+  const std::vector<bool> is_padded = FindPadded(program);
   for (const Buffer& buffer : program.buffers) {
     if (std::holds_alternative<program::Root>(buffer.storage)) {
-      layouts.root_bytes[buffer.id.value] = BytesOf(buffer);
-      layouts.views[buffer.id.value] = Natural(buffer.dtype, buffer.shape);
+      const int64_t channels = buffer.shape.size() == 4 ? buffer.shape[1] : 1;
+      const int64_t room = is_padded[buffer.id.value] ? RoundUp(channels, kLanesOf<program::BFloat16>) : channels;
+      layouts.root_bytes[buffer.id.value] = BytesOf(buffer) / channels * room;
+      layouts.views[buffer.id.value] =
+          room > channels ? PaddedImage(buffer.dtype, buffer.shape, room) : Natural(buffer.dtype, buffer.shape);
     } else if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
       LayOutBucket(program, buffer, *bucket, layouts);
     }

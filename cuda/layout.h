@@ -1,6 +1,6 @@
 // The physical layout of each buffer of a Program on a GPU: a pure function of the Program.
 //
-// Images and filters are channels-last, all else row-major (view.h). Members of a bucket lie one after the other, each from
+// Images and filters are channels-last, all else row-major; loaded images of bf16 are padded (view.h). Members of a bucket lie one after the other, each from
 // a multiple of 256 bytes, in `parts` ranges of a multiple of 256 bytes.
 #ifndef COLONNADE_CUDA_LAYOUT_H_
 #define COLONNADE_CUDA_LAYOUT_H_

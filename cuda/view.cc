@@ -17,9 +17,20 @@ View Natural(DType dtype, const Shape& shape) {
   return {dtype, shape, {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]}, 0};
 }
 
+View PaddedImage(DType dtype, const Shape& shape, int64_t channels) {
+  return {dtype, shape, {channels * shape[2] * shape[3], 1, shape[3] * channels, channels}, 0, /*is_padded=*/true};
+}
+
+int64_t PaddedChannels(const View& view) {
+  if (!view.is_padded) return 0;
+  const int64_t channels = view.strides[3];
+  return view.strides == PaddedImage(view.dtype, view.shape, channels).strides ? channels : 0;
+}
+
 View Slice(const View& view, const Region& region) {
   View slice = view;
   slice.shape = region.size;
+  slice.is_padded = view.is_padded && region.size[1] == view.shape[1];
   for (size_t d = 0; d < region.offset.size(); ++d) slice.offset += region.offset[d] * view.strides[d];
   return slice;
 }
@@ -35,6 +46,7 @@ bool IsDense(const View& view) {
 // Dimensions of the target are taken from the back; each lies within one dimension of the source, or spans neighbours that
 // follow each other in memory.
 std::optional<View> Reshape(const View& view, const Shape& shape) {
+  if (shape == view.shape) return view;
   if (program::ElementCount(shape) != program::ElementCount(view.shape)) return std::nullopt;
   View result{view.dtype, shape, Shape(shape.size(), 1), view.offset};
   int from = static_cast<int>(view.shape.size()) - 1;

@@ -180,6 +180,27 @@ TEST_P(Cudnn, PlansOfAnEngineWantEqualWorkspaces) {
   }
 }
 
+// Why images of bf16 are padded when they are loaded (view.h): else cuDNN does it, in every pass.
+TEST_P(Cudnn, ImagesOfEightChannelsNeedNoCopyInBf16) {
+  const DnnGpu gpu = GpuOf(GetParam());
+  const auto workspace = [&](Convolution::Pass pass, int64_t channels) -> int64_t {
+    Convolution c = Layer(program::DType::kBF16);
+    c.pass = pass, c.c = channels, c.h = c.w = 224, c.k = 64, c.p = c.q = 55, c.window = {11, 11, 4, 4, 2, 2};
+    const auto graph = ConvolutionGraph::Make(c, gpu);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    const auto engines = graph->Engines();
+    EXPECT_TRUE(engines.ok() && !engines->empty());
+    const auto plan = graph->Plan(engines->front());
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan->workspace_bytes;
+  };
+  const int64_t padded_image = int64_t{64} * 224 * 224 * 8 * 2;
+  for (auto pass : {Convolution::Pass::kForward, Convolution::Pass::kBackwardWeights}) {
+    EXPECT_GE(workspace(pass, 3), padded_image);
+    EXPECT_LT(workspace(pass, 8), padded_image / 20);
+  }
+}
+
 TEST_P(Cudnn, AnUnknownEngineIsRefused) {
   const DnnGpu gpu = GpuOf(GetParam());
   const auto graph = ConvolutionGraph::Make(Layer(program::DType::kF32), gpu);
