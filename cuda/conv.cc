@@ -1,9 +1,11 @@
 #include "cuda/conv.h"
 
+#include <optional>
 #include <utility>
 
 #include "cuda/copy.h"
 #include "cuda/elementwise.h"
+#include "cuda/space_to_depth.h"
 
 namespace colonnade::cuda {
 
@@ -35,14 +37,14 @@ class Pass {
   absl::Status Place(const Uses& uses) {
     const Shape &x = context_.view(uses.x).shape, &y = context_.view(uses.y).shape;
     conv_.dtype = context_.view(uses.x).dtype;
-    // Padded channels are zero in x, so that what the filters have there says nothing.
-    const int64_t padded = conv_.groups == 1 ? PaddedChannels(context_.view(uses.x)) : 0;
-    conv_.n = x[0], conv_.c = padded > 0 ? padded : x[1], conv_.h = x[2], conv_.w = x[3];
+    conv_.n = x[0], conv_.c = x[1], conv_.h = x[2], conv_.w = x[3];
     conv_.k = y[1], conv_.p = y[2], conv_.q = y[3];
+    const std::optional<SpaceToDepth>& fold = context_.view(uses.x).folded;
+    if (fold.has_value()) Fold(*fold);
     for (const auto& [use, data] : {std::pair(uses.x, &conv_.x), {uses.filter, &conv_.filter}, {uses.y, &conv_.y}}) {
-      const int64_t channels = use == uses.y ? 0 : padded;
-      absl::StatusOr<Packed> packed = use == uses.written ? PackOutput(context_, use, conv_.dtype, channels, workspace_)
-                                                          : PackInput(context_, use, conv_.dtype, channels, workspace_);
+      absl::StatusOr<Packed> packed = fold.has_value() && use != uses.y ? PackFolded(uses, use, *fold)
+                                      : use == uses.written             ? PackOutput(context_, use, conv_.dtype, workspace_)
+                                                                        : PackInput(context_, use, conv_.dtype, workspace_);
       if (!packed.ok()) return packed.status();
       *data = packed->data;
       for (Call& call : packed->before) ready_.calls.push_back(std::move(call));
@@ -67,9 +69,34 @@ class Pass {
   std::vector<Call>& after() { return after_; }
 
  private:
+  void Fold(const SpaceToDepth& fold) {
+    window_ = conv_.window;
+    conv_.window = FoldedWindow(window_, fold);
+    conv_.c = fold.channels, conv_.h = fold.rows, conv_.w = fold.columns;
+  }
+
+  // Images are folded already, filters are in the workspace.
+  absl::StatusOr<Packed> PackFolded(const Uses& uses, int use, const SpaceToDepth& fold) {
+    const Operand& operand = context_.operands[use];
+    const int64_t size = program::SizeInBytes(conv_.dtype);
+    Packed packed;
+    if (use == uses.x) {
+      packed.data = operand.base + operand.view.offset * size;
+      return packed;
+    }
+    const SpaceToDepth filters = FoldOfFilters(window_, fold);
+    packed.data = workspace_.Take<char>(operand.view.shape[0] * filters.elements() * size);
+    const Operand folded = {FoldedView(conv_.dtype, operand.view.shape, filters), packed.data};
+    absl::StatusOr<Call> call = use == uses.written ? UnfoldCall(folded, operand) : FoldCall(operand, folded);
+    if (!call.ok()) return call.status();
+    (use == uses.written ? packed.after : packed.before).push_back(*std::move(call));
+    return packed;
+  }
+
   const TaskContext& context_;
   Workspace workspace_;
   Convolution conv_;
+  program::Window window_;  // before it was folded
   ReadyTask ready_;
   std::vector<Call> after_;
 };

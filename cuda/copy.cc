@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cuda/pool.h"
+#include "cuda/space_to_depth.h"
 
 namespace colonnade::cuda {
 
@@ -95,15 +95,6 @@ absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, 
   return Kernel(CopyOf(*walk, x, y, size));
 }
 
-Call PadCall(const Operand& x, const Operand& y) {
-  Image in = ImageOf(x.view), out = ImageOf(y.view);
-  out.c = PaddedChannels(y.view);
-  auto* to = reinterpret_cast<program::BFloat16*>(y.base) + y.view.offset;
-  return InTypeOf(x.view.dtype, [&]<class T>(T) {
-    return Call(Kernel(PadChannels<T>{in, out, reinterpret_cast<const T*>(x.base) + x.view.offset, to}));
-  });
-}
-
 // Host memory is row-major and contiguous by sample: whole samples are copied, and what lies otherwise on the device is put
 // in place by a kernel. What is large, or not in place yet, lands in memory of its own while the step before still computes.
 PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
@@ -119,7 +110,7 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   const int64_t size = program::SizeInBytes(input.host_dtype), bytes = program::ElementCount(rows.shape) * size;
   const View staged = RowMajor(input.host_dtype, rows.shape);
   const View box = Slice(staged, rows.box);
-  const std::optional<View> target = Reshape(y, box.shape);
+  const std::optional<View> target = y.folded.has_value() ? std::optional(y) : Reshape(y, box.shape);
   if (!target.has_value()) return absl::UnimplementedError("a load into this layout");
   const bool in_place = !rounds && target->strides == staged.strides && box.shape == staged.shape;
   ReadyTask ready;
@@ -136,7 +127,7 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
     ready.fetches[slot].push_back(CopyBytes{landing, host, bytes, context.gpu, -1});
     const Operand landed = {box, landing}, placed = {*target, context.operands[0].base};
     absl::StatusOr<Call> place =
-        PaddedChannels(placed.view) > 0 ? PadCall(landed, placed) : CopyCall(landed, placed, context.gpu, context.gpu);
+        y.folded.has_value() ? FoldCall(landed, placed) : CopyCall(landed, placed, context.gpu, context.gpu);
     if (!place.ok()) return place.status();
     calls.push_back(*std::move(place));
   }
@@ -189,26 +180,20 @@ PreparedTask Prepare(const program::Copy&, const TaskContext& context) {
 
 namespace {
 
-absl::StatusOr<Packed> Pack(const TaskContext& context, int use, DType dtype, int64_t channels, Workspace& workspace,
-                            bool input) {
+absl::StatusOr<Packed> Pack(const TaskContext& context, int use, DType dtype, Workspace& workspace, bool input) {
   const Operand& operand = context.operands[use];
-  const View& view = operand.view;
   Packed packed;
-  const int64_t size = program::SizeInBytes(dtype);
-  const bool pads = channels > 0 && channels != view.shape[1],
-             is_so = pads ? PaddedChannels(view) == channels : IsDense(view);
   // cuDNN wants its tensors at multiples of 16 bytes.
-  const bool aligned = view.shape.size() != 4 || view.offset * size % 16 == 0;
-  if (view.dtype == dtype && is_so && aligned) {
-    packed.data = operand.base + view.offset * size;
+  const int64_t size = program::SizeInBytes(dtype), bytes = program::ElementCount(operand.view.shape) * size;
+  const bool aligned = operand.view.shape.size() != 4 || operand.view.offset * size % 16 == 0;
+  if (operand.view.dtype == dtype && IsDense(operand.view) && aligned) {
+    packed.data = operand.base + operand.view.offset * size;
     return packed;
   }
-  const int64_t bytes = program::ElementCount(view.shape) * size / (pads ? view.shape[1] : 1) * (pads ? channels : 1);
   packed.data = workspace.Take<char>(bytes);
-  const Operand dense = {pads ? PaddedImage(dtype, view.shape, channels) : Natural(dtype, view.shape), packed.data};
-  absl::StatusOr<Call> call = !input ? CopyCall(dense, operand, context.gpu, context.gpu)
-                              : pads ? PadCall(operand, dense)
-                                     : CopyCall(operand, dense, context.gpu, context.gpu);
+  const Operand dense = {Natural(dtype, operand.view.shape), packed.data};
+  absl::StatusOr<Call> call =
+      input ? CopyCall(operand, dense, context.gpu, context.gpu) : CopyCall(dense, operand, context.gpu, context.gpu);
   if (!call.ok()) return call.status();
   (input ? packed.before : packed.after).push_back(*std::move(call));
   if (context.added_reorders != nullptr) {
@@ -219,11 +204,11 @@ absl::StatusOr<Packed> Pack(const TaskContext& context, int use, DType dtype, in
 
 }  // namespace
 
-absl::StatusOr<Packed> PackInput(const TaskContext& context, int use, DType dtype, int64_t channels, Workspace& workspace) {
-  return Pack(context, use, dtype, channels, workspace, /*input=*/true);
+absl::StatusOr<Packed> PackInput(const TaskContext& context, int use, DType dtype, Workspace& workspace) {
+  return Pack(context, use, dtype, workspace, /*input=*/true);
 }
-absl::StatusOr<Packed> PackOutput(const TaskContext& context, int use, DType dtype, int64_t channels, Workspace& workspace) {
-  return Pack(context, use, dtype, channels, workspace, /*input=*/false);
+absl::StatusOr<Packed> PackOutput(const TaskContext& context, int use, DType dtype, Workspace& workspace) {
+  return Pack(context, use, dtype, workspace, /*input=*/false);
 }
 
 }  // namespace colonnade::cuda

@@ -14,20 +14,14 @@ PreparedTask Prepare(const program::Copy& op, const TaskContext& context);
 // else a kernel. `to_gpu` and `from_gpu` are where they lie; the kernel runs on any GPU that reaches both.
 absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, int to_gpu);
 
-// y = x, of f32 or bf16, and zeros in y's padding: y is a padded image of bf16, in vectors.
-Call PadCall(const Operand& x, const Operand& y);
-
-// An operand in a dense layout of its own and of `dtype`, its pixels of `channels` channels (0: of as many as it has):
-// itself if it is so, else a copy in `workspace`, and the call that makes it (input) or writes it back (output). What is
-// padded is bf16.
+// An operand in a dense layout of its own and of `dtype`: itself if it is so, else a copy in `workspace`, and the call that
+// makes it (input) or writes it back (output).
 struct Packed {
   char* data = nullptr;
   std::vector<Call> before, after;
 };
-absl::StatusOr<Packed> PackInput(const TaskContext& context, int use, program::DType dtype, int64_t channels,
-                                 Workspace& workspace);
-absl::StatusOr<Packed> PackOutput(const TaskContext& context, int use, program::DType dtype, int64_t channels,
-                                  Workspace& workspace);
+absl::StatusOr<Packed> PackInput(const TaskContext& context, int use, program::DType dtype, Workspace& workspace);
+absl::StatusOr<Packed> PackOutput(const TaskContext& context, int use, program::DType dtype, Workspace& workspace);
 
 }  // namespace colonnade::cuda
 

@@ -35,17 +35,19 @@ struct BothOf<std::variant<A...>, std::variant<B...>> {
   using Type = std::variant<A..., B...>;
 };
 
-using KernelsOfFloat = BothOf<
-    KernelsOf<float, 1, SgdElements<1>, SoftmaxSamples<float>, SoftmaxElements<float>, SoftmaxBackwardElements<float>>,
-    KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
+using KernelsOfFloat = BothOf<KernelsOf<float, 1, SgdElements<1>, FoldPixels<float, float>, UnfoldPixels<float, float>,
+                                        SoftmaxSamples<float>, SoftmaxElements<float>, SoftmaxBackwardElements<float>>,
+                              KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
 
-using KernelsOfBFloat16 = BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
-                                           ConvertElements<program::BFloat16, float, 1>, PadChannels<float>,
-                                           PadChannels<program::BFloat16>, SoftmaxSamples<program::BFloat16>,
-                                           SoftmaxElements<program::BFloat16>, SoftmaxBackwardElements<program::BFloat16>>,
-                                 KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
-                                           ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
-                                           ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
+using KernelsOfBFloat16 =
+    BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
+                     ConvertElements<program::BFloat16, float, 1>, FoldPixels<float, program::BFloat16>,
+                     FoldPixels<program::BFloat16, program::BFloat16>, UnfoldPixels<program::BFloat16, float>,
+                     UnfoldPixels<program::BFloat16, program::BFloat16>, SoftmaxSamples<program::BFloat16>,
+                     SoftmaxElements<program::BFloat16>, SoftmaxBackwardElements<program::BFloat16>>,
+           KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
+                     ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
+                     ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
 
 using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteElements<1>,
                                    FiniteElements<kLanesOf<float>>, AllFlags, SumChannelParts, SumMetrics>,

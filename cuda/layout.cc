@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
-#include "cuda/vector.h"
-#include "program/bfloat16.h"
+#include "cuda/space_to_depth.h"
 
 namespace colonnade::cuda {
 
@@ -40,36 +40,79 @@ void LayOutBucket(const Program& program, const Buffer& buffer, const program::B
   layouts.views[buffer.id.value] = RowMajor(buffer.dtype, {bucket.held_parts * image.part_bytes / size});
 }
 
-// Buffers of bf16 images that the host fills, whose channels are no whole vectors.
-std::vector<bool> FindPadded(const Program& program) {
-  std::vector<bool> is_padded(program.buffers.size(), false);
-  for (const program::Input& input : program.inputs) {
-    for (const program::Piece& piece : input.pieces) {
-      const Buffer& buffer = program.buffer(piece.buffer);
-      is_padded[buffer.id.value] = std::holds_alternative<program::Root>(buffer.storage) &&
-                                   buffer.dtype == program::DType::kBF16 && buffer.shape.size() == 4 &&
-                                   buffer.shape[1] % kLanesOf<program::BFloat16> != 0;
+// What is loaded, and read by nothing but convolutions of one kind, folded for them; by buffer.
+class ImageFolds {
+ public:
+  ImageFolds(const Program& program, Precision precision) : program_(program), precision_(precision) {
+    folds_.resize(program.buffers.size());
+    may_fold_.resize(program.buffers.size(), false);
+    for (const program::Input& input : program.inputs) {
+      for (const program::Piece& piece : input.pieces) {
+        const Buffer& buffer = program.buffer(piece.buffer);
+        may_fold_[buffer.id.value] = std::holds_alternative<program::Root>(buffer.storage) && buffer.shape.size() == 4;
+      }
+    }
+    for (const program::Task& task : program.tasks) {
+      for (size_t use = 0; use < task.uses.size(); ++use) Note(task, use);
     }
   }
-  return is_padded;
-}
+  const std::optional<SpaceToDepth>& of(BufferId buffer) const { return folds_[buffer.value]; }
+
+ private:
+  void Note(const program::Task& task, size_t use) {
+    const Buffer& buffer = program_.buffer(task.uses[use].buffer);
+    const BufferId root = program::RootOf(program_, buffer.id);
+    if (!may_fold_[root.value] || IsLoad(task)) return;
+    const bool is_whole = buffer.id == root && use == 0 && task.uses[use].region == program::Region::Whole(buffer.shape);
+    const std::optional<SpaceToDepth> fold = is_whole ? FoldFor(task, buffer) : std::nullopt;
+    std::optional<SpaceToDepth>& known = folds_[root.value];
+    if (fold.has_value() && (!known.has_value() || known == fold)) {
+      known = fold;
+    } else {
+      may_fold_[root.value] = false;
+      known.reset();
+    }
+  }
+
+  static bool IsLoad(const program::Task& task) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    return compute != nullptr && std::holds_alternative<program::Load>(compute->op);
+  }
+  std::optional<SpaceToDepth> FoldFor(const program::Task& task, const Buffer& x) const {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute == nullptr) return std::nullopt;
+    const auto with = [&](const auto& op, const program::BufferUse& y) {
+      return op.groups == 1 ? FoldOfImages(op.window, x.shape, y.region.size, x.dtype, precision_) : std::nullopt;
+    };
+    if (const auto* forward = std::get_if<program::ConvForward>(&compute->op)) return with(*forward, task.uses.back());
+    if (const auto* weights = std::get_if<program::ConvBackwardWeights>(&compute->op)) return with(*weights, task.uses[1]);
+    return std::nullopt;
+  }
+
+  const Program& program_;
+  const Precision precision_;
+  std::vector<std::optional<SpaceToDepth>> folds_;
+  std::vector<bool> may_fold_;
+};
 
 }  // namespace
 
-Layouts ChooseLayouts(const Program& program) {
+Layouts ChooseLayouts(const Program& program, Precision precision) {
   const size_t count = program.buffers.size();
   Layouts layouts;
   layouts.views.resize(count);
   layouts.root_bytes.assign(count, 0);
   layouts.buckets.resize(count);
-  const std::vector<bool> is_padded = FindPadded(program);
+  const ImageFolds folds(program, precision);
   for (const Buffer& buffer : program.buffers) {
     if (std::holds_alternative<program::Root>(buffer.storage)) {
-      const int64_t channels = buffer.shape.size() == 4 ? buffer.shape[1] : 1;
-      const int64_t room = is_padded[buffer.id.value] ? RoundUp(channels, kLanesOf<program::BFloat16>) : channels;
-      layouts.root_bytes[buffer.id.value] = BytesOf(buffer) / channels * room;
-      layouts.views[buffer.id.value] =
-          room > channels ? PaddedImage(buffer.dtype, buffer.shape, room) : Natural(buffer.dtype, buffer.shape);
+      if (const std::optional<SpaceToDepth>& fold = folds.of(buffer.id); fold.has_value()) {
+        layouts.root_bytes[buffer.id.value] = buffer.shape[0] * fold->elements() * program::SizeInBytes(buffer.dtype);
+        layouts.views[buffer.id.value] = FoldedView(buffer.dtype, buffer.shape, *fold);
+        continue;
+      }
+      layouts.root_bytes[buffer.id.value] = BytesOf(buffer);
+      layouts.views[buffer.id.value] = Natural(buffer.dtype, buffer.shape);
     } else if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
       LayOutBucket(program, buffer, *bucket, layouts);
     }

@@ -1,6 +1,8 @@
-// The physical layout of each buffer of a Program on a GPU: a pure function of the Program.
+// The physical layout of each buffer of a Program on a GPU: a pure function of the Program and the precision of
+// products.
 //
-// Images and filters are channels-last, all else row-major; loaded images of bf16 are padded (view.h). Members of a bucket lie one after the other, each from
+// Images and filters are channels-last, all else row-major (view.h); loaded images that one convolution alone reads are
+// folded where that helps it (space_to_depth.h). Members of a bucket lie one after the other, each from
 // a multiple of 256 bytes, in `parts` ranges of a multiple of 256 bytes.
 #ifndef COLONNADE_CUDA_LAYOUT_H_
 #define COLONNADE_CUDA_LAYOUT_H_
@@ -8,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cuda/calls.h"
 #include "cuda/view.h"
 #include "program/program.h"
 
@@ -32,7 +35,7 @@ struct Layouts {
   View ViewOf(const program::Program& program, const program::BufferUse& use) const;
 };
 
-Layouts ChooseLayouts(const program::Program& program);
+Layouts ChooseLayouts(const program::Program& program, Precision precision);
 
 // The bytes of a step bucket behind the members that a task writes: they share memory with other buffers and must be
 // cleared.

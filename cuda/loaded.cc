@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Prepare(Machine& machi
         absl::StrCat("the CUDA backend computes in f32 and bf16, not in ", program::Name(program.dtype)));
   }
   auto loaded = std::unique_ptr<CudaProgram>(new CudaProgram(machine, program, slots));
-  loaded->layouts_ = ChooseLayouts(program);
+  loaded->layouts_ = ChooseLayouts(program, machine.precision);
   loaded->placement_ = program::PlaceBuffers(
       program, [&](const Buffer& buffer) { return loaded->layouts_.root_bytes[buffer.id.value]; }, kAlignment);
   loaded->nccl_sums_ = !machine.deterministic && EveryCopyHasOneSum(program);

@@ -75,9 +75,7 @@ struct CudaProgram::Image {
     const int64_t count = program::ElementCount(view.shape), size = program::SizeInBytes(view.dtype);
     program::Shape index(view.shape.size(), 0);
     for (int64_t i = 0; i < count; ++i) {
-      int64_t at = view.offset;
-      for (size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[d];
-      f(i, at * size);
+      f(i, OffsetOf(view, index) * size);
       for (int d = static_cast<int>(index.size()) - 1; d >= 0; --d) {
         if (++index[d] < view.shape[d]) break;
         index[d] = 0;
@@ -97,10 +95,10 @@ absl::StatusOr<CudaProgram::Image> CudaProgram::ImageOf(BufferId buffer, size_t 
   }
   const int64_t size = program::SizeInBytes(what.dtype);
   Image image{.view = layouts_.views[buffer.value], .device = what.device};
-  int64_t last = image.view.offset;
-  for (size_t d = 0; d < what.shape.size(); ++d) last += std::max<int64_t>(what.shape[d] - 1, 0) * image.view.strides[d];
+  program::Shape last = what.shape;
+  for (int64_t& index : last) index = std::max<int64_t>(index - 1, 0);
   const int64_t first_byte = image.view.offset * size;
-  image.bytes = values == 0 ? 0 : (last - image.view.offset + 1) * size;
+  image.bytes = values == 0 ? 0 : (OffsetOf(image.view, last) - image.view.offset + 1) * size;
   image.view.offset = 0;
   image.held_end = image.bytes;
   const BufferId root = program::RootOf(program_, buffer);

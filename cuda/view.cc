@@ -17,25 +17,28 @@ View Natural(DType dtype, const Shape& shape) {
   return {dtype, shape, {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]}, 0};
 }
 
-View PaddedImage(DType dtype, const Shape& shape, int64_t channels) {
-  return {dtype, shape, {channels * shape[2] * shape[3], 1, shape[3] * channels, channels}, 0, /*is_padded=*/true};
-}
-
-int64_t PaddedChannels(const View& view) {
-  if (!view.is_padded) return 0;
-  const int64_t channels = view.strides[3];
-  return view.strides == PaddedImage(view.dtype, view.shape, channels).strides ? channels : 0;
+int64_t OffsetOf(const View& view, absl::Span<const int64_t> index) {
+  if (view.folded.has_value()) {
+    const SpaceToDepth& fold = *view.folded;
+    const int64_t h = index[2] + fold.pad_h, w = index[3] + fold.pad_w;
+    const int64_t block = h / fold.block_h * fold.columns + w / fold.block_w;
+    const int64_t pixel = h % fold.block_h * fold.block_w + w % fold.block_w;
+    return view.offset + index[0] * view.strides[0] + block * fold.channels + pixel * view.shape[1] + index[1];
+  }
+  int64_t at = view.offset;
+  for (size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[d];
+  return at;
 }
 
 View Slice(const View& view, const Region& region) {
   View slice = view;
   slice.shape = region.size;
-  slice.is_padded = view.is_padded && region.size[1] == view.shape[1];
   for (size_t d = 0; d < region.offset.size(); ++d) slice.offset += region.offset[d] * view.strides[d];
   return slice;
 }
 
 bool IsDense(const View& view) {
+  if (view.folded.has_value()) return false;
   const View natural = Natural(view.dtype, view.shape);
   for (size_t d = 0; d < view.shape.size(); ++d) {
     if (view.shape[d] > 1 && view.strides[d] != natural.strides[d]) return false;

@@ -1,34 +1,44 @@
 // How the logical elements of a buffer, or of a box of it, lie in device memory: strides from an offset, nothing else.
 //
 // Images [n, c, h, w] are channels-last (NHWC), which tensor cores want; filters [k, c, r, s] likewise; all else is
-// row-major. Images of bf16 whose channels are no whole vectors are loaded with zeros up to the next multiple of eight,
-// which is what tensor cores read; nothing else is padded. Views hold no pointer: offsets count elements from the base of
-// the root buffer. Plain values.
+// row-major. Images that only one convolution reads may be folded (space_to_depth.h). Views hold no pointer: offsets count
+// elements from the base of the root buffer. Plain values.
 #ifndef COLONNADE_CUDA_VIEW_H_
 #define COLONNADE_CUDA_VIEW_H_
 
 #include <cstdint>
 #include <optional>
 
+#include "absl/types/span.h"
+#include "program/philox.h"
 #include "program/types.h"
 
 namespace colonnade::cuda {
+
+// Space-to-depth: blocks of pixels become pixels of more channels. Element (c, h, w) of an image [c, h, w] is at
+// [(h + pad_h) / block_h, (w + pad_w) / block_w, (dy·block_w + dx)·c's extent + c] of [rows, columns, channels], dy and dx
+// being what the divisions leave; all else is zero.
+struct SpaceToDepth {
+  int64_t block_h = 1, block_w = 1;
+  int64_t pad_h = 0, pad_w = 0;  // pixels above and left
+  int64_t rows = 0, columns = 0, channels = 0;
+  bool operator==(const SpaceToDepth&) const = default;
+  COLONNADE_HOST_DEVICE int64_t elements() const { return rows * columns * channels; }
+};
 
 struct View {
   program::DType dtype = program::DType::kF32;
   program::Shape shape, strides;
   int64_t offset = 0;
-  bool is_padded = false;  // a padded image: the rest of each pixel is zeros
+  std::optional<SpaceToDepth> folded = std::nullopt;  // then strides but the first say nothing
 };
 
 View RowMajor(program::DType dtype, const program::Shape& shape);
 // The layout of a root: channels-last if it has four dimensions, else row-major.
 View Natural(program::DType dtype, const program::Shape& shape);
 
-// Channels-last, each pixel taking the room of `channels` > shape[1] channels.
-View PaddedImage(program::DType dtype, const program::Shape& shape, int64_t channels);
-// That number, if `view` is all of such an image, or whole pixels in one range of memory; else 0.
-int64_t PaddedChannels(const View& view);
+// Where element `index` lies.
+int64_t OffsetOf(const View& view, absl::Span<const int64_t> index);
 
 // The box `region` of `view`.
 View Slice(const View& view, const program::Region& region);

@@ -16,6 +16,7 @@ absl::StatusOr<Walk> WalkOver(absl::Span<const View> views) {
   }
   if (rank > 4) return absl::UnimplementedError(absl::StrCat(rank, " dimensions; at most 4"));
   for (const View& view : views) {
+    if (view.folded.has_value()) return absl::UnimplementedError("a walk over a folded image");
     if (view.shape != first.shape) {
       return absl::InvalidArgumentError(absl::StrCat("operands of shapes ", program::ToString(first.shape), " and ",
                                                      program::ToString(view.shape), "; they must be equal"));
