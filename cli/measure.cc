@@ -18,7 +18,7 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr int kWarmUp = 2;
+constexpr int kFilled = 2;  // steps whose images are filled: one for each slot of the host
 constexpr double kLearningRate = 1e-4;  // small: the weights stay finite on data without meaning
 
 // Pixels of a fixed pattern, labels in turn.
@@ -56,11 +56,16 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
   if (!executor.ok()) return executor.status();
   meter->executor_ = *std::move(executor);
   if (absl::Status s = engine::InitializeParameters(meter->program_, meter->executor_->loaded(), 1); !s.ok()) return s;
-  for (int step = 0; step < kWarmUp; ++step) {
-    if (absl::Status s = meter->Enqueue(); !s.ok()) return s;
-  }
-  for (int step = 0; step < kWarmUp; ++step) {
-    if (absl::StatusOr<engine::StepResult> result = meter->executor_->Collect(); !result.ok()) return result.status();
+  // On GPUs the third and the fourth step become graphs.
+  const int pairs = meter->backend_->name() == "cuda" ? 2 : 1;
+  for (int pair = 0; pair < pairs; ++pair) {
+    for (int step = 0; step < 2; ++step) {
+      if (absl::Status s = meter->Enqueue(); !s.ok()) return s;
+    }
+    for (int step = 0; step < 2; ++step) {
+      if (absl::StatusOr<engine::StepResult> result = meter->executor_->Collect(); !result.ok()) return result.status();
+    }
+    meter->executor_->loaded().KeepImages();
   }
   meter->hosts_.clear();
   return meter;
@@ -69,7 +74,7 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
 absl::Status StepMeter::Enqueue() {
   absl::StatusOr<absl::Span<float>> images = executor_->NextImages();
   if (!images.ok()) return images.status();
-  if (enqueued_ < kWarmUp) Fill(*images, executor_->NextLabels(), classes_);
+  if (enqueued_ < kFilled) Fill(*images, executor_->NextLabels(), classes_);
   const absl::Time begin = absl::Now();
   absl::Status s = executor_->Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(enqueued_++)});
   hosts_.push_back(absl::ToDoubleSeconds(absl::Now() - begin));

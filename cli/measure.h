@@ -23,11 +23,11 @@ int CoreCount();
 // Means add up, as the tasks of a step do; medians do not. 0 of nothing.
 double TrimmedMean(std::vector<double> values);
 
-// A Program on CPU devices with synthetic data, two steps in flight as in training. It stays loaded between runs, so that
+// A Program with synthetic data, two steps in flight as in training; on GPUs the images lie there already. It stays loaded between runs, so that
 // runs of several Programs can take turns and meet the same moods of the machine.
 class StepMeter {
  public:
-  // Loads the Program of `plan` and runs two steps that are not counted. Meters that take turns share a backend: threads of
+  // Loads the Program of `plan`, by default on CPU devices, and runs a few steps that are not counted. Meters that take turns share a backend: threads of
   // an OpenMP team that are more than the cores no longer spin, and small networks run at half their speed.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const layers::LayerGraph& graph, const partition::Plan& plan,
                                                            const partition::LowerOptions& lower,

@@ -49,6 +49,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<engine::TaskTime> Times(int64_t step) const override;
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
+  void KeepImages() override { keeps_images_ = true; }
   engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
 
@@ -169,7 +170,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
     std::array<double, 3> seconds = {0, 0, 0};                 // since the first step
   };
   std::vector<Origin> origins_;  // by device
-  bool any_launched_ = false, drained_ = false;
+  bool any_launched_ = false, drained_ = false, keeps_images_ = false;
 
   bool graphs_on_ = false, is_capturing_ = false;
   StepKind kind_ = StepKind::kEager;  // of the last step

@@ -1,6 +1,7 @@
 // What of the CUDA backend needs no GPU and no numbers: memory, errors, and what it gives back.
 #include "cuda/backend.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -177,6 +178,51 @@ TEST(CudaBackend, TheNextBatchIsFetchedUnderThisStep) {
     ASSERT_TRUE((*executor)->Collect().ok());
   }
   EXPECT_EQ(fetches, 5);
+}
+
+// Eager steps and graphs alike: what landed stays, and is trained on again.
+TEST(CudaBackend, ImagesThatAreKeptComeNoMoreFromTheHost) {
+  layers::GraphBuilder net("pooled");
+  const auto pooled = net.MaxPool("pool", net.Input("images", {1, 28, 28}), {.kernel = 4, .stride = 4});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", pooled), {.out_features = 10}));
+  const auto graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto plan = partition::NamedPlan("single", *graph, {.devices = 1, .global_batch = 64});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto lowered = partition::Lower(*graph, *plan, {.global_batch = 64});
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  const program::Program& program = *lowered;
+  for (bool graphs : {false, true}) {
+    std::vector<double> losses[2];
+    for (bool keeps : {false, true}) {
+      Made made = MakeBackend({.devices = 1, .graphs = graphs}, {});
+      auto executor = engine::Executor::Create(program, *made.backend);
+      ASSERT_TRUE(executor.ok());
+      ASSERT_TRUE(engine::InitializeParameters(program, (*executor)->loaded(), 1).ok());
+      const int input_stream = program::kLaneCount;
+      for (uint64_t step = 0; step < 6; ++step) {
+        if (step == 2 && keeps) (*executor)->loaded().KeepImages();
+        absl::StatusOr<absl::Span<float>> images = (*executor)->NextImages();
+        ASSERT_TRUE(images.ok());
+        // Kept ones hide what the host writes.
+        const bool hidden = keeps && step >= 2;
+        for (size_t i = 0; i < images->size(); ++i) (*images)[i] = hidden ? 9.0f : static_cast<float>((i + step % 2) % 7);
+        const absl::Span<int32_t> labels = (*executor)->NextLabels();
+        for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % 10);
+        const size_t before = made.calls->noted().size();
+        ASSERT_TRUE((*executor)->Enqueue({.learning_rate = 0.01, .step = step}).ok());
+        absl::StatusOr<engine::StepResult> result = (*executor)->Collect();
+        ASSERT_TRUE(result.ok());
+        losses[keeps].push_back(result->loss);
+        const std::vector<Noted>& noted = made.calls->noted();
+        const bool fetched = std::any_of(noted.begin() + static_cast<int64_t>(before), noted.end(), [&](const Noted& n) {
+          return n.stream == input_stream && n.kind == Noted::Kind::kCall;
+        });
+        EXPECT_EQ(fetched, !hidden);
+      }
+    }
+    EXPECT_EQ(losses[0], losses[1]);
+  }
 }
 
 TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {
