@@ -233,6 +233,13 @@ COLONNADE_HOST_DEVICE inline Chunk ChannelsAround(int64_t c, int64_t size, int64
   return {first > begin ? first : begin, end < begin + block ? end : begin + block};
 }
 
+// s^−β, for the published β without a logarithm.
+COLONNADE_HOST_DEVICE inline float ToMinus(float beta, float s) {
+  if (beta != 0.75f) return powf(s, -beta);
+  const float root = 1.0f / sqrtf(s);
+  return root * sqrtf(root);
+}
+
 template <class T, int lanes>
 struct LrnForwardElements {
   int64_t size, block;  // channels of a window, and of a block
@@ -258,7 +265,7 @@ struct LrnForwardElements {
     float normalised[lanes];
     for (int l = 0; l < lanes; ++l) {
       scale[l] = k + alpha_over_size * squares[l];
-      normalised[l] = own[l] * powf(scale[l], -beta);
+      normalised[l] = own[l] * ToMinus(beta, scale[l]);
     }
     PutAt(y, out.At(o.n, o.c, o.h, o.w), Rounded<T>(normalised));
     if (s != nullptr) PutAt(s, scales.At(o.n, o.c, o.h, o.w), scale);
@@ -282,12 +289,12 @@ struct LrnBackwardElements {
     float sums[lanes] = {}, own[lanes] = {};
     for (int64_t c = begin; c < end; ++c) {
       const float scale = s[scales.At(at.n, c, at.h, at.w)], gradient = dy[out.At(at.n, c, at.h, at.w)];
-      const float power = powf(scale, -beta - 1.0f);
-      const float term = gradient * float{x[in.At(at.n, c, at.h, at.w)]} * power;
+      const float power = ToMinus(beta, scale);
+      const float term = gradient * float{x[in.At(at.n, c, at.h, at.w)]} * (power / scale);
       for (int l = 0; l < lanes; ++l) {
         const int64_t apart = c - (at.c + l);
         if (-size / 2 <= apart && apart <= size / 2) sums[l] += term;
-        if (apart == 0) own[l] = gradient * (power * scale);
+        if (apart == 0) own[l] = gradient * power;
       }
     }
     const auto value = VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w));
