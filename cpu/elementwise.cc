@@ -196,28 +196,39 @@ PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
 }
 
 PreparedKernel Prepare(const program::CheckFinite&, const TaskContext& context) {
-  const auto views = ElementwiseViews(context, 0, 1);
-  if (!views.ok()) return views.status();
-  const bool is_double = context.view(0).dtype == DType::kF64;
-  if (!is_double && context.view(0).dtype != DType::kF32) {
-    return absl::InvalidArgumentError("only f32 and f64 can be other than finite");
+  struct Tensor {
+    BoxPlan plan;
+    bool is_double;
+    int64_t flag_offset;
+  };
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < context.task.uses.size(); i += 2) {
+    const auto views = ElementwiseViews(context, static_cast<int>(i), 1);
+    if (!views.ok()) return views.status();
+    const DType dtype = context.view(static_cast<int>(i)).dtype;
+    if (dtype != DType::kF32 && dtype != DType::kF64) {
+      return absl::InvalidArgumentError("only f32 and f64 can be other than finite");
+    }
+    tensors.push_back({BoxPlan(*views), dtype == DType::kF64, context.view(static_cast<int>(i) + 1).offset});
   }
-  const int64_t flag_offset = context.view(1).offset;
-  return KernelOf([plan = BoxPlan(*views), is_double, flag_offset, threads = context.threads](const RunArguments& run) {
-    std::atomic<bool> finite = true;
-    const auto check = [&](const auto* x, const Row& row) {
-      bool row_finite = true;
-      for (int64_t i = 0; i < row.size; ++i) row_finite &= program::IsFinite(x[row.offset[0] + i * row.stride[0]]);
-      if (!row_finite) finite.store(false, std::memory_order_relaxed);
-    };
-    plan.ForAllRows(threads, [&](const Row& row) {
-      if (is_double) {
-        check(run.as<const double>(0), row);
-      } else {
-        check(run.as<const float>(0), row);
-      }
-    });
-    run.as<int32_t>(1)[flag_offset] = finite.load() ? 1 : 0;
+  return KernelOf([tensors = std::move(tensors), threads = context.threads](const RunArguments& run) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const int operand = static_cast<int>(2 * t);
+      std::atomic<bool> finite = true;
+      const auto check = [&](const auto* x, const Row& row) {
+        bool row_finite = true;
+        for (int64_t i = 0; i < row.size; ++i) row_finite &= program::IsFinite(x[row.offset[0] + i * row.stride[0]]);
+        if (!row_finite) finite.store(false, std::memory_order_relaxed);
+      };
+      tensors[t].plan.ForAllRows(threads, [&](const Row& row) {
+        if (tensors[t].is_double) {
+          check(run.as<const double>(operand), row);
+        } else {
+          check(run.as<const float>(operand), row);
+        }
+      });
+      run.as<int32_t>(operand + 1)[tensors[t].flag_offset] = finite.load() ? 1 : 0;
+    }
     return absl::OkStatus();
   });
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cuda/copy.h"
 
 namespace colonnade::cuda {
 
@@ -175,24 +176,36 @@ PreparedTask Prepare(const program::Dropout& op, const TaskContext& context) {
   }));
 }
 
+// Two kernels for each kMostTensors tensors; what is not one range, from a multiple of 16 bytes, is packed first.
 PreparedTask Prepare(const program::CheckFinite&, const TaskContext& context) {
-  if (context.view(0).dtype != DType::kF32) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("CheckFinite of ", program::Name(context.view(0).dtype), "; on CUDA it is for f32"));
-  }
-  absl::StatusOr<Walk> walk = WalkOverUses(context, 0, 1);
-  if (!walk.ok()) return walk.status();
   ReadyTask ready;
   Workspace workspace(context);
-  const auto* x = context.base<float>(0);
-  constexpr int kLanes = kLanesOf<float>;
-  const bool wide = LieInVectors(*walk, {{x, sizeof(float)}}, kLanes);
-  const int64_t blocks = BlocksFor(walk->count / (wide ? kLanes : 1), kThreadsOfBlock, kMostBlocks);
-  int32_t* all = context.at<int32_t>(1);
-  int32_t* flags = blocks > 1 ? workspace.Take<int32_t>(blocks) : all;
-  ready.calls.push_back(wide ? Kernel(FiniteElements<kLanes>{*walk, x, blocks, flags})
-                             : Kernel(FiniteElements<1>{*walk, x, blocks, flags}));
-  if (blocks > 1) ready.calls.push_back(Kernel(AllFlags{flags, blocks, all}));
+  const size_t count = context.operands.size() / 2;
+  for (size_t first = 0; first < count; first += FiniteTensors::kMostTensors) {
+    FiniteTensors find = {.count = 0, .tensors = {}, .flags = nullptr};
+    int64_t blocks = 0;
+    for (size_t i = first; i < std::min(count, first + FiniteTensors::kMostTensors); ++i) {
+      const int use = static_cast<int>(2 * i);
+      const View& view = context.view(use);
+      if (view.dtype != DType::kF32) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("CheckFinite of ", program::Name(view.dtype), "; on CUDA it is for f32"));
+      }
+      absl::StatusOr<Packed> packed = PackInput(context, use, DType::kF32, workspace);
+      if (!packed.ok()) return packed.status();
+      for (Call& call : packed->before) ready.calls.push_back(std::move(call));
+      const int64_t elements = program::ElementCount(view.shape);
+      CheckedTensor& tensor = find.tensors[find.count++];
+      tensor = {reinterpret_cast<const float*>(packed->data), elements, blocks,
+                BlocksFor(elements / FiniteTensors::kLanes, kThreadsOfBlock, kMostBlocks), context.at<int32_t>(use + 1)};
+      blocks += tensor.blocks;
+    }
+    find.flags = workspace.Take<int32_t>(blocks);
+    FlagTensors all = {.count = find.count, .tensors = {}, .flags = find.flags};
+    std::copy_n(find.tensors, find.count, all.tensors);
+    ready.calls.push_back(Kernel(find));
+    ready.calls.push_back(Kernel(all));
+  }
   ready.workspace_bytes = workspace.bytes();
   return ready;
 }

@@ -182,42 +182,56 @@ COLONNADE_HOST_DEVICE inline Chunk ChunkOf(int64_t all, int64_t parts, int64_t i
           all / parts * (i + 1) + (i + 1 < all % parts ? i + 1 : all % parts)};
 }
 
-// flags[block] = 1 if all that the block's threads see of x is finite, else 0.
-template <int lanes>
-struct FiniteElements {
-  Walk walk;  // x
+// A tensor that is checked, and the blocks that do it.
+struct CheckedTensor {
   const float* x;
-  int64_t block_count;
+  int64_t elements;
+  int64_t first_block, blocks;
+  int32_t* flag;
+};
+
+// flags[block] = 1 if all that the block's threads see of its tensor is finite, else 0. A thread reads four elements at
+// once; the last few of a tensor are read by the first threads.
+struct FiniteTensors {
+  static constexpr int kMostTensors = 64, kLanes = kLanesOf<float>;
+  int count;
+  CheckedTensor tensors[kMostTensors];
   int32_t* flags;
   using Part = int32_t;
-  COLONNADE_HOST_DEVICE int64_t blocks() const { return block_count; }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return tensors[count - 1].first_block + tensors[count - 1].blocks; }
   COLONNADE_HOST_DEVICE int columns() const { return 1; }
   COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int) const {
+    int t = 0;
+    while (t + 1 < count && tensors[t + 1].first_block <= block) ++t;
+    const CheckedTensor& tensor = tensors[t];
+    const int64_t vectors = tensor.elements / kLanes, first = (block - tensor.first_block) * rows + row;
     int32_t finite = 1;
-    for (int64_t i = block * rows + row; i < walk.count / lanes; i += block_count * rows) {
-      const auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
-      for (int l = 0; l < lanes; ++l) finite &= program::IsFinite(values[l]) ? 1 : 0;
+    for (int64_t i = first; i < vectors; i += tensor.blocks * rows) {
+      const auto values = VectorAt<kLanes>(tensor.x, i * kLanes);
+      for (int l = 0; l < kLanes; ++l) finite &= program::IsFinite(values[l]) ? 1 : 0;
     }
+    const int64_t last = vectors * kLanes + first;
+    if (last < tensor.elements) finite &= program::IsFinite(tensor.x[last]) ? 1 : 0;
     return finite;
   }
   COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a & b; }
   COLONNADE_HOST_DEVICE void Put(int64_t block, int, Part part) const { flags[block] = part; }
 };
-// all = 1 if all flags are.
-struct AllFlags {
+// A tensor's flag = 1 if those of all of its blocks are.
+struct FlagTensors {
+  int count;
+  CheckedTensor tensors[FiniteTensors::kMostTensors];
   const int32_t* flags;
-  int64_t flag_count;
-  int32_t* all;
   using Part = int32_t;
-  COLONNADE_HOST_DEVICE int64_t blocks() const { return 1; }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return count; }
   COLONNADE_HOST_DEVICE int columns() const { return 1; }
-  COLONNADE_HOST_DEVICE Part PartOf(int64_t, int row, int rows, int) const {
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t t, int row, int rows, int) const {
     int32_t every = 1;
-    for (int64_t i = row; i < flag_count; i += rows) every &= flags[i];
+    for (int64_t i = row; i < tensors[t].blocks; i += rows) every &= flags[tensors[t].first_block + i];
     return every;
   }
   COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a & b; }
-  COLONNADE_HOST_DEVICE void Put(int64_t, int, Part part) const { *all = part; }
+  COLONNADE_HOST_DEVICE void Put(int64_t t, int, Part part) const { *tensors[t].flag = part; }
 };
 
 // Sums over the positions of each channel, in double. Blocks of a part of the positions have a column for each of a few

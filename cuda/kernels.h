@@ -49,8 +49,8 @@ using KernelsOfBFloat16 =
                      ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
                      ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
 
-using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteElements<1>,
-                                   FiniteElements<kLanesOf<float>>, AllFlags, SumChannelParts, SumMetrics>,
+using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors,
+                                   SumChannelParts, SumMetrics>,
                       BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
 
 }  // namespace colonnade::cuda

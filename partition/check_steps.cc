@@ -7,15 +7,16 @@
 namespace colonnade::partition {
 namespace {
 
-enum BucketStage { kNotReduced, kReduced, kUpdated, kGathered };
+enum BucketStage { kNotChecked, kChecked, kReduced, kUpdated, kGathered };
 
 // The stage in which a step leaves its bucket, and −1 for steps that have none.
 struct StageOf {
   int bucket = -1;
-  BucketStage stage = kNotReduced;
+  BucketStage stage = kNotChecked;
 };
 
 StageOf StageAfter(const Step& step) {
+  if (const auto* check = std::get_if<CheckGradients>(&step.what)) return {check->bucket, kChecked};
   if (const auto* reduce = std::get_if<ReduceGradients>(&step.what)) return {reduce->bucket, kReduced};
   if (const auto* update = std::get_if<UpdateParameters>(&step.what)) return {update->bucket, kUpdated};
   if (const auto* gather = std::get_if<GatherParameters>(&step.what)) return {gather->bucket, kGathered};
@@ -27,8 +28,7 @@ StageOf StageAfter(const Step& step) {
 absl::Status CheckSteps(const Lowering& lowering, absl::string_view pass) {
   auto broken = [&](const std::string& what) { return absl::InternalError(absl::StrCat("after ", pass, ": ", what)); };
   std::vector<bool> made(lowering.values.size(), false);
-  std::vector<BucketStage> stage(lowering.buckets.size(), kNotReduced);
-  std::vector<size_t> checked(lowering.buckets.size(), 0);
+  std::vector<BucketStage> stage(lowering.buckets.size(), kNotChecked);
   for (const Step& step : lowering.steps) {
     for (const StepOperand& operand : step.inputs) {
       if (!operand.value.valid() || made[operand.value.value] || lowering.value(operand.value).host_input >= 0) continue;
@@ -39,11 +39,10 @@ absl::Status CheckSteps(const Lowering& lowering, absl::string_view pass) {
       if (made[output.value]) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
       made[output.value] = true;
     }
-    if (const auto* check = std::get_if<CheckGradient>(&step.what)) ++checked[lowering.parameters[check->parameter].bucket];
     const StageOf after = StageAfter(step);
     if (after.bucket < 0) continue;
     const GradientBucket& bucket = lowering.buckets[after.bucket];
-    if (checked[after.bucket] != bucket.parameters.size()) return broken(bucket.name + " is used before its gradients are checked");
+    if (after.stage > kChecked && stage[after.bucket] < kChecked) return broken(bucket.name + " is used before it is checked");
     if (stage[after.bucket] >= after.stage) return broken(bucket.name + " is reduced, updated or gathered out of order");
     stage[after.bucket] = after.stage;
   }

@@ -102,14 +102,19 @@ void Emitter::EmitRounding(int node, const program::Provenance& from) {
   }
 }
 
-absl::Status Emitter::Emit(const Step& step, const CheckGradient& check) {
-  const ShardedParameter& parameter = lowering_.parameters[check.parameter];
+absl::Status Emitter::Emit(const Step& step, const CheckGradients& check) {
+  const GradientBucket& bucket = lowering_.buckets[check.bucket];
   for (int p = 0; p < positions_; ++p) {
-    const BufferId gradient = MemberBuffer(buckets_[parameter.bucket].gradients[p], parameter.member);
-    const Region flag{{check.parameter}, {1}};
-    AddCompute(p, {program::CheckFinite{}, {builder_.Read(gradient), {flags_[p], flag, program::Access::kWrite}},
-                   {.bytes_read = 4 * program::ElementCount(builder_.shape(gradient)), .bytes_written = 4}},
-               program::Lane::kCompute, step.from, MasterType());
+    layers::EmittedOp op{.op = program::CheckFinite{}};
+    for (int parameter : bucket.parameters) {
+      const BufferId gradient =
+          MemberBuffer(buckets_[check.bucket].gradients[p], lowering_.parameters[parameter].member);
+      op.uses.push_back(builder_.Read(gradient));
+      op.uses.push_back({flags_[p], {{parameter}, {1}}, program::Access::kWrite});
+      op.work.bytes_read += 4 * program::ElementCount(builder_.shape(gradient));
+      op.work.bytes_written += 4;
+    }
+    AddCompute(p, std::move(op), program::Lane::kCompute, step.from, MasterType());
   }
   return absl::OkStatus();
 }

@@ -70,7 +70,7 @@ class Emitter {
   int MemberIndex(int bucket, int position) const;
   program::Region PartOf(int bucket, int position) const;
   program::BufferId MemberBuffer(program::BufferId bucket, int member) const;
-  absl::Status Emit(const Step& step, const CheckGradient& check);
+  absl::Status Emit(const Step& step, const CheckGradients& check);
   absl::Status Emit(const Step& step, const ReduceGradients& reduce);
   absl::Status Emit(const Step& step, const UpdateParameters& update);
   absl::Status Emit(const Step& step, const GatherParameters& gather);

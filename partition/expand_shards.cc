@@ -80,7 +80,7 @@ struct Placer {
   // The steps of later passes do not exist yet.
   void Place(Step&, const LoadInput&) {}
   void Place(Step&, const Reshard&) {}
-  void Place(Step&, const CheckGradient&) {}
+  void Place(Step&, const CheckGradients&) {}
   void Place(Step&, const ReduceGradients&) {}
   void Place(Step&, const UpdateParameters&) {}
   void Place(Step&, const GatherParameters&) {}

@@ -47,10 +47,10 @@ absl::Status InsertGradientReduction(Lowering& lowering) {
     const std::vector<int> made = GradientsMadeBy(lowering, step);
     steps.push_back(std::move(step));
     for (int p : made) {
-      const ShardedParameter& parameter = lowering.parameters[p];
-      steps.push_back({.what = CheckGradient{p}, .from = {lowering.graph.nodes[parameter.node].name, Pass::kBackward}});
-      if (--missing[parameter.bucket] > 0) continue;
-      AppendReduction(lowering, parameter.bucket, lowering.plan.overlap ? steps : after_backward);
+      const int bucket = lowering.parameters[p].bucket;
+      if (--missing[bucket] > 0) continue;
+      steps.push_back({.what = CheckGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kBackward}});
+      AppendReduction(lowering, bucket, lowering.plan.overlap ? steps : after_backward);
     }
   }
   for (Step& step : after_backward) steps.push_back(std::move(step));

@@ -46,12 +46,12 @@ struct Backward { int node = 0; };         // inputs of the node, [labels], y, d
 struct BiasGradient { int node = 0; };     // dy →
 struct SumGradients { int node = 0; };     // contributions → dy of the node's output
 struct Reshard { ReshardEntry entry; };    // value → value
-struct CheckGradient { int parameter = 0; };
+struct CheckGradients { int bucket = 0; };
 struct ReduceGradients { int bucket = 0; };
 struct UpdateParameters { int bucket = 0; };
 struct GatherParameters { int bucket = 0; };  // after an update that only some devices made
 struct GatherGradients { int bucket = 0; };   // so that a sharded gradient can be shown whole
-using StepKind = std::variant<LoadInput, Forward, AddBias, Backward, BiasGradient, SumGradients, Reshard, CheckGradient,
+using StepKind = std::variant<LoadInput, Forward, AddBias, Backward, BiasGradient, SumGradients, Reshard, CheckGradients,
                               ReduceGradients, UpdateParameters, GatherParameters, GatherGradients>;
 
 struct Step {

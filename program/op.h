@@ -149,8 +149,8 @@ struct SoftmaxCrossEntropyBackward {  // scalars, p, labels → dlogits
   bool operator==(const SoftmaxCrossEntropyBackward&) const = default;
 };
 
-// flag = 1 if every element of x is finite, else 0.
-struct CheckFinite {  // x → flag i32 [1]
+// For each of any number of tensors x: its flag = 1 if every element of x is finite, else 0.
+struct CheckFinite {  // x, → flag i32 [1], x, → flag i32 [1], …
   bool operator==(const CheckFinite&) const = default;
 };
 

@@ -171,8 +171,13 @@ class OperandCheck {
     if (Accesses({kR, kR, kR, kW}) && Scalars(0) && Floats({3}) && OfMasterType(1, 3) && SameShapes({1, 3})) Labels(2, 1);
   }
   void operator()(const CheckFinite&) {
-    if (!Accesses({kR, kW}) || !Types({1}, DType::kI32) || !Shaped(1, {1})) return;
-    if (!IsMaster(Type(0))) Fail("checks ", Name(Type(0)), "; expected f32 or f64");
+    const size_t count = task_.uses.size();
+    if (count == 0 || count % 2 != 0) return Fail("has ", count, " operands; expected pairs of a tensor and its flag");
+    for (size_t i = 0; i < count; i += 2) {
+      if (task_.uses[i].access != kR || task_.uses[i + 1].access != kW) return Fail("must read tensors and write their flags");
+      if (!Types({i + 1}, DType::kI32) || !Shaped(i + 1, {1})) return;
+      if (!IsMaster(Type(i))) return Fail("checks ", Name(Type(i)), "; expected f32 or f64");
+    }
   }
   void operator()(const SgdUpdate&) {
     if (!Accesses({kR, kR, kA, kA}) || !Scalars(0) || !SameTypes({1, 2, 3}) || !SameShapes({1, 2, 3})) return;

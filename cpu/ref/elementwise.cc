@@ -77,11 +77,13 @@ absl::Status Run(const program::Dropout& op, absl::Span<const Tensor> operands) 
 }
 
 absl::Status Run(const program::CheckFinite&, absl::Span<const Tensor> operands) {
-  double finite = 1;
-  for (double v : ReadDense(operands[0])) {
-    if (!program::IsFinite(v)) finite = 0;
+  for (size_t i = 0; i < operands.size(); i += 2) {
+    double finite = 1;
+    for (double v : ReadDense(operands[i])) {
+      if (!program::IsFinite(v)) finite = 0;
+    }
+    WriteDense({finite}, operands[i + 1]);
   }
-  WriteDense({finite}, operands[1]);
   return absl::OkStatus();
 }
 

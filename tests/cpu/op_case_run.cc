@@ -121,7 +121,7 @@ std::vector<size_t> MasterOperands(const program::Op& op) {
   if (std::holds_alternative<program::LrnBackward>(op)) return {1};
   if (std::holds_alternative<program::SoftmaxCrossEntropyForward>(op)) return {2};
   if (std::holds_alternative<program::SoftmaxCrossEntropyBackward>(op)) return {1};
-  if (std::holds_alternative<program::CheckFinite>(op)) return {0};
+  if (std::holds_alternative<program::CheckFinite>(op)) return {0, 2, 4, 6};
   if (std::holds_alternative<program::SgdUpdate>(op)) return {1, 2, 3};
   return {};
 }

@@ -225,6 +225,18 @@ OpCase CheckFinite(const std::string& name, const Shape& shape) {
   return std::move(c).Done();
 }
 
+OpCase CheckFiniteOfSeveral() {
+  Case c("check_finite_several");
+  std::vector<int> operands;
+  for (const Shape& shape : std::vector<Shape>{{33}, {1}, {8, 4, 3, 3}, {70}}) {
+    operands.push_back(c.Input(absl::StrCat("x", operands.size() / 2), shape));
+    operands.push_back(c.Add({.name = absl::StrCat("flag", operands.size() / 2), .shape = {1}, .role = Role::kOutput,
+                              .dtype = DType::kI32}));
+  }
+  c.Run(program::CheckFinite{}, operands);
+  return std::move(c).Done();
+}
+
 OpCase Copy(const std::string& name, const Shape& from, const Shape& to) {
   Case c(absl::StrCat("copy_", name));
   const int x = c.Input("x", from), y = c.Output("y", to);
@@ -376,6 +388,7 @@ void AddElementwise(std::vector<OpCase>& cases) {
 
   cases.push_back(CheckFinite("vector", {33}));
   cases.push_back(CheckFinite("filters", {32, 16, 3, 3}));
+  cases.push_back(CheckFiniteOfSeveral());
   cases.push_back(Copy("images", {2, 32, 3, 5}, {2, 32, 3, 5}));
   cases.push_back(Copy("flatten_32", {3, 32, 3, 5}, {3, 480}));
   cases.push_back(Copy("flatten_31", {3, 31, 3, 5}, {3, 465}));

@@ -91,12 +91,16 @@ class WidthCalls : public HostCalls {
     AddThread(kernel.walk.count / kernel.parts / (kThreadsOfBlock / kernel.columns()));
   }
   void Count(const SumChannelParts& kernel) { AddThread(kernel.parts / (kThreadsOfBlock / kernel.columns())); }
-  template <int lanes>
-  void Count(const FiniteElements<lanes>& kernel) {
-    Add(lanes > 1, kernel.walk.count);
-    AddThread(kernel.walk.count / lanes / kernel.blocks() / kThreadsOfBlock);
+  void Count(const FiniteTensors& kernel) {
+    for (int t = 0; t < kernel.count; ++t) {
+      const CheckedTensor& tensor = kernel.tensors[t];
+      Add(true, tensor.elements);
+      AddThread(tensor.elements / FiniteTensors::kLanes / tensor.blocks / kThreadsOfBlock);
+    }
   }
-  void Count(const AllFlags& kernel) { AddThread(kernel.flag_count / kThreadsOfBlock); }
+  void Count(const FlagTensors& kernel) {
+    for (int t = 0; t < kernel.count; ++t) AddThread(kernel.tensors[t].blocks / kThreadsOfBlock);
+  }
   template <class K>
   void Count(const K&) {}  // softmax
 
