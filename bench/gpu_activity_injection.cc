@@ -59,8 +59,8 @@ void AddCopy(const CUpti_ActivityMemcpy6& copy) {
 }
 
 void AddMemory(const CUpti_ActivityMemory4& memory) {
-  if (memory.memoryKind != CUPTI_ACTIVITY_MEMORY_KIND_DEVICE) return;
-  if (memory.memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION) {
+  const bool is_device = memory.memoryKind == CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+  if (memory.memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION && is_device) {
     recorder->allocations.Allocate(memory.deviceId, memory.address, memory.bytes, memory.timestamp);
   } else if (memory.memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE) {
     recorder->allocations.Release(memory.address, memory.timestamp);
@@ -125,7 +125,10 @@ void WriteReport() {
   report["records_lost"] = recorder->lost;
   const std::string text = report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   const char* path = std::getenv("COLONNADE_GPU_ACTIVITY");
-  std::FILE* file = path == nullptr ? stderr : std::fopen(path, "w");
+  // Of several processes the first to end has the name, the others add their number to it.
+  std::FILE* file = path == nullptr ? stderr : std::fopen(path, "wx");
+  const std::string own = path == nullptr || file != nullptr ? "" : std::string(path) + "." + std::to_string(getpid());
+  if (!own.empty()) file = std::fopen(own.c_str(), "w");
   if (file == nullptr) {
     std::perror(path);
     return;

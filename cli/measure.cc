@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
     for (int step = 0; step < 2; ++step) {
       if (absl::StatusOr<engine::StepResult> result = meter->executor_->Collect(); !result.ok()) return result.status();
     }
-    meter->executor_->loaded().KeepImages();
+    if (absl::Status s = meter->executor_->loaded().KeepImages(); !s.ok()) return s;
   }
   meter->hosts_.clear();
   return meter;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cuda/copy.h"
 #include "cuda/elementwise.h"
 #include "cuda/space_to_depth.h"
@@ -87,6 +88,10 @@ class Pass {
     const SpaceToDepth filters = FoldOfFilters(window_, fold);
     packed.data = workspace_.Take<char>(operand.view.shape[0] * filters.elements() * size);
     const Operand folded = {FoldedView(conv_.dtype, operand.view.shape, filters), packed.data};
+    if (context_.added_reorders != nullptr) {
+      context_.added_reorders->push_back(
+          {context_.task.id, absl::StrCat("operand ", use, " folded"), operand.view.shape[0] * filters.elements() * size});
+    }
     absl::StatusOr<Call> call = use == uses.written ? UnfoldCall(folded, operand) : FoldCall(operand, folded);
     if (!call.ok()) return call.status();
     (use == uses.written ? packed.after : packed.before).push_back(*std::move(call));

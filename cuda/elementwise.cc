@@ -16,7 +16,7 @@ namespace {
 // Blocks of a reduction: enough for a GPU, few enough for the kernel that merges them. Threads of smaller ones get this much
 // to do before there is another block.
 constexpr int64_t kMostBlocks = 1024, kLeastOfThread = 16;
-constexpr int64_t kMostVectorsOfBlock = 8;  // 128 bytes of a row
+constexpr int64_t kMostVectorsOfBlock = 8;  // 128 bytes of a position
 
 // How many blocks of `threads` share `all` pieces of work.
 int64_t BlocksFor(int64_t all, int64_t threads, int64_t most) {

@@ -290,7 +290,7 @@ struct SumChannelParts {
   int64_t channels, parts;
   float* db;
   int64_t db_stride;
-  static constexpr int kColumns = 8;
+  static constexpr int kColumns = 2;
   using Part = double;
   COLONNADE_HOST_DEVICE int64_t blocks() const { return (channels + kColumns - 1) / kColumns; }
   COLONNADE_HOST_DEVICE int columns() const { return kColumns; }

@@ -1,4 +1,4 @@
-// Kernels over images: pooling, and normalisation across channels; kernels.h says how they are written.
+// Kernels over images: folding, pooling, and normalisation across channels; kernels.h says how they are written.
 #ifndef COLONNADE_CUDA_IMAGE_KERNELS_H_
 #define COLONNADE_CUDA_IMAGE_KERNELS_H_
 
@@ -71,15 +71,16 @@ struct FoldPixels {
   COLONNADE_THREAD {
     const Pixel block = PixelOf<kLanes>({in.n, fold.channels, fold.rows, fold.columns}, i);
     Unfolded from = UnfoldedOf(fold, in.c, block.c);
+    int64_t h = block.h * fold.block_h + from.h - fold.pad_h, w = block.w * fold.block_w + from.w - fold.pad_w;
+    int64_t at = in.At(block.n, from.c, h, w);
     float values[kLanes] = {};
-    for (int l = 0; l < kLanes && from.h < fold.block_h; ++l) {
-      const int64_t h = block.h * fold.block_h + from.h - fold.pad_h, w = block.w * fold.block_w + from.w - fold.pad_w;
-      if (h >= 0 && h < in.h && w >= 0 && w < in.w) values[l] = x[in.At(block.n, from.c, h, w)];
+    for (int l = 0; l < kLanes; ++l) {
+      if (from.h < fold.block_h && h >= 0 && h < in.h && w >= 0 && w < in.w) values[l] = x[at];
+      at += in.stride_c;
       if (++from.c < in.c) continue;
-      from.c = 0;
+      from.c = 0, ++w, at += in.stride_w - in.c * in.stride_c;
       if (++from.w < fold.block_w) continue;
-      from.w = 0;
-      ++from.h;
+      from.w = 0, ++from.h, ++h, w -= fold.block_w, at += in.stride_h - fold.block_w * in.stride_w;
     }
     PutAt(y, i * kLanes, Rounded<To>(values));
   }

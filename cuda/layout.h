@@ -1,8 +1,8 @@
 // The physical layout of each buffer of a Program on a GPU: a pure function of the Program and the precision of
 // products.
 //
-// Images and filters are channels-last, all else row-major (view.h); loaded images that one convolution alone reads are
-// folded where that helps it (space_to_depth.h). Members of a bucket lie one after the other, each from
+// Images and filters are channels-last, all else row-major (view.h); loaded images that convolutions of one kind
+// alone read are folded where that helps them (space_to_depth.h). Members of a bucket lie one after the other, each from
 // a multiple of 256 bytes, in `parts` ranges of a multiple of 256 bytes.
 #ifndef COLONNADE_CUDA_LAYOUT_H_
 #define COLONNADE_CUDA_LAYOUT_H_

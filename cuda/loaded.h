@@ -49,7 +49,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<engine::TaskTime> Times(int64_t step) const override;
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
-  void KeepImages() override { keeps_images_ = true; }
+  absl::Status KeepImages() override;
   engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
 

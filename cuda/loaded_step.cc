@@ -84,6 +84,14 @@ absl::Status CudaProgram::Fetch(const Task& task, int64_t step) {
   return status;
 }
 
+absl::Status CudaProgram::KeepImages() {
+  if (!any_launched_ || last_step_ == first_step_) {
+    return absl::FailedPreconditionError("there are no images to keep before two steps have been launched");
+  }
+  keeps_images_ = true;
+  return absl::OkStatus();
+}
+
 absl::Status CudaProgram::Begin(const Task& task, int64_t step) {
   const Event event = events_[task.id.value].start[step % 2];
   return event == nullptr ? absl::OkStatus() : machine_.calls->Record(event, StreamOf(task));

@@ -14,8 +14,8 @@ using program::Window;
 
 namespace {
 
-// Products in f32 that folding may add, as a share of those there are: padding of the filters.
-constexpr double kMostOfF32 = 1.5;
+// A folded convolution in tf32 has at most so many times the products, since filters are padded to whole blocks.
+constexpr double kMostProducts = 1.5;
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -52,9 +52,9 @@ std::optional<SpaceToDepth> FoldOfImages(const Window& window, const Shape& x, c
     if (!best || (pixels && Products(window, *pixels) < Products(window, *best))) best = pixels;
     return best;
   }
-  const bool gains =
-      best && window.stride_h * window.stride_w > 1 &&
-      static_cast<double>(Products(window, *best)) <= kMostOfF32 * static_cast<double>(window.size_h * window.size_w * x[1]);
+  const bool gains = best && window.stride_h * window.stride_w > 1 &&
+                     static_cast<double>(Products(window, *best)) <=
+                         kMostProducts * static_cast<double>(window.size_h * window.size_w * x[1]);
   return gains ? best : std::nullopt;
 }
 
@@ -84,10 +84,11 @@ absl::StatusOr<Call> FoldCall(const Operand& x, const Operand& y) {
         Kernel(FoldPixels<From, To>{ImageOf(x.view), *y.view.folded, reinterpret_cast<const From*>(x.base) + x.view.offset,
                                     reinterpret_cast<To*>(y.base) + y.view.offset}));
   };
-  if (y.view.dtype == DType::kBF16) return InTypeOf(x.view.dtype, [&](auto from) { return call(from, BFloat16{}); });
-  if (x.view.dtype == DType::kF32) return call(float{}, float{});
-  return absl::InvalidArgumentError(
-      absl::StrCat("folding of ", program::Name(x.view.dtype), " into ", program::Name(y.view.dtype)));
+  const DType from = x.view.dtype, to = y.view.dtype;
+  if (from == DType::kF32 && to == DType::kF32) return call(float{}, float{});
+  if (from == DType::kF32 && to == DType::kBF16) return call(float{}, BFloat16{});
+  if (from == DType::kBF16 && to == DType::kBF16) return call(BFloat16{}, BFloat16{});
+  return absl::InvalidArgumentError(absl::StrCat("folding of ", program::Name(from), " into ", program::Name(to)));
 }
 
 absl::StatusOr<Call> UnfoldCall(const Operand& x, const Operand& y) {
@@ -96,10 +97,11 @@ absl::StatusOr<Call> UnfoldCall(const Operand& x, const Operand& y) {
         Kernel(UnfoldPixels<From, To>{*x.view.folded, ImageOf(y.view), reinterpret_cast<const From*>(x.base) + x.view.offset,
                                       reinterpret_cast<To*>(y.base) + y.view.offset}));
   };
-  if (y.view.dtype == DType::kF32) return InTypeOf(x.view.dtype, [&](auto from) { return call(from, float{}); });
-  if (x.view.dtype == DType::kBF16) return call(BFloat16{}, BFloat16{});
-  return absl::InvalidArgumentError(
-      absl::StrCat("unfolding of ", program::Name(x.view.dtype), " into ", program::Name(y.view.dtype)));
+  const DType from = x.view.dtype, to = y.view.dtype;
+  if (from == DType::kF32 && to == DType::kF32) return call(float{}, float{});
+  if (from == DType::kBF16 && to == DType::kF32) return call(BFloat16{}, float{});
+  if (from == DType::kBF16 && to == DType::kBF16) return call(BFloat16{}, BFloat16{});
+  return absl::InvalidArgumentError(absl::StrCat("unfolding of ", program::Name(from), " into ", program::Name(to)));
 }
 
 }  // namespace colonnade::cuda

@@ -1,8 +1,10 @@
-// Images folded for the convolution that reads them. A first convolution of few channels and a large stride is slow on
+// Images folded for the convolutions that read them. A first convolution of few channels and a large stride is slow on
 // tensor cores: cuDNN pads or turns around the image in every pass. Folded in blocks of the stride when it is loaded, the
 // image has the stride's square as many channels, and the convolution stride 1:
 //   x [n, c, h, w] ∗ f [k, c, r, s] with stride b  =  X [n, b²·c, H, W] ∗ F [k, b²·c, ⌈r/b⌉, ⌈s/b⌉] with stride 1,
-// padding being part of X, and F being f folded alike; sums are the same but for zeros. Known from TPUs ("space to depth").
+// padding being part of X, F being f folded alike, and b²·c being rounded up to whole vectors of channels. In bf16, which
+// has no other way to such vectors, images are also folded in blocks of one pixel. Sums of finite numbers are the same, but
+// for zeros that are added. Known from TPUs ("space to depth").
 #ifndef COLONNADE_CUDA_SPACE_TO_DEPTH_H_
 #define COLONNADE_CUDA_SPACE_TO_DEPTH_H_
 

@@ -1,8 +1,8 @@
-// How the logical elements of a buffer, or of a box of it, lie in device memory: strides from an offset, nothing else.
+// How the logical elements of a buffer, or of a box of it, lie in device memory: strides from an offset, or folded blocks.
 //
 // Images [n, c, h, w] are channels-last (NHWC), which tensor cores want; filters [k, c, r, s] likewise; all else is
-// row-major. Images that only one convolution reads may be folded (space_to_depth.h). Views hold no pointer: offsets count
-// elements from the base of the root buffer. Plain values.
+// row-major. Images that convolutions of one kind alone read may be folded (space_to_depth.h). Views hold no pointer:
+// offsets count elements from the base of the root buffer. Plain values.
 #ifndef COLONNADE_CUDA_VIEW_H_
 #define COLONNADE_CUDA_VIEW_H_
 
@@ -40,7 +40,7 @@ View Natural(program::DType dtype, const program::Shape& shape);
 // Where element `index` lies.
 int64_t OffsetOf(const View& view, absl::Span<const int64_t> index);
 
-// The box `region` of `view`.
+// The box `region` of `view`; of a folded one, whole images.
 View Slice(const View& view, const program::Region& region);
 
 // True if the elements fill one range of memory in the order of Natural.

@@ -68,8 +68,8 @@ class LoadedProgram {
   virtual absl::Status Write(program::BufferId buffer, absl::Span<const double> values) = 0;
 
   // Steps launched from now on take the images of the step two before, where those lie on the device: nothing large comes
-  // from the host. For timing what a step computes. REQUIRES: two steps have been launched.
-  virtual void KeepImages() {}
+  // from the host. For timing what a step computes. FailedPrecondition before two steps have been launched.
+  virtual absl::Status KeepImages() { return absl::OkStatus(); }
 
   virtual DeviceMemory Memory(int device) const = 0;
   virtual const std::vector<AddedReorder>& added_reorders() const = 0;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "partition/passes.h"
 
 namespace colonnade::partition {
@@ -16,36 +16,61 @@ bool IsBackwardOf(const Lowering& lowering, const Step& step) {
 // Operands of the backward step of a layer of one input: x, y, dy.
 constexpr size_t kY = 1, kDy = 2;
 
+// The max pooling's backward step that alone makes what step `relu`, a ReLU's backward, reads, or −1: where both layers lie
+// alike on the mesh and the pooling makes less of what it reads.
+int PoolingBefore(const Lowering& lowering, int relu) {
+  if (!IsBackwardOf<layers::Relu>(lowering, lowering.steps[relu]) || !lowering.steps[relu].outputs[0].valid()) return -1;
+  const ValueId dy = lowering.steps[relu].inputs[kDy].value;
+  int pooling = -1, readers = 0;
+  for (int i = 0; i < static_cast<int>(lowering.steps.size()); ++i) {
+    const Step& step = lowering.steps[i];
+    if (!step.outputs.empty() && step.outputs[0] == dy && IsBackwardOf<layers::MaxPool>(lowering, step)) pooling = i;
+    for (const StepOperand& operand : step.inputs) readers += operand.value == dy ? 1 : 0;
+  }
+  if (pooling < 0 || readers != 1) return -1;
+  const int relu_node = std::get<Backward>(lowering.steps[relu].what).node,
+            pool_node = std::get<Backward>(lowering.steps[pooling].what).node;
+  const NodeSharding &of_relu = lowering.shardings[relu_node], &of_pool = lowering.shardings[pool_node];
+  if (of_relu.output != of_pool.output || of_relu.output_gradient != of_pool.output_gradient) return -1;
+  const program::Shape& pooled = lowering.value(lowering.steps[pooling].inputs[kDy].value).shape;
+  return program::ElementCount(pooled) < program::ElementCount(lowering.value(dy).shape) ? pooling : -1;
+}
+
+// What the forward step of a node makes.
+ValueId OutputOf(const Lowering& lowering, int node) {
+  const auto made = std::find_if(lowering.steps.begin(), lowering.steps.end(), [&](const Step& step) {
+    const auto* forward = std::get_if<Forward>(&step.what);
+    return forward != nullptr && forward->node == node;
+  });
+  return made->outputs[0];
+}
+
 }  // namespace
 
+// From   pool: dp → da, relu: y, da → dx     to   relu: p, dp → dx', pool: dx' → da
+// with p the pooled y; dx' takes dx's name, and what read dx reads da.
 absl::Status AdvanceRelu(Lowering& lowering) {
-  absl::flat_hash_map<int, ValueId> output_of;  // of a node's forward step
-  absl::flat_hash_map<ValueId, int> readers;
-  for (const Step& step : lowering.steps) {
-    const auto* forward = std::get_if<Forward>(&step.what);
-    if (forward != nullptr && !step.outputs.empty()) output_of[forward->node] = step.outputs[0];
-    for (const StepOperand& operand : step.inputs) {
-      if (operand.value.valid()) ++readers[operand.value];
-    }
-  }
-  for (size_t i = 0; i < lowering.steps.size(); ++i) {
-    if (!IsBackwardOf<layers::Relu>(lowering, lowering.steps[i])) continue;
-    const ValueId dy = lowering.steps[i].inputs[kDy].value;
-    const auto made = std::find_if(lowering.steps.begin(), lowering.steps.begin() + static_cast<int64_t>(i),
-                                   [&](const Step& step) { return !step.outputs.empty() && step.outputs[0] == dy; });
-    const auto relu = lowering.steps.begin() + static_cast<int64_t>(i);
-    if (made == relu || !IsBackwardOf<layers::MaxPool>(lowering, *made) || readers[dy] != 1) continue;
-    const ValueId dx = relu->outputs[0], pooled = output_of.at(std::get<Backward>(made->what).node);
-    if (!dx.valid()) continue;
-    relu->inputs[kY].value = pooled;
-    relu->inputs[kDy].value = std::exchange(made->inputs[kDy].value, dx);
+  for (int relu = 0; relu < static_cast<int>(lowering.steps.size()); ++relu) {
+    const int pooling = PoolingBefore(lowering, relu);
+    if (pooling < 0) continue;
+    Step &of_relu = lowering.steps[relu], &of_pool = lowering.steps[pooling];
+    const ValueId dx = of_relu.outputs[0], da = of_relu.inputs[kDy].value,
+                  pooled = OutputOf(lowering, std::get<Backward>(of_pool.what).node);
+    of_relu.inputs[kY].value = pooled;
+    of_relu.inputs[kDy].value = std::exchange(of_pool.inputs[kDy].value, dx);
     lowering.values[dx.value].shape = lowering.value(pooled).shape;
-    for (auto step = std::next(relu); step != lowering.steps.end(); ++step) {
-      for (StepOperand& operand : step->inputs) {
-        if (operand.value == dx) operand.value = dy;
+    for (size_t later = relu + 1; later < lowering.steps.size(); ++later) {
+      for (StepOperand& operand : lowering.steps[later].inputs) {
+        if (operand.value == dx) operand.value = da;
       }
     }
-    std::rotate(made, relu, std::next(relu));
+    const auto begin = lowering.steps.begin();
+    std::rotate(begin + pooling, begin + relu, begin + relu + 1);
+  }
+  for (int relu = 0; relu < static_cast<int>(lowering.steps.size()); ++relu) {
+    if (PoolingBefore(lowering, relu) >= 0) {
+      return absl::InternalError(absl::StrCat("AdvanceRelu: ", lowering.steps[relu].from.layer, " still comes after a pooling"));
+    }
   }
   return absl::OkStatus();
 }

@@ -321,6 +321,8 @@ void AddDense(std::vector<OpCase>& cases) {
   cases.push_back(Bias("32_channels", {3, 32, 4, 4}));
   cases.push_back(Bias("1_channel", {1, 1, 1, 1}));
   cases.push_back(Bias("48_channels_of_1x1", {2, 48, 1, 1}));
+  cases.push_back(Bias("12_channels_of_many", {16, 12, 32, 32}));
+  cases.push_back(Bias("48_channels_of_many", {8, 48, 32, 32}));
   cases.push_back(Bias("matrix_of_33", {5, 33}));
   cases.push_back(Bias("matrix_of_64", {4, 64}));
   cases.push_back(Softmax(1, 1));
@@ -388,6 +390,7 @@ void AddElementwise(std::vector<OpCase>& cases) {
 
   cases.push_back(CheckFinite("vector", {33}));
   cases.push_back(CheckFinite("filters", {32, 16, 3, 3}));
+  cases.push_back(CheckFinite("large", {200003}));
   cases.push_back(CheckFiniteOfSeveral());
   cases.push_back(Copy("images", {2, 32, 3, 5}, {2, 32, 3, 5}));
   cases.push_back(Copy("flatten_32", {3, 32, 3, 5}, {3, 480}));

@@ -68,12 +68,17 @@ TEST(Reductions, MergeEveryRowOnce) {
   }
 }
 
-// dy is all ones; of [n, channels, h, w], or [n, channels].
+// A small integer for each channel and position.
+int NumberAt(int64_t position, int64_t channel) { return static_cast<int>(channel % 7 - 3 + position % 3); }
+
+// Of dy [n, channels, h, w], or [n, channels], channels-last.
 template <class T>
 std::vector<float> SumChannels(const program::Shape& shape) {
   const View view = Natural(sizeof(T) == 2 ? program::DType::kBF16 : program::DType::kF32, shape);
   std::vector<Vector<T, kLanesOf<T>>> dy(program::ElementCount(shape) / kLanesOf<T> + 1);
-  std::fill_n(dy[0].of, program::ElementCount(shape), static_cast<T>(1.0f));
+  for (int64_t i = 0; i < program::ElementCount(shape); ++i) {
+    dy[0].of[i] = static_cast<T>(static_cast<float>(NumberAt(i / shape[1], i % shape[1])));
+  }
   std::vector<float> db(shape[1]);
   const program::Program program;
   const program::Task task;
@@ -106,9 +111,12 @@ TEST(Reductions, SumEveryPositionOfEveryChannel) {
                                                                  {3, 1, 5, 5},
                                                                  {1, 520, 7, 7}}) {
     SCOPED_TRACE(program::ToString(shape));
-    const auto positions = static_cast<float>(program::ElementCount(shape) / shape[1]);
-    EXPECT_THAT(SumChannels<float>(shape), testing::Each(positions));
-    EXPECT_THAT(SumChannels<program::BFloat16>(shape), testing::Each(positions));
+    std::vector<float> expected(shape[1]);
+    for (int64_t i = 0; i < program::ElementCount(shape); ++i) {
+      expected[i % shape[1]] += static_cast<float>(NumberAt(i / shape[1], i % shape[1]));
+    }
+    EXPECT_EQ(SumChannels<float>(shape), expected);
+    EXPECT_EQ(SumChannels<program::BFloat16>(shape), expected);
   }
 }
 

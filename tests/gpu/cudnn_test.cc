@@ -195,8 +195,13 @@ TEST_P(Cudnn, FoldedImagesNeedNoCopy) {
   };
   for (const auto& [dtype, precision] :
        {std::pair(program::DType::kF32, Precision::kTf32), {program::DType::kBF16, Precision::kF32}}) {
-    for (auto pass : {Convolution::Pass::kForward, Convolution::Pass::kBackwardWeights}) {
+    for (const auto& [pass, deterministic] : {std::pair(Convolution::Pass::kForward, false),
+                                              {Convolution::Pass::kBackwardWeights, false},
+                                              {Convolution::Pass::kBackwardWeights, true}}) {
       Convolution c = Layer(dtype, precision);
+      c.deterministic = deterministic;
+      alignas(16) const float bias = 0;
+      if (pass == Convolution::Pass::kForward) c.bias = &bias, c.relu = true;
       c.pass = pass, c.n = 256, c.c = 3, c.h = c.w = 224, c.k = 64, c.p = c.q = 55, c.window = {11, 11, 4, 4, 2, 2};
       const int64_t as_it_is = workspace(c);
       const auto fold = FoldOfImages(c.window, {c.n, c.c, c.h, c.w}, {c.n, c.k, c.p, c.q}, dtype, precision);

@@ -82,6 +82,10 @@ class NetworkDrawer {
         return net_.Relu(Next("relu"), x);
       case 4:
         if (extent_ < 4) return net_.Relu(Next("relu"), x);
+        if (random_() % 2) {
+          extent_ = (extent_ - 1) / 2 + 1;
+          return net_.MaxPool(Next("max_pool"), net_.Relu(Next("relu"), x), {.kernel = 3, .stride = 2, .pad = 1});
+        }
         extent_ = (extent_ - 2) / 2 + 1;
         return net_.MaxPool(Next("max_pool"), x, {.kernel = 2, .stride = 2});
       case 5:
