@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "cuda/backend.h"
 #include "cuda/calls.h"
 #include "engine/executor.h"
@@ -136,8 +137,9 @@ TEST(Vectors, MoveNearlyAllElementsOfTheZoo) {
         EXPECT_LT(narrow, dtype == DType::kBF16 ? 0.02 : 0.10)
             << counts.narrow << " of " << counts.wide + counts.narrow << " elements one by one";
         EXPECT_LE(counts.longest, kLongestThread) << "vectors that one thread adds up in turn";
-        RecordProperty("narrow", std::to_string(narrow));
-        RecordProperty("longest", std::to_string(counts.longest));
+        const std::string name = absl::StrCat(model, "_", plan_name, "_", program::Name(dtype));
+        RecordProperty(name + "_narrow", std::to_string(narrow));
+        RecordProperty(name + "_longest", std::to_string(counts.longest));
       }
     }
   }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cli/session.h"
 #include "cuda/backend.h"
 #include "cuda/convolutions.h"
@@ -120,6 +121,7 @@ TEST_P(Cudnn, EveryConvolutionOfTheZooHasAnEngine) {
       ASSERT_TRUE(backend.ok()) << backend.status();
       const auto memory = (*backend)->MemoryOf(*lowered);
       ASSERT_TRUE(memory.ok()) << memory.status();
+      RecordProperty(absl::StrCat(model, "_", plan, "_", dtype, "_bytes"), std::to_string(memory->front().total_bytes()));
       EXPECT_THAT(counts.without_engine, testing::IsEmpty());
       EXPECT_EQ(counts.refused, 0) << "of " << counts.prepared + counts.refused << ", " << counts.fused << " fused";
       EXPECT_GT(counts.fused, 0);
@@ -208,6 +210,9 @@ TEST_P(Cudnn, FoldedImagesNeedNoCopy) {
       ASSERT_TRUE(fold.has_value());
       c.window = FoldedWindow(c.window, *fold);
       c.c = fold->channels, c.h = fold->rows, c.w = fold->columns;
+      const std::string name = KeyOf(c);
+      RecordProperty(name + ", as it is", std::to_string(as_it_is));
+      RecordProperty(name + ", folded", std::to_string(workspace(c)));
       EXPECT_GE(as_it_is, int64_t{100} << 20);
       // cuDNN 9.19 has such engines for f32 on Hopper alone.
       const bool is_expected = dtype == program::DType::kBF16 || GetParam().name == "H200";
