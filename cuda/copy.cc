@@ -183,9 +183,9 @@ namespace {
 absl::StatusOr<Packed> Pack(const TaskContext& context, int use, DType dtype, Workspace& workspace, bool input) {
   const Operand& operand = context.operands[use];
   Packed packed;
-  // cuDNN wants its tensors at multiples of 16 bytes.
+  // cuDNN and vectors want tensors at multiples of 16 bytes.
   const int64_t size = program::SizeInBytes(dtype), bytes = program::ElementCount(operand.view.shape) * size;
-  const bool aligned = operand.view.shape.size() != 4 || operand.view.offset * size % 16 == 0;
+  const bool aligned = operand.view.offset * size % 16 == 0;
   if (operand.view.dtype == dtype && IsDense(operand.view) && aligned) {
     packed.data = operand.base + operand.view.offset * size;
     return packed;

@@ -14,8 +14,8 @@ PreparedTask Prepare(const program::Copy& op, const TaskContext& context);
 // else a kernel. `to_gpu` and `from_gpu` are where they lie; the kernel runs on any GPU that reaches both.
 absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, int to_gpu);
 
-// An operand in a dense layout of its own and of `dtype`: itself if it is so, else a copy in `workspace`, and the call that
-// makes it (input) or writes it back (output).
+// An operand in a dense layout of its own and of `dtype`, from a multiple of 16 bytes: itself if it is so, else a copy in
+// `workspace`, and the call that makes it (input) or writes it back (output).
 struct Packed {
   char* data = nullptr;
   std::vector<Call> before, after;

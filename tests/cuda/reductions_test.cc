@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -117,6 +118,42 @@ TEST(Reductions, SumEveryPositionOfEveryChannel) {
     }
     EXPECT_EQ(SumChannels<float>(shape), expected);
     EXPECT_EQ(SumChannels<program::BFloat16>(shape), expected);
+  }
+}
+
+// A range that starts between multiples of 16 bytes is copied before threads read four elements at once.
+TEST(Reductions, CheckFiniteReadsVectorsWhereTheyAreAligned) {
+  const program::Program program;
+  const program::Task task;
+  for (int64_t offset : {0, 1, 4}) {
+    SCOPED_TRACE(offset);
+    for (int64_t bad : {-1, 0, 63, 66}) {
+      std::vector<Vector<float, 4>> x(18);
+      std::fill_n(x[0].of, 72, kNone);  // what is not checked
+      std::fill_n(x[0].of + offset, 67, 1.0f);
+      if (bad >= 0) x[0].of[offset + bad] = std::nanf("");
+      int32_t flag = 7;
+      View view = RowMajor(program::DType::kF32, {67});
+      view.offset = offset;
+      std::vector<Vector<double, 2>> memory(256);
+      TaskContext context{.program = program,
+                          .task = task,
+                          .operands = {{view, reinterpret_cast<char*>(x.data())},
+                                       {RowMajor(program::DType::kI32, {1}), reinterpret_cast<char*>(&flag)}},
+                          .workspace = reinterpret_cast<char*>(memory.data())};
+      const PreparedTask ready = Prepare(program::CheckFinite{}, context);
+      ASSERT_TRUE(ready.ok()) << ready.status();
+      ASSERT_LE(ready->workspace_bytes, static_cast<int64_t>(memory.size() * sizeof(memory[0])));
+      EXPECT_EQ(std::holds_alternative<CopyBytes>(ready->calls[0]), offset % 4 != 0);
+      for (const Call& call : ready->calls) {
+        if (const auto* copy = std::get_if<CopyBytes>(&call)) {
+          std::memcpy(copy->to, copy->from, copy->bytes);
+        } else {
+          RunKernelOnHost(std::get<Kernel>(call));
+        }
+      }
+      EXPECT_EQ(flag, bad < 0 ? 1 : 0) << bad;
+    }
   }
 }
 
