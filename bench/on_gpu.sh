@@ -6,8 +6,8 @@
 #
 # Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. PEER, if set, is a command that times
 # the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. `activity` writes
-# OUT/activity_alexnet_D.json and, of PEER, OUT/activity_peer_D.json: busy and idle time, kernels, memory. Ends with 69 where there
-# is no GPU.
+# OUT/activity_alexnet_D.json and, of PEER, OUT/activity_peer_D.json: busy and idle time, kernels, memory. IMAGES, if set, is a data set
+# of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too. Ends with 69 where there is no GPU.
 set -uo pipefail
 [ $# -ge 2 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
 programs=$(cd "$1" && pwd) || exit 66
@@ -92,6 +92,8 @@ for part in "${parts[@]}"; do
       for dtype in fp32 tf32 bf16; do
         run accuracy 300 "$colonnade" train --backend=cuda --model=two_column --data=digits --plan=hybrid --devices=4 \
           --epochs=20 --dtype=$dtype --json
+        [ -z "${IMAGES:-}" ] || run accuracy 300 "$colonnade" train --backend=cuda --model=lenet --data="$IMAGES" --plan=hybrid \
+          --devices=4 --epochs=3 --dtype=$dtype --json
       done ;;
     transfers) run transfers 300 "$transfers" --backend=cuda --benchmark_format=json ;;
     profile)
