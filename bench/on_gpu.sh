@@ -76,7 +76,7 @@ for part in "${parts[@]}"; do
       done ;;
     speed)
       # In turn, since machines have moods. plan_race's line `single` is the step on one GPU.
-      for round in 1 2 3; do
+      for _ in 1 2 3; do
         for dtype in fp32 tf32 bf16; do
           for model in alexnet alexnet2012; do
             run speed 300 "$plan_race" --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
@@ -102,7 +102,7 @@ for part in "${parts[@]}"; do
     activity)
       library=$(find_program libcolonnade_gpu_activity.so) || { failed=1; continue; }
       for dtype in tf32 bf16; do
-        race=("$plan_race" --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=$dtype --slices=5
+        race=("$plan_race" --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 "--dtype=$dtype" --slices=5
           --search-algorithms="$out/algorithms.json")
         run activity 300 "${race[@]}"  # so that the search is over when recording begins
         record "activity_alexnet_$dtype.json" "${race[@]}"
