@@ -12,8 +12,9 @@
 #include <variant>
 
 #include "cuda/elementwise_kernels.h"
+#include "cuda/fold_kernels.h"
 #include "cuda/image_kernels.h"
-#include "cuda/reduction.h"
+#include "cuda/reduction_kernels.h"
 #include "cuda/softmax_kernels.h"
 #include "cuda/vector.h"
 #include "program/bfloat16.h"
