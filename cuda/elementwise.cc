@@ -201,10 +201,8 @@ PreparedTask Prepare(const program::CheckFinite&, const TaskContext& context) {
       blocks += tensor.blocks;
     }
     find.flags = workspace.Take<int32_t>(blocks);
-    FlagTensors all = {.count = find.count, .tensors = {}, .flags = find.flags};
-    std::copy_n(find.tensors, find.count, all.tensors);
     ready.calls.push_back(Kernel(find));
-    ready.calls.push_back(Kernel(all));
+    ready.calls.push_back(Kernel(FlagTensors{find}));
   }
   ready.workspace_bytes = workspace.bytes();
   return ready;

@@ -57,10 +57,7 @@ struct UnfoldPixels {
   COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
   COLONNADE_THREAD {
     const Pixel to = PixelOf<1>(out, i);
-    const int64_t h = to.h + fold.pad_h, w = to.w + fold.pad_w;
-    const int64_t row = Quotient(h, fold.block_h), column = Quotient(w, fold.block_w);
-    const int64_t pixel = (h - row * fold.block_h) * fold.block_w + w - column * fold.block_w;
-    const float value = x[to.n * fold.elements() + (row * fold.columns + column) * fold.channels + pixel * out.c + to.c];
+    const float value = x[to.n * fold.elements() + fold.At(out.c, to.c, to.h, to.w)];
     y[out.At(to.n, to.c, to.h, to.w)] = static_cast<To>(value);
   }
 };

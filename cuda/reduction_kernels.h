@@ -49,19 +49,18 @@ struct FiniteTensors {
 };
 // A tensor's flag = 1 if those of all of its blocks are.
 struct FlagTensors {
-  int count;
-  CheckedTensor tensors[FiniteTensors::kMostTensors];
-  const int32_t* flags;
+  FiniteTensors of;
   using Part = int32_t;
-  COLONNADE_HOST_DEVICE int64_t blocks() const { return count; }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return of.count; }
   COLONNADE_HOST_DEVICE int columns() const { return 1; }
   COLONNADE_HOST_DEVICE Part PartOf(int64_t t, int row, int rows, int) const {
+    const CheckedTensor& tensor = of.tensors[t];
     int32_t every = 1;
-    for (int64_t i = row; i < tensors[t].blocks; i += rows) every &= flags[tensors[t].first_block + i];
+    for (int64_t i = row; i < tensor.blocks; i += rows) every &= of.flags[tensor.first_block + i];
     return every;
   }
   COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a & b; }
-  COLONNADE_HOST_DEVICE void Put(int64_t t, int, Part part) const { *tensors[t].flag = part; }
+  COLONNADE_HOST_DEVICE void Put(int64_t t, int, Part part) const { *of.tensors[t].flag = part; }
 };
 
 // Sums over the positions of each channel, in double. Blocks of a part of the positions have a column for each of a few

@@ -19,11 +19,7 @@ View Natural(DType dtype, const Shape& shape) {
 
 int64_t OffsetOf(const View& view, absl::Span<const int64_t> index) {
   if (view.folded.has_value()) {
-    const SpaceToDepth& fold = *view.folded;
-    const int64_t h = index[2] + fold.pad_h, w = index[3] + fold.pad_w;
-    const int64_t block = h / fold.block_h * fold.columns + w / fold.block_w;
-    const int64_t pixel = h % fold.block_h * fold.block_w + w % fold.block_w;
-    return view.offset + index[0] * view.strides[0] + block * fold.channels + pixel * view.shape[1] + index[1];
+    return view.offset + index[0] * view.strides[0] + view.folded->At(view.shape[1], index[1], index[2], index[3]);
   }
   int64_t at = view.offset;
   for (size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[d];

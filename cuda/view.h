@@ -24,6 +24,12 @@ struct SpaceToDepth {
   int64_t rows = 0, columns = 0, channels = 0;
   bool operator==(const SpaceToDepth&) const = default;
   COLONNADE_HOST_DEVICE int64_t elements() const { return rows * columns * channels; }
+  // Where element (c, h, w) of an image of `image_channels` is.
+  COLONNADE_HOST_DEVICE int64_t At(int64_t image_channels, int64_t c, int64_t h, int64_t w) const {
+    const int64_t row = (h + pad_h) / block_h, column = (w + pad_w) / block_w;
+    const int64_t pixel = (h + pad_h - row * block_h) * block_w + w + pad_w - column * block_w;
+    return (row * columns + column) * channels + pixel * image_channels + c;
+  }
 };
 
 struct View {

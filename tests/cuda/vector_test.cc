@@ -100,7 +100,7 @@ class WidthCalls : public HostCalls {
     }
   }
   void Count(const FlagTensors& kernel) {
-    for (int t = 0; t < kernel.count; ++t) AddThread(kernel.tensors[t].blocks / kThreadsOfBlock);
+    for (int t = 0; t < kernel.of.count; ++t) AddThread(kernel.of.tensors[t].blocks / kThreadsOfBlock);
   }
   template <class K>
   void Count(const K&) {}  // softmax
