@@ -18,7 +18,7 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr int kFilled = 2;  // steps whose images are filled: one for each slot of the host
+constexpr int kFilled = 2;              // steps whose images are filled: one for each slot of the host
 constexpr double kLearningRate = 1e-4;  // small: the weights stay finite on data without meaning
 
 // Pixels of a fixed pattern, labels in turn.

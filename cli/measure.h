@@ -27,9 +27,9 @@ double TrimmedMean(std::vector<double> values);
 // between runs, so that runs of several Programs can take turns and meet the same moods of the machine.
 class StepMeter {
  public:
-  // Loads the Program of `plan`, by default on CPU devices, and runs a few steps that are not counted. Meters that take turns
-  // share a backend: threads of an OpenMP team that are more than the cores no longer spin, and small networks run at half
-  // their speed.
+  // Loads the Program of `plan`, by default on CPU devices, and runs a few steps that are not counted. Meters that take
+  // turns share a backend: threads of an OpenMP team that are more than the cores no longer spin, and small networks run at
+  // half their speed.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const layers::LayerGraph& graph, const partition::Plan& plan,
                                                            const partition::LowerOptions& lower,
                                                            std::shared_ptr<engine::Backend> backend = nullptr);

@@ -58,9 +58,9 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   struct ReadyTask {
     std::unique_ptr<Kernel> kernel;
     Announcer announcer;
-    std::vector<ByteRange> zeroed;  // padding behind the members of buckets that it writes
+    std::vector<ByteRange> zeroed;       // padding behind the members of buckets that it writes
     Clock::time_point start[2], end[2];  // by step % 2
-    int64_t launched_step;  // the last; touched by the host thread only
+    int64_t launched_step;               // the last; touched by the host thread only
   };
   // Where a member of a bucket lies, and which of its bytes this device holds.
   struct HeldMember {
@@ -107,11 +107,11 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   std::vector<std::shared_ptr<Rendezvous>> rendezvous_;
   std::vector<engine::AddedReorder> added_reorders_;
 
-  std::vector<engine::DeviceMemory> memory_;                        // by device
+  std::vector<engine::DeviceMemory> memory_;                             // by device
   std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
-  std::vector<Arena> step_arenas_;                                  // by device
-  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;  // by device and lane
-  std::vector<char*> base_;                                         // by buffer: of roots and buckets
+  std::vector<Arena> step_arenas_;                                       // by device
+  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
+  std::vector<char*> base_;                                              // by buffer: of roots and buckets
 
   Progress progress_;
   const Clock::time_point origin_ = Clock::now();

@@ -61,10 +61,12 @@ ImageSet Synthetic(SplitOf split, const DatasetOptions& options) {
     set.labels.push_back(static_cast<int32_t>(s % set.classes));
     const uint32_t lift = static_cast<uint32_t>(s % set.classes * 96 / set.classes);
     for (int64_t i = 0; i < elements; i += 16) {
-      const program::Philox4 r = program::RandomBlock(0, program::RandomPurpose::kSyntheticData, static_cast<uint32_t>(split),
-                                                      static_cast<uint64_t>(s), static_cast<uint64_t>(i));
+      const program::Philox4 r =
+          program::RandomBlock(0, program::RandomPurpose::kSyntheticData, static_cast<uint32_t>(split),
+                               static_cast<uint64_t>(s), static_cast<uint64_t>(i));
       for (int64_t j = i; j < std::min(elements, i + 16); ++j) {
-        set.pixels[s * elements + j] = static_cast<uint8_t>((r.v[(j - i) / 4] >> (8 * ((j - i) % 4)) & 0xff) * 160 / 256 + lift);
+        set.pixels[s * elements + j] =
+            static_cast<uint8_t>((r.v[(j - i) / 4] >> (8 * ((j - i) % 4)) & 0xff) * 160 / 256 + lift);
       }
     }
   }

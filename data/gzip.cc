@@ -31,7 +31,8 @@ struct Inflated {
 // Unpacks until the streams end, are found damaged, or have given `most` bytes. Allocates no more than `most`.
 absl::StatusOr<Inflated> Inflate(absl::string_view bytes, size_t most) {
   if (bytes.size() > UINT_MAX) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected gzip of at most %d bytes, found %d", UINT_MAX, bytes.size()));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected gzip of at most %d bytes, found %d", UINT_MAX, bytes.size()));
   }
   z_stream stream = {};
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) return absl::ResourceExhaustedError("zlib cannot be started");
@@ -47,7 +48,8 @@ absl::StatusOr<Inflated> Inflate(absl::string_view bytes, size_t most) {
     out.result = inflate(&stream, Z_NO_FLUSH);
     out.bytes.resize(out.bytes.size() - stream.avail_out);
     // gzip allows several streams one after the other.
-    const bool another = out.result == Z_STREAM_END && stream.avail_in >= 2 && stream.next_in[0] == 0x1f && stream.next_in[1] == 0x8b;
+    const bool another =
+        out.result == Z_STREAM_END && stream.avail_in >= 2 && stream.next_in[0] == 0x1f && stream.next_in[1] == 0x8b;
     if (another) out.result = inflateReset(&stream);
   }
   inflateEnd(&stream);
@@ -55,7 +57,9 @@ absl::StatusOr<Inflated> Inflate(absl::string_view bytes, size_t most) {
   return out;
 }
 
-absl::Status CutOrDamaged() { return absl::InvalidArgumentError("expected a whole gzip stream, found one that is cut or damaged"); }
+absl::Status CutOrDamaged() {
+  return absl::InvalidArgumentError("expected a whole gzip stream, found one that is cut or damaged");
+}
 
 }  // namespace
 
@@ -72,11 +76,13 @@ absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes)
   absl::StatusOr<Inflated> all = Inflate(bytes, static_cast<size_t>(limit_bytes) + 1);
   if (!all.ok()) return all.status();
   if (static_cast<int64_t>(all->bytes.size()) > limit_bytes) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected gzip that unpacks to at most %d bytes, found more", limit_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected gzip that unpacks to at most %d bytes, found more", limit_bytes));
   }
   if (all->result != Z_STREAM_END) return CutOrDamaged();
   if (all->packed_bytes_left != 0) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected one gzip stream, found %d bytes after it", all->packed_bytes_left));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected one gzip stream, found %d bytes after it", all->packed_bytes_left));
   }
   return std::move(all->bytes);
 }

@@ -44,9 +44,10 @@ absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& nam
   if (!header.ok()) return absl::Status(header.status().code(), absl::StrCat(name, ": ", header.status().message()));
   const uint32_t expected = uint32_t{kUnsignedByte} << 8 | static_cast<uint32_t>(rank);
   if (header->size() < 4 || BigEndian(*header) != expected) {
-    return Wrong(name, absl::StrFormat("expected an IDX file of unsigned bytes with %d dimensions (magic 0x%08x), found %s", rank,
-                                       expected, header->size() < 4 ? absl::StrFormat("%d bytes", header->size())
-                                                                    : absl::StrFormat("magic 0x%08x", BigEndian(*header))));
+    return Wrong(name, absl::StrFormat("expected an IDX file of unsigned bytes with %d dimensions (magic 0x%08x), found %s",
+                                       rank, expected,
+                                       header->size() < 4 ? absl::StrFormat("%d bytes", header->size())
+                                                          : absl::StrFormat("magic 0x%08x", BigEndian(*header))));
   }
   if (static_cast<int64_t>(header->size()) < header_bytes) {
     return Wrong(name, absl::StrFormat("expected a header of %d bytes, found a file of %d", header_bytes, header->size()));
@@ -56,8 +57,8 @@ absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& nam
   const int64_t elements = program::ElementCount(*shape);
   absl::StatusOr<std::string> bytes = Unpack(file, header_bytes + elements);
   if (!bytes.ok()) {
-    return absl::Status(bytes.status().code(), absl::StrFormat("%s: extents %s: %s", name, program::ToString(*shape),
-                                                               bytes.status().message()));
+    return absl::Status(bytes.status().code(),
+                        absl::StrFormat("%s: extents %s: %s", name, program::ToString(*shape), bytes.status().message()));
   }
   bytes->erase(0, static_cast<size_t>(header_bytes));
   if (static_cast<int64_t>(bytes->size()) != elements) {
@@ -85,7 +86,8 @@ absl::StatusOr<ImageSet> ParseIdxPair(absl::string_view images, const std::strin
   for (size_t i = 0; i < marks->bytes.size(); ++i) {
     const int32_t label = static_cast<unsigned char>(marks->bytes[i]);
     if (classes > 0 && label >= classes) {
-      return Wrong(labels_name, absl::StrFormat("label of sample %d: expected below %d classes, found %d", i, classes, label));
+      return Wrong(labels_name,
+                   absl::StrFormat("label of sample %d: expected below %d classes, found %d", i, classes, label));
     }
     set.labels.push_back(label);
   }

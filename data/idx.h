@@ -17,7 +17,8 @@ struct IdxArray {
   std::string bytes;
 };
 
-// Reads one array of u8, plain or gzip. InvalidArgument with `name`, expected and found where magic, type, rank or size is wrong.
+// Reads one array of u8, plain or gzip. InvalidArgument with `name`, expected and found where magic, type, rank or size is
+// wrong.
 absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& name, int rank);
 
 // Images [N, H, W] and their labels [N] as one set of single-channel images. InvalidArgument where counts differ, the set is

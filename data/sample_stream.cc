@@ -17,8 +17,8 @@ std::vector<int32_t> OrderOf(uint64_t seed, int64_t epoch, int64_t n) {
   std::vector<int32_t> order(n);
   std::iota(order.begin(), order.end(), 0);
   for (int64_t i = n - 1; i > 0; --i) {
-    const program::Philox4 r = program::RandomBlock(seed, program::RandomPurpose::kSampleOrder, 0, static_cast<uint64_t>(epoch),
-                                                    static_cast<uint64_t>(i));
+    const program::Philox4 r = program::RandomBlock(seed, program::RandomPurpose::kSampleOrder, 0,
+                                                    static_cast<uint64_t>(epoch), static_cast<uint64_t>(i));
     // 64 random bits on at most 2^31 places: the bias is below 2^-33.
     const uint64_t word = uint64_t{r.v[0]} << 32 | r.v[1];
     std::swap(order[i], order[word % static_cast<uint64_t>(i + 1)]);
@@ -59,7 +59,8 @@ SampleStream::SampleStream(ImageSet set, StreamOptions options) : set_(std::move
 
 std::string SampleStream::description() const {
   return absl::StrFormat("%s: %d images %s, %d classes%s%s", set_.name, set_.size(), program::ToString(set_.sample_shape),
-                         set_.classes, options_.shuffle ? ", shuffled" : "", options_.shift ? ", shifted by up to a pixel" : "");
+                         set_.classes, options_.shuffle ? ", shuffled" : "",
+                         options_.shift ? ", shifted by up to a pixel" : "");
 }
 
 int64_t SampleStream::SampleAt(int64_t position) {

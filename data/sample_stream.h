@@ -18,9 +18,9 @@ namespace colonnade::data {
 struct StreamOptions {
   uint64_t seed = 1;
   bool shuffle = true;
-  bool shift = false;              // by −1, 0 or 1 pixel in each direction, zeros moved in
-  bool once = false;               // a test set: positions past its end are padding of label −1
-  std::vector<double> mean, std;   // per channel, of values scaled to 0..1
+  bool shift = false;             // by −1, 0 or 1 pixel in each direction, zeros moved in
+  bool once = false;              // a test set: positions past its end are padding of label −1
+  std::vector<double> mean, std;  // per channel, of values scaled to 0..1
 };
 
 class SampleStream : public engine::DataSource {
@@ -41,8 +41,8 @@ class SampleStream : public engine::DataSource {
 
   ImageSet set_;
   StreamOptions options_;
-  std::vector<float> value_of_;        // [C, 256]: a pixel value of a channel, normalised
-  std::vector<int32_t> order_;         // of epoch order_epoch_
+  std::vector<float> value_of_;  // [C, 256]: a pixel value of a channel, normalised
+  std::vector<int32_t> order_;   // of epoch order_epoch_
   int64_t order_epoch_ = -1;
 };
 

@@ -22,11 +22,11 @@
 namespace colonnade::engine {
 
 // Host memory that Load tasks read and Store tasks write, two slots of it: step s uses slot s % 2, so that the host fills
-// one while devices work on the other. Plain row-major tensors of the element type that Program::inputs states. Inputs in pages
-// of their own (pages.h) are copied without blocking the host.
+// one while devices work on the other. Plain row-major tensors of the element type that Program::inputs states. Inputs in
+// pages of their own (pages.h) are copied without blocking the host.
 struct HostSlot {
-  std::vector<void*> inputs;                 // by Program::inputs: the global tensor
-  std::vector<std::vector<void*>> outputs;   // by Program::outputs, by piece: the piece's box, in its buffer's dtype
+  std::vector<void*> inputs;                // by Program::inputs: the global tensor
+  std::vector<std::vector<void*>> outputs;  // by Program::outputs, by piece: the piece's box, in its buffer's dtype
 };
 
 // When a task of a step ran, since an origin that all tasks of a LoadedProgram share.
@@ -56,7 +56,8 @@ class LoadedProgram {
   // Makes `lane` of `device` wait, before what is launched on it next, until `task` of step `step` has ended. A step before
   // the first one launched counts as ended.
   virtual void Await(int device, program::Lane lane, program::TaskId task, int64_t step) = 0;
-  // Blocks until all that was launched up to and with step `step` has ended; the first error of any task, naming task and device.
+  // Blocks until all that was launched up to and with step `step` has ended; the first error of any task, naming task and
+  // device.
   virtual absl::Status Synchronize(int64_t step) = 0;
 
   // Start and end of each task, by task index, in `step`, one of the last two launched. REQUIRES: synchronized.

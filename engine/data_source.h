@@ -1,7 +1,7 @@
 // Where samples come from: one continuous stream that batches cut into pieces; an epoch may end inside a batch.
 //
-// Position p of the stream is sample Order(epoch = p / size, p % size); the order is a function of (seed, epoch) alone, so the
-// stream does not depend on plan, batch or number of devices. Implementations may be read by one thread at a time.
+// Position p of the stream is sample Order(epoch = p / size, p % size); the order is a function of (seed, epoch) alone, so
+// the stream does not depend on plan, batch or number of devices. Implementations may be read by one thread at a time.
 #ifndef COLONNADE_ENGINE_DATA_SOURCE_H_
 #define COLONNADE_ENGINE_DATA_SOURCE_H_
 
@@ -17,8 +17,8 @@ namespace colonnade::engine {
 class DataSource {
  public:
   virtual ~DataSource() = default;
-  virtual std::string description() const = 0;      // "digits, 1437 samples, shifts by one pixel": for the first lines
-  virtual int64_t size() const = 0;                  // samples in one epoch
+  virtual std::string description() const = 0;  // "digits, 1437 samples, shifts by one pixel": for the first lines
+  virtual int64_t size() const = 0;             // samples in one epoch
   virtual const program::Shape& sample_shape() const = 0;  // {C, H, W}
   virtual int64_t classes() const = 0;
 

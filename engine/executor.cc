@@ -121,7 +121,8 @@ absl::Status Executor::Enqueue(const StepInputs& inputs) {
     return absl::FailedPreconditionError("expected a seed and a step below 2^53");
   }
   Staging& staging = staging_[enqueued_ % 2];
-  const int64_t labels = std::count_if(staging.labels.begin(), staging.labels.end(), [](int32_t label) { return label >= 0; });
+  const int64_t labels =
+      std::count_if(staging.labels.begin(), staging.labels.end(), [](int32_t label) { return label >= 0; });
   staging.scalars[program::kLearningRate] = inputs.learning_rate;
   staging.scalars[program::kLabelCount] = static_cast<double>(std::max<int64_t>(labels, 1));
   staging.scalars[program::kStep] = static_cast<double>(inputs.step);
@@ -191,7 +192,8 @@ absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const float> images, abs
   if (!next_images.ok()) return next_images.status();
   if (images.size() != next_images->size() || labels.size() != NextLabels().size()) {
     return absl::FailedPreconditionError(absl::StrFormat("expected %d image values and %d labels, found %d and %d",
-                                                         next_images->size(), NextLabels().size(), images.size(), labels.size()));
+                                                         next_images->size(), NextLabels().size(), images.size(),
+                                                         labels.size()));
   }
   std::copy(images.begin(), images.end(), next_images->begin());
   std::copy(labels.begin(), labels.end(), NextLabels().begin());

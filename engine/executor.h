@@ -31,7 +31,8 @@ struct StepInputs {
 struct StepResult {
   double loss = 0;  // mean over the labels ≥ 0
   int64_t top1_hits = 0, top5_hits = 0, labels = 0;
-  // The first thing that was not finite, empty if all was: "loss", else "gradient of" a parameter; on the lowest such device.
+  // The first thing that was not finite, empty if all was: "loss", else "gradient of" a parameter; on the lowest such
+  // device.
   std::string not_finite;
   std::string not_finite_layer;
   int not_finite_device = -1;
@@ -39,9 +40,9 @@ struct StepResult {
 
 class Executor {
  public:
-  // Loads `program` on `backend`; both must outlive the executor. `local_devices` are those that this process runs; empty: all.
-  // InvalidArgument where the Program's inputs are not images, labels and scalars; FailedPrecondition where the backend has too
-  // few devices.
+  // Loads `program` on `backend`; both must outlive the executor. `local_devices` are those that this process runs; empty:
+  // all. InvalidArgument where the Program's inputs are not images, labels and scalars; FailedPrecondition where the backend
+  // has too few devices.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend,
                                                           std::vector<int> local_devices = {});
 
@@ -79,7 +80,7 @@ class Executor {
 
   // Launch and Await calls of a step, in an order in which they can be enqueued.
   struct Command {
-    program::TaskId task;     // to launch, or to wait for
+    program::TaskId task;  // to launch, or to wait for
     int device = 0;
     program::Lane lane = program::Lane::kCompute;
     bool is_wait = false;

@@ -79,7 +79,8 @@ absl::StatusOr<std::string> Target(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return path;
   if (!S_ISREG(info.st_mode)) {
-    return absl::DataLossError(absl::StrFormat("cannot write %s: expected the name of a file, found a directory or a device", path));
+    return absl::DataLossError(
+        absl::StrFormat("cannot write %s: expected the name of a file, found a directory or a device", path));
   }
   char* resolved = ::realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return SystemError("resolve", path);

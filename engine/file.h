@@ -1,7 +1,7 @@
 // Files that are replaced whole or not at all.
 //
-// Errors carry codes that the command line turns into exit codes: NotFound (66) where a file is missing, InvalidArgument (65)
-// where its contents are wrong, DataLoss (74) where reading or writing fails.
+// Errors carry codes that the command line turns into exit codes: NotFound (66) where a file is missing, InvalidArgument
+// (65) where its contents are wrong, DataLoss (74) where reading or writing fails.
 #ifndef COLONNADE_ENGINE_FILE_H_
 #define COLONNADE_ENGINE_FILE_H_
 
@@ -17,8 +17,8 @@ namespace colonnade::engine {
 // Appends bytes to the file that ReplaceFile writes.
 using Append = absl::FunctionRef<absl::Status(absl::string_view)>;
 
-// Writes a file beside `path` by what `write` appends, syncs it, renames it to `path` and syncs the directory. Where anything
-// fails `path` is as it was before, and nothing is left beside it.
+// Writes a file beside `path` by what `write` appends, syncs it, renames it to `path` and syncs the directory. Where
+// anything fails `path` is as it was before, and nothing is left beside it.
 absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write);
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents);
 

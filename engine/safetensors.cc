@@ -61,7 +61,8 @@ absl::Status CheckEntry(Entry& entry, uint64_t data_bytes) {
                                   entry.begin(), entry.end()));
   }
   if (entry.end() - entry.begin() != bytes) {
-    return Broken(absl::StrFormat("tensor %s: expected %d bytes for its shape, found %d", name, bytes, entry.end() - entry.begin()));
+    return Broken(
+        absl::StrFormat("tensor %s: expected %d bytes for its shape, found %d", name, bytes, entry.end() - entry.begin()));
   }
   entry.shape = {};
   return absl::OkStatus();
@@ -154,13 +155,17 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   // What stands here has no place in the format.
   bool Unexpected() {
     switch (in_) {
-      case In::kNothing: return Fail("expected a header that is a JSON object");
-      case In::kMetadata: return Fail(kNoText);
-      case In::kShape: return Fail(absl::StrFormat("tensor %s: expected a shape of whole numbers", Quoted(entries_.back().tensor.name)));
+      case In::kNothing:
+        return Fail("expected a header that is a JSON object");
+      case In::kMetadata:
+        return Fail(kNoText);
+      case In::kShape:
+        return Fail(absl::StrFormat("tensor %s: expected a shape of whole numbers", Quoted(entries_.back().tensor.name)));
       case In::kTop:
         return key_ == kMetadata ? Fail(kNoText) : Fail(absl::StrFormat(kIncomplete, Quoted(key_)));
       case In::kTensor:
-      case In::kOffsets: break;
+      case In::kOffsets:
+        break;
     }
     return Fail(absl::StrFormat(kIncomplete, Quoted(entries_.back().tensor.name)));
   }

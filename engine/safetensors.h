@@ -13,13 +13,13 @@
 
 namespace colonnade::engine {
 
-// Replaces `path` by the tensors as F32, in the order given. InvalidArgument naming the tensor, and nothing written, where two
-// have one name, a name is not UTF-8, or shape and number of values differ.
+// Replaces `path` by the tensors as F32, in the order given. InvalidArgument naming the tensor, and nothing written, where
+// two have one name, a name is not UTF-8, or shape and number of values differ.
 absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors);
 
 // Tensors of F32 and F64, in the order of their bytes. InvalidArgument with file, tensor, expected and found where the file
-// breaks a rule of the format: header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole, sizes that
-// do not fit shapes; NotFound where it is missing.
+// breaks a rule of the format: header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole, sizes
+// that do not fit shapes; NotFound where it is missing.
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path);
 absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes);
 

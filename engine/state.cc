@@ -65,12 +65,13 @@ absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces piec
   for (const Parameter& parameter : program.parameters) {
     auto tensor = find(parameter.name);
     if (tensor == tensors.end()) {
-      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found no such tensor", parameter.name,
-                                                        program::ToString(parameter.shape)));
+      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found no such tensor",
+                                                        parameter.name, program::ToString(parameter.shape)));
     }
     if (tensor->shape != parameter.shape) {
       return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found %s", parameter.name,
-                                                        program::ToString(parameter.shape), program::ToString(tensor->shape)));
+                                                        program::ToString(parameter.shape),
+                                                        program::ToString(tensor->shape)));
     }
     if (static_cast<int64_t>(tensor->values.size()) != program::ElementCount(parameter.shape)) {
       return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", parameter.name,

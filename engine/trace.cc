@@ -58,17 +58,18 @@ Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<Ta
     for (const program::Task& task : program.tasks) {
       const TaskTime& time = steps[step][task.id.value];
       const int64_t rendezvous = RendezvousOf(task);
-      trace.events.push_back({.step = static_cast<int>(step),
-                              .name = program::Name(task),
-                              .layer = task.from.layer,
-                              .pass = task.from.pass,
-                              .device = task.device,
-                              .lane = task.lane,
-                              .start = time.start - first,
-                              .end = time.end - first,
-                              .flops = task.work.flops,
-                              .bytes_sent = task.work.bytes_sent,
-                              .rendezvous = rendezvous < 0 ? -1 : rendezvous + kRendezvousOfAStep * static_cast<int64_t>(step)});
+      trace.events.push_back(
+          {.step = static_cast<int>(step),
+           .name = program::Name(task),
+           .layer = task.from.layer,
+           .pass = task.from.pass,
+           .device = task.device,
+           .lane = task.lane,
+           .start = time.start - first,
+           .end = time.end - first,
+           .flops = task.work.flops,
+           .bytes_sent = task.work.bytes_sent,
+           .rendezvous = rendezvous < 0 ? -1 : rendezvous + kRendezvousOfAStep * static_cast<int64_t>(step)});
     }
   }
   return trace;
@@ -82,22 +83,30 @@ std::string ToChromeJson(const Trace& trace) {
     const int lane = static_cast<int>(event.lane);
     if (!named[{event.device, lane}]) {
       named[{event.device, lane}] = true;
-      events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", event.device},
+      events.push_back({{"name", "process_name"},
+                        {"ph", "M"},
+                        {"pid", event.device},
                         {"args", {{"name", absl::StrCat("device ", event.device)}}}});
-      events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", event.device}, {"tid", lane},
+      events.push_back({{"name", "thread_name"},
+                        {"ph", "M"},
+                        {"pid", event.device},
+                        {"tid", lane},
                         {"args", {{"name", program::Name(event.lane)}}}});
     }
-    events.push_back({{"name", absl::StrCat(event.layer, " ", event.name)},
-                      {"cat", program::Name(event.pass)},
-                      {"ph", "X"},
-                      {"ts", absl::ToDoubleMicroseconds(event.start)},
-                      {"dur", absl::ToDoubleMicroseconds(event.end - event.start)},
-                      {"pid", event.device},
-                      {"tid", lane},
-                      {"args", {{"step", event.step}, {"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
+    events.push_back(
+        {{"name", absl::StrCat(event.layer, " ", event.name)},
+         {"cat", program::Name(event.pass)},
+         {"ph", "X"},
+         {"ts", absl::ToDoubleMicroseconds(event.start)},
+         {"dur", absl::ToDoubleMicroseconds(event.end - event.start)},
+         {"pid", event.device},
+         {"tid", lane},
+         {"args",
+          {{"step", event.step}, {"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
     if (Communicates(event)) rendezvous[event.rendezvous].push_back(&event);
   }
-  // An arrow from each side of a transfer to the next, the sender first. It ends when both sides are there: time runs forward.
+  // An arrow from each side of a transfer to the next, the sender first. It ends when both sides are there: time runs
+  // forward.
   for (auto& [number, sides] : rendezvous) {
     std::stable_partition(sides.begin(), sides.end(), [](const TraceEvent* side) { return side->bytes_sent > 0; });
     for (size_t i = 0; i + 1 < sides.size(); ++i) {
@@ -106,14 +115,19 @@ std::string ToChromeJson(const Trace& trace) {
       for (size_t end = 0; end < 2; ++end) {
         const TraceEvent& side = *sides[i + end];
         const absl::Duration at = std::max(sides[i]->start, side.start);
-        events.push_back({{"name", "transfer"}, {"cat", "transfer"}, {"ph", phases[end]}, {"id", id}, {"bp", "e"},
-                          {"ts", absl::ToDoubleMicroseconds(at)}, {"pid", side.device},
+        events.push_back({{"name", "transfer"},
+                          {"cat", "transfer"},
+                          {"ph", phases[end]},
+                          {"id", id},
+                          {"bp", "e"},
+                          {"ts", absl::ToDoubleMicroseconds(at)},
+                          {"pid", side.device},
                           {"tid", static_cast<int>(side.lane)}});
       }
     }
   }
-  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false,
+                                                                                  Json::error_handler_t::replace);
 }
 
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {

@@ -14,8 +14,8 @@
 namespace colonnade::engine {
 
 struct TraceEvent {
-  int step = 0;       // of those in the trace
-  std::string name;   // "conv_forward"
+  int step = 0;      // of those in the trace
+  std::string name;  // "conv_forward"
   std::string layer;
   program::Pass pass = program::Pass::kForward;
   int device = 0;
@@ -29,15 +29,16 @@ struct Trace {
   std::vector<TraceEvent> events;
 };
 
-// Steps of `program`, one after the other, with the times of its tasks, by step and task index. The earliest start becomes 0.
+// Steps of `program`, one after the other, with the times of its tasks, by step and task index. The earliest start becomes
+// 0.
 Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<TaskTime>> steps);
 
-// Chrome's trace format, which Perfetto opens: a process for each device, a thread for each lane, flows between the sides of a
-// transfer.
+// Chrome's trace format, which Perfetto opens: a process for each device, a thread for each lane, flows between the sides of
+// a transfer.
 std::string ToChromeJson(const Trace& trace);
 
-// Where the time of one device went, from the first event of the trace to the last, divided by the number of steps: computing,
-// communicating while nothing was computed, copying input or results while neither, and nothing.
+// Where the time of one device went, from the first event of the trace to the last, divided by the number of steps:
+// computing, communicating while nothing was computed, copying input or results while neither, and nothing.
 struct Breakdown {
   absl::Duration compute, exposed_communication, input_wait, idle;
 };

@@ -30,17 +30,18 @@ struct TrainProgress {
 };
 
 struct TrainOptions {
-  int64_t first_step = 0;  // of the run that this one goes on with: samples, learning rate and random numbers are those of its steps
-  int64_t steps = 1;       // from there
+  int64_t first_step =
+      0;  // of the run that this one goes on with: samples, learning rate and random numbers are those of its steps
+  int64_t steps = 1;  // from there
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate;
-  const std::atomic<bool>* stop = nullptr;                      // set from elsewhere: end after the step in flight
+  const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
   std::function<void(const TrainProgress&)> on_step;
 };
 
 struct TrainReport {
-  std::vector<double> losses;               // one per step done
-  std::vector<absl::Duration> step_times;   // from the end of one step to the end of the next
+  std::vector<double> losses;              // one per step done
+  std::vector<absl::Duration> step_times;  // from the end of one step to the end of the next
   absl::Duration elapsed;
   bool stopped = false;
   Trace last_steps;  // the last two, or the only one
@@ -62,8 +63,8 @@ struct EvalReport {
   double top5() const { return count > 0 ? static_cast<double>(top5_hits) / static_cast<double>(count) : 0; }
 };
 
-// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere. OutOfRange where the loss is not
-// finite.
+// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere. OutOfRange where the loss is
+// not finite.
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace colonnade::engine

@@ -22,9 +22,7 @@ program::Window WindowOf(const Conv2d& layer) {
 int64_t LocalGroups(const program::Shape& x, const program::Shape& w) { return x[1] / w[1]; }
 
 // 2 flop for each product of a weight and an element of y.
-int64_t Flops(const program::Shape& w, const program::Shape& y) {
-  return 2 * program::ElementCount(y) * w[1] * w[2] * w[3];
-}
+int64_t Flops(const program::Shape& w, const program::Shape& y) { return 2 * program::ElementCount(y) * w[1] * w[2] * w[3]; }
 
 absl::StatusOr<Sharding> ColumnSharding(const LayerShapes& local, int64_t axis_size) {
   if (absl::Status s = CheckDivides(Strategy::kColumn, axis_size, "output channels", local.output[1]); !s.ok()) return s;
@@ -100,8 +98,10 @@ std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const prog
 absl::StatusOr<Sharding> Shard(const Conv2d& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
   const int64_t groups = LocalGroups(local.inputs[0], local.parameters[0]);
   switch (strategy) {
-    case Strategy::kReplicate: return ReplicatedSharding(local);
-    case Strategy::kBatch: return BatchSharding(local, axis_size);
+    case Strategy::kReplicate:
+      return ReplicatedSharding(local);
+    case Strategy::kBatch:
+      return BatchSharding(local, axis_size);
     case Strategy::kColumn:
       if (groups == 1) return ColumnSharding(local, axis_size);
       return NotLegal("Conv2d", strategy, absl::StrFormat("it has %d groups; expected strategy group", groups));

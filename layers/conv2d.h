@@ -24,7 +24,7 @@ struct Conv2d {
   int64_t kernel = 1;    // rows R
   int64_t kernel_w = 0;  // columns S; 0: as R
   int64_t stride = 1;
-  int64_t pad = 0;       // zeros on each side
+  int64_t pad = 0;  // zeros on each side
   int64_t groups = 1;
   bool bias = true;
   std::optional<program::Initializer> weight_init;  // default: Gaussian of deviation sqrt(2 / fan-in), He et al. 2015

@@ -2,13 +2,9 @@
 
 namespace colonnade::layers {
 
-program::BufferUse Read(const Operand& x) {
-  return {x.buffer, program::Region::Whole(x.shape), program::Access::kRead};
-}
+program::BufferUse Read(const Operand& x) { return {x.buffer, program::Region::Whole(x.shape), program::Access::kRead}; }
 
-program::BufferUse Write(const Operand& x) {
-  return {x.buffer, program::Region::Whole(x.shape), program::Access::kWrite};
-}
+program::BufferUse Write(const Operand& x) { return {x.buffer, program::Region::Whole(x.shape), program::Access::kWrite}; }
 
 program::Work MoveWork(const std::vector<Operand>& read, const std::vector<Operand>& written, int64_t flops) {
   program::Work work{.flops = flops};

@@ -21,7 +21,7 @@ struct ParameterSpec {
 
 // A tensor that forward leaves for backward alone.
 struct SavedSpec {
-  std::string name;  // "argmax"
+  std::string name;                             // "argmax"
   program::DType dtype = program::DType::kF32;  // kF32 stands for the Program's element type
   program::Shape shape;                         // local
 };
@@ -34,9 +34,9 @@ struct Operand {
 
 struct ForwardShard {
   std::vector<Operand> inputs, parameters;
-  Operand output;                // of SoftmaxCrossEntropy: the metrics
-  std::vector<Operand> saved;    // as Saved() lists them; empty in evaluation
-  Operand scalars;               // program::StepScalar
+  Operand output;              // of SoftmaxCrossEntropy: the metrics
+  std::vector<Operand> saved;  // as Saved() lists them; empty in evaluation
+  Operand scalars;             // program::StepScalar
   bool train = true;
   program::Shape global_output_shape;
   program::Region output_region;  // where this shard's output lies in the global tensor
@@ -47,8 +47,8 @@ struct BackwardShard {
   Operand output;
   std::vector<Operand> saved;
   Operand scalars;
-  std::optional<Operand> d_output;                 // absent for the loss
-  std::vector<std::optional<Operand>> d_inputs;    // absent where nobody needs it
+  std::optional<Operand> d_output;               // absent for the loss
+  std::vector<std::optional<Operand>> d_inputs;  // absent where nobody needs it
   std::vector<Operand> d_parameters;
   program::Shape global_output_shape;
   program::Region output_region;

@@ -27,8 +27,8 @@ struct LayerNode {
   std::string name;
   Layer layer;
   std::vector<LayerId> inputs;
-  program::Shape sample_shape;             // of the output, without the batch
-  std::vector<ParameterSpec> parameters;   // names are "<layer>.weight", "<layer>.bias" here
+  program::Shape sample_shape;            // of the output, without the batch
+  std::vector<ParameterSpec> parameters;  // names are "<layer>.weight", "<layer>.bias" here
 };
 
 // Nodes in topological order. Invariants: names are unique; node 0 is the Input of images; the last node is the one
@@ -41,7 +41,7 @@ struct LayerGraph {
   // The shape of a node's output for a batch of n.
   program::Shape OutputShape(LayerId id, int64_t n) const;
   std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;
-  int64_t ParameterCount() const;      // values
+  int64_t ParameterCount() const;         // values
   int64_t ForwardFlops(int64_t n) const;  // convolutions and fully connected layers, 2 per multiply-add
   int64_t classes() const;
 };

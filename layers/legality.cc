@@ -38,11 +38,15 @@ absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t a
 
 absl::StatusOr<Sharding> ShardChannelwise(const LayerShapes& local, Strategy strategy, int64_t axis_size) {
   switch (strategy) {
-    case Strategy::kReplicate: return ReplicatedSharding(local);
-    case Strategy::kBatch: return BatchSharding(local, axis_size);
-    case Strategy::kGroup: return ChannelwiseSharding(local, axis_size);
+    case Strategy::kReplicate:
+      return ReplicatedSharding(local);
+    case Strategy::kBatch:
+      return BatchSharding(local, axis_size);
+    case Strategy::kGroup:
+      return ChannelwiseSharding(local, axis_size);
     case Strategy::kColumn:
-    case Strategy::kRow: break;
+    case Strategy::kRow:
+      break;
   }
   return NotLegal("a layer that treats each channel alone", strategy, "expected replicate, batch or group");
 }

@@ -50,12 +50,15 @@ std::vector<ParameterSpec> Parameters(const Lrn&, absl::Span<const program::Shap
 
 absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
   switch (strategy) {
-    case Strategy::kReplicate: return ReplicatedSharding(local);
-    case Strategy::kBatch: return BatchSharding(local, axis_size);
+    case Strategy::kReplicate:
+      return ReplicatedSharding(local);
+    case Strategy::kBatch:
+      return BatchSharding(local, axis_size);
     case Strategy::kGroup:
       return GroupSharding(local, axis_size, LocalGroups(layer, local.inputs[0][1], local.global_inputs[0][1]));
     case Strategy::kColumn:
-    case Strategy::kRow: break;
+    case Strategy::kRow:
+      break;
   }
   return NotLegal("Lrn", strategy, "expected replicate, batch or group");
 }

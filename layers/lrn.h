@@ -16,7 +16,7 @@
 namespace colonnade::layers {
 
 struct Lrn {
-  int64_t size = 5;    // channels in a window; odd
+  int64_t size = 5;  // channels in a window; odd
   int64_t groups = 1;
   double alpha = 1e-4;
   double beta = 0.75;

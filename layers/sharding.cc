@@ -6,11 +6,16 @@ namespace colonnade::layers {
 
 const char* Name(Strategy strategy) {
   switch (strategy) {
-    case Strategy::kReplicate: return "replicate";
-    case Strategy::kBatch: return "batch";
-    case Strategy::kColumn: return "column";
-    case Strategy::kGroup: return "group";
-    case Strategy::kRow: return "row";
+    case Strategy::kReplicate:
+      return "replicate";
+    case Strategy::kBatch:
+      return "batch";
+    case Strategy::kColumn:
+      return "column";
+    case Strategy::kGroup:
+      return "group";
+    case Strategy::kRow:
+      return "row";
   }
   return "";
 }
@@ -25,9 +30,12 @@ std::optional<Strategy> StrategyFromName(const std::string& name) {
 std::string ToString(const Placement& placement) {
   const std::string groups = placement.groups > 1 ? absl::StrCat("/", placement.groups) : "";
   switch (placement.kind) {
-    case Placement::Kind::kReplicated: return absl::StrCat("replicated", groups);
-    case Placement::Kind::kSplit: return absl::StrCat("split(", placement.dim, ")");
-    case Placement::Kind::kPartial: return absl::StrCat("partial", groups);
+    case Placement::Kind::kReplicated:
+      return absl::StrCat("replicated", groups);
+    case Placement::Kind::kSplit:
+      return absl::StrCat("split(", placement.dim, ")");
+    case Placement::Kind::kPartial:
+      return absl::StrCat("partial", groups);
   }
   return "";
 }

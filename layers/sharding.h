@@ -16,7 +16,7 @@ namespace colonnade::layers {
 
 // How a layer is spread over one axis of the mesh.
 enum class Strategy { kReplicate, kBatch, kColumn, kGroup, kRow };
-const char* Name(Strategy strategy);                                 // "replicate", …
+const char* Name(Strategy strategy);  // "replicate", …
 std::optional<Strategy> StrategyFromName(const std::string& name);
 
 // How a tensor lies on one axis of M positions.
@@ -40,7 +40,7 @@ std::string ToString(const Placement& placement);  // "replicated", "split(1)", 
 
 // One legal way to spread a layer over one axis. Vectors follow the layer's inputs and parameters.
 struct Sharding {
-  std::vector<Placement> inputs;               // needed of each input
+  std::vector<Placement> inputs;  // needed of each input
   std::vector<Placement> parameters;
   Placement output;                            // made
   Placement output_gradient;                   // needed of dy in the backward pass

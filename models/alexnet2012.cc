@@ -24,18 +24,21 @@ absl::StatusOr<layers::LayerGraph> Alexnet2012(const ModelOptions& options) {
   x = net.Relu("relu1", x);
   x = net.Lrn("norm1", x, kNormalisation);
   x = net.MaxPool("pool1", x, {.kernel = 3, .stride = 2});
-  x = net.Conv2d("conv2", x, {.out_channels = Widen(256, width), .kernel = 5, .pad = 2, .groups = 2,
-                              .weight_init = kGaussian, .bias_init = kOne});
+  x = net.Conv2d(
+      "conv2", x,
+      {.out_channels = Widen(256, width), .kernel = 5, .pad = 2, .groups = 2, .weight_init = kGaussian, .bias_init = kOne});
   x = net.Relu("relu2", x);
   x = net.Lrn("norm2", x, kNormalisation);
   x = net.MaxPool("pool2", x, {.kernel = 3, .stride = 2});
   x = net.Conv2d("conv3", x, {.out_channels = Widen(384, width), .kernel = 3, .pad = 1, .weight_init = kGaussian});
   x = net.Relu("relu3", x);
-  x = net.Conv2d("conv4", x, {.out_channels = Widen(384, width), .kernel = 3, .pad = 1, .groups = 2,
-                              .weight_init = kGaussian, .bias_init = kOne});
+  x = net.Conv2d(
+      "conv4", x,
+      {.out_channels = Widen(384, width), .kernel = 3, .pad = 1, .groups = 2, .weight_init = kGaussian, .bias_init = kOne});
   x = net.Relu("relu4", x);
-  x = net.Conv2d("conv5", x, {.out_channels = Widen(256, width), .kernel = 3, .pad = 1, .groups = 2,
-                              .weight_init = kGaussian, .bias_init = kOne});
+  x = net.Conv2d(
+      "conv5", x,
+      {.out_channels = Widen(256, width), .kernel = 3, .pad = 1, .groups = 2, .weight_init = kGaussian, .bias_init = kOne});
   x = net.Relu("relu5", x);
   x = net.MaxPool("pool5", x, {.kernel = 3, .stride = 2});
   x = net.Flatten("flatten", x);

@@ -22,8 +22,8 @@ struct ModelOptions {
   int64_t input_channels = 0;
   int64_t input_size = 0;  // rows and columns of the image
   int64_t classes = 0;
-  double width = 1.0;      // channels and features times this, rounded to a multiple of 8
-  bool dropout = true;     // false: without dropout layers
+  double width = 1.0;   // channels and features times this, rounded to a multiple of 8
+  bool dropout = true;  // false: without dropout layers
 };
 
 // A network's own shape and published training recipe.
@@ -33,7 +33,7 @@ struct ModelInfo {
   int64_t input_channels = 3, input_size = 0, classes = 0;
   double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
   std::string lr_policy = "constant";  // as --lr-policy takes it; steps are those of a batch of 64
-  bool shifts_images = false;  // its recipe moves training images by up to a pixel
+  bool shifts_images = false;          // its recipe moves training images by up to a pixel
   absl::StatusOr<layers::LayerGraph> (*build)(const ModelOptions&);
 };
 

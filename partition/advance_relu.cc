@@ -69,7 +69,8 @@ absl::Status AdvanceRelu(Lowering& lowering) {
   }
   for (int relu = 0; relu < static_cast<int>(lowering.steps.size()); ++relu) {
     if (PoolingBefore(lowering, relu) >= 0) {
-      return absl::InternalError(absl::StrCat("AdvanceRelu: ", lowering.steps[relu].from.layer, " still comes after a pooling"));
+      return absl::InternalError(
+          absl::StrCat("AdvanceRelu: ", lowering.steps[relu].from.layer, " still comes after a pooling"));
     }
   }
   return absl::OkStatus();

@@ -22,8 +22,11 @@ void Merge(const Clock& from, Clock& into) {
 class WaitAssigner {
  public:
   explicit WaitAssigner(Program& program)
-      : program_(program), dependencies_(program::DeriveDependencies(program)), position_(program.tasks.size()),
-        sizes_(program.device_count, Clock{}), clock_(program.tasks.size()) {
+      : program_(program),
+        dependencies_(program::DeriveDependencies(program)),
+        position_(program.tasks.size()),
+        sizes_(program.device_count, Clock{}),
+        clock_(program.tasks.size()) {
     for (const Task& task : program_.tasks) position_[task.id.value] = sizes_[task.device][LaneOf(task)]++;
   }
 

@@ -14,15 +14,16 @@ std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& gradient) 
 
 }  // namespace
 
-// Buckets depend on the graph and the plan alone, so that training and evaluation share them. A bucket is closed once it holds
-// bucket_bytes, or where the next gradient is reduced over other axes.
+// Buckets depend on the graph and the plan alone, so that training and evaluation share them. A bucket is closed once it
+// holds bucket_bytes, or where the next gradient is reduced over other axes.
 absl::Status BucketGradients(Lowering& lowering) {
   const Mesh& mesh = lowering.plan.mesh;
   int64_t bytes = 0;
   auto add = [&](int index) {
     ShardedParameter& p = lowering.parameters[index];
     const std::vector<int> axes = PartialAxes(mesh, p.gradient);
-    const bool fits = !lowering.buckets.empty() && bytes < lowering.plan.bucket_bytes && lowering.buckets.back().axes == axes;
+    const bool fits =
+        !lowering.buckets.empty() && bytes < lowering.plan.bucket_bytes && lowering.buckets.back().axes == axes;
     if (!fits) {
       lowering.buckets.push_back({.name = absl::StrCat("bucket", lowering.buckets.size()), .axes = axes});
       bytes = 0;

@@ -32,7 +32,8 @@ absl::Status CheckSteps(const Lowering& lowering, absl::string_view pass) {
   for (const Step& step : lowering.steps) {
     for (const StepOperand& operand : step.inputs) {
       if (!operand.value.valid() || made[operand.value.value] || lowering.value(operand.value).host_input >= 0) continue;
-      return broken(absl::StrCat("layer ", step.from.layer, " reads ", lowering.value(operand.value).name, " before it is made"));
+      return broken(
+          absl::StrCat("layer ", step.from.layer, " reads ", lowering.value(operand.value).name, " before it is made"));
     }
     for (ValueId output : step.outputs) {
       if (!output.valid()) continue;
@@ -42,7 +43,8 @@ absl::Status CheckSteps(const Lowering& lowering, absl::string_view pass) {
     const StageOf after = StageAfter(step);
     if (after.bucket < 0) continue;
     const GradientBucket& bucket = lowering.buckets[after.bucket];
-    if (after.stage > kChecked && stage[after.bucket] < kChecked) return broken(bucket.name + " is used before it is checked");
+    if (after.stage > kChecked && stage[after.bucket] < kChecked)
+      return broken(bucket.name + " is used before it is checked");
     if (stage[after.bucket] >= after.stage) return broken(bucket.name + " is reduced, updated or gathered out of order");
     stage[after.bucket] = after.stage;
   }

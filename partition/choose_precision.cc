@@ -3,8 +3,8 @@
 
 namespace colonnade::partition {
 
-// In bf16 every activation and its gradient is rounded where it is stored; parameters, their gradients and what layers keep for
-// themselves stay f32 (program::MasterType), and kernels read each parameter through a copy that is rounded once a step.
+// In bf16 every activation and its gradient is rounded where it is stored; parameters, their gradients and what layers keep
+// for themselves stay f32 (program::MasterType), and kernels read each parameter through a copy that is rounded once a step.
 absl::Status ChoosePrecision(Lowering& lowering) {
   const program::DType dtype = lowering.options.dtype;
   if (!program::IsFloat(dtype)) {

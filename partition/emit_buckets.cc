@@ -107,8 +107,7 @@ absl::Status Emitter::Emit(const Step& step, const CheckGradients& check) {
   for (int p = 0; p < positions_; ++p) {
     layers::EmittedOp op{.op = program::CheckFinite{}};
     for (int parameter : bucket.parameters) {
-      const BufferId gradient =
-          MemberBuffer(buckets_[check.bucket].gradients[p], lowering_.parameters[parameter].member);
+      const BufferId gradient = MemberBuffer(buckets_[check.bucket].gradients[p], lowering_.parameters[parameter].member);
       op.uses.push_back(builder_.Read(gradient));
       op.uses.push_back({flags_[p], {{parameter}, {1}}, program::Access::kWrite});
       op.work.bytes_read += 4 * program::ElementCount(builder_.shape(gradient));
@@ -190,12 +189,13 @@ absl::Status Emitter::Emit(const Step& step, const UpdateParameters& update) {
   for (int p = 0; p < positions_; ++p) {
     if (!Updates(update.bucket, p)) continue;
     const Region part = PartOf(update.bucket, p);
-    AddCompute(p, {program::SgdUpdate{lowering_.options.momentum, lowering_.options.weight_decay},
-                   {builder_.Read(scalars_[p]),
-                    {bucket.gradients[p], part, program::Access::kRead},
-                    {bucket.momenta[p], part, program::Access::kAccumulate},
-                    {bucket.weights[p], part, program::Access::kAccumulate}},
-                   {.flops = 6 * elements, .bytes_read = 12 * elements, .bytes_written = 8 * elements}},
+    AddCompute(p,
+               {program::SgdUpdate{lowering_.options.momentum, lowering_.options.weight_decay},
+                {builder_.Read(scalars_[p]),
+                 {bucket.gradients[p], part, program::Access::kRead},
+                 {bucket.momenta[p], part, program::Access::kAccumulate},
+                 {bucket.weights[p], part, program::Access::kAccumulate}},
+                {.flops = 6 * elements, .bytes_read = 12 * elements, .bytes_written = 8 * elements}},
                program::Lane::kCompute, step.from, MasterType());
   }
   return absl::OkStatus();

@@ -71,8 +71,10 @@ void Emitter::EmitSlice(const Step& step) {
     for (size_t d = 0; d < kept.offset.size(); ++d) kept.offset[d] -= held.offset[d];
     const BufferId x = At(step.inputs[0].value, p), y = At(step.outputs[0], p);
     const int64_t bytes = 4 * kept.elements();
-    AddCompute(p, {program::Copy{}, {{x, kept, program::Access::kRead}, builder_.Write(y)},
-                   {.bytes_read = bytes, .bytes_written = bytes}},
+    AddCompute(p,
+               {program::Copy{},
+                {{x, kept, program::Access::kRead}, builder_.Write(y)},
+                {.bytes_read = bytes, .bytes_written = bytes}},
                program::Lane::kCompute, step.from);
   }
 }
@@ -92,8 +94,10 @@ void Emitter::EmitPair(const Step& step, const std::vector<int>& group, int dim)
     const int64_t bytes = elements * program::SizeInBytes(builder_.buffer(x).dtype);
     sides[m] = {{builder_.Read(x), part_of(group[m], 1 - m)},
                 {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
-    AddCompute(group[m], {program::Copy{}, {builder_.Read(x), part_of(group[m], m)},
-                          {.bytes_read = 4 * elements, .bytes_written = 4 * elements}},
+    AddCompute(group[m],
+               {program::Copy{},
+                {builder_.Read(x), part_of(group[m], m)},
+                {.bytes_read = 4 * elements, .bytes_written = 4 * elements}},
                copy_lane_, step.from);
   }
   builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),

@@ -63,8 +63,8 @@ absl::Status Emitter::AddScalarsAndFlags() {
     inputs_[kScalars].pieces.push_back({scalars, program::Region::Whole(builder_.shape(scalars))});
     AddCompute(p, {program::Load{kScalars}, {builder_.Write(scalars)}, {}}, Lane::kCopy, {"scalars", Pass::kInput});
     if (!lowering_.train()) continue;
-    flags_.push_back(builder_.AddBuffer(device, "finite", program::DType::kI32,
-                                        {static_cast<int64_t>(lowering_.parameters.size())}));
+    flags_.push_back(
+        builder_.AddBuffer(device, "finite", program::DType::kI32, {static_cast<int64_t>(lowering_.parameters.size())}));
   }
   return absl::OkStatus();
 }
@@ -136,9 +136,9 @@ absl::Status Emitter::MakeSaved(const Step& step, int node) {
     local.global_output = lowering_.graph.OutputShape(LayerId{node}, lowering_.options.global_batch);
     for (const layers::SavedSpec& saved : layers::Saved(layer.layer, local)) {
       const program::DType dtype = saved.dtype == program::DType::kF32 ? MasterType() : saved.dtype;
-      saved_[node][p].push_back({builder_.AddBuffer(lowering_.plan.device_at(p), absl::StrCat(layer.name, ".", saved.name),
-                                                    dtype, saved.shape),
-                                 saved.shape});
+      saved_[node][p].push_back(
+          {builder_.AddBuffer(lowering_.plan.device_at(p), absl::StrCat(layer.name, ".", saved.name), dtype, saved.shape),
+           saved.shape});
     }
   }
   return absl::OkStatus();
@@ -212,8 +212,10 @@ absl::Status Emitter::Emit(const Step& step, const AddBias& add) {
       const BufferId x = At(step.inputs[0].value, p), y = Make(step.outputs[0], p);
       const BufferId bias = ReadableParameter(parameter, p);
       const int64_t elements = program::ElementCount(builder_.shape(y));
-      AddCompute(p, {program::BiasForward{}, {builder_.Read(x), builder_.Read(bias), builder_.Write(y)},
-                     {.flops = elements, .bytes_read = 4 * elements, .bytes_written = 4 * elements}},
+      AddCompute(p,
+                 {program::BiasForward{},
+                  {builder_.Read(x), builder_.Read(bias), builder_.Write(y)},
+                  {.flops = elements, .bytes_read = 4 * elements, .bytes_written = 4 * elements}},
                  Lane::kCompute, step.from);
     }
   }
@@ -227,8 +229,10 @@ absl::Status Emitter::Emit(const Step& step, const BiasGradient& bias) {
       const BufferId dy = At(step.inputs[0].value, p);
       const BufferId db = MemberBuffer(buckets_[parameter.bucket].gradients[p], parameter.member);
       const int64_t elements = program::ElementCount(builder_.shape(dy));
-      AddCompute(p, {program::BiasBackward{}, {builder_.Read(dy), builder_.Write(db)},
-                     {.flops = elements, .bytes_read = 4 * elements, .bytes_written = 4 * builder_.shape(db)[0]}},
+      AddCompute(p,
+                 {program::BiasBackward{},
+                  {builder_.Read(dy), builder_.Write(db)},
+                  {.flops = elements, .bytes_read = 4 * elements, .bytes_written = 4 * builder_.shape(db)[0]}},
                  Lane::kCompute, step.from);
     }
   }
@@ -242,8 +246,10 @@ absl::Status Emitter::Emit(const Step& step, const SumGradients&) {
     const BufferId y = Make(step.outputs[0], p);
     uses.push_back(builder_.Write(y));
     const int64_t elements = program::ElementCount(builder_.shape(y)), count = static_cast<int64_t>(step.inputs.size());
-    AddCompute(p, {program::Sum{}, std::move(uses),
-                   {.flops = (count - 1) * elements, .bytes_read = 4 * count * elements, .bytes_written = 4 * elements}},
+    AddCompute(p,
+               {program::Sum{},
+                std::move(uses),
+                {.flops = (count - 1) * elements, .bytes_read = 4 * count * elements, .bytes_written = 4 * elements}},
                Lane::kCompute, step.from);
   }
   return absl::OkStatus();

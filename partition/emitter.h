@@ -88,7 +88,7 @@ class Emitter {
   const int positions_;
   const program::Lane comm_lane_, copy_lane_;
   program::Builder builder_;
-  std::vector<ByPosition> buffers_;                             // by value
+  std::vector<ByPosition> buffers_;                               // by value
   std::vector<std::vector<std::vector<layers::Operand>>> saved_;  // by node, by position
   std::vector<BucketBuffers> buckets_;
   ByPosition scalars_, flags_, metrics_;

@@ -90,8 +90,8 @@ class Expander {
     const ValueId sum = lowering_.AddValue({.name = absl::StrCat(node.name, ".z"), .shape = shape});
     step.outputs = {sum};
     lowering_.steps.push_back(std::move(step));
-    lowering_.steps.push_back({.what = AddBias{i}, .inputs = {{sum, {}}}, .outputs = {output_[i]},
-                               .from = {node.name, Pass::kForward}});
+    lowering_.steps.push_back(
+        {.what = AddBias{i}, .inputs = {{sum, {}}}, .outputs = {output_[i]}, .from = {node.name, Pass::kForward}});
   }
 
   // A node's output has a gradient if a parameter stands before it.
@@ -149,8 +149,8 @@ class Expander {
     if (parts.size() == 1) return {parts[0], {}};
     Step sum{.what = SumGradients{i}, .from = {graph_.nodes[i].name, Pass::kBackward}};
     for (ValueId part : parts) sum.inputs.push_back({part, {}});
-    const ValueId total = lowering_.AddValue(
-        {.name = absl::StrCat(graph_.nodes[i].name, ".dy"), .shape = graph_.OutputShape(Id(i), n_)});
+    const ValueId total =
+        lowering_.AddValue({.name = absl::StrCat(graph_.nodes[i].name, ".dy"), .shape = graph_.OutputShape(Id(i), n_)});
     sum.outputs = {total};
     lowering_.steps.push_back(std::move(sum));
     return {total, {}};

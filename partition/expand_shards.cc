@@ -69,9 +69,7 @@ struct Placer {
       if (step.outputs[k].valid()) Make(step.outputs[k], sharding.input_gradients[k]);
     }
   }
-  void Place(Step& step, const BiasGradient& bias) {
-    step.inputs[0].needed = lowering.shardings[bias.node].output_gradient;
-  }
+  void Place(Step& step, const BiasGradient& bias) { step.inputs[0].needed = lowering.shardings[bias.node].output_gradient; }
   void Place(Step& step, const SumGradients& sum) {
     const TensorPlacement& placement = lowering.shardings[sum.node].output_gradient;
     for (StepOperand& operand : step.inputs) operand.needed = placement;

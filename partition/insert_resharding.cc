@@ -51,8 +51,8 @@ class Resharder {
     return loaded;
   }
 
-  // Entry by entry, planned anew after each: an all-reduce is done in place, so what was partial for an earlier reader is whole
-  // from then on, also where it stands in the middle of a path.
+  // Entry by entry, planned anew after each: an all-reduce is done in place, so what was partial for an earlier reader is
+  // whole from then on, also where it stands in the middle of a path.
   ValueId Reshape(ValueId value, const TensorPlacement& needed, const program::Provenance& from) {
     for (;;) {
       for (auto reduced = reduced_.find(value); reduced != reduced_.end(); reduced = reduced_.find(value)) {
@@ -76,8 +76,8 @@ class Resharder {
     resharded.in_place_of = in_place ? value : ValueId{};
     const ValueId result = lowering_.AddValue(std::move(resharded));
     if (in_place) reduced_[value] = result;
-    out_.push_back({.what = Reshard{entry}, .inputs = {{value, lowering_.value(value).placement}}, .outputs = {result},
-                    .from = from});
+    out_.push_back(
+        {.what = Reshard{entry}, .inputs = {{value, lowering_.value(value).placement}}, .outputs = {result}, .from = from});
     return result;
   }
 
@@ -98,8 +98,8 @@ absl::Status InsertResharding(Lowering& lowering) {
       if (!operand.value.valid()) continue;
       for (int a = 0; a < mesh.axis_count(); ++a) {
         if (mesh.axes[a].size > 1 && lowering.value(operand.value).placement[a] != operand.needed[a]) {
-          return absl::InternalError(
-              absl::StrCat("InsertResharding: ", lowering.value(operand.value).name, " is not as ", step.from.layer, " needs it"));
+          return absl::InternalError(absl::StrCat("InsertResharding: ", lowering.value(operand.value).name, " is not as ",
+                                                  step.from.layer, " needs it"));
         }
       }
     }

@@ -16,14 +16,10 @@ struct Pass {
 };
 
 constexpr Pass kPasses[] = {
-    {"expand passes", ExpandPasses},
-    {"advance ReLU", AdvanceRelu},
-    {"expand shards", ExpandShards},
-    {"insert resharding", InsertResharding},
-    {"bucket gradients", BucketGradients},
-    {"insert gradient reduction", InsertGradientReduction},
-    {"fuse epilogues", FuseEpilogues},
-    {"choose precision", ChoosePrecision},
+    {"expand passes", ExpandPasses},       {"advance ReLU", AdvanceRelu},
+    {"expand shards", ExpandShards},       {"insert resharding", InsertResharding},
+    {"bucket gradients", BucketGradients}, {"insert gradient reduction", InsertGradientReduction},
+    {"fuse epilogues", FuseEpilogues},     {"choose precision", ChoosePrecision},
     {"order steps", OrderSteps},
 };
 

@@ -17,7 +17,7 @@ struct LowerOptions {
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
   double momentum = 0.9;
   double weight_decay = 0;
-  bool expose_gradients = false;                // every reduced gradient is an output of the Program
+  bool expose_gradients = false;  // every reduced gradient is an output of the Program
 };
 
 // The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent

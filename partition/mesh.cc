@@ -20,9 +20,7 @@ int64_t Stride(const Mesh& mesh, int axis) {
 
 }  // namespace
 
-Mesh Mesh::ReplicasByColumns(int64_t replicas, int64_t columns) {
-  return Mesh{{{"data", replicas}, {"model", columns}}};
-}
+Mesh Mesh::ReplicasByColumns(int64_t replicas, int64_t columns) { return Mesh{{{"data", replicas}, {"model", columns}}}; }
 
 int Mesh::device_count() const {
   int64_t count = 1;
@@ -54,9 +52,9 @@ std::vector<int> Mesh::AxesGroup(int position, const std::vector<int>& group_axe
 }
 
 std::string ToString(const TensorPlacement& placement) {
-  return absl::StrCat("(", absl::StrJoin(placement, ", ", [](std::string* out, const Placement& p) {
-                        out->append(layers::ToString(p));
-                      }), ")");
+  return absl::StrCat(
+      "(", absl::StrJoin(placement, ", ", [](std::string* out, const Placement& p) { out->append(layers::ToString(p)); }),
+      ")");
 }
 
 program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape, int position) {

@@ -27,8 +27,8 @@ int64_t GroupsOf(const LayerNode& node) {
 
 // The strategy under which a layer without parameters takes what its producer makes as it lies.
 Strategy Following(const LayerNode& node, const Placement& produced) {
-  const bool joins = std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer) ||
-                     std::holds_alternative<layers::Concat>(node.layer);
+  const bool joins =
+      std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer) || std::holds_alternative<layers::Concat>(node.layer);
   if (produced.kind == Placement::Kind::kSplit && produced.dim == 0) return Strategy::kBatch;
   const bool cut = produced.kind == Placement::Kind::kSplit || produced.groups > 1;
   return cut && !joins ? Strategy::kGroup : Strategy::kReplicate;
@@ -69,8 +69,7 @@ absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std
       absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, plan.mesh, strategies, global_batch);
       if (sharding.ok()) continue;
       if (absl::IsFailedPrecondition(sharding.status())) {
-        return absl::FailedPreconditionError(
-            absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));
+        return absl::FailedPreconditionError(absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));
       }
       strategies[a] = Strategy::kReplicate;
       plan.notes.push_back(absl::StrFormat("%s; it is replicated there", sharding.status().message()));
@@ -111,10 +110,9 @@ absl::StatusOr<Mesh> MeshFor(absl::string_view name, const NamedPlanOptions& opt
     return absl::FailedPreconditionError(absl::StrFormat("plan \"single\" uses 1 device, found %d devices", devices));
   }
   if (devices % columns != 0 || (name == "model" && columns != devices)) {
-    return absl::FailedPreconditionError(absl::StrFormat("plan \"%s\": %d columns do not make %d devices; %s", name, columns,
-                                                         devices,
-                                                         name == "model" ? "plan hybrid has several groups of columns"
-                                                                         : "columns must divide devices"));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("plan \"%s\": %d columns do not make %d devices; %s", name, columns, devices,
+                        name == "model" ? "plan hybrid has several groups of columns" : "columns must divide devices"));
   }
   return Mesh::ReplicasByColumns(devices / columns, columns);
 }
@@ -131,9 +129,9 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
   for (const std::string& n : PlanNames()) known = known || n == std::string(name);
   if (!known) {
     const std::string nearest = program::NearestName(name, PlanNames());
-    return absl::FailedPreconditionError(
-        absl::StrFormat("unknown plan \"%s\"%s; expected one of %s, auto, or a plan file", name,
-                        nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(PlanNames(), ", ")));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "unknown plan \"%s\"%s; expected one of %s, auto, or a plan file", name,
+        nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(PlanNames(), ", ")));
   }
   absl::StatusOr<Mesh> mesh = MeshFor(name, options);
   if (!mesh.ok()) return mesh.status();

@@ -24,7 +24,7 @@ const std::vector<std::string>& PlanNames();
 
 struct NamedPlanOptions {
   int devices = 1;
-  int columns = 0;           // size of the model axis where the plan leaves it open; 0: all devices for model, 2 for hybrid
+  int columns = 0;  // size of the model axis where the plan leaves it open; 0: all devices for model, 2 for hybrid
   int64_t global_batch = 64;
 };
 

@@ -1,5 +1,6 @@
-// The lowering passes, in the order in which lower.cc runs them. Each returns Internal where what it needs before or promises
-// after does not hold, since only a fault of our own can cause that; what holds after every pass is in check_steps.h.
+// The lowering passes, in the order in which lower.cc runs them. Each returns Internal where what it needs before or
+// promises after does not hold, since only a fault of our own can cause that; what holds after every pass is in
+// check_steps.h.
 #ifndef COLONNADE_PARTITION_PASSES_H_
 #define COLONNADE_PARTITION_PASSES_H_
 
@@ -20,13 +21,15 @@ absl::Status ExpandPasses(Lowering& lowering);
 // after its pooling's.
 absl::Status AdvanceRelu(Lowering& lowering);
 
-// Gives every value the placement in which it is made and every operand the one that is needed. After: no placement is empty.
+// Gives every value the placement in which it is made and every operand the one that is needed. After: no placement is
+// empty.
 absl::Status ExpandShards(Lowering& lowering);
 
 // Puts steps of the resharding table before each operand that does not lie as needed. After: every operand does.
 absl::Status InsertResharding(Lowering& lowering);
 
-// Puts parameters of like reduction into buckets, in the order in which backward makes their gradients. After: each is in one.
+// Puts parameters of like reduction into buckets, in the order in which backward makes their gradients. After: each is in
+// one.
 absl::Status BucketGradients(Lowering& lowering);
 
 // Checks, reduces and updates each bucket as soon as its last gradient is made (after backward, without overlap); evaluation
@@ -39,8 +42,8 @@ absl::Status FuseEpilogues(Lowering& lowering);
 // Gives values the Program's element type. After: no value of another floating type.
 absl::Status ChoosePrecision(Lowering& lowering);
 
-// Orders the steps so that compute does not wait for a reduction that has only begun: an update stands where the reduction is
-// expected to have ended. Element counts and nominal rates decide, never a measurement.
+// Orders the steps so that compute does not wait for a reduction that has only begun: an update stands where the reduction
+// is expected to have ended. Element counts and nominal rates decide, never a measurement.
 absl::Status OrderSteps(Lowering& lowering);
 
 // From steps to the tasks of every device.

@@ -57,8 +57,7 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
       return Wrong(field, absl::StrFormat("a list of %d strategies, one for each axis", mesh.axis_count()), Found(list));
     }
     for (const Json& name : list) {
-      std::optional<Strategy> strategy =
-          name.is_string() ? layers::StrategyFromName(name.get<std::string>()) : std::nullopt;
+      std::optional<Strategy> strategy = name.is_string() ? layers::StrategyFromName(name.get<std::string>()) : std::nullopt;
       if (!strategy) return Wrong(field, "replicate, batch, column, group or row", Found(name));
       parsed[layer].push_back(*strategy);
     }
@@ -67,8 +66,7 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
 }
 
 absl::Status ParseReduction(const Json& value, Reduction& reduction) {
-  const std::optional<Reduction> parsed =
-      value.is_string() ? ReductionFromName(value.get<std::string>()) : std::nullopt;
+  const std::optional<Reduction> parsed = value.is_string() ? ReductionFromName(value.get<std::string>()) : std::nullopt;
   if (!parsed) return Wrong("reduction", "all-reduce, sharded or master", Found(value));
   reduction = *parsed;
   return absl::OkStatus();
@@ -76,7 +74,8 @@ absl::Status ParseReduction(const Json& value, Reduction& reduction) {
 
 absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<int>& order) {
   bool numbers = value.is_array();
-  for (const Json& device : value) numbers = numbers && device.is_number_integer() && device >= 0 && device < mesh.device_count();
+  for (const Json& device : value)
+    numbers = numbers && device.is_number_integer() && device >= 0 && device < mesh.device_count();
   if (!numbers) {
     return Wrong("device_order", absl::StrFormat("a list of devices from 0 to %d", mesh.device_count() - 1), Found(value));
   }
@@ -84,8 +83,8 @@ absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<i
   return absl::OkStatus();
 }
 
-// A parser callback that notes a key which its object has already, of which nlohmann would silently keep the last, and nesting
-// that no plan needs.
+// A parser callback that notes a key which its object has already, of which nlohmann would silently keep the last, and
+// nesting that no plan needs.
 class PlanGuard {
  public:
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
@@ -150,9 +149,12 @@ absl::Status ParseOptional(const Json& root, Plan& plan) {
 
 const char* Name(Reduction reduction) {
   switch (reduction) {
-    case Reduction::kAllReduce: return "all-reduce";
-    case Reduction::kSharded: return "sharded";
-    case Reduction::kMaster: return "master";
+    case Reduction::kAllReduce:
+      return "all-reduce";
+    case Reduction::kSharded:
+      return "sharded";
+    case Reduction::kMaster:
+      return "master";
   }
   return "";
 }
@@ -197,13 +199,16 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
 }
 
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch) {
-  if (plan.mesh.axes.empty()) return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": the mesh has no axes", plan.name));
+  if (plan.mesh.axes.empty())
+    return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": the mesh has no axes", plan.name));
   std::set<int> devices(plan.device_order.begin(), plan.device_order.end());
   const int count = plan.mesh.device_count();
-  if (!devices.empty() && (static_cast<int>(plan.device_order.size()) != count || static_cast<int>(devices.size()) != count ||
-                           *devices.begin() != 0 || *devices.rbegin() != count - 1)) {
-    return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": field device_order: expected each of %d devices once, found [%s]",
-                                                      plan.name, count, absl::StrJoin(plan.device_order, ",")));
+  if (!devices.empty() &&
+      (static_cast<int>(plan.device_order.size()) != count || static_cast<int>(devices.size()) != count ||
+       *devices.begin() != 0 || *devices.rbegin() != count - 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("plan \"%s\": field device_order: expected each of %d devices once, found [%s]", plan.name, count,
+                        absl::StrJoin(plan.device_order, ",")));
   }
   for (const auto& [layer, strategies] : plan.layers) {
     const bool known = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&name = layer](const layers::LayerNode& node) {

@@ -34,10 +34,10 @@ struct Plan {
   Mesh mesh;
   std::map<std::string, std::vector<layers::Strategy>> layers;  // by layer name, one strategy per axis; not for inputs
   Reduction reduction = Reduction::kAllReduce;
-  bool overlap = true;                  // off: transfers and reductions run in line with compute, reductions after backward
-  int64_t bucket_bytes = 8 << 20;       // gradients are reduced in buckets of at least this many bytes
-  std::vector<int> device_order;        // device at each mesh position; empty: the identity
-  std::vector<std::string> notes;       // why a named plan gave a layer less than it asked for; not in the file
+  bool overlap = true;             // off: transfers and reductions run in line with compute, reductions after backward
+  int64_t bucket_bytes = 8 << 20;  // gradients are reduced in buckets of at least this many bytes
+  std::vector<int> device_order;   // device at each mesh position; empty: the identity
+  std::vector<std::string> notes;  // why a named plan gave a layer less than it asked for; not in the file
 
   int device_at(int position) const { return device_order.empty() ? position : device_order[position]; }
 };

@@ -85,12 +85,18 @@ std::vector<bool> AxesToOpen(const Mesh& mesh, const TensorPlacement& from, cons
 
 const char* Name(ReshardKind kind) {
   switch (kind) {
-    case ReshardKind::kSlice: return "slice";
-    case ReshardKind::kAllGather: return "all_gather";
-    case ReshardKind::kGatherRuns: return "gather_runs";
-    case ReshardKind::kAllToAll: return "all_to_all";
-    case ReshardKind::kReduceScatter: return "reduce_scatter";
-    case ReshardKind::kAllReduce: return "all_reduce";
+    case ReshardKind::kSlice:
+      return "slice";
+    case ReshardKind::kAllGather:
+      return "all_gather";
+    case ReshardKind::kGatherRuns:
+      return "gather_runs";
+    case ReshardKind::kAllToAll:
+      return "all_to_all";
+    case ReshardKind::kReduceScatter:
+      return "reduce_scatter";
+    case ReshardKind::kAllReduce:
+      return "all_reduce";
   }
   return "";
 }

@@ -21,9 +21,9 @@
 namespace colonnade::partition {
 
 enum class ReshardKind {
-  kSlice,          // a local copy of the part that one keeps
-  kAllGather,      // over the axis, or over each run
-  kGatherRuns,     // over the positions that have equal places in their runs
+  kSlice,       // a local copy of the part that one keeps
+  kAllGather,   // over the axis, or over each run
+  kGatherRuns,  // over the positions that have equal places in their runs
   kAllToAll,
   kReduceScatter,  // over the axis, or over each run
   kAllReduce,      // over the axis, or over each run; in place

@@ -43,9 +43,9 @@ absl::Status CheckBatch(const Mesh& mesh, absl::Span<const Strategy> strategies,
   }
   if (global_batch % parts == 0) return absl::OkStatus();
   const int64_t below = global_batch / parts * parts;
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "a global batch of %d does not split over %d devices; nearest that work: %s%d", global_batch, parts,
-      below > 0 ? absl::StrFormat("%d or ", below) : "", below + parts));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("a global batch of %d does not split over %d devices; nearest that work: %s%d", global_batch, parts,
+                      below > 0 ? absl::StrFormat("%d or ", below) : "", below + parts));
 }
 
 bool HasBias(const layers::Layer& layer) {
@@ -74,8 +74,9 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
                                        absl::Span<const Strategy> strategies, int64_t global_batch) {
   const LayerNode& node = graph.node(id);
   if (static_cast<int>(strategies.size()) != mesh.axis_count()) {
-    return absl::InvalidArgumentError(absl::StrFormat("layer \"%s\": expected one strategy for each of the %d axes, found %d",
-                                                      node.name, mesh.axis_count(), strategies.size()));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("layer \"%s\": expected one strategy for each of the %d axes, found %d", node.name,
+                        mesh.axis_count(), strategies.size()));
   }
   absl::Status batch = CheckBatch(mesh, strategies, global_batch);
   if (!batch.ok()) return absl::Status(batch.code(), absl::StrFormat("layer \"%s\": %s", node.name, batch.message()));
@@ -120,8 +121,8 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
     if (std::holds_alternative<layers::Input>(node.layer)) continue;
     auto strategies = plan.layers.find(node.name);
     if (strategies == plan.layers.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("plan \"%s\": field layers: expected a strategy for layer \"%s\", found none", plan.name, node.name));
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "plan \"%s\": field layers: expected a strategy for layer \"%s\", found none", plan.name, node.name));
     }
     absl::StatusOr<NodeSharding> sharding =
         ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second, global_batch);

@@ -37,7 +37,8 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::
                                        absl::Span<const layers::Strategy> strategies, int64_t global_batch);
 
 // All layers under `plan`, by node; entries of inputs are empty.
-absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch);
+absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan,
+                                                     int64_t global_batch);
 
 }  // namespace colonnade::partition
 

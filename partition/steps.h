@@ -1,7 +1,7 @@
 // What the lowering passes work on: the steps of one training or evaluation step, the same for every position of the mesh.
 //
-// A Value is a global tensor with a placement; a Step reads values in the placements that it needs and makes others. The last
-// pass but one turns each step into the tasks of every device.
+// A Value is a global tensor with a placement; a Step reads values in the placements that it needs and makes others. The
+// last pass but one turns each step into the tasks of every device.
 #ifndef COLONNADE_PARTITION_STEPS_H_
 #define COLONNADE_PARTITION_STEPS_H_
 
@@ -23,11 +23,11 @@ using ValueId = program::StrongId<struct ValueTag>;
 
 struct Value {
   std::string name;
-  program::Shape shape;                          // global
-  TensorPlacement placement;                     // empty before ExpandShards
-  program::DType dtype = program::DType::kF32;   // kF32 stands for the Program's element type before ChoosePrecision
-  int host_input = -1;                           // index of the Program input that it is loaded from, or −1
-  ValueId in_place_of;                           // the value whose buffers this one takes over
+  program::Shape shape;                         // global
+  TensorPlacement placement;                    // empty before ExpandShards
+  program::DType dtype = program::DType::kF32;  // kF32 stands for the Program's element type before ChoosePrecision
+  int host_input = -1;                          // index of the Program input that it is loaded from, or −1
+  ValueId in_place_of;                          // the value whose buffers this one takes over
 };
 
 struct StepOperand {
@@ -36,21 +36,41 @@ struct StepOperand {
 };
 
 // Kinds of steps. Inputs and outputs stand in Step.
-struct LoadInput {};                       // → value
-struct Forward {                           // inputs of the node, [labels] → y, or z where the bias is added apart
+struct LoadInput {};  // → value
+struct Forward {      // inputs of the node, [labels] → y, or z where the bias is added apart
   int node = 0;
   bool fused_relu = false;
 };
-struct AddBias { int node = 0; };          // z → y
-struct Backward { int node = 0; };         // inputs of the node, [labels], y, dy → dx of each input (invalid: not needed)
-struct BiasGradient { int node = 0; };     // dy →
-struct SumGradients { int node = 0; };     // contributions → dy of the node's output
-struct Reshard { ReshardEntry entry; };    // value → value
-struct CheckGradients { int bucket = 0; };
-struct ReduceGradients { int bucket = 0; };
-struct UpdateParameters { int bucket = 0; };
-struct GatherParameters { int bucket = 0; };  // after an update that only some devices made
-struct GatherGradients { int bucket = 0; };   // so that a sharded gradient can be shown whole
+struct AddBias {
+  int node = 0;
+};  // z → y
+struct Backward {
+  int node = 0;
+};  // inputs of the node, [labels], y, dy → dx of each input (invalid: not needed)
+struct BiasGradient {
+  int node = 0;
+};  // dy →
+struct SumGradients {
+  int node = 0;
+};  // contributions → dy of the node's output
+struct Reshard {
+  ReshardEntry entry;
+};  // value → value
+struct CheckGradients {
+  int bucket = 0;
+};
+struct ReduceGradients {
+  int bucket = 0;
+};
+struct UpdateParameters {
+  int bucket = 0;
+};
+struct GatherParameters {
+  int bucket = 0;
+};  // after an update that only some devices made
+struct GatherGradients {
+  int bucket = 0;
+};  // so that a sharded gradient can be shown whole
 using StepKind = std::variant<LoadInput, Forward, AddBias, Backward, BiasGradient, SumGradients, Reshard, CheckGradients,
                               ReduceGradients, UpdateParameters, GatherParameters, GatherGradients>;
 
@@ -66,7 +86,7 @@ struct ShardedParameter {
   int node = 0;
   bool separate_bias = false;
   TensorPlacement placement;
-  TensorPlacement gradient;    // as the backward pass makes it
+  TensorPlacement gradient;  // as the backward pass makes it
   int bucket = -1, member = -1;
 };
 
@@ -113,8 +133,7 @@ struct Lowering {
 // True if the strategies of a node put its bias into a step of its own.
 inline bool BiasIsSeparate(const Lowering& lowering, int node) {
   auto strategies = lowering.plan.layers.find(lowering.graph.nodes[node].name);
-  return strategies != lowering.plan.layers.end() &&
-         HasSeparateBias(lowering.graph.nodes[node], strategies->second);
+  return strategies != lowering.plan.layers.end() && HasSeparateBias(lowering.graph.nodes[node], strategies->second);
 }
 
 }  // namespace colonnade::partition

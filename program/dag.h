@@ -28,8 +28,8 @@ bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b);
 
 // What is certain to have ended when a task starts, from lane order, waits and waits_previous alone.
 //
-// Steps are counted relative to the task's own: for the lanes of its device, `ended[lane]` is the number of tasks of that lane
-// that have ended, counting those of this step from position 0 and those of the step before from −(tasks of the lane).
+// Steps are counted relative to the task's own: for the lanes of its device, `ended[lane]` is the number of tasks of that
+// lane that have ended, counting those of this step from position 0 and those of the step before from −(tasks of the lane).
 class HappensBefore {
  public:
   explicit HappensBefore(const Program& program);
@@ -45,7 +45,7 @@ class HappensBefore {
   friend class MemoryOrder;
   std::vector<int> device_, lane_;
   std::vector<int64_t> position_;
-  std::vector<std::array<int64_t, kLaneCount>> ended_;       // by task: exclusive position per lane, relative to its own step
+  std::vector<std::array<int64_t, kLaneCount>> ended_;  // by task: exclusive position per lane, relative to its own step
   std::vector<std::array<int64_t, kLaneCount>> lane_sizes_;  // by device
 };
 

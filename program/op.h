@@ -162,11 +162,11 @@ struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
   bool operator==(const SgdUpdate&) const = default;
 };
 
-using Op = std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
-                        FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ReluForward,
-                        ReluBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
-                        LrnBackward, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite,
-                        SgdUpdate>;
+using Op =
+    std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
+                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ReluForward,
+                 ReluBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward, LrnBackward,
+                 Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 

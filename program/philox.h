@@ -1,4 +1,5 @@
-// Counter-based random numbers: the value depends on (seed, purpose, step, element index) alone, so every plan draws the same.
+// Counter-based random numbers: the value depends on (seed, purpose, step, element index) alone, so every plan draws the
+// same.
 //
 // Philox4x32-10. Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
 #ifndef COLONNADE_PROGRAM_PHILOX_H_
@@ -17,7 +18,13 @@
 namespace colonnade::program {
 
 // What random numbers are for: numbers of different purposes never meet.
-enum class RandomPurpose : uint32_t { kInitialWeights = 1, kDropout = 2, kSampleOrder = 3, kAugmentation = 4, kSyntheticData = 5 };
+enum class RandomPurpose : uint32_t {
+  kInitialWeights = 1,
+  kDropout = 2,
+  kSampleOrder = 3,
+  kAugmentation = 4,
+  kSyntheticData = 5
+};
 
 struct Philox4 {
   uint32_t v[4];
@@ -40,9 +47,9 @@ COLONNADE_HOST_DEVICE inline Philox4 PhiloxRounds(Philox4 c, uint32_t k0, uint32
 // The counter is (index, step mixed with stream); the key is (seed, purpose).
 COLONNADE_HOST_DEVICE inline Philox4 RandomBlock(uint64_t seed, RandomPurpose purpose, uint32_t stream, uint64_t step,
                                                  uint64_t index) {
-  const Philox4 key = PhiloxRounds({{static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), stream,
-                                     static_cast<uint32_t>(purpose)}},
-                                   static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+  const Philox4 key = PhiloxRounds(
+      {{static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), stream, static_cast<uint32_t>(purpose)}},
+      static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
   return PhiloxRounds({{static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), key.v[2], key.v[3]}}, key.v[0],
                       key.v[1]);
 }

@@ -65,9 +65,9 @@ enum class CollectiveKind {
   kAllGather,      // x → y: y is the members' x side by side along dim_to
   kReduceScatter,  // x → y: y is part m of Σ x along dim_to
   kAllReduce,      // x (accumulated): x = Σ x
-  kAllToAll,       // x → y: x is cut along dim_from into M parts, part j goes to member j; y joins the received along dim_to
-  kReduce,         // x: at the root accumulated to Σ x, elsewhere read
-  kBroadcast,      // x: at the root read, elsewhere written
+  kAllToAll,   // x → y: x is cut along dim_from into M parts, part j goes to member j; y joins the received along dim_to
+  kReduce,     // x: at the root accumulated to Σ x, elsewhere read
+  kBroadcast,  // x: at the root read, elsewhere written
 };
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;

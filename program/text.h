@@ -6,7 +6,8 @@
 //   task 17 d0 compute conv_forward{window=3x3/1x1+1x1 groups=1 bias=1 relu=1} read 3[0:64,0:1,0:8,0:8] … write 12[…]
 //     waits 11 previous 90 work flops=… read=… written=… sent=… from conv1 forward
 //
-// (a task is one line; it is broken here to fit). Numbers that are not whole are printed so that they parse to the same bits.
+// (a task is one line; it is broken here to fit). Numbers that are not whole are printed so that they parse to the same
+// bits.
 #ifndef COLONNADE_PROGRAM_TEXT_H_
 #define COLONNADE_PROGRAM_TEXT_H_
 

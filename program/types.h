@@ -18,8 +18,8 @@ enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
 int64_t SizeInBytes(DType dtype);
 bool IsFloat(DType dtype);
 bool IsMaster(DType dtype);  // f32, f64
-// Of the parameters, gradients and momenta of a Program that computes in `dtype`, and of what layers keep for themselves: f32
-// for bf16, else the same.
+// Of the parameters, gradients and momenta of a Program that computes in `dtype`, and of what layers keep for themselves:
+// f32 for bf16, else the same.
 DType MasterType(DType dtype);
 const char* Name(DType dtype);
 
@@ -39,10 +39,10 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-bool Overlaps(const Region& a, const Region& b);             // REQUIRES: equal rank
-bool Contains(const Region& outer, const Region& inner);     // REQUIRES: equal rank
-Region Intersection(const Region& a, const Region& b);       // sizes are 0 where they do not meet
-std::string ToString(const Region& region);                  // "[0:64,48:96,0:55,0:55]"
+bool Overlaps(const Region& a, const Region& b);          // REQUIRES: equal rank
+bool Contains(const Region& outer, const Region& inner);  // REQUIRES: equal rank
+Region Intersection(const Region& a, const Region& b);    // sizes are 0 where they do not meet
+std::string ToString(const Region& region);               // "[0:64,48:96,0:55,0:55]"
 
 // An index of its own type, so that a buffer cannot be taken for a task.
 template <class Tag>

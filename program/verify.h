@@ -17,8 +17,9 @@ namespace colonnade::program {
 //                members see the instances of a group in the same order; a device's collectives are on one lane
 //   deadlock     lane order, waits and rendezvous together are acyclic
 //   order        tasks with conflicting uses are ordered by lane order and waits, within a step and from step to step
-//   waits        a wait names a task of another lane of the same device, earlier in the sequence (waits), or any (waits_previous)
-//   outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they state
+//   waits        a wait names a task of another lane of the same device, earlier in the sequence (waits), or any
+//   (waits_previous) outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they
+//   state
 absl::Status Verify(const Program& program);
 
 // After memory assignment: tasks of one device whose byte ranges overlap, one of them writing, are ordered.

@@ -12,7 +12,6 @@ namespace {
 
 constexpr char kRule[] = "outputs";
 
-
 // A list of pieces with the words for its messages.
 struct Declared {
   std::string owner;  // output "metrics"

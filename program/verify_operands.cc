@@ -11,7 +11,6 @@ namespace {
 
 constexpr Access kR = Access::kRead, kW = Access::kWrite, kA = Access::kAccumulate;
 
-
 // Visits what a task does. Each overload fills `problem_` with the first thing that does not fit, and returns early where
 // later checks would read operands that are not there.
 class OperandCheck {
@@ -133,7 +132,8 @@ class OperandCheck {
     if (Pool(op.window, 0, 1) && notes && SameShapes({1, 2}) && Types({2}, DType::kU8)) FitsArgmax(op.window);
   }
   void operator()(const MaxPoolBackward& op) {
-    if (Accesses({kR, kR, kW}) && Pool(op.window, 2, 1) && SameShapes({0, 1}) && Types({0}, DType::kU8)) FitsArgmax(op.window);
+    if (Accesses({kR, kR, kW}) && Pool(op.window, 2, 1) && SameShapes({0, 1}) && Types({0}, DType::kU8))
+      FitsArgmax(op.window);
   }
   void operator()(const AvgPoolForward& op) {
     if (Accesses({kR, kW})) Pool(op.window, 0, 1);
@@ -174,7 +174,8 @@ class OperandCheck {
     const size_t count = task_.uses.size();
     if (count == 0 || count % 2 != 0) return Fail("has ", count, " operands; expected pairs of a tensor and its flag");
     for (size_t i = 0; i < count; i += 2) {
-      if (task_.uses[i].access != kR || task_.uses[i + 1].access != kW) return Fail("must read tensors and write their flags");
+      if (task_.uses[i].access != kR || task_.uses[i + 1].access != kW)
+        return Fail("must read tensors and write their flags");
       if (!Types({i + 1}, DType::kI32) || !Shaped(i + 1, {1})) return;
       if (!IsMaster(Type(i))) return Fail("checks ", Name(Type(i)), "; expected f32 or f64");
     }
@@ -232,7 +233,8 @@ class OperandCheck {
   }
   // A tensor of the type that gradients of parameters, and what a layer keeps, have beside operand `like`.
   bool OfMasterType(size_t i, size_t like) {
-    return Types({i}, MasterType(Type(like))) && (!IsBucket(i) || (Fail("has the bucket ", i, "; expected a tensor"), false));
+    return Types({i}, MasterType(Type(like))) &&
+           (!IsBucket(i) || (Fail("has the bucket ", i, "; expected a tensor"), false));
   }
 
   bool SameShapes(std::initializer_list<size_t> operands) {

@@ -68,7 +68,7 @@ std::vector<double> BiasSum(const std::vector<double>& dy, const program::Shape&
 }  // namespace
 
 absl::Status Run(const program::ConvForward& op, absl::Span<const Tensor> operands) {
-  const Tensor &y_tensor = operands.back();
+  const Tensor& y_tensor = operands.back();
   const Conv conv(op.window, op.groups, operands[0].shape, y_tensor.shape);
   const std::vector<double> x = ReadDense(operands[0]), w = ReadDense(operands[1]);
   std::vector<double> y(program::ElementCount(y_tensor.shape));

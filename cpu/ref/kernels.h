@@ -1,7 +1,8 @@
 // The oracle: every operation of program/op.h as plain loops, with all arithmetic in double.
 //
-// Tensors are strided, so any box of a row-major tensor can be an operand. f64, f32 and bf16 tensors are accepted alike. Sums run in
-// the order of the loops, which depends on shapes alone. Pure functions; threads may call them on tensors of their own.
+// Tensors are strided, so any box of a row-major tensor can be an operand. f64, f32 and bf16 tensors are accepted alike.
+// Sums run in the order of the loops, which depends on shapes alone. Pure functions; threads may call them on tensors of
+// their own.
 #ifndef COLONNADE_CPU_REF_KERNELS_H_
 #define COLONNADE_CPU_REF_KERNELS_H_
 

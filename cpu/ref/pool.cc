@@ -24,7 +24,8 @@ void ForEachCell(const program::Window& window, const program::Shape& x, const p
 }
 
 // The divisor of each window's mean.
-std::vector<double> Divisors(const program::Window& window, bool count_pad, const program::Shape& x, const program::Shape& y) {
+std::vector<double> Divisors(const program::Window& window, bool count_pad, const program::Shape& x,
+                             const program::Shape& y) {
   std::vector<double> divisors(program::ElementCount(y), count_pad ? static_cast<double>(window.size_h * window.size_w) : 0);
   if (!count_pad) ForEachCell(window, x, y, [&](int64_t, int64_t out, int64_t) { divisors[out] += 1; });
   return divisors;

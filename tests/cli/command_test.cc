@@ -456,7 +456,8 @@ TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {
 }
 
 TEST_F(Command, Bf16OnTheCpuIsOfReferenceKernels) {
-  const std::string command = "verify --model=two_column --data=digits --plan=model --devices=2 --batch=8 --steps=1 --backend=cpu ";
+  const std::string command =
+      "verify --model=two_column --data=digits --plan=model --devices=2 --batch=8 --steps=1 --backend=cpu ";
   const Result run = Run(command + "--dtype=bf16 --kernels=reference --json");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\"dtype\":\"bf16\""));

@@ -1,5 +1,5 @@
-// A step of the executor, our own kernels, transfers and lanes allocates nothing. (oneDNN's own small allocations are known and
-// tolerated, so that the Program here has none of its primitives. Sanitizers allocate for themselves.)
+// A step of the executor, our own kernels, transfers and lanes allocates nothing. (oneDNN's own small allocations are known
+// and tolerated, so that the Program here has none of its primitives. Sanitizers allocate for themselves.)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #include <algorithm>

@@ -150,8 +150,7 @@ TEST_P(OpCases, ReferenceKernelsOfTheBackendAreTheOracle) {
   for (Placement placement : kPlacements) {
     SCOPED_TRACE(Name(placement));
     OnCpu doubles(op_case, DType::kF64, placement, {.threads_per_device = 1, .kernels = kReference});
-    ForEachResult(op_case, doubles.Run(values), expected,
-                  [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
+    ForEachResult(op_case, doubles.Run(values), expected, [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
     OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = 1, .kernels = kReference});
     // Every op rounds its results to f32 once: 6e-8 each, and no case is deeper than four.
     ForEachResult(op_case, floats.Run(values), expected,
@@ -166,8 +165,7 @@ TEST_P(OpCases, IntegersGiveEqualBits) {
   for (const auto& [placement, threads] : kRuns) {
     SCOPED_TRACE(absl::StrCat(Name(placement), ", threads ", threads));
     OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = threads, .kernels = kOneDnn});
-    ForEachResult(op_case, floats.Run(values), expected,
-                  [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
+    ForEachResult(op_case, floats.Run(values), expected, [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
   }
 }
 
@@ -178,11 +176,9 @@ TEST_P(OpCases, NormalNumbersGiveCloseResultsAndTwiceTheSame) {
     SCOPED_TRACE(absl::StrCat(Name(placement), ", threads ", threads));
     OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = threads, .kernels = kOneDnn});
     const Values first = floats.Run(values);
-    ForEachResult(op_case, first, expected, [&](const auto& a, const auto& b) {
-      EXPECT_LE(RelativeDistance(a, b), op_case.tolerance);
-    });
-    ForEachResult(op_case, floats.Run(values), first,
-                  [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
+    ForEachResult(op_case, first, expected,
+                  [&](const auto& a, const auto& b) { EXPECT_LE(RelativeDistance(a, b), op_case.tolerance); });
+    ForEachResult(op_case, floats.Run(values), first, [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
   }
 }
 
@@ -251,9 +247,8 @@ TEST(Conformance, LargeLogitsDoNotOverflow) {
   const Values expected = Oracle(op_case, values);
   for (const Kernels& kernels : kKernels) {
     OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
-    ForEachResult(op_case, on_cpu.Run(values), expected, [](const auto& a, const auto& b) {
-      EXPECT_LE(RelativeDistance(a, b), 1e-6);
-    });
+    ForEachResult(op_case, on_cpu.Run(values), expected,
+                  [](const auto& a, const auto& b) { EXPECT_LE(RelativeDistance(a, b), 1e-6); });
   }
 }
 

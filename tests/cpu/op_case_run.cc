@@ -87,22 +87,42 @@ void FromBytes(const std::vector<char>& bytes, std::vector<double>& values) {
 std::vector<char> ToBytes(DType dtype, const std::vector<double>& values) {
   std::vector<char> bytes;
   switch (dtype) {
-    case DType::kF32: ToBytes<float>(values, bytes); break;
-    case DType::kF64: ToBytes<double>(values, bytes); break;
-    case DType::kI32: ToBytes<int32_t>(values, bytes); break;
-    case DType::kU8: ToBytes<uint8_t>(values, bytes); break;
-    case DType::kBF16: ToBytes<program::BFloat16>(values, bytes); break;
+    case DType::kF32:
+      ToBytes<float>(values, bytes);
+      break;
+    case DType::kF64:
+      ToBytes<double>(values, bytes);
+      break;
+    case DType::kI32:
+      ToBytes<int32_t>(values, bytes);
+      break;
+    case DType::kU8:
+      ToBytes<uint8_t>(values, bytes);
+      break;
+    case DType::kBF16:
+      ToBytes<program::BFloat16>(values, bytes);
+      break;
   }
   return bytes;
 }
 
 void FromBytes(DType dtype, const std::vector<char>& bytes, std::vector<double>& values) {
   switch (dtype) {
-    case DType::kF32: FromBytes<float>(bytes, values); break;
-    case DType::kF64: FromBytes<double>(bytes, values); break;
-    case DType::kI32: FromBytes<int32_t>(bytes, values); break;
-    case DType::kU8: FromBytes<uint8_t>(bytes, values); break;
-    case DType::kBF16: FromBytes<program::BFloat16>(bytes, values); break;
+    case DType::kF32:
+      FromBytes<float>(bytes, values);
+      break;
+    case DType::kF64:
+      FromBytes<double>(bytes, values);
+      break;
+    case DType::kI32:
+      FromBytes<int32_t>(bytes, values);
+      break;
+    case DType::kU8:
+      FromBytes<uint8_t>(bytes, values);
+      break;
+    case DType::kBF16:
+      FromBytes<program::BFloat16>(bytes, values);
+      break;
   }
 }
 
@@ -206,8 +226,7 @@ class ProgramOfCase {
     const Operand& operand = case_.operands[i];
     if (host_[i].valid()) return;
     if (operand.role == Role::kSaved) return AddPersistent(i);
-    host_[i] = builder_.AddBuffer(0, absl::StrCat(operand.name, ".host"), TypeOf(i), operand.shape,
-                                  Lifetime::kPersistent);
+    host_[i] = builder_.AddBuffer(0, absl::StrCat(operand.name, ".host"), TypeOf(i), operand.shape, Lifetime::kPersistent);
     uses_[i] = placement_ == Placement::kBox && operand.shape.size() > 1
                    ? BoxFor(i)
                    : builder_.Read(builder_.AddBuffer(0, operand.name, TypeOf(i), operand.shape));
@@ -312,9 +331,12 @@ absl::StatusOr<Values> RunOracle(const OpCase& op_case, const Values& values, si
 
 const char* Name(Placement placement) {
   switch (placement) {
-    case Placement::kPersistent: return "persistent";
-    case Placement::kStep: return "step";
-    case Placement::kBox: return "box";
+    case Placement::kPersistent:
+      return "persistent";
+    case Placement::kStep:
+      return "step";
+    case Placement::kBox:
+      return "box";
   }
   return "";
 }

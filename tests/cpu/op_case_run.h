@@ -59,9 +59,9 @@ class LoadedCase {
   int64_t step_ = 0;
 };
 
-// Of a case in bf16: a result is rounded to 2⁻⁹, and in some cases was when it was made. A convolution on GPUs is rounded before
-// its bias is added, so that some of its ReLUs fall on the other side. None where an update writes what a layer reads: in bf16
-// layers read rounded copies.
+// Of a case in bf16: a result is rounded to 2⁻⁹, and in some cases was when it was made. A convolution on GPUs is rounded
+// before its bias is added, so that some of its ReLUs fall on the other side. None where an update writes what a layer
+// reads: in bf16 layers read rounded copies.
 std::optional<double> Bf16Tolerance(const OpCase& op_case);
 
 // ‖a − b‖ / ‖b‖, or ‖a‖ where b is 0.

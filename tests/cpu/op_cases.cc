@@ -28,9 +28,7 @@ class Case {
   int Input(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kInput}); }
   int Parameter(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kParameter}); }
   int Output(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kOutput}); }
-  int Scalars() {
-    return Add({"scalars", {program::kStepScalarCount}, Role::kInput, Fill::kScalars, DType::kF64});
-  }
+  int Scalars() { return Add({"scalars", {program::kStepScalarCount}, Role::kInput, Fill::kScalars, DType::kF64}); }
   int Add(Operand operand) {
     case_.operands.push_back(std::move(operand));
     return static_cast<int>(case_.operands.size()) - 1;
@@ -151,8 +149,8 @@ OpCase Relu(const std::string& name, const Shape& shape) {
 OpCase MaxPool(const std::string& name, const Shape& shape, const Window& window) {
   Case c(absl::StrCat("max_pool_", name));
   const Map m(c, shape, WindowedShape(shape, shape[1], window));
-  const int argmax = c.Add({.name = "argmax", .shape = WindowedShape(shape, shape[1], window), .role = Role::kSaved,
-                            .dtype = DType::kU8});
+  const int argmax =
+      c.Add({.name = "argmax", .shape = WindowedShape(shape, shape[1], window), .role = Role::kSaved, .dtype = DType::kU8});
   c.Run(program::MaxPoolForward{window}, {m.x, m.y, argmax});
   c.Run(program::MaxPoolBackward{window}, {argmax, m.dy, m.dx});
   return std::move(c).Done(m.check());
@@ -207,11 +205,11 @@ OpCase Dropout(const std::string& name, const Shape& shape, const program::Dropo
 OpCase Softmax(int64_t n, int64_t classes) {
   Case c(absl::StrCat("softmax_", n, "x", classes));
   const int scalars = c.Scalars(), x = c.Input("logits", {n, classes});
-  const int labels = c.Add({.name = "labels", .shape = {n}, .fill = Fill::kLabels, .dtype = DType::kI32,
-                            .classes = classes});
+  const int labels =
+      c.Add({.name = "labels", .shape = {n}, .fill = Fill::kLabels, .dtype = DType::kI32, .classes = classes});
   const int p = c.Output("p", {n, classes}), dx = c.Output("dlogits", {n, classes});
-  const int metrics = c.Add({.name = "metrics", .shape = {program::kMetricCount}, .role = Role::kOutput,
-                             .dtype = DType::kF64});
+  const int metrics =
+      c.Add({.name = "metrics", .shape = {program::kMetricCount}, .role = Role::kOutput, .dtype = DType::kF64});
   c.Run(program::SoftmaxCrossEntropyForward{}, {x, labels, p, metrics});
   c.Run(program::SoftmaxCrossEntropyBackward{}, {scalars, p, labels, dx});
   return Inexact(std::move(c).Done({.y = metrics, .gradients = {{x, dx}}}));
@@ -230,8 +228,8 @@ OpCase CheckFiniteOfSeveral() {
   std::vector<int> operands;
   for (const Shape& shape : std::vector<Shape>{{33}, {1}, {8, 4, 3, 3}, {70}}) {
     operands.push_back(c.Input(absl::StrCat("x", operands.size() / 2), shape));
-    operands.push_back(c.Add({.name = absl::StrCat("flag", operands.size() / 2), .shape = {1}, .role = Role::kOutput,
-                              .dtype = DType::kI32}));
+    operands.push_back(c.Add(
+        {.name = absl::StrCat("flag", operands.size() / 2), .shape = {1}, .role = Role::kOutput, .dtype = DType::kI32}));
   }
   c.Run(program::CheckFinite{}, operands);
   return std::move(c).Done();
@@ -383,8 +381,8 @@ void AddElementwise(std::vector<OpCase>& cases) {
   cases.push_back(Dropout("half", {2, 33, 5, 5}, {.rate = 0.5, .global_shape = {2, 33, 5, 5}, .offset = {0, 0, 0, 0}}));
   cases.push_back(Dropout("box_of_images", {2, 32, 3, 5},
                           {.rate = 0.5, .stream = 3, .global_shape = {7, 70, 3, 5}, .offset = {3, 33, 0, 0}}));
-  cases.push_back(Dropout("box_of_matrix", {5, 31},
-                          {.rate = 0.75, .stream = 1, .global_shape = {9, 67}, .offset = {2, 11}}));
+  cases.push_back(
+      Dropout("box_of_matrix", {5, 31}, {.rate = 0.75, .stream = 1, .global_shape = {9, 67}, .offset = {2, 11}}));
   cases.push_back(Dropout("rate_0", {3, 16, 2, 2}, {.rate = 0, .global_shape = {3, 16, 2, 2}, .offset = {0, 0, 0, 0}}));
   cases.push_back(Dropout("rate_0_3", {3, 64}, {.rate = 0.3, .global_shape = {3, 64}, .offset = {0, 0}}, /*exact=*/false));
 

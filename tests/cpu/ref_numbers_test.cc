@@ -232,9 +232,8 @@ TEST(Ref, TheSixthLargestLogitIsNoTop5Hit) {
 TEST(Ref, ALabelBeyondTheClassesIsAnError) {
   Vector logits(4), p(4), metrics(4), scalars(4, 1), d(4);
   std::vector<int32_t> labels = {1, 2};
-  const absl::Status forward =
-      ref::Run(program::SoftmaxCrossEntropyForward{},
-               {Of(logits, {2, 2}), Of(labels, {2}), Of(p, {2, 2}), Of(metrics, {4})});
+  const absl::Status forward = ref::Run(program::SoftmaxCrossEntropyForward{},
+                                        {Of(logits, {2, 2}), Of(labels, {2}), Of(p, {2, 2}), Of(metrics, {4})});
   const absl::Status backward =
       ref::Run(program::SoftmaxCrossEntropyBackward{}, {Of(scalars, {4}), Of(p, {2, 2}), Of(labels, {2}), Of(d, {2, 2})});
   for (const absl::Status& status : {forward, backward}) {

@@ -32,7 +32,8 @@ Vector Random(const Shape& shape, uint64_t seed) {
 absl::Status Apply(const program::Op& op, const std::vector<Tensor>& operands) { return ref::Run(op, operands); }
 
 // Compares `gradient` with the derivative of Σ r·f(x) in every element of x.
-void ExpectGradient(const std::function<Vector(Vector&)>& f, Vector x, const Vector& r, const Vector& gradient, const char* what) {
+void ExpectGradient(const std::function<Vector(Vector&)>& f, Vector x, const Vector& r, const Vector& gradient,
+                    const char* what) {
   constexpr double kEpsilon = 1e-6;
   auto weighted = [&](Vector& at) {
     const Vector y = f(at);
@@ -48,7 +49,8 @@ void ExpectGradient(const std::function<Vector(Vector&)>& f, Vector x, const Vec
     x[i] = at - kEpsilon;
     const double below = weighted(x);
     x[i] = at;
-    EXPECT_NEAR((above - below) / (2 * kEpsilon), gradient[i], 1e-7 * (1 + std::abs(gradient[i]))) << what << " element " << i;
+    EXPECT_NEAR((above - below) / (2 * kEpsilon), gradient[i], 1e-7 * (1 + std::abs(gradient[i])))
+        << what << " element " << i;
   }
 }
 
@@ -94,31 +96,39 @@ TEST(Gradients, PoolingReluAndLrn) {
   Vector out(r.size()), argmax(r.size()), out_x(xv.size()), scale(xv.size());
   ASSERT_TRUE(Apply(program::MaxPoolForward{window}, {Of(xv, x), Of(out, y), Of(argmax, y)}).ok());
   ASSERT_TRUE(Apply(program::MaxPoolBackward{window}, {Of(argmax, y), Of(r, y), Of(dx, x)}).ok());
-  ExpectGradient([&](Vector& v) {
-    EXPECT_TRUE(Apply(program::MaxPoolForward{window}, {Of(v, x), Of(out, y)}).ok());
-    return out;
-  }, xv, r, dx, "max pooling");
+  ExpectGradient(
+      [&](Vector& v) {
+        EXPECT_TRUE(Apply(program::MaxPoolForward{window}, {Of(v, x), Of(out, y)}).ok());
+        return out;
+      },
+      xv, r, dx, "max pooling");
   for (const bool count_pad : {true, false}) {
     ASSERT_TRUE(Apply(program::AvgPoolBackward{window, count_pad}, {Of(r, y), Of(dx, x)}).ok());
-    ExpectGradient([&](Vector& v) {
-      EXPECT_TRUE(Apply(program::AvgPoolForward{window, count_pad}, {Of(v, x), Of(out, y)}).ok());
-      return out;
-    }, xv, r, dx, "average pooling");
+    ExpectGradient(
+        [&](Vector& v) {
+          EXPECT_TRUE(Apply(program::AvgPoolForward{window, count_pad}, {Of(v, x), Of(out, y)}).ok());
+          return out;
+        },
+        xv, r, dx, "average pooling");
   }
   ASSERT_TRUE(Apply(program::ReluForward{}, {Of(xv, x), Of(out_x, x)}).ok());
   ASSERT_TRUE(Apply(program::ReluBackward{}, {Of(out_x, x), Of(rx, x), Of(dx, x)}).ok());
-  ExpectGradient([&](Vector& v) {
-    EXPECT_TRUE(Apply(program::ReluForward{}, {Of(v, x), Of(out_x, x)}).ok());
-    return out_x;
-  }, xv, rx, dx, "relu");
+  ExpectGradient(
+      [&](Vector& v) {
+        EXPECT_TRUE(Apply(program::ReluForward{}, {Of(v, x), Of(out_x, x)}).ok());
+        return out_x;
+      },
+      xv, rx, dx, "relu");
   for (int64_t groups : {1, 2}) {
     const program::LrnForward forward{3, groups, 0.5, 0.75, 2};
     ASSERT_TRUE(Apply(forward, {Of(xv, x), Of(out_x, x), Of(scale, x)}).ok());
     ASSERT_TRUE(Apply(program::LrnBackward{3, groups, 0.5, 0.75, 2}, {Of(xv, x), Of(scale, x), Of(rx, x), Of(dx, x)}).ok());
-    ExpectGradient([&](Vector& v) {
-      EXPECT_TRUE(Apply(forward, {Of(v, x), Of(out_x, x)}).ok());
-      return out_x;
-    }, xv, rx, dx, "lrn");
+    ExpectGradient(
+        [&](Vector& v) {
+          EXPECT_TRUE(Apply(forward, {Of(v, x), Of(out_x, x)}).ok());
+          return out_x;
+        },
+        xv, rx, dx, "lrn");
   }
 }
 
@@ -127,13 +137,16 @@ TEST(Gradients, DropoutAndLoss) {
   Vector scalars = {0.1, 3, 5, 9}, xv = Random(x, 1), r = Random(x, 2), dx(xv.size()), out(xv.size());
   const program::Dropout dropout{0.4, 1, {8, 6}, {4, 0}};
   ASSERT_TRUE(Apply(dropout, {Of(scalars, s), Of(r, x), Of(dx, x)}).ok());
-  ExpectGradient([&](Vector& v) {
-    EXPECT_TRUE(Apply(dropout, {Of(scalars, s), Of(v, x), Of(out, x)}).ok());
-    return out;
-  }, xv, r, dx, "dropout");
+  ExpectGradient(
+      [&](Vector& v) {
+        EXPECT_TRUE(Apply(dropout, {Of(scalars, s), Of(v, x), Of(out, x)}).ok());
+        return out;
+      },
+      xv, r, dx, "dropout");
   Vector label = {2, -1, 5, 0}, p(xv.size()), sums(4);
   auto loss = [&](Vector& v) {
-    EXPECT_TRUE(Apply(program::SoftmaxCrossEntropyForward{}, {Of(v, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).ok());
+    EXPECT_TRUE(
+        Apply(program::SoftmaxCrossEntropyForward{}, {Of(v, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).ok());
     return Vector{sums[program::kLossSum] / 3};
   };
   loss(xv);
@@ -145,12 +158,14 @@ TEST(Gradients, DropoutAndLoss) {
 TEST(Softmax, HitsCountClassesThatStandBefore) {
   const Shape x = {2, 7}, labels = {2}, metrics = {4};
   Vector logits = {1, 1, 1, 1, 1, 1, 1, 9, 8, 7, 6, 5, 4, 3}, label = {4, 5}, p(14), sums(4);
-  ASSERT_TRUE(Apply(program::SoftmaxCrossEntropyForward{}, {Of(logits, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).ok());
+  ASSERT_TRUE(
+      Apply(program::SoftmaxCrossEntropyForward{}, {Of(logits, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).ok());
   EXPECT_EQ(sums[program::kTop1Hits], 0);
   EXPECT_EQ(sums[program::kTop5Hits], 1);  // four equal logits of smaller index stand before; the other is sixth
   label = {7, 0};
-  EXPECT_EQ(Apply(program::SoftmaxCrossEntropyForward{}, {Of(logits, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      Apply(program::SoftmaxCrossEntropyForward{}, {Of(logits, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Sgd, IsKrizhevskysUpdate) {

@@ -46,7 +46,8 @@ TEST(HostileIdx, AGzipBombUnderASmallHeaderIsNotUnpacked) {
   absl::Status status;
   const size_t largest = LargestAllocationIn([&] { status = ParseIdx(bomb, "bomb.gz", 3).status(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("bomb.gz: extents [1,2,2]: expected gzip that unpacks to at most 20 bytes"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("bomb.gz: extents [1,2,2]: expected gzip that unpacks to at most 20 bytes"));
   EXPECT_LT(largest, 4096u);
 }
 
@@ -72,7 +73,8 @@ TEST(HostileIdx, AllOfAGoodFileIsReadWithinWhatItStates) {
   EXPECT_LE(largest, 5 * kMiB + 64);
 }
 
-// A damaged byte never crashes the reader; where the gzip still holds, it is an error or the sum in its trailer would be wrong.
+// A damaged byte never crashes the reader; where the gzip still holds, it is an error or the sum in its trailer would be
+// wrong.
 TEST(HostileIdx, EveryFlippedByteOfAGzipIsAnErrorOrHarmless) {
   const std::string file = GzippedWithZeros(Header(std::string("\0\0\0\2\0\0\0\3\0\0\0\3", 12)), 18);
   for (size_t i = 0; i < file.size(); ++i) {

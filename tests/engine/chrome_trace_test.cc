@@ -71,12 +71,13 @@ TEST(MakeTrace, StepsHaveTheirOwnEventsAndTransfersInOneTimeline) {
   EXPECT_EQ(breakdown.compute + breakdown.exposed_communication + breakdown.idle, absl::Microseconds(35));
 }
 
-// The arrow of an exchange goes from the sender to the receiver and forward in time, also where the receiver was there first.
+// The arrow of an exchange goes from the sender to the receiver and forward in time, also where the receiver was there
+// first.
 TEST(ToChromeJson, ArrowsGoForwardFromTheSenderAndLieInTheirEvents) {
   for (const auto& [sender_us, receiver_us] : {std::pair{110, 105}, {105, 110}}) {
     const Trace trace =
-        MakeTrace(SendAndSum(), {std::vector<TaskTime>{Time(100, 104), Time(sender_us, 130), Time(receiver_us, 130), Time(130, 140),
-                                                       Time(131, 140)}});
+        MakeTrace(SendAndSum(), {std::vector<TaskTime>{Time(100, 104), Time(sender_us, 130), Time(receiver_us, 130),
+                                                       Time(130, 140), Time(131, 140)}});
     const json events = json::parse(ToChromeJson(trace))["traceEvents"];
     std::map<std::string, std::pair<json, json>> arrows;
     for (const json& event : events) {
@@ -93,8 +94,9 @@ TEST(ToChromeJson, ArrowsGoForwardFromTheSenderAndLieInTheirEvents) {
       for (const json& end : {from, to}) {
         bool inside = false;
         for (const json& event : events) {
-          inside = inside || (event["ph"] == "X" && event["pid"] == end["pid"] && event["tid"] == end["tid"] &&
-                              event["ts"] <= end["ts"] && end["ts"] < event["ts"].get<double>() + event["dur"].get<double>());
+          inside =
+              inside || (event["ph"] == "X" && event["pid"] == end["pid"] && event["tid"] == end["tid"] &&
+                         event["ts"] <= end["ts"] && end["ts"] < event["ts"].get<double>() + event["dur"].get<double>());
         }
         EXPECT_TRUE(inside) << end.dump();
       }
@@ -103,8 +105,7 @@ TEST(ToChromeJson, ArrowsGoForwardFromTheSenderAndLieInTheirEvents) {
 }
 
 TEST(ToChromeJson, EventsCarryTimeInMicrosecondsDeviceLaneAndWork) {
-  const json events = json::parse(ToChromeJson(MakeTrace(
-      SendAndSum(), {kTimes})))["traceEvents"];
+  const json events = json::parse(ToChromeJson(MakeTrace(SendAndSum(), {kTimes})))["traceEvents"];
   int found = 0;
   for (const json& event : events) {
     if (event["ph"] != "X" || event["name"] != "conv2 exchange" || event["pid"] != 0) continue;

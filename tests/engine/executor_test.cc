@@ -137,8 +137,9 @@ TEST(ExecutorCommands, EachTaskAwaitsItsWaitsOfThisAndOfTheLastStepThenIsLaunche
     ASSERT_TRUE(executor->Enqueue({}).ok());
   }
   EXPECT_THAT(backend.latest->calls,
-              ElementsAre("d0 copy awaits 1 of step -1", "launch 0 of step 0", "d0 compute awaits 0 of step 0", "launch 1 of step 0",
-                          "d0 copy awaits 1 of step 0", "launch 0 of step 1", "d0 compute awaits 0 of step 1", "launch 1 of step 1"));
+              ElementsAre("d0 copy awaits 1 of step -1", "launch 0 of step 0", "d0 compute awaits 0 of step 0",
+                          "launch 1 of step 0", "d0 copy awaits 1 of step 0", "launch 0 of step 1",
+                          "d0 compute awaits 0 of step 1", "launch 1 of step 1"));
 }
 
 TEST_F(ExecutorTest, TasksAreLaunchedInTheProgramsOrder) {
@@ -259,7 +260,8 @@ TEST_F(ExecutorTest, AFailedStepIsReportedByWhoeverWaitsForIt) {
 TEST_F(ExecutorTest, AThirdStepInFlightAndACollectOfNoneAreRefused) {
   EXPECT_EQ(executor_->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
   Enqueue(1);
-  EXPECT_EQ(executor_->RunStep(std::vector<float>(8), {0, 0, 0, 0}, {}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(executor_->RunStep(std::vector<float>(8), {0, 0, 0, 0}, {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
   Enqueue(2);
   EXPECT_EQ(executor_->in_flight(), 2);
   EXPECT_EQ(executor_->Enqueue({}).code(), absl::StatusCode::kFailedPrecondition);

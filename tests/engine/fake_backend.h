@@ -1,7 +1,7 @@
 // A backend that computes what a test tells it to, and writes down each call that it gets.
 //
-// Launch and Await only queue; tasks run in the order of their launch when Synchronize asks for their step. So a test sees what
-// an executor may rely on before that: nothing.
+// Launch and Await only queue; tasks run in the order of their launch when Synchronize asks for their step. So a test sees
+// what an executor may rely on before that: nothing.
 #ifndef COLONNADE_TESTS_ENGINE_FAKE_BACKEND_H_
 #define COLONNADE_TESTS_ENGINE_FAKE_BACKEND_H_
 
@@ -30,10 +30,10 @@ class FakeLoaded : public LoadedProgram {
     for (const program::Buffer& buffer : program.buffers) memory.emplace_back(program::ElementCount(buffer.shape));
   }
 
-  std::vector<std::vector<double>> memory;                        // by buffer
-  std::map<program::BufferId, std::pair<size_t, size_t>> held;    // the range of elements that a buffer holds, if not all
+  std::vector<std::vector<double>> memory;                      // by buffer
+  std::map<program::BufferId, std::pair<size_t, size_t>> held;  // the range of elements that a buffer holds, if not all
   std::vector<std::string> calls;
-  std::map<int64_t, absl::Status> fails;                          // by step
+  std::map<int64_t, absl::Status> fails;  // by step
 
   void Launch(program::TaskId task, int64_t step) override {
     calls.push_back(absl::StrFormat("launch %d of step %d", task.value, step));
@@ -105,8 +105,10 @@ class FakeLoaded : public LoadedProgram {
       const std::vector<double>& values = memory[buffer.value];
       for (size_t i = 0; i < values.size(); ++i) {
         void* to = slot.outputs[index][p];
-        if (program_.buffer(buffer).dtype == program::DType::kF32) static_cast<float*>(to)[i] = static_cast<float>(values[i]);
-        if (program_.buffer(buffer).dtype == program::DType::kI32) static_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]);
+        if (program_.buffer(buffer).dtype == program::DType::kF32)
+          static_cast<float*>(to)[i] = static_cast<float>(values[i]);
+        if (program_.buffer(buffer).dtype == program::DType::kI32)
+          static_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]);
         if (program_.buffer(buffer).dtype == program::DType::kF64) static_cast<double*>(to)[i] = values[i];
       }
     }
@@ -121,7 +123,8 @@ class FakeLoaded : public LoadedProgram {
 
 class FakeBackend : public Backend {
  public:
-  explicit FakeBackend(int devices, FakeLoaded::Meaning meaning = nullptr) : devices_(devices), meaning_(std::move(meaning)) {}
+  explicit FakeBackend(int devices, FakeLoaded::Meaning meaning = nullptr)
+      : devices_(devices), meaning_(std::move(meaning)) {}
 
   std::string name() const override { return "fake"; }
   int device_count() const override { return devices_; }

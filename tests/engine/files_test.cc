@@ -28,7 +28,8 @@ class Folder : public ::testing::Test {
   ~Folder() override { std::filesystem::remove_all(path_); }
   std::string In(const std::string& name) const { return path_ + "/" + name; }
   size_t Count() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator()));
+    return static_cast<size_t>(
+        std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator()));
   }
   std::string path_;
 };
@@ -116,10 +117,16 @@ TEST(SafetensorsHeader, HostileFilesAreRefused) {
   EXPECT_THAT(ErrorOf(File("[]", 0)), HasSubstr("{"));
   EXPECT_THAT(ErrorOf(File("{\"a\":\xff\xfe}", 0)), HasSubstr("JSON"));
   EXPECT_THAT(ErrorOf(File("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0)), HasSubstr("\"a\""));
-  EXPECT_THAT(ErrorOf(File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8)),
-              HasSubstr("twice"));
-  EXPECT_THAT(ErrorOf(File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)),
-              HasSubstr("begin at 8"));
+  EXPECT_THAT(
+      ErrorOf(File(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+          8)),
+      HasSubstr("twice"));
+  EXPECT_THAT(
+      ErrorOf(File(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+          8)),
+      HasSubstr("begin at 8"));
   EXPECT_THAT(ErrorOf(File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12)), HasSubstr("begin at 0"));
   EXPECT_THAT(ErrorOf(File(kGood, 12)), HasSubstr("expected 8 bytes"));
   EXPECT_THAT(ErrorOf(File(kGood, 4)), HasSubstr("within 4 bytes"));

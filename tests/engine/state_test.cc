@@ -26,10 +26,12 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 40, kColumns = 60;
 
-// "w" [40, 60] gaussian, "u" [8] uniform, "b" [3] constant: each box of a cut of w's columns into `parts` stands on `copies` devices.
+// "w" [40, 60] gaussian, "u" [8] uniform, "b" [3] constant: each box of a cut of w's columns into `parts` stands on `copies`
+// devices.
 Program Parameters(int parts, int copies, DType dtype = DType::kF32, const std::string& name = "w") {
   program::Builder b("net", program::Mode::kTrain, 1, dtype, {{"data", copies}, {"model", parts}});
-  program::Parameter w{.name = name, .layer = "l", .shape = {kRows, kColumns}, .initializer = {Initializer::Kind::kGaussian, 0.5}};
+  program::Parameter w{
+      .name = name, .layer = "l", .shape = {kRows, kColumns}, .initializer = {Initializer::Kind::kGaussian, 0.5}};
   program::Parameter u{.name = "u", .layer = "l", .shape = {8}, .initializer = {Initializer::Kind::kUniform, 0.25}};
   program::Parameter c{.name = "b", .layer = "l", .shape = {3}, .initializer = {Initializer::Kind::kConstant, 0.1}};
   for (int d = 0; d < parts * copies; ++d) {

@@ -10,8 +10,13 @@ namespace {
 using program::Lane;
 
 TraceEvent Event(int device, Lane lane, int start_ms, int end_ms, int64_t rendezvous = -1) {
-  return {.name = "op", .layer = "layer", .device = device, .lane = lane, .start = absl::Milliseconds(start_ms),
-          .end = absl::Milliseconds(end_ms), .rendezvous = rendezvous};
+  return {.name = "op",
+          .layer = "layer",
+          .device = device,
+          .lane = lane,
+          .start = absl::Milliseconds(start_ms),
+          .end = absl::Milliseconds(end_ms),
+          .rendezvous = rendezvous};
 }
 
 TEST(BreakDown, TimeIsComputeThenExposedCommunicationThenInputThenIdle) {

@@ -30,15 +30,15 @@ struct DigitsRun {
   std::unique_ptr<Executor> train, eval;
 
   DigitsRun(const std::string& plan_name, int devices, int64_t batch = 32, partition::Reduction reduction = {},
-        cpu::CpuOptions::Kernels kernels = cpu::CpuOptions::Kernels::kOneDnn) {
+            cpu::CpuOptions::Kernels kernels = cpu::CpuOptions::Kernels::kOneDnn) {
     absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.width = 0.5});
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(plan_name, *graph, {.devices = devices, .global_batch = batch});
     EXPECT_TRUE(plan.ok()) << plan.status();
     plan->reduction = reduction;
     const bool reference = kernels == cpu::CpuOptions::Kernels::kReference;
-    partition::LowerOptions options{.global_batch = batch, .dtype = reference ? program::DType::kF64 : program::DType::kF32,
-                                    .weight_decay = 5e-4};
+    partition::LowerOptions options{
+        .global_batch = batch, .dtype = reference ? program::DType::kF64 : program::DType::kF32, .weight_decay = 5e-4};
     train_program = *partition::Lower(*graph, *plan, options);
     options.mode = program::Mode::kEval;
     eval_program = *partition::Lower(*graph, *plan, options);
@@ -65,7 +65,8 @@ TEST(Train, LearnsDigitsAlikeUnderEveryPlan) {
   DigitsRun single("single", 1);
   const TrainReport expected = TrainOn(single, 120);
   EXPECT_LT(expected.losses.back(), 0.5 * expected.losses.front());
-  for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"data", 2}, {"model", 2}, {"hybrid", 4}, {"owt", 4}}) {
+  for (const auto& [plan, devices] :
+       std::vector<std::pair<std::string, int>>{{"data", 2}, {"model", 2}, {"hybrid", 4}, {"owt", 4}}) {
     DigitsRun setup(plan, devices);
     const TrainReport report = TrainOn(setup, 20);
     for (int i = 0; i < 20; ++i) EXPECT_NEAR(report.losses[i], expected.losses[i], 1e-4) << plan << " step " << i;
@@ -101,7 +102,8 @@ TEST(Train, TwoRunsGiveEqualBitsAlsoUnderLoad) {
     done = true;
     for (std::thread& t : load) t.join();
     EXPECT_EQ(first.losses, second.losses) << plan;
-    const auto wa = ReadParameters(a.train_program, a.train->loaded()), wb = ReadParameters(b.train_program, b.train->loaded());
+    const auto wa = ReadParameters(a.train_program, a.train->loaded()),
+               wb = ReadParameters(b.train_program, b.train->loaded());
     ASSERT_TRUE(wa.ok() && wb.ok());
     for (size_t i = 0; i < wa->size(); ++i) EXPECT_EQ((*wa)[i].values, (*wb)[i].values) << (*wa)[i].name;
   }
@@ -147,9 +149,10 @@ TEST(Train, AStopFlagEndsTheRunAfterTheStepInFlight) {
   DigitsRun setup("data", 2);
   data::SampleStream digits = Digits(true);
   std::atomic<bool> stop{false};
-  absl::StatusOr<TrainReport> report = Train(*setup.train, digits, {.steps = 1000, .stop = &stop, .on_step = [&](const TrainProgress& p) {
-                                               if (p.step == 5) stop = true;
-                                             }});
+  absl::StatusOr<TrainReport> report =
+      Train(*setup.train, digits, {.steps = 1000, .stop = &stop, .on_step = [&](const TrainProgress& p) {
+                                     if (p.step == 5) stop = true;
+                                   }});
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(report->stopped);
   EXPECT_GE(report->losses.size(), 5u);

@@ -1,5 +1,5 @@
-// The README's example, as a program of its own. The part between the two marks stands in README.md; the test `readme_example`
-// compares them and runs it.
+// The README's example, as a program of its own. The part between the two marks stands in README.md; the test
+// `readme_example` compares them and runs it.
 
 #include <cstdio>
 #include <memory>
@@ -19,8 +19,8 @@
 #define RETURN_IF_ERROR(expression) \
   if (absl::Status s = (expression); !s.ok()) return s
 #define JOIN_NAMES(a, b) a##b
-#define ASSIGN_OR_RETURN_AT(line, target, expression)                    \
-  auto JOIN_NAMES(result_, line) = (expression);                         \
+#define ASSIGN_OR_RETURN_AT(line, target, expression)                             \
+  auto JOIN_NAMES(result_, line) = (expression);                                  \
   if (!JOIN_NAMES(result_, line).ok()) return JOIN_NAMES(result_, line).status(); \
   target = *std::move(JOIN_NAMES(result_, line))
 #define ASSIGN_OR_RETURN_LINE(line, target, expression) ASSIGN_OR_RETURN_AT(line, target, expression)

@@ -85,7 +85,8 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
 // Where a sum is split it is rounded once more: so a plan is as far from exact as one device, within a factor.
 TEST(Equivalence, InBf16PlansAreAsNearToExactAsOneDevice) {
   Random random(16);
-  // Windows of a max pooling that overlap hang on which of two nearly equal numbers is rounded up: a few cases are further off.
+  // Windows of a max pooling that overlap hang on which of two nearly equal numbers is rounded up: a few cases are further
+  // off.
   constexpr double kFactor = 1.5, kFactorOfFew = 3, kFewRoundings = 3.0 / 256;
   constexpr int kCases = 60, kFew = 3;
   int far = 0;

@@ -59,15 +59,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 2, "mesh": [], "layers": {}})", "version 1"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [], "layers": {}})", "mesh"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 0}], "layers": {}})", "mesh"},
-        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}, {"name": "m", "size": 2}], "layers": {}})", "mesh"},
-        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": "column"}})", "layers.conv1"},
-        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": ["colum"]}})", "layers.conv1"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}, {"name": "m", "size": 2}], "layers": {}})",
+                "mesh"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": "column"}})",
+                "layers.conv1"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": ["colum"]}})",
+                "layers.conv1"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reducton": "x"})", "reducton"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reduction": "x"})", "reduction"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "overlap": 1})", "overlap"},
-        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 0})", "bucket_bytes"},
-        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 2]})", "device_order"},
-        BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})", "twice"}));
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 0})",
+                "bucket_bytes"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 2]})",
+                "device_order"},
+        BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})",
+                "twice"}));
 
 TEST(ValidatePlan, ThreeColumnsFor256ChannelsNameLayerAxisAndNearestSizes) {
   const layers::LayerGraph graph = Model("alexnet");
@@ -103,7 +109,8 @@ TEST(ValidatePlan, ADeviceOrderHasEachDeviceOnceAndAMeshHasAxes) {
 
 TEST(PlanJson, ADeepOrHugeMeshIsRefused) {
   EXPECT_FALSE(PlanFromJson(std::string(200'000, '[')).ok());
-  const char* huge = R"({"colonnade_plan": 1, "mesh": [{"name": "a", "size": 4096}, {"name": "b", "size": 4096}], "layers": {}})";
+  const char* huge =
+      R"({"colonnade_plan": 1, "mesh": [{"name": "a", "size": 4096}, {"name": "b", "size": 4096}], "layers": {}})";
   EXPECT_THAT(std::string(PlanFromJson(huge).status().message()), HasSubstr("at most 4096 devices"));
 }
 

@@ -136,16 +136,14 @@ TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
   EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
 }
 
-INSTANTIATE_TEST_SUITE_P(Chains, BruteForce,
-                         ::testing::Values(Chain{"conv_slow", ConvAndDense(24, 48), 2, 1e9},
-                                           Chain{"conv_fast", ConvAndDense(24, 48), 2, 1e11},
-                                           Chain{"conv_3", ConvAndDense(24, 384), 3, 1e10},
-                                           Chain{"wide_4", ConvAndDense(48, 768), 4, 3e9},
-                                           Chain{"dense_4", Dense(768), 4, 1e10}, Chain{"dense_4_slow", Dense(768), 4, 5e8},
-                                           Chain{"six_2", SixLayers(24, 384), 2, 3e9},
-                                           Chain{"six_3", SixLayers(24, 384), 3, 1e10},
-                                           Chain{"six_4", SixLayers(48, 768), 4, 3e9}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Chains, BruteForce,
+    ::testing::Values(Chain{"conv_slow", ConvAndDense(24, 48), 2, 1e9}, Chain{"conv_fast", ConvAndDense(24, 48), 2, 1e11},
+                      Chain{"conv_3", ConvAndDense(24, 384), 3, 1e10}, Chain{"wide_4", ConvAndDense(48, 768), 4, 3e9},
+                      Chain{"dense_4", Dense(768), 4, 1e10}, Chain{"dense_4_slow", Dense(768), 4, 5e8},
+                      Chain{"six_2", SixLayers(24, 384), 2, 3e9}, Chain{"six_3", SixLayers(24, 384), 3, 1e10},
+                      Chain{"six_4", SixLayers(48, 768), 4, 3e9}),
+    [](const auto& info) { return info.param.name; });
 
 // Every plan on two axes of longer chains: 10^5 to 10^6 of them, minutes each, so that one asks for it by hand
 // (--gtest_also_run_disabled_tests --gtest_filter=*TwoAxes*); docs/measured.md has the last result.

@@ -28,8 +28,8 @@ struct RandomNetwork {
   int classes = 0;
 };
 
-// Convolutions (dense and grouped), pooling, LRN, dropout, joins by Add and by Concat, one or two fully connected layers. With
-// `exact`, only operations whose results on small integers are exact.
+// Convolutions (dense and grouped), pooling, LRN, dropout, joins by Add and by Concat, one or two fully connected layers.
+// With `exact`, only operations whose results on small integers are exact.
 class NetworkDrawer {
  public:
   NetworkDrawer(Random& random, bool exact) : random_(random), exact_(exact), net_("random") {}
@@ -61,8 +61,9 @@ class NetworkDrawer {
 
   layers::LayerId Conv(layers::LayerId x, int64_t groups, int64_t out, int64_t kernel = 3) {
     channels_ = out;
-    return net_.Conv2d(Next("conv"), x,
-                       {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 3 != 0});
+    return net_.Conv2d(
+        Next("conv"), x,
+        {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 3 != 0});
   }
 
   layers::LayerId Block(layers::LayerId x) {
@@ -122,9 +123,9 @@ class NetworkDrawer {
 };
 
 inline const std::vector<layers::Strategy>& AllStrategies() {
-  static const auto& all = *new std::vector<layers::Strategy>{layers::Strategy::kReplicate, layers::Strategy::kBatch,
-                                                              layers::Strategy::kColumn, layers::Strategy::kGroup,
-                                                              layers::Strategy::kRow};
+  static const auto& all =
+      *new std::vector<layers::Strategy>{layers::Strategy::kReplicate, layers::Strategy::kBatch, layers::Strategy::kColumn,
+                                         layers::Strategy::kGroup, layers::Strategy::kRow};
   return all;
 }
 
@@ -174,8 +175,8 @@ class Coverage {
       const layers::LayerNode& node = graph.nodes[forward ? forward->node : backward->node];
       for (int a = 0; a < 2; ++a) {
         if (plan.mesh.axes[a].size == 1) continue;
-        drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ", a,
-                                   forward ? " forward" : " backward"));
+        drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ",
+                                   a, forward ? " forward" : " backward"));
       }
     }
   }
@@ -201,10 +202,10 @@ class Coverage {
 
   static std::vector<std::string> Expected() {
     std::vector<std::string> expected = {
-        "split(0) -> split(1)",      "split(1) -> split(0)",   "split(0) -> replicated",    "split(1) -> replicated",
-        "split(1) -> replicated/g",  "replicated -> split(0)", "replicated -> split(1)",    "replicated -> replicated/g",
-        "replicated/g -> split(1)",  "replicated/g -> replicated", "partial -> split(0)",   "partial -> split(1)",
-        "partial -> replicated",     "partial/g -> split(1)",  "partial/g -> replicated/g"};
+        "split(0) -> split(1)",     "split(1) -> split(0)",       "split(0) -> replicated",   "split(1) -> replicated",
+        "split(1) -> replicated/g", "replicated -> split(0)",     "replicated -> split(1)",   "replicated -> replicated/g",
+        "replicated/g -> split(1)", "replicated/g -> replicated", "partial -> split(0)",      "partial -> split(1)",
+        "partial -> replicated",    "partial/g -> split(1)",      "partial/g -> replicated/g"};
     const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
         {"Conv2d", {"replicate", "batch", "column", "group", "row"}},
         {"FullyConnected", {"replicate", "batch", "column", "row"}},

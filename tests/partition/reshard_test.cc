@@ -16,8 +16,9 @@ using layers::Placement;
 using program::Region;
 using program::Shape;
 
-// What every position holds of a global tensor: for each of its local elements, which global elements are in it and how often.
-// A whole element is {id: 1}; a summand of P positions is marked by who holds it, so that a sum shows each summand once.
+// What every position holds of a global tensor: for each of its local elements, which global elements are in it and how
+// often. A whole element is {id: 1}; a summand of P positions is marked by who holds it, so that a sum shows each summand
+// once.
 using Cell = std::map<std::pair<int64_t, int>, int>;  // (global element, summand) → count
 struct Shard {
   Shape shape;
@@ -159,13 +160,14 @@ bool Divides(const Mesh& mesh, const TensorPlacement& placement, const Shape& sh
   return LocalShape(mesh, placement, shape).ok();
 }
 
-// Every pair of placements on meshes of one and two axes: the path ends where it should, and what each position then holds is
-// what the placement says, each summand counted once.
+// Every pair of placements on meshes of one and two axes: the path ends where it should, and what each position then holds
+// is what the placement says, each summand counted once.
 TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
   std::set<std::tuple<std::string, std::string, std::string>> entries;
   const Shape global = {12, 24, 2};
   int paths = 0;
-  for (const auto& [outer, inner] : std::vector<std::pair<int, int>>{{1, 2}, {1, 3}, {1, 4}, {2, 1}, {2, 2}, {2, 3}, {3, 2}, {1, 6}, {2, 4}}) {
+  for (const auto& [outer, inner] :
+       std::vector<std::pair<int, int>>{{1, 2}, {1, 3}, {1, 4}, {2, 1}, {2, 2}, {2, 3}, {3, 2}, {1, 6}, {2, 4}}) {
     const Mesh mesh = Mesh::ReplicasByColumns(outer, inner);
     auto choices = [](int64_t size, bool target) {
       std::vector<Placement> all = {Placement::Replicated()};

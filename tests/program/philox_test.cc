@@ -27,10 +27,12 @@ TEST(Philox, GivesTheKnownAnswers) {
 
 TEST(Philox, EachPartOfTheKeyChangesTheNumbers) {
   const Philox4 base = RandomBlock(1, RandomPurpose::kSyntheticData, 2, 3, 4);
-  const Philox4 others[] = {
-      RandomBlock(9, RandomPurpose::kSyntheticData, 2, 3, 4), RandomBlock(1, RandomPurpose::kDropout, 2, 3, 4),
-      RandomBlock(1, RandomPurpose::kSyntheticData, 9, 3, 4), RandomBlock(1, RandomPurpose::kSyntheticData, 2, 9, 4),
-      RandomBlock(1, RandomPurpose::kSyntheticData, 2, 3, 9), RandomBlock(1 | uint64_t{1} << 40, RandomPurpose::kSyntheticData, 2, 3, 4)};
+  const Philox4 others[] = {RandomBlock(9, RandomPurpose::kSyntheticData, 2, 3, 4),
+                            RandomBlock(1, RandomPurpose::kDropout, 2, 3, 4),
+                            RandomBlock(1, RandomPurpose::kSyntheticData, 9, 3, 4),
+                            RandomBlock(1, RandomPurpose::kSyntheticData, 2, 9, 4),
+                            RandomBlock(1, RandomPurpose::kSyntheticData, 2, 3, 9),
+                            RandomBlock(1 | uint64_t{1} << 40, RandomPurpose::kSyntheticData, 2, 3, 4)};
   for (const Philox4& other : others) EXPECT_NE(other.v[0], base.v[0]);
 }
 

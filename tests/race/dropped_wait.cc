@@ -30,7 +30,8 @@ absl::StatusOr<program::Program> LoweredTwoColumn() {
 }
 
 // The first wait of device 0 that has these names; true if there was one.
-bool DropWait(program::Program& program, const std::string& layer, const std::string& task_name, const std::string& waits_for) {
+bool DropWait(program::Program& program, const std::string& layer, const std::string& task_name,
+              const std::string& waits_for) {
   for (program::Task& task : program.tasks) {
     if (task.device != 0 || task.from.layer != layer || program::Name(task) != task_name) continue;
     auto drop = [&](auto& waits) {
@@ -49,7 +50,8 @@ void ListWaits(const program::Program& program) {
   for (const program::Task& task : program.tasks) {
     if (task.device != 0) continue;
     for (program::TaskId id : task.waits) {
-      std::printf("%s %s %s\n", task.from.layer.c_str(), program::Name(task).c_str(), program::Name(program.task(id)).c_str());
+      std::printf("%s %s %s\n", task.from.layer.c_str(), program::Name(task).c_str(),
+                  program::Name(program.task(id)).c_str());
     }
     for (program::TaskId id : task.waits_previous) {
       std::printf("%s %s %s (previous step)\n", task.from.layer.c_str(), program::Name(task).c_str(),
