@@ -17,6 +17,7 @@
 #include "engine/machine.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "program/status_macros.h"
 
 namespace {
 
@@ -33,14 +34,11 @@ struct Racer {
 absl::Status Enter(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
                    const partition::LowerOptions& lower, const engine::Machine& machine, const cli::Flags& flags,
                    std::vector<Racer>& racers) {
-  absl::StatusOr<cli::Predicted> predicted = cli::Predict(machine, graph, plan, lower);
-  if (!predicted.ok()) return predicted.status();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      cli::OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0);
-  if (!backend.ok()) return backend.status();
-  absl::StatusOr<std::unique_ptr<cli::StepMeter>> meter = cli::StepMeter::Create(graph, plan, lower, *std::move(backend));
-  if (!meter.ok()) return meter.status();
-  racers.push_back({name, absl::ToDoubleMilliseconds(predicted->simulation.step), *std::move(meter)});
+  ASSIGN_OR_RETURN(cli::Predicted predicted, cli::Predict(machine, graph, plan, lower));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   cli::OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0));
+  ASSIGN_OR_RETURN(std::unique_ptr<cli::StepMeter> meter, cli::StepMeter::Create(graph, plan, lower, std::move(backend)));
+  racers.push_back({name, absl::ToDoubleMilliseconds(predicted.simulation.step), std::move(meter)});
   return absl::OkStatus();
 }
 
@@ -48,35 +46,32 @@ absl::Status Main(const cli::Flags& flags, int slices) {
   if (flags.deterministic && flags.backend != "cuda") {
     return absl::FailedPreconditionError("--deterministic: expected --backend=cuda; on the CPU every run is deterministic");
   }
-  absl::StatusOr<engine::Machine> machine = cli::OpenMachine(flags);
-  if (!machine.ok()) return machine.status();
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, {});
-  if (!graph.ok()) return graph.status();
+  ASSIGN_OR_RETURN(engine::Machine machine, cli::OpenMachine(flags));
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
   const partition::LowerOptions lower{.global_batch = flags.batch, .dtype = cli::DTypeOf(flags)};
   std::vector<std::pair<std::string, partition::Plan>> plans;
   const auto add_named = [&](const char* name, int devices) {
     absl::StatusOr<partition::Plan> plan =
-        partition::NamedPlan(name, *graph, {.devices = devices, .global_batch = flags.batch});
+        partition::NamedPlan(name, graph, {.devices = devices, .global_batch = flags.batch});
     if (plan.ok()) plans.emplace_back(name, *std::move(plan));  // else it does not split so
   };
   add_named("single", 1);
   if (flags.devices > 1) {
     for (const char* name : {"data", "model", "hybrid", "owt"}) add_named(name, flags.devices);
-    absl::StatusOr<std::vector<partition::Candidate>> found = cli::SearchPlansOn(*machine, *graph, lower, flags.devices);
-    if (!found.ok()) return found.status();
-    plans.emplace_back("auto", found->front().plan);
+    ASSIGN_OR_RETURN(std::vector<partition::Candidate> found, cli::SearchPlansOn(machine, graph, lower, flags.devices));
+    plans.emplace_back("auto", found.front().plan);
   }
   std::vector<Racer> racers;
   for (const auto& [name, plan] : plans) {
     cli::Flags own = flags;
     own.deterministic = false;
-    if (absl::Status s = Enter(name, plan, *graph, lower, *machine, own, racers); !s.ok()) return s;
+    RETURN_IF_ERROR(Enter(name, plan, graph, lower, machine, own, racers));
     if (!flags.deterministic) continue;
-    if (absl::Status s = Enter(name + ", deterministic", plan, *graph, lower, *machine, flags, racers); !s.ok()) return s;
+    RETURN_IF_ERROR(Enter(name + ", deterministic", plan, graph, lower, machine, flags, racers));
   }
   for (int slice = 0; slice < slices; ++slice) {
     for (Racer& racer : racers) {
-      if (absl::Status s = racer.meter->Run(1, kSliceTime); !s.ok()) return s;
+      RETURN_IF_ERROR(racer.meter->Run(1, kSliceTime));
     }
   }
   std::printf("%-22s %14s %14s\n", "plan", "predicted ms", "measured ms");

@@ -18,6 +18,7 @@
 #include "cli/planning.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "program/status_macros.h"
 
 namespace {
 
@@ -54,57 +55,51 @@ struct Measured {
 absl::StatusOr<Measured> Measure(const layers::LayerGraph& graph, const Case& c, int slices, cli::Calibration& calibration) {
   absl::Status status = calibration.Load(graph, {c.plan, c.devices}, {c.batch * 3 / 4, c.batch * 5 / 4});
   if (!status.ok()) return status;
-  absl::StatusOr<partition::Plan> plan =
-      partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch});
-  if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<cli::StepMeter>> meter =
-      cli::StepMeter::Create(graph, *plan, {.global_batch = c.batch}, calibration.backend());
-  if (!meter.ok()) return meter.status();
+  ASSIGN_OR_RETURN(partition::Plan plan,
+                   partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch}));
+  ASSIGN_OR_RETURN(std::unique_ptr<cli::StepMeter> meter,
+                   cli::StepMeter::Create(graph, plan, {.global_batch = c.batch}, calibration.backend()));
   for (int slice = 0; slice < slices; ++slice) {
     for (int i = 0; i < calibration.loaded(); ++i) {
       if (status = calibration.Run(i, kStepsOfSlice, kSliceTime); !status.ok()) return status;
-      if (status = (*meter)->Run(kStepsOfSlice, kSliceTime); !status.ok()) return status;
+      if (status = meter->Run(kStepsOfSlice, kSliceTime); !status.ok()) return status;
     }
   }
-  return Measured{*std::move(plan), cli::TrimmedMean((*meter)->step_seconds()), (*meter)->Memory()};
+  return Measured{std::move(plan), cli::TrimmedMean(meter->step_seconds()), meter->Memory()};
 }
 
 absl::Status Compare(const engine::Machine& machine, const layers::LayerGraph& graph, const Case& c,
                      const Measured& measured, Pairs& pairs) {
-  absl::StatusOr<cli::Predicted> predicted = cli::Predict(machine, graph, measured.plan, {.global_batch = c.batch});
-  if (!predicted.ok()) return predicted.status();
+  ASSIGN_OR_RETURN(cli::Predicted predicted, cli::Predict(machine, graph, measured.plan, {.global_batch = c.batch}));
   pairs.measured_ms = 1e3 * measured.step_sec;
-  pairs.predicted_ms = absl::ToDoubleMilliseconds(predicted->simulation.step);
+  pairs.predicted_ms = absl::ToDoubleMilliseconds(predicted.simulation.step);
   pairs.errors.push_back(pairs.predicted_ms / pairs.measured_ms - 1);
-  const absl::StatusOr<std::vector<engine::DeviceMemory>> memory = cli::PredictCpuMemory(predicted->program);
-  if (!memory.ok()) return memory.status();
+  ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, cli::PredictCpuMemory(predicted.program));
   for (size_t d = 0; d < measured.memory.size(); ++d) {
     const double took = static_cast<double>(measured.memory[d].total_bytes());
-    pairs.memory_error = std::max(pairs.memory_error, std::abs(static_cast<double>((*memory)[d].total_bytes()) / took - 1));
+    pairs.memory_error = std::max(pairs.memory_error, std::abs(static_cast<double>(memory[d].total_bytes()) / took - 1));
   }
   return absl::OkStatus();
 }
 
 // One pair for each of `cases`, all of one model.
 absl::Status RunRound(absl::Span<const Case> cases, absl::Span<Pairs> results, int slices) {
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(cases[0].model, {});
-  if (!graph.ok()) return graph.status();
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(cases[0].model, {}));
   cli::Calibration calibration(cli::CpuTarget(/*devices=*/2));
   std::vector<Measured> measured;
   for (const Case& c : cases) {
-    absl::StatusOr<Measured> one = Measure(*graph, c, slices, calibration);
-    if (!one.ok()) return one.status();
-    measured.push_back(*std::move(one));
+    ASSIGN_OR_RETURN(Measured one, Measure(graph, c, slices, calibration));
+    measured.push_back(std::move(one));
   }
   const cli::CalibrationPlan handoffs = cli::CalibrationPlans(2).back();
-  if (absl::Status s = calibration.Load(*graph, handoffs, {cases[0].batch * 3 / 4}); !s.ok()) return s;
+  RETURN_IF_ERROR(calibration.Load(graph, handoffs, {cases[0].batch * 3 / 4}));
   for (int slice = 0; slice < slices; ++slice) {
-    if (absl::Status s = calibration.Run(0, kStepsOfSlice, kSliceTime); !s.ok()) return s;
+    RETURN_IF_ERROR(calibration.Run(0, kStepsOfSlice, kSliceTime));
   }
-  if (absl::Status s = calibration.SweepTransfers(); !s.ok()) return s;
+  RETURN_IF_ERROR(calibration.SweepTransfers());
   const engine::Machine machine = calibration.Result();
   for (size_t c = 0; c < cases.size(); ++c) {
-    if (absl::Status s = Compare(machine, *graph, cases[c], measured[c], results[c]); !s.ok()) return s;
+    RETURN_IF_ERROR(Compare(machine, graph, cases[c], measured[c], results[c]));
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/command_line.h"
 #include "cli/session.h"
+#include "program/status_macros.h"
 
 namespace {
 
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
                "transfers");
   cli::AddMeasuringFlags(app, flags);
   return bench::Run(app, argc, argv, [&]() -> absl::Status {
-    if (absl::Status s = cli::CheckBackend(flags); !s.ok()) return s;
+    RETURN_IF_ERROR(cli::CheckBackend(flags));
     for (const std::string& what : cli::TransferNames()) {
       for (int members : {2, 4}) {
         if (members > 2 && (what == "exchange" || what == "channel_slice")) continue;

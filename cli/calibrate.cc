@@ -20,9 +20,10 @@
 #include "cli/session.h"
 #include "cpu/backend.h"
 #include "engine/cost_model.h"
-#include "engine/file.h"
+#include "engine/io/file.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -243,14 +244,13 @@ CalibrationTarget CpuTarget(int devices) {
 }
 
 absl::StatusOr<CalibrationTarget> GpuTarget(const Flags& flags) {
-  const absl::StatusOr<Gpus> gpus = FindGpus();
-  if (!gpus.ok()) return gpus.status();
-  const int devices = flags.devices > 0 ? flags.devices : gpus->count;
+  ASSIGN_OR_RETURN(Gpus gpus, FindGpus());
+  const int devices = flags.devices > 0 ? flags.devices : gpus.count;
   Machine machine = Skeleton(devices, "gpu", "peers");
   machine.description = absl::StrFormat("this machine, as %d devices on %d of %s; %s, tasks launched one by one", devices,
-                                        gpus->count, gpus->name, flags.dtype);
-  const int sharing = (devices + gpus->count - 1) / gpus->count;  // of the devices of one GPU
-  machine.memory_bytes = {static_cast<double>(gpus->memory_bytes / sharing), Origin::kMeasured,
+                                        gpus.count, gpus.name, flags.dtype);
+  const int sharing = (devices + gpus.count - 1) / gpus.count;  // of the devices of one GPU
+  machine.memory_bytes = {static_cast<double>(gpus.memory_bytes / sharing), Origin::kMeasured,
                           sharing == 1 ? "memory of the GPU" : "memory of the GPU, in equal parts"};
   const BackendMaker make = [flags](int of) { return OpenBackend(flags, of, 1, /*times_tasks=*/true); };
   return CalibrationTarget{
@@ -273,18 +273,16 @@ absl::Status Calibration::Load(const layers::LayerGraph& graph, const Calibratio
                                const std::vector<int64_t>& batches) {
   Keep();
   overlap_ = named.overlap;
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = target_.make_backend(named.devices);
-  if (!backend.ok()) return backend.status();
-  backend_ = *std::move(backend);
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, target_.make_backend(named.devices));
+  backend_ = std::move(backend);
   for (int64_t batch : batches) {
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(named.name, graph, {.devices = named.devices, .global_batch = batch});
     if (!plan.ok()) continue;
     plan->overlap = named.overlap;
-    absl::StatusOr<std::unique_ptr<StepMeter>> meter =
-        StepMeter::Create(graph, *plan, {.global_batch = batch, .dtype = target_.dtype}, backend_);
-    if (!meter.ok()) return meter.status();
-    loaded_.push_back(*std::move(meter));
+    ASSIGN_OR_RETURN(std::unique_ptr<StepMeter> meter,
+                     StepMeter::Create(graph, *plan, {.global_batch = batch, .dtype = target_.dtype}, backend_));
+    loaded_.push_back(std::move(meter));
   }
   return absl::OkStatus();
 }
@@ -307,9 +305,8 @@ absl::Status Calibration::SweepTransfers() {
     for (int members = 2; members <= target_.devices; ++members) {
       if (what == "channel_slice" || (members > 2 && what == "exchange")) continue;
       for (int64_t bytes : kSweepBytes) {
-        absl::StatusOr<TransferTime> time = MeasureTransfer(what, members, bytes, kSweepRepeats, target_.make_mover);
-        if (!time.ok()) return time.status();
-        seen_->AddTransfer(*time);
+        ASSIGN_OR_RETURN(TransferTime time, MeasureTransfer(what, members, bytes, kSweepRepeats, target_.make_mover));
+        seen_->AddTransfer(time);
       }
     }
   }
@@ -337,20 +334,18 @@ absl::Status RunCalibrate(const Flags& flags) {
     return absl::FailedPreconditionError(
         "--backend=cuda: expected --out=FILE, found none; the profile named local is the CPU's");
   }
-  if (absl::Status s = CheckBackend(flags); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckBackend(flags));
   const std::string path = flags.out.empty() ? LocalMachinePath() : flags.out;
   std::error_code error;
   if (flags.out.empty()) std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (absl::Status s = engine::CheckWritable(path); !s.ok()) return s;
-  absl::StatusOr<CalibrationTarget> target =
-      on_gpus ? GpuTarget(flags) : CpuTarget(flags.devices > 0 ? flags.devices : CoreCount());
-  if (!target.ok()) return target.status();
-  const int devices = target->devices;
+  RETURN_IF_ERROR(engine::CheckWritable(path));
+  ASSIGN_OR_RETURN(CalibrationTarget target,
+                   on_gpus ? GpuTarget(flags) : CpuTarget(flags.devices > 0 ? flags.devices : CoreCount()));
+  const int devices = target.devices;
   std::vector<TransferTime> transfers;
   if (!flags.transfers.empty()) {
-    absl::StatusOr<std::string> text = engine::ReadFile(flags.transfers);
-    if (!text.ok()) return text.status();
-    absl::StatusOr<std::vector<TransferTime>> read = ReadTransfers(*text);
+    ASSIGN_OR_RETURN(std::string text, engine::ReadFile(flags.transfers));
+    absl::StatusOr<std::vector<TransferTime>> read = ReadTransfers(text);
     if (!read.ok()) return absl::Status(read.status().code(), absl::StrCat(flags.transfers, ": ", read.status().message()));
     transfers = *std::move(read);
   }
@@ -361,17 +356,16 @@ absl::Status RunCalibrate(const Flags& flags) {
   const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit,
                 above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;
   const absl::Time begin = absl::Now();
-  Calibration calibration(*std::move(target));
+  Calibration calibration(std::move(target));
   const std::vector<CalibrationPlan> plans = CalibrationPlans(devices);
   size_t done = 0;
   for (const std::string& name : names) {
-    absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(name, {});
-    if (!graph.ok()) return graph.status();
+    ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(name, {}));
     for (const CalibrationPlan& plan : plans) {
-      if (absl::Status s = calibration.Load(*graph, plan, {below, above}); !s.ok()) return s;
+      RETURN_IF_ERROR(calibration.Load(graph, plan, {below, above}));
       for (int slice = 0; slice < kSlices; ++slice) {
         for (int p = 0; p < calibration.loaded(); ++p) {
-          if (absl::Status s = calibration.Run(p, 1, kSliceTime); !s.ok()) return s;
+          RETURN_IF_ERROR(calibration.Run(p, 1, kSliceTime));
         }
       }
       const double part = static_cast<double>(++done) / static_cast<double>(names.size() * plans.size());
@@ -383,11 +377,11 @@ absl::Status RunCalibrate(const Flags& flags) {
     }
   }
   if (flags.transfers.empty()) {
-    if (absl::Status s = calibration.SweepTransfers(); !s.ok()) return s;
+    RETURN_IF_ERROR(calibration.SweepTransfers());
   }
   calibration.AddTransfers(transfers);
   const Machine machine = calibration.Result();
-  if (absl::Status s = engine::ReplaceFile(path, engine::MachineToJson(machine)); !s.ok()) return s;
+  RETURN_IF_ERROR(engine::ReplaceFile(path, engine::MachineToJson(machine)));
   if (flags.json) {
     PrintJson(
         {{"machine", path}, {"devices", machine.device_count()}, {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/planning.h"
-#include "engine/file.h"
+#include "engine/io/file.h"
 #include "partition/shardings.h"
 
 namespace colonnade::cli {

@@ -3,56 +3,46 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/session.h"
-#include "engine/safetensors.h"
+#include "engine/io/safetensors.h"
 #include "engine/state.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(flags.init);
-  if (!weights.ok()) return weights.status();
-  absl::StatusOr<data::ImageSet> images = OpenImages(flags, false);
-  if (!images.ok()) return images.status();
+  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadTensors(flags.init));
+  ASSIGN_OR_RETURN(data::ImageSet images, OpenImages(flags, false));
   if (flags.mean.empty() || flags.std.empty()) {
     // Mean and deviation are those of the training set, as in training.
-    absl::StatusOr<data::ImageSet> train_images = OpenImages(flags, true);
-    if (!train_images.ok()) return train_images.status();
-    images->mean = train_images->mean;
-    images->std = train_images->std;
+    ASSIGN_OR_RETURN(data::ImageSet train_images, OpenImages(flags, true));
+    images.mean = train_images.mean;
+    images.std = train_images.std;
   }
-  absl::StatusOr<Session> session = OpenSession(flags, &*images);
-  if (!session.ok()) return session.status();
-  absl::StatusOr<program::Program> program =
-      partition::Lower(session->graph, session->plan, LowerOptionsOf(flags, *session, program::Mode::kEval));
-  if (!program.ok()) return program.status();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      OpenBackend(flags, session->plan.mesh.device_count(), session->threads_per_device);
-  if (!backend.ok()) return backend.status();
-  absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(*program, **backend);
-  if (!executor.ok()) return executor.status();
-  if (absl::Status s = engine::WriteParameters(*program, (*executor)->loaded(), *weights); !s.ok()) {
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, &images));
+  ASSIGN_OR_RETURN(program::Program program,
+                   partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kEval)));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
+  if (absl::Status s = engine::WriteParameters(program, executor->loaded(), weights); !s.ok()) {
     return absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
   }
-  const std::string normalisation = NormalisationOf(flags, *images);
-  absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), false);
-  if (!stream.ok()) return stream.status();
-  PrintSession(flags, *session, (*backend)->name());
-  std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), normalisation.c_str());
-  absl::StatusOr<engine::EvalReport> report = engine::Evaluate(**executor, *stream, &stop);
-  if (!report.ok()) return report.status();
+  const std::string normalisation = NormalisationOf(flags, images);
+  ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), false));
+  PrintSession(flags, session, backend->name());
+  std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
+  ASSIGN_OR_RETURN(engine::EvalReport report, engine::Evaluate(*executor, stream, &stop));
   outcome.interrupted = stop.load();
-  const double images_per_s = static_cast<double>(report->count) / absl::ToDoubleSeconds(report->elapsed);
+  const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);
   if (flags.json) {
-    PrintJson(
-        {{"model", session->graph.name},
-         {"data", flags.data},
-         {"test", {{"top1", report->top1()}, {"top5", report->top5()}, {"loss", report->loss}, {"count", report->count}}},
-         {"images_per_s", images_per_s}});
+    PrintJson({{"model", session.graph.name},
+               {"data", flags.data},
+               {"test", {{"top1", report.top1()}, {"top5", report.top5()}, {"loss", report.loss}, {"count", report.count}}},
+               {"images_per_s", images_per_s}});
   } else {
-    std::printf("%s\n",
-                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s", 100 * report->top1(),
-                                100 * report->top5(), report->loss, report->count, images_per_s)
-                    .c_str());
+    std::printf("%s\n", absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s",
+                                        100 * report.top1(), 100 * report.top5(), report.loss, report.count, images_per_s)
+                            .c_str());
   }
   return absl::OkStatus();
 }

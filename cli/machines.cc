@@ -9,8 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "engine/file.h"
-#include "program/names.h"
+#include "engine/io/file.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -27,9 +28,8 @@ absl::StatusOr<engine::Machine> Parse(const std::string& name, absl::string_view
 }
 
 absl::StatusOr<engine::Machine> FromFile(const std::string& path) {
-  absl::StatusOr<std::string> json = engine::ReadFile(path, kLargestProfile);
-  if (!json.ok()) return json.status();
-  return Parse(path, *json);
+  ASSIGN_OR_RETURN(std::string json, engine::ReadFile(path, kLargestProfile));
+  return Parse(path, json);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/session.h"
-#include "program/names.h"
+#include "program/nearest_name.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include "cli/planning.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -44,10 +45,11 @@ absl::Duration StepOf(double days, int64_t global_batch) {
 absl::StatusOr<partition::Plan> PlanOfRow(const TableRow& row, const layers::LayerGraph& graph, int64_t global_batch,
                                           const engine::Machine& machine) {
   if (row.plan == "auto") {
-    absl::StatusOr<std::vector<partition::Candidate>> candidates = SearchPlansOn(
-        machine, graph, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay}, row.devices);
-    if (!candidates.ok()) return candidates.status();
-    return candidates->front().plan;
+    ASSIGN_OR_RETURN(
+        std::vector<partition::Candidate> candidates,
+        SearchPlansOn(machine, graph, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay},
+                      row.devices));
+    return candidates.front().plan;
   }
   absl::StatusOr<partition::Plan> plan =
       partition::NamedPlan(row.plan, graph, {.devices = row.devices, .global_batch = global_batch});
@@ -60,12 +62,11 @@ absl::StatusOr<partition::Plan> PlanOfRow(const TableRow& row, const layers::Lay
 
 absl::StatusOr<engine::Simulation> SimulateRow(const TableRow& row, const layers::LayerGraph& graph, int64_t global_batch,
                                                const engine::Machine& machine) {
-  absl::StatusOr<partition::Plan> plan = PlanOfRow(row, graph, global_batch, machine);
-  if (!plan.ok()) return plan.status();
-  absl::StatusOr<program::Program> program =
-      partition::Lower(graph, *plan, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay});
-  if (!program.ok()) return program.status();
-  return engine::Simulate(*program, machine);
+  ASSIGN_OR_RETURN(partition::Plan plan, PlanOfRow(row, graph, global_batch, machine));
+  ASSIGN_OR_RETURN(
+      program::Program program,
+      partition::Lower(graph, plan, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay}));
+  return engine::Simulate(program, machine);
 }
 
 engine::Machine WithSlowerKernels(engine::Machine machine, double factor) {

@@ -10,9 +10,10 @@
 #include "cli/machines.h"
 #include "cli/planning.h"
 #include "cli/session.h"
-#include "engine/file.h"
+#include "engine/io/file.h"
 #include "partition/proposals.h"
-#include "program/names.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -43,16 +44,13 @@ std::map<std::string, int64_t> SentByLayer(const program::Program& program) {
 
 // The planner needs the machine before there is a plan, so `auto` is looked for here.
 absl::StatusOr<Prediction> MakePrediction(const Flags& flags) {
-  absl::StatusOr<engine::Machine> machine = OpenMachine(flags);
-  if (!machine.ok()) return machine.status();
-  Prediction p{.machine = *std::move(machine)};
-  absl::StatusOr<Session> session = OpenSession(flags, nullptr, &p.candidates);
-  if (!session.ok()) return session.status();
-  p.session = *std::move(session);
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  Prediction p{.machine = std::move(machine)};
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, &p.candidates));
+  p.session = std::move(session);
   p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
-  absl::StatusOr<Predicted> predicted = Predict(p.machine, p.session.graph, p.session.plan, p.lower);
-  if (!predicted.ok()) return predicted.status();
-  p.predicted = *std::move(predicted);
+  ASSIGN_OR_RETURN(Predicted predicted, Predict(p.machine, p.session.graph, p.session.plan, p.lower));
+  p.predicted = std::move(predicted);
   p.sent = SentByLayer(p.predicted.program);
   return p;
 }
@@ -218,11 +216,10 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
 
 absl::Status WriteFiles(const Flags& flags, const Prediction& p) {
   if (!flags.save_plan.empty()) {
-    if (absl::Status s = engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)); !s.ok()) return s;
+    RETURN_IF_ERROR(engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)));
   }
   if (!flags.trace.empty()) {
-    if (absl::Status s = engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps)); !s.ok())
-      return s;
+    RETURN_IF_ERROR(engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps)));
   }
   return flags.drawing.empty() ? absl::OkStatus()
                                : DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
@@ -231,7 +228,7 @@ absl::Status WriteFiles(const Flags& flags, const Prediction& p) {
 absl::Status CheckOutputs(const Flags& flags) {
   for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing}) {
     if (path->empty()) continue;
-    if (absl::Status s = engine::CheckWritable(*path); !s.ok()) return s;
+    RETURN_IF_ERROR(engine::CheckWritable(*path));
   }
   return absl::OkStatus();
 }
@@ -239,39 +236,37 @@ absl::Status CheckOutputs(const Flags& flags) {
 }  // namespace
 
 absl::Status RunPlan(const Flags& flags) {
-  if (absl::Status s = CheckOutputs(flags); !s.ok()) return s;
-  absl::StatusOr<Prediction> p = MakePrediction(flags);
-  if (!p.ok()) return p.status();
-  for (const std::string& note : p->session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
-  if (absl::Status s = CheckFits(p->machine, p->session.graph, p->lower, p->predicted.program); !s.ok()) return s;
-  if (absl::Status s = WriteFiles(flags, *p); !s.ok()) return s;
-  if (!flags.explain.empty()) return Explain(*p, flags.explain);
+  RETURN_IF_ERROR(CheckOutputs(flags));
+  ASSIGN_OR_RETURN(Prediction p, MakePrediction(flags));
+  for (const std::string& note : p.session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  RETURN_IF_ERROR(CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
+  RETURN_IF_ERROR(WriteFiles(flags, p));
+  if (!flags.explain.empty()) return Explain(p, flags.explain);
   if (flags.json) {
-    PrintJson(PlanReport(*p));
+    PrintJson(PlanReport(p));
     return absl::OkStatus();
   }
-  PrintLayers(*p);
-  PrintDevices(*p);
-  PrintCandidates(*p);
+  PrintLayers(p);
+  PrintDevices(p);
+  PrintCandidates(p);
   return absl::OkStatus();
 }
 
 absl::Status RunSimulate(const Flags& flags) {
-  if (absl::Status s = CheckOutputs(flags); !s.ok()) return s;
-  absl::StatusOr<Prediction> p = MakePrediction(flags);
-  if (!p.ok()) return p.status();
-  if (absl::Status s = CheckFits(p->machine, p->session.graph, p->lower, p->predicted.program); !s.ok()) return s;
-  if (absl::Status s = WriteFiles(flags, *p); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckOutputs(flags));
+  ASSIGN_OR_RETURN(Prediction p, MakePrediction(flags));
+  RETURN_IF_ERROR(CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
+  RETURN_IF_ERROR(WriteFiles(flags, p));
   if (flags.json) {
-    PrintJson({{"model", p->session.graph.name},
-               {"plan", p->session.plan.name},
-               {"machine", p->machine.name},
-               {"global_batch", p->lower.global_batch},
-               {"first_step_ms", Ms(p->predicted.simulation.first_step)},
-               {"predicted", PredictedJson(*p)}});
+    PrintJson({{"model", p.session.graph.name},
+               {"plan", p.session.plan.name},
+               {"machine", p.machine.name},
+               {"global_batch", p.lower.global_batch},
+               {"first_step_ms", Ms(p.predicted.simulation.first_step)},
+               {"predicted", PredictedJson(p)}});
     return absl::OkStatus();
   }
-  PrintDevices(*p);
+  PrintDevices(p);
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "engine/cost_model.h"
 #include "engine/routes.h"
 #include "program/memory.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -34,19 +35,18 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
         absl::StrFormat("--devices: machine %s has %d devices, found %d; another --machine may have more", machine.name,
                         machine.device_count(), devices));
   }
-  absl::StatusOr<engine::Routes> routes = engine::Routes::Create(machine);
-  if (!routes.ok()) return routes.status();
+  ASSIGN_OR_RETURN(engine::Routes routes, engine::Routes::Create(machine));
   const engine::CostModel cost(machine, devices);
   partition::PlannerOptions options{
       .devices = devices,
       .lower = lower,
       .cost = {.compute = [&](const program::Task& task) { return cost.Seconds(task); },
                .transfer = [&](program::CollectiveKind kind, int members,
-                               double bytes) { return cost.CollectiveSeconds(*routes, kind, members, bytes); }},
+                               double bytes) { return cost.CollectiveSeconds(routes, kind, members, bytes); }},
       .judge = [&](const program::Program& program) -> absl::StatusOr<partition::Judgement> {
-        absl::StatusOr<engine::Simulation> simulation = engine::Simulate(program, machine, {.max_steps = 6, .trace = false});
-        if (!simulation.ok()) return simulation.status();
-        return partition::Judgement{absl::ToDoubleSeconds(simulation->step), Fullest(*simulation)};
+        ASSIGN_OR_RETURN(engine::Simulation simulation,
+                         engine::Simulate(program, machine, {.max_steps = 6, .trace = false}));
+        return partition::Judgement{absl::ToDoubleSeconds(simulation.step), Fullest(simulation)};
       },
       .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value)};
   absl::StatusOr<std::vector<partition::Candidate>> found = partition::SearchPlans(graph, options);
@@ -63,17 +63,14 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
 
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
                                   const partition::Plan& plan, const partition::LowerOptions& lower) {
-  absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
-  if (!program.ok()) return program.status();
-  absl::StatusOr<engine::Simulation> simulation = engine::Simulate(*program, machine);
-  if (!simulation.ok()) return simulation.status();
+  ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
+  ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine));
   // Of CPU devices the backend knows what layouts and workspaces come to.
   if (machine.cores.value > 0) {
-    absl::StatusOr<std::vector<engine::DeviceMemory>> memory = PredictCpuMemory(*program);
-    if (!memory.ok()) return memory.status();
-    for (size_t d = 0; d < memory->size(); ++d) simulation->devices[d].peak_memory_bytes = (*memory)[d].total_bytes();
+    ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, PredictCpuMemory(program));
+    for (size_t d = 0; d < memory.size(); ++d) simulation.devices[d].peak_memory_bytes = memory[d].total_bytes();
   }
-  return Predicted{*std::move(program), *std::move(simulation)};
+  return Predicted{std::move(program), std::move(simulation)};
 }
 
 std::vector<MemoryParts> MemoryOf(const program::Program& program) {

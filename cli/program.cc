@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/session.h"
+#include "program/status_macros.h"
 #include "program/text.h"
 
 namespace colonnade::cli {
@@ -47,27 +48,24 @@ void PrintSummary(const program::Program& program) {
 }  // namespace
 
 absl::Status RunProgram(const Flags& flags) {
-  absl::StatusOr<Session> session = OpenSession(flags, nullptr);
-  if (!session.ok()) return session.status();
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr));
   const program::Mode mode = flags.mode == "eval" ? program::Mode::kEval : program::Mode::kTrain;
-  absl::StatusOr<program::Program> program =
-      partition::Lower(session->graph, session->plan, LowerOptionsOf(flags, *session, mode));
-  if (!program.ok()) return program.status();
-  for (const std::string& note : session->plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  ASSIGN_OR_RETURN(program::Program program,
+                   partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, mode)));
+  for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   if (flags.summary) {
-    PrintSummary(*program);
+    PrintSummary(program);
   } else {
-    std::fputs(program::Print(*program).c_str(), stdout);
+    std::fputs(program::Print(program).c_str(), stdout);
   }
   return absl::OkStatus();
 }
 
 absl::Status ListModels() {
   for (const models::ModelInfo& model : models::AllModels()) {
-    absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model.name, {});
-    if (!graph.ok()) return graph.status();
+    ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(model.name, {}));
     std::printf("%s\n", absl::StrFormat("%-12s %11d parameters %9.3f Gflop  %dx%dx%d  %s", model.name,
-                                        graph->ParameterCount(), static_cast<double>(graph->ForwardFlops(1)) / 1e9,
+                                        graph.ParameterCount(), static_cast<double>(graph.ForwardFlops(1)) / 1e9,
                                         model.input_channels, model.input_size, model.input_size, model.description)
                             .c_str());
   }

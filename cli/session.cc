@@ -16,9 +16,10 @@
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "data/dataset.h"
-#include "engine/file.h"
+#include "engine/io/file.h"
 #include "partition/named_plans.h"
-#include "program/names.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -51,9 +52,8 @@ absl::Status NoCuda(const absl::Status& why) {
 }
 
 absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
-  absl::StatusOr<std::string> json = engine::ReadFile(flags.plan, kLargestPlanFile);
-  if (!json.ok()) return json.status();
-  absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(*json);
+  ASSIGN_OR_RETURN(std::string json, engine::ReadFile(flags.plan, kLargestPlanFile));
+  absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(json);
   absl::Status status = plan.status();
   if (status.ok()) status = partition::ValidatePlan(*plan, graph, flags.batch);
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flags.plan, ": ", status.message()));
@@ -81,23 +81,21 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
 
 absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::LayerGraph& graph,
                                               std::vector<partition::Candidate>& candidates) {
-  absl::StatusOr<engine::Machine> machine = OpenMachine(flags);
-  if (!machine.ok()) return machine.status();
-  absl::StatusOr<std::vector<partition::Candidate>> found =
-      SearchPlansOn(*machine, graph, {.global_batch = flags.batch}, std::max(flags.devices, 1));
-  if (!found.ok()) return found.status();
-  candidates = *std::move(found);
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  ASSIGN_OR_RETURN(std::vector<partition::Candidate> found,
+                   SearchPlansOn(machine, graph, {.global_batch = flags.batch}, std::max(flags.devices, 1)));
+  candidates = std::move(found);
   partition::Plan plan = candidates.front().plan;
   if (!candidates.front().fits) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "no plan fits on %d devices of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
         "smaller --batch",
-        std::max(flags.devices, 1), machine->name, static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6,
-        machine->memory_bytes.value / 1e6));
+        std::max(flags.devices, 1), machine.name, static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6,
+        machine.memory_bytes.value / 1e6));
   }
   if (plan.name != partition::kAutoPlan)
     plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
-                                         machine->name, plan.name));
+                                         machine.name, plan.name));
   plan.name = partition::kAutoPlan;
   return plan;
 }
@@ -136,11 +134,10 @@ absl::Status CheckImages(const Flags& flags, const Session& session, const data:
 }  // namespace
 
 absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
-  absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
-  if (!model.ok()) return model.status();
-  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : (*model)->input_channels;
-  const int64_t size = flags.input_size > 0 ? flags.input_size : (*model)->input_size;
-  const int64_t classes = ClassesOf(flags, **model);
+  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
+  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
+  const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
+  const int64_t classes = ClassesOf(flags, *model);
   return data::OpenDataset(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
                            {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes});
 }
@@ -148,9 +145,8 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
                                     std::vector<partition::Candidate>* candidates) {
   Session session;
-  absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
-  if (!model.ok()) return model.status();
-  session.model = *model;
+  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
+  session.model = model;
   models::ModelOptions options{.input_channels = flags.input_channels,
                                .input_size = flags.input_size,
                                .classes = flags.classes,
@@ -168,14 +164,14 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   }
   session.graph = *std::move(graph);
   if (images != nullptr) {
-    if (absl::Status s = CheckImages(flags, session, *images); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckImages(flags, session, *images));
   }
   std::vector<partition::Candidate> judged;
-  absl::StatusOr<partition::Plan> plan =
-      flags.plan == partition::kAutoPlan ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged)
-                                         : PlanOf(flags, session.graph);
-  if (!plan.ok()) return plan.status();
-  session.plan = *std::move(plan);
+  ASSIGN_OR_RETURN(partition::Plan plan,
+                   flags.plan == partition::kAutoPlan
+                       ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged)
+                       : PlanOf(flags, session.graph));
+  session.plan = std::move(plan);
   const int64_t columns = ColumnsOf(session.plan.mesh);
   if (flags.columns != 0 && flags.columns != columns) {
     return absl::FailedPreconditionError(absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d",
@@ -239,7 +235,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
     if (of_file && !flags.search_algorithms.empty()) return calls.status();
     if (flags.backend == "cuda") return NoCuda(calls.status());
   }
-  if (absl::Status s = CheckFlagsOfCpu(flags); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckFlagsOfCpu(flags));
   return cpu::MakeCpuBackend(
       {.devices = devices,
        .threads_per_device = threads_per_device,

@@ -12,8 +12,9 @@
 #include "cli/planning.h"
 #include "cli/plot.h"
 #include "cli/session.h"
-#include "engine/file.h"
+#include "engine/io/file.h"
 #include "engine/state.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -47,9 +48,8 @@ struct Table {
 // Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
 absl::Status MeasureRows(const Flags& flags, Table& table) {
   const bool on_gpus = flags.backend == "cuda";
-  const absl::StatusOr<Gpus> gpus = on_gpus ? FindGpus() : Gpus{};
-  if (!gpus.ok()) return gpus.status();
-  const int most = on_gpus ? gpus->count : CoreCount();
+  ASSIGN_OR_RETURN(Gpus gpus, on_gpus ? FindGpus() : Gpus{});
+  const int most = on_gpus ? gpus.count : CoreCount();
   for (Row& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
       row.note = "not measured: machine " + table.machine.name + " is not this one";
@@ -63,31 +63,28 @@ absl::Status MeasureRows(const Flags& flags, Table& table) {
     absl::StatusOr<partition::Plan> plan = PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
     if (!plan.ok()) continue;
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
-    absl::StatusOr<std::unique_ptr<engine::Backend>> backend = OpenBackend(flags, row.row.devices, /*threads_per_device=*/0);
-    if (!backend.ok()) return backend.status();
-    absl::StatusOr<std::unique_ptr<StepMeter>> meter = StepMeter::Create(
-        table.session.graph, *plan, {.global_batch = table.batch, .dtype = DTypeOf(flags)}, *std::move(backend));
-    if (!meter.ok()) return meter.status();
-    if (absl::Status s = (*meter)->Run(kMeasuredSteps); !s.ok()) return s;
-    row.measured = absl::Seconds(TrimmedMean((*meter)->step_seconds()));
+    ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                     OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));
+    ASSIGN_OR_RETURN(std::unique_ptr<StepMeter> meter,
+                     StepMeter::Create(table.session.graph, *plan, {.global_batch = table.batch, .dtype = DTypeOf(flags)},
+                                       std::move(backend)));
+    RETURN_IF_ERROR(meter->Run(kMeasuredSteps));
+    row.measured = absl::Seconds(TrimmedMean(meter->step_seconds()));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Table> MakeTable(const Flags& flags) {
-  absl::StatusOr<engine::Machine> machine = OpenMachine(flags);
-  if (!machine.ok()) return machine.status();
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   Flags one_device = flags;
   one_device.plan = "single";
-  absl::StatusOr<Session> session = OpenSession(one_device, nullptr);
-  if (!session.ok()) return session.status();
-  Table table{.session = *std::move(session), .machine = *std::move(machine), .batch = flags.batch};
+  ASSIGN_OR_RETURN(Session session, OpenSession(one_device, nullptr));
+  Table table{.session = std::move(session), .machine = std::move(machine), .batch = flags.batch};
   table.paper = table.machine.name == "titan-2013" && table.session.graph.name == "alexnet2012";
   if (table.paper) {
-    absl::StatusOr<Calibration> calibration =
-        CalibrateOnPaper(table.machine, table.session.graph, table.batch, flags.calibrate_on);
-    if (!calibration.ok()) return calibration.status();
-    table.calibration = *calibration;
+    ASSIGN_OR_RETURN(Calibration calibration,
+                     CalibrateOnPaper(table.machine, table.session.graph, table.batch, flags.calibrate_on));
+    table.calibration = calibration;
   } else if (!flags.calibrate_on.empty()) {
     return absl::FailedPreconditionError(
         "--calibrate-on: expected --machine=titan-2013 --model=alexnet2012, whose rows the paper has");
@@ -104,7 +101,7 @@ absl::StatusOr<Table> MakeTable(const Flags& flags) {
     if (!table.paper) row.paper_days = 0;
     table.rows.push_back({row, std::nullopt, row.calibrated ? "the profile is calibrated on it" : ""});
   }
-  if (absl::Status s = MeasureRows(flags, table); !s.ok()) return s;
+  RETURN_IF_ERROR(MeasureRows(flags, table));
   return table;
 }
 
@@ -172,16 +169,15 @@ std::string SpeedupBars(const Table& table) {
 
 // Test error by update of a real training run, and each plan's time for an update: the paper's Figure 1.
 absl::StatusOr<std::string> ErrorAgainstTime(const Table& table) {
-  absl::StatusOr<std::vector<double>> errors = ErrorByUpdate(kCurveSteps, kCurveEvery, kCurveBatch);
-  if (!errors.ok()) return errors.status();
+  ASSIGN_OR_RETURN(std::vector<double> errors, ErrorByUpdate(kCurveSteps, kCurveEvery, kCurveBatch));
   std::vector<LineSeries> series;
   for (const Row& r : table.rows) {
     const std::string& c = r.row.configuration;
     if (c != "1" && c != "2-model" && c != "2-data" && c != "4-hybrid") continue;
     LineSeries line{r.row.label, {}};
-    for (size_t i = 0; i < errors->size(); ++i) {
-      line.points.emplace_back(table.SimulatedDays(r) * static_cast<double>(i) / static_cast<double>(errors->size() - 1),
-                               100 * (*errors)[i]);
+    for (size_t i = 0; i < errors.size(); ++i) {
+      line.points.emplace_back(table.SimulatedDays(r) * static_cast<double>(i) / static_cast<double>(errors.size() - 1),
+                               100 * errors[i]);
     }
     series.push_back(std::move(line));
   }
@@ -192,10 +188,9 @@ absl::StatusOr<std::string> ErrorAgainstTime(const Table& table) {
 
 absl::Status WritePlots(const Flags& flags, const Table& table) {
   const std::string bars = flags.plots + "-speedup.svg", curve = flags.plots + "-error-against-time.svg";
-  if (absl::Status s = engine::ReplaceFile(bars, SpeedupBars(table)); !s.ok()) return s;
-  absl::StatusOr<std::string> plot = ErrorAgainstTime(table);
-  if (!plot.ok()) return plot.status();
-  if (absl::Status s = engine::ReplaceFile(curve, *plot); !s.ok()) return s;
+  RETURN_IF_ERROR(engine::ReplaceFile(bars, SpeedupBars(table)));
+  ASSIGN_OR_RETURN(std::string plot, ErrorAgainstTime(table));
+  RETURN_IF_ERROR(engine::ReplaceFile(curve, plot));
   std::fprintf(stderr, "plots: %s and %s\n", bars.c_str(), curve.c_str());
   return absl::OkStatus();
 }
@@ -203,18 +198,17 @@ absl::Status WritePlots(const Flags& flags, const Table& table) {
 }  // namespace
 
 absl::Status RunTable(const Flags& flags) {
-  if (absl::Status s = CheckBackend(flags); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckBackend(flags));
   if (!flags.plots.empty()) {
-    if (absl::Status s = engine::CheckWritable(flags.plots + "-speedup.svg"); !s.ok()) return s;
+    RETURN_IF_ERROR(engine::CheckWritable(flags.plots + "-speedup.svg"));
   }
-  absl::StatusOr<Table> table = MakeTable(flags);
-  if (!table.ok()) return table.status();
+  ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   if (flags.json) {
-    PrintJson(TableJson(*table));
+    PrintJson(TableJson(table));
   } else {
-    PrintTable(*table);
+    PrintTable(table);
   }
-  return flags.plots.empty() ? absl::OkStatus() : WritePlots(flags, *table);
+  return flags.plots.empty() ? absl::OkStatus() : WritePlots(flags, table);
 }
 
 }  // namespace colonnade::cli

@@ -7,9 +7,10 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/session.h"
-#include "engine/file.h"
-#include "engine/safetensors.h"
+#include "engine/io/file.h"
+#include "engine/io/safetensors.h"
 #include "engine/state.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -36,20 +37,18 @@ absl::Status Prepare(const Flags& flags, Run& run) {
     if (created.ok()) executor = *std::move(created);
     return created.status();
   };
-  if (absl::Status s = lower(program::Mode::kTrain, run.train_program); !s.ok()) return s;
-  if (absl::Status s = lower(program::Mode::kEval, run.eval_program); !s.ok()) return s;
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
-                  /*times_tasks=*/!flags.trace.empty());
-  if (!backend.ok()) return backend.status();
-  run.backend = *std::move(backend);
-  if (absl::Status s = load(run.train_program, run.train); !s.ok()) return s;
-  if (absl::Status s = load(run.eval_program, run.eval); !s.ok()) return s;
-  if (absl::Status s = engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed); !s.ok()) return s;
+  RETURN_IF_ERROR(lower(program::Mode::kTrain, run.train_program));
+  RETURN_IF_ERROR(lower(program::Mode::kEval, run.eval_program));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
+                               /*times_tasks=*/!flags.trace.empty()));
+  run.backend = std::move(backend);
+  RETURN_IF_ERROR(load(run.train_program, run.train));
+  RETURN_IF_ERROR(load(run.eval_program, run.eval));
+  RETURN_IF_ERROR(engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed));
   if (flags.init.empty()) return absl::OkStatus();
-  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(flags.init);
-  if (!weights.ok()) return weights.status();
-  absl::Status s = engine::WriteParameters(run.train_program, run.train->loaded(), *weights);
+  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadTensors(flags.init));
+  absl::Status s = engine::WriteParameters(run.train_program, run.train->loaded(), weights);
   return s.ok() ? s : absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
 }
 
@@ -135,11 +134,10 @@ absl::Status CheckFinite(const std::vector<engine::NamedTensor>& weights) {
 
 absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report) {
   if (!flags.save.empty()) {
-    absl::StatusOr<std::vector<engine::NamedTensor>> weights =
-        engine::ReadParameters(run.train_program, run.train->loaded());
-    if (!weights.ok()) return weights.status();
-    if (absl::Status s = CheckFinite(*weights); !s.ok()) return s;
-    if (absl::Status s = engine::SaveTensors(flags.save, *weights); !s.ok()) return s;
+    ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights,
+                     engine::ReadParameters(run.train_program, run.train->loaded()));
+    RETURN_IF_ERROR(CheckFinite(weights));
+    RETURN_IF_ERROR(engine::SaveTensors(flags.save, weights));
   }
   if (flags.trace.empty()) return absl::OkStatus();
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
@@ -152,7 +150,7 @@ absl::Status CheckOutputs(const Flags& flags) {
   }
   for (const std::string* path : {&flags.save, &flags.trace}) {
     if (path->empty()) continue;
-    if (absl::Status s = engine::CheckWritable(*path); !s.ok()) return s;
+    RETURN_IF_ERROR(engine::CheckWritable(*path));
   }
   return absl::OkStatus();
 }
@@ -164,72 +162,64 @@ struct Streams {
 
 // The data, and the network and plan for it.
 absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
-  absl::StatusOr<data::ImageSet> train_images = OpenImages(flags, true), test_images = OpenImages(flags, false);
-  if (!train_images.ok()) return train_images.status();
-  if (!test_images.ok()) return test_images.status();
-  if (test_images->sample_shape != train_images->sample_shape) {
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected images %s as in %s, found %s", test_images->name,
-                                                      program::ToString(train_images->sample_shape), train_images->name,
-                                                      program::ToString(test_images->sample_shape)));
+  ASSIGN_OR_RETURN(data::ImageSet train_images, OpenImages(flags, true));
+  ASSIGN_OR_RETURN(data::ImageSet test_images, OpenImages(flags, false));
+  if (test_images.sample_shape != train_images.sample_shape) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected images %s as in %s, found %s", test_images.name,
+                                                      program::ToString(train_images.sample_shape), train_images.name,
+                                                      program::ToString(test_images.sample_shape)));
   }
-  test_images->mean = train_images->mean;
-  test_images->std = train_images->std;
-  absl::StatusOr<Session> opened = OpenSession(flags, &*train_images);
-  if (!opened.ok()) return opened.status();
-  session = *std::move(opened);
-  std::string normalisation = NormalisationOf(flags, *train_images);
-  absl::StatusOr<data::SampleStream> train = OpenStream(flags, session, *std::move(train_images), true);
-  if (!train.ok()) return train.status();
-  absl::StatusOr<data::SampleStream> test = OpenStream(flags, session, *std::move(test_images), false);
-  if (!test.ok()) return test.status();
-  return Streams{*std::move(train), *std::move(test), std::move(normalisation)};
+  test_images.mean = train_images.mean;
+  test_images.std = train_images.std;
+  ASSIGN_OR_RETURN(Session opened, OpenSession(flags, &train_images));
+  session = std::move(opened);
+  std::string normalisation = NormalisationOf(flags, train_images);
+  ASSIGN_OR_RETURN(data::SampleStream train, OpenStream(flags, session, std::move(train_images), true));
+  ASSIGN_OR_RETURN(data::SampleStream test, OpenStream(flags, session, std::move(test_images), false));
+  return Streams{std::move(train), std::move(test), std::move(normalisation)};
 }
 
 }  // namespace
 
 absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  if (absl::Status s = CheckOutputs(flags); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckOutputs(flags));
   Run run;
-  absl::StatusOr<Streams> streams = OpenStreams(flags, run.session);
-  if (!streams.ok()) return streams.status();
-  absl::StatusOr<int64_t> steps = StepsOf(flags, streams->train.size());
-  if (!steps.ok()) return steps.status();
-  absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, run.session);
-  if (!rate.ok()) return rate.status();
-  if (absl::Status s = Prepare(flags, run); !s.ok()) return s;
+  ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
+  ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train.size()));
+  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session));
+  RETURN_IF_ERROR(Prepare(flags, run));
   PrintSession(flags, run.session, run.backend->name());
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
-  std::fprintf(stderr, "%s\n",
-               absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
-                               streams->train.description(), streams->normalisation, rate->base,
-                               LearningRatePolicyName(flags, run.session), lowered.momentum, lowered.weight_decay,
-                               flags.batch, *steps)
-                   .c_str());
+  std::fprintf(
+      stderr, "%s\n",
+      absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
+                      streams.train.description(), streams.normalisation, rate.base,
+                      LearningRatePolicyName(flags, run.session), lowered.momentum, lowered.weight_decay, flags.batch, steps)
+          .c_str());
 
   Progress progress(flags.batch);
   absl::StatusOr<engine::TrainReport> report =
-      engine::Train(*run.train, streams->train,
-                    {.steps = *steps,
+      engine::Train(*run.train, streams.train,
+                    {.steps = steps,
                      .seed = flags.seed,
-                     .learning_rate = *rate,
+                     .learning_rate = rate,
                      .stop = &stop,
                      .on_step = [&progress](const engine::TrainProgress& p) { progress.Show(p); }});
   progress.Finish();
   if (!report.ok()) return report.status();
   // Ctrl-C cuts the test short, not the saving. A run that was stopped before its first step has nothing to keep.
-  absl::StatusOr<engine::EvalReport> tested = engine::Evaluate(*run.eval, streams->test, &stop);
-  if (!tested.ok()) return tested.status();
+  ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*run.eval, streams.test, &stop));
   if (!report->losses.empty()) {
-    if (absl::Status s = SaveResults(flags, run, *report); !s.ok()) return s;
+    RETURN_IF_ERROR(SaveResults(flags, run, *report));
   }
   outcome.interrupted = stop.load();
   const double seconds = absl::ToDoubleSeconds(report->elapsed);
   const double images_per_s =
       seconds > 0 ? static_cast<double>(static_cast<int64_t>(report->losses.size()) * flags.batch) / seconds : 0;
   if (flags.json) {
-    PrintJson(ReportJson(flags, run, *report, *tested, images_per_s));
+    PrintJson(ReportJson(flags, run, *report, tested, images_per_s));
   } else {
-    PrintReport(run, *report, *tested, images_per_s);
+    PrintReport(run, *report, tested, images_per_s);
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "engine/executor.h"
 #include "nlohmann/json.hpp"
 #include "program/builder.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -93,7 +94,7 @@ class TransferProgram {
       const bool in_place = what == "all_reduce";
       if (buffer.name != (in_place ? "x" : "y")) continue;
       std::vector<double> values(program::ElementCount(buffer.shape));
-      if (absl::Status s = loaded.Read(buffer.id, absl::MakeSpan(values)); !s.ok()) return s;
+      RETURN_IF_ERROR(loaded.Read(buffer.id, absl::MakeSpan(values)));
       for (size_t i = 0; i < values.size(); ++i) {
         double expected = sum;
         if (what == "exchange") expected = 2 - buffer.device;
@@ -124,27 +125,24 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices) {
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
                                              const BackendMaker& make_backend) {
   const int64_t elements = std::max<int64_t>(bytes / 4 / members, 1) * members;
-  absl::StatusOr<program::Program> program = TransferProgram::Make(what, members, elements);
-  if (!program.ok()) return program.status();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend = make_backend(members);
-  if (!backend.ok()) return backend.status();
+  ASSIGN_OR_RETURN(program::Program program, TransferProgram::Make(what, members, elements));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, make_backend(members));
   const engine::HostSlot slots[2] = {};
-  absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> loaded = (*backend)->Load(*program, slots);
-  if (!loaded.ok()) return loaded.status();
-  for (const program::Buffer& buffer : program->buffers) {
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedProgram> loaded, backend->Load(program, slots));
+  for (const program::Buffer& buffer : program.buffers) {
     const std::vector<double> pattern(program::ElementCount(buffer.shape), buffer.name == "x" ? buffer.device + 1 : 0);
-    if (absl::Status s = (*loaded)->Write(buffer.id, pattern); !s.ok()) return s;
+    RETURN_IF_ERROR(loaded->Write(buffer.id, pattern));
   }
   std::vector<double> seconds;
   for (int step = 0; step < repeats + 1; ++step) {
-    for (const Task& task : program->tasks) (*loaded)->Launch(task.id, step);
-    if (absl::Status s = (*loaded)->Synchronize(step); !s.ok()) return s;
+    for (const Task& task : program.tasks) loaded->Launch(task.id, step);
+    RETURN_IF_ERROR(loaded->Synchronize(step));
     if (step == 0) {
-      if (absl::Status s = TransferProgram::Check(what, members, *program, **loaded); !s.ok()) return s;
+      RETURN_IF_ERROR(TransferProgram::Check(what, members, program, *loaded));
       continue;
     }
     absl::Duration start = -absl::InfiniteDuration(), end = start;
-    for (const engine::TaskTime& time : (*loaded)->Times(step)) {
+    for (const engine::TaskTime& time : loaded->Times(step)) {
       start = std::max(start, time.start);
       end = std::max(end, time.end);
     }

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/verify_plan.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -29,17 +30,13 @@ void PrintReport(const VerifyReport& report) {
 }  // namespace
 
 absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
-  absl::StatusOr<data::ImageSet> images = OpenImages(flags, true);
-  if (!images.ok()) return images.status();
-  absl::StatusOr<Session> session = OpenSession(flags, &*images);
-  if (!session.ok()) return session.status();
-  const std::string normalisation = NormalisationOf(flags, *images);
-  absl::StatusOr<data::SampleStream> stream = OpenStream(flags, *session, *std::move(images), true);
-  if (!stream.ok()) return stream.status();
-  absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, *session);
-  if (!rate.ok()) return rate.status();
-  PrintSession(flags, *session, flags.backend != "cpu" && FindGpus().ok() ? "cuda" : "cpu");
-  std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), normalisation.c_str());
+  ASSIGN_OR_RETURN(data::ImageSet images, OpenImages(flags, true));
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, &images));
+  const std::string normalisation = NormalisationOf(flags, images);
+  ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), true));
+  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session));
+  PrintSession(flags, session, flags.backend != "cpu" && FindGpus().ok() ? "cuda" : "cpu");
+  std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
   const VerifyOptions options{
       .steps = flags.steps > 0 ? flags.steps : 3,
       .seed = flags.seed,
@@ -47,26 +44,25 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
       .bf16 = DTypeOf(flags) == program::DType::kBF16,
       .tf32 = flags.dtype == "tf32",
       .make_backend = [&](int devices) { return OpenBackend(flags, devices, flags.threads_per_device); },
-      .learning_rate = *rate,
-      .lower = LowerOptionsOf(flags, *session, program::Mode::kTrain)};
-  absl::StatusOr<VerifyReport> report = VerifyPlan(session->graph, session->plan, *stream, options);
-  if (!report.ok()) return report.status();
-  outcome.disagrees = !report->ok;
+      .learning_rate = rate,
+      .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
+  ASSIGN_OR_RETURN(VerifyReport report, VerifyPlan(session.graph, session.plan, stream, options));
+  outcome.disagrees = !report.ok;
   if (!flags.json) {
-    PrintReport(*report);
+    PrintReport(report);
     return absl::OkStatus();
   }
-  PrintJson({{"ok", report->ok},
-             {"model", session->graph.name},
-             {"plan", session->plan.name},
-             {"devices", session->plan.mesh.device_count()},
-             {"steps", report->steps},
+  PrintJson({{"ok", report.ok},
+             {"model", session.graph.name},
+             {"plan", session.plan.name},
+             {"devices", session.plan.mesh.device_count()},
+             {"steps", report.steps},
              {"kernels", flags.kernels},
              {"dtype", options.reference ? "fp64" : flags.dtype},
-             {"tolerance", ErrorsJson(report->tolerance)},
-             {"max_relative_error", ErrorsJson(report->error)},
-             {"training_program_agrees", report->training_program_agrees},
-             {"worst", {{"tensor", report->worst_tensor}, {"error", report->worst_error}}}});
+             {"tolerance", ErrorsJson(report.tolerance)},
+             {"max_relative_error", ErrorsJson(report.error)},
+             {"training_program_agrees", report.training_program_agrees},
+             {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}}}});
   return absl::OkStatus();
 }
 

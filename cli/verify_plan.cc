@@ -11,6 +11,7 @@
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "partition/named_plans.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -53,58 +54,50 @@ absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, 
   lower.dtype = kernels == Kernels::kDouble                        ? program::DType::kF64
                 : options.bf16 || kernels == Kernels::kRoundedBf16 ? program::DType::kBF16
                                                                    : program::DType::kF32;
-  absl::StatusOr<program::Program> program = options.make_program(graph, plan, lower);
-  if (!program.ok()) return program.status();
-  side->program = *std::move(program);
+  ASSIGN_OR_RETURN(program::Program program, options.make_program(graph, plan, lower));
+  side->program = std::move(program);
   const int devices = plan.mesh.device_count();
-  absl::StatusOr<std::unique_ptr<engine::Backend>> backend =
-      reference ? cpu::MakeCpuBackend({.devices = devices, .kernels = cpu::CpuOptions::Kernels::kReference})
-                : options.make_backend(devices);
-  if (!backend.ok()) return backend.status();
-  side->backend = *std::move(backend);
-  absl::StatusOr<std::unique_ptr<engine::Executor>> executor = engine::Executor::Create(side->program, *side->backend);
-  if (!executor.ok()) return executor.status();
-  side->executor = *std::move(executor);
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   reference ? cpu::MakeCpuBackend({.devices = devices, .kernels = cpu::CpuOptions::Kernels::kReference})
+                             : options.make_backend(devices));
+  side->backend = std::move(backend);
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(side->program, *side->backend));
+  side->executor = std::move(executor);
   return side;
 }
 
 absl::StatusOr<State> ReadState(const Side& side) {
-  absl::StatusOr<Tensors> parameters = engine::ReadParameters(side.program, side.executor->loaded());
-  if (!parameters.ok()) return parameters.status();
-  absl::StatusOr<Tensors> momenta = engine::ReadMomenta(side.program, side.executor->loaded());
-  if (!momenta.ok()) return momenta.status();
-  return State{*std::move(parameters), *std::move(momenta)};
+  ASSIGN_OR_RETURN(Tensors parameters, engine::ReadParameters(side.program, side.executor->loaded()));
+  ASSIGN_OR_RETURN(Tensors momenta, engine::ReadMomenta(side.program, side.executor->loaded()));
+  return State{std::move(parameters), std::move(momenta)};
 }
 
 absl::Status WriteState(const State& state, Side& side) {
-  if (absl::Status s = engine::WriteParameters(side.program, side.executor->loaded(), state.parameters); !s.ok()) return s;
+  RETURN_IF_ERROR(engine::WriteParameters(side.program, side.executor->loaded(), state.parameters));
   return engine::WriteMomenta(side.program, side.executor->loaded(), state.momenta);
 }
 
 absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<const float> images,
                                   absl::Span<const int32_t> labels, const engine::StepInputs& inputs) {
-  if (absl::Status s = WriteState(from, side); !s.ok()) return s;
-  absl::StatusOr<engine::StepResult> result = side.executor->RunStep(images, labels, inputs);
-  if (!result.ok()) return result.status();
-  if (!result->not_finite.empty()) {
-    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": the ", result->not_finite,
-                                              " is not finite, in layer \"", result->not_finite_layer, "\" on device ",
-                                              result->not_finite_device));
+  RETURN_IF_ERROR(WriteState(from, side));
+  ASSIGN_OR_RETURN(engine::StepResult result, side.executor->RunStep(images, labels, inputs));
+  if (!result.not_finite.empty()) {
+    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": the ", result.not_finite,
+                                              " is not finite, in layer \"", result.not_finite_layer, "\" on device ",
+                                              result.not_finite_device));
   }
-  StepOutcome outcome{.loss = result->loss};
+  StepOutcome outcome{.loss = result.loss};
   for (const program::Output& output : side.program.outputs) {
     if (output.kind != program::Output::Kind::kGradient) continue;
-    absl::StatusOr<std::vector<double>> gradient = side.executor->ReadGradient(output);
-    if (!gradient.ok()) return gradient.status();
-    outcome.gradients[output.name] = *std::move(gradient);
+    ASSIGN_OR_RETURN(std::vector<double> gradient, side.executor->ReadGradient(output));
+    outcome.gradients[output.name] = std::move(gradient);
   }
-  absl::StatusOr<State> after = ReadState(side);
-  if (!after.ok()) return after.status();
-  for (const NamedTensor& tensor : after->parameters) {
+  ASSIGN_OR_RETURN(State after, ReadState(side));
+  for (const NamedTensor& tensor : after.parameters) {
     if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
     return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": ", tensor.name, " is not finite after the update"));
   }
-  outcome.after = *std::move(after);
+  outcome.after = std::move(after);
   return outcome;
 }
 
@@ -132,37 +125,33 @@ class Comparison {
       : graph_(graph), plan_(plan), data_(data), options_(options) {}
 
   absl::StatusOr<VerifyReport> Run() {
-    if (absl::Status s = Prepare(); !s.ok()) return s;
-    if (absl::Status s = engine::InitializeParameters(one_->program, one_->executor->loaded(), options_.seed); !s.ok())
-      return s;
-    absl::StatusOr<State> state = ReadState(*one_);
-    if (!state.ok()) return state.status();
+    RETURN_IF_ERROR(Prepare());
+    RETURN_IF_ERROR(engine::InitializeParameters(one_->program, one_->executor->loaded(), options_.seed));
+    ASSIGN_OR_RETURN(State state, ReadState(*one_));
     for (int64_t step = 0; step < options_.steps; ++step) {
-      if (absl::Status s = Step(step, *state); !s.ok()) return s;
+      RETURN_IF_ERROR(Step(step, state));
     }
     return report_;
   }
 
  private:
   absl::Status Prepare() {
-    absl::StatusOr<partition::Plan> single =
-        partition::NamedPlan("single", graph_, {.devices = 1, .global_batch = options_.lower.global_batch});
-    if (!single.ok()) return single.status();
-    single_ = *std::move(single);
+    ASSIGN_OR_RETURN(partition::Plan single,
+                     partition::NamedPlan("single", graph_, {.devices = 1, .global_batch = options_.lower.global_batch}));
+    single_ = std::move(single);
     auto make = [&](const partition::Plan& plan, bool expose_gradients, std::unique_ptr<Side>& side) {
       absl::StatusOr<std::unique_ptr<Side>> made =
           MakeSide(graph_, plan, options_, expose_gradients, options_.reference ? Kernels::kDouble : Kernels::kOwn);
       if (made.ok()) side = *std::move(made);
       return made.status();
     };
-    if (absl::Status s = make(single_, true, one_); !s.ok()) return s;
-    if (absl::Status s = make(plan_, true, many_); !s.ok()) return s;
-    if (absl::Status s = make(plan_, false, training_); !s.ok()) return s;
+    RETURN_IF_ERROR(make(single_, true, one_));
+    RETURN_IF_ERROR(make(plan_, true, many_));
+    RETURN_IF_ERROR(make(plan_, false, training_));
     for (const auto& [kernels, side] : {std::pair(Kernels::kDouble, &exact_), {Kernels::kRoundedBf16, &rounded_}}) {
       if (!options_.bf16) continue;
-      absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, options_, true, kernels);
-      if (!made.ok()) return made.status();
-      *side = *std::move(made);
+      ASSIGN_OR_RETURN(std::unique_ptr<Side> made, MakeSide(graph_, single_, options_, true, kernels));
+      *side = std::move(made);
     }
     const int64_t batch = options_.lower.global_batch;
     images_.resize(batch * program::ElementCount(data_.sample_shape()));
@@ -173,48 +162,43 @@ class Comparison {
   // One step on all sides from `state`, which becomes the single device's state after it.
   absl::Status Step(int64_t step, State& state) {
     const int64_t batch = options_.lower.global_batch;
-    if (absl::Status s = data_.Read(step * batch, absl::MakeSpan(images_), absl::MakeSpan(labels_)); !s.ok()) return s;
+    RETURN_IF_ERROR(data_.Read(step * batch, absl::MakeSpan(images_), absl::MakeSpan(labels_)));
     const engine::StepInputs inputs{.learning_rate = engine::LearningRateAt(options_.learning_rate, step),
                                     .step = static_cast<uint64_t>(step),
                                     .seed = options_.seed};
-    absl::StatusOr<StepOutcome> one = RunOn(*one_, state, images_, labels_, inputs);
-    if (!one.ok()) return one.status();
-    absl::StatusOr<StepOutcome> many = RunOn(*many_, state, images_, labels_, inputs);
-    if (!many.ok()) return many.status();
-    absl::StatusOr<StepOutcome> training = RunOn(*training_, state, images_, labels_, inputs);
-    if (!training.ok()) return training.status();
+    ASSIGN_OR_RETURN(StepOutcome one, RunOn(*one_, state, images_, labels_, inputs));
+    ASSIGN_OR_RETURN(StepOutcome many, RunOn(*many_, state, images_, labels_, inputs));
+    ASSIGN_OR_RETURN(StepOutcome training, RunOn(*training_, state, images_, labels_, inputs));
 
-    if (absl::Status s = options_.bf16 ? JudgeBf16(state, inputs, *many) : JudgeStep(state, inputs, *one, *many); !s.ok()) {
+    if (absl::Status s = options_.bf16 ? JudgeBf16(state, inputs, many) : JudgeStep(state, inputs, one, many); !s.ok()) {
       return s;
     }
     for (size_t p = 0; p < state.parameters.size(); ++p) {
-      if (training->after.parameters[p].values != many->after.parameters[p].values) {
+      if (training.after.parameters[p].values != many.after.parameters[p].values) {
         report_.training_program_agrees = report_.ok = false;
       }
     }
     double_gradients_.clear();
     ++report_.steps;
-    state = std::move(one->after);
+    state = std::move(one.after);
     return absl::OkStatus();
   }
 
   absl::Status JudgeBf16(const State& state, const engine::StepInputs& inputs, const StepOutcome& many) {
     constexpr double kTimesReference = 1.5, kOneRounding = 1.0 / 256;
-    absl::StatusOr<StepOutcome> exact = RunOn(*exact_, state, images_, labels_, inputs);
-    if (!exact.ok()) return exact.status();
-    absl::StatusOr<StepOutcome> rounded = RunOn(*rounded_, state, images_, labels_, inputs);
-    if (!rounded.ok()) return rounded.status();
+    ASSIGN_OR_RETURN(StepOutcome exact, RunOn(*exact_, state, images_, labels_, inputs));
+    ASSIGN_OR_RETURN(StepOutcome rounded, RunOn(*rounded_, state, images_, labels_, inputs));
     const auto bound = [&](double distance) { return std::max(kTimesReference * distance, kOneRounding); };
-    const auto of_loss = [&](double loss) { return std::abs(loss - exact->loss) / std::max(std::abs(exact->loss), 1e-300); };
-    Judge("loss", of_loss(many.loss), bound(of_loss(rounded->loss)), &VerifyErrors::loss);
+    const auto of_loss = [&](double loss) { return std::abs(loss - exact.loss) / std::max(std::abs(exact.loss), 1e-300); };
+    Judge("loss", of_loss(many.loss), bound(of_loss(rounded.loss)), &VerifyErrors::loss);
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
       const std::vector<double>& before = state.parameters[p].values;
       const auto change = [&](const StepOutcome& of) { return Change(of.after.parameters[p].values, before); };
-      Judge(absl::StrCat("gradient of ", name), Distance(many.gradients.at(name), exact->gradients.at(name)),
-            bound(Distance(rounded->gradients.at(name), exact->gradients.at(name))), &VerifyErrors::gradient);
-      Judge(absl::StrCat("change of ", name), Distance(change(many), change(*exact)),
-            bound(Distance(change(*rounded), change(*exact))), &VerifyErrors::parameter);
+      Judge(absl::StrCat("gradient of ", name), Distance(many.gradients.at(name), exact.gradients.at(name)),
+            bound(Distance(rounded.gradients.at(name), exact.gradients.at(name))), &VerifyErrors::gradient);
+      Judge(absl::StrCat("change of ", name), Distance(change(many), change(exact)),
+            bound(Distance(change(rounded), change(exact))), &VerifyErrors::parameter);
     }
     return absl::OkStatus();
   }
@@ -232,10 +216,9 @@ class Comparison {
       const std::vector<double>& before = state.parameters[p].values;
       const double parameter =
           Distance(Change(many.after.parameters[p].values, before), Change(one.after.parameters[p].values, before));
-      absl::StatusOr<double> bound = BoundOf(name, std::max(gradient, parameter), state, inputs, one);
-      if (!bound.ok()) return bound.status();
-      Judge(absl::StrCat("gradient of ", name), gradient, *bound, &VerifyErrors::gradient);
-      Judge(absl::StrCat("change of ", name), parameter, *bound, &VerifyErrors::parameter);
+      ASSIGN_OR_RETURN(double bound, BoundOf(name, std::max(gradient, parameter), state, inputs, one));
+      Judge(absl::StrCat("gradient of ", name), gradient, bound, &VerifyErrors::gradient);
+      Judge(absl::StrCat("change of ", name), parameter, bound, &VerifyErrors::parameter);
     }
     return absl::OkStatus();
   }
@@ -259,13 +242,11 @@ class Comparison {
     if (error <= least) return least;
     if (double_gradients_.empty()) {
       if (reference_ == nullptr) {
-        absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(graph_, single_, options_, true, Kernels::kDouble);
-        if (!made.ok()) return made.status();
-        reference_ = *std::move(made);
+        ASSIGN_OR_RETURN(std::unique_ptr<Side> made, MakeSide(graph_, single_, options_, true, Kernels::kDouble));
+        reference_ = std::move(made);
       }
-      absl::StatusOr<StepOutcome> outcome = RunOn(*reference_, state, images_, labels_, inputs);
-      if (!outcome.ok()) return outcome.status();
-      double_gradients_ = std::move(outcome->gradients);
+      ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, images_, labels_, inputs));
+      double_gradients_ = std::move(outcome.gradients);
     }
     return std::max(least, kTimesOwnError * Distance(one.gradients.at(name), double_gradients_.at(name)));
   }

@@ -1,4 +1,4 @@
-# libcolonnade_cuda_driver.so, where CUDA, cuDNN and cuBLAS are found: the part of cuda/ that needs them, loaded by OpenCuda.
+# libcolonnade_cuda_driver.so, where CUDA, cuDNN and cuBLAS are found: cuda/driver/, loaded by OpenCuda.
 if(COLONNADE_CUDA STREQUAL "OFF")
   return()
 endif()
@@ -29,14 +29,14 @@ endif()
 enable_language(CUDA)
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # which CMake 3.25 does not know of this nvcc
 # Our kernels link nothing: Abseil's targets ask for a dialect and an include path that CMake 3.25 hands to nvcc wrongly.
-add_library(colonnade_cuda_kernels OBJECT ${PROJECT_SOURCE_DIR}/cuda/kernels.cu)
+add_library(colonnade_cuda_kernels OBJECT ${PROJECT_SOURCE_DIR}/cuda/driver/kernels.cu)
 set_target_properties(colonnade_cuda_kernels PROPERTIES CUDA_STANDARD 20)
 target_include_directories(colonnade_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 # Apart, since tests ask cuDNN about GPUs that are not there.
-add_library(colonnade_cuda_dnn STATIC ${PROJECT_SOURCE_DIR}/cuda/convolutions.cc ${PROJECT_SOURCE_DIR}/cuda/convolution_graph.cc)
+add_library(colonnade_cuda_dnn STATIC ${PROJECT_SOURCE_DIR}/cuda/driver/convolution_runner.cc ${PROJECT_SOURCE_DIR}/cuda/driver/convolution_graph.cc)
 target_include_directories(colonnade_cuda_dnn SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(colonnade_cuda_dnn PUBLIC colonnade::cuda ${CUDNN_LIBRARY})
-add_library(colonnade_cuda_driver MODULE ${PROJECT_SOURCE_DIR}/cuda/driver.cc ${PROJECT_SOURCE_DIR}/cuda/communicators.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)
+add_library(colonnade_cuda_driver MODULE ${PROJECT_SOURCE_DIR}/cuda/driver/driver.cc ${PROJECT_SOURCE_DIR}/cuda/driver/communicators.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)
 set_target_properties(colonnade_cuda_driver PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(colonnade_cuda_driver PRIVATE colonnade_cuda_dnn CUDA::cudart CUDA::cublasLt)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

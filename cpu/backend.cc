@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/announce.h"
-#include "cpu/cores.h"
 #include "cpu/device.h"
-#include "cpu/loaded.h"
+#include "cpu/load/loaded.h"
 #include "cpu/status.h"
+#include "cpu/threads/announce.h"
+#include "cpu/threads/cores.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 
@@ -20,26 +21,25 @@ namespace {
 
 class CpuBackend : public engine::Backend {
  public:
-  explicit CpuBackend(Machine machine) : machine_(std::move(machine)) {}
+  explicit CpuBackend(Resources resources) : resources_(std::move(resources)) {}
 
   std::string name() const override { return "cpu"; }
-  int device_count() const override { return static_cast<int>(machine_.devices.size()); }
+  int device_count() const override { return static_cast<int>(resources_.devices.size()); }
 
   absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> Load(const program::Program& program,
                                                               const engine::HostSlot (&slots)[2]) override {
     return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> {
-      absl::StatusOr<std::unique_ptr<CpuProgram>> loaded = CpuProgram::Load(machine_, program, slots);
-      if (!loaded.ok()) return loaded.status();
-      return {*std::move(loaded)};
+      ASSIGN_OR_RETURN(std::unique_ptr<CpuProgram> loaded, CpuProgram::Load(resources_, program, slots));
+      return {std::move(loaded)};
     });
   }
 
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
-    return CatchErrors([&] { return CpuProgram::MemoryOf(machine_, program); });
+    return CatchErrors([&] { return CpuProgram::MemoryOf(resources_, program); });
   }
 
  private:
-  Machine machine_;
+  Resources resources_;
 };
 
 int ThreadsPerDevice(const CpuOptions& options) {
@@ -57,9 +57,9 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
                                                    options.memory_limit_bytes, " bytes; these must be ≥ 1, ≥ 0, ≥ 0"));
   }
   return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
-    Machine machine;
-    machine.reference_kernels = options.kernels == CpuOptions::Kernels::kReference;
-    machine.memory_limit_bytes = options.memory_limit_bytes;
+    Resources resources;
+    resources.reference_kernels = options.kernels == CpuOptions::Kernels::kReference;
+    resources.memory_limit_bytes = options.memory_limit_bytes;
     const std::vector<int> cores = CoresOfProcess();
     for (int d = 0; d < options.devices; ++d) {
       const std::vector<int> own = CoresOfDevice(cores, d, options.devices);
@@ -71,11 +71,11 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
           omp_set_num_threads(threads);
           KeepToCores(own);
         });
-        lane.stream = dnnl::stream(machine.engine);
+        lane.stream = dnnl::stream(resources.engine);
       }
-      machine.devices.push_back(std::move(device));
+      resources.devices.push_back(std::move(device));
     }
-    return {std::make_unique<CpuBackend>(std::move(machine))};
+    return {std::make_unique<CpuBackend>(std::move(resources))};
   });
 }
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "cpu/arena.h"
-#include "cpu/layout.h"
+#include "cpu/load/arena.h"
+#include "cpu/load/layout.h"
 #include "cpu/onednn.h"
-#include "cpu/queue.h"
+#include "cpu/threads/queue.h"
 #include "program/program.h"
 
 namespace colonnade::cpu {
@@ -44,7 +44,7 @@ struct Device {
 };
 
 // What a backend is made of.
-struct Machine {
+struct Resources {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   std::vector<std::unique_ptr<Device>> devices;
   bool reference_kernels = false;

@@ -4,7 +4,7 @@
 #ifndef COLONNADE_CPU_REFERENCE_H_
 #define COLONNADE_CPU_REFERENCE_H_
 
-#include "cpu/kernel.h"
+#include "cpu/task_context.h"
 
 namespace colonnade::cpu {
 

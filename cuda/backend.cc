@@ -4,7 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/device.h"
-#include "cuda/loaded.h"
+#include "cuda/load/loaded.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 
@@ -12,30 +13,29 @@ namespace {
 
 class CudaBackend : public engine::Backend {
  public:
-  explicit CudaBackend(Machine machine) : machine_(std::move(machine)) {}
+  explicit CudaBackend(Resources resources) : resources_(std::move(resources)) {}
   ~CudaBackend() override {
-    for (Device& device : machine_.devices) {
+    for (Device& device : resources_.devices) {
       device.persistent.clear();
-      for (const Stream& stream : device.AllStreams()) machine_.calls->Destroy(stream);
+      for (const Stream& stream : device.AllStreams()) resources_.calls->Destroy(stream);
     }
   }
 
   std::string name() const override { return "cuda"; }
-  int device_count() const override { return static_cast<int>(machine_.devices.size()); }
+  int device_count() const override { return static_cast<int>(resources_.devices.size()); }
 
   absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> Load(const program::Program& program,
                                                               const engine::HostSlot (&slots)[2]) override {
-    absl::StatusOr<std::unique_ptr<CudaProgram>> loaded = CudaProgram::Load(machine_, program, slots);
-    if (!loaded.ok()) return loaded.status();
-    return {*std::move(loaded)};
+    ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> loaded, CudaProgram::Load(resources_, program, slots));
+    return {std::move(loaded)};
   }
 
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
-    return CudaProgram::MemoryOf(machine_, program);
+    return CudaProgram::MemoryOf(resources_, program);
   }
 
  private:
-  Machine machine_;
+  Resources resources_;
 };
 
 }  // namespace
@@ -55,25 +55,24 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
                        calls->gpu_count(), calls->gpu_count() == 1 ? " GPU" : " GPUs", "; choose copies between peers"));
     }
   }
-  Machine machine;
-  machine.uses_nccl = calls->has_nccl() && options.collectives != Collectives::kPeer;
-  machine.calls = std::move(calls);
-  machine.precision = options.precision;
-  machine.deterministic = options.deterministic;
-  machine.times_tasks = options.times_tasks;
-  machine.uses_graphs = options.graphs;
-  machine.memory_limit_bytes = options.memory_limit_bytes;
+  Resources resources;
+  resources.uses_nccl = calls->has_nccl() && options.collectives != Collectives::kPeer;
+  resources.calls = std::move(calls);
+  resources.precision = options.precision;
+  resources.deterministic = options.deterministic;
+  resources.times_tasks = options.times_tasks;
+  resources.uses_graphs = options.graphs;
+  resources.memory_limit_bytes = options.memory_limit_bytes;
   for (int d = 0; d < options.devices; ++d) {
     Device device;
-    device.gpu = d % machine.calls->gpu_count();
+    device.gpu = d % resources.calls->gpu_count();
     for (Stream* stream : {&device.streams[0], &device.streams[1], &device.streams[2], &device.input}) {
-      absl::StatusOr<Stream> made = machine.calls->MakeStream(device.gpu);
-      if (!made.ok()) return made.status();
-      *stream = *made;
+      ASSIGN_OR_RETURN(Stream made, resources.calls->MakeStream(device.gpu));
+      *stream = made;
     }
-    machine.devices.push_back(std::move(device));
+    resources.devices.push_back(std::move(device));
   }
-  return {std::make_unique<CudaBackend>(std::move(machine))};
+  return {std::make_unique<CudaBackend>(std::move(resources))};
 }
 
 }  // namespace colonnade::cuda

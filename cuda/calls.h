@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "program/op.h"
 #include "program/task.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "cuda/arena.h"
 #include "cuda/calls.h"
+#include "cuda/load/arena.h"
 #include "program/program.h"
 
 namespace colonnade::cuda {
@@ -38,7 +38,7 @@ struct Device {
 };
 
 // What a backend is made of.
-struct Machine {
+struct Resources {
   std::unique_ptr<Calls> calls;
   std::vector<Device> devices;
   Precision precision = Precision::kF32;

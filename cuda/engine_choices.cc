@@ -4,8 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/file.h"
+#include "engine/io/file.h"
 #include "nlohmann/json.hpp"
+#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -56,11 +57,11 @@ std::string KeyOf(const Convolution& c) {
 absl::StatusOr<EngineChoices> EngineChoices::Read(const std::string& path) {
   EngineChoices choices;
   choices.path_ = path;
-  if (absl::Status s = engine::CheckWritable(path); !s.ok()) return s;
+  RETURN_IF_ERROR(engine::CheckWritable(path));
   absl::StatusOr<std::string> text = engine::ReadFile(path, kLargestFile);
   if (absl::IsNotFound(text.status())) return choices;
   if (!text.ok()) return text.status();
-  if (absl::Status s = choices.Parse(*text); !s.ok()) return s;
+  RETURN_IF_ERROR(choices.Parse(*text));
   return choices;
 }
 
@@ -107,9 +108,8 @@ const Engine* EngineChoices::Find(const std::string& gpu, int64_t cudnn_version,
 absl::Status EngineChoices::Add(const std::string& gpu, int64_t cudnn_version, const std::string& key, const Engine& engine,
                                 double seconds) {
   // Others may have added to it since.
-  absl::StatusOr<EngineChoices> now = Read(path_);
-  if (!now.ok()) return now.status();
-  choices_ = std::move(now->choices_);
+  ASSIGN_OR_RETURN(EngineChoices now, Read(path_));
+  choices_ = std::move(now.choices_);
   choices_[{gpu, cudnn_version, key}] = {engine, seconds};
   Written json = {{kVersionField, 1}, {"found", Written::array()}};
   for (const auto& [where, choice] : choices_) {

@@ -10,6 +10,7 @@
 #include "data/gzip.h"
 #include "data/idx.h"
 #include "program/philox.h"
+#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {
@@ -89,22 +90,21 @@ absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t 
         "data \"%s\": expected digits, synthetic, or a folder with MNIST's files, found no such folder", path));
   }
   std::string images_name, labels_name;
-  absl::StatusOr<std::string> images = ReadEither(absl::StrCat(path, "/", Prefix(split), "-images-idx3-ubyte"), images_name);
-  if (!images.ok()) return images.status();
-  absl::StatusOr<std::string> labels = ReadEither(absl::StrCat(path, "/", Prefix(split), "-labels-idx1-ubyte"), labels_name);
-  if (!labels.ok()) return labels.status();
-  return ParseIdxPair(*images, images_name, *labels, labels_name, classes);
+  ASSIGN_OR_RETURN(std::string images,
+                   ReadEither(absl::StrCat(path, "/", Prefix(split), "-images-idx3-ubyte"), images_name));
+  ASSIGN_OR_RETURN(std::string labels,
+                   ReadEither(absl::StrCat(path, "/", Prefix(split), "-labels-idx1-ubyte"), labels_name));
+  return ParseIdxPair(images, images_name, labels, labels_name, classes);
 }
 
 }  // namespace
 
 absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options) {
-  absl::StatusOr<ImageSet> set = spec == "digits"      ? Digits(split)
+  ASSIGN_OR_RETURN(ImageSet set, spec == "digits"      ? Digits(split)
                                  : spec == "synthetic" ? absl::StatusOr<ImageSet>(Synthetic(split, options))
-                                                       : Folder(spec, split, options.classes);
-  if (!set.ok()) return set.status();
-  set->name = absl::StrCat(spec, split == SplitOf::kTrain ? " train" : " test");
-  MeasureMoments(*set);
+                                                       : Folder(spec, split, options.classes));
+  set.name = absl::StrCat(spec, split == SplitOf::kTrain ? " train" : " test");
+  MeasureMoments(set);
   return set;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {
@@ -65,26 +66,24 @@ absl::Status CutOrDamaged() {
 
 absl::StatusOr<std::string> UnpackStart(absl::string_view bytes, int64_t count) {
   if (!IsGzip(bytes)) return std::string(bytes.substr(0, static_cast<size_t>(count)));
-  absl::StatusOr<Inflated> start = Inflate(bytes, static_cast<size_t>(count));
-  if (!start.ok()) return start.status();
-  if (start->result != Z_OK && start->result != Z_STREAM_END) return CutOrDamaged();
-  return std::move(start->bytes);
+  ASSIGN_OR_RETURN(Inflated start, Inflate(bytes, static_cast<size_t>(count)));
+  if (start.result != Z_OK && start.result != Z_STREAM_END) return CutOrDamaged();
+  return std::move(start.bytes);
 }
 
 absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes) {
   if (!IsGzip(bytes)) return std::string(bytes);
-  absl::StatusOr<Inflated> all = Inflate(bytes, static_cast<size_t>(limit_bytes) + 1);
-  if (!all.ok()) return all.status();
-  if (static_cast<int64_t>(all->bytes.size()) > limit_bytes) {
+  ASSIGN_OR_RETURN(Inflated all, Inflate(bytes, static_cast<size_t>(limit_bytes) + 1));
+  if (static_cast<int64_t>(all.bytes.size()) > limit_bytes) {
     return absl::InvalidArgumentError(
         absl::StrFormat("expected gzip that unpacks to at most %d bytes, found more", limit_bytes));
   }
-  if (all->result != Z_STREAM_END) return CutOrDamaged();
-  if (all->packed_bytes_left != 0) {
+  if (all.result != Z_STREAM_END) return CutOrDamaged();
+  if (all.packed_bytes_left != 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected one gzip stream, found %d bytes after it", all->packed_bytes_left));
+        absl::StrFormat("expected one gzip stream, found %d bytes after it", all.packed_bytes_left));
   }
-  return std::move(all->bytes);
+  return std::move(all.bytes);
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "data/gzip.h"
+#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {
@@ -52,39 +53,36 @@ absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& nam
   if (static_cast<int64_t>(header->size()) < header_bytes) {
     return Wrong(name, absl::StrFormat("expected a header of %d bytes, found a file of %d", header_bytes, header->size()));
   }
-  absl::StatusOr<program::Shape> shape = ParseExtents(*header, name, rank);
-  if (!shape.ok()) return shape.status();
-  const int64_t elements = program::ElementCount(*shape);
+  ASSIGN_OR_RETURN(program::Shape shape, ParseExtents(*header, name, rank));
+  const int64_t elements = program::ElementCount(shape);
   absl::StatusOr<std::string> bytes = Unpack(file, header_bytes + elements);
   if (!bytes.ok()) {
     return absl::Status(bytes.status().code(),
-                        absl::StrFormat("%s: extents %s: %s", name, program::ToString(*shape), bytes.status().message()));
+                        absl::StrFormat("%s: extents %s: %s", name, program::ToString(shape), bytes.status().message()));
   }
   bytes->erase(0, static_cast<size_t>(header_bytes));
   if (static_cast<int64_t>(bytes->size()) != elements) {
     return Wrong(name, absl::StrFormat("expected %d bytes after the header for extents %s, found %d", elements,
-                                       program::ToString(*shape), bytes->size()));
+                                       program::ToString(shape), bytes->size()));
   }
-  return IdxArray{*std::move(shape), *std::move(bytes)};
+  return IdxArray{std::move(shape), *std::move(bytes)};
 }
 
 absl::StatusOr<ImageSet> ParseIdxPair(absl::string_view images, const std::string& images_name, absl::string_view labels,
                                       const std::string& labels_name, int64_t classes) {
-  absl::StatusOr<IdxArray> pixels = ParseIdx(images, images_name, 3);
-  if (!pixels.ok()) return pixels.status();
-  absl::StatusOr<IdxArray> marks = ParseIdx(labels, labels_name, 1);
-  if (!marks.ok()) return marks.status();
-  if (marks->shape[0] != pixels->shape[0]) {
-    return Wrong(labels_name, absl::StrFormat("expected %d labels, one for each image of %s, found %d", pixels->shape[0],
-                                              images_name, marks->shape[0]));
+  ASSIGN_OR_RETURN(IdxArray pixels, ParseIdx(images, images_name, 3));
+  ASSIGN_OR_RETURN(IdxArray marks, ParseIdx(labels, labels_name, 1));
+  if (marks.shape[0] != pixels.shape[0]) {
+    return Wrong(labels_name, absl::StrFormat("expected %d labels, one for each image of %s, found %d", pixels.shape[0],
+                                              images_name, marks.shape[0]));
   }
-  if (program::ElementCount(pixels->shape) == 0) {
-    return Wrong(images_name, absl::StrFormat("expected images, found extents %s", program::ToString(pixels->shape)));
+  if (program::ElementCount(pixels.shape) == 0) {
+    return Wrong(images_name, absl::StrFormat("expected images, found extents %s", program::ToString(pixels.shape)));
   }
-  ImageSet set{.sample_shape = {1, pixels->shape[1], pixels->shape[2]}};
-  set.pixels.assign(pixels->bytes.begin(), pixels->bytes.end());
-  for (size_t i = 0; i < marks->bytes.size(); ++i) {
-    const int32_t label = static_cast<unsigned char>(marks->bytes[i]);
+  ImageSet set{.sample_shape = {1, pixels.shape[1], pixels.shape[2]}};
+  set.pixels.assign(pixels.bytes.begin(), pixels.bytes.end());
+  for (size_t i = 0; i < marks.bytes.size(); ++i) {
+    const int32_t label = static_cast<unsigned char>(marks.bytes[i]);
     if (classes > 0 && label >= classes) {
       return Wrong(labels_name,
                    absl::StrFormat("label of sample %d: expected below %d classes, found %d", i, classes, label));

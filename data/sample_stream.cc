@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "program/philox.h"
+#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {
@@ -38,8 +39,8 @@ absl::StatusOr<SampleStream> SampleStream::Create(ImageSet set, StreamOptions op
   const int64_t channels = set.sample_shape[0];
   if (options.mean.empty()) options.mean = set.mean;
   if (options.std.empty()) options.std = set.std;
-  if (absl::Status s = CheckMoments("mean", options.mean, channels); !s.ok()) return s;
-  if (absl::Status s = CheckMoments("std", options.std, channels); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckMoments("mean", options.mean, channels));
+  RETURN_IF_ERROR(CheckMoments("std", options.std, channels));
   options.mean.resize(channels, options.mean[0]);
   options.std.resize(channels, options.std[0]);
   for (double s : options.std) {

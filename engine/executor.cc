@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/pieces.h"
+#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -55,15 +56,14 @@ T At(const void* data, int64_t index) {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend,
                                                            std::vector<int> local_devices) {
-  if (absl::Status s = CheckInputs(program); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckInputs(program));
   if (program.device_count > backend.device_count()) {
     return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, the %s backend has %d",
                                                          program.device_count, backend.name(), backend.device_count()));
   }
   auto executor = std::unique_ptr<Executor>(new Executor(program, std::move(local_devices)));
-  absl::StatusOr<std::unique_ptr<LoadedProgram>> loaded = backend.Load(program, executor->slots_);
-  if (!loaded.ok()) return loaded.status();
-  executor->loaded_ = *std::move(loaded);
+  ASSIGN_OR_RETURN(std::unique_ptr<LoadedProgram> loaded, backend.Load(program, executor->slots_));
+  executor->loaded_ = std::move(loaded);
   return executor;
 }
 
@@ -108,7 +108,7 @@ Executor::Executor(const Program& program, std::vector<int> local_devices)
 
 absl::StatusOr<absl::Span<float>> Executor::NextImages() {
   if (enqueued_ >= 2) {
-    if (absl::Status s = loaded_->Synchronize(enqueued_ - 2); !s.ok()) return s;
+    RETURN_IF_ERROR(loaded_->Synchronize(enqueued_ - 2));
   }
   return absl::MakeSpan(staging_[enqueued_ % 2].images);
 }
@@ -140,7 +140,7 @@ absl::Status Executor::Enqueue(const StepInputs& inputs) {
 
 absl::StatusOr<StepResult> Executor::Collect() {
   if (in_flight() == 0) return absl::FailedPreconditionError("no step is in flight");
-  if (absl::Status s = loaded_->Synchronize(collected_); !s.ok()) return s;
+  RETURN_IF_ERROR(loaded_->Synchronize(collected_));
   StepResult result = ReadResult(slots_[collected_ % 2]);
   ++collected_;
   return result;
@@ -188,16 +188,15 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
 absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const float> images, absl::Span<const int32_t> labels,
                                              const StepInputs& inputs) {
   if (in_flight() != 0) return absl::FailedPreconditionError("RunStep needs that no step is in flight");
-  absl::StatusOr<absl::Span<float>> next_images = NextImages();
-  if (!next_images.ok()) return next_images.status();
-  if (images.size() != next_images->size() || labels.size() != NextLabels().size()) {
+  ASSIGN_OR_RETURN(absl::Span<float> next_images, NextImages());
+  if (images.size() != next_images.size() || labels.size() != NextLabels().size()) {
     return absl::FailedPreconditionError(absl::StrFormat("expected %d image values and %d labels, found %d and %d",
-                                                         next_images->size(), NextLabels().size(), images.size(),
+                                                         next_images.size(), NextLabels().size(), images.size(),
                                                          labels.size()));
   }
-  std::copy(images.begin(), images.end(), next_images->begin());
+  std::copy(images.begin(), images.end(), next_images.begin());
   std::copy(labels.begin(), labels.end(), NextLabels().begin());
-  if (absl::Status s = Enqueue(inputs); !s.ok()) return s;
+  RETURN_IF_ERROR(Enqueue(inputs));
   return Collect();
 }
 

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend.h"
-#include "engine/pages.h"
+#include "engine/io/pages.h"
 #include "program/program.h"
 
 namespace colonnade::engine {

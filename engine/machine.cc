@@ -9,7 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "engine/routes.h"
 #include "nlohmann/json.hpp"
-#include "program/names.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -353,7 +354,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   if (!status.ok()) return status;
   machine.copy_engines = static_cast<int>(copy_engines);
   machine.steps_in_flight = static_cast<int>(steps_in_flight);
-  if (absl::Status s = Validate(machine); !s.ok()) return s;
+  RETURN_IF_ERROR(Validate(machine));
   Warn(machine);
   return machine;
 }

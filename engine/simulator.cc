@@ -16,6 +16,7 @@
 #include "engine/routes.h"
 #include "engine/transfer_phases.h"
 #include "program/memory.h"
+#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -421,9 +422,8 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
     return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, machine %s has %d",
                                                          program.device_count, machine.name, machine.device_count()));
   }
-  absl::StatusOr<Routes> routes = Routes::Create(machine);
-  if (!routes.ok()) return routes.status();
-  Run run(program, machine, *routes, std::max(options.max_steps, 2));
+  ASSIGN_OR_RETURN(Routes routes, Routes::Create(machine));
+  Run run(program, machine, routes, std::max(options.max_steps, 2));
   if (!run.Go()) return absl::InternalError("the simulation stands still: the Program waits for itself");
   const std::vector<double>& finish = run.finish();
   const size_t n = finish.size();

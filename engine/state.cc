@@ -4,8 +4,9 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/pieces.h"
-#include "program/names.h"
 #include "program/philox.h"
+#include "program/status_macros.h"
+#include "program/stream_id.h"
 
 namespace colonnade::engine {
 namespace {
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadAll(const Program& program, const L
       // What a device does not hold of a piece is left as another device gave it.
       local.resize(piece.region.elements());
       ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = tensor.values[g]; });
-      if (absl::Status s = loaded.Read(piece.buffer, absl::MakeSpan(local)); !s.ok()) return s;
+      RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(local)));
       ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { tensor.values[g] = local[l]; });
     }
   }
@@ -53,7 +54,7 @@ absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, Piec
   for (const Piece& piece : parameter.*pieces) {
     local.resize(piece.region.elements());
     ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = values[g]; });
-    if (absl::Status s = loaded.Write(piece.buffer, local); !s.ok()) return s;
+    RETURN_IF_ERROR(loaded.Write(piece.buffer, local));
   }
   return absl::OkStatus();
 }
@@ -87,7 +88,7 @@ absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces piec
     }
   }
   for (const Parameter& parameter : program.parameters) {
-    if (absl::Status s = WritePieces(parameter, loaded, pieces, find(parameter.name)->values); !s.ok()) return s;
+    RETURN_IF_ERROR(WritePieces(parameter, loaded, pieces, find(parameter.name)->values));
   }
   return absl::OkStatus();
 }
@@ -102,9 +103,9 @@ absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded,
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(InitialValue(parameter.initializer, seed, stream, static_cast<int64_t>(i)));
     }
-    if (absl::Status s = WritePieces(parameter, loaded, &Parameter::value, values); !s.ok()) return s;
+    RETURN_IF_ERROR(WritePieces(parameter, loaded, &Parameter::value, values));
     std::fill(values.begin(), values.end(), 0.0);
-    if (absl::Status s = WritePieces(parameter, loaded, &Parameter::momentum, values); !s.ok()) return s;
+    RETURN_IF_ERROR(WritePieces(parameter, loaded, &Parameter::momentum, values));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -37,19 +38,17 @@ void Drain(Executor& executor) {
 
 // That a Program and a data source speak of the same images.
 absl::Status CheckImages(Executor& executor, const DataSource& data) {
-  absl::StatusOr<absl::Span<float>> images = executor.NextImages();
-  if (!images.ok()) return images.status();
+  ASSIGN_OR_RETURN(absl::Span<float> images, executor.NextImages());
   const int64_t expected = executor.program().global_batch * program::ElementCount(data.sample_shape());
-  if (static_cast<int64_t>(images->size()) == expected) return absl::OkStatus();
+  if (static_cast<int64_t>(images.size()) == expected) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("%s: images %s do not fit the network, whose batch of %d has %d values", data.description(),
-                      program::ToString(data.sample_shape()), executor.program().global_batch, images->size()));
+                      program::ToString(data.sample_shape()), executor.program().global_batch, images.size()));
 }
 
 absl::Status EnqueueStep(Executor& executor, DataSource& data, int64_t position, const StepInputs& inputs) {
-  absl::StatusOr<absl::Span<float>> images = executor.NextImages();
-  if (!images.ok()) return images.status();
-  if (absl::Status s = data.Read(position, *images, executor.NextLabels()); !s.ok()) return s;
+  ASSIGN_OR_RETURN(absl::Span<float> images, executor.NextImages());
+  RETURN_IF_ERROR(data.Read(position, images, executor.NextLabels()));
   return executor.Enqueue(inputs);
 }
 
@@ -64,22 +63,21 @@ absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5
 absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
 
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options) {
-  if (absl::Status s = CheckImages(executor, data); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckImages(executor, data));
   const int64_t batch = executor.program().global_batch;
   TrainReport report;
   const absl::Time begin = absl::Now();
   absl::Time last = begin;
   auto collect = [&]() -> absl::Status {
-    absl::StatusOr<StepResult> result = executor.Collect();
-    if (!result.ok()) return result.status();
+    ASSIGN_OR_RETURN(StepResult result, executor.Collect());
     const absl::Time now = absl::Now();
     report.step_times.push_back(now - last);
     last = now;
-    if (!result->not_finite.empty())
-      return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), *result);
-    report.losses.push_back(result->loss);
+    if (!result.not_finite.empty())
+      return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), result);
+    report.losses.push_back(result.loss);
     if (options.on_step) {
-      options.on_step({static_cast<int64_t>(report.losses.size()), options.steps, result->loss, now - begin});
+      options.on_step({static_cast<int64_t>(report.losses.size()), options.steps, result.loss, now - begin});
     }
     return absl::OkStatus();
   };
@@ -102,7 +100,7 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
 }
 
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop) {
-  if (absl::Status s = CheckImages(executor, data); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckImages(executor, data));
   const int64_t batch = executor.program().global_batch;
   EvalReport report;
   const absl::Time begin = absl::Now();
@@ -110,14 +108,13 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   int64_t batches = 0;
   absl::Status status;
   auto collect = [&]() -> absl::Status {
-    absl::StatusOr<StepResult> result = executor.Collect();
-    if (!result.ok()) return result.status();
-    if (!result->not_finite.empty()) return NotFinite(absl::StrCat("test batch ", batches), *result);
+    ASSIGN_OR_RETURN(StepResult result, executor.Collect());
+    if (!result.not_finite.empty()) return NotFinite(absl::StrCat("test batch ", batches), result);
     ++batches;
-    loss_sum += result->loss * static_cast<double>(result->labels);
-    report.count += result->labels;
-    report.top1_hits += result->top1_hits;
-    report.top5_hits += result->top5_hits;
+    loss_sum += result.loss * static_cast<double>(result.labels);
+    report.count += result.labels;
+    report.top1_hits += result.top1_hits;
+    report.top5_hits += result.top5_hits;
     return absl::OkStatus();
   };
   for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(stop); position += batch) {

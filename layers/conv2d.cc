@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
 #include "layers/window.h"
+#include "program/status_macros.h"
 
 namespace colonnade::layers {
 namespace {
@@ -25,7 +26,7 @@ int64_t LocalGroups(const program::Shape& x, const program::Shape& w) { return x
 int64_t Flops(const program::Shape& w, const program::Shape& y) { return 2 * program::ElementCount(y) * w[1] * w[2] * w[3]; }
 
 absl::StatusOr<Sharding> ColumnSharding(const LayerShapes& local, int64_t axis_size) {
-  if (absl::Status s = CheckDivides(Strategy::kColumn, axis_size, "output channels", local.output[1]); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckDivides(Strategy::kColumn, axis_size, "output channels", local.output[1]));
   Sharding sharding = ReplicatedSharding(local);
   sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
   sharding.parameter_gradients = sharding.parameters;
@@ -41,7 +42,7 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
         absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
                         groups, axis_size));
   }
-  if (absl::Status s = CheckDivides(Strategy::kGroup, axis_size, "output channels", local.output[1]); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "output channels", local.output[1]));
   Sharding sharding = ReplicatedSharding(local);
   sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
   sharding.parameter_gradients = sharding.parameters;
@@ -57,7 +58,7 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
 
 absl::StatusOr<Sharding> RowSharding(const Conv2d& layer, const LayerShapes& local, int64_t axis_size) {
   if (layer.bias) return NotLegal("Conv2d", Strategy::kRow, "its bias must be a step of its own");
-  if (absl::Status s = CheckDivides(Strategy::kRow, axis_size, "input channels", local.inputs[0][1]); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckDivides(Strategy::kRow, axis_size, "input channels", local.inputs[0][1]));
   Sharding sharding = ReplicatedSharding(local);
   sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
   sharding.parameters = sharding.parameter_gradients = {Placement::Split(1)};
@@ -70,15 +71,14 @@ absl::StatusOr<Sharding> RowSharding(const Conv2d& layer, const LayerShapes& loc
 const char* TypeName(const Conv2d&) { return "Conv2d"; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span<const program::Shape> inputs) {
-  absl::StatusOr<program::Shape> y = SlideOver(inputs, WindowOf(layer));
-  if (!y.ok()) return y.status();
+  ASSIGN_OR_RETURN(program::Shape y, SlideOver(inputs, WindowOf(layer)));
   const int64_t channels = inputs[0][0];
   if (layer.groups < 1 || layer.out_channels < 1 || channels % layer.groups != 0 || layer.out_channels % layer.groups != 0) {
     return absl::InvalidArgumentError(
         absl::StrFormat("expected groups that divide %d input channels and %d output channels, found %d groups", channels,
                         layer.out_channels, layer.groups));
   }
-  (*y)[0] = layer.out_channels;
+  y[0] = layer.out_channels;
   return y;
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
+#include "program/status_macros.h"
 
 namespace colonnade::layers {
 namespace {
@@ -42,7 +43,7 @@ absl::StatusOr<Sharding> Shard(const FullyConnected& layer, const LayerShapes& l
     case Strategy::kBatch:
       return BatchSharding(local, axis_size);
     case Strategy::kColumn:
-      if (absl::Status s = CheckDivides(strategy, axis_size, "output features", local.output[1]); !s.ok()) return s;
+      RETURN_IF_ERROR(CheckDivides(strategy, axis_size, "output features", local.output[1]));
       sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
       sharding.parameter_gradients = sharding.parameters;
       sharding.output = sharding.output_gradient = Placement::Split(1);
@@ -50,7 +51,7 @@ absl::StatusOr<Sharding> Shard(const FullyConnected& layer, const LayerShapes& l
       return sharding;
     case Strategy::kRow:
       if (layer.bias) return NotLegal("FullyConnected", strategy, "its bias must be a step of its own");
-      if (absl::Status s = CheckDivides(strategy, axis_size, "input features", local.inputs[0][1]); !s.ok()) return s;
+      RETURN_IF_ERROR(CheckDivides(strategy, axis_size, "input features", local.inputs[0][1]));
       sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
       sharding.parameters = sharding.parameter_gradients = {Placement::Split(1)};
       sharding.output = Placement::Partial();

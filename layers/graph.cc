@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "program/names.h"
+#include "program/stream_id.h"
 
 namespace colonnade::layers {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "program/status_macros.h"
 
 namespace colonnade::layers {
 
@@ -17,7 +18,7 @@ Sharding ReplicatedSharding(const LayerShapes& local) {
 }
 
 absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size) {
-  if (absl::Status s = CheckDivides(Strategy::kBatch, axis_size, "batch", local.inputs[0][0]); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size, "batch", local.inputs[0][0]));
   Sharding sharding = ReplicatedSharding(local);
   sharding.inputs.assign(local.inputs.size(), Placement::Split(0));
   sharding.input_gradients = sharding.inputs;
@@ -28,7 +29,7 @@ absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_si
 
 absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size) {
   const int64_t channels = local.inputs[0].size() > 1 ? local.inputs[0][1] : 1;
-  if (absl::Status s = CheckDivides(Strategy::kGroup, axis_size, "channels", channels); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "channels", channels));
   Sharding sharding = ReplicatedSharding(local);
   sharding.inputs.assign(local.inputs.size(), Placement::Split(1));
   sharding.input_gradients = sharding.inputs;

@@ -5,7 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "program/names.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
 
 namespace colonnade::models {
 int64_t Widen(int64_t channels, double width) {
@@ -65,17 +66,16 @@ absl::StatusOr<const ModelInfo*> FindModel(absl::string_view name) {
 }
 
 absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const ModelOptions& options) {
-  absl::StatusOr<const ModelInfo*> model = FindModel(name);
-  if (!model.ok()) return model.status();
+  ASSIGN_OR_RETURN(const ModelInfo* model, FindModel(name));
   if (!(options.width > 0) || options.width > 64) {
     return absl::FailedPreconditionError(
         absl::StrFormat("width: expected a number above 0 and up to 64, found %g", options.width));
   }
   ModelOptions complete = options;
-  if (complete.input_channels == 0) complete.input_channels = (*model)->input_channels;
-  if (complete.input_size == 0) complete.input_size = (*model)->input_size;
-  if (complete.classes == 0) complete.classes = (*model)->classes;
-  return (*model)->build(complete);
+  if (complete.input_channels == 0) complete.input_channels = model->input_channels;
+  if (complete.input_size == 0) complete.input_size = model->input_size;
+  if (complete.classes == 0) complete.classes = model->classes;
+  return model->build(complete);
 }
 
 }  // namespace colonnade::models

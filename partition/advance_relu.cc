@@ -8,38 +8,38 @@ namespace colonnade::partition {
 namespace {
 
 template <class LayerType>
-bool IsBackwardOf(const Lowering& lowering, const Step& step) {
-  const auto* backward = std::get_if<Backward>(&step.what);
+bool IsBackwardOf(const Lowering& lowering, const Action& action) {
+  const auto* backward = std::get_if<Backward>(&action.what);
   return backward != nullptr && std::holds_alternative<LayerType>(lowering.graph.nodes[backward->node].layer);
 }
 
-// Operands of the backward step of a layer of one input: x, y, dy.
+// Operands of the backward action of a layer of one input: x, y, dy.
 constexpr size_t kY = 1, kDy = 2;
 
-// The max pooling's backward step that alone makes what step `relu`, a ReLU's backward, reads, or −1: where both layers lie
-// alike on the mesh and the pooling makes less of what it reads.
+// The max pooling's backward action that alone makes what action `relu`, a ReLU's backward, reads, or −1: where both layers
+// lie alike on the mesh and the pooling makes less of what it reads.
 int PoolingBefore(const Lowering& lowering, int relu) {
-  if (!IsBackwardOf<layers::Relu>(lowering, lowering.steps[relu]) || !lowering.steps[relu].outputs[0].valid()) return -1;
-  const ValueId dy = lowering.steps[relu].inputs[kDy].value;
+  if (!IsBackwardOf<layers::Relu>(lowering, lowering.actions[relu]) || !lowering.actions[relu].outputs[0].valid()) return -1;
+  const ValueId dy = lowering.actions[relu].inputs[kDy].value;
   int pooling = -1, readers = 0;
-  for (int i = 0; i < static_cast<int>(lowering.steps.size()); ++i) {
-    const Step& step = lowering.steps[i];
-    if (!step.outputs.empty() && step.outputs[0] == dy && IsBackwardOf<layers::MaxPool>(lowering, step)) pooling = i;
-    for (const StepOperand& operand : step.inputs) readers += operand.value == dy ? 1 : 0;
+  for (int i = 0; i < static_cast<int>(lowering.actions.size()); ++i) {
+    const Action& action = lowering.actions[i];
+    if (!action.outputs.empty() && action.outputs[0] == dy && IsBackwardOf<layers::MaxPool>(lowering, action)) pooling = i;
+    for (const ActionOperand& operand : action.inputs) readers += operand.value == dy ? 1 : 0;
   }
   if (pooling < 0 || readers != 1) return -1;
-  const int relu_node = std::get<Backward>(lowering.steps[relu].what).node,
-            pool_node = std::get<Backward>(lowering.steps[pooling].what).node;
+  const int relu_node = std::get<Backward>(lowering.actions[relu].what).node,
+            pool_node = std::get<Backward>(lowering.actions[pooling].what).node;
   const NodeSharding &of_relu = lowering.shardings[relu_node], &of_pool = lowering.shardings[pool_node];
   if (of_relu.output != of_pool.output || of_relu.output_gradient != of_pool.output_gradient) return -1;
-  const program::Shape& pooled = lowering.value(lowering.steps[pooling].inputs[kDy].value).shape;
+  const program::Shape& pooled = lowering.value(lowering.actions[pooling].inputs[kDy].value).shape;
   return program::ElementCount(pooled) < program::ElementCount(lowering.value(dy).shape) ? pooling : -1;
 }
 
-// What the forward step of a node makes.
+// What the forward action of a node makes.
 ValueId OutputOf(const Lowering& lowering, int node) {
-  const auto made = std::find_if(lowering.steps.begin(), lowering.steps.end(), [&](const Step& step) {
-    const auto* forward = std::get_if<Forward>(&step.what);
+  const auto made = std::find_if(lowering.actions.begin(), lowering.actions.end(), [&](const Action& action) {
+    const auto* forward = std::get_if<Forward>(&action.what);
     return forward != nullptr && forward->node == node;
   });
   return made->outputs[0];
@@ -50,27 +50,27 @@ ValueId OutputOf(const Lowering& lowering, int node) {
 // From   pool: dp → da, relu: y, da → dx     to   relu: p, dp → dx', pool: dx' → da
 // with p the pooled y; dx' takes dx's name, and what read dx reads da.
 absl::Status AdvanceRelu(Lowering& lowering) {
-  for (int relu = 0; relu < static_cast<int>(lowering.steps.size()); ++relu) {
+  for (int relu = 0; relu < static_cast<int>(lowering.actions.size()); ++relu) {
     const int pooling = PoolingBefore(lowering, relu);
     if (pooling < 0) continue;
-    Step &of_relu = lowering.steps[relu], &of_pool = lowering.steps[pooling];
+    Action &of_relu = lowering.actions[relu], &of_pool = lowering.actions[pooling];
     const ValueId dx = of_relu.outputs[0], da = of_relu.inputs[kDy].value,
                   pooled = OutputOf(lowering, std::get<Backward>(of_pool.what).node);
     of_relu.inputs[kY].value = pooled;
     of_relu.inputs[kDy].value = std::exchange(of_pool.inputs[kDy].value, dx);
     lowering.values[dx.value].shape = lowering.value(pooled).shape;
-    for (size_t later = relu + 1; later < lowering.steps.size(); ++later) {
-      for (StepOperand& operand : lowering.steps[later].inputs) {
+    for (size_t later = relu + 1; later < lowering.actions.size(); ++later) {
+      for (ActionOperand& operand : lowering.actions[later].inputs) {
         if (operand.value == dx) operand.value = da;
       }
     }
-    const auto begin = lowering.steps.begin();
+    const auto begin = lowering.actions.begin();
     std::rotate(begin + pooling, begin + relu, begin + relu + 1);
   }
-  for (int relu = 0; relu < static_cast<int>(lowering.steps.size()); ++relu) {
+  for (int relu = 0; relu < static_cast<int>(lowering.actions.size()); ++relu) {
     if (PoolingBefore(lowering, relu) >= 0) {
       return absl::InternalError(
-          absl::StrCat("AdvanceRelu: ", lowering.steps[relu].from.layer, " still comes after a pooling"));
+          absl::StrCat("AdvanceRelu: ", lowering.actions[relu].from.layer, " still comes after a pooling"));
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
+#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -32,9 +33,8 @@ absl::Status BucketGradients(Lowering& lowering) {
     p.bucket = static_cast<int>(lowering.buckets.size()) - 1;
     p.member = static_cast<int>(bucket.parameters.size());
     bucket.parameters.push_back(index);
-    absl::StatusOr<program::Shape> local = LocalShape(mesh, p.placement, p.spec.shape);
-    if (!local.ok()) return local.status();
-    bytes += program::ElementCount(*local) * program::SizeInBytes(program::DType::kF32);
+    ASSIGN_OR_RETURN(program::Shape local, LocalShape(mesh, p.placement, p.spec.shape));
+    bytes += program::ElementCount(local) * program::SizeInBytes(program::DType::kF32);
     return absl::OkStatus();
   };
   // Backward makes the gradients of the last layer first, and a layer's weight before its bias.
@@ -43,7 +43,7 @@ absl::Status BucketGradients(Lowering& lowering) {
     int first = last;
     while (first > 0 && lowering.parameters[first - 1].node == lowering.parameters[last].node) --first;
     for (int i = first; i <= last; ++i) {
-      if (absl::Status s = add(i); !s.ok()) return s;
+      RETURN_IF_ERROR(add(i));
     }
     last = first - 1;
   }

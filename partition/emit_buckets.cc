@@ -102,7 +102,7 @@ void Emitter::EmitRounding(int node, const program::Provenance& from) {
   }
 }
 
-absl::Status Emitter::Emit(const Step& step, const CheckGradients& check) {
+absl::Status Emitter::Emit(const Action& action, const CheckGradients& check) {
   const GradientBucket& bucket = lowering_.buckets[check.bucket];
   for (int p = 0; p < positions_; ++p) {
     layers::EmittedOp op{.op = program::CheckFinite{}};
@@ -113,32 +113,32 @@ absl::Status Emitter::Emit(const Step& step, const CheckGradients& check) {
       op.work.bytes_read += 4 * program::ElementCount(builder_.shape(gradient));
       op.work.bytes_written += 4;
     }
-    AddCompute(p, std::move(op), program::Lane::kCompute, step.from, MasterType());
+    AddCompute(p, std::move(op), program::Lane::kCompute, action.from, MasterType());
   }
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const ReduceGradients& reduce) {
+absl::Status Emitter::Emit(const Action& action, const ReduceGradients& reduce) {
   const CollectiveKind kinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce};
-  EmitBucketCollective(step, reduce.bucket, buckets_[reduce.bucket].gradients,
+  EmitBucketCollective(action, reduce.bucket, buckets_[reduce.bucket].gradients,
                        kinds[static_cast<int>(lowering_.plan.reduction)]);
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const GatherParameters& gather) {
+absl::Status Emitter::Emit(const Action& action, const GatherParameters& gather) {
   const bool master = lowering_.plan.reduction == Reduction::kMaster;
-  EmitBucketCollective(step, gather.bucket, buckets_[gather.bucket].weights,
+  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].weights,
                        master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const GatherGradients& gather) {
-  EmitBucketCollective(step, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather);
+absl::Status Emitter::Emit(const Action& action, const GatherGradients& gather) {
+  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather);
   return absl::OkStatus();
 }
 
 // A collective over each group that reduces bucket `index`, in place in `buffers`.
-void Emitter::EmitBucketCollective(const Step& step, int index, const ByPosition& buffers, CollectiveKind kind) {
+void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosition& buffers, CollectiveKind kind) {
   const int64_t bytes = lowering_.LocalElements(lowering_.buckets[index]) * program::SizeInBytes(MasterType());
   for (int first = 0; first < positions_; ++first) {
     const std::vector<int> group = mesh_.AxesGroup(first, lowering_.buckets[index].axes);
@@ -179,11 +179,11 @@ void Emitter::EmitBucketCollective(const Step& step, int index, const ByPosition
       devices.push_back(lowering_.plan.device_at(p));
       members.push_back(std::move(member));
     }
-    builder_.AddCollective(builder_.AddGroup(devices), {.kind = kind}, std::move(members), comm_lane_, step.from);
+    builder_.AddCollective(builder_.AddGroup(devices), {.kind = kind}, std::move(members), comm_lane_, action.from);
   }
 }
 
-absl::Status Emitter::Emit(const Step& step, const UpdateParameters& update) {
+absl::Status Emitter::Emit(const Action& action, const UpdateParameters& update) {
   const int64_t elements = lowering_.LocalElements(lowering_.buckets[update.bucket]) / PartsOf(update.bucket);
   const BucketBuffers& bucket = buckets_[update.bucket];
   for (int p = 0; p < positions_; ++p) {
@@ -196,7 +196,7 @@ absl::Status Emitter::Emit(const Step& step, const UpdateParameters& update) {
                  {bucket.momenta[p], part, program::Access::kAccumulate},
                  {bucket.weights[p], part, program::Access::kAccumulate}},
                 {.flops = 6 * elements, .bytes_read = 12 * elements, .bytes_written = 8 * elements}},
-               program::Lane::kCompute, step.from, MasterType());
+               program::Lane::kCompute, action.from, MasterType());
   }
   return absl::OkStatus();
 }

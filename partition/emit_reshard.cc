@@ -43,10 +43,10 @@ int64_t BytesSent(CollectiveKind kind, int64_t bytes, int64_t members) {
 
 }  // namespace
 
-absl::Status Emitter::Emit(const Step& step, const Reshard& reshard) {
-  for (int p = 0; p < positions_; ++p) Make(step.outputs[0], p);
+absl::Status Emitter::Emit(const Action& action, const Reshard& reshard) {
+  for (int p = 0; p < positions_; ++p) Make(action.outputs[0], p);
   if (reshard.entry.kind == ReshardKind::kSlice) {
-    EmitSlice(step);
+    EmitSlice(action);
     return absl::OkStatus();
   }
   const bool gathers = reshard.entry.kind == ReshardKind::kAllGather || reshard.entry.kind == ReshardKind::kGatherRuns;
@@ -54,42 +54,42 @@ absl::Status Emitter::Emit(const Step& step, const Reshard& reshard) {
     const std::vector<int> group = ReshardGroup(mesh_, reshard.entry, p);
     if (group[0] != p) continue;
     if (gathers && group.size() == 2) {
-      EmitPair(step, group, DimOf(reshard.entry.from));
+      EmitPair(action, group, DimOf(reshard.entry.from));
     } else {
-      EmitCollective(step, reshard.entry, group);
+      EmitCollective(action, reshard.entry, group);
     }
   }
   return absl::OkStatus();
 }
 
-void Emitter::EmitSlice(const Step& step) {
-  const Value& from = lowering_.value(step.inputs[0].value);
-  const Value& to = lowering_.value(step.outputs[0]);
+void Emitter::EmitSlice(const Action& action) {
+  const Value& from = lowering_.value(action.inputs[0].value);
+  const Value& to = lowering_.value(action.outputs[0]);
   for (int p = 0; p < positions_; ++p) {
     const Region held = RegionOn(mesh_, from.placement, from.shape, p);
     Region kept = RegionOn(mesh_, to.placement, to.shape, p);
     for (size_t d = 0; d < kept.offset.size(); ++d) kept.offset[d] -= held.offset[d];
-    const BufferId x = At(step.inputs[0].value, p), y = At(step.outputs[0], p);
+    const BufferId x = At(action.inputs[0].value, p), y = At(action.outputs[0], p);
     const int64_t bytes = 4 * kept.elements();
     AddCompute(p,
                {program::Copy{},
                 {{x, kept, program::Access::kRead}, builder_.Write(y)},
                 {.bytes_read = bytes, .bytes_written = bytes}},
-               program::Lane::kCompute, step.from);
+               program::Lane::kCompute, action.from);
   }
 }
 
 // An all-gather of two is one two-way exchange, beside which each side copies its own part.
-void Emitter::EmitPair(const Step& step, const std::vector<int>& group, int dim) {
+void Emitter::EmitPair(const Action& action, const std::vector<int>& group, int dim) {
   auto part_of = [&](int position, int member) {
-    const BufferId x = At(step.inputs[0].value, group[member]), y = At(step.outputs[0], position);
+    const BufferId x = At(action.inputs[0].value, group[member]), y = At(action.outputs[0], position);
     Region part = Region::Whole(builder_.shape(x));
     part.offset[dim] = member * part.size[dim];
     return program::BufferUse{y, part, program::Access::kWrite};
   };
   Member sides[2];
   for (int m = 0; m < 2; ++m) {
-    const BufferId x = At(step.inputs[0].value, group[m]);
+    const BufferId x = At(action.inputs[0].value, group[m]);
     const int64_t elements = program::ElementCount(builder_.shape(x));
     const int64_t bytes = elements * program::SizeInBytes(builder_.buffer(x).dtype);
     sides[m] = {{builder_.Read(x), part_of(group[m], 1 - m)},
@@ -98,18 +98,18 @@ void Emitter::EmitPair(const Step& step, const std::vector<int>& group, int dim)
                {program::Copy{},
                 {builder_.Read(x), part_of(group[m], m)},
                 {.bytes_read = 4 * elements, .bytes_written = 4 * elements}},
-               copy_lane_, step.from);
+               copy_lane_, action.from);
   }
   builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),
-                       std::move(sides[1]), comm_lane_, step.from);
+                       std::move(sides[1]), comm_lane_, action.from);
 }
 
-void Emitter::EmitCollective(const Step& step, const ReshardEntry& entry, const std::vector<int>& group) {
+void Emitter::EmitCollective(const Action& action, const ReshardEntry& entry, const std::vector<int>& group) {
   const Collective attributes = AttributesOf(entry);
   std::vector<int> devices;
   std::vector<Member> members;
   for (int p : group) {
-    const BufferId x = At(step.inputs[0].value, p), y = At(step.outputs[0], p);
+    const BufferId x = At(action.inputs[0].value, p), y = At(action.outputs[0], p);
     const int64_t element = program::SizeInBytes(builder_.buffer(x).dtype);
     const int64_t bytes = element * program::ElementCount(builder_.shape(x));
     Member member{.work = {.bytes_read = bytes,
@@ -123,7 +123,7 @@ void Emitter::EmitCollective(const Step& step, const ReshardEntry& entry, const 
     devices.push_back(lowering_.plan.device_at(p));
     members.push_back(std::move(member));
   }
-  builder_.AddCollective(builder_.AddGroup(devices), attributes, std::move(members), comm_lane_, step.from);
+  builder_.AddCollective(builder_.AddGroup(devices), attributes, std::move(members), comm_lane_, action.from);
 }
 
 }  // namespace colonnade::partition

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
+#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -42,10 +43,10 @@ Emitter::Emitter(const Lowering& lowering)
 }
 
 absl::StatusOr<program::Program> Emitter::Run() && {
-  if (absl::Status s = AddBuckets(); !s.ok()) return s;
-  if (absl::Status s = AddScalarsAndFlags(); !s.ok()) return s;
-  for (const Step& step : lowering_.steps) {
-    absl::Status s = std::visit([&](const auto& what) { return Emit(step, what); }, step.what);
+  RETURN_IF_ERROR(AddBuckets());
+  RETURN_IF_ERROR(AddScalarsAndFlags());
+  for (const Action& action : lowering_.actions) {
+    absl::Status s = std::visit([&](const auto& what) { return Emit(action, what); }, action.what);
     if (!s.ok()) return s;
   }
   AddParameters();
@@ -95,14 +96,14 @@ void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const pr
   builder_.AddCompute(lowering_.plan.device_at(position), lane, std::move(op.op), std::move(op.uses), op.work, from);
 }
 
-absl::Status Emitter::Emit(const Step& step, const LoadInput&) {
-  const Value& value = lowering_.value(step.outputs[0]);
+absl::Status Emitter::Emit(const Action& action, const LoadInput&) {
+  const Value& value = lowering_.value(action.outputs[0]);
   for (int p = 0; p < positions_; ++p) {
-    const BufferId buffer = Make(step.outputs[0], p);
+    const BufferId buffer = Make(action.outputs[0], p);
     inputs_[value.host_input].pieces.push_back({buffer, RegionOn(mesh_, value.placement, value.shape, p)});
     const int64_t bytes = program::ElementCount(builder_.shape(buffer)) * program::SizeInBytes(program::DType::kF32);
     AddCompute(p, {program::Load{value.host_input}, {builder_.Write(buffer)}, {.bytes_read = bytes, .bytes_written = bytes}},
-               Lane::kCopy, step.from);
+               Lane::kCopy, action.from);
   }
   return absl::OkStatus();
 }
@@ -124,14 +125,14 @@ program::Region Emitter::OutputRegion(int node, int position) const {
 }
 
 // Buffers for what a node's forward leaves for its backward, at every position.
-absl::Status Emitter::MakeSaved(const Step& step, int node) {
+absl::Status Emitter::MakeSaved(const Action& action, int node) {
   const LayerNode& layer = lowering_.graph.nodes[node];
   if (!lowering_.train() && !IsLoss(layer)) return absl::OkStatus();
   for (int p = 0; p < positions_; ++p) {
     layers::LayerShapes local;
-    for (size_t k = 0; k < layer.inputs.size(); ++k) local.inputs.push_back(OperandAt(step.inputs[k].value, p).shape);
+    for (size_t k = 0; k < layer.inputs.size(); ++k) local.inputs.push_back(OperandAt(action.inputs[k].value, p).shape);
     for (const Operand& parameter : ParameterOperands(node, p, false)) local.parameters.push_back(parameter.shape);
-    local.output = step.outputs.empty() ? Shape{program::kMetricCount} : OperandAt(step.outputs[0], p).shape;
+    local.output = action.outputs.empty() ? Shape{program::kMetricCount} : OperandAt(action.outputs[0], p).shape;
     local.global_inputs = lowering_.graph.InputShapes(LayerId{node}, lowering_.options.global_batch);
     local.global_output = lowering_.graph.OutputShape(LayerId{node}, lowering_.options.global_batch);
     for (const layers::SavedSpec& saved : layers::Saved(layer.layer, local)) {
@@ -144,17 +145,18 @@ absl::Status Emitter::MakeSaved(const Step& step, int node) {
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const Forward& forward) {
+absl::Status Emitter::Emit(const Action& action, const Forward& forward) {
   const LayerNode& node = lowering_.graph.nodes[forward.node];
   const layers::Layer layer = BiasIsSeparate(lowering_, forward.node) ? WithoutBias(node.layer) : node.layer;
-  for (int p = 0; p < positions_ && !step.outputs.empty(); ++p) Make(step.outputs[0], p);
-  EmitRounding(forward.node, step.from);
-  if (absl::Status s = MakeSaved(step, forward.node); !s.ok()) return s;
+  for (int p = 0; p < positions_ && !action.outputs.empty(); ++p) Make(action.outputs[0], p);
+  EmitRounding(forward.node, action.from);
+  RETURN_IF_ERROR(MakeSaved(action, forward.node));
   for (int p = 0; p < positions_; ++p) {
     layers::ForwardShard shard;
-    for (const StepOperand& input : step.inputs) shard.inputs.push_back(OperandAt(input.value, p));
+    for (const ActionOperand& input : action.inputs) shard.inputs.push_back(OperandAt(input.value, p));
     shard.parameters = ParameterOperands(forward.node, p, false);
-    shard.output = step.outputs.empty() ? Operand{metrics_[p], builder_.shape(metrics_[p])} : OperandAt(step.outputs[0], p);
+    shard.output =
+        action.outputs.empty() ? Operand{metrics_[p], builder_.shape(metrics_[p])} : OperandAt(action.outputs[0], p);
     shard.saved = saved_[forward.node][p];
     shard.scalars = {scalars_[p], builder_.shape(scalars_[p])};
     shard.train = lowering_.train();
@@ -163,20 +165,20 @@ absl::Status Emitter::Emit(const Step& step, const Forward& forward) {
     for (layers::EmittedOp& op : layers::EmitForward(layer, shard)) {
       if (auto* conv = std::get_if<program::ConvForward>(&op.op)) conv->relu = forward.fused_relu;
       if (auto* fc = std::get_if<program::FullyConnectedForward>(&op.op)) fc->relu = forward.fused_relu;
-      AddCompute(p, std::move(op), Lane::kCompute, step.from);
+      AddCompute(p, std::move(op), Lane::kCompute, action.from);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const Backward& backward) {
+absl::Status Emitter::Emit(const Action& action, const Backward& backward) {
   const LayerNode& node = lowering_.graph.nodes[backward.node];
   const layers::Layer layer = BiasIsSeparate(lowering_, backward.node) ? WithoutBias(node.layer) : node.layer;
   const size_t input_count = node.inputs.size() + (IsLoss(node) ? 1 : 0);
   for (int p = 0; p < positions_; ++p) {
     layers::BackwardShard shard;
     for (size_t k = 0; k < input_count; ++k) {
-      Operand operand = OperandAt(step.inputs[k].value, p);
+      Operand operand = OperandAt(action.inputs[k].value, p);
       if (!operand.buffer.valid() && k < node.inputs.size()) {
         const Shape global = lowering_.graph.InputShapes(LayerId{backward.node}, lowering_.options.global_batch)[k];
         operand.shape = RegionOn(mesh_, lowering_.shardings[backward.node].inputs[k], global, p).size;
@@ -184,73 +186,73 @@ absl::Status Emitter::Emit(const Step& step, const Backward& backward) {
       shard.inputs.push_back(operand);
     }
     shard.parameters = ParameterOperands(backward.node, p, false);
-    shard.output = OperandAt(step.inputs[input_count].value, p);
+    shard.output = OperandAt(action.inputs[input_count].value, p);
     if (!IsLoss(node)) {
       shard.output_region = OutputRegion(backward.node, p);
       if (!shard.output.buffer.valid()) shard.output.shape = shard.output_region.size;
-      shard.d_output = OperandAt(step.inputs[input_count + 1].value, p);
+      shard.d_output = OperandAt(action.inputs[input_count + 1].value, p);
     }
     shard.saved = saved_[backward.node][p];
     shard.scalars = {scalars_[p], builder_.shape(scalars_[p])};
-    for (ValueId dx : step.outputs) {
+    for (ValueId dx : action.outputs) {
       if (dx.valid()) Make(dx, p);
       shard.d_inputs.push_back(dx.valid() ? std::optional<Operand>(OperandAt(dx, p)) : std::nullopt);
     }
     shard.d_parameters = ParameterOperands(backward.node, p, true);
     shard.global_output_shape = lowering_.graph.OutputShape(LayerId{backward.node}, lowering_.options.global_batch);
     for (layers::EmittedOp& op : layers::EmitBackward(layer, shard)) {
-      AddCompute(p, std::move(op), Lane::kCompute, step.from);
+      AddCompute(p, std::move(op), Lane::kCompute, action.from);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const AddBias& add) {
+absl::Status Emitter::Emit(const Action& action, const AddBias& add) {
   for (const ShardedParameter& parameter : lowering_.parameters) {
     if (parameter.node != add.node || !parameter.separate_bias) continue;
     for (int p = 0; p < positions_; ++p) {
-      const BufferId x = At(step.inputs[0].value, p), y = Make(step.outputs[0], p);
+      const BufferId x = At(action.inputs[0].value, p), y = Make(action.outputs[0], p);
       const BufferId bias = ReadableParameter(parameter, p);
       const int64_t elements = program::ElementCount(builder_.shape(y));
       AddCompute(p,
                  {program::BiasForward{},
                   {builder_.Read(x), builder_.Read(bias), builder_.Write(y)},
                   {.flops = elements, .bytes_read = 4 * elements, .bytes_written = 4 * elements}},
-                 Lane::kCompute, step.from);
+                 Lane::kCompute, action.from);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const BiasGradient& bias) {
+absl::Status Emitter::Emit(const Action& action, const BiasGradient& bias) {
   for (const ShardedParameter& parameter : lowering_.parameters) {
     if (parameter.node != bias.node || !parameter.separate_bias) continue;
     for (int p = 0; p < positions_; ++p) {
-      const BufferId dy = At(step.inputs[0].value, p);
+      const BufferId dy = At(action.inputs[0].value, p);
       const BufferId db = MemberBuffer(buckets_[parameter.bucket].gradients[p], parameter.member);
       const int64_t elements = program::ElementCount(builder_.shape(dy));
       AddCompute(p,
                  {program::BiasBackward{},
                   {builder_.Read(dy), builder_.Write(db)},
                   {.flops = elements, .bytes_read = 4 * elements, .bytes_written = 4 * builder_.shape(db)[0]}},
-                 Lane::kCompute, step.from);
+                 Lane::kCompute, action.from);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Step& step, const SumGradients&) {
+absl::Status Emitter::Emit(const Action& action, const SumGradients&) {
   for (int p = 0; p < positions_; ++p) {
     program::Uses uses;
-    for (const StepOperand& operand : step.inputs) uses.push_back(builder_.Read(At(operand.value, p)));
-    const BufferId y = Make(step.outputs[0], p);
+    for (const ActionOperand& operand : action.inputs) uses.push_back(builder_.Read(At(operand.value, p)));
+    const BufferId y = Make(action.outputs[0], p);
     uses.push_back(builder_.Write(y));
-    const int64_t elements = program::ElementCount(builder_.shape(y)), count = static_cast<int64_t>(step.inputs.size());
+    const int64_t elements = program::ElementCount(builder_.shape(y)), count = static_cast<int64_t>(action.inputs.size());
     AddCompute(p,
                {program::Sum{},
                 std::move(uses),
                 {.flops = (count - 1) * elements, .bytes_read = 4 * count * elements, .bytes_written = 4 * elements}},
-               Lane::kCompute, step.from);
+               Lane::kCompute, action.from);
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// The last pass but one: from steps, which are the same for every position, to the tasks of each device.
+// The last pass but one: from actions, which are the same for every position, to the tasks of each device.
 //
 // Internal to partition/. Buffers are made when a value is first made; a bucket's buffers when the emitter is.
 #ifndef COLONNADE_PARTITION_EMITTER_H_
@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "layers/emit.h"
-#include "partition/steps.h"
+#include "partition/actions.h"
 #include "program/builder.h"
 
 namespace colonnade::partition {
@@ -40,13 +40,13 @@ class Emitter {
   void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from) {
     AddCompute(position, std::move(op), lane, from, lowering_.options.dtype);
   }
-  absl::Status Emit(const Step& step, const LoadInput&);
-  absl::Status Emit(const Step& step, const Forward& forward);
-  absl::Status Emit(const Step& step, const AddBias& add);
-  absl::Status Emit(const Step& step, const Backward& backward);
-  absl::Status Emit(const Step& step, const BiasGradient& bias);
-  absl::Status Emit(const Step& step, const SumGradients&);
-  absl::Status MakeSaved(const Step& step, int node);
+  absl::Status Emit(const Action& action, const LoadInput&);
+  absl::Status Emit(const Action& action, const Forward& forward);
+  absl::Status Emit(const Action& action, const AddBias& add);
+  absl::Status Emit(const Action& action, const Backward& backward);
+  absl::Status Emit(const Action& action, const BiasGradient& bias);
+  absl::Status Emit(const Action& action, const SumGradients&);
+  absl::Status MakeSaved(const Action& action, int node);
   std::vector<layers::Operand> ParameterOperands(int node, int position, bool gradients) const;
   program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
   // Rounds the parameters of a node to the type in which kernels read them, where it is not their own.
@@ -56,10 +56,10 @@ class Emitter {
   program::Region OutputRegion(int node, int position) const;
 
   // emit_reshard.cc
-  absl::Status Emit(const Step& step, const Reshard& reshard);
-  void EmitSlice(const Step& step);
-  void EmitPair(const Step& step, const std::vector<int>& group, int dim);
-  void EmitCollective(const Step& step, const ReshardEntry& entry, const std::vector<int>& group);
+  absl::Status Emit(const Action& action, const Reshard& reshard);
+  void EmitSlice(const Action& action);
+  void EmitPair(const Action& action, const std::vector<int>& group, int dim);
+  void EmitCollective(const Action& action, const ReshardEntry& entry, const std::vector<int>& group);
 
   // emit_buckets.cc
   absl::Status AddBuckets();
@@ -70,12 +70,12 @@ class Emitter {
   int MemberIndex(int bucket, int position) const;
   program::Region PartOf(int bucket, int position) const;
   program::BufferId MemberBuffer(program::BufferId bucket, int member) const;
-  absl::Status Emit(const Step& step, const CheckGradients& check);
-  absl::Status Emit(const Step& step, const ReduceGradients& reduce);
-  absl::Status Emit(const Step& step, const UpdateParameters& update);
-  absl::Status Emit(const Step& step, const GatherParameters& gather);
-  absl::Status Emit(const Step& step, const GatherGradients& gather);
-  void EmitBucketCollective(const Step& step, int bucket, const ByPosition& buffers, program::CollectiveKind kind);
+  absl::Status Emit(const Action& action, const CheckGradients& check);
+  absl::Status Emit(const Action& action, const ReduceGradients& reduce);
+  absl::Status Emit(const Action& action, const UpdateParameters& update);
+  absl::Status Emit(const Action& action, const GatherParameters& gather);
+  absl::Status Emit(const Action& action, const GatherGradients& gather);
+  void EmitBucketCollective(const Action& action, int bucket, const ByPosition& buffers, program::CollectiveKind kind);
 
   // emit_outputs.cc
   void AddParameters();

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
+#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -21,7 +22,7 @@ class Expander {
   explicit Expander(Lowering& lowering) : lowering_(lowering), graph_(lowering.graph), n_(lowering.options.global_batch) {}
 
   absl::Status Run() {
-    if (absl::Status s = CheckInputs(); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckInputs());
     ListParameters();
     Load();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) ForwardOf(static_cast<int>(i));
@@ -65,8 +66,8 @@ class Expander {
     }
   }
 
-  std::vector<StepOperand> InputsOf(int i) const {
-    std::vector<StepOperand> inputs;
+  std::vector<ActionOperand> InputsOf(int i) const {
+    std::vector<ActionOperand> inputs;
     for (LayerId input : graph_.nodes[i].inputs) inputs.push_back({output_[input.value], {}});
     if (IsLoss(i)) inputs.push_back({labels_, {}});
     return inputs;
@@ -75,22 +76,22 @@ class Expander {
   void ForwardOf(int i) {
     const LayerNode& node = graph_.nodes[i];
     if (std::holds_alternative<layers::Input>(node.layer)) return;
-    Step step{.what = Forward{.node = i}, .inputs = InputsOf(i), .from = {node.name, Pass::kForward}};
+    Action action{.what = Forward{.node = i}, .inputs = InputsOf(i), .from = {node.name, Pass::kForward}};
     if (IsLoss(i)) {
-      lowering_.steps.push_back(std::move(step));
+      lowering_.actions.push_back(std::move(action));
       return;
     }
     const program::Shape shape = graph_.OutputShape(Id(i), n_);
     output_[i] = lowering_.AddValue({.name = absl::StrCat(node.name, ".y"), .shape = shape});
     if (!BiasIsSeparate(lowering_, i)) {
-      step.outputs = {output_[i]};
-      lowering_.steps.push_back(std::move(step));
+      action.outputs = {output_[i]};
+      lowering_.actions.push_back(std::move(action));
       return;
     }
     const ValueId sum = lowering_.AddValue({.name = absl::StrCat(node.name, ".z"), .shape = shape});
-    step.outputs = {sum};
-    lowering_.steps.push_back(std::move(step));
-    lowering_.steps.push_back(
+    action.outputs = {sum};
+    lowering_.actions.push_back(std::move(action));
+    lowering_.actions.push_back(
         {.what = AddBias{i}, .inputs = {{sum, {}}}, .outputs = {output_[i]}, .from = {node.name, Pass::kForward}});
   }
 
@@ -144,32 +145,32 @@ class Expander {
   }
 
   // The gradient of node i's output: the one contribution, or the sum of several.
-  StepOperand GradientOf(int i) {
+  ActionOperand GradientOf(int i) {
     std::vector<ValueId>& parts = contributions_[i];
     if (parts.size() == 1) return {parts[0], {}};
-    Step sum{.what = SumGradients{i}, .from = {graph_.nodes[i].name, Pass::kBackward}};
+    Action sum{.what = SumGradients{i}, .from = {graph_.nodes[i].name, Pass::kBackward}};
     for (ValueId part : parts) sum.inputs.push_back({part, {}});
     const ValueId total =
         lowering_.AddValue({.name = absl::StrCat(graph_.nodes[i].name, ".dy"), .shape = graph_.OutputShape(Id(i), n_)});
     sum.outputs = {total};
-    lowering_.steps.push_back(std::move(sum));
+    lowering_.actions.push_back(std::move(sum));
     return {total, {}};
   }
 
   void BackwardOf(int i) {
     const LayerNode& node = graph_.nodes[i];
     if (!has_gradient_[i]) return;
-    Step step{.what = Backward{i}, .inputs = InputsOf(i), .from = {node.name, Pass::kBackward}};
+    Action action{.what = Backward{i}, .inputs = InputsOf(i), .from = {node.name, Pass::kBackward}};
     const BackwardReads reads = ReadsOf(i);
-    for (size_t k = 0; k < step.inputs.size(); ++k) {
-      if (!reads.inputs[k]) step.inputs[k].value = ValueId{};
+    for (size_t k = 0; k < action.inputs.size(); ++k) {
+      if (!reads.inputs[k]) action.inputs[k].value = ValueId{};
     }
-    step.inputs.push_back({reads.output ? output_[i] : ValueId{}, {}});
+    action.inputs.push_back({reads.output ? output_[i] : ValueId{}, {}});
     if (!IsLoss(i)) {
-      const StepOperand dy = GradientOf(i);
-      step.inputs.push_back(dy);
+      const ActionOperand dy = GradientOf(i);
+      action.inputs.push_back(dy);
       if (BiasIsSeparate(lowering_, i)) {
-        lowering_.steps.push_back({.what = BiasGradient{i}, .inputs = {dy}, .from = {node.name, Pass::kBackward}});
+        lowering_.actions.push_back({.what = BiasGradient{i}, .inputs = {dy}, .from = {node.name, Pass::kBackward}});
       }
     }
     for (size_t k = 0; k < node.inputs.size(); ++k) {
@@ -180,9 +181,9 @@ class Expander {
                                  .shape = graph_.OutputShape(Id(producer), n_)});
         contributions_[producer].push_back(dx);
       }
-      step.outputs.push_back(dx);
+      action.outputs.push_back(dx);
     }
-    lowering_.steps.push_back(std::move(step));
+    lowering_.actions.push_back(std::move(action));
   }
 
   Lowering& lowering_;
@@ -197,8 +198,8 @@ class Expander {
 }  // namespace
 
 absl::Status ExpandPasses(Lowering& lowering) {
-  if (!lowering.steps.empty()) return absl::InternalError("ExpandPasses: expected no steps");
-  if (absl::Status s = Expander(lowering).Run(); !s.ok()) return s;
+  if (!lowering.actions.empty()) return absl::InternalError("ExpandPasses: expected no actions");
+  RETURN_IF_ERROR(Expander(lowering).Run());
   for (const Value& value : lowering.values) {
     if (!value.placement.empty()) return absl::InternalError("ExpandPasses: a value has a placement: " + value.name);
   }

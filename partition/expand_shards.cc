@@ -37,52 +37,55 @@ struct Placer {
   void Make(ValueId id, const TensorPlacement& placement) { lowering.values[id.value].placement = placement; }
 
   // The node's inputs, and the labels of the loss, as the layer needs them.
-  void NeedInputs(const NodeSharding& sharding, Step& step) {
-    for (size_t k = 0; k < step.inputs.size() && k < sharding.inputs.size(); ++k) step.inputs[k].needed = sharding.inputs[k];
-    if (IsLoss(step)) step.inputs[sharding.inputs.size()].needed = LabelPlacement(sharding.inputs[0]);
+  void NeedInputs(const NodeSharding& sharding, Action& action) {
+    for (size_t k = 0; k < action.inputs.size() && k < sharding.inputs.size(); ++k)
+      action.inputs[k].needed = sharding.inputs[k];
+    if (IsLoss(action)) action.inputs[sharding.inputs.size()].needed = LabelPlacement(sharding.inputs[0]);
   }
 
-  bool IsLoss(const Step& step) const {
-    const auto* forward = std::get_if<Forward>(&step.what);
-    const auto* backward = std::get_if<Backward>(&step.what);
+  bool IsLoss(const Action& action) const {
+    const auto* forward = std::get_if<Forward>(&action.what);
+    const auto* backward = std::get_if<Backward>(&action.what);
     const int node = forward ? forward->node : backward ? backward->node : -1;
     return node >= 0 && std::holds_alternative<layers::SoftmaxCrossEntropy>(lowering.graph.nodes[node].layer);
   }
 
-  void Place(Step& step, const Forward& forward) {
+  void Place(Action& action, const Forward& forward) {
     const NodeSharding& sharding = lowering.shardings[forward.node];
-    NeedInputs(sharding, step);
-    if (!step.outputs.empty()) Make(step.outputs[0], sharding.output);
+    NeedInputs(sharding, action);
+    if (!action.outputs.empty()) Make(action.outputs[0], sharding.output);
   }
-  void Place(Step& step, const AddBias& add) {
+  void Place(Action& action, const AddBias& add) {
     const NodeSharding& sharding = lowering.shardings[add.node];
-    step.inputs[0].needed = sharding.output_gradient;
-    Make(step.outputs[0], sharding.output_gradient);
+    action.inputs[0].needed = sharding.output_gradient;
+    Make(action.outputs[0], sharding.output_gradient);
   }
-  void Place(Step& step, const Backward& backward) {
+  void Place(Action& action, const Backward& backward) {
     const NodeSharding& sharding = lowering.shardings[backward.node];
-    NeedInputs(sharding, step);
-    const size_t y = sharding.inputs.size() + (IsLoss(step) ? 1 : 0);
-    step.inputs[y].needed = sharding.output;
-    if (step.inputs.size() > y + 1) step.inputs[y + 1].needed = sharding.output_gradient;
-    for (size_t k = 0; k < step.outputs.size(); ++k) {
-      if (step.outputs[k].valid()) Make(step.outputs[k], sharding.input_gradients[k]);
+    NeedInputs(sharding, action);
+    const size_t y = sharding.inputs.size() + (IsLoss(action) ? 1 : 0);
+    action.inputs[y].needed = sharding.output;
+    if (action.inputs.size() > y + 1) action.inputs[y + 1].needed = sharding.output_gradient;
+    for (size_t k = 0; k < action.outputs.size(); ++k) {
+      if (action.outputs[k].valid()) Make(action.outputs[k], sharding.input_gradients[k]);
     }
   }
-  void Place(Step& step, const BiasGradient& bias) { step.inputs[0].needed = lowering.shardings[bias.node].output_gradient; }
-  void Place(Step& step, const SumGradients& sum) {
-    const TensorPlacement& placement = lowering.shardings[sum.node].output_gradient;
-    for (StepOperand& operand : step.inputs) operand.needed = placement;
-    Make(step.outputs[0], placement);
+  void Place(Action& action, const BiasGradient& bias) {
+    action.inputs[0].needed = lowering.shardings[bias.node].output_gradient;
   }
-  // The steps of later passes do not exist yet.
-  void Place(Step&, const LoadInput&) {}
-  void Place(Step&, const Reshard&) {}
-  void Place(Step&, const CheckGradients&) {}
-  void Place(Step&, const ReduceGradients&) {}
-  void Place(Step&, const UpdateParameters&) {}
-  void Place(Step&, const GatherParameters&) {}
-  void Place(Step&, const GatherGradients&) {}
+  void Place(Action& action, const SumGradients& sum) {
+    const TensorPlacement& placement = lowering.shardings[sum.node].output_gradient;
+    for (ActionOperand& operand : action.inputs) operand.needed = placement;
+    Make(action.outputs[0], placement);
+  }
+  // The actions of later passes do not exist yet.
+  void Place(Action&, const LoadInput&) {}
+  void Place(Action&, const Reshard&) {}
+  void Place(Action&, const CheckGradients&) {}
+  void Place(Action&, const ReduceGradients&) {}
+  void Place(Action&, const UpdateParameters&) {}
+  void Place(Action&, const GatherParameters&) {}
+  void Place(Action&, const GatherGradients&) {}
 };
 
 void PlaceParameters(Lowering& lowering) {
@@ -105,8 +108,8 @@ void PlaceParameters(Lowering& lowering) {
 
 absl::Status ExpandShards(Lowering& lowering) {
   Placer placer{lowering};
-  for (Step& step : lowering.steps) {
-    std::visit([&](const auto& what) { placer.Place(step, what); }, step.what);
+  for (Action& action : lowering.actions) {
+    std::visit([&](const auto& what) { placer.Place(action, what); }, action.what);
   }
   PlaceParameters(lowering);
   for (const Value& value : lowering.values) {
@@ -114,10 +117,10 @@ absl::Status ExpandShards(Lowering& lowering) {
       return absl::InternalError(absl::StrCat("ExpandShards: value ", value.name, " has no placement"));
     }
   }
-  for (const Step& step : lowering.steps) {
-    for (const StepOperand& operand : step.inputs) {
+  for (const Action& action : lowering.actions) {
+    for (const ActionOperand& operand : action.inputs) {
       if (operand.value.valid() && operand.needed.empty()) {
-        return absl::InternalError(absl::StrCat("ExpandShards: an operand of ", step.from.layer, " has no placement"));
+        return absl::InternalError(absl::StrCat("ExpandShards: an operand of ", action.from.layer, " has no placement"));
       }
     }
   }

@@ -11,28 +11,28 @@ bool TakesEpilogue(const layers::Layer& layer) {
 }  // namespace
 
 absl::Status FuseEpilogues(Lowering& lowering) {
-  for (const Step& step : lowering.steps) {
-    const auto* forward = std::get_if<Forward>(&step.what);
-    if (forward && forward->fused_relu) return absl::InternalError("FuseEpilogues: a step is fused already");
+  for (const Action& action : lowering.actions) {
+    const auto* forward = std::get_if<Forward>(&action.what);
+    if (forward && forward->fused_relu) return absl::InternalError("FuseEpilogues: an action is fused already");
   }
   absl::flat_hash_map<ValueId, int> readers, producer;
-  for (size_t i = 0; i < lowering.steps.size(); ++i) {
-    for (const StepOperand& operand : lowering.steps[i].inputs) {
+  for (size_t i = 0; i < lowering.actions.size(); ++i) {
+    for (const ActionOperand& operand : lowering.actions[i].inputs) {
       if (operand.value.valid()) ++readers[operand.value];
     }
-    for (ValueId output : lowering.steps[i].outputs) {
+    for (ValueId output : lowering.actions[i].outputs) {
       if (output.valid()) producer[output] = static_cast<int>(i);
     }
   }
-  std::vector<bool> fused(lowering.steps.size(), false);
-  for (size_t i = 0; i < lowering.steps.size(); ++i) {
-    const Step& relu = lowering.steps[i];
+  std::vector<bool> fused(lowering.actions.size(), false);
+  for (size_t i = 0; i < lowering.actions.size(); ++i) {
+    const Action& relu = lowering.actions[i];
     const auto* forward = std::get_if<Forward>(&relu.what);
     if (!forward || !std::holds_alternative<layers::Relu>(lowering.graph.nodes[forward->node].layer)) continue;
     const ValueId x = relu.inputs[0].value;
     auto made = producer.find(x);
     if (made == producer.end() || readers[x] != 1) continue;
-    Step& source = lowering.steps[made->second];
+    Action& source = lowering.actions[made->second];
     auto* source_forward = std::get_if<Forward>(&source.what);
     if (!source_forward || !TakesEpilogue(lowering.graph.nodes[source_forward->node].layer) ||
         BiasIsSeparate(lowering, source_forward->node)) {
@@ -43,11 +43,11 @@ absl::Status FuseEpilogues(Lowering& lowering) {
     source.outputs = relu.outputs;
     fused[i] = true;
   }
-  std::vector<Step> steps;
-  for (size_t i = 0; i < lowering.steps.size(); ++i) {
-    if (!fused[i]) steps.push_back(std::move(lowering.steps[i]));
+  std::vector<Action> actions;
+  for (size_t i = 0; i < lowering.actions.size(); ++i) {
+    if (!fused[i]) actions.push_back(std::move(lowering.actions[i]));
   }
-  lowering.steps = std::move(steps);
+  lowering.actions = std::move(actions);
   return absl::OkStatus();
 }
 

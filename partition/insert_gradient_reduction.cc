@@ -6,10 +6,10 @@ namespace {
 
 using program::Pass;
 
-// Parameters whose gradient a step makes.
-std::vector<int> GradientsMadeBy(const Lowering& lowering, const Step& step) {
-  const auto* backward = std::get_if<Backward>(&step.what);
-  const auto* bias = std::get_if<BiasGradient>(&step.what);
+// Parameters whose gradient an action makes.
+std::vector<int> GradientsMadeBy(const Lowering& lowering, const Action& action) {
+  const auto* backward = std::get_if<Backward>(&action.what);
+  const auto* bias = std::get_if<BiasGradient>(&action.what);
   std::vector<int> made;
   for (size_t i = 0; i < lowering.parameters.size(); ++i) {
     const ShardedParameter& p = lowering.parameters[i];
@@ -20,17 +20,17 @@ std::vector<int> GradientsMadeBy(const Lowering& lowering, const Step& step) {
   return made;
 }
 
-void AppendReduction(const Lowering& lowering, int index, std::vector<Step>& steps) {
+void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& actions) {
   const GradientBucket& bucket = lowering.buckets[index];
   const program::Provenance backward{bucket.name, Pass::kBackward}, update{bucket.name, Pass::kUpdate};
   const bool reduced = lowering.ReductionSize(bucket) > 1;
   const bool updates_a_part = reduced && lowering.plan.reduction != Reduction::kAllReduce;
-  if (reduced) steps.push_back({.what = ReduceGradients{index}, .from = backward});
+  if (reduced) actions.push_back({.what = ReduceGradients{index}, .from = backward});
   if (reduced && lowering.options.expose_gradients && lowering.plan.reduction == Reduction::kSharded) {
-    steps.push_back({.what = GatherGradients{index}, .from = backward});
+    actions.push_back({.what = GatherGradients{index}, .from = backward});
   }
-  steps.push_back({.what = UpdateParameters{index}, .from = update});
-  if (updates_a_part) steps.push_back({.what = GatherParameters{index}, .from = update});
+  actions.push_back({.what = UpdateParameters{index}, .from = update});
+  if (updates_a_part) actions.push_back({.what = GatherParameters{index}, .from = update});
 }
 
 }  // namespace
@@ -42,19 +42,19 @@ absl::Status InsertGradientReduction(Lowering& lowering) {
   }
   std::vector<int> missing(lowering.buckets.size());
   for (size_t b = 0; b < missing.size(); ++b) missing[b] = static_cast<int>(lowering.buckets[b].parameters.size());
-  std::vector<Step> steps, after_backward;
-  for (Step& step : lowering.steps) {
-    const std::vector<int> made = GradientsMadeBy(lowering, step);
-    steps.push_back(std::move(step));
+  std::vector<Action> actions, after_backward;
+  for (Action& action : lowering.actions) {
+    const std::vector<int> made = GradientsMadeBy(lowering, action);
+    actions.push_back(std::move(action));
     for (int p : made) {
       const int bucket = lowering.parameters[p].bucket;
       if (--missing[bucket] > 0) continue;
-      steps.push_back({.what = CheckGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kBackward}});
-      AppendReduction(lowering, bucket, lowering.plan.overlap ? steps : after_backward);
+      actions.push_back({.what = CheckGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kBackward}});
+      AppendReduction(lowering, bucket, lowering.plan.overlap ? actions : after_backward);
     }
   }
-  for (Step& step : after_backward) steps.push_back(std::move(step));
-  lowering.steps = std::move(steps);
+  for (Action& action : after_backward) actions.push_back(std::move(action));
+  lowering.actions = std::move(actions);
   for (size_t b = 0; b < missing.size(); ++b) {
     if (missing[b] != 0) {
       return absl::InternalError(absl::StrCat("InsertGradientReduction: ", missing[b], " gradients of ",

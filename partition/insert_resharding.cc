@@ -12,27 +12,27 @@ class Resharder {
   explicit Resharder(Lowering& lowering) : lowering_(lowering) {}
 
   void Run() {
-    for (Step& step : lowering_.steps) {
-      for (StepOperand& operand : step.inputs) {
-        if (operand.value.valid()) operand.value = Provide(operand.value, operand.needed, SourceOf(operand.value, step));
+    for (Action& action : lowering_.actions) {
+      for (ActionOperand& operand : action.inputs) {
+        if (operand.value.valid()) operand.value = Provide(operand.value, operand.needed, SourceOf(operand.value, action));
       }
-      for (ValueId output : step.outputs) {
-        if (output.valid()) made_by_[output] = step.from;
+      for (ValueId output : action.outputs) {
+        if (output.valid()) made_by_[output] = action.from;
       }
-      out_.push_back(std::move(step));
+      out_.push_back(std::move(action));
     }
-    lowering_.steps = std::move(out_);
+    lowering_.actions = std::move(out_);
   }
 
  private:
   // An activation moves because of the layer that reads it, a gradient because of the layer that made it.
-  program::Provenance SourceOf(ValueId value, const Step& reader) const {
+  program::Provenance SourceOf(ValueId value, const Action& reader) const {
     auto maker = made_by_.find(value);
     if (maker != made_by_.end() && maker->second.pass == program::Pass::kBackward) return maker->second;
     return reader.from;
   }
 
-  // `value` in placement `needed`: itself, one made before, or one that steps put here make.
+  // `value` in placement `needed`: itself, one made before, or one that actions put here make.
   ValueId Provide(ValueId value, const TensorPlacement& needed, const program::Provenance& from) {
     const std::string key = absl::StrCat(value.value, ToString(needed));
     if (auto made = made_.find(key); made != made_.end()) return made->second;
@@ -82,7 +82,7 @@ class Resharder {
   }
 
   Lowering& lowering_;
-  std::vector<Step> out_;
+  std::vector<Action> out_;
   absl::flat_hash_map<std::string, ValueId> made_;
   absl::flat_hash_map<ValueId, ValueId> reduced_;
   absl::flat_hash_map<ValueId, program::Provenance> made_by_;
@@ -93,13 +93,13 @@ class Resharder {
 absl::Status InsertResharding(Lowering& lowering) {
   Resharder(lowering).Run();
   const Mesh& mesh = lowering.plan.mesh;
-  for (const Step& step : lowering.steps) {
-    for (const StepOperand& operand : step.inputs) {
+  for (const Action& action : lowering.actions) {
+    for (const ActionOperand& operand : action.inputs) {
       if (!operand.value.valid()) continue;
       for (int a = 0; a < mesh.axis_count(); ++a) {
         if (mesh.axes[a].size > 1 && lowering.value(operand.value).placement[a] != operand.needed[a]) {
           return absl::InternalError(absl::StrCat("InsertResharding: ", lowering.value(operand.value).name, " is not as ",
-                                                  step.from.layer, " needs it"));
+                                                  action.from.layer, " needs it"));
         }
       }
     }

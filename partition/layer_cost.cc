@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "program/status_macros.h"
+
 namespace colonnade::partition {
 namespace {
 
@@ -86,9 +88,8 @@ double SecondsOf(std::vector<layers::EmittedOp> ops, const CostFunctions& cost) 
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                       const CostFunctions& cost) {
-  absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, mesh, strategies, global_batch);
-  if (!sharding.ok()) return sharding.status();
-  LayerCost layer{.sharding = *std::move(sharding)};
+  ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, mesh, strategies, global_batch));
+  LayerCost layer{.sharding = std::move(sharding)};
   const Shards shards = ShardsOf(graph, id, mesh, strategies, layer.sharding, global_batch);
   layer.compute_sec = SecondsOf(layers::EmitForward(shards.layer, shards.forward), cost) +
                       SecondsOf(layers::EmitBackward(shards.layer, shards.backward), cost);

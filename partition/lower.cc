@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "partition/check_steps.h"
+#include "partition/check_actions.h"
 #include "partition/passes.h"
+#include "program/status_macros.h"
 #include "program/verify.h"
 
 namespace colonnade::partition {
@@ -20,24 +21,22 @@ constexpr Pass kPasses[] = {
     {"expand shards", ExpandShards},       {"insert resharding", InsertResharding},
     {"bucket gradients", BucketGradients}, {"insert gradient reduction", InsertGradientReduction},
     {"fuse epilogues", FuseEpilogues},     {"choose precision", ChoosePrecision},
-    {"order steps", OrderSteps},
+    {"order actions", OrderActions},
 };
 
 }  // namespace
 
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
-  if (absl::Status s = ValidatePlan(plan, graph, options.global_batch); !s.ok()) return s;
-  absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch);
-  if (!shardings.ok()) return shardings.status();
-  Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
+  RETURN_IF_ERROR(ValidatePlan(plan, graph, options.global_batch));
+  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings, ShardGraph(graph, plan, options.global_batch));
+  Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings)};
   for (const Pass& pass : kPasses) {
-    if (absl::Status s = pass.run(lowering); !s.ok()) return s;
-    if (absl::Status s = CheckSteps(lowering, pass.name); !s.ok()) return s;
+    RETURN_IF_ERROR(pass.run(lowering));
+    RETURN_IF_ERROR(CheckActions(lowering, pass.name));
   }
-  absl::StatusOr<program::Program> program = EmitTasks(lowering);
-  if (!program.ok()) return program.status();
-  if (absl::Status s = AssignWaits(*program); !s.ok()) return s;
-  if (absl::Status s = program::Verify(*program); !s.ok()) {
+  ASSIGN_OR_RETURN(program::Program program, EmitTasks(lowering));
+  RETURN_IF_ERROR(AssignWaits(program));
+  if (absl::Status s = program::Verify(program); !s.ok()) {
     return absl::InternalError(absl::StrCat("lowering made a Program that breaks a rule: ", s.message()));
   }
   return program;

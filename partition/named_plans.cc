@@ -4,7 +4,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "partition/shardings.h"
-#include "program/names.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -74,9 +75,8 @@ absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std
       strategies[a] = Strategy::kReplicate;
       plan.notes.push_back(absl::StrFormat("%s; it is replicated there", sharding.status().message()));
     }
-    absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, plan.mesh, strategies, global_batch);
-    if (!sharding.ok()) return sharding.status();
-    outputs[i] = sharding->output;
+    ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, plan.mesh, strategies, global_batch));
+    outputs[i] = sharding.output;
     plan.layers[node.name] = std::move(strategies);
   }
   return absl::OkStatus();
@@ -133,14 +133,13 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
         "unknown plan \"%s\"%s; expected one of %s, auto, or a plan file", name,
         nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(PlanNames(), ", ")));
   }
-  absl::StatusOr<Mesh> mesh = MeshFor(name, options);
-  if (!mesh.ok()) return mesh.status();
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFor(name, options));
   Plan plan;
   plan.name = std::string(name);
-  plan.mesh = *std::move(mesh);
+  plan.mesh = std::move(mesh);
   const AxisRule data_rule = name == "owt" ? AxisRule::kOneWeirdTrick : AxisRule::kBatch;
-  if (absl::Status s = FillLayers(graph, options.global_batch, {data_rule, AxisRule::kColumns}, plan); !s.ok()) return s;
-  if (absl::Status s = CheckThatItSplits(graph, plan); !s.ok()) return s;
+  RETURN_IF_ERROR(FillLayers(graph, options.global_batch, {data_rule, AxisRule::kColumns}, plan));
+  RETURN_IF_ERROR(CheckThatItSplits(graph, plan));
   return plan;
 }
 

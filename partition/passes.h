@@ -1,18 +1,18 @@
 // The lowering passes, in the order in which lower.cc runs them. Each returns Internal where what it needs before or
 // promises after does not hold, since only a fault of our own can cause that; what holds after every pass is in
-// check_steps.h.
+// check_actions.h.
 #ifndef COLONNADE_PARTITION_PASSES_H_
 #define COLONNADE_PARTITION_PASSES_H_
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "partition/steps.h"
+#include "partition/actions.h"
 #include "program/program.h"
 
 namespace colonnade::partition {
 
-// From the graph to the steps of forward and, in training, backward. Before: no steps. After: every node that reaches a
-// parameter has its gradient step; no value has a placement.
+// From the graph to the actions of forward and, in training, backward. Before: no actions. After: every node that reaches a
+// parameter has its gradient action; no value has a placement.
 absl::Status ExpandPasses(Lowering& lowering);
 
 // Takes the gradient of a ReLU that a max pooling alone reads before the pooling's: gradients reach the largest element of a
@@ -25,7 +25,7 @@ absl::Status AdvanceRelu(Lowering& lowering);
 // empty.
 absl::Status ExpandShards(Lowering& lowering);
 
-// Puts steps of the resharding table before each operand that does not lie as needed. After: every operand does.
+// Puts actions of the resharding table before each operand that does not lie as needed. After: every operand does.
 absl::Status InsertResharding(Lowering& lowering);
 
 // Puts parameters of like reduction into buckets, in the order in which backward makes their gradients. After: each is in
@@ -36,17 +36,17 @@ absl::Status BucketGradients(Lowering& lowering);
 // has none. Before: buckets. After: every bucket is updated once.
 absl::Status InsertGradientReduction(Lowering& lowering);
 
-// Makes a ReLU that alone reads a convolution's or a fully connected layer's output part of that step.
+// Makes a ReLU that alone reads a convolution's or a fully connected layer's output part of that action.
 absl::Status FuseEpilogues(Lowering& lowering);
 
 // Gives values the Program's element type. After: no value of another floating type.
 absl::Status ChoosePrecision(Lowering& lowering);
 
-// Orders the steps so that compute does not wait for a reduction that has only begun: an update stands where the reduction
+// Orders the actions so that compute does not wait for a reduction that has only begun: an update stands where the reduction
 // is expected to have ended. Element counts and nominal rates decide, never a measurement.
-absl::Status OrderSteps(Lowering& lowering);
+absl::Status OrderActions(Lowering& lowering);
 
-// From steps to the tasks of every device.
+// From actions to the tasks of every device.
 absl::StatusOr<program::Program> EmitTasks(const Lowering& lowering);
 
 // Writes the waits between lanes that dependencies ask for, leaving out those that others imply.

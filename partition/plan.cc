@@ -7,7 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "partition/shardings.h"
-#include "program/names.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -139,7 +140,7 @@ absl::Status ParseOptional(const Json& root, Plan& plan) {
     plan.bucket_bytes = bytes.get<int64_t>();
   }
   if (root.contains("reduction")) {
-    if (absl::Status s = ParseReduction(root["reduction"], plan.reduction); !s.ok()) return s;
+    RETURN_IF_ERROR(ParseReduction(root["reduction"], plan.reduction));
   }
   if (root.contains("device_order")) return ParseDeviceOrder(root["device_order"], plan.mesh, plan.device_order);
   return absl::OkStatus();
@@ -191,10 +192,10 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
   if (root.is_discarded()) return absl::InvalidArgumentError("plan: expected one JSON object, found text that is not JSON");
   if (!root.is_object()) return absl::InvalidArgumentError("plan: expected one JSON object, found " + Found(root));
   Plan plan;
-  if (absl::Status s = CheckFields(root); !s.ok()) return s;
-  if (absl::Status s = ParseMesh(root["mesh"], plan.mesh); !s.ok()) return s;
-  if (absl::Status s = ParseLayers(root["layers"], plan.mesh, plan.layers); !s.ok()) return s;
-  if (absl::Status s = ParseOptional(root, plan); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckFields(root));
+  RETURN_IF_ERROR(ParseMesh(root["mesh"], plan.mesh));
+  RETURN_IF_ERROR(ParseLayers(root["layers"], plan.mesh, plan.layers));
+  RETURN_IF_ERROR(ParseOptional(root, plan));
   return plan;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "partition/named_plans.h"
 #include "partition/proposals.h"
+#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -24,17 +25,17 @@ class Search {
   Search(const LayerGraph& graph, const PlannerOptions& options) : graph_(graph), options_(options) {}
 
   absl::StatusOr<std::vector<Candidate>> Run() {
-    if (absl::Status s = JudgeNamedPlans(); !s.ok()) return s;
+    RETURN_IF_ERROR(JudgeNamedPlans());
     for (const Mesh& mesh : Meshes()) {
-      if (absl::Status s = JudgeProposals(mesh); !s.ok()) return s;
+      RETURN_IF_ERROR(JudgeProposals(mesh));
     }
     if (candidates_.empty()) {
       return absl::FailedPreconditionError(absl::StrFormat("no plan splits network %s over %d devices at batch %d",
                                                            graph_.name, options_.devices, options_.lower.global_batch));
     }
     Sort();
-    if (absl::Status s = VaryTheBest(); !s.ok()) return s;
-    if (absl::Status s = ExchangeLayers(); !s.ok()) return s;
+    RETURN_IF_ERROR(VaryTheBest());
+    RETURN_IF_ERROR(ExchangeLayers());
     Sort();
     return std::move(candidates_);
   }
@@ -55,7 +56,7 @@ class Search {
       const int devices = name == "single" ? 1 : options_.devices;
       absl::StatusOr<Plan> plan = NamedPlan(name, graph_, {.devices = devices, .global_batch = options_.lower.global_batch});
       if (!plan.ok()) continue;  // it does not split this network or batch
-      if (absl::Status s = Judge(*plan); !s.ok()) return s;
+      RETURN_IF_ERROR(Judge(*plan));
     }
     return absl::OkStatus();
   }
@@ -72,7 +73,7 @@ class Search {
           const Strategies& strategies = options[node][assignment[node]].strategies;
           if (!strategies.empty()) plan.layers[graph_.nodes[node].name] = strategies;
         }
-        if (absl::Status s = Judge(plan); !s.ok()) return s;
+        RETURN_IF_ERROR(Judge(plan));
       }
     }
     return absl::OkStatus();
@@ -92,20 +93,20 @@ class Search {
       for (Reduction reduction : {Reduction::kSharded, Reduction::kMaster}) {
         Plan plan = best.plan;
         plan.reduction = reduction;
-        if (absl::Status s = keep_if_better(std::move(plan)); !s.ok()) return s;
+        RETURN_IF_ERROR(keep_if_better(std::move(plan)));
       }
       for (int64_t bytes : kBucketBytes) {
         Plan plan = best.plan;
         plan.bucket_bytes = bytes;
-        if (absl::Status s = keep_if_better(std::move(plan)); !s.ok()) return s;
+        RETURN_IF_ERROR(keep_if_better(std::move(plan)));
       }
       Plan in_line = best.plan;
       in_line.overlap = false;
-      if (absl::Status s = keep_if_better(std::move(in_line)); !s.ok()) return s;
+      RETURN_IF_ERROR(keep_if_better(std::move(in_line)));
       for (std::vector<int>& order : DeviceOrders(best.plan.mesh)) {
         Plan plan = best.plan;
         plan.device_order = std::move(order);
-        if (absl::Status s = keep_if_better(std::move(plan)); !s.ok()) return s;
+        RETURN_IF_ERROR(keep_if_better(std::move(plan)));
       }
     }
     Sort();
@@ -135,10 +136,9 @@ class Search {
             if (judgements_ >= options_.most_judgements) return absl::OkStatus();
             Plan plan = best.plan;
             if (!Assign(options, first, length, option.strategies, plan)) continue;
-            absl::StatusOr<Candidate> candidate = Judged(std::move(plan));
-            if (!candidate.ok()) return candidate.status();
-            if (!IsBetter(*candidate, best)) continue;
-            best = *std::move(candidate);
+            ASSIGN_OR_RETURN(Candidate candidate, Judged(std::move(plan)));
+            if (!IsBetter(candidate, best)) continue;
+            best = std::move(candidate);
             changed = true;
           }
         }
@@ -183,12 +183,10 @@ class Search {
     plan.name = std::move(name);
     const auto known = by_key_.find(key);
     if (known != by_key_.end()) return known->second;
-    absl::StatusOr<program::Program> program = Lower(graph_, plan, options_.lower);
-    if (!program.ok()) return program.status();
-    absl::StatusOr<Judgement> judgement = options_.judge(*program);
-    if (!judgement.ok()) return judgement.status();
+    ASSIGN_OR_RETURN(program::Program program, Lower(graph_, plan, options_.lower));
+    ASSIGN_OR_RETURN(Judgement judgement, options_.judge(program));
     ++judgements_;
-    Candidate candidate{.plan = std::move(plan), .judgement = *judgement, .fits = Fits(*judgement)};
+    Candidate candidate{.plan = std::move(plan), .judgement = judgement, .fits = Fits(judgement)};
     by_key_.emplace(key, candidate);
     candidates_.push_back(candidate);
     return candidate;

@@ -102,10 +102,10 @@ std::vector<Assignment> BestPaths(const LayerGraph& graph, const std::vector<std
     for (size_t option = 0; option < options[node].size(); ++option) {
       std::vector<Path>& paths = next[option];
       for (size_t before = 0; before < best.size(); ++before) {
-        const double step = cost.OfNode(static_cast<int>(node), static_cast<int>(option)) +
-                            cost.OfEdge(static_cast<int>(node), 0, static_cast<int>(before), static_cast<int>(option));
+        const double action = cost.OfNode(static_cast<int>(node), static_cast<int>(option)) +
+                              cost.OfEdge(static_cast<int>(node), 0, static_cast<int>(before), static_cast<int>(option));
         for (const Path& path : best[before]) {
-          paths.push_back({path.first + step, path.second});
+          paths.push_back({path.first + action, path.second});
           paths.back().second.push_back(static_cast<int>(option));
         }
       }

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "program/philox.h"
+#include "program/host_device.h"
 
 namespace colonnade::program {
 

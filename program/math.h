@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "program/host_device.h"
 #include "program/philox.h"
 
 namespace colonnade::program {

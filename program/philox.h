@@ -9,11 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define COLONNADE_HOST_DEVICE __host__ __device__
-#else
-#define COLONNADE_HOST_DEVICE
-#endif
+#include "program/host_device.h"
 
 namespace colonnade::program {
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "program/status_macros.h"
 #include "program/text.h"
 #include "program/text_fields.h"
 #include "program/text_words.h"
@@ -320,13 +321,13 @@ absl::StatusOr<Program> Parse(absl::string_view text) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     LineCursor cursor(line, ++number);
     if (cursor.AtEnd() || line[0] == '#') continue;
-    if (absl::Status status = parser.ParseLine(cursor); !status.ok()) return status;
+    RETURN_IF_ERROR(parser.ParseLine(cursor));
   }
   if (!parser.has_header()) {
     return absl::InvalidArgumentError(absl::StrCat("line ", number, ": expected \"program\", found the end of the text"));
   }
   Program program = std::move(parser).Finish();
-  if (absl::Status status = Verify(program); !status.ok()) return status;
+  RETURN_IF_ERROR(Verify(program));
   return program;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "program/memory_order.h"
+#include "program/status_macros.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
@@ -29,7 +30,7 @@ absl::Status CheckShared(const Program& program, const MemoryOrder& order, Buffe
 absl::Status Verify(const Program& program) {
   for (const auto rule : {CheckStructure, CheckDeclarations, CheckWaits, CheckMessages, CheckCollectives, CheckDeadlock,
                           CheckInitialised, CheckOrder}) {
-    if (absl::Status status = rule(program); !status.ok()) return status;
+    RETURN_IF_ERROR(rule(program));
   }
   return absl::OkStatus();
 }
@@ -53,7 +54,7 @@ absl::Status VerifyPlacement(const Program& program, const Placement& placement)
   for (size_t i = 0; i < roots.size(); ++i) {
     const int64_t end = begin(roots[i]) + placement.size[roots[i].value];
     for (size_t j = i + 1; j < roots.size() && arena(roots[j]) == arena(roots[i]) && begin(roots[j]) < end; ++j) {
-      if (absl::Status status = CheckShared(program, order, roots[i], roots[j]); !status.ok()) return status;
+      RETURN_IF_ERROR(CheckShared(program, order, roots[i], roots[j]));
     }
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "program/boxes.h"
+#include "program/status_macros.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
@@ -47,7 +48,7 @@ absl::Status CheckPiecesCover(const Declared& declared) {
 }
 
 absl::Status CheckStateOf(const Program& program, const Declared& declared) {
-  if (absl::Status s = CheckPiecesFit(program, declared); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckPiecesFit(program, declared));
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
     if (buffer.lifetime != Lifetime::kPersistent || !IsMaster(buffer.dtype)) {
@@ -62,7 +63,7 @@ absl::Status CheckParameters(const Program& program) {
   for (const Parameter& p : program.parameters) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
     if (!names.insert(p.name).second) return Broken(kRule, owner, " is declared twice");
-    if (absl::Status s = CheckStateOf(program, {owner, p.shape, p.value}); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value}));
     if (p.momentum.empty()) continue;
     if (absl::Status s = CheckStateOf(program, {absl::StrCat("the momentum of ", owner), p.shape, p.momentum}); !s.ok()) {
       return s;
@@ -74,8 +75,8 @@ absl::Status CheckParameters(const Program& program) {
 absl::Status CheckInputs(const Program& program) {
   for (const Input& input : program.inputs) {
     const Declared declared{absl::StrCat("input \"", input.name, "\""), input.shape, input.pieces};
-    if (absl::Status s = CheckPiecesFit(program, declared); !s.ok()) return s;
-    if (absl::Status s = CheckPiecesCover(declared); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckPiecesFit(program, declared));
+    RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : input.pieces) {
       const DType dtype = program.buffer(piece.buffer).dtype;
       if (dtype != input.host_dtype && !(IsFloat(dtype) && input.host_dtype == DType::kF32)) {
@@ -90,8 +91,8 @@ absl::Status CheckInputs(const Program& program) {
 absl::Status CheckOutputs(const Program& program) {
   for (const Output& output : program.outputs) {
     const Declared declared{absl::StrCat("output \"", output.name, "\""), output.shape, output.pieces};
-    if (absl::Status s = CheckPiecesFit(program, declared); !s.ok()) return s;
-    if (absl::Status s = CheckPiecesCover(declared); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckPiecesFit(program, declared));
+    RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : output.pieces) {
       const DType dtype = program.buffer(piece.buffer).dtype;
       const bool fits = output.kind == Output::Kind::kMetrics  ? dtype == DType::kF64
@@ -154,7 +155,7 @@ absl::Status CheckHostCopies(const Program& program) {
 
 absl::Status CheckDeclarations(const Program& program) {
   for (const auto rule : {CheckParameters, CheckInputs, CheckOutputs, CheckHostCopies}) {
-    if (absl::Status status = rule(program); !status.ok()) return status;
+    RETURN_IF_ERROR(rule(program));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "program/boxes.h"
 #include "program/dag.h"
 #include "program/location.h"
+#include "program/status_macros.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
@@ -107,10 +108,10 @@ absl::Status CheckWaits(const Program& program) {
   };
   for (const Task& task : program.tasks) {
     for (TaskId wait : task.waits) {
-      if (absl::Status s = check(task, wait, false); !s.ok()) return s;
+      RETURN_IF_ERROR(check(task, wait, false));
     }
     for (TaskId wait : task.waits_previous) {
-      if (absl::Status s = check(task, wait, true); !s.ok()) return s;
+      RETURN_IF_ERROR(check(task, wait, true));
     }
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_join.h"
+#include "program/status_macros.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
@@ -40,7 +41,7 @@ absl::Status CheckSides(const Program& program, const Task& a, const Task& b) {
                   Describe(to), " receives ", Describe(received));
   };
   if (side_a.sends) {
-    if (absl::Status s = check_way(a, b); !s.ok()) return s;
+    RETURN_IF_ERROR(check_way(a, b));
   }
   return side_b.sends ? check_way(b, a) : absl::OkStatus();
 }
@@ -101,9 +102,9 @@ class InstanceCheck {
 
   // Use `joined` of each member is every member's use `part` side by side along dim_to.
   absl::Status CheckJoined(int joined, int part) const {
-    if (absl::Status s = CheckEqual(joined); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckEqual(joined));
     Extents sum = ExtentsOf(program_, tasks_[0]->uses[part]);
-    if (absl::Status s = CheckDim(*tasks_[0], attributes_.dim_to, sum); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckDim(*tasks_[0], attributes_.dim_to, sum));
     int64_t& extent = sum.size[attributes_.dim_to];
     for (int64_t m = 1; m < members_; ++m) {
       Extents other = ExtentsOf(program_, tasks_[m]->uses[part]);
@@ -118,11 +119,11 @@ class InstanceCheck {
   }
 
   absl::Status CheckAllToAll() const {
-    if (absl::Status s = CheckEqual(0); !s.ok()) return s;
-    if (absl::Status s = CheckEqual(1); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckEqual(0));
+    RETURN_IF_ERROR(CheckEqual(1));
     Extents expected = ExtentsOf(program_, tasks_[0]->uses[0]);
     for (int dim : {attributes_.dim_from, attributes_.dim_to}) {
-      if (absl::Status s = CheckDim(*tasks_[0], dim, expected); !s.ok()) return s;
+      RETURN_IF_ERROR(CheckDim(*tasks_[0], dim, expected));
     }
     int64_t& cut = expected.size[attributes_.dim_from];
     if (cut % members_ != 0) {
@@ -270,14 +271,14 @@ absl::Status CheckMessages(const Program& program) {
       return Broken("messages", "message ", message, " (", Describe(program.task(sides[0])), ") has ", sides.size(),
                     sides.size() == 1 ? " side" : " sides", "; expected two");
     }
-    if (absl::Status s = CheckSides(program, program.task(sides[0]), program.task(sides[1])); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckSides(program, program.task(sides[0]), program.task(sides[1])));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckCollectives(const Program& program) {
   for (const auto& [instance, tasks] : Rendezvous(program, &Collective::instance)) {
-    if (absl::Status s = CheckInstance(program, tasks); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckInstance(program, tasks));
   }
   return CheckInstanceOrder(program);
 }

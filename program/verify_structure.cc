@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "program/status_macros.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
@@ -118,7 +119,7 @@ absl::Status CheckBuffers(const Program& program) {
     }
   }
   for (const Buffer& buffer : program.buffers) {
-    if (absl::Status s = std::visit(StorageCheck(program, buffer), buffer.storage); !s.ok()) return s;
+    RETURN_IF_ERROR(std::visit(StorageCheck(program, buffer), buffer.storage));
     if (!InRange(buffer.layout_as, program.buffers.size()) || program.buffer(buffer.layout_as).shape != buffer.shape ||
         program.buffer(buffer.layout_as).device != buffer.device) {
       return Broken(kRule, Describe(buffer), " shares the layout of buffer ", buffer.layout_as.value,
@@ -189,9 +190,9 @@ absl::Status CheckTasks(const Program& program) {
       return Broken(kRule, Describe(task), " states negative work");
     }
     for (const BufferUse& use : task.uses) {
-      if (absl::Status s = CheckUse(program, task, use); !s.ok()) return s;
+      RETURN_IF_ERROR(CheckUse(program, task, use));
     }
-    if (absl::Status s = CheckOperands(program, task); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckOperands(program, task));
   }
   return absl::OkStatus();
 }
@@ -210,20 +211,20 @@ absl::Status CheckPieces(const Program& program, const std::string& owner, const
 }  // namespace
 
 absl::Status CheckStructure(const Program& program) {
-  if (absl::Status s = CheckMeshAndGroups(program); !s.ok()) return s;
-  if (absl::Status s = CheckBuffers(program); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckMeshAndGroups(program));
+  RETURN_IF_ERROR(CheckBuffers(program));
   for (const Parameter& p : program.parameters) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
-    if (absl::Status s = CheckPieces(program, owner, p.shape, p.value); !s.ok()) return s;
-    if (absl::Status s = CheckPieces(program, owner, p.shape, p.momentum); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckPieces(program, owner, p.shape, p.value));
+    RETURN_IF_ERROR(CheckPieces(program, owner, p.shape, p.momentum));
   }
   for (const Input& input : program.inputs) {
     const std::string owner = absl::StrCat("input \"", input.name, "\"");
-    if (absl::Status s = CheckPieces(program, owner, input.shape, input.pieces); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckPieces(program, owner, input.shape, input.pieces));
   }
   for (const Output& output : program.outputs) {
     const std::string owner = absl::StrCat("output \"", output.name, "\"");
-    if (absl::Status s = CheckPieces(program, owner, output.shape, output.pieces); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckPieces(program, owner, output.shape, output.pieces));
   }
   return CheckTasks(program);
 }

@@ -4,17 +4,17 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 wrong=0
 for stem in conv gemm pool lrn elementwise softmax optimizer copy collective; do
-  ops() { grep -ohE 'Prepare(Exchange|Collective)?\((const program::[A-Za-z]+|absl::Span)' "$1/$stem.h" | sort -u; }
+  ops() { grep -ohE 'Prepare(Exchange|Collective)?\((const program::[A-Za-z]+|absl::Span)' "$1/ops/$stem.h" | sort -u; }
   for folder in cpu cuda; do
-    [ -f "$folder/$stem.h" ] && [ -f "$folder/$stem.cc" ] || { echo "$folder/ has no $stem.h and $stem.cc"; wrong=1; }
+    [ -f "$folder/ops/$stem.h" ] && [ -f "$folder/ops/$stem.cc" ] || { echo "$folder/ops/ has no $stem.h and $stem.cc"; wrong=1; }
   done
   if ! difference=$(diff <(ops cpu) <(ops cuda)); then
-    echo "cpu/$stem.h and cuda/$stem.h prepare different ops:"
+    echo "cpu/ops/$stem.h and cuda/ops/$stem.h prepare different ops:"
     echo "$difference"
     wrong=1
   fi
 done
-for stem in backend loaded queue arena status kernel prepare layout view device; do
+for stem in backend status task_context device ops/prepare load/loaded load/arena load/layout load/view; do
   for folder in cpu cuda; do
     [ -f "$folder/$stem.h" ] || { echo "$folder/ has no $stem.h"; wrong=1; }
   done

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cpu/ref/dense.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cpu::ref {
 namespace {
@@ -37,7 +38,7 @@ absl::Status Run(const program::SoftmaxCrossEntropyForward&, absl::Span<const Te
     for (int64_t k = 0; k < classes; ++k) p[s * classes + k] /= sum;
     const auto label = static_cast<int64_t>(labels[s]);
     if (label < 0) continue;
-    if (absl::Status status = CheckLabel(s, label, classes); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckLabel(s, label, classes));
     const int64_t rank = RankOf(row, classes, label);
     metrics[program::kLossSum] += largest + std::log(sum) - row[label];
     metrics[program::kTop1Hits] += rank < 1;
@@ -57,7 +58,7 @@ absl::Status Run(const program::SoftmaxCrossEntropyBackward&, absl::Span<const T
   for (int64_t s = 0; s < n; ++s) {
     const auto label = static_cast<int64_t>(labels[s]);
     if (label < 0) continue;
-    if (absl::Status status = CheckLabel(s, label, classes); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckLabel(s, label, classes));
     for (int64_t k = 0; k < classes; ++k) d[s * classes + k] = (p[s * classes + k] - (k == label ? 1 : 0)) / count;
   }
   WriteDense(d, operands[3]);

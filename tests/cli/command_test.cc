@@ -15,14 +15,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "engine/file.h"
-#include "engine/safetensors.h"
+#include "engine/io/file.h"
+#include "engine/io/safetensors.h"
 #include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
+#include "tests/paths.h"
 
 namespace colonnade::cli {
 namespace {
@@ -50,7 +51,7 @@ class Command : public ::testing::Test {
     const pid_t child = ::fork();
     if (child != 0) return child;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
-    std::vector<std::string> words = {COLONNADE_COMMAND};
+    std::vector<std::string> words = {kCommand};
     for (const auto word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) words.emplace_back(word);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "partition/lower.h"
+#include "tests/paths.h"
 
 namespace colonnade::cli {
 namespace {
@@ -222,7 +223,7 @@ std::string PageTable() {
 }
 
 TEST(PaperTable, ThePageShowsWhatEachChoiceIsWorth) {
-  std::ifstream file(COLONNADE_SOURCE_DIR "/docs/simulator.md");
+  std::ifstream file(std::string(kSourceDir) + "/docs/simulator.md");
   std::stringstream page;
   page << file.rdbuf();
   EXPECT_THAT(page.str(), ::testing::HasSubstr(PageTable())) << "the table in docs/simulator.md is to be:\n" << PageTable();

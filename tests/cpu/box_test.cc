@@ -1,9 +1,9 @@
-#include "cpu/box.h"
+#include "cpu/load/box.h"
 
 #include <random>
 #include <vector>
 
-#include "cpu/copy.h"
+#include "cpu/ops/copy.h"
 #include "gtest/gtest.h"
 
 namespace colonnade::cpu {

@@ -1,4 +1,4 @@
-#include "cpu/collective.h"
+#include "cpu/ops/collective.h"
 
 #include <tuple>
 #include <vector>

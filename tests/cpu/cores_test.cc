@@ -1,4 +1,4 @@
-#include "cpu/cores.h"
+#include "cpu/threads/cores.h"
 
 #include <algorithm>
 #include <thread>

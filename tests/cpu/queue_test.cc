@@ -1,10 +1,10 @@
-#include "cpu/queue.h"
+#include "cpu/threads/queue.h"
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
-#include "cpu/rendezvous.h"
+#include "cpu/threads/rendezvous.h"
 #include "fixture.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"

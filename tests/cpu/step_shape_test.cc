@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/announce.h"
 #include "cpu/backend.h"
-#include "cpu/primitive.h"
+#include "cpu/ops/primitive.h"
+#include "cpu/threads/announce.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "fixture.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "cuda/loaded.h"
+#include "cuda/load/loaded.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "gtest/gtest.h"
@@ -101,12 +101,12 @@ TEST(CudaBackend, CollectingAStepDoesNotWaitForTheNext) {
   }
 }
 
-TEST(StepKind, TheFirstTwoStepsAreEagerThenEachSlotIsCapturedOnce) {
-  EXPECT_EQ(KindOfStep(true, 0, false), StepKind::kEager);
-  EXPECT_EQ(KindOfStep(true, 1, false), StepKind::kEager);
-  EXPECT_EQ(KindOfStep(true, 2, false), StepKind::kCapture);
-  EXPECT_EQ(KindOfStep(true, 4, true), StepKind::kLaunch);
-  EXPECT_EQ(KindOfStep(false, 4, true), StepKind::kEager);
+TEST(StepMode, TheFirstTwoStepsAreEagerThenEachSlotIsCapturedOnce) {
+  EXPECT_EQ(ModeOfStep(true, 0, false), StepMode::kEager);
+  EXPECT_EQ(ModeOfStep(true, 1, false), StepMode::kEager);
+  EXPECT_EQ(ModeOfStep(true, 2, false), StepMode::kCapture);
+  EXPECT_EQ(ModeOfStep(true, 4, true), StepMode::kLaunch);
+  EXPECT_EQ(ModeOfStep(false, 4, true), StepMode::kEager);
 }
 
 // Six steps, and the weights after them.

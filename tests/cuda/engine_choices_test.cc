@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "engine/file.h"
+#include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

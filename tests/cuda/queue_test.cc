@@ -1,4 +1,4 @@
-#include "cuda/queue.h"
+#include "cuda/load/queue.h"
 
 #include <string>
 #include <vector>

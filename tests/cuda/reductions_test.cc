@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/elementwise.h"
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
+#include "cuda/ops/elementwise.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "run_kernel.h"

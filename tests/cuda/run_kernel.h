@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 
 namespace colonnade::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda/space_to_depth.h"
+#include "cuda/load/space_to_depth.h"
 
 #include <cmath>
 #include <memory>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cuda/backend.h"
-#include "cuda/layout.h"
+#include "cuda/load/layout.h"
 #include "engine/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "cuda/vector.h"
+#include "cuda/kernels/vector.h"
 
 #include <algorithm>
 #include <memory>

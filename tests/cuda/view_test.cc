@@ -1,8 +1,8 @@
-#include "cuda/view.h"
+#include "cuda/load/view.h"
 
 #include <set>
 
-#include "cuda/walk.h"
+#include "cuda/kernels/walk.h"
 #include "gtest/gtest.h"
 #include "program/philox.h"
 

@@ -14,6 +14,7 @@
 #include "data/gzip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/paths.h"
 
 namespace colonnade::data {
 namespace {
@@ -114,7 +115,7 @@ TEST(Digits, HaveEveryClassAndGreyValuesFrom0To16) {
 TEST(Digits, EmbeddedFilesAreThoseOfTheSourceTree) {
   ASSERT_EQ(EmbeddedFiles().size(), 4u);
   for (const EmbeddedFile& file : EmbeddedFiles()) {
-    const std::string path = std::string(COLONNADE_SOURCE_DIR) + "/data/digits/" + std::string(file.name);
+    const std::string path = std::string(kSourceDir) + "/data/digits/" + std::string(file.name);
     absl::StatusOr<std::string> bytes = ReadWholeFile(path);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     EXPECT_TRUE(*bytes == file.bytes) << file.name;

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
-#include "engine/file.h"
-#include "engine/safetensors.h"
+#include "engine/io/file.h"
+#include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

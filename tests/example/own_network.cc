@@ -15,16 +15,7 @@
 #include "layers/graph.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
-
-#define RETURN_IF_ERROR(expression) \
-  if (absl::Status s = (expression); !s.ok()) return s
-#define JOIN_NAMES(a, b) a##b
-#define ASSIGN_OR_RETURN_AT(line, target, expression)                             \
-  auto JOIN_NAMES(result_, line) = (expression);                                  \
-  if (!JOIN_NAMES(result_, line).ok()) return JOIN_NAMES(result_, line).status(); \
-  target = *std::move(JOIN_NAMES(result_, line))
-#define ASSIGN_OR_RETURN_LINE(line, target, expression) ASSIGN_OR_RETURN_AT(line, target, expression)
-#define ASSIGN_OR_RETURN(target, ...) ASSIGN_OR_RETURN_LINE(__LINE__, target, (__VA_ARGS__))
+#include "program/status_macros.h"
 
 using namespace colonnade;  // NOLINT: an example
 

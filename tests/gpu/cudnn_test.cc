@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "cli/session.h"
 #include "cuda/backend.h"
-#include "cuda/convolutions.h"
-#include "cuda/space_to_depth.h"
+#include "cuda/driver/convolution_runner.h"
+#include "cuda/load/space_to_depth.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "partition/lower.h"
@@ -74,7 +74,7 @@ class DnnCalls : public HostCalls {
 
  private:
   Counts& counts_;
-  Convolutions convolutions_;
+  ConvolutionRunner convolutions_;
 };
 
 Convolution Layer(program::DType dtype, Precision precision = Precision::kF32) {
@@ -236,7 +236,7 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
   std::filesystem::remove(path);
   int timed = 0;
   const auto prepare = [&](Convolution c) {
-    Convolutions convolutions;
+    ConvolutionRunner convolutions;
     convolutions.AddGpu(GpuOf(GetParam()));
     auto choices = EngineChoices::Read(path);
     EXPECT_TRUE(choices.ok()) << choices.status();
@@ -283,7 +283,7 @@ TEST_P(Cudnn, ASearchThatCannotTimeTakesTheFirstEngine) {
   const std::string path = testing::TempDir() + "no_engines_" + GetParam().name + ".json";
   std::filesystem::remove(path);
   const auto prepare = [&](bool searches) {
-    Convolutions convolutions;
+    ConvolutionRunner convolutions;
     convolutions.AddGpu(GpuOf(GetParam()));
     if (searches) {
       convolutions.Search(*EngineChoices::Read(path), [](int, const ConvolutionPlan&, const Convolution&) {
@@ -301,7 +301,7 @@ TEST_P(Cudnn, ASearchThatCannotTimeTakesTheFirstEngine) {
 TEST_P(Cudnn, AnEngineThatFaultsEndsTheSearch) {
   const std::string path = testing::TempDir() + "faulty_engines_" + GetParam().name + ".json";
   std::filesystem::remove(path);
-  Convolutions convolutions;
+  ConvolutionRunner convolutions;
   convolutions.AddGpu(GpuOf(GetParam()));
   convolutions.Search(*EngineChoices::Read(path), [](int, const ConvolutionPlan&, const Convolution&) {
     return absl::StatusOr<double>(absl::InternalError("an illegal memory access"));
@@ -318,7 +318,7 @@ TEST_P(Cudnn, AnEngineThatFaultsEndsTheSearch) {
 TEST_P(Cudnn, GpusOfOneNameTakeTheSameEngine) {
   const std::string path = testing::TempDir() + "short_of_memory_" + GetParam().name + ".json";
   std::filesystem::remove(path);
-  Convolutions convolutions;
+  ConvolutionRunner convolutions;
   for (int gpu = 0; gpu < 2; ++gpu) convolutions.AddGpu(GpuOf(GetParam()));
   int timed = 0;
   convolutions.Search(*EngineChoices::Read(path), [&](int, const ConvolutionPlan&, const Convolution&) {

@@ -165,12 +165,12 @@ class Coverage {
     if (!shardings.ok()) return;
     Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
     if (!ExpandPasses(lowering).ok() || !ExpandShards(lowering).ok() || !InsertResharding(lowering).ok()) return;
-    for (const Step& step : lowering.steps) {
-      if (const auto* reshard = std::get_if<Reshard>(&step.what)) {
+    for (const Action& action : lowering.actions) {
+      if (const auto* reshard = std::get_if<Reshard>(&action.what)) {
         drawn_.insert(Entry(reshard->entry.from, reshard->entry.to));
       }
-      const auto* forward = std::get_if<Forward>(&step.what);
-      const auto* backward = std::get_if<Backward>(&step.what);
+      const auto* forward = std::get_if<Forward>(&action.what);
+      const auto* backward = std::get_if<Backward>(&action.what);
       if (!forward && !backward) continue;
       const layers::LayerNode& node = graph.nodes[forward ? forward->node : backward->node];
       for (int a = 0; a < 2; ++a) {

@@ -1,0 +1,333 @@
+#include "cpu/load/layout.h"
+
+#include <map>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/load/arena.h"
+#include "cpu/ops/conv.h"
+#include "cpu/ops/gemm.h"
+#include "cpu/ops/pool.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cpu {
+
+using program::Buffer;
+using program::BufferId;
+using program::BufferUse;
+using program::DType;
+using program::Program;
+using program::Region;
+using program::Shape;
+using program::Task;
+
+namespace {
+
+template <class... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <class... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+// Classes of buffers that share one layout.
+class LayoutClasses {
+ public:
+  explicit LayoutClasses(const Program& program) : program_(program), parent_(program.buffers.size()) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+    for (const Buffer& buffer : program.buffers) {
+      if (buffer.layout_as.valid()) Join(buffer.id, buffer.layout_as);
+    }
+    std::map<int, const Task*> first_of_instance, first_of_message;
+    for (const Task& task : program.tasks) {
+      if (const auto* compute = std::get_if<program::Compute>(&task.what)) {
+        LinkOperands(*compute, task);
+      } else if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
+        const Task& first = *first_of_instance.try_emplace(collective->instance, &task).first->second;
+        for (size_t use = 0; use < task.uses.size(); ++use) Link(task.uses[use], first.uses[use]);
+        Link(task.uses.front(), task.uses.back());
+      } else if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) {
+        const Task& first = *first_of_message.try_emplace(exchange->message, &task).first->second;
+        if (first.id != task.id) Link(task.uses.front(), first.uses.back());
+        if (first.id != task.id) Link(task.uses.back(), first.uses.front());
+      }
+    }
+  }
+
+  int ClassOf(BufferId id) {
+    int at = id.value;
+    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
+    return at;
+  }
+
+ private:
+  void Join(BufferId a, BufferId b) { parent_[ClassOf(a)] = ClassOf(b); }
+
+  // Operands that a kernel works on element by element.
+  void LinkOperands(const program::Compute& compute, const Task& task) {
+    if (!std::holds_alternative<program::SgdUpdate>(compute.op) && !std::holds_alternative<program::Sum>(compute.op)) return;
+    const size_t first = std::holds_alternative<program::SgdUpdate>(compute.op) ? 1 : 0;
+    for (size_t use = first + 1; use < task.uses.size(); ++use) Link(task.uses[first], task.uses[use]);
+  }
+
+  void Link(const BufferUse& a, const BufferUse& b) {
+    const Buffer &x = program_.buffer(a.buffer), &y = program_.buffer(b.buffer);
+    const auto* bucket_x = std::get_if<program::Bucket>(&x.storage);
+    const auto* bucket_y = std::get_if<program::Bucket>(&y.storage);
+    if (bucket_x != nullptr && bucket_y != nullptr && bucket_x->members.size() == bucket_y->members.size()) {
+      for (size_t i = 0; i < bucket_x->members.size(); ++i) Join(bucket_x->members[i], bucket_y->members[i]);
+    }
+    if (bucket_x == nullptr && bucket_y == nullptr && x.shape == y.shape && x.dtype == y.dtype) Join(x.id, y.id);
+  }
+
+  const Program& program_;
+  std::vector<int> parent_;
+};
+
+// The shapes that decide on a layout of weights.
+struct WeightsUse {
+  BufferId w;
+  Shape x, y;
+};
+
+class Chooser {
+ public:
+  Chooser(const Program& program, const dnnl::engine& engine)
+      : program_(program),
+        engine_(engine),
+        classes_(program),
+        desc_(program.buffers.size()),
+        decided_(program.buffers.size()),
+        parameter_(program.buffers.size()),
+        argmax_bytes_(program.buffers.size(), -1) {
+    for (const Buffer& buffer : program.buffers) {
+      const bool member = std::holds_alternative<program::BucketMember>(buffer.storage);
+      if (member || buffer.lifetime == program::Lifetime::kPersistent) MarkParameter(buffer.id);
+    }
+  }
+
+  absl::Status TakeKnown(const KnownLayouts& known);
+  // Classes that something needs in row-major order: boxes, collectives that cut.
+  void DecideRowMajor();
+  // Classes of weights, and the sizes of argmax operands.
+  absl::Status DecideByOps();
+
+  absl::StatusOr<Layouts> Finish(bool reference_kernels);
+
+ private:
+  void Decide(BufferId id, OpaqueDesc desc) {
+    const int c = classes_.ClassOf(id);
+    if (!decided_[c]) desc_[c] = std::move(desc);
+    decided_[c] = true;
+  }
+  void MarkParameter(BufferId id) { parameter_[classes_.ClassOf(id)] = true; }
+  bool Decided(BufferId id) { return decided_[classes_.ClassOf(id)]; }
+  const Shape& ShapeOf(const BufferUse& use) const { return use.region.size; }
+
+  void DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use);
+  void DecideFullyConnected(const WeightsUse& use);
+  absl::Status SizeArgmax(const program::Window& window, const BufferUse& argmax, const Shape& x, const Shape& y);
+  View ViewOfRoot(const Buffer& buffer, bool reference_kernels);
+  absl::Status LayOutBucket(const Buffer& buffer, const program::Bucket& bucket, bool reference_kernels);
+
+  const Program& program_;
+  const dnnl::engine& engine_;
+  LayoutClasses classes_;
+  std::vector<OpaqueDesc> desc_;  // by class
+  std::vector<char> decided_;     // by class
+  std::vector<char> parameter_;   // by class: not an activation
+  std::vector<int64_t> argmax_bytes_;
+  Layouts result_;
+};
+
+absl::Status Chooser::TakeKnown(const KnownLayouts& known) {
+  const auto take = [&](BufferId id, const OpaqueDesc& desc) {
+    if (!Decided(id)) {
+      Decide(id, desc);
+      return absl::OkStatus();
+    }
+    const OpaqueDesc& other = desc_[classes_.ClassOf(id)];
+    const bool equal = desc == nullptr || other == nullptr ? desc == other : *desc == *other;
+    if (equal) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("buffer ", program_.buffer(id).name, " was loaded in another layout"));
+  };
+  for (const Buffer& buffer : program_.buffers) {
+    if (buffer.lifetime != program::Lifetime::kPersistent) continue;
+    const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
+    if (bucket == nullptr && !std::holds_alternative<program::Root>(buffer.storage)) continue;
+    const std::vector<OpaqueDesc> descs = known(buffer.device, buffer.name);
+    for (size_t i = 0; i < descs.size(); ++i) {
+      if (bucket != nullptr && i >= bucket->members.size()) break;
+      RETURN_IF_ERROR(take(bucket == nullptr ? buffer.id : bucket->members[i], descs[i]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Chooser::DecideRowMajor() {
+  for (const Buffer& buffer : program_.buffers) {
+    if (const auto* box = std::get_if<program::BoxView>(&buffer.storage)) {
+      Decide(buffer.id, nullptr);
+      Decide(box->parent, nullptr);
+    }
+  }
+  for (const Task& task : program_.tasks) {
+    const auto* collective = std::get_if<program::Collective>(&task.what);
+    const bool cuts = collective != nullptr && (collective->kind == program::CollectiveKind::kAllGather ||
+                                                collective->kind == program::CollectiveKind::kReduceScatter ||
+                                                collective->kind == program::CollectiveKind::kAllToAll);
+    for (const BufferUse& use : task.uses) {
+      const Buffer& buffer = program_.buffer(use.buffer);
+      if (std::holds_alternative<program::Bucket>(buffer.storage)) continue;
+      if (cuts || use.region != Region::Whole(buffer.shape)) Decide(buffer.id, nullptr);
+    }
+  }
+}
+
+void Chooser::DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use) {
+  MarkParameter(use.w);
+  if (Decided(use.w)) return;
+  Decide(use.w, PreferredConvWeights(window, groups, use.x, program_.buffer(use.w).shape, use.y, engine_));
+}
+
+void Chooser::DecideFullyConnected(const WeightsUse& use) {
+  MarkParameter(use.w);
+  if (Decided(use.w)) return;
+  Decide(use.w, PreferredFullyConnectedWeights(use.x[0], program_.buffer(use.w).shape, engine_));
+}
+
+absl::Status Chooser::SizeArgmax(const program::Window& window, const BufferUse& argmax, const Shape& x, const Shape& y) {
+  const auto bytes = ArgmaxBytes(window, x, y, engine_);
+  if (!bytes.ok()) return bytes.status();
+  argmax_bytes_[argmax.buffer.value] = *bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Chooser::DecideByOps() {
+  for (const Task& task : program_.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute == nullptr) continue;
+    const auto& uses = task.uses;
+    const auto use = [&](int w, int x, int y) { return WeightsUse{uses[w].buffer, ShapeOf(uses[x]), ShapeOf(uses[y])}; };
+    const absl::Status status =
+        std::visit(Overloaded{
+                       [&](const program::ConvForward& op) {
+                         DecideConv(op.window, op.groups, use(1, 0, op.bias ? 3 : 2));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::ConvBackwardData& op) {
+                         DecideConv(op.window, op.groups, use(1, 2, 0));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::ConvBackwardWeights& op) {
+                         DecideConv(op.window, op.groups, use(2, 0, 1));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::FullyConnectedForward& op) {
+                         DecideFullyConnected(use(1, 0, op.bias ? 3 : 2));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::FullyConnectedBackwardData&) {
+                         DecideFullyConnected(use(1, 2, 0));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::FullyConnectedBackwardWeights&) {
+                         DecideFullyConnected(use(2, 0, 1));
+                         return absl::OkStatus();
+                       },
+                       [&](const program::MaxPoolForward& op) {
+                         if (uses.size() < 3) return absl::OkStatus();
+                         return SizeArgmax(op.window, uses[2], ShapeOf(uses[0]), ShapeOf(uses[1]));
+                       },
+                       [&](const program::MaxPoolBackward& op) {
+                         return SizeArgmax(op.window, uses[0], ShapeOf(uses[2]), ShapeOf(uses[1]));
+                       },
+                       [](const auto&) { return absl::OkStatus(); },  // the others take layouts as they are
+                   },
+                   compute->op);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+View Chooser::ViewOfRoot(const Buffer& buffer, bool reference_kernels) {
+  if (reference_kernels) return RowMajor(buffer.dtype, buffer.shape);
+  if (argmax_bytes_[buffer.id.value] >= 0) {
+    return OpaqueBytes(buffer.dtype, buffer.shape, argmax_bytes_[buffer.id.value]);
+  }
+  if (const OpaqueDesc& desc = desc_[classes_.ClassOf(buffer.id)]; desc != nullptr) {
+    return Opaque(buffer.dtype, buffer.shape, desc);
+  }
+  const bool parameter = parameter_[classes_.ClassOf(buffer.id)];
+  return parameter ? RowMajor(buffer.dtype, buffer.shape) : Natural(buffer.dtype, buffer.shape);
+}
+
+absl::Status Chooser::LayOutBucket(const Buffer& buffer, const program::Bucket& bucket, bool reference_kernels) {
+  BucketImage& image = result_.buckets[buffer.id.value];
+  int64_t total = 0;
+  for (BufferId member : bucket.members) {
+    View view = ViewOfRoot(program_.buffer(member), reference_kernels);
+    const int64_t bytes = MemoryElements(view) * program::SizeInBytes(view.dtype);
+    image.member_begin.push_back(total);
+    image.member_bytes.push_back(bytes);
+    total += RoundUp(bytes, kAlignment);
+    result_.views[member.value] = std::move(view);
+  }
+  image.part_bytes = RoundUp((total + bucket.parts - 1) / bucket.parts, kAlignment);
+  const int64_t size = program::SizeInBytes(buffer.dtype), held_begin = bucket.first_part * image.part_bytes;
+  for (size_t i = 0; i < bucket.members.size(); ++i) {
+    result_.views[bucket.members[i].value].offset = (image.member_begin[i] - held_begin) / size;
+  }
+  result_.root_bytes[buffer.id.value] = bucket.held_parts * image.part_bytes;
+  result_.views[buffer.id.value] = RowMajor(buffer.dtype, {bucket.held_parts * image.part_bytes / size});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Layouts> Chooser::Finish(bool reference_kernels) {
+  const size_t count = program_.buffers.size();
+  result_.views.resize(count);
+  result_.root_bytes.assign(count, 0);
+  result_.buckets.resize(count);
+  for (const Buffer& buffer : program_.buffers) {
+    if (std::holds_alternative<program::Root>(buffer.storage)) {
+      const View view = ViewOfRoot(buffer, reference_kernels);
+      result_.root_bytes[buffer.id.value] = MemoryElements(view) * program::SizeInBytes(buffer.dtype);
+      result_.views[buffer.id.value] = view;
+    } else if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
+      RETURN_IF_ERROR(LayOutBucket(buffer, *bucket, reference_kernels));
+    }
+  }
+  const std::function<const View&(BufferId)> view_of = [&](BufferId id) -> const View& {
+    if (const auto* box = std::get_if<program::BoxView>(&program_.buffer(id).storage)) {
+      result_.views[id.value] = Slice(view_of(box->parent), box->region);
+    }
+    return result_.views[id.value];
+  };
+  for (const Buffer& buffer : program_.buffers) view_of(buffer.id);
+  return std::move(result_);
+}
+
+}  // namespace
+
+View Layouts::ViewOf(const Program& program, const BufferUse& use) const {
+  const View& view = views[use.buffer.value];
+  const auto* bucket = std::get_if<program::Bucket>(&program.buffer(use.buffer).storage);
+  if (bucket == nullptr) return Slice(view, use.region);
+  const int64_t part = buckets[use.buffer.value].part_bytes / program::SizeInBytes(view.dtype);
+  return Slice(view, {{(use.region.offset[0] - bucket->first_part) * part}, {use.region.size[0] * part}});
+}
+
+absl::StatusOr<Layouts> ChooseLayouts(const Program& program, bool reference_kernels, const KnownLayouts& known,
+                                      const dnnl::engine& engine) {
+  Chooser chooser(program, engine);
+  if (!reference_kernels) {
+    RETURN_IF_ERROR(chooser.TakeKnown(known));
+    chooser.DecideRowMajor();
+    RETURN_IF_ERROR(chooser.DecideByOps());
+  }
+  return chooser.Finish(reference_kernels);
+}
+
+}  // namespace colonnade::cpu

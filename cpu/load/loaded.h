@@ -1,0 +1,127 @@
+// One Program made ready on the virtual devices, and its steps.
+//
+// Load runs in stages: layouts, placement, kernels, memory, binding (loaded.cc). The first task that fails poisons the
+// Program: what comes after it is skipped, transfers are broken off, and Synchronize returns the error.
+// Thread rule: that of engine::LoadedProgram; RunTask and WaitForTask are called by the lanes.
+#ifndef COLONNADE_CPU_LOADED_H_
+#define COLONNADE_CPU_LOADED_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cpu/device.h"
+#include "cpu/load/arena.h"
+#include "cpu/load/layout.h"
+#include "cpu/ops/collective.h"
+#include "cpu/task_context.h"
+#include "cpu/threads/announce.h"
+#include "cpu/threads/queue.h"
+#include "engine/backend.h"
+#include "program/memory.h"
+#include "program/program.h"
+
+namespace colonnade::cpu {
+
+class CpuProgram : public engine::LoadedProgram, private CommandHandler {
+ public:
+  // `resources`, `program` and `slots` must outlive the result.
+  static absl::StatusOr<std::unique_ptr<CpuProgram>> Load(Resources& resources, const program::Program& program,
+                                                          const engine::HostSlot (&slots)[2]);
+  // Bytes that Load would take, on each device; nothing is taken.
+  static absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(Resources& resources, const program::Program& program);
+  ~CpuProgram() override;
+
+  void Launch(program::TaskId task, int64_t step) override;
+  void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
+  absl::Status Synchronize(int64_t step) override;
+  std::vector<engine::TaskTime> Times(int64_t step) const override;
+  absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
+  absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
+  engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
+  const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct ByteRange {
+    char* begin;
+    int64_t bytes;
+  };
+  // What a lane needs of one task.
+  struct ReadyTask {
+    std::unique_ptr<Kernel> kernel;
+    Announcer announcer;
+    std::vector<ByteRange> zeroed;       // padding behind the members of buckets that it writes
+    Clock::time_point start[2], end[2];  // by step % 2
+    int64_t launched_step;               // the last; touched by the host thread only
+  };
+  // Where a member of a bucket lies, and which of its bytes this device holds.
+  struct HeldMember {
+    View view;                   // with offset 0: in an image of the member alone
+    int64_t bytes = 0;           // of that image
+    int64_t begin = 0, end = 0;  // bytes of the image that are held
+    char* data = nullptr;        // where byte `begin` is
+  };
+
+  CpuProgram(Resources& resources, const program::Program& program, const engine::HostSlot* slots);
+
+  // Layouts, kernels and sizes; no memory.
+  static absl::StatusOr<std::unique_ptr<CpuProgram>> Prepare(Resources& resources, const program::Program& program,
+                                                             const engine::HostSlot* slots);
+
+  // Stages of Load, in order.
+  absl::Status ChooseAllLayouts();
+  TaskContext ContextOf(const program::Task& task);
+  absl::Status PrepareComputeTasks();
+  absl::Status PrepareTransfers();
+  void CountMemory();
+  absl::Status CheckLimit() const;
+  absl::Status TakeMemory();
+  absl::Status TakePersistent(const program::Buffer& buffer);
+  void BindTasks();
+  void ReserveQueues();
+
+  char* BaseOf(program::BufferId buffer) const { return base_[program::RootOf(program_, buffer).value]; }
+  std::vector<ByteRange> PaddingBehind(const program::Task& task) const;
+  bool IsPartlyHeld(program::BufferId buffer) const;
+  HeldMember Held(program::BufferId buffer) const;
+  absl::Status CheckLogicalAccess(program::BufferId buffer, size_t values) const;
+
+  void RunTask(int32_t task, int64_t step) override;
+  void WaitForTask(int32_t task, int64_t step) override;
+  void Fail(const absl::Status& status);
+
+  Resources& resources_;
+  const program::Program& program_;
+  const engine::HostSlot* slots_;
+  Layouts layouts_;
+  program::Placement placement_;
+  std::vector<ReadyTask> tasks_;
+  std::vector<std::shared_ptr<Rendezvous>> rendezvous_;
+  std::vector<engine::AddedReorder> added_reorders_;
+
+  std::vector<engine::DeviceMemory> memory_;                             // by device
+  std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
+  std::vector<Arena> step_arenas_;                                       // by device
+  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
+  std::vector<char*> base_;                                              // by buffer: of roots and buckets
+
+  Progress progress_;
+  const Clock::time_point origin_ = Clock::now();
+  bool any_launched_ = false;
+  int64_t first_step_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex status_mutex_;
+  absl::Status status_;
+};
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_LOADED_H_

@@ -1,0 +1,42 @@
+// Which layouts a primitive with weights runs in: those that the buffers have, or else others with reorders around it.
+#ifndef COLONNADE_CPU_CHOOSE_H_
+#define COLONNADE_CPU_CHOOSE_H_
+
+#include <array>
+#include <cstddef>
+
+#include "cpu/ops/primitive.h"
+
+namespace colonnade::cpu {
+
+// The layouts of x (or dx), w (or dw) and y (or dy).
+struct OperandLayouts {
+  MemoryDesc x, w, y;
+};
+
+inline MemoryDesc AnyLayout(const MemoryDesc& desc) {
+  return MemoryDesc(desc.dims(), desc.data_type(), dnnl::memory::format_tag::any);
+}
+
+inline OperandLayouts AnyLayout(const OperandLayouts& layouts) {
+  return {AnyLayout(layouts.x), AnyLayout(layouts.w), AnyLayout(layouts.y)};
+}
+
+// make(layouts) returns a primitive descriptor, perhaps empty. The first of: layouts as they are, weights free, all free,
+// for which oneDNN has more than its plain loops; else the first for which it has anything; else an empty one.
+template <class Make>
+auto FirstOptimized(const OperandLayouts& have, const Make& make) {
+  const std::array<OperandLayouts, 3> attempts = {have, {have.x, AnyLayout(have.w), have.y}, AnyLayout(have)};
+  auto fallback = make(attempts[0]);
+  for (size_t i = 0; i < attempts.size(); ++i) {
+    auto candidate = i == 0 ? fallback : make(attempts[i]);
+    if (!candidate) continue;
+    if (!IsReferenceImplementation(candidate.impl_info_str())) return candidate;
+    if (!fallback) fallback = candidate;
+  }
+  return fallback;
+}
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_CHOOSE_H_

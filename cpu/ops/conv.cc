@@ -1,0 +1,130 @@
+#include "cpu/ops/conv.h"
+
+#include <utility>
+
+#include "cpu/ops/choose.h"
+#include "cpu/ops/primitive.h"
+#include "cpu/ops/staging.h"
+
+namespace colonnade::cpu {
+
+using dnnl::algorithm;
+using dnnl::convolution_backward_data;
+using dnnl::convolution_backward_weights;
+using dnnl::convolution_forward;
+using dnnl::prop_kind;
+using program::DType;
+using program::Shape;
+using program::Window;
+
+namespace {
+
+// Geometry of one convolution, and where its primitive descriptors are made.
+struct Geometry {
+  dnnl::memory::dims strides, pad;
+  MemoryDesc bias;
+  dnnl::engine engine;
+
+  Geometry(const Window& window, bool has_bias, int64_t outputs, const dnnl::engine& engine)
+      : strides{window.stride_h, window.stride_w}, pad{window.pad_h, window.pad_w}, engine(engine) {
+    if (has_bias) bias = MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
+  }
+
+  convolution_forward::primitive_desc Forward(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
+    const convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct, l.x, l.w, bias, l.y,
+                                         strides, pad, pad);
+    return {desc, attr, engine, /*allow_empty=*/true};
+  }
+  convolution_forward::primitive_desc Hint(const OperandLayouts& l) const { return Forward(AnyLayout(l), {}); }
+  convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
+    const convolution_backward_data::desc desc(algorithm::convolution_direct, l.x, l.w, l.y, strides, pad, pad);
+    return {desc, attr, engine, Hint(l), /*allow_empty=*/true};
+  }
+  convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l,
+                                                               const dnnl::primitive_attr& attr) const {
+    const convolution_backward_weights::desc desc(algorithm::convolution_direct, l.x, l.w, bias, l.y, strides, pad, pad);
+    return {desc, attr, engine, Hint(l), /*allow_empty=*/true};
+  }
+};
+
+// Weights as oneDNN sees them: a leading dimension of groups if there are several.
+MemoryDesc WeightsDesc(const View& view, int64_t groups) {
+  if (view.kind == View::Kind::kOpaque) return *view.desc;
+  if (groups == 1) return DescOf(view);
+  const Shape& s = view.shape;
+  return MemoryDesc({groups, s[0] / groups, s[1], s[2], s[3]}, dnnl::memory::data_type::f32,
+                    dnnl::memory::format_tag::goihw);
+}
+
+absl::Status NoKernel() { return absl::UnimplementedError("oneDNN has no convolution of these shapes"); }
+
+}  // namespace
+
+PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
+    const int y = op.bias ? 3 : 2;
+    const Geometry geometry(op.window, op.bias, context.view(y).shape[1], context.engine);
+    dnnl::primitive_attr attr = UserScratchpad();
+    if (op.relu) {
+      dnnl::post_ops relu;
+      relu.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+      attr.set_post_ops(relu);
+    }
+    const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(y))};
+    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.Forward(l, attr); });
+    if (!desc) return NoKernel();
+    auto kernel = std::make_unique<PrimitiveKernel>(context);
+    kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
+    kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
+    if (op.bias) kernel->AddInput(2, DNNL_ARG_BIAS, geometry.bias, geometry.bias, "bias");
+    kernel->AddOutput(y, DNNL_ARG_DST, have.y, desc.dst_desc(), "output");
+    kernel->SetPrimitive(convolution_forward(desc), desc.scratchpad_desc());
+    return {std::move(kernel)};
+  });
+}
+
+PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
+    const Geometry geometry(op.window, /*has_bias=*/false, 0, context.engine);
+    const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
+    const dnnl::primitive_attr attr = UserScratchpad();
+    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.BackwardData(l, attr); });
+    if (!desc) return NoKernel();
+    auto kernel = std::make_unique<PrimitiveKernel>(context);
+    kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
+    kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
+    kernel->AddOutput(2, DNNL_ARG_DIFF_SRC, have.x, desc.diff_src_desc(), "input gradient");
+    kernel->SetPrimitive(convolution_backward_data(desc), desc.scratchpad_desc());
+    return {std::move(kernel)};
+  });
+}
+
+PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/2, [&op](const TaskContext& context) -> PreparedKernel {
+    const Geometry geometry(op.window, op.bias, context.view(1).shape[1], context.engine);
+    const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
+    const dnnl::primitive_attr attr = UserScratchpad();
+    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.BackwardWeights(l, attr); });
+    if (!desc) return NoKernel();
+    auto kernel = std::make_unique<PrimitiveKernel>(context);
+    kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
+    kernel->AddInput(1, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
+    kernel->AddOutput(2, DNNL_ARG_DIFF_WEIGHTS, have.w, desc.diff_weights_desc(), "weight gradient");
+    if (op.bias) kernel->AddOutput(3, DNNL_ARG_DIFF_BIAS, geometry.bias, geometry.bias, "bias gradient");
+    kernel->SetPrimitive(convolution_backward_weights(desc), desc.scratchpad_desc());
+    return {std::move(kernel)};
+  });
+}
+
+std::shared_ptr<const MemoryDesc> PreferredConvWeights(const Window& window, int64_t groups, const Shape& x, const Shape& w,
+                                                       const Shape& y, const dnnl::engine& engine) {
+  const Geometry geometry(window, /*has_bias=*/false, y[1], engine);
+  const MemoryDesc plain = WeightsDesc(RowMajor(DType::kF32, w), groups);
+  const MemoryDesc natural_x = DescOf(Natural(DType::kF32, x)), natural_y = DescOf(Natural(DType::kF32, y));
+  const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y},
+                                   [&](const OperandLayouts& l) { return geometry.Forward(l, UserScratchpad()); });
+  if (!desc || desc.weights_desc() == plain) return nullptr;
+  return std::make_shared<const MemoryDesc>(desc.weights_desc());
+}
+
+}  // namespace colonnade::cpu

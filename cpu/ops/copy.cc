@@ -1,0 +1,258 @@
+#include "cpu/ops/copy.h"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/load/arena.h"
+#include "cpu/ops/primitive.h"
+#include "program/bfloat16.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cpu {
+
+using program::DType;
+using program::Region;
+using program::SizeInBytes;
+
+namespace {
+
+template <class T>
+void CopyStrided(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t size) {
+  const T* source = reinterpret_cast<const T*>(from);
+  T* target = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < size; ++i) target[i * to_stride] = source[i * from_stride];
+}
+
+// Calls visit(T{}) with the C++ type of `dtype`.
+template <class Visit>
+void VisitType(DType dtype, const Visit& visit) {
+  switch (dtype) {
+    case DType::kF32:
+      return visit(float{});
+    case DType::kF64:
+      return visit(double{});
+    case DType::kI32:
+      return visit(int32_t{});
+    case DType::kU8:
+      return visit(uint8_t{});
+    case DType::kBF16:
+      return visit(program::BFloat16{});
+  }
+}
+
+// The piece of `pieces` that `buffer` holds; −1 if none.
+int FindPiece(const std::vector<program::Piece>& pieces, program::BufferId buffer) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].buffer == buffer) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// A gradient in a layout of oneDNN: made row-major in the workspace, then copied to where the host wants it.
+template <class HostOf>
+class OpaqueStore : public Kernel {
+ public:
+  OpaqueStore(const TaskContext& context, HostOf host) : host_(host) {
+    const View& from = context.view(0);
+    bytes_ = program::ElementCount(from.shape) * SizeInBytes(from.dtype);
+    TaskContext with_copy = context;
+    with_copy.operands.push_back({RowMajor(from.dtype, from.shape)});
+    reorder_ = std::make_unique<PrimitiveKernel>(with_copy);
+    reorder_->SetReorder(0, DescOf(from), 1, PlainDescLike(DescOf(from)));
+    context.added_reorders->push_back({context.task.id, "gradient to row-major", 2 * bytes_});
+  }
+  int64_t workspace_bytes() const override { return RoundUp(bytes_, kAlignment) + reorder_->workspace_bytes(); }
+  void Bind(absl::Span<char* const> data, char* workspace) override {
+    copy_ = workspace;
+    reorder_->Bind({data[0], workspace}, workspace + RoundUp(bytes_, kAlignment));
+  }
+  absl::Status Run(int64_t step) override {
+    RETURN_IF_ERROR(reorder_->Run(step));
+    std::memcpy(host_(step), copy_, bytes_);
+    return absl::OkStatus();
+  }
+
+ private:
+  HostOf host_;
+  int64_t bytes_;
+  char* copy_ = nullptr;
+  std::unique_ptr<PrimitiveKernel> reorder_;
+};
+
+// A copy between two affine or blocked views of equal element count, whose shapes match in row-major order.
+PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, const View& to) {
+  const int threads = context.threads;
+  const int64_t size = SizeInBytes(from.dtype);
+  std::optional<View> reshaped_from = from.shape == to.shape ? from : Reshape(from, to.shape);
+  std::optional<View> reshaped_to = reshaped_from.has_value() ? to : Reshape(to, from.shape);
+  if (!reshaped_from.has_value()) reshaped_from = from;
+  if (reshaped_to.has_value()) {
+    return KernelOf([plan = BoxPlan({*reshaped_from, *reshaped_to}), threads, size](const RunArguments& run) {
+      CopyRows(plan, threads, size, run.data[0], run.data[1]);
+      return absl::OkStatus();
+    });
+  }
+  const View dense_from = RowMajor(from.dtype, from.shape), dense_to = RowMajor(to.dtype, to.shape);
+  const int64_t bytes = from.dtype == to.dtype ? MemoryElements(dense_from) * size : 0;
+  context.added_reorders->push_back({context.task.id, "flatten through row-major memory", 2 * bytes});
+  return KernelOf(
+      [gather = BoxPlan({from, dense_from}), scatter = BoxPlan({dense_to, to}), threads, size](const RunArguments& run) {
+        CopyRows(gather, threads, size, run.data[0], run.workspace);
+        CopyRows(scatter, threads, size, run.workspace, run.data[1]);
+        return absl::OkStatus();
+      },
+      bytes);
+}
+
+}  // namespace
+
+void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t element_bytes, const char* from, char* to,
+                  int from_operand) {
+  const int to_operand = 1 - from_operand;
+  plan.ForRows(begin, end, [&](const Row& row) {
+    const char* source = from + row.offset[from_operand] * element_bytes;
+    char* target = to + row.offset[to_operand] * element_bytes;
+    if (source == target) return;
+    if (row.contiguous) {
+      std::memcpy(target, source, row.size * element_bytes);
+      return;
+    }
+    const int64_t from_stride = row.stride[from_operand], to_stride = row.stride[to_operand];
+    switch (element_bytes) {
+      case 1:
+        return CopyStrided<uint8_t>(source, from_stride, target, to_stride, row.size);
+      case 2:
+        return CopyStrided<uint16_t>(source, from_stride, target, to_stride, row.size);
+      case 4:
+        return CopyStrided<uint32_t>(source, from_stride, target, to_stride, row.size);
+      default:
+        return CopyStrided<uint64_t>(source, from_stride, target, to_stride, row.size);
+    }
+  });
+}
+
+void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1, bool backwards) {
+  ParallelFor(threads, plan.rows(), [&](int64_t begin, int64_t end) {
+    if (backwards) {
+      CopyRowRange(plan, begin, end, element_bytes, operand1, operand0, /*from_operand=*/1);
+    } else {
+      CopyRowRange(plan, begin, end, element_bytes, operand0, operand1);
+    }
+  });
+}
+
+void ConvertRows(const BoxPlan& plan, DType from_type, const char* from, DType to_type, char* to) {
+  VisitType(from_type, [&](auto from_zero) {
+    VisitType(to_type, [&](auto to_zero) {
+      using From = decltype(from_zero);
+      using To = decltype(to_zero);
+      plan.ForRows(0, plan.rows(), [&](const Row& row) {
+        const From* source = reinterpret_cast<const From*>(from) + row.offset[0];
+        To* target = reinterpret_cast<To*>(to) + row.offset[1];
+        for (int64_t i = 0; i < row.size; ++i) target[i * row.stride[1]] = static_cast<To>(source[i * row.stride[0]]);
+      });
+    });
+  });
+}
+
+PreparedKernel Prepare(const program::Copy&, const TaskContext& context) {
+  const View& from = context.view(0);
+  const View& to = context.view(1);
+  const bool opaque = from.kind == View::Kind::kOpaque || to.kind == View::Kind::kOpaque;
+  if (from.dtype != to.dtype) {
+    if (opaque || from.shape != to.shape) return absl::UnimplementedError("a conversion between these layouts");
+    return KernelOf([plan = BoxPlan({from, to}), from_type = from.dtype, to_type = to.dtype](const RunArguments& run) {
+      ConvertRows(plan, from_type, run.data[0], to_type, run.data[1]);
+      return absl::OkStatus();
+    });
+  }
+  if (!opaque) return PrepareBoxCopy(context, from, to);
+  if (SameLayout(from, to)) return PrepareBoxCopy(context, Flat(from), Flat(to));
+  const bool blocked = from.kind == View::Kind::kBlocked || to.kind == View::Kind::kBlocked;
+  if (blocked || !IsDense(from) || !IsDense(to) || from.shape != to.shape) {
+    return absl::UnimplementedError("copy between a part of a tensor and weights in a layout of oneDNN");
+  }
+  const auto desc = [&](const View& view, const View& other) {  // a grouped convolution's weights have a dimension more
+    return view.kind == View::Kind::kOpaque ? DescOf(view) : PlainDescLike(DescOf(other));
+  };
+  auto kernel = std::make_unique<PrimitiveKernel>(context);
+  kernel->SetReorder(0, desc(from, to), 1, desc(to, from));
+  context.added_reorders->push_back(
+      {context.task.id, "weights between layouts", (MemoryElements(from) + MemoryElements(to)) * SizeInBytes(from.dtype)});
+  return {std::move(kernel)};
+}
+
+PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
+  const program::Input& input = context.program.inputs[op.input];
+  const int piece = FindPiece(input.pieces, context.operands[0].buffer);
+  if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("no piece of input ", input.name, " is for this buffer"));
+  const View& to = context.view(0);
+  Region box = input.pieces[piece].region;
+  const Region& use = context.task.uses[0].region;
+  for (size_t d = 0; d < box.offset.size(); ++d) box.offset[d] += use.offset[d];
+  box.size = use.size;
+  const View from = Slice(RowMajor(input.host_dtype, input.shape), box);
+  const DType to_type = to.dtype;
+  return KernelOf([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, from_type = input.host_dtype,
+                   to_type, threads = context.threads](const RunArguments& run) {
+    char* host = static_cast<char*>(slots[run.step % 2].inputs[index]);
+    if (from_type == to_type) {
+      CopyRows(plan, threads, SizeInBytes(to_type), host, run.data[0]);
+    } else {
+      ConvertRows(plan, from_type, host, to_type, run.data[0]);
+    }
+    return absl::OkStatus();
+  });
+}
+
+PreparedKernel Prepare(const program::Store& op, const TaskContext& context) {
+  const program::Output& output = context.program.outputs[op.output];
+  const int piece = FindPiece(output.pieces, context.operands[0].buffer);
+  if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("no piece of output ", output.name, " is in this buffer"));
+  const View& from = context.view(0);
+  const View plain = RowMajor(from.dtype, from.shape);
+  const int64_t size = SizeInBytes(from.dtype);
+  const auto host = [slots = context.slots, index = op.output, piece](int64_t step) {
+    return static_cast<char*>(slots[step % 2].outputs[index][piece]);
+  };
+  if (from.kind != View::Kind::kOpaque) {
+    return KernelOf([plan = BoxPlan({from, plain}), host, size, threads = context.threads](const RunArguments& run) {
+      CopyRows(plan, threads, size, run.data[0], host(run.step));
+      return absl::OkStatus();
+    });
+  }
+  if (from.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
+  return {std::make_unique<OpaqueStore<decltype(host)>>(context, host)};
+}
+
+absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<double> values) {
+  const View plain = RowMajor(view.dtype, view.shape);
+  if (view.kind != View::Kind::kOpaque) {
+    const View doubles = RowMajor(DType::kF64, view.shape);
+    ConvertRows(BoxPlan({view, doubles}), view.dtype, base, DType::kF64, reinterpret_cast<char*>(values.data()));
+    return absl::OkStatus();
+  }
+  if (view.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
+  std::vector<float> staged(values.size());
+  Reorder(engine, *view.desc, base + view.offset * SizeInBytes(view.dtype), PlainDescLike(*view.desc), staged.data());
+  std::copy(staged.begin(), staged.end(), values.begin());
+  return absl::OkStatus();
+}
+
+absl::Status WriteLogical(const View& view, char* base, const dnnl::engine& engine, absl::Span<const double> values) {
+  if (view.kind != View::Kind::kOpaque) {
+    const View doubles = RowMajor(DType::kF64, view.shape);
+    ConvertRows(BoxPlan({doubles, view}), DType::kF64, reinterpret_cast<const char*>(values.data()), view.dtype, base);
+    return absl::OkStatus();
+  }
+  if (view.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
+  std::vector<float> staged(values.begin(), values.end());
+  Reorder(engine, PlainDescLike(*view.desc), staged.data(), *view.desc, base + view.offset * SizeInBytes(view.dtype));
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cpu

@@ -1,0 +1,37 @@
+// Data movement inside one device: box copies between any two layouts, Copy, and the host's Load and Store.
+//
+// Thread rule: the row functions may run on several threads at once on disjoint rows.
+#ifndef COLONNADE_CPU_COPY_H_
+#define COLONNADE_CPU_COPY_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "cpu/load/box.h"
+#include "cpu/task_context.h"
+
+namespace colonnade::cpu {
+
+// Copies rows [begin, end) of `plan`, whose operands `from` and `to` are elements of `element_bytes` bytes: operand
+// `from_operand` to the other. Rows that lie side by side in both are one memcpy.
+void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t element_bytes, const char* from, char* to,
+                  int from_operand = 0);
+
+// All rows: operand 0 to operand 1, or back.
+void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1,
+              bool backwards = false);
+
+// operand 1 = operand 0, converted from one element type to the other.
+void ConvertRows(const BoxPlan& plan, program::DType from_type, const char* from, program::DType to_type, char* to);
+
+PreparedKernel Prepare(const program::Copy& op, const TaskContext& context);
+PreparedKernel Prepare(const program::Load& op, const TaskContext& context);
+PreparedKernel Prepare(const program::Store& op, const TaskContext& context);
+
+// The logical content of `view` as row-major doubles, and back. Opaque layouts go through oneDNN; may allocate.
+absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<double> values);
+absl::Status WriteLogical(const View& view, char* base, const dnnl::engine& engine, absl::Span<const double> values);
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_COPY_H_

@@ -1,0 +1,236 @@
+#include "cpu/ops/elementwise.h"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/load/arena.h"
+#include "cpu/load/box.h"
+#include "program/math.h"
+
+namespace colonnade::cpu {
+
+using program::DType;
+using program::Shape;
+
+namespace {
+
+// A view of vector `bias` [K] that repeats it over all of [n, K, …].
+View RepeatOverImages(const View& bias, const Shape& shape) {
+  View repeated = bias;
+  repeated.shape = shape;
+  repeated.strides.assign(shape.size(), 0);
+  repeated.strides[1] = bias.strides[0];
+  return repeated;
+}
+
+// y[i] = formula(a[i]) for a row of operands (a, y).
+template <class Formula>
+void MapRow(const Row& row, const float* a, float* y, const Formula& formula) {
+  a += row.offset[0];
+  y += row.offset[1];
+  if (row.contiguous) {
+    for (int64_t i = 0; i < row.size; ++i) y[i] = formula(a[i]);
+  } else {
+    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[1]] = formula(a[i * row.stride[0]]);
+  }
+}
+
+// y[i] = formula(a[i], b[i]) for a row of operands (a, b, y).
+template <class Formula>
+void MapRow(const Row& row, const float* a, const float* b, float* y, const Formula& formula) {
+  a += row.offset[0];
+  b += row.offset[1];
+  y += row.offset[2];
+  if (row.contiguous) {
+    for (int64_t i = 0; i < row.size; ++i) y[i] = formula(a[i], b[i]);
+  } else {
+    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[2]] = formula(a[i * row.stride[0]], b[i * row.stride[1]]);
+  }
+}
+
+template <class Formula>
+PreparedKernel MapOne(const TaskContext& context, Formula formula) {
+  const auto views = ElementwiseViews(context, 0, 2);
+  if (!views.ok()) return views.status();
+  return KernelOf([plan = BoxPlan(*views), threads = context.threads, formula](const RunArguments& run) {
+    const float* a = run.as<const float>(0);
+    float* y = run.as<float>(1);
+    plan.ForAllRows(threads, [&](const Row& row) { MapRow(row, a, y, formula); });
+    return absl::OkStatus();
+  });
+}
+
+template <class Formula>
+PreparedKernel MapTwo(BoxPlan plan, int threads, Formula formula) {
+  return KernelOf([plan = std::move(plan), threads, formula](const RunArguments& run) {
+    const float *a = run.as<const float>(0), *b = run.as<const float>(1);
+    float* y = run.as<float>(2);
+    plan.ForAllRows(threads, [&](const Row& row) { MapRow(row, a, b, y, formula); });
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<View>> ElementwiseViews(const TaskContext& context, int first_use, int count) {
+  std::vector<View> views;
+  for (int use = first_use; use < first_use + count; ++use) {
+    const View& view = context.view(use);
+    const View& first = context.view(first_use);
+    const bool opaque = view.kind == View::Kind::kOpaque || first.kind == View::Kind::kOpaque;
+    if (view.shape != first.shape || view.dtype != first.dtype || (opaque && !SameLayout(view, first))) {
+      return absl::InvalidArgumentError(absl::StrCat("operands ", first_use, " and ", use, " differ in shape or layout"));
+    }
+    views.push_back(opaque ? Flat(view) : view);
+  }
+  return views;
+}
+
+PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
+  const int inputs = static_cast<int>(context.operands.size()) - 1;
+  const auto views = ElementwiseViews(context, 0, inputs + 1);
+  if (!views.ok()) return views.status();
+  return KernelOf([plan = BoxPlan(*views), inputs, threads = context.threads](const RunArguments& run) {
+    plan.ForAllRows(threads, [&](const Row& row) {
+      float* y = run.as<float>(inputs) + row.offset[inputs];
+      std::array<float, BoxPlan::kMaxRow> sum;
+      for (int j = 0; j < inputs; ++j) {
+        const float* x = run.as<const float>(j) + row.offset[j];
+        const int64_t stride = row.stride[j];
+        if (j == 0) {
+          for (int64_t i = 0; i < row.size; ++i) sum[i] = x[i * stride];
+        } else if (stride == 1) {
+          for (int64_t i = 0; i < row.size; ++i) sum[i] += x[i];
+        } else {
+          for (int64_t i = 0; i < row.size; ++i) sum[i] += x[i * stride];
+        }
+      }
+      for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[inputs]] = sum[i];
+    });
+    return absl::OkStatus();
+  });
+}
+
+PreparedKernel Prepare(const program::BiasForward&, const TaskContext& context) {
+  const View& y = context.view(2);
+  return MapTwo(BoxPlan({context.view(0), RepeatOverImages(context.view(1), y.shape), y}), context.threads,
+                [](float x, float b) { return x + b; });
+}
+
+// Sums in double, channel by channel: each in one order whatever the number of threads.
+PreparedKernel Prepare(const program::BiasBackward&, const TaskContext& context) {
+  const View& dy = context.view(0);
+  const View& db = context.view(1);
+  const int64_t channels = dy.shape[1];
+  std::vector<BoxPlan> plans;  // of each block of channels of dy, with the index of the channel in it
+  for (int64_t c = 0; c < channels; c += kChannelBlock) {
+    program::Region box = program::Region::Whole(dy.shape);
+    box.offset[1] = c;
+    box.size[1] = std::min(kChannelBlock, channels - c);
+    const View block = Slice(dy, box);
+    plans.push_back(BoxPlan({block, RepeatOverImages(RowMajor(DType::kF64, {box.size[1]}), block.shape)}));
+  }
+  return KernelOf([plans = std::move(plans), channels, threads = context.threads, db](const RunArguments& run) {
+    const float* dy = run.as<const float>(0);
+    ParallelFor(threads, static_cast<int64_t>(plans.size()), [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        std::array<double, kChannelBlock> sums = {};
+        plans[block].ForRows(0, plans[block].rows(), [&](const Row& row) {
+          const float* x = dy + row.offset[0];
+          double* sum = sums.data() + row.offset[1];
+          if (row.stride[1] == 0) {
+            double total = 0;
+            for (int64_t i = 0; i < row.size; ++i) total += x[i * row.stride[0]];
+            *sum += total;
+          } else {
+            for (int64_t i = 0; i < row.size; ++i) sum[i] += x[i * row.stride[0]];
+          }
+        });
+        for (int64_t c = block * kChannelBlock; c < std::min(channels, (block + 1) * kChannelBlock); ++c) {
+          run.as<float>(1)[OffsetOf(db, {c})] = static_cast<float>(sums[c % kChannelBlock]);
+        }
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+PreparedKernel Prepare(const program::ReluForward&, const TaskContext& context) {
+  return MapOne(context, [](float x) { return program::Relu(x); });
+}
+
+PreparedKernel Prepare(const program::ReluBackward&, const TaskContext& context) {
+  const auto views = ElementwiseViews(context, 0, 3);
+  if (!views.ok()) return views.status();
+  return MapTwo(BoxPlan(*views), context.threads, [](float y, float dy) { return program::ReluGradient(y, dy); });
+}
+
+// A third operand walks along that is no memory: its offset is the element's index in the global tensor.
+PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
+  const View index = Slice(RowMajor(DType::kF64, op.global_shape), {op.offset, context.view(1).shape});
+  const int64_t scalars_offset = context.view(0).offset;
+  return KernelOf([plan = BoxPlan({context.view(1), context.view(2), index}), op, scalars_offset,
+                   threads = context.threads](const RunArguments& run) {
+    const double* scalars = run.as<const double>(0) + scalars_offset;
+    const uint64_t seed = static_cast<uint64_t>(scalars[program::kSeed]);
+    const uint64_t step = static_cast<uint64_t>(scalars[program::kStep]);
+    const float scale = static_cast<float>(1.0 / (1.0 - op.rate));
+    plan.ForAllRows(threads, [&](const Row& row) {
+      const float* x = run.as<const float>(1) + row.offset[0];
+      float* y = run.as<float>(2) + row.offset[1];
+      uint64_t block = ~uint64_t{0};
+      program::Keep4 keep = {};
+      for (int64_t i = 0; i < row.size; ++i) {
+        const uint64_t element = row.offset[2] + i * row.stride[2];
+        if (element / 4 != block) {
+          block = element / 4;
+          keep = program::DropoutKeep(seed, op.stream, step, block, op.rate);
+        }
+        y[i * row.stride[1]] = keep.keep[element % 4] ? x[i * row.stride[0]] * scale : 0.0f;
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+PreparedKernel Prepare(const program::CheckFinite&, const TaskContext& context) {
+  struct Tensor {
+    BoxPlan plan;
+    bool is_double;
+    int64_t flag_offset;
+  };
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < context.task.uses.size(); i += 2) {
+    const auto views = ElementwiseViews(context, static_cast<int>(i), 1);
+    if (!views.ok()) return views.status();
+    const DType dtype = context.view(static_cast<int>(i)).dtype;
+    if (dtype != DType::kF32 && dtype != DType::kF64) {
+      return absl::InvalidArgumentError("only f32 and f64 can be other than finite");
+    }
+    tensors.push_back({BoxPlan(*views), dtype == DType::kF64, context.view(static_cast<int>(i) + 1).offset});
+  }
+  return KernelOf([tensors = std::move(tensors), threads = context.threads](const RunArguments& run) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const int operand = static_cast<int>(2 * t);
+      std::atomic<bool> finite = true;
+      const auto check = [&](const auto* x, const Row& row) {
+        bool row_finite = true;
+        for (int64_t i = 0; i < row.size; ++i) row_finite &= program::IsFinite(x[row.offset[0] + i * row.stride[0]]);
+        if (!row_finite) finite.store(false, std::memory_order_relaxed);
+      };
+      tensors[t].plan.ForAllRows(threads, [&](const Row& row) {
+        if (tensors[t].is_double) {
+          check(run.as<const double>(operand), row);
+        } else {
+          check(run.as<const float>(operand), row);
+        }
+      });
+      run.as<int32_t>(operand + 1)[tensors[t].flag_offset] = finite.load() ? 1 : 0;
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace colonnade::cpu

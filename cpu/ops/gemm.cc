@@ -1,0 +1,109 @@
+#include "cpu/ops/gemm.h"
+
+#include <utility>
+
+#include "cpu/ops/choose.h"
+#include "cpu/ops/primitive.h"
+#include "cpu/ops/staging.h"
+
+namespace colonnade::cpu {
+
+using dnnl::inner_product_backward_data;
+using dnnl::inner_product_backward_weights;
+using dnnl::inner_product_forward;
+using program::DType;
+using program::Shape;
+
+namespace {
+
+inner_product_forward::primitive_desc ForwardDesc(const OperandLayouts& l, const MemoryDesc& bias,
+                                                  const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
+  const inner_product_forward::desc desc(dnnl::prop_kind::forward_training, l.x, l.w, bias, l.y);
+  return {desc, attr, engine, /*allow_empty=*/true};
+}
+
+inner_product_forward::primitive_desc Hint(const OperandLayouts& l, const dnnl::engine& engine) {
+  return ForwardDesc(AnyLayout(l), MemoryDesc(), {}, engine);
+}
+
+MemoryDesc BiasDesc(bool has_bias, int64_t outputs) {
+  if (!has_bias) return MemoryDesc();
+  return MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
+}
+
+absl::Status NoKernel() { return absl::UnimplementedError("oneDNN has no inner product of these shapes"); }
+
+}  // namespace
+
+PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
+    const int y = op.bias ? 3 : 2;
+    const MemoryDesc bias = BiasDesc(op.bias, context.view(y).shape[1]);
+    dnnl::primitive_attr attr = UserScratchpad();
+    if (op.relu) {
+      dnnl::post_ops relu;
+      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      attr.set_post_ops(relu);
+    }
+    const OperandLayouts have = {DescOf(context.view(0)), DescOf(context.view(1)), DescOf(context.view(y))};
+    const auto desc =
+        FirstOptimized(have, [&](const OperandLayouts& l) { return ForwardDesc(l, bias, attr, context.engine); });
+    if (!desc) return NoKernel();
+    auto kernel = std::make_unique<PrimitiveKernel>(context);
+    kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
+    kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
+    if (op.bias) kernel->AddInput(2, DNNL_ARG_BIAS, bias, bias, "bias");
+    kernel->AddOutput(y, DNNL_ARG_DST, have.y, desc.dst_desc(), "output");
+    kernel->SetPrimitive(inner_product_forward(desc), desc.scratchpad_desc());
+    return {std::move(kernel)};
+  });
+}
+
+PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/1, [](const TaskContext& context) -> PreparedKernel {
+    const OperandLayouts have = {DescOf(context.view(2)), DescOf(context.view(1)), DescOf(context.view(0))};
+    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) {
+      return inner_product_backward_data::primitive_desc(inner_product_backward_data::desc(l.x, l.w, l.y), UserScratchpad(),
+                                                         context.engine, Hint(l, context.engine), /*allow_empty=*/true);
+    });
+    if (!desc) return NoKernel();
+    auto kernel = std::make_unique<PrimitiveKernel>(context);
+    kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
+    kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
+    kernel->AddOutput(2, DNNL_ARG_DIFF_SRC, have.x, desc.diff_src_desc(), "input gradient");
+    kernel->SetPrimitive(inner_product_backward_data(desc), desc.scratchpad_desc());
+    return {std::move(kernel)};
+  });
+}
+
+PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/2, [&op](const TaskContext& context) -> PreparedKernel {
+    const MemoryDesc bias = BiasDesc(op.bias, context.view(1).shape[1]);
+    const OperandLayouts have = {DescOf(context.view(0)), DescOf(context.view(2)), DescOf(context.view(1))};
+    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) {
+      return inner_product_backward_weights::primitive_desc(inner_product_backward_weights::desc(l.x, l.w, bias, l.y),
+                                                            UserScratchpad(), context.engine, Hint(l, context.engine),
+                                                            /*allow_empty=*/true);
+    });
+    if (!desc) return NoKernel();
+    auto kernel = std::make_unique<PrimitiveKernel>(context);
+    kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
+    kernel->AddInput(1, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
+    kernel->AddOutput(2, DNNL_ARG_DIFF_WEIGHTS, have.w, desc.diff_weights_desc(), "weight gradient");
+    if (op.bias) kernel->AddOutput(3, DNNL_ARG_DIFF_BIAS, bias, bias, "bias gradient");
+    kernel->SetPrimitive(inner_product_backward_weights(desc), desc.scratchpad_desc());
+    return {std::move(kernel)};
+  });
+}
+
+std::shared_ptr<const MemoryDesc> PreferredFullyConnectedWeights(int64_t n, const Shape& w, const dnnl::engine& engine) {
+  const MemoryDesc plain = DescOf(RowMajor(DType::kF32, w));
+  const OperandLayouts have = {DescOf(RowMajor(DType::kF32, {n, w[1]})), AnyLayout(plain),
+                               DescOf(RowMajor(DType::kF32, {n, w[0]}))};
+  const auto desc =
+      FirstOptimized(have, [&](const OperandLayouts& l) { return ForwardDesc(l, MemoryDesc(), UserScratchpad(), engine); });
+  if (!desc || desc.weights_desc() == plain) return nullptr;
+  return std::make_shared<const MemoryDesc>(desc.weights_desc());
+}
+
+}  // namespace colonnade::cpu

@@ -1,0 +1,211 @@
+#include "cpu/ops/lrn.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/load/arena.h"
+#include "cpu/ops/clones.h"
+#include "cpu/ops/staging.h"
+#include "cpu/threads/parallel.h"
+
+namespace colonnade::cpu {
+
+namespace {
+
+struct Normalisation {
+  int64_t half, groups;  // windows reach `half` channels to either side
+  float alpha_over_size, beta, k;
+};
+
+template <class Op>
+Normalisation NormalisationOf(const Op& op) {
+  return {op.size / 2, op.groups, static_cast<float>(op.alpha / static_cast<double>(op.size)), static_cast<float>(op.beta),
+          static_cast<float>(op.k)};
+}
+
+// Images are worked on in tiles [C][width] of `width` pixels: all the channels of one pixel where channels are neighbours in
+// memory, else of several, so that all loops run along memory. Windows are sums of a tile with itself, shifted.
+struct Tiles {
+  int64_t channels, pixels, width, tiles_per_image;
+  bool blocked;
+
+  explicit Tiles(const View& view)
+      : channels(view.shape[1]),
+        pixels(view.shape[2] * view.shape[3]),
+        width(view.kind == View::Kind::kBlocked ? 1 : std::min<int64_t>(16, pixels)),
+        tiles_per_image((pixels + width - 1) / width),
+        blocked(view.kind == View::Kind::kBlocked) {}
+
+  int64_t elements() const { return channels * width; }
+  // Elements of a tile with `half` channels of zeros before each group and after the last.
+  int64_t padded_elements(const Normalisation& lrn) const { return (channels + lrn.half * (lrn.groups + 1)) * width; }
+};
+
+inline void Gather(const Tiles& t, const float* from, int64_t tile, float* rows) {
+  const float* image = from + tile / t.tiles_per_image * t.channels * t.pixels;
+  const int64_t first = tile % t.tiles_per_image * t.width;
+  if (t.blocked) {
+    for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
+      const float* block = image + (c * t.pixels + first * kChannelBlock);
+      for (int64_t i = 0; i < kChannelBlock; ++i) rows[c + i] = block[i];
+    }
+    return;
+  }
+  const int64_t count = std::min(t.width, t.pixels - first);
+  for (int64_t c = 0; c < t.channels; ++c) {
+    for (int64_t i = 0; i < count; ++i) rows[c * t.width + i] = image[c * t.pixels + first + i];
+    for (int64_t i = count; i < t.width; ++i) rows[c * t.width + i] = 0.0f;
+  }
+}
+
+inline void Scatter(const Tiles& t, const float* rows, int64_t tile, float* to) {
+  float* image = to + tile / t.tiles_per_image * t.channels * t.pixels;
+  const int64_t first = tile % t.tiles_per_image * t.width;
+  if (t.blocked) {
+    for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
+      float* block = image + (c * t.pixels + first * kChannelBlock);
+      for (int64_t i = 0; i < kChannelBlock; ++i) block[i] = rows[c + i];
+    }
+    return;
+  }
+  const int64_t count = std::min(t.width, t.pixels - first);
+  for (int64_t c = 0; c < t.channels; ++c) {
+    for (int64_t i = 0; i < count; ++i) image[c * t.pixels + first + i] = rows[c * t.width + i];
+  }
+}
+
+// sums[c] = Σ a[j]·b[j] over the window of c, in channel order. `padded` is scratch whose padding is 0.
+inline void SumWindows(const Normalisation& lrn, const Tiles& t, const float* a, const float* b, float* padded,
+                       float* sums) {
+  const int64_t group = t.elements() / lrn.groups, reach = lrn.half * t.width;
+  for (int64_t g = 0; g < lrn.groups; ++g) {
+    float* line = padded + g * (group + reach);
+    float* sum = sums + g * group;
+    for (int64_t i = 0; i < group; ++i) line[reach + i] = a[g * group + i] * b[g * group + i];
+    for (int64_t i = 0; i < group; ++i) sum[i] = line[i];
+    for (int64_t j = 1; j <= 2 * lrn.half; ++j) {
+      for (int64_t i = 0; i < group; ++i) sum[i] += line[i + j * t.width];
+    }
+  }
+}
+
+// powers[i] = s[i]^(−beta); the exponent 3/4 of the paper without a logarithm.
+inline void Powers(const Normalisation& lrn, int64_t count, const float* s, float* powers) {
+  if (lrn.beta == 0.75f) {
+    for (int64_t i = 0; i < count; ++i) powers[i] = 1.0f / std::sqrt(s[i] * std::sqrt(s[i]));
+  } else {
+    for (int64_t i = 0; i < count; ++i) powers[i] = std::pow(s[i], -lrn.beta);
+  }
+}
+
+// Scratch of one thread: the padded tile, then `kArrays` tiles.
+constexpr int kArrays = 5;
+int64_t ScratchFloats(const Normalisation& lrn, const Tiles& t) {
+  return RoundUp(t.padded_elements(lrn) + kArrays * t.elements(), kAlignment);
+}
+
+struct ForwardOperands {
+  const float* x;
+  float *y, *s;  // s may be null
+};
+
+COLONNADE_VECTOR_CLONES
+void ForwardTiles(const Normalisation& lrn, const Tiles& t, const ForwardOperands& o, int64_t begin, int64_t end,
+                  float* scratch) {
+  const int64_t count = t.elements();
+  float *padded = scratch, *in = padded + t.padded_elements(lrn), *scale = in + count, *powers = scale + count;
+  std::fill(padded, in, 0.0f);
+  for (int64_t tile = begin; tile < end; ++tile) {
+    Gather(t, o.x, tile, in);
+    SumWindows(lrn, t, in, in, padded, scale);
+    for (int64_t i = 0; i < count; ++i) scale[i] = lrn.k + lrn.alpha_over_size * scale[i];
+    if (o.s != nullptr) Scatter(t, scale, tile, o.s);
+    Powers(lrn, count, scale, powers);
+    for (int64_t i = 0; i < count; ++i) in[i] *= powers[i];
+    Scatter(t, in, tile, o.y);
+  }
+}
+
+struct BackwardOperands {
+  const float *x, *s, *dy;
+  float* dx;
+};
+
+//   dx_c = dy_c · s_c^(−beta) − 2·alpha·beta/size · x_c · Σ_{c in j's window} dy_j · x_j · s_j^(−beta−1)
+COLONNADE_VECTOR_CLONES
+void BackwardTiles(const Normalisation& lrn, const Tiles& t, const BackwardOperands& o, int64_t begin, int64_t end,
+                   float* scratch) {
+  const int64_t count = t.elements();
+  float *padded = scratch, *in = padded + t.padded_elements(lrn), *scale = in + count, *out = scale + count;
+  float *powers = out + count, *sums = powers + count;
+  const float factor = 2.0f * lrn.alpha_over_size * lrn.beta;
+  std::fill(padded, in, 0.0f);
+  for (int64_t tile = begin; tile < end; ++tile) {
+    Gather(t, o.x, tile, in);
+    Gather(t, o.s, tile, scale);
+    Gather(t, o.dy, tile, out);
+    Powers(lrn, count, scale, powers);
+    for (int64_t i = 0; i < count; ++i) out[i] *= powers[i];
+    for (int64_t i = 0; i < count; ++i) powers[i] = out[i] / scale[i];
+    SumWindows(lrn, t, in, powers, padded, sums);
+    for (int64_t i = 0; i < count; ++i) out[i] -= factor * in[i] * sums[i];
+    Scatter(t, out, tile, o.dx);
+  }
+}
+
+// Calls body(begin, end, scratch) on each thread with its range of tiles.
+template <class Body>
+void ForTiles(const Normalisation& lrn, const Tiles& tiles, int64_t images, int threads, char* workspace, const Body& body) {
+  const int64_t count = images * tiles.tiles_per_image;
+  ParallelFor(threads, threads, [&](int64_t first, int64_t last) {
+    for (int64_t t = first; t < last; ++t) {
+      body(count * t / threads, count * (t + 1) / threads,
+           reinterpret_cast<float*>(workspace) + t * ScratchFloats(lrn, tiles));
+    }
+  });
+}
+
+int64_t WorkspaceBytes(const Normalisation& lrn, const TaskContext& context) {
+  return context.threads * ScratchFloats(lrn, Tiles(context.view(0))) * static_cast<int64_t>(sizeof(float));
+}
+
+template <class T>
+T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
+  return run.as<T>(use) + context.view(use).offset;
+}
+
+}  // namespace
+
+PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+    const Normalisation lrn = NormalisationOf(op);
+    return KernelOf(
+        [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
+          const ForwardOperands operands = {DataOf<const float>(run, context, 0), DataOf<float>(run, context, 1),
+                                            context.operands.size() == 3 ? DataOf<float>(run, context, 2) : nullptr};
+          ForTiles(
+              lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
+              [&](int64_t begin, int64_t end, float* scratch) { ForwardTiles(lrn, tiles, operands, begin, end, scratch); });
+          return absl::OkStatus();
+        },
+        WorkspaceBytes(lrn, context));
+  });
+}
+
+PreparedKernel Prepare(const program::LrnBackward& op, const TaskContext& outer) {
+  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+    const Normalisation lrn = NormalisationOf(op);
+    return KernelOf(
+        [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
+          const BackwardOperands operands = {DataOf<const float>(run, context, 0), DataOf<const float>(run, context, 1),
+                                             DataOf<const float>(run, context, 2), DataOf<float>(run, context, 3)};
+          ForTiles(
+              lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
+              [&](int64_t begin, int64_t end, float* scratch) { BackwardTiles(lrn, tiles, operands, begin, end, scratch); });
+          return absl::OkStatus();
+        },
+        WorkspaceBytes(lrn, context));
+  });
+}
+
+}  // namespace colonnade::cpu

@@ -1,0 +1,14 @@
+// From an op of the Program to its kernel: the one place where the variant is visited.
+#ifndef COLONNADE_CPU_PREPARE_H_
+#define COLONNADE_CPU_PREPARE_H_
+
+#include "cpu/task_context.h"
+
+namespace colonnade::cpu {
+
+// The oneDNN kernels and our own loops, or, with `reference`, the plain loops of cpu/ref for all but data movement.
+PreparedKernel PrepareCompute(const program::Op& op, const TaskContext& context, bool reference);
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_PREPARE_H_

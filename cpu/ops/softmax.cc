@@ -1,0 +1,101 @@
+#include "cpu/ops/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/threads/parallel.h"
+
+namespace colonnade::cpu {
+
+namespace {
+
+// What one sample adds to the metrics.
+struct SampleMetrics {
+  double loss = 0;
+  int32_t rank = 0;  // classes that are ahead of the label's
+  bool counts = false;
+};
+
+// p = softmax(logits) of one sample; returns its metrics.
+SampleMetrics Softmax(const float* logits, int64_t stride, int64_t classes, int32_t label, float* p, int64_t p_stride) {
+  float largest = logits[0];
+  for (int64_t k = 1; k < classes; ++k) largest = std::max(largest, logits[k * stride]);
+  double sum = 0;
+  for (int64_t k = 0; k < classes; ++k) {
+    const float e = std::exp(logits[k * stride] - largest);
+    p[k * p_stride] = e;
+    sum += e;
+  }
+  for (int64_t k = 0; k < classes; ++k) p[k * p_stride] = static_cast<float>(p[k * p_stride] / sum);
+  if (label < 0) return {};
+  const float own = logits[label * stride];
+  SampleMetrics metrics = {.loss = std::log(sum) + (static_cast<double>(largest) - own), .counts = true};
+  for (int64_t k = 0; k < classes; ++k) {
+    const float other = logits[k * stride];
+    metrics.rank += k != label && (!(other <= own) || (other == own && k < label)) ? 1 : 0;  // a NaN is ahead of all
+  }
+  return metrics;
+}
+
+}  // namespace
+
+PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward&, const TaskContext& context) {
+  const int64_t samples = context.view(0).shape[0], classes = context.view(0).shape[1];
+  return KernelOf(
+      [logits_view = context.view(0), labels_view = context.view(1), p_view = context.view(2),
+       metrics_offset = context.view(3).offset, samples, classes, threads = context.threads](const RunArguments& run) {
+        const float* logits = run.as<const float>(0) + logits_view.offset;
+        const int32_t* labels = run.as<const int32_t>(1) + labels_view.offset;
+        float* p = run.as<float>(2) + p_view.offset;
+        for (int64_t n = 0; n < samples; ++n) {
+          const int32_t label = labels[n * labels_view.strides[0]];
+          if (label >= classes) {
+            return absl::InvalidArgumentError(
+                absl::StrCat("label ", label, " of sample ", n, " is not below the number of classes, ", classes));
+          }
+        }
+        auto* each = reinterpret_cast<SampleMetrics*>(run.workspace);
+        ParallelFor(threads, samples, [&](int64_t begin, int64_t end) {
+          for (int64_t n = begin; n < end; ++n) {
+            each[n] = Softmax(logits + n * logits_view.strides[0], logits_view.strides[1], classes,
+                              labels[n * labels_view.strides[0]], p + n * p_view.strides[0], p_view.strides[1]);
+          }
+        });
+        double* metrics = run.as<double>(3) + metrics_offset;
+        std::fill(metrics, metrics + program::kMetricCount, 0.0);
+        for (int64_t n = 0; n < samples; ++n) {
+          if (!each[n].counts) continue;
+          metrics[program::kLossSum] += each[n].loss;
+          metrics[program::kTop1Hits] += each[n].rank < 1 ? 1 : 0;
+          metrics[program::kTop5Hits] += each[n].rank < 5 ? 1 : 0;
+          metrics[program::kLabels] += 1;
+        }
+        return absl::OkStatus();
+      },
+      samples * static_cast<int64_t>(sizeof(SampleMetrics)));
+}
+
+PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward&, const TaskContext& context) {
+  return KernelOf([scalars_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
+                   d_view = context.view(3), threads = context.threads](const RunArguments& run) {
+    const double count = run.as<const double>(0)[scalars_offset + program::kLabelCount];
+    const float scale = static_cast<float>(1.0 / count);
+    const float* p = run.as<const float>(1) + p_view.offset;
+    const int32_t* labels = run.as<const int32_t>(2) + labels_view.offset;
+    float* dlogits = run.as<float>(3) + d_view.offset;
+    ParallelFor(threads, p_view.shape[0], [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const int32_t label = labels[n * labels_view.strides[0]];
+        for (int64_t k = 0; k < p_view.shape[1]; ++k) {
+          const float probability = p[n * p_view.strides[0] + k * p_view.strides[1]];
+          dlogits[n * d_view.strides[0] + k * d_view.strides[1]] =
+              label < 0 ? 0.0f : (probability - (k == label ? 1.0f : 0.0f)) * scale;
+        }
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace colonnade::cpu

@@ -1,0 +1,19 @@
+// Lets kernels that know dense operands only work on any box: copies boxes to dense scratch memory and back.
+//
+// Whole buffers and slices of the batch are dense already and pass straight through.
+#ifndef COLONNADE_CPU_STAGING_H_
+#define COLONNADE_CPU_STAGING_H_
+
+#include "absl/functional/function_ref.h"
+#include "cpu/task_context.h"
+
+namespace colonnade::cpu {
+
+// What `prepare` makes of `context` with every operand in its natural layout (view.h), with copies around it where operands
+// are not; those are added to context.added_reorders. Use `weights`, if there is one, may have any dense layout.
+PreparedKernel PrepareStaged(const TaskContext& context, int weights,
+                             absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_STAGING_H_

@@ -1,0 +1,226 @@
+#include "cuda/driver/communicators.h"
+
+#include "cuda/status.h"
+
+#if COLONNADE_NCCL
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cuda {
+namespace {
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0), "ranks cannot be aborted as a group");
+static_assert(ncclSystemError == 2 && ncclInvalidArgument == 4 && ncclInvalidUsage == 5 && ncclRemoteError == 6 &&
+              ncclInProgress == 7);
+
+// Ranks of one process meet at once or not at all; the first meeting loads kernels and sets up links.
+constexpr absl::Duration kMostWait = absl::Seconds(60);
+
+absl::Status Check(ncclResult_t result, const char* call) {
+  return StatusOf(FailureOfNccl(result), call, ncclGetErrorString(result));
+}
+
+ncclDataType_t TypeOf(program::DType dtype) {
+  switch (dtype) {
+    case program::DType::kF32:
+      return ncclFloat32;
+    case program::DType::kF64:
+      return ncclFloat64;
+    case program::DType::kI32:
+      return ncclInt32;
+    case program::DType::kU8:
+      return ncclUint8;
+    case program::DType::kBF16:
+      return ncclBfloat16;
+  }
+  return ncclFloat32;
+}
+
+// All at once: an abort of some waits for the collectives of the others, which may never end (NCCL issue 1013). And in a
+// thread that is left behind after kMostWait, since an abort can hang in the driver.
+void GiveUp(std::vector<ncclComm_t> ranks) {
+  auto over = std::make_shared<std::promise<void>>();
+  std::future<void> ended = over->get_future();
+  std::thread([ranks = std::move(ranks), over] {
+    ncclGroupStart();
+    for (ncclComm_t rank : ranks) {
+      if (rank != nullptr) ncclCommAbort(rank);
+    }
+    ncclGroupEnd();
+    over->set_value();
+  }).detach();
+  ended.wait_for(absl::ToChronoSeconds(kMostWait));
+}
+
+}  // namespace
+
+struct Communicators::Communicator {
+  std::vector<int> gpus;
+  std::vector<ncclComm_t> ranks;
+  bool gone = false;  // destroyed or aborted
+};
+
+Communicators::Communicators() = default;
+
+bool Communicators::available() { return true; }
+
+Communicators::~Communicators() {
+  for (const auto& one : all_) {
+    if (one->gone) continue;
+    ncclGroupStart();
+    for (ncclComm_t rank : one->ranks) ncclCommFinalize(rank);
+    ncclGroupEnd();
+    if (!Settle(*one, "ncclCommFinalize").ok()) break;
+    ncclGroupStart();
+    for (ncclComm_t rank : one->ranks) ncclCommDestroy(rank);
+    ncclGroupEnd();
+    one->gone = true;
+  }
+  Abort();  // what did not settle
+}
+
+// Until no rank is at work on what was asked of it.
+absl::Status Communicators::Settle(const Communicator& communicator, const char* call) {
+  const absl::Time last = absl::Now() + kMostWait;
+  for (size_t r = 0; r < communicator.ranks.size();) {
+    ncclResult_t state = ncclSuccess;
+    RETURN_IF_ERROR(cuda::Check(ncclCommGetAsyncError(communicator.ranks[r], &state), "ncclCommGetAsyncError"));
+    if (state == ncclSuccess) {
+      ++r;
+    } else if (state != ncclInProgress) {
+      return cuda::Check(state, call);
+    } else if (absl::Now() > last) {
+      return absl::UnavailableError(absl::StrCat(call, ": not done after ", absl::FormatDuration(kMostWait)));
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
+  const std::vector<int> wanted(gpus.begin(), gpus.end());
+  for (size_t i = 0; i < all_.size(); ++i) {
+    if (all_[i]->gpus == wanted && !all_[i]->gone) return static_cast<int>(i);
+  }
+  auto made = std::make_unique<Communicator>();
+  made->gpus = wanted;
+  made->ranks.resize(gpus.size(), nullptr);
+  ncclUniqueId id;
+  RETURN_IF_ERROR(cuda::Check(ncclGetUniqueId(&id), "ncclGetUniqueId"));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  absl::Status status = Begin();
+  for (size_t r = 0; r < gpus.size() && status.ok(); ++r) {
+    cudaSetDevice(gpus[r]);
+    status =
+        cuda::Check(ncclCommInitRankConfig(&made->ranks[r], static_cast<int>(gpus.size()), id, static_cast<int>(r), &config),
+                    "ncclCommInitRankConfig");
+  }
+  status.Update(cuda::Check(ncclGroupEnd(), "ncclGroupEnd"));
+  if (status.ok()) status = Settle(*made, "ncclCommInitRankConfig");
+  if (!status.ok()) {
+    GiveUp(std::move(made->ranks));
+    return status;
+  }
+  all_.push_back(std::move(made));
+  return static_cast<int>(all_.size()) - 1;
+}
+
+absl::Status Communicators::Begin() {
+  in_group_.clear();
+  return cuda::Check(ncclGroupStart(), "ncclGroupStart");
+}
+
+absl::Status Communicators::End() {
+  absl::Status status = cuda::Check(ncclGroupEnd(), "ncclGroupEnd");
+  for (size_t i = 0; i < in_group_.size() && status.ok(); ++i) status = Settle(*all_[in_group_[i]], "ncclGroupEnd");
+  if (!status.ok()) Abort();
+  return status;
+}
+
+absl::Status Communicators::Enqueue(cudaStream_t stream, const RankCall& call) {
+  const Communicator& communicator = *all_[call.communicator];
+  if (communicator.gone) return absl::UnavailableError("a collective on ranks that were given up after an error");
+  if (std::find(in_group_.begin(), in_group_.end(), call.communicator) == in_group_.end()) {
+    in_group_.push_back(call.communicator);
+  }
+  const ncclComm_t rank = communicator.ranks[call.rank];
+  const ncclDataType_t type = TypeOf(call.dtype);
+  switch (call.kind) {
+    case program::CollectiveKind::kAllReduce:
+      return cuda::Check(ncclAllReduce(call.from, call.to, call.count, type, ncclSum, rank, stream), "ncclAllReduce");
+    case program::CollectiveKind::kReduce:
+      return cuda::Check(ncclReduce(call.from, call.to, call.count, type, ncclSum, call.root, rank, stream), "ncclReduce");
+    case program::CollectiveKind::kBroadcast:
+      return cuda::Check(ncclBroadcast(call.from, call.to, call.count, type, call.root, rank, stream), "ncclBroadcast");
+    case program::CollectiveKind::kAllGather:
+      return cuda::Check(ncclAllGather(call.from, call.to, call.count, type, rank, stream), "ncclAllGather");
+    case program::CollectiveKind::kReduceScatter:
+      return cuda::Check(ncclReduceScatter(call.from, call.to, call.count, type, ncclSum, rank, stream),
+                         "ncclReduceScatter");
+    case program::CollectiveKind::kAllToAll:
+      break;
+  }
+  return absl::InternalError("an all-to-all, which NCCL has not");
+}
+
+absl::Status Communicators::Check() {
+  for (const auto& one : all_) {
+    if (one->gone) continue;
+    for (size_t r = 0; r < one->ranks.size(); ++r) {
+      ncclResult_t state = ncclSuccess;
+      absl::Status status = cuda::Check(ncclCommGetAsyncError(one->ranks[r], &state), "ncclCommGetAsyncError");
+      if (status.ok()) status = cuda::Check(state, "a collective of NCCL");
+      if (status.ok()) continue;
+      status = WithContext(status, absl::StrCat("rank ", r, " on GPU ", one->gpus[r]));
+      Abort();
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Communicators::Abort() {
+  std::vector<ncclComm_t> ranks;
+  for (const auto& one : all_) {
+    if (!one->gone) ranks.insert(ranks.end(), one->ranks.begin(), one->ranks.end());
+    one->gone = true;
+  }
+  if (!ranks.empty()) GiveUp(std::move(ranks));
+}
+
+}  // namespace colonnade::cuda
+
+#else
+
+namespace colonnade::cuda {
+
+struct Communicators::Communicator {};
+
+Communicators::Communicators() = default;
+Communicators::~Communicators() = default;
+bool Communicators::available() { return false; }
+absl::StatusOr<int> Communicators::Make(absl::Span<const int>) {
+  return absl::UnimplementedError("NCCL was not found when this was built");
+}
+absl::Status Communicators::Begin() { return absl::OkStatus(); }
+absl::Status Communicators::Enqueue(cudaStream_t, const RankCall&) { return absl::InternalError("no NCCL"); }
+absl::Status Communicators::End() { return absl::OkStatus(); }
+absl::Status Communicators::Check() { return absl::OkStatus(); }
+void Communicators::Abort() {}
+
+}  // namespace colonnade::cuda
+
+#endif

@@ -1,0 +1,96 @@
+#include "cuda/driver/convolution_runner.h"
+
+#include "absl/strings/str_cat.h"
+#include "cuda/status.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cuda {
+namespace {
+
+// Of one convolution; engines that want more are left to others.
+constexpr int64_t kMostWorkspace = int64_t{512} << 20;
+
+int64_t CudnnVersion() { return static_cast<int64_t>(cudnnGetVersion()); }
+
+}  // namespace
+
+absl::StatusOr<int64_t> ConvolutionRunner::Prepare(int gpu, Convolution& convolution) {
+  std::pair<int, std::string> key(gpu, KeyOf(convolution));
+  auto it = plan_of_.find(key);
+  if (it == plan_of_.end()) {
+    ASSIGN_OR_RETURN(auto chosen, Choose(gpu, convolution, key.second));
+    engine_of_[{gpus_[gpu]->name, key.second}] = chosen.first;
+    plans_.push_back(std::move(chosen.second));
+    it = plan_of_.emplace(std::move(key), static_cast<int>(plans_.size()) - 1).first;
+  }
+  convolution.plan = it->second;
+  return plans_[it->second].workspace_bytes;
+}
+
+absl::StatusOr<std::pair<Engine, ConvolutionPlan>> ConvolutionRunner::Choose(int gpu, const Convolution& convolution,
+                                                                             const std::string& key) {
+  const std::string& name = gpus_[gpu]->name;
+  ASSIGN_OR_RETURN(ConvolutionGraph graph, ConvolutionGraph::Make(convolution, *gpus_[gpu]));
+  const auto of_name = engine_of_.find({name, key});
+  const Engine* known = of_name != engine_of_.end() ? &of_name->second
+                        : choices_                  ? choices_->Find(name, CudnnVersion(), key)
+                                                    : nullptr;
+  if (known != nullptr) {
+    absl::StatusOr<ConvolutionPlan> plan = graph.Plan(*known);
+    if (plan.ok()) return std::pair(*known, *std::move(plan));
+  }
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, graph.Engines());
+  return Fastest(gpu, convolution, key, graph, engines);
+}
+
+// Without a search the first that serves.
+absl::StatusOr<std::pair<Engine, ConvolutionPlan>> ConvolutionRunner::Fastest(int gpu, const Convolution& convolution,
+                                                                              const std::string& key,
+                                                                              const ConvolutionGraph& graph,
+                                                                              const std::vector<Engine>& engines) {
+  std::optional<Engine> first;  // by cuDNN's ranking
+  std::optional<std::pair<Engine, ConvolutionPlan>> fastest;
+  double least = 0;
+  bool had_memory = true;
+  absl::Status refused;
+  for (const Engine& engine : engines) {
+    absl::StatusOr<ConvolutionPlan> plan = graph.Plan(engine);
+    refused.Update(plan.status());
+    if (!plan.ok() || plan->workspace_bytes > kMostWorkspace) continue;
+    if (!choices_) return std::pair(engine, *std::move(plan));
+    if (!first) first = engine;
+    const absl::StatusOr<double> seconds = timer_(gpu, *plan, convolution);
+    had_memory = had_memory && !absl::IsResourceExhausted(seconds.status());
+    if (absl::IsResourceExhausted(seconds.status()) || absl::IsUnimplemented(seconds.status())) continue;
+    if (!seconds.ok()) {
+      return WithContext(seconds.status(), absl::StrCat("engine ", engine.index, " of cuDNN, timed for ", key));
+    }
+    if (fastest && *seconds >= least) continue;
+    fastest.emplace(engine, *std::move(plan)), least = *seconds;
+  }
+  if (!first) {
+    return absl::UnimplementedError(absl::StrCat("cuDNN ", CudnnVersion(), " has no engine on ", gpus_[gpu]->name,
+                                                 " for a convolution: ", key, refused.ok() ? "" : "; ", refused.message()));
+  }
+  if (!fastest) {
+    ASSIGN_OR_RETURN(ConvolutionPlan plan, graph.Plan(*first));
+    return std::pair(*first, std::move(plan));
+  }
+  // A choice among those alone that want little memory is none to keep.
+  if (had_memory) {
+    absl::Status added = choices_->Add(gpus_[gpu]->name, CudnnVersion(), key, fastest->first, least);
+    if (!added.ok()) return added;
+  }
+  return *std::move(fastest);
+}
+
+absl::Status ConvolutionRunner::Run(int gpu, const Convolution& c) {
+  Descriptor& addresses = addresses_[{c.plan, c.x, c.filter, c.y, c.bias, c.workspace}];
+  if (addresses == nullptr) {
+    ASSIGN_OR_RETURN(Descriptor made, AddressesOf(c));
+    addresses = std::move(made);
+  }
+  return Execute(gpus_[gpu]->handle, plans_[c.plan], addresses);
+}
+
+}  // namespace colonnade::cuda

@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "cuda/kernels/kernels.h"
+#include "cuda/kernels/launch.h"
+
+namespace colonnade::cuda {
+namespace {
+
+constexpr int64_t kMostBlocks = 4096;  // threads of larger kernels take several elements each
+
+template <class K>
+__global__ void __launch_bounds__(kThreadsOfBlock) RunThreads(const __grid_constant__ K kernel, int64_t count) {
+  const int64_t stride = int64_t{gridDim.x} * kThreadsOfBlock;
+  for (int64_t i = int64_t{blockIdx.x} * kThreadsOfBlock + threadIdx.x; i < count; i += stride) kernel(i);
+}
+
+template <Reduction K>
+__global__ void __launch_bounds__(kThreadsOfBlock) RunBlocks(const __grid_constant__ K kernel) {
+  __shared__ typename K::Part parts[kThreadsOfBlock];
+  const int columns = kernel.columns(), thread = threadIdx.x;
+  const int row = thread / columns, column = thread % columns, rows = kThreadsOfBlock / columns;
+  if (row < rows) parts[thread] = kernel.PartOf(blockIdx.x, row, rows, column);
+  __syncthreads();
+  for (int left = rows; left > 1; left = (left + 1) / 2) {
+    const int partner = PartnerOf(row, left);
+    if (partner >= 0) parts[thread] = K::Merge(parts[thread], parts[partner * columns + column]);
+    __syncthreads();
+  }
+  if (row == 0) kernel.Put(blockIdx.x, column, parts[column]);
+}
+
+template <class K>
+cudaError_t Launch(const K& kernel, cudaStream_t stream) {
+  const int64_t count = kernel.count();
+  if (count == 0) return cudaSuccess;
+  const int64_t blocks = std::min((count + kThreadsOfBlock - 1) / kThreadsOfBlock, kMostBlocks);
+  RunThreads<<<static_cast<unsigned>(blocks), kThreadsOfBlock, 0, stream>>>(kernel, count);
+  return cudaGetLastError();
+}
+
+template <Reduction K>
+cudaError_t Launch(const K& kernel, cudaStream_t stream) {
+  if (kernel.blocks() == 0) return cudaSuccess;
+  RunBlocks<<<static_cast<unsigned>(kernel.blocks()), kThreadsOfBlock, 0, stream>>>(kernel);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t LaunchKernel(const Kernel& kernel, cudaStream_t stream) {
+  return std::visit([&](const auto& k) { return Launch(k, stream); }, kernel);
+}
+
+}  // namespace colonnade::cuda

@@ -1,0 +1,186 @@
+// Kernels over the elements of a walk; kernels.h says how they are written.
+#ifndef COLONNADE_CUDA_ELEMENTWISE_KERNELS_H_
+#define COLONNADE_CUDA_ELEMENTWISE_KERNELS_H_
+
+#include <cstdint>
+
+#include "cuda/kernels/vector.h"
+#include "cuda/kernels/walk.h"
+#include "program/bfloat16.h"
+#include "program/math.h"
+#include "program/op.h"
+
+namespace colonnade::cuda {
+
+// y = x, of elements of 1, 2, 4, 8 or 16 bytes.
+struct CopyElements {
+  Walk walk;  // x, y
+  const void* x;
+  void* y;
+  int element_bytes;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count; }
+  COLONNADE_THREAD {
+    const int64_t from = walk.At(0, i), to = walk.At(1, i);
+    if (element_bytes == 16) {
+      static_cast<Vector<uint32_t, 4>*>(y)[to] = static_cast<const Vector<uint32_t, 4>*>(x)[from];
+    } else if (element_bytes == 4) {
+      static_cast<uint32_t*>(y)[to] = static_cast<const uint32_t*>(x)[from];
+    } else if (element_bytes == 8) {
+      static_cast<uint64_t*>(y)[to] = static_cast<const uint64_t*>(x)[from];
+    } else if (element_bytes == 2) {
+      static_cast<uint16_t*>(y)[to] = static_cast<const uint16_t*>(x)[from];
+    } else {
+      static_cast<uint8_t*>(y)[to] = static_cast<const uint8_t*>(x)[from];
+    }
+  }
+};
+
+// y = x, rounded to To.
+template <class From, class To, int lanes>
+struct ConvertElements {
+  Walk walk;  // x, y
+  const From* x;
+  To* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const auto in = VectorAt<lanes>(x, walk.At(0, i * lanes));
+    Vector<To, lanes> out;
+    for (int l = 0; l < lanes; ++l) out[l] = static_cast<To>(static_cast<float>(in[l]));
+    PutAt(y, walk.At(1, i * lanes), out);
+  }
+};
+
+// What sums of T are added up in.
+template <class T>
+struct AccumulatorOf {
+  using Type = T;
+};
+template <>
+struct AccumulatorOf<program::BFloat16> {
+  using Type = float;
+};
+
+// Each of `outputs` targets = x_0 + x_1 + … in that order.
+template <class T, int lanes>
+struct SumElements {
+  Walk walk;  // inputs, then outputs
+  int inputs, outputs;
+  const T* x[kMostOperands];
+  T* y[kMostOperands];
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    typename AccumulatorOf<T>::Type sums[lanes];
+    const auto first = VectorAt<lanes>(x[0], walk.At(0, i * lanes));
+    for (int l = 0; l < lanes; ++l) sums[l] = first[l];
+    for (int j = 1; j < inputs; ++j) {
+      const auto in = VectorAt<lanes>(x[j], walk.At(j, i * lanes));
+      for (int l = 0; l < lanes; ++l) sums[l] += in[l];
+    }
+    Vector<T, lanes> out;
+    for (int l = 0; l < lanes; ++l) out[l] = static_cast<T>(sums[l]);
+    for (int j = 0; j < outputs; ++j) PutAt(y[j], walk.At(inputs + j, i * lanes), out);
+  }
+};
+
+// y = x + b, or max(x + b, 0).
+template <class T, int lanes>
+struct AddBias {
+  Walk walk;  // x, b repeated, y
+  const T *x, *b;
+  T* y;
+  bool relu;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const auto in = VectorAt<lanes>(x, walk.At(0, i * lanes)), bias = VectorAt<lanes>(b, walk.At(1, i * lanes));
+    Vector<T, lanes> out;
+    for (int l = 0; l < lanes; ++l) {
+      const float sum = float{in[l]} + float{bias[l]};
+      out[l] = static_cast<T>(relu ? program::Relu(sum) : sum);
+    }
+    PutAt(y, walk.At(2, i * lanes), out);
+  }
+};
+
+template <class T, int lanes>
+struct ReluForwardElements {
+  Walk walk;  // x, y
+  const T* x;
+  T* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
+    for (int l = 0; l < lanes; ++l) values[l] = program::Relu(values[l]);
+    PutAt(y, walk.At(1, i * lanes), values);
+  }
+};
+
+template <class T, int lanes>
+struct ReluBackwardElements {
+  Walk walk;  // y, dy, dx
+  const T *y, *dy;
+  T* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const auto out = VectorAt<lanes>(y, walk.At(0, i * lanes));
+    auto values = VectorAt<lanes>(dy, walk.At(1, i * lanes));
+    for (int l = 0; l < lanes; ++l) values[l] = program::ReluGradient(out[l], values[l]);
+    PutAt(dx, walk.At(2, i * lanes), values);
+  }
+};
+
+// Vectors begin at multiples of four in the global tensor: that many elements share one draw.
+template <class T, int lanes>
+struct DropoutElements {
+  Walk walk;  // x, y, index in the global tensor (no memory)
+  const double* scalars;
+  const T* x;
+  T* y;
+  double rate;
+  uint32_t stream;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const uint64_t first = static_cast<uint64_t>(walk.At(2, i * lanes));
+    const uint64_t seed = static_cast<uint64_t>(scalars[program::kSeed]);
+    const uint64_t step = static_cast<uint64_t>(scalars[program::kStep]);
+    const float scale = static_cast<float>(1.0 / (1.0 - rate));
+    auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
+    program::Keep4 keep;
+    for (int l = 0; l < lanes; ++l) {
+      if (l % 4 == 0) keep = program::DropoutKeep(seed, stream, step, (first + l) / 4, rate);
+      values[l] = static_cast<T>(keep.keep[lanes % 4 == 0 ? l % 4 : (first + l) % 4] ? values[l] * scale : 0.0f);
+    }
+    PutAt(y, walk.At(1, i * lanes), values);
+  }
+};
+
+template <int lanes>
+struct SgdElements {
+  Walk walk;  // g, v, w
+  const double* scalars;
+  const float* g;
+  float *v, *w;
+  float momentum, weight_decay;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const float lr = static_cast<float>(scalars[program::kLearningRate]);
+    const int64_t at_v = walk.At(1, i * lanes), at_w = walk.At(2, i * lanes);
+    const auto gradient = VectorAt<lanes>(g, walk.At(0, i * lanes));
+    auto momenta = VectorAt<lanes>(v, at_v), weights = VectorAt<lanes>(w, at_w);
+    for (int l = 0; l < lanes; ++l) program::SgdStep(lr, momentum, weight_decay, gradient[l], momenta[l], weights[l]);
+    PutAt(v, at_v, momenta);
+    PutAt(w, at_w, weights);
+  }
+};
+
+// The chunk of `all` that part i of `parts` has.
+struct Chunk {
+  int64_t begin, end;
+};
+COLONNADE_HOST_DEVICE inline Chunk ChunkOf(int64_t all, int64_t parts, int64_t i) {
+  return {all / parts * i + (i < all % parts ? i : all % parts),
+          all / parts * (i + 1) + (i + 1 < all % parts ? i + 1 : all % parts)};
+}
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_ELEMENTWISE_KERNELS_H_

@@ -1,0 +1,254 @@
+// Kernels over images: pooling, and normalisation across channels; kernels.h says how they are written.
+#ifndef COLONNADE_CUDA_IMAGE_KERNELS_H_
+#define COLONNADE_CUDA_IMAGE_KERNELS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "cuda/kernels/elementwise_kernels.h"
+#include "cuda/kernels/vector.h"
+#include "program/op.h"
+
+namespace colonnade::cuda {
+
+// An image tensor [n, c, h, w] of any strides, and element (n, c, h, w) by its number.
+struct Image {
+  int64_t n = 1, c = 1, h = 1, w = 1;
+  int64_t stride_n = 0, stride_c = 0, stride_h = 0, stride_w = 0;
+  COLONNADE_HOST_DEVICE int64_t count() const { return n * c * h * w; }
+  COLONNADE_HOST_DEVICE int64_t At(int64_t in, int64_t ic, int64_t ih, int64_t iw) const {
+    return in * stride_n + ic * stride_c + ih * stride_h + iw * stride_w;
+  }
+};
+struct Pixel {
+  int64_t n, c, h, w;
+};
+// Channels innermost, as they lie in memory; c is the first of `lanes` channels.
+template <int lanes>
+COLONNADE_HOST_DEVICE inline Pixel PixelOf(const Image& image, int64_t i) {
+  const int64_t vectors = image.c / lanes;
+  Pixel pixel;
+  const int64_t position = Quotient(i, vectors), row = Quotient(position, image.w);
+  pixel.c = (i - position * vectors) * lanes;
+  pixel.w = position - row * image.w;
+  pixel.n = Quotient(row, image.h);
+  pixel.h = row - pixel.n * image.h;
+  return pixel;
+}
+
+// Calls f(cell, h, w) for the cells of output o's window that lie in the image, in their order.
+template <class F>
+COLONNADE_HOST_DEVICE inline void ForEachCell(const program::Window& window, const Image& in, const Pixel& o, const F& f) {
+  for (int64_t r = 0; r < window.size_h; ++r) {
+    const int64_t h = o.h * window.stride_h + r - window.pad_h;
+    if (h < 0 || h >= in.h) continue;
+    for (int64_t s = 0; s < window.size_w; ++s) {
+      const int64_t w = o.w * window.stride_w + s - window.pad_w;
+      if (w >= 0 && w < in.w) f(r * window.size_w + s, h, w);
+    }
+  }
+}
+
+template <class T, int lanes>
+struct MaxPoolForwardElements {
+  program::Window window;
+  Image in, out, cells;  // of x, y and argmax
+  const T* x;
+  T* y;
+  uint8_t* argmax;  // null in evaluation
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
+  COLONNADE_THREAD {
+    const Pixel o = PixelOf<lanes>(out, i);
+    Vector<T, lanes> largest;
+    Vector<uint8_t, lanes> cell;
+    bool any = false;
+    for (int l = 0; l < lanes; ++l) largest[l] = static_cast<T>(0.0f), cell[l] = static_cast<uint8_t>(-1);
+    ForEachCell(window, in, o, [&](int64_t number, int64_t h, int64_t w) {
+      const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
+      for (int l = 0; l < lanes; ++l) {
+        if (any && !(value[l] > largest[l])) continue;
+        largest[l] = value[l];
+        cell[l] = static_cast<uint8_t>(number);
+      }
+      any = true;
+    });
+    PutAt(y, out.At(o.n, o.c, o.h, o.w), largest);
+    if (argmax != nullptr) PutAt(argmax, cells.At(o.n, o.c, o.h, o.w), cell);
+  }
+};
+
+// The outputs whose windows hold row (or column) `at`: [first, end).
+COLONNADE_HOST_DEVICE inline Chunk WindowsOver(int64_t at, int64_t size, int64_t stride, int64_t pad, int64_t outputs) {
+  const int64_t last = Quotient(at + pad, stride);
+  const int64_t first = at + pad < size ? 0 : Quotient(at + pad - size, stride) + 1;
+  return {first, last + 1 < outputs ? last + 1 : outputs};
+}
+
+// Calls f(p, q) for the outputs whose windows hold pixel `at`.
+template <class F>
+COLONNADE_HOST_DEVICE inline void ForEachWindow(const program::Window& window, const Pixel& at, const Image& out,
+                                                const F& f) {
+  const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
+  const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
+  for (int64_t p = rows.begin; p < rows.end; ++p) {
+    for (int64_t q = columns.begin; q < columns.end; ++q) f(p, q);
+  }
+}
+
+template <class T, int lanes>
+struct MaxPoolBackwardElements {
+  program::Window window;
+  Image in, out, cells;  // of dx, dy and argmax
+  const uint8_t* argmax;
+  const T* dy;
+  T* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return in.count() / lanes; }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf<lanes>(in, i);
+    float sums[lanes] = {};
+    ForEachWindow(window, at, out, [&](int64_t p, int64_t q) {
+      const int64_t own =
+          (at.h + window.pad_h - p * window.stride_h) * window.size_w + at.w + window.pad_w - q * window.stride_w;
+      const auto cell = VectorAt<lanes>(argmax, cells.At(at.n, at.c, p, q));
+      const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
+      for (int l = 0; l < lanes; ++l) {
+        if (cell[l] == own) sums[l] += gradient[l];
+      }
+    });
+    PutAt(dx, in.At(at.n, at.c, at.h, at.w), Rounded<T>(sums));
+  }
+};
+
+// Cells of a window, from `first`, that lie in [0, extent), or all of them.
+COLONNADE_HOST_DEVICE inline int64_t CellsInside(int64_t first, int64_t size, int64_t extent) {
+  const int64_t begin = first < 0 ? 0 : first, end = first + size < extent ? first + size : extent;
+  return end - begin;
+}
+COLONNADE_HOST_DEVICE inline float WindowDivisor(const program::Window& w, bool count_pad, const Image& in, int64_t p,
+                                                 int64_t q) {
+  if (count_pad) return static_cast<float>(w.size_h * w.size_w);
+  return static_cast<float>(CellsInside(p * w.stride_h - w.pad_h, w.size_h, in.h) *
+                            CellsInside(q * w.stride_w - w.pad_w, w.size_w, in.w));
+}
+
+template <class T, int lanes>
+struct AvgPoolForwardElements {
+  program::Window window;
+  bool count_pad;
+  Image in, out;
+  const T* x;
+  T* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
+  COLONNADE_THREAD {
+    const Pixel o = PixelOf<lanes>(out, i);
+    float sums[lanes] = {};
+    ForEachCell(window, in, o, [&](int64_t, int64_t h, int64_t w) {
+      const auto value = VectorAt<lanes>(x, in.At(o.n, o.c, h, w));
+      for (int l = 0; l < lanes; ++l) sums[l] += value[l];
+    });
+    const float divisor = WindowDivisor(window, count_pad, in, o.h, o.w);
+    for (int l = 0; l < lanes; ++l) sums[l] /= divisor;
+    PutAt(y, out.At(o.n, o.c, o.h, o.w), Rounded<T>(sums));
+  }
+};
+
+template <class T, int lanes>
+struct AvgPoolBackwardElements {
+  program::Window window;
+  bool count_pad;
+  Image in, out;  // of dx and dy
+  const T* dy;
+  T* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return in.count() / lanes; }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf<lanes>(in, i);
+    float sums[lanes] = {};
+    ForEachWindow(window, at, out, [&](int64_t p, int64_t q) {
+      const float divisor = WindowDivisor(window, count_pad, in, p, q);
+      const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
+      for (int l = 0; l < lanes; ++l) sums[l] += gradient[l] / divisor;
+    });
+    PutAt(dx, in.At(at.n, at.c, at.h, at.w), Rounded<T>(sums));
+  }
+};
+
+// The channels of c's window, which stays in c's block of `block` channels; those of lanes together begin with the first's
+// and end with the last's, in one block.
+COLONNADE_HOST_DEVICE inline Chunk ChannelsAround(int64_t c, int64_t size, int64_t block) {
+  const int64_t begin = Quotient(c, block) * block, first = c - size / 2, end = c + size / 2 + 1;
+  return {first > begin ? first : begin, end < begin + block ? end : begin + block};
+}
+
+// s^−β, for the published β without a logarithm.
+COLONNADE_HOST_DEVICE inline float ToMinus(float beta, float s) {
+  if (beta != 0.75f) return powf(s, -beta);
+  const float root = 1.0f / sqrtf(s);
+  return root * sqrtf(root);
+}
+
+template <class T, int lanes>
+struct LrnForwardElements {
+  int64_t size, block;  // channels of a window, and of a block
+  float alpha_over_size, beta, k;
+  Image in, out, scales;
+  const T* x;
+  T* y;
+  float* s;  // null in evaluation
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
+  COLONNADE_THREAD {
+    const Pixel o = PixelOf<lanes>(out, i);
+    const int64_t begin = ChannelsAround(o.c, size, block).begin, end = ChannelsAround(o.c + lanes - 1, size, block).end;
+    float squares[lanes] = {};
+    for (int64_t c = begin; c < end; ++c) {
+      const float value = x[in.At(o.n, c, o.h, o.w)];
+      for (int l = 0; l < lanes; ++l) {
+        const int64_t apart = c - (o.c + l);
+        if (-size / 2 <= apart && apart <= size / 2) squares[l] += value * value;
+      }
+    }
+    const auto own = VectorAt<lanes>(x, in.At(o.n, o.c, o.h, o.w));
+    Vector<float, lanes> scale;
+    float normalised[lanes];
+    for (int l = 0; l < lanes; ++l) {
+      scale[l] = k + alpha_over_size * squares[l];
+      normalised[l] = own[l] * ToMinus(beta, scale[l]);
+    }
+    PutAt(y, out.At(o.n, o.c, o.h, o.w), Rounded<T>(normalised));
+    if (s != nullptr) PutAt(s, scales.At(o.n, o.c, o.h, o.w), scale);
+  }
+};
+
+// dx_c = dy_c·s_c^−β − 2αβ/size · x_c · Σ_{j: c in j's window} dy_j·x_j·s_j^−(β+1); windows are symmetric.
+template <class T, int lanes>
+struct LrnBackwardElements {
+  int64_t size, block;
+  float alpha_over_size, beta;
+  Image in, scales, out, back;  // of x, s, dy and dx
+  const T* x;
+  const float* s;
+  const T* dy;
+  T* dx;
+  COLONNADE_HOST_DEVICE int64_t count() const { return back.count() / lanes; }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf<lanes>(back, i);
+    const int64_t begin = ChannelsAround(at.c, size, block).begin, end = ChannelsAround(at.c + lanes - 1, size, block).end;
+    float sums[lanes] = {}, own[lanes] = {};
+    for (int64_t c = begin; c < end; ++c) {
+      const float scale = s[scales.At(at.n, c, at.h, at.w)], gradient = dy[out.At(at.n, c, at.h, at.w)];
+      const float power = ToMinus(beta, scale);
+      const float term = gradient * float{x[in.At(at.n, c, at.h, at.w)]} * (power / scale);
+      for (int l = 0; l < lanes; ++l) {
+        const int64_t apart = c - (at.c + l);
+        if (-size / 2 <= apart && apart <= size / 2) sums[l] += term;
+        if (apart == 0) own[l] = gradient * power;
+      }
+    }
+    const auto value = VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w));
+    for (int l = 0; l < lanes; ++l) own[l] -= 2.0f * alpha_over_size * beta * value[l] * sums[l];
+    PutAt(dx, back.At(at.n, at.c, at.h, at.w), Rounded<T>(own));
+  }
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_IMAGE_KERNELS_H_

@@ -1,0 +1,59 @@
+// Our own kernels: what thread i of each does. The mathematics of elements is program/math.h's.
+//
+// Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
+// (kernels.cu starts it) and, in tests, on the host in a loop. Threads of one kernel never write what another one of them
+// reads or writes, so that results do not depend on their order. Sums that span threads are reductions (reduction.h), one
+// kernel of many blocks and one that adds up what they found. T is the type in which elements are stored, float or BFloat16;
+// arithmetic is that of float. A thread does `lanes` neighbouring elements, which it loads and stores at once: as many as 16
+// bytes hold, or one where they do not lie so (vector.h).
+#ifndef COLONNADE_CUDA_KERNELS_H_
+#define COLONNADE_CUDA_KERNELS_H_
+
+#include <variant>
+
+#include "cuda/kernels/elementwise_kernels.h"
+#include "cuda/kernels/fold_kernels.h"
+#include "cuda/kernels/image_kernels.h"
+#include "cuda/kernels/reduction_kernels.h"
+#include "cuda/kernels/softmax_kernels.h"
+#include "cuda/kernels/vector.h"
+#include "program/bfloat16.h"
+
+namespace colonnade::cuda {
+
+// All kernels on elements of T, in vectors of `lanes`.
+template <class T, int lanes, class... More>
+using KernelsOf =
+    std::variant<SumElements<T, lanes>, AddBias<T, lanes>, ReluForwardElements<T, lanes>, ReluBackwardElements<T, lanes>,
+                 DropoutElements<T, lanes>, ChannelSums<T, lanes>, MaxPoolForwardElements<T, lanes>,
+                 MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>, AvgPoolBackwardElements<T, lanes>,
+                 LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>, More...>;
+
+template <class A, class B>
+struct BothOf;
+template <class... A, class... B>
+struct BothOf<std::variant<A...>, std::variant<B...>> {
+  using Type = std::variant<A..., B...>;
+};
+
+using KernelsOfFloat = BothOf<KernelsOf<float, 1, SgdElements<1>, FoldPixels<float, float>, UnfoldPixels<float, float>,
+                                        SoftmaxSamples<float>, SoftmaxElements<float>, SoftmaxBackwardElements<float>>,
+                              KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
+
+using KernelsOfBFloat16 =
+    BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
+                     ConvertElements<program::BFloat16, float, 1>, FoldPixels<float, program::BFloat16>,
+                     FoldPixels<program::BFloat16, program::BFloat16>, UnfoldPixels<program::BFloat16, float>,
+                     UnfoldPixels<program::BFloat16, program::BFloat16>, SoftmaxSamples<program::BFloat16>,
+                     SoftmaxElements<program::BFloat16>, SoftmaxBackwardElements<program::BFloat16>>,
+           KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
+                     ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
+                     ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
+
+using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors,
+                                   SumChannelParts, SumMetrics>,
+                      BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_KERNELS_H_

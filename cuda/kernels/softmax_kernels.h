@@ -1,0 +1,140 @@
+// Kernels of softmax, cross entropy and its metrics; kernels.h says how they are written.
+#ifndef COLONNADE_CUDA_SOFTMAX_KERNELS_H_
+#define COLONNADE_CUDA_SOFTMAX_KERNELS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "cuda/kernels/reduction.h"
+#include "cuda/kernels/vector.h"
+#include "cuda/kernels/walk.h"
+#include "program/op.h"
+
+namespace colonnade::cuda {
+
+// Of some logits of a sample: their largest, Σ exp(x − largest), and how many are ahead of the label's.
+struct SoftmaxPart {
+  float largest;
+  int32_t ahead;
+  double sum;
+};
+// What a sample, or several, add to the metrics.
+struct SampleMetrics {
+  double loss;
+  int32_t top1, top5, counts;  // counts: labels ≥ 0
+};
+
+// A sample's logits as one SoftmaxPart, and its metrics. A label that is no class makes the loss NaN, which the host sees.
+template <class T>
+struct SoftmaxSamples {
+  int64_t samples, classes;
+  const T* logits;
+  int64_t logits_stride_n, logits_stride_k;
+  const int32_t* labels;
+  int64_t labels_stride;
+  SoftmaxPart* totals;
+  SampleMetrics* metrics;
+  using Part = SoftmaxPart;
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return samples; }
+  COLONNADE_HOST_DEVICE int columns() const { return 1; }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t n, int row, int rows, int) const {
+    const T* x = logits + n * logits_stride_n;
+    const int32_t label = labels[n * labels_stride];
+    const bool has_own = label >= 0 && label < classes;
+    const float own = has_own ? float{x[label * logits_stride_k]} : 0.0f;
+    Part part = {-INFINITY, 0, 0};
+    for (int64_t c = row; c < classes; c += rows) {
+      const float other = x[c * logits_stride_k];
+      if (other > part.largest) part.largest = other;
+      // A NaN is ahead of all.
+      if (has_own && c != label && (!(other <= own) || (other == own && c < label))) ++part.ahead;
+    }
+    for (int64_t c = row; c < classes; c += rows) part.sum += ShareOf(x[c * logits_stride_k], part.largest);
+    return part;
+  }
+  COLONNADE_HOST_DEVICE static Part Merge(const Part& a, const Part& b) {
+    const float largest = a.largest > b.largest ? a.largest : b.largest;
+    return {largest, a.ahead + b.ahead, a.sum * ShareOf(a.largest, largest) + b.sum * ShareOf(b.largest, largest)};
+  }
+  COLONNADE_HOST_DEVICE void Put(int64_t n, int, const Part& total) const {
+    totals[n] = total;
+    const int32_t label = labels[n * labels_stride];
+    SampleMetrics of = {0, 0, 0, label >= 0 ? 1 : 0};
+    if (label >= classes) {
+      of.loss = static_cast<double>(NAN);
+    } else if (label >= 0) {
+      const float own = logits[n * logits_stride_n + label * logits_stride_k];
+      of.loss = log(total.sum) + (static_cast<double>(total.largest) - own);
+      of.top1 = total.ahead < 1 ? 1 : 0;
+      of.top5 = total.ahead < 5 ? 1 : 0;
+    }
+    metrics[n] = of;
+  }
+
+ private:
+  // exp(x − largest); of −∞ none, also where nothing is larger.
+  COLONNADE_HOST_DEVICE static float ShareOf(float x, float largest) { return x == -INFINITY ? 0.0f : expf(x - largest); }
+};
+// p = exp(x − largest) / Σ.
+template <class T>
+struct SoftmaxElements {
+  int64_t samples, classes;
+  const T* logits;
+  int64_t logits_stride_n, logits_stride_k;
+  const SoftmaxPart* totals;
+  float* p;
+  int64_t p_stride_n, p_stride_k;
+  COLONNADE_HOST_DEVICE int64_t count() const { return samples * classes; }
+  COLONNADE_THREAD {
+    const int64_t n = Quotient(i, classes), c = i - n * classes;
+    const float e = expf(logits[n * logits_stride_n + c * logits_stride_k] - totals[n].largest);
+    p[n * p_stride_n + c * p_stride_k] = static_cast<float>(e / totals[n].sum);
+  }
+};
+// metrics = Σ over samples.
+struct SumMetrics {
+  int64_t samples;
+  const SampleMetrics* of;
+  double* metrics;
+  using Part = SampleMetrics;
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return 1; }
+  COLONNADE_HOST_DEVICE int columns() const { return 1; }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t, int row, int rows, int) const {
+    Part sum = {0, 0, 0, 0};
+    for (int64_t n = row; n < samples; n += rows) sum = Merge(sum, of[n]);
+    return sum;
+  }
+  COLONNADE_HOST_DEVICE static Part Merge(const Part& a, const Part& b) {
+    return {a.loss + b.loss, a.top1 + b.top1, a.top5 + b.top5, a.counts + b.counts};
+  }
+  COLONNADE_HOST_DEVICE void Put(int64_t, int, const Part& sum) const {
+    metrics[program::kLossSum] = sum.loss;
+    metrics[program::kTop1Hits] = sum.top1;
+    metrics[program::kTop5Hits] = sum.top5;
+    metrics[program::kLabels] = sum.counts;
+  }
+};
+
+template <class T>
+struct SoftmaxBackwardElements {
+  int64_t samples, classes;
+  const double* scalars;
+  const float* p;
+  int64_t p_stride_n, p_stride_k;
+  const int32_t* labels;
+  int64_t labels_stride;
+  T* dlogits;
+  int64_t d_stride_n, d_stride_k;
+  COLONNADE_HOST_DEVICE int64_t count() const { return samples * classes; }
+  COLONNADE_THREAD {
+    const int64_t n = Quotient(i, classes), c = i - n * classes;
+    const int32_t label = labels[n * labels_stride];
+    const float scale = static_cast<float>(1.0 / scalars[program::kLabelCount]);
+    const float d = label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - (c == label ? 1.0f : 0.0f)) * scale;
+    dlogits[n * d_stride_n + c * d_stride_k] = static_cast<T>(d);
+  }
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_SOFTMAX_KERNELS_H_

@@ -1,0 +1,191 @@
+// One Program made ready on the devices, and its steps.
+//
+// Load runs in stages: layouts, placement, calls without memory (which tells how much workspace they want), memory, calls.
+// What is launched goes through host-side queues (queue.h) to streams; each task that another lane waits for records an
+// event, one for even and one for odd steps. The first call that fails poisons the Program: nothing more is enqueued, and
+// Synchronize returns the error. Thread rule: that of engine::LoadedProgram.
+#ifndef COLONNADE_CUDA_LOADED_H_
+#define COLONNADE_CUDA_LOADED_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda/device.h"
+#include "cuda/load/layout.h"
+#include "cuda/load/queue.h"
+#include "cuda/task_context.h"
+#include "engine/backend.h"
+#include "program/memory.h"
+#include "program/program.h"
+
+namespace colonnade::cuda {
+
+enum class StepMode {
+  kEager,    // every call is enqueued
+  kCapture,  // every call goes into a graph, which is then launched
+  kLaunch,   // the graph of an earlier step of the same slot is launched
+};
+// Of the step after `steps_before` others; `has_graph`: of its slot.
+StepMode ModeOfStep(bool graphs, int64_t steps_before, bool has_graph);
+
+class CudaProgram : public engine::LoadedProgram, private Issuer {
+ public:
+  // `resources`, `program` and `slots` must outlive the result.
+  static absl::StatusOr<std::unique_ptr<CudaProgram>> Load(Resources& resources, const program::Program& program,
+                                                           const engine::HostSlot (&slots)[2]);
+  // Bytes that Load would take, on each device; nothing is taken.
+  static absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(Resources& resources, const program::Program& program);
+  ~CudaProgram() override;
+
+  void Launch(program::TaskId task, int64_t step) override;
+  void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
+  absl::Status Synchronize(int64_t step) override;
+  std::vector<engine::TaskTime> Times(int64_t step) const override;
+  absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
+  absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
+  absl::Status KeepImages() override;
+  engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
+  const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
+
+ private:
+  // A task's phases; between them, before the first and after the last, the members of a meeting wait for each other. A
+  // compute task has one phase and waits for nobody.
+  struct Ready {
+    std::vector<std::vector<Call>> phases;
+    std::vector<Call> odd_calls;               // instead of phase 0 in odd steps, where there are any
+    std::array<std::vector<Call>, 2> fetches;  // ReadyTask::fetches
+    int64_t workspace_bytes = 0, landing_bytes = 0, landing_offset = 0;
+    bool meets = true;               // ReadyMember::meets
+    std::string range, fetch_range;  // its names in profilers
+  };
+  // By step parity.
+  struct Events {
+    std::array<Event, 2> ended = {nullptr, nullptr};                            // null: nobody waits for it
+    std::array<Event, 2> start = {nullptr, nullptr}, end = {nullptr, nullptr};  // timed; null without times
+    // Of what is fetched: it has landed, and the landing is free again; null elsewhere.
+    std::array<Event, 2> landed = {nullptr, nullptr}, placed = {nullptr, nullptr};
+    bool last_of_lane = false;
+  };
+  // What a meeting's members record when they are through with a phase, by phase and member; arrivals are phase 0.
+  using Barriers = std::vector<std::vector<Event>>;
+
+  CudaProgram(Resources& resources, const program::Program& program, const engine::HostSlot* slots);
+  static absl::StatusOr<std::unique_ptr<CudaProgram>> Prepare(Resources& resources, const program::Program& program,
+                                                              const engine::HostSlot* slots);
+
+  // Stages of Load, in order.
+  absl::Status PrepareTasks();
+  absl::Status MakeCommunicators();
+  absl::Status PrepareMeeting(const std::vector<program::TaskId>& sides);
+  TaskContext ContextOf(const program::Task& task);
+  void CountMemory();
+  absl::Status CheckLimit() const;
+  absl::Status TakeMemory();
+  absl::Status TakePersistent(const program::Buffer& buffer);
+  absl::Status TakeHostMemory();
+  int64_t OutputBytes(size_t output, size_t piece) const;
+  absl::Status MakeEvents();
+
+  // Issuer.
+  void IssueTask(program::TaskId task, int64_t step) override;
+  void IssueMeeting(absl::Span<const program::TaskId> sides, int64_t step) override;
+  void IssueWait(int device, program::Lane lane, program::TaskId task, int64_t step) override;
+
+  absl::Status Fetch(const program::Task& task, int64_t step);
+  absl::Status Begin(const program::Task& task, int64_t step);
+  absl::Status Run(const program::Task& task, size_t phase, int64_t step);
+  absl::Status End(const program::Task& task, int64_t step);
+  absl::Status RunMeeting(absl::Span<const program::TaskId> sides, int64_t step);
+  absl::Status RunAll(absl::Span<const program::TaskId> sides, size_t phase, int64_t step);
+  absl::Status MeetAll(absl::Span<const program::TaskId> sides, const std::vector<Event>& events);
+  void Note(const absl::Status& status);
+
+  // loaded_graph.cc
+  struct Launched {
+    program::TaskId task;
+    int device = 0;
+    program::Lane lane = program::Lane::kCompute;
+    int64_t step = 0;
+    bool is_wait = false;
+  };
+  void StartStep(int64_t step);
+  void Issue(const Launched& launched);
+  void EndStep();
+  void GiveUpCapture();
+  absl::Status BeginCapture();
+  absl::Status EndCapture();
+  absl::Status LaunchGraph();
+  template <class F>
+  absl::Status ForOtherStreams(F f);
+  const Stream& GraphStream() const { return resources_.devices[0].stream(program::Lane::kCompute); }
+
+  absl::Status BeginStep(int64_t step);
+  absl::Status TakeOrigins(int64_t step);
+  // After an error: waits for all that was enqueued before it.
+  void Drain();
+
+  const Stream& StreamOf(const program::Task& task) const { return resources_.devices[task.device].stream(task.lane); }
+  char* BaseOf(program::BufferId buffer) const { return base_[program::RootOf(program_, buffer).value]; }
+  // The range of memory that holds an operand's elements, of which this device has bytes [begin, end).
+  struct Image;
+  absl::StatusOr<Image> ImageOf(program::BufferId buffer, size_t values) const;
+  absl::Status CopyNow(int device, const CopyBytes& copy) const;
+
+  Resources& resources_;
+  const program::Program& program_;
+  const engine::HostSlot* slots_;
+  engine::HostSlot host_[2];  // the inputs of slots_, outputs of our own
+  Layouts layouts_;
+  program::Placement placement_;
+  Queues queues_;
+  std::vector<Ready> tasks_;
+  std::vector<Events> events_;      // by task
+  std::vector<Barriers> barriers_;  // by task: of a meeting's first side, empty elsewhere
+  bool nccl_sums_ = false;
+  std::vector<int> communicators_;  // of NCCL, by group of the Program; −1: none, or not made yet
+  std::vector<engine::AddedReorder> added_reorders_;
+
+  std::vector<engine::DeviceMemory> memory_;                             // by device
+  std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
+  std::vector<Arena> step_arenas_;                                       // by device
+  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
+  std::vector<Arena> landing_arenas_;                                    // by device
+  std::vector<int64_t> landing_bytes_;                                   // by device
+  std::vector<char*> base_;                                              // by buffer: of roots and buckets
+  std::vector<void*> registered_, landings_;                             // host memory
+  int charged_devices_ = 0;                                              // of Device::allocated_bytes: the first so many
+  mutable std::vector<Event> now_;                                       // by device: for reads and writes from the host
+  std::vector<std::array<std::array<Event, program::kLaneCount>, 2>> lane_ended_;  // by device, then step parity
+
+  // When a step began on each device's compute stream, by step modulo 3: events of different GPUs cannot be compared, and
+  // those long apart only coarsely.
+  struct Origin {
+    std::array<Event, 3> began = {nullptr, nullptr, nullptr};  // timed; null without times
+    std::array<double, 3> seconds = {0, 0, 0};                 // since the first step
+  };
+  std::vector<Origin> origins_;  // by device
+  bool any_launched_ = false, drained_ = false, keeps_images_ = false;
+
+  bool graphs_on_ = false, is_capturing_ = false;
+  StepMode kind_ = StepMode::kEager;  // of the last step
+  bool after_graph_ = false;          // the step before the last was a graph
+  size_t launched_in_step_ = 0;       // tasks of the last step
+  std::vector<Launched> captured_;    // of a step that is being captured: what to do should that fail
+  absl::Status capture_status_;
+  std::array<Graph, 2> graphs_ = {nullptr, nullptr};  // by step parity, as all here
+  std::array<Event, 2> graph_ended_ = {nullptr, nullptr};
+  std::vector<std::array<Event, program::kLaneCount>> joined_;  // by device: forks and joins of graphs
+  std::array<bool, 2> is_graph_ = {false, false};               // the last step of the parity
+  int64_t first_step_ = 0, last_step_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_LOADED_H_

@@ -1,0 +1,239 @@
+// The steps: what is launched becomes records, waits and calls on streams.
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/load/loaded.h"
+#include "cuda/status.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cuda {
+
+using program::Lane;
+using program::Task;
+using program::TaskId;
+
+void CudaProgram::Launch(TaskId task, int64_t step) {
+  StartStep(step);
+  const Task& what = program_.task(task);
+  if (kind_ != StepMode::kLaunch) Issue({task, what.device, what.lane, step, /*is_wait=*/false});
+  if (++launched_in_step_ == tasks_.size()) EndStep();
+}
+
+void CudaProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
+  if (!any_launched_ || step < first_step_) return;
+  // After the last task of a step comes the next one.
+  if (launched_in_step_ == tasks_.size()) StartStep(last_step_ + 1);
+  // A graph ends before anything that is enqueued later, and begins after all that was enqueued before.
+  const bool is_past = step < last_step_;
+  if (kind_ == StepMode::kLaunch || (is_past && after_graph_)) return;
+  const Launched launched{task, device, lane, step, /*is_wait=*/true};
+  if (is_past && kind_ == StepMode::kCapture) {
+    captured_.push_back(launched);
+  } else {
+    Issue(launched);
+  }
+}
+
+void CudaProgram::Issue(const Launched& launched) {
+  if (kind_ == StepMode::kCapture) captured_.push_back(launched);
+  if (launched.is_wait) {
+    queues_.Await(launched.device, launched.lane, launched.task, launched.step);
+  } else {
+    queues_.Launch(launched.task, launched.step);
+  }
+}
+
+void CudaProgram::IssueTask(TaskId id, int64_t step) {
+  if (!status_.ok()) return;
+  const Task& task = program_.task(id);
+  absl::Status status;
+  if (kind_ == StepMode::kEager && tasks_[id.value].landing_bytes > 0) {
+    status.Update(Fetch(task, step));
+    status.Update(resources_.calls->Wait(StreamOf(task), events_[id.value].landed[step % 2]));
+  }
+  status.Update(Begin(task, step));
+  status.Update(Run(task, 0, step));
+  status.Update(End(task, step));
+  Note(InTask(status, task));
+}
+
+void CudaProgram::IssueMeeting(absl::Span<const TaskId> sides, int64_t step) {
+  if (!status_.ok()) return;
+  Note(InTask(RunMeeting(sides, step), program_.task(sides[0])));
+}
+
+void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
+  if (!status_.ok()) return;
+  const Event event = events_[task.value].ended[step % 2];
+  if (event == nullptr)
+    return Note(InTask(absl::InternalError("waited for, though no task of the Program does"), program_.task(task)));
+  Note(InTask(resources_.calls->Wait(resources_.devices[device].stream(lane), event), program_.task(task)));
+}
+
+// The landing is free once the step two before has put its content in place.
+absl::Status CudaProgram::Fetch(const Task& task, int64_t step) {
+  if (keeps_images_) return absl::OkStatus();
+  const std::vector<Call>& fetches = tasks_[task.id.value].fetches[step % 2];
+  const Events& events = events_[task.id.value];
+  const Stream& input = resources_.devices[task.device].input;
+  absl::Status status = resources_.calls->Wait(input, events.placed[step % 2]);
+  status.Update(resources_.calls->Wait(input, graph_ended_[step % 2]));
+  resources_.calls->BeginRange(tasks_[task.id.value].fetch_range);
+  for (const Call& fetch : fetches) status.Update(resources_.calls->Enqueue(input, fetch));
+  resources_.calls->EndRange();
+  status.Update(resources_.calls->Record(events.landed[step % 2], input));
+  return status;
+}
+
+absl::Status CudaProgram::KeepImages() {
+  if (!any_launched_ || last_step_ == first_step_) {
+    return absl::FailedPreconditionError("there are no images to keep before two steps have been launched");
+  }
+  keeps_images_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::Begin(const Task& task, int64_t step) {
+  const Event event = events_[task.id.value].start[step % 2];
+  return event == nullptr ? absl::OkStatus() : resources_.calls->Record(event, StreamOf(task));
+}
+
+absl::Status CudaProgram::Run(const Task& task, size_t phase, int64_t step) {
+  const Ready& ready = tasks_[task.id.value];
+  const bool odd = step % 2 == 1 && !ready.odd_calls.empty();
+  resources_.calls->BeginRange(ready.range);
+  absl::Status status;
+  for (const Call& call : odd ? ready.odd_calls : ready.phases[phase]) {
+    status = resources_.calls->Enqueue(StreamOf(task), call);
+    if (!status.ok()) break;
+  }
+  resources_.calls->EndRange();
+  return status;
+}
+
+absl::Status CudaProgram::End(const Task& task, int64_t step) {
+  const Stream& stream = StreamOf(task);
+  absl::Status status;
+  const Events& events = events_[task.id.value];
+  const Event lane = lane_ended_[task.device][step % 2][static_cast<int>(task.lane)];
+  // Outside a graph nothing may wait for what was recorded in it: fetches wait for the graph instead.
+  const Event placed = kind_ == StepMode::kCapture ? nullptr : events.placed[step % 2];
+  for (const Event event : {events.end[step % 2], events.ended[step % 2], placed, events.last_of_lane ? lane : nullptr}) {
+    if (event != nullptr) status.Update(resources_.calls->Record(event, stream));
+  }
+  return status;
+}
+
+absl::Status CudaProgram::MeetAll(absl::Span<const TaskId> sides, const std::vector<Event>& events) {
+  absl::Status status;
+  for (size_t m = 0; m < sides.size(); ++m) {
+    status.Update(resources_.calls->Record(events[m], StreamOf(program_.task(sides[m]))));
+  }
+  for (size_t m = 0; m < sides.size(); ++m) {
+    for (size_t j = 0; j < sides.size(); ++j) {
+      if (j != m) status.Update(resources_.calls->Wait(StreamOf(program_.task(sides[m])), events[j]));
+    }
+  }
+  return status;
+}
+
+absl::Status CudaProgram::RunAll(absl::Span<const TaskId> sides, size_t phase, int64_t step) {
+  const bool is_group = !tasks_[sides[0].value].meets;
+  absl::Status status = is_group ? resources_.calls->BeginGroup() : absl::OkStatus();
+  for (TaskId side : sides) status.Update(Run(program_.task(side), phase, step));
+  if (is_group) status.Update(resources_.calls->EndGroup());
+  return status;
+}
+
+absl::Status CudaProgram::RunMeeting(absl::Span<const TaskId> sides, int64_t step) {
+  const Ready& first = tasks_[sides[0].value];
+  const Barriers& barriers = barriers_[sides[0].value];
+  absl::Status status = first.meets ? MeetAll(sides, barriers[0]) : absl::OkStatus();
+  for (TaskId side : sides) status.Update(Begin(program_.task(side), step));
+  for (size_t phase = 0; phase < first.phases.size() && status.ok(); ++phase) {
+    status.Update(RunAll(sides, phase, step));
+    if (first.meets) status.Update(MeetAll(sides, barriers[phase + 1]));
+  }
+  for (TaskId side : sides) status.Update(End(program_.task(side), step));
+  return status;
+}
+
+void CudaProgram::Note(const absl::Status& status) {
+  (kind_ == StepMode::kCapture && !captured_.empty() ? capture_status_ : status_).Update(status);
+}
+
+absl::Status CudaProgram::BeginStep(int64_t step) {
+  absl::Status status;
+  for (size_t d = 0; d < origins_.size(); ++d) {
+    status.Update(resources_.calls->Record(origins_[d].began[step % 3], resources_.devices[d].stream(Lane::kCompute)));
+  }
+  return status;
+}
+
+// The first step begins on all devices at once: they have nothing else to do.
+absl::Status CudaProgram::TakeOrigins(int64_t step) {
+  for (Origin& origin : origins_) {
+    double& seconds = origin.seconds[step % 3];
+    seconds = 0;
+    RETURN_IF_ERROR(resources_.calls->Synchronize(origin.began[step % 3]));
+    if (step == first_step_) continue;
+    const int before = static_cast<int>((step - 1) % 3);
+    ASSIGN_OR_RETURN(double between, resources_.calls->SecondsBetween(origin.began[before], origin.began[step % 3]));
+    seconds = origin.seconds[before] + between;
+  }
+  return absl::OkStatus();
+}
+
+void CudaProgram::Drain() {
+  if (drained_) return;
+  drained_ = true;
+  for (size_t d = 0; d < now_.size(); ++d) {
+    for (const Stream& stream : resources_.devices[d].AllStreams()) {
+      // Errors were noted before.
+      if (resources_.calls->Record(now_[d], stream).ok()) resources_.calls->Synchronize(now_[d]).IgnoreError();
+    }
+  }
+}
+
+absl::Status CudaProgram::Synchronize(int64_t step) {
+  if (!any_launched_ || step < first_step_) return status_;
+  if (status_.ok() && queues_.held() > 0) {
+    Note(absl::InternalError("a step was not launched whole: commands wait for tasks that were not launched"));
+  }
+  // A lane's end of a step implies all that it did before. The next step may be under way, and is not waited for.
+  const int64_t last = std::min(step, last_step_);
+  if (is_graph_[last % 2]) {
+    if (status_.ok()) Note(resources_.calls->Synchronize(graph_ended_[last % 2]));
+  } else {
+    for (auto& of_device : lane_ended_) {
+      for (Event event : of_device[last % 2]) {
+        if (status_.ok()) Note(resources_.calls->Synchronize(event));
+      }
+    }
+  }
+  if (status_.ok()) Note(TakeOrigins(last));
+  if (!status_.ok()) Drain();
+  for (size_t o = 0; o < slots_[step % 2].outputs.size() && status_.ok() && step <= last_step_; ++o) {
+    for (size_t p = 0; p < slots_[step % 2].outputs[o].size(); ++p) {
+      std::memcpy(slots_[step % 2].outputs[o][p], host_[step % 2].outputs[o][p], OutputBytes(o, p));
+    }
+  }
+  return status_;
+}
+
+std::vector<engine::TaskTime> CudaProgram::Times(int64_t step) const {
+  std::vector<engine::TaskTime> times(tasks_.size());
+  for (const Task& task : program_.tasks) {
+    if (origins_.empty()) break;
+    const Events& events = events_[task.id.value];
+    const Origin& origin = origins_[task.device];
+    const Event began = origin.began[step % 3];
+    const absl::StatusOr<double> start = resources_.calls->SecondsBetween(began, events.start[step % 2]);
+    const absl::StatusOr<double> end = resources_.calls->SecondsBetween(began, events.end[step % 2]);
+    const double seconds = origin.seconds[step % 3];
+    if (start.ok() && end.ok()) times[task.id.value] = {absl::Seconds(seconds + *start), absl::Seconds(seconds + *end)};
+  }
+  return times;
+}
+
+}  // namespace colonnade::cuda

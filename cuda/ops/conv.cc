@@ -1,0 +1,142 @@
+#include "cuda/ops/conv.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cuda/load/space_to_depth.h"
+#include "cuda/ops/copy.h"
+#include "cuda/ops/elementwise.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cuda {
+
+using program::Shape;
+
+namespace {
+
+// Which operand is which.
+struct Uses {
+  int x, filter, y;
+  int written;
+};
+
+// Extents of a pass, and its operands packed; the calls before and after it.
+class Pass {
+ public:
+  Pass(const TaskContext& context, Convolution::Pass pass, const program::Window& window, int64_t groups)
+      : context_(context), workspace_(context) {
+    conv_.pass = pass;
+    conv_.window = window;
+    conv_.groups = groups;
+    conv_.precision = context.precision;
+    conv_.deterministic = context.deterministic;
+  }
+
+  Convolution& conv() { return conv_; }
+  Workspace& workspace() { return workspace_; }
+
+  absl::Status Place(const Uses& uses) {
+    const Shape &x = context_.view(uses.x).shape, &y = context_.view(uses.y).shape;
+    conv_.dtype = context_.view(uses.x).dtype;
+    conv_.n = x[0], conv_.c = x[1], conv_.h = x[2], conv_.w = x[3];
+    conv_.k = y[1], conv_.p = y[2], conv_.q = y[3];
+    const std::optional<SpaceToDepth>& fold = context_.view(uses.x).folded;
+    if (fold.has_value()) Fold(*fold);
+    for (const auto& [use, data] : {std::pair(uses.x, &conv_.x), {uses.filter, &conv_.filter}, {uses.y, &conv_.y}}) {
+      ASSIGN_OR_RETURN(Packed packed, fold.has_value() && use != uses.y ? PackFolded(uses, use, *fold)
+                                      : use == uses.written             ? PackOutput(context_, use, conv_.dtype, workspace_)
+                                                                        : PackInput(context_, use, conv_.dtype, workspace_));
+      *data = packed.data;
+      for (Call& call : packed.before) ready_.calls.push_back(std::move(call));
+      for (Call& call : packed.after) after_.push_back(std::move(call));
+    }
+    return absl::OkStatus();
+  }
+
+  // Unimplemented where no algorithm serves.
+  PreparedTask Finish() {
+    Call call(conv_);
+    ASSIGN_OR_RETURN(int64_t bytes, context_.choose(call));
+    auto& chosen = std::get<Convolution>(call);
+    chosen.workspace_bytes = bytes;
+    chosen.workspace = workspace_.Take<char>(bytes);
+    ready_.calls.push_back(std::move(call));
+    for (Call& next : after_) ready_.calls.push_back(std::move(next));
+    ready_.workspace_bytes = workspace_.bytes();
+    return std::move(ready_);
+  }
+  std::vector<Call>& after() { return after_; }
+
+ private:
+  void Fold(const SpaceToDepth& fold) {
+    window_ = conv_.window;
+    conv_.window = FoldedWindow(window_, fold);
+    conv_.c = fold.channels, conv_.h = fold.rows, conv_.w = fold.columns;
+  }
+
+  // Images are folded already, filters are in the workspace.
+  absl::StatusOr<Packed> PackFolded(const Uses& uses, int use, const SpaceToDepth& fold) {
+    const Operand& operand = context_.operands[use];
+    const int64_t size = program::SizeInBytes(conv_.dtype);
+    Packed packed;
+    if (use == uses.x) {
+      packed.data = operand.base + operand.view.offset * size;
+      return packed;
+    }
+    const SpaceToDepth filters = FoldOfFilters(window_, fold);
+    packed.data = workspace_.Take<char>(operand.view.shape[0] * filters.elements() * size);
+    const Operand folded = {FoldedView(conv_.dtype, operand.view.shape, filters), packed.data};
+    if (context_.added_reorders != nullptr) {
+      context_.added_reorders->push_back(
+          {context_.task.id, absl::StrCat("operand ", use, " folded"), operand.view.shape[0] * filters.elements() * size});
+    }
+    ASSIGN_OR_RETURN(Call call, use == uses.written ? UnfoldCall(folded, operand) : FoldCall(operand, folded));
+    (use == uses.written ? packed.after : packed.before).push_back(std::move(call));
+    return packed;
+  }
+
+  const TaskContext& context_;
+  Workspace workspace_;
+  Convolution conv_;
+  program::Window window_;  // before it was folded
+  ReadyTask ready_;
+  std::vector<Call> after_;
+};
+
+}  // namespace
+
+PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context) {
+  const int y = op.bias ? 3 : 2;
+  Pass fused(context, Convolution::Pass::kForward, op.window, op.groups);
+  RETURN_IF_ERROR(fused.Place({0, 1, y, /*written=*/y}));
+  if (op.bias) fused.conv().bias = context.operands[2].base + context.view(2).offset * SizeInBytes(context.view(2).dtype);
+  fused.conv().relu = op.relu;
+  PreparedTask ready = fused.Finish();
+  if (ready.ok() || !absl::IsUnimplemented(ready.status()) || !(op.bias || op.relu)) return ready;
+
+  Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
+  RETURN_IF_ERROR(pass.Place({0, 1, y, /*written=*/y}));
+  const Operand& out = context.operands[y];
+  ASSIGN_OR_RETURN(Call rest, op.bias ? AddBiasCall(out, context.operands[2], out, op.relu) : ReluCall(out, out));
+  pass.after().push_back(std::move(rest));
+  return pass.Finish();
+}
+
+PreparedTask Prepare(const program::ConvBackwardData& op, const TaskContext& context) {
+  Pass pass(context, Convolution::Pass::kBackwardData, op.window, op.groups);
+  RETURN_IF_ERROR(pass.Place({2, 1, 0, /*written=*/2}));
+  return pass.Finish();
+}
+
+PreparedTask Prepare(const program::ConvBackwardWeights& op, const TaskContext& context) {
+  Pass pass(context, Convolution::Pass::kBackwardWeights, op.window, op.groups);
+  RETURN_IF_ERROR(pass.Place({0, 2, 1, /*written=*/2}));
+  if (op.bias) {
+    absl::Status status = AppendChannelSums(context.operands[1], context.operands[3], pass.workspace(), pass.after());
+    if (!status.ok()) return status;
+  }
+  return pass.Finish();
+}
+
+}  // namespace colonnade::cuda

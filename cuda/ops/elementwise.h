@@ -1,0 +1,30 @@
+// Sums, biases, ReLU, dropout, and the check that a gradient is finite.
+#ifndef COLONNADE_CUDA_ELEMENTWISE_H_
+#define COLONNADE_CUDA_ELEMENTWISE_H_
+
+#include "cuda/task_context.h"
+
+namespace colonnade::cuda {
+
+PreparedTask Prepare(const program::Sum& op, const TaskContext& context);
+PreparedTask Prepare(const program::BiasForward& op, const TaskContext& context);
+// Sums in double.
+PreparedTask Prepare(const program::BiasBackward& op, const TaskContext& context);
+PreparedTask Prepare(const program::ReluForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::ReluBackward& op, const TaskContext& context);
+PreparedTask Prepare(const program::Dropout& op, const TaskContext& context);
+PreparedTask Prepare(const program::CheckFinite& op, const TaskContext& context);
+
+// Appends db [K] = Σ dy [n, K, …]; what BiasBackward and the gradients of weights share.
+absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls);
+
+// target = Σ sources, in their order; of f32, bf16, f64 or i32. Unimplemented for others, and for more than 16.
+absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& target);
+
+// y = x + bias over dimension 1, or max(·, 0) of it; y may be x.
+absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu);
+absl::StatusOr<Call> ReluCall(const Operand& x, const Operand& y);
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_ELEMENTWISE_H_

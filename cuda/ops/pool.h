@@ -1,0 +1,23 @@
+// Maximum and mean over windows, by kernels of our own: of equal values the first counts, and no sum depends on an order of
+// threads.
+#ifndef COLONNADE_CUDA_POOL_H_
+#define COLONNADE_CUDA_POOL_H_
+
+#include "cuda/task_context.h"
+
+namespace colonnade::cuda {
+
+PreparedTask Prepare(const program::MaxPoolForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::MaxPoolBackward& op, const TaskContext& context);
+PreparedTask Prepare(const program::AvgPoolForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::AvgPoolBackward& op, const TaskContext& context);
+
+// The operand's extents and strides. REQUIRES: four dimensions.
+Image ImageOf(const View& view);
+
+// Whether kernels can take wide vectors of `dtype`'s channels of all of `images`, whatever type these are.
+bool HaveWideChannels(program::DType dtype, absl::Span<const Operand> images);
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_POOL_H_

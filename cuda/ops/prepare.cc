@@ -1,0 +1,18 @@
+#include "cuda/ops/prepare.h"
+
+#include "cuda/ops/conv.h"
+#include "cuda/ops/copy.h"
+#include "cuda/ops/elementwise.h"
+#include "cuda/ops/gemm.h"
+#include "cuda/ops/lrn.h"
+#include "cuda/ops/optimizer.h"
+#include "cuda/ops/pool.h"
+#include "cuda/ops/softmax.h"
+
+namespace colonnade::cuda {
+
+PreparedTask PrepareCompute(const program::Op& op, const TaskContext& context) {
+  return std::visit([&](const auto& attributes) { return Prepare(attributes, context); }, op);
+}
+
+}  // namespace colonnade::cuda

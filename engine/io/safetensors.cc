@@ -1,0 +1,307 @@
+#include "engine/io/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/io/file.h"
+#include "nlohmann/json.hpp"
+#include "program/status_macros.h"
+
+namespace colonnade::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kLargestHeader = 100'000'000;
+constexpr char kMetadata[] = "__metadata__";
+constexpr char kNoText[] = "expected __metadata__ to map text to text";
+constexpr char kIncomplete[] = "tensor %s: expected dtype, shape and two data_offsets alone";
+
+absl::Status Broken(const std::string& what) { return absl::InvalidArgumentError(absl::StrCat("safetensors: ", what)); }
+
+// A name from a file, fit to be printed.
+std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""); }
+
+struct Entry {
+  NamedTensor tensor;
+  std::string dtype;
+  std::vector<uint64_t> shape, offsets;
+  bool has_dtype = false, has_shape = false, has_offsets = false;
+
+  bool f64() const { return dtype == "F64"; }
+  uint64_t begin() const { return offsets[0]; }
+  uint64_t end() const { return offsets[1]; }
+};
+
+// A name that stands twice among `names`, or null.
+const absl::string_view* FindTwice(std::vector<absl::string_view>& names) {
+  std::sort(names.begin(), names.end());
+  const auto it = std::adjacent_find(names.begin(), names.end());
+  return it == names.end() ? nullptr : &*it;
+}
+
+// Shape and offsets against the bytes of data that the file has.
+absl::Status CheckEntry(Entry& entry, uint64_t data_bytes) {
+  const std::string name = Quoted(entry.tensor.name);
+  if (entry.dtype != "F32" && entry.dtype != "F64") {
+    return Broken(absl::StrFormat("tensor %s: expected dtype F32 or F64, found %s", name, Quoted(entry.dtype)));
+  }
+  uint64_t bytes = entry.f64() ? 8 : 4;
+  bool fits = true;
+  for (uint64_t extent : entry.shape) {
+    fits = fits && extent <= INT64_MAX && !__builtin_mul_overflow(bytes, extent, &bytes);
+    entry.tensor.shape.push_back(static_cast<int64_t>(extent));
+  }
+  if (!fits) return Broken(absl::StrFormat("tensor %s: the product of its shape is too large", name));
+  if (entry.begin() > entry.end() || entry.end() > data_bytes) {
+    return Broken(absl::StrFormat("tensor %s: expected offsets within %d bytes of data, found [%d, %d]", name, data_bytes,
+                                  entry.begin(), entry.end()));
+  }
+  if (entry.end() - entry.begin() != bytes) {
+    return Broken(
+        absl::StrFormat("tensor %s: expected %d bytes for its shape, found %d", name, bytes, entry.end() - entry.begin()));
+  }
+  entry.shape = {};
+  return absl::OkStatus();
+}
+
+// Takes the header apart while it is parsed: of a hostile one nothing is kept, and the first fault ends the parse.
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit HeaderReader(uint64_t data_bytes) : data_bytes_(data_bytes) {}
+
+  const absl::Status& fault() const { return fault_; }
+  std::vector<Entry>& entries() { return entries_; }
+
+  bool null() override { return Unexpected(); }
+  bool boolean(bool) override { return Unexpected(); }
+  bool number_integer(number_integer_t) override { return Unexpected(); }
+  bool number_float(number_float_t, const string_t&) override { return Unexpected(); }
+  bool binary(binary_t&) override { return Unexpected(); }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (in_ == In::kShape) return Keep(entries_.back().shape, value);
+    return in_ == In::kOffsets && entries_.back().offsets.size() < 2 ? Keep(entries_.back().offsets, value) : Unexpected();
+  }
+  bool string(string_t& value) override {
+    if (in_ == In::kMetadata) return true;
+    if (in_ != In::kTensor || key_ != "dtype") return Unexpected();
+    entries_.back().dtype = std::move(value);
+    return true;
+  }
+
+  bool key(string_t& key) override {
+    key_ = std::move(key);
+    if (in_ == In::kMetadata) metadata_keys_.push_back(key_);
+    if (in_ != In::kTensor) return true;
+    Entry& entry = entries_.back();
+    bool* has = key_ == "dtype"          ? &entry.has_dtype
+                : key_ == "shape"        ? &entry.has_shape
+                : key_ == "data_offsets" ? &entry.has_offsets
+                                         : nullptr;
+    if (has == nullptr) return Unexpected();
+    if (*has) return Fail(absl::StrFormat("tensor %s: key \"%s\" stands twice", Quoted(entry.tensor.name), key_));
+    *has = true;
+    return true;
+  }
+
+  bool start_object(std::size_t) override {
+    if (in_ == In::kNothing) return Enter(In::kTop);
+    if (in_ != In::kTop) return Unexpected();
+    if (key_ != kMetadata) {
+      entries_.emplace_back().tensor.name = key_;
+      return Enter(In::kTensor);
+    }
+    if (has_metadata_) return Fail("key \"__metadata__\" stands twice in the header");
+    has_metadata_ = true;
+    return Enter(In::kMetadata);
+  }
+  bool end_object() override {
+    if (in_ == In::kTop) return CheckNames();
+    if (in_ == In::kTensor) {
+      Entry& entry = entries_.back();
+      if (!entry.has_dtype || !entry.has_shape || entry.offsets.size() != 2) return Unexpected();
+      fault_ = CheckEntry(entry, data_bytes_);
+    }
+    return Enter(In::kTop);
+  }
+  bool start_array(std::size_t) override {
+    if (in_ != In::kTensor || key_ == "dtype") return Unexpected();
+    return Enter(key_ == "shape" ? In::kShape : In::kOffsets);
+  }
+  bool end_array() override { return Enter(In::kTensor); }
+  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) override {
+    return Fail(absl::StrFormat("the header is not JSON at its byte %d", at));
+  }
+
+ private:
+  enum class In { kNothing, kTop, kTensor, kShape, kOffsets, kMetadata };
+
+  bool Enter(In in) {
+    in_ = in;
+    return fault_.ok();
+  }
+  bool Fail(const std::string& what) {
+    fault_ = Broken(what);
+    return false;
+  }
+  static bool Keep(std::vector<uint64_t>& values, uint64_t value) {
+    values.push_back(value);
+    return true;
+  }
+  // What stands here has no place in the format.
+  bool Unexpected() {
+    switch (in_) {
+      case In::kNothing:
+        return Fail("expected a header that is a JSON object");
+      case In::kMetadata:
+        return Fail(kNoText);
+      case In::kShape:
+        return Fail(absl::StrFormat("tensor %s: expected a shape of whole numbers", Quoted(entries_.back().tensor.name)));
+      case In::kTop:
+        return key_ == kMetadata ? Fail(kNoText) : Fail(absl::StrFormat(kIncomplete, Quoted(key_)));
+      case In::kTensor:
+      case In::kOffsets:
+        break;
+    }
+    return Fail(absl::StrFormat(kIncomplete, Quoted(entries_.back().tensor.name)));
+  }
+  bool CheckNames() {
+    std::vector<absl::string_view> names, keys(metadata_keys_.begin(), metadata_keys_.end());
+    names.reserve(entries_.size());
+    for (const Entry& entry : entries_) names.push_back(entry.tensor.name);
+    for (std::vector<absl::string_view>* list : {&names, &keys}) {
+      const absl::string_view* twice = FindTwice(*list);
+      if (twice != nullptr) return Fail(absl::StrFormat("key %s stands twice in the header", Quoted(*twice)));
+    }
+    return true;
+  }
+
+  const uint64_t data_bytes_;
+  absl::Status fault_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> metadata_keys_;
+  bool has_metadata_ = false;
+  In in_ = In::kNothing;
+  std::string key_;
+};
+
+absl::StatusOr<std::vector<Entry>> ParseHeader(absl::string_view text, uint64_t data_bytes) {
+  const size_t first = text.find_first_not_of(' ');
+  if (first == absl::string_view::npos || text[first] != '{') return Broken("expected a header that begins with {");
+  HeaderReader reader(data_bytes);
+  const bool parsed = nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
+  if (!reader.fault().ok()) return reader.fault();
+  if (!parsed) return Broken("the header is not JSON");
+  std::vector<Entry>& entries = reader.entries();
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.begin() != b.begin() ? a.begin() < b.begin() : a.end() < b.end();
+  });
+  uint64_t at = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin() != at) {
+      return Broken(absl::StrFormat("tensor %s: expected its bytes to begin at %d, found %d", Quoted(entry.tensor.name), at,
+                                    entry.begin()));
+    }
+    at = entry.end();
+  }
+  if (at != data_bytes) return Broken(absl::StrFormat("expected %d bytes of data, found %d", at, data_bytes));
+  return std::move(entries);
+}
+
+template <class T>
+void Convert(const char* from, std::vector<double>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+    values[i] = value;
+  }
+}
+
+// What the format cannot hold.
+absl::Status CheckTensors(absl::Span<const NamedTensor> tensors) {
+  std::vector<absl::string_view> names;
+  for (const NamedTensor& tensor : tensors) {
+    const std::string name = Quoted(tensor.name);
+    if (tensor.name == kMetadata) return Broken(absl::StrCat(name, " cannot be the name of a tensor"));
+    if (static_cast<int64_t>(tensor.values.size()) != program::ElementCount(tensor.shape)) {
+      return Broken(absl::StrFormat("tensor %s: expected as many values as shape %s has, found %d", name,
+                                    program::ToString(tensor.shape), tensor.values.size()));
+    }
+    names.push_back(tensor.name);
+  }
+  const absl::string_view* twice = FindTwice(names);
+  return twice == nullptr ? absl::OkStatus() : Broken(absl::StrFormat("two tensors are named %s", Quoted(*twice)));
+}
+
+// The header's JSON, filled up with spaces to a multiple of 8 bytes.
+absl::StatusOr<std::string> HeaderOf(absl::Span<const NamedTensor> tensors) {
+  Json header = Json::object();
+  uint64_t at = 0;
+  for (const NamedTensor& tensor : tensors) {
+    const uint64_t bytes = tensor.values.size() * sizeof(float);
+    header[tensor.name] = {{"dtype", "F32"},
+                           {"shape", std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end())},
+                           {"data_offsets", {at, at + bytes}}};
+    at += bytes;
+  }
+  try {
+    std::string text = header.dump();
+    text.append((8 - text.size() % 8) % 8, ' ');
+    return text;
+  } catch (const Json::exception&) {
+    return Broken("the name of a tensor is not UTF-8");
+  }
+}
+
+}  // namespace
+
+absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors) {
+  RETURN_IF_ERROR(CheckTensors(tensors));
+  ASSIGN_OR_RETURN(std::string header, HeaderOf(tensors));
+  return ReplaceFile(path, [&](Append append) {
+    const uint64_t length = header.size();
+    absl::Status s = append(absl::string_view(reinterpret_cast<const char*>(&length), sizeof(length)));
+    if (s.ok()) s = append(header);
+    for (const NamedTensor& tensor : tensors) {
+      const std::vector<float> values(tensor.values.begin(), tensor.values.end());
+      if (s.ok()) s = append(absl::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
+    }
+    return s;
+  });
+}
+
+absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
+  uint64_t length = 0;
+  if (bytes.size() < sizeof(length)) {
+    return Broken(absl::StrFormat("expected at least %d bytes, found %d", sizeof(length), bytes.size()));
+  }
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  bytes.remove_prefix(sizeof(length));
+  if (length > kLargestHeader || length > bytes.size()) {
+    return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d",
+                                  std::min<uint64_t>(kLargestHeader, bytes.size()), length));
+  }
+  ASSIGN_OR_RETURN(std::vector<Entry> entries, ParseHeader(bytes.substr(0, length), bytes.size() - length));
+  std::vector<NamedTensor> tensors;
+  for (Entry& entry : entries) {
+    const char* from = bytes.data() + length + entry.begin();
+    entry.tensor.values.resize((entry.end() - entry.begin()) / (entry.f64() ? 8 : 4));
+    entry.f64() ? Convert<double>(from, entry.tensor.values) : Convert<float>(from, entry.tensor.values);
+    tensors.push_back(std::move(entry.tensor));
+  }
+  return tensors;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path) {
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+  absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(bytes);
+  if (!tensors.ok()) return absl::Status(tensors.status().code(), absl::StrCat(path, ": ", tensors.status().message()));
+  return tensors;
+}
+
+}  // namespace colonnade::engine

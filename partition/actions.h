@@ -1,0 +1,141 @@
+// What the lowering passes work on: the actions of one training or evaluation step, the same for every position of the mesh.
+//
+// A Value is a global tensor with a placement; an Action reads values in the placements that it needs and makes others. The
+// last pass but one turns each action into the tasks of every device.
+#ifndef COLONNADE_PARTITION_ACTIONS_H_
+#define COLONNADE_PARTITION_ACTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "layers/graph.h"
+#include "partition/lower.h"
+#include "partition/plan.h"
+#include "partition/reshard.h"
+#include "partition/shardings.h"
+#include "program/program.h"
+
+namespace colonnade::partition {
+
+using ValueId = program::StrongId<struct ValueTag>;
+
+struct Value {
+  std::string name;
+  program::Shape shape;                         // global
+  TensorPlacement placement;                    // empty before ExpandShards
+  program::DType dtype = program::DType::kF32;  // kF32 stands for the Program's element type before ChoosePrecision
+  int host_input = -1;                          // index of the Program input that it is loaded from, or −1
+  ValueId in_place_of;                          // the value whose buffers this one takes over
+};
+
+struct ActionOperand {
+  ValueId value;           // invalid: the action does not read it
+  TensorPlacement needed;  // empty before ExpandShards
+};
+
+// Kinds of actions. Inputs and outputs stand in Action.
+struct LoadInput {};  // → value
+struct Forward {      // inputs of the node, [labels] → y, or z where the bias is added apart
+  int node = 0;
+  bool fused_relu = false;
+};
+struct AddBias {
+  int node = 0;
+};  // z → y
+struct Backward {
+  int node = 0;
+};  // inputs of the node, [labels], y, dy → dx of each input (invalid: not needed)
+struct BiasGradient {
+  int node = 0;
+};  // dy →
+struct SumGradients {
+  int node = 0;
+};  // contributions → dy of the node's output
+struct Reshard {
+  ReshardEntry entry;
+};  // value → value
+struct CheckGradients {
+  int bucket = 0;
+};
+struct ReduceGradients {
+  int bucket = 0;
+};
+struct UpdateParameters {
+  int bucket = 0;
+};
+struct GatherParameters {
+  int bucket = 0;
+};  // after an update that only some devices made
+struct GatherGradients {
+  int bucket = 0;
+};  // so that a sharded gradient can be shown whole
+using ActionKind = std::variant<LoadInput, Forward, AddBias, Backward, BiasGradient, SumGradients, Reshard, CheckGradients,
+                                ReduceGradients, UpdateParameters, GatherParameters, GatherGradients>;
+
+struct Action {
+  ActionKind what;
+  std::vector<ActionOperand> inputs;
+  std::vector<ValueId> outputs;
+  program::Provenance from;
+};
+
+struct ShardedParameter {
+  layers::ParameterSpec spec;  // global
+  int node = 0;
+  bool separate_bias = false;
+  TensorPlacement placement;
+  TensorPlacement gradient;  // as the backward pass makes it
+  int bucket = -1, member = -1;
+};
+
+// Parameters that are reduced, updated and gathered together.
+struct GradientBucket {
+  std::string name;
+  std::vector<int> parameters;
+  std::vector<int> axes;  // over which the gradients are partial
+};
+
+struct Lowering {
+  const layers::LayerGraph& graph;
+  const Plan& plan;
+  const LowerOptions& options;
+
+  std::vector<NodeSharding> shardings;  // by node
+  std::vector<Value> values;
+  std::vector<Action> actions;
+  std::vector<ShardedParameter> parameters;
+  std::vector<GradientBucket> buckets;
+
+  bool train() const { return options.mode == program::Mode::kTrain; }
+  const Value& value(ValueId id) const { return values[id.value]; }
+  ValueId AddValue(Value value) {
+    values.push_back(std::move(value));
+    return ValueId{static_cast<int32_t>(values.size()) - 1};
+  }
+  // Elements of a bucket's parameters that one device holds.
+  int64_t LocalElements(const GradientBucket& bucket) const {
+    int64_t elements = 0;
+    for (int p : bucket.parameters) {
+      elements += RegionOn(plan.mesh, parameters[p].placement, parameters[p].spec.shape, 0).elements();
+    }
+    return elements;
+  }
+  // Number of devices over which a bucket is reduced.
+  int64_t ReductionSize(const GradientBucket& bucket) const {
+    int64_t size = 1;
+    for (int a : bucket.axes) size *= plan.mesh.axes[a].size;
+    return size;
+  }
+};
+
+// True if the strategies of a node put its bias into an action of its own.
+inline bool BiasIsSeparate(const Lowering& lowering, int node) {
+  auto strategies = lowering.plan.layers.find(lowering.graph.nodes[node].name);
+  return strategies != lowering.plan.layers.end() && HasSeparateBias(lowering.graph.nodes[node], strategies->second);
+}
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_ACTIONS_H_

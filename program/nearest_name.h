@@ -1,0 +1,17 @@
+// The nearest of the names that a person may have meant.
+#ifndef COLONNADE_PROGRAM_NEAREST_NAME_H_
+#define COLONNADE_PROGRAM_NEAREST_NAME_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace colonnade::program {
+
+// The candidate with the least edit distance (Levenshtein) to `name`; empty if none is nearer than half its length.
+std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_NEAREST_NAME_H_
