@@ -340,8 +340,8 @@ class CudaCalls : public Calls {
     if (c.bias != nullptr) c.bias = bias->data();
     ASSIGN_OR_RETURN(Descriptor addresses, AddressesOf(c));
     ASSIGN_OR_RETURN(Stream stream, MakeStream(gpu));
-    ASSIGN_OR_RETURN(Event begin, MakeEvent(gpu, /*timed=*/true), end = MakeEvent(gpu, /*timed=*/true));
-    if (!end.ok()) return end.status();
+    ASSIGN_OR_RETURN(Event begin, MakeEvent(gpu, /*timed=*/true));
+    ASSIGN_OR_RETURN(Event end, MakeEvent(gpu, /*timed=*/true));
     double least = std::numeric_limits<double>::infinity();
     absl::Status status;
     constexpr int kRuns = 4;  // the first of which loads kernels
@@ -349,15 +349,15 @@ class CudaCalls : public Calls {
       status.Update(Record(begin, stream));
       status.Update(Check(cudnnSetStream(gpus_[gpu].dnn, Handle(stream)), "cudnnSetStream"));
       if (status.ok()) status.Update(Execute(gpus_[gpu].dnn, plan, addresses));
-      status.Update(Record(*end, stream));
-      status.Update(Check(cudaEventSynchronize(static_cast<cudaEvent_t>(*end)), "cudaEventSynchronize"));
+      status.Update(Record(end, stream));
+      status.Update(Check(cudaEventSynchronize(static_cast<cudaEvent_t>(end)), "cudaEventSynchronize"));
       if (!status.ok()) break;
-      absl::StatusOr<double> seconds = SecondsBetween(begin, *end);
+      absl::StatusOr<double> seconds = SecondsBetween(begin, end);
       status.Update(seconds.status());
       if (seconds.ok()) least = std::min(least, *seconds);
     }
     Destroy(gpu, begin);
-    Destroy(gpu, *end);
+    Destroy(gpu, end);
     Destroy(stream);
     if (!status.ok()) return status;
     return least;
