@@ -10,14 +10,13 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/command_line.h"
-#include "cli/machines.h"
-#include "cli/measure.h"
-#include "cli/planning.h"
 #include "cli/session.h"
 #include "engine/machine.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
+#include "tools/measure.h"
+#include "tools/planning.h"
 
 namespace {
 
@@ -28,16 +27,17 @@ constexpr absl::Duration kSliceTime = absl::Milliseconds(100);
 struct Racer {
   std::string name;
   double predicted_ms = 0;
-  std::unique_ptr<cli::StepMeter> meter;
+  std::unique_ptr<tools::StepMeter> meter;
 };
 
 absl::Status Enter(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
                    const partition::LowerOptions& lower, const engine::Machine& machine, const cli::Flags& flags,
                    std::vector<Racer>& racers) {
-  ASSIGN_OR_RETURN(cli::Predicted predicted, cli::Predict(machine, graph, plan, lower));
+  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, graph, plan, lower));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    cli::OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0));
-  ASSIGN_OR_RETURN(std::unique_ptr<cli::StepMeter> meter, cli::StepMeter::Create(graph, plan, lower, std::move(backend)));
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                   tools::StepMeter::Create(graph, plan, lower, std::move(backend)));
   racers.push_back({name, absl::ToDoubleMilliseconds(predicted.simulation.step), std::move(meter)});
   return absl::OkStatus();
 }
@@ -58,7 +58,7 @@ absl::Status Main(const cli::Flags& flags, int slices) {
   add_named("single", 1);
   if (flags.devices > 1) {
     for (const char* name : {"data", "model", "hybrid", "owt"}) add_named(name, flags.devices);
-    ASSIGN_OR_RETURN(std::vector<partition::Candidate> found, cli::SearchPlansOn(machine, graph, lower, flags.devices));
+    ASSIGN_OR_RETURN(std::vector<partition::Candidate> found, tools::SearchPlansOn(machine, graph, lower, flags.devices));
     plans.emplace_back("auto", found.front().plan);
   }
   std::vector<Racer> racers;
@@ -76,7 +76,7 @@ absl::Status Main(const cli::Flags& flags, int slices) {
   }
   std::printf("%-22s %14s %14s\n", "plan", "predicted ms", "measured ms");
   for (const Racer& racer : racers) {
-    const double measured_ms = 1e3 * cli::TrimmedMean(racer.meter->step_seconds());
+    const double measured_ms = 1e3 * tools::TrimmedMean(racer.meter->step_seconds());
     std::printf("%s\n", absl::StrFormat("%-22s %14.2f %14.2f", racer.name, racer.predicted_ms, measured_ms).c_str());
   }
   return absl::OkStatus();

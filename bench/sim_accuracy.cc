@@ -13,12 +13,12 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/command_line.h"
-#include "cli/calibrate.h"
-#include "cli/measure.h"
-#include "cli/planning.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
+#include "tools/calibration.h"
+#include "tools/measure.h"
+#include "tools/planning.h"
 
 namespace {
 
@@ -52,29 +52,30 @@ struct Measured {
 };
 
 // The case and the calibration's Programs under the same plan, in turn.
-absl::StatusOr<Measured> Measure(const layers::LayerGraph& graph, const Case& c, int slices, cli::Calibration& calibration) {
+absl::StatusOr<Measured> Measure(const layers::LayerGraph& graph, const Case& c, int slices,
+                                 tools::Calibration& calibration) {
   absl::Status status = calibration.Load(graph, {c.plan, c.devices}, {c.batch * 3 / 4, c.batch * 5 / 4});
   if (!status.ok()) return status;
   ASSIGN_OR_RETURN(partition::Plan plan,
                    partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch}));
-  ASSIGN_OR_RETURN(std::unique_ptr<cli::StepMeter> meter,
-                   cli::StepMeter::Create(graph, plan, {.global_batch = c.batch}, calibration.backend()));
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                   tools::StepMeter::Create(graph, plan, {.global_batch = c.batch}, calibration.backend()));
   for (int slice = 0; slice < slices; ++slice) {
     for (int i = 0; i < calibration.loaded(); ++i) {
       if (status = calibration.Run(i, kStepsOfSlice, kSliceTime); !status.ok()) return status;
       if (status = meter->Run(kStepsOfSlice, kSliceTime); !status.ok()) return status;
     }
   }
-  return Measured{std::move(plan), cli::TrimmedMean(meter->step_seconds()), meter->Memory()};
+  return Measured{std::move(plan), tools::TrimmedMean(meter->step_seconds()), meter->Memory()};
 }
 
 absl::Status Compare(const engine::Machine& machine, const layers::LayerGraph& graph, const Case& c,
                      const Measured& measured, Pairs& pairs) {
-  ASSIGN_OR_RETURN(cli::Predicted predicted, cli::Predict(machine, graph, measured.plan, {.global_batch = c.batch}));
+  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, graph, measured.plan, {.global_batch = c.batch}));
   pairs.measured_ms = 1e3 * measured.step_sec;
   pairs.predicted_ms = absl::ToDoubleMilliseconds(predicted.simulation.step);
   pairs.errors.push_back(pairs.predicted_ms / pairs.measured_ms - 1);
-  ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, cli::PredictCpuMemory(predicted.program));
+  ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, tools::PredictCpuMemory(predicted.program));
   for (size_t d = 0; d < measured.memory.size(); ++d) {
     const double took = static_cast<double>(measured.memory[d].total_bytes());
     pairs.memory_error = std::max(pairs.memory_error, std::abs(static_cast<double>(memory[d].total_bytes()) / took - 1));
@@ -85,13 +86,13 @@ absl::Status Compare(const engine::Machine& machine, const layers::LayerGraph& g
 // One pair for each of `cases`, all of one model.
 absl::Status RunRound(absl::Span<const Case> cases, absl::Span<Pairs> results, int slices) {
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(cases[0].model, {}));
-  cli::Calibration calibration(cli::CpuTarget(/*devices=*/2));
+  tools::Calibration calibration(tools::CpuTarget(/*devices=*/2));
   std::vector<Measured> measured;
   for (const Case& c : cases) {
     ASSIGN_OR_RETURN(Measured one, Measure(graph, c, slices, calibration));
     measured.push_back(std::move(one));
   }
-  const cli::CalibrationPlan handoffs = cli::CalibrationPlans(2).back();
+  const tools::CalibrationPlan handoffs = tools::CalibrationPlans(2).back();
   RETURN_IF_ERROR(calibration.Load(graph, handoffs, {cases[0].batch * 3 / 4}));
   for (int slice = 0; slice < slices; ++slice) {
     RETURN_IF_ERROR(calibration.Run(0, kStepsOfSlice, kSliceTime));

@@ -4,7 +4,7 @@
 // reduce-scatter; algbw = S / t, busbw = algbw times 2(n−1)/n for all-reduce, (n−1)/n for the other collectives, 1 for an
 // exchange. Every size is checked for its result before it is timed. `--benchmark_format=json` prints JSON; `--backend=cuda`
 // is for GPUs, which more devices than there are share.
-#include "cli/transfers.h"
+#include "tools/transfers.h"
 
 #include <benchmark/benchmark.h>
 
@@ -32,7 +32,7 @@ void Transfer(benchmark::State& state, const std::string& what, int members, con
   const int64_t total = state.range(0);
   const int64_t operand = what == "all_gather" ? total / members : total;
   for (auto _ : state) {
-    absl::StatusOr<cli::TransferTime> time = cli::MeasureTransfer(what, members, operand, kRepeats, [&](int devices) {
+    absl::StatusOr<tools::TransferTime> time = tools::MeasureTransfer(what, members, operand, kRepeats, [&](int devices) {
       return cli::OpenBackend(flags, devices, 1, /*times_tasks=*/true);
     });
     if (!time.ok()) {
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   cli::AddMeasuringFlags(app, flags);
   return bench::Run(app, argc, argv, [&]() -> absl::Status {
     RETURN_IF_ERROR(cli::CheckBackend(flags));
-    for (const std::string& what : cli::TransferNames()) {
+    for (const std::string& what : tools::TransferNames()) {
       for (int members : {2, 4}) {
         if (members > 2 && (what == "exchange" || what == "channel_slice")) continue;
         benchmark::RegisterBenchmark(

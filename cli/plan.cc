@@ -6,14 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
-#include "cli/drawing.h"
-#include "cli/machines.h"
-#include "cli/planning.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
 #include "partition/proposals.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
+#include "tools/drawing.h"
+#include "tools/planning.h"
 
 namespace colonnade::cli {
 namespace {
@@ -31,7 +30,7 @@ struct Prediction {
   Session session;
   engine::Machine machine;
   partition::LowerOptions lower;
-  Predicted predicted;
+  tools::Predicted predicted;
   std::vector<partition::Candidate> candidates;  // of --plan=auto
   std::map<std::string, int64_t> sent;           // bytes by layer, all devices
 };
@@ -49,7 +48,7 @@ absl::StatusOr<Prediction> MakePrediction(const Flags& flags) {
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, &p.candidates));
   p.session = std::move(session);
   p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
-  ASSIGN_OR_RETURN(Predicted predicted, Predict(p.machine, p.session.graph, p.session.plan, p.lower));
+  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower));
   p.predicted = std::move(predicted);
   p.sent = SentByLayer(p.predicted.program);
   return p;
@@ -79,7 +78,7 @@ Json PlanReport(const Prediction& p) {
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     const auto sent = p.sent.find(node.name);
     layers.push_back({{"name", node.name},
-                      {"strategy", StrategiesOf(p.session.plan, node.name)},
+                      {"strategy", tools::StrategiesOf(p.session.plan, node.name)},
                       {"communication_bytes", sent == p.sent.end() ? 0 : sent->second}});
   }
   Json json = {
@@ -132,9 +131,9 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
       if (option.strategies.empty()) continue;
       partition::Plan plan = p.session.plan;
       plan.layers[layer] = option.strategies;
-      absl::StatusOr<Predicted> predicted = Predict(p.machine, p.session.graph, plan, p.lower);
+      absl::StatusOr<tools::Predicted> predicted = tools::Predict(p.machine, p.session.graph, plan, p.lower);
       if (predicted.ok())
-        alternatives.push_back({StrategiesOf(plan, layer), absl::ToDoubleSeconds(predicted->simulation.step)});
+        alternatives.push_back({tools::StrategiesOf(plan, layer), absl::ToDoubleSeconds(predicted->simulation.step)});
     }
   }
   std::stable_sort(alternatives.begin(), alternatives.end(),
@@ -144,7 +143,7 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
 
 // Why a layer is split as it is: its next best choice, all else held.
 std::string Reason(const Prediction& p, const layers::LayerNode& node) {
-  const std::string chosen = StrategiesOf(p.session.plan, node.name);
+  const std::string chosen = tools::StrategiesOf(p.session.plan, node.name);
   const double step = absl::ToDoubleSeconds(p.predicted.simulation.step);
   for (const Alternative& a : AlternativesOf(p, node.name)) {
     if (a.strategies == chosen) continue;
@@ -160,8 +159,8 @@ void PrintLayers(const Prediction& p) {
     const auto sent = p.sent.find(node.name);
     const double bytes = sent == p.sent.end() ? 0 : static_cast<double>(sent->second);
     const std::string reason = reasons && !node.parameters.empty() ? "   " + Reason(p, node) : "";
-    PrintLine(
-        absl::StrFormat("%-20s %-18s %12.3f%s", node.name, StrategiesOf(p.session.plan, node.name), bytes / 1e6, reason));
+    PrintLine(absl::StrFormat("%-20s %-18s %12.3f%s", node.name, tools::StrategiesOf(p.session.plan, node.name), bytes / 1e6,
+                              reason));
   }
   double reduced = 0;
   for (const auto& [layer, bytes] : p.sent) {
@@ -200,7 +199,7 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
   PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer,
                             p.session.plan.name, p.machine.name));
   for (const Alternative& a : AlternativesOf(p, layer)) {
-    const bool chosen = a.strategies == StrategiesOf(p.session.plan, layer);
+    const bool chosen = a.strategies == tools::StrategiesOf(p.session.plan, layer);
     PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
   }
   PrintLine("\nits tasks on device 0:\ntask                          pass          ms   Mflop    sent MB");
@@ -222,7 +221,7 @@ absl::Status WriteFiles(const Flags& flags, const Prediction& p) {
     RETURN_IF_ERROR(engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps)));
   }
   return flags.drawing.empty() ? absl::OkStatus()
-                               : DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
+                               : tools::DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
 }
 
 absl::Status CheckOutputs(const Flags& flags) {
@@ -239,7 +238,7 @@ absl::Status RunPlan(const Flags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   ASSIGN_OR_RETURN(Prediction p, MakePrediction(flags));
   for (const std::string& note : p.session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
-  RETURN_IF_ERROR(CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
+  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
   RETURN_IF_ERROR(WriteFiles(flags, p));
   if (!flags.explain.empty()) return Explain(p, flags.explain);
   if (flags.json) {
@@ -255,7 +254,7 @@ absl::Status RunPlan(const Flags& flags) {
 absl::Status RunSimulate(const Flags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   ASSIGN_OR_RETURN(Prediction p, MakePrediction(flags));
-  RETURN_IF_ERROR(CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
+  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
   RETURN_IF_ERROR(WriteFiles(flags, p));
   if (flags.json) {
     PrintJson({{"model", p.session.graph.name},

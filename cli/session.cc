@@ -6,13 +6,13 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "cli/machines.h"
-#include "cli/planning.h"
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "data/dataset.h"
@@ -20,6 +20,8 @@
 #include "partition/named_plans.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
+#include "tools/machines.h"
+#include "tools/planning.h"
 
 namespace colonnade::cli {
 namespace {
@@ -82,9 +84,10 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
 absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::LayerGraph& graph,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  ASSIGN_OR_RETURN(std::vector<partition::Candidate> found,
-                   SearchPlansOn(machine, graph, {.global_batch = flags.batch}, std::max(flags.devices, 1)));
-  candidates = std::move(found);
+  absl::StatusOr<std::vector<partition::Candidate>> found =
+      tools::SearchPlansOn(machine, graph, {.global_batch = flags.batch}, std::max(flags.devices, 1));
+  if (!found.ok()) return FieldAsFlag(found.status(), "devices");
+  candidates = *std::move(found);
   partition::Plan plan = candidates.front().plan;
   if (!candidates.front().fits) {
     return absl::ResourceExhaustedError(absl::StrFormat(
@@ -212,10 +215,22 @@ absl::Status CheckBackend(const Flags& flags) {
   return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? FindGpus().status() : absl::OkStatus();
 }
 
-absl::StatusOr<Gpus> FindGpus() {
-  absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
-  if (!calls.ok()) return NoCuda(calls.status());
-  return Gpus{(*calls)->gpu_count(), (*calls)->GpuName(0), (*calls)->GpuMemoryBytes(0)};
+absl::StatusOr<tools::Gpus> FindGpus() {
+  absl::StatusOr<tools::Gpus> gpus = tools::FindGpus();
+  return gpus.ok() ? gpus : NoCuda(gpus.status());
+}
+
+absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
+  std::vector<std::string> notes;
+  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes);
+  for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
+  return machine;
+}
+
+absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field) {
+  if (!absl::StartsWith(status.message(), absl::StrCat(field, ": "))) return status;
+  const std::string flag = absl::StrReplaceAll(field, {{"_", "-"}});
+  return absl::Status(status.code(), absl::StrCat("--", flag, status.message().substr(field.size())));
 }
 
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,

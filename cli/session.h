@@ -11,12 +11,14 @@
 #include "data/image_set.h"
 #include "data/sample_stream.h"
 #include "engine/backend.h"
+#include "engine/machine.h"
 #include "engine/trainer.h"
 #include "models/models.h"
 #include "nlohmann/json.hpp"
 #include "partition/lower.h"
 #include "partition/plan.h"
 #include "partition/planner.h"
+#include "tools/gpus.h"
 
 namespace colonnade::cli {
 
@@ -44,12 +46,11 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
 // Whether OpenBackend would find what --backend and --dtype ask for.
 absl::Status CheckBackend(const Flags& flags);
 // The GPUs that --backend=cuda finds, at least one; else Unavailable.
-struct Gpus {
-  int count = 0;
-  std::string name;          // of the first
-  int64_t memory_bytes = 0;  // likewise
-};
-absl::StatusOr<Gpus> FindGpus();
+absl::StatusOr<tools::Gpus> FindGpus();
+// The profile that --machine names. Notes about it go to stderr.
+absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
+// Names the flag --FIELD where the message of a library begins with "field: ".
+absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field);
 std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
 

@@ -6,15 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
-#include "cli/machines.h"
-#include "cli/measure.h"
-#include "cli/paper_table.h"
-#include "cli/planning.h"
-#include "cli/plot.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
+#include "tools/measure.h"
+#include "tools/paper_table.h"
+#include "tools/planning.h"
+#include "tools/plot.h"
 
 namespace colonnade::cli {
 namespace {
@@ -26,7 +25,7 @@ constexpr int kMeasuredSteps = 5;
 constexpr int64_t kCurveSteps = 600, kCurveEvery = 20, kCurveBatch = 64;
 
 struct Row {
-  TableRow row;
+  tools::TableRow row;
   std::optional<absl::Duration> measured;
   std::string note;
 };
@@ -34,11 +33,11 @@ struct Row {
 struct Table {
   Session session;
   engine::Machine machine;
-  Calibration calibration;
+  tools::PaperFit fit;
   bool paper = false;  // the machine is the paper's: rows are compared with it
   std::vector<Row> rows;
 
-  double SimulatedDays(const Row& row) const { return DaysOf(row.row.simulated_step, batch); }
+  double SimulatedDays(const Row& row) const { return tools::DaysOf(row.row.simulated_step, batch); }
   double SimulatedSpeedup(const Row& row) const {
     return absl::FDivDuration(rows[0].row.simulated_step, row.row.simulated_step);
   }
@@ -48,8 +47,8 @@ struct Table {
 // Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
 absl::Status MeasureRows(const Flags& flags, Table& table) {
   const bool on_gpus = flags.backend == "cuda";
-  ASSIGN_OR_RETURN(Gpus gpus, on_gpus ? FindGpus() : Gpus{});
-  const int most = on_gpus ? gpus.count : CoreCount();
+  ASSIGN_OR_RETURN(tools::Gpus gpus, on_gpus ? FindGpus() : tools::Gpus{});
+  const int most = on_gpus ? gpus.count : tools::CoreCount();
   for (Row& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
       row.note = "not measured: machine " + table.machine.name + " is not this one";
@@ -60,16 +59,16 @@ absl::Status MeasureRows(const Flags& flags, Table& table) {
                                  on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores");
       continue;
     }
-    absl::StatusOr<partition::Plan> plan = PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
+    absl::StatusOr<partition::Plan> plan = tools::PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
     if (!plan.ok()) continue;
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));
-    ASSIGN_OR_RETURN(std::unique_ptr<StepMeter> meter,
-                     StepMeter::Create(table.session.graph, *plan, {.global_batch = table.batch, .dtype = DTypeOf(flags)},
-                                       std::move(backend)));
+    ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                     tools::StepMeter::Create(table.session.graph, *plan,
+                                              {.global_batch = table.batch, .dtype = DTypeOf(flags)}, std::move(backend)));
     RETURN_IF_ERROR(meter->Run(kMeasuredSteps));
-    row.measured = absl::Seconds(TrimmedMean(meter->step_seconds()));
+    row.measured = absl::Seconds(tools::TrimmedMean(meter->step_seconds()));
   }
   return absl::OkStatus();
 }
@@ -82,16 +81,17 @@ absl::StatusOr<Table> MakeTable(const Flags& flags) {
   Table table{.session = std::move(session), .machine = std::move(machine), .batch = flags.batch};
   table.paper = table.machine.name == "titan-2013" && table.session.graph.name == "alexnet2012";
   if (table.paper) {
-    ASSIGN_OR_RETURN(Calibration calibration,
-                     CalibrateOnPaper(table.machine, table.session.graph, table.batch, flags.calibrate_on));
-    table.calibration = calibration;
+    absl::StatusOr<tools::PaperFit> fit =
+        tools::CalibrateOnPaper(table.machine, table.session.graph, table.batch, flags.calibrate_on);
+    if (!fit.ok()) return FieldAsFlag(fit.status(), "calibrate_on");
+    table.fit = *fit;
   } else if (!flags.calibrate_on.empty()) {
     return absl::FailedPreconditionError(
         "--calibrate-on: expected --machine=titan-2013 --model=alexnet2012, whose rows the paper has");
   }
-  for (TableRow& row : PaperRows()) {
+  for (tools::TableRow& row : tools::PaperRows()) {
     if (row.devices > table.machine.device_count()) continue;
-    absl::StatusOr<engine::Simulation> simulation = SimulateRow(row, table.session.graph, table.batch, table.machine);
+    absl::StatusOr<engine::Simulation> simulation = tools::SimulateRow(row, table.session.graph, table.batch, table.machine);
     if (!simulation.ok()) {
       if (absl::IsFailedPrecondition(simulation.status())) continue;  // the network or batch does not split so
       return simulation.status();
@@ -130,7 +130,7 @@ Json TableJson(const Table& table) {
   return {{"machine", table.machine.name},
           {"model", table.session.graph.name},
           {"global_batch", table.batch},
-          {"calibrated", {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.calibration.kernel_factor}}},
+          {"calibrated", {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.fit.kernel_factor}}},
           {"rows", std::move(rows)}};
 }
 
@@ -155,35 +155,35 @@ void PrintTable(const Table& table) {
 
 std::string SpeedupBars(const Table& table) {
   std::vector<std::string> categories;
-  BarSeries paper{"paper", {}}, simulated{"simulated", {}};
+  tools::BarSeries paper{"paper", {}}, simulated{"simulated", {}};
   for (const Row& r : table.rows) {
     categories.push_back(r.row.configuration);
     paper.values.push_back(r.row.paper_days > 0 ? table.rows[0].row.paper_days / r.row.paper_days : -1);
     simulated.values.push_back(table.SimulatedSpeedup(r));
   }
-  std::vector<BarSeries> series = {simulated};
+  std::vector<tools::BarSeries> series = {simulated};
   if (table.paper) series.insert(series.begin(), paper);
-  return BarChart(absl::StrFormat("%s on %s: speed-up over one device", table.session.graph.name, table.machine.name),
-                  "times", categories, series);
+  return tools::BarChart(absl::StrFormat("%s on %s: speed-up over one device", table.session.graph.name, table.machine.name),
+                         "times", categories, series);
 }
 
 // Test error by update of a real training run, and each plan's time for an update: the paper's Figure 1.
 absl::StatusOr<std::string> ErrorAgainstTime(const Table& table) {
-  ASSIGN_OR_RETURN(std::vector<double> errors, ErrorByUpdate(kCurveSteps, kCurveEvery, kCurveBatch));
-  std::vector<LineSeries> series;
+  ASSIGN_OR_RETURN(std::vector<double> errors, tools::ErrorByUpdate(kCurveSteps, kCurveEvery, kCurveBatch));
+  std::vector<tools::LineSeries> series;
   for (const Row& r : table.rows) {
     const std::string& c = r.row.configuration;
     if (c != "1" && c != "2-model" && c != "2-data" && c != "4-hybrid") continue;
-    LineSeries line{r.row.label, {}};
+    tools::LineSeries line{r.row.label, {}};
     for (size_t i = 0; i < errors.size(); ++i) {
       line.points.emplace_back(table.SimulatedDays(r) * static_cast<double>(i) / static_cast<double>(errors.size() - 1),
                                100 * errors[i]);
     }
     series.push_back(std::move(line));
   }
-  return LineChart(absl::StrFormat("Test error against time (error by update: two_column on digits; time: %s on %s)",
-                                   table.session.graph.name, table.machine.name),
-                   "simulated days", "test error, %", series);
+  return tools::LineChart(absl::StrFormat("Test error against time (error by update: two_column on digits; time: %s on %s)",
+                                          table.session.graph.name, table.machine.name),
+                          "simulated days", "test error, %", series);
 }
 
 absl::Status WritePlots(const Flags& flags, const Table& table) {

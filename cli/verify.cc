@@ -3,17 +3,17 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/session.h"
-#include "cli/verify_plan.h"
 #include "program/status_macros.h"
+#include "tools/verify_plan.h"
 
 namespace colonnade::cli {
 namespace {
 
-nlohmann::ordered_json ErrorsJson(const VerifyErrors& e) {
+nlohmann::ordered_json ErrorsJson(const tools::VerifyErrors& e) {
   return {{"loss", e.loss}, {"gradient", e.gradient}, {"parameter", e.parameter}};
 }
 
-void PrintReport(const VerifyReport& report) {
+void PrintReport(const tools::VerifyReport& report) {
   std::printf("              largest error   bound\n");
   auto line = [](const char* what, double error, double bound) {
     std::printf("  %-10s  %13.3g   %.3g\n", what, error, bound);
@@ -37,7 +37,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session));
   PrintSession(flags, session, flags.backend != "cpu" && FindGpus().ok() ? "cuda" : "cpu");
   std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
-  const VerifyOptions options{
+  const tools::VerifyOptions options{
       .steps = flags.steps > 0 ? flags.steps : 3,
       .seed = flags.seed,
       .reference = DTypeOf(flags) == program::DType::kF64,
@@ -46,7 +46,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
       .make_backend = [&](int devices) { return OpenBackend(flags, devices, flags.threads_per_device); },
       .learning_rate = rate,
       .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
-  ASSIGN_OR_RETURN(VerifyReport report, VerifyPlan(session.graph, session.plan, stream, options));
+  ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, stream, options));
   outcome.disagrees = !report.ok;
   if (!flags.json) {
     PrintReport(report);

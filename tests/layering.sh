@@ -11,6 +11,7 @@ declare -A may=(
   [cuda]="cuda engine program"
   [data]="data program engine/data_source.h"
   [models]="models layers program"
+  [tools]="tools models data cuda cpu engine partition layers program"
 )
 wrong=0
 for folder in "${!may[@]}"; do

@@ -1,6 +1,4 @@
 // A profile of GPUs is made as one of the CPU is; here of GPUs that the host plays.
-#include "cli/calibrate.h"
-
 #include <memory>
 
 #include "cuda/backend.h"
@@ -9,8 +7,9 @@
 #include "gtest/gtest.h"
 #include "host_calls.h"
 #include "models/models.h"
+#include "tools/calibration.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 using testing::Contains;
@@ -46,4 +45,4 @@ TEST(CalibrationOfGpus, GivesAProfileThatCanBeReadAgain) {
 }
 
 }  // namespace
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

@@ -3,12 +3,12 @@
 #include <string>
 
 #include "cli/session.h"
-#include "cli/verify_plan.h"
 #include "cuda/backend.h"
 #include "gtest/gtest.h"
 #include "tests/cpu/op_case_run.h"
 #include "tests/cpu/op_cases.h"
 #include "tests/partition/random_run.h"
+#include "tools/verify_plan.h"
 
 namespace colonnade {
 namespace {
@@ -128,13 +128,13 @@ TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputes) {
   ASSERT_TRUE(images.ok()) << images.status();
   auto stream = cli::OpenStream(flags, *session, *std::move(images), /*train=*/true);
   ASSERT_TRUE(stream.ok()) << stream.status();
-  const auto report = cli::VerifyPlan(session->graph, session->plan, *stream,
-                                      {.steps = 2,
-                                       .bf16 = zoo.dtype == "bf16",
-                                       .tf32 = zoo.dtype == "tf32",
-                                       .make_backend = [&](int devices) { return cli::OpenBackend(flags, devices, 1); },
-                                       .learning_rate = {.base = 0.01},
-                                       .lower = cli::LowerOptionsOf(flags, *session, program::Mode::kTrain)});
+  const auto report = tools::VerifyPlan(session->graph, session->plan, *stream,
+                                        {.steps = 2,
+                                         .bf16 = zoo.dtype == "bf16",
+                                         .tf32 = zoo.dtype == "tf32",
+                                         .make_backend = [&](int devices) { return cli::OpenBackend(flags, devices, 1); },
+                                         .learning_rate = {.base = 0.01},
+                                         .lower = cli::LowerOptionsOf(flags, *session, program::Mode::kTrain)});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->ok) << report->worst_tensor << ": " << report->worst_error;
 }

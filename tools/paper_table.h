@@ -4,8 +4,8 @@
 // stand one weird trick and the planner's choice on as many devices, all-reduced and overlapped. A row's days are those of
 // 100 passes over ILSVRC 2012 (1,281,167 images) in batches of `global_batch`: what makes the paper's 10.5 days 1.81 s a
 // step.
-#ifndef COLONNADE_CLI_PAPER_TABLE_H_
-#define COLONNADE_CLI_PAPER_TABLE_H_
+#ifndef COLONNADE_TOOLS_PAPER_TABLE_H_
+#define COLONNADE_TOOLS_PAPER_TABLE_H_
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@
 #include "layers/graph.h"
 #include "partition/plan.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 
 struct TableRow {
   std::string configuration;  // "2-model", as --calibrate-on names it
@@ -42,15 +42,15 @@ double DaysOf(absl::Duration step, int64_t global_batch);
 absl::Duration StepOf(double days, int64_t global_batch);
 
 // What calibration made of a profile: the part of a step that no plan splits, and a factor on the time of all kernels.
-struct Calibration {
+struct PaperFit {
   double step_sec = 0;
   double kernel_factor = 1;
 };
 
 // Fits step_sec so that the 1-GPU row is the paper's; with `extra` (a configuration) also the kernel factor, so that this
 // row is too. Nothing else of the profile changes. FailedPrecondition for an unknown row.
-absl::StatusOr<Calibration> CalibrateOnPaper(engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
-                                             const std::string& extra);
+absl::StatusOr<PaperFit> CalibrateOnPaper(engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
+                                          const std::string& extra);
 
 // A machine all of whose kernels take `factor` times as long.
 engine::Machine WithSlowerKernels(engine::Machine machine, double factor);
@@ -59,6 +59,6 @@ engine::Machine WithSlowerKernels(engine::Machine machine, double factor);
 absl::StatusOr<engine::Simulation> SimulateRow(const TableRow& row, const layers::LayerGraph& graph, int64_t global_batch,
                                                const engine::Machine& machine);
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_PAPER_TABLE_H_
+#endif  // COLONNADE_TOOLS_PAPER_TABLE_H_

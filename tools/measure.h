@@ -1,6 +1,6 @@
 // Real runs on this machine: steps of a plan, and a training run's error by update.
-#ifndef COLONNADE_CLI_MEASURE_H_
-#define COLONNADE_CLI_MEASURE_H_
+#ifndef COLONNADE_TOOLS_MEASURE_H_
+#define COLONNADE_TOOLS_MEASURE_H_
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@
 #include "partition/lower.h"
 #include "partition/plan.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 
 int CoreCount();
 
@@ -62,6 +62,6 @@ absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program
 // The share of wrong test digits before training and after every `every` steps of two_column on the embedded digits.
 absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, int64_t batch);
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_MEASURE_H_
+#endif  // COLONNADE_TOOLS_MEASURE_H_

@@ -1,4 +1,4 @@
-#include "cli/verify_plan.h"
+#include "tools/verify_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 constexpr double kTf32Bound = 5e-3;
@@ -271,4 +271,4 @@ absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const p
   return Comparison(graph, plan, data, options).Run();
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

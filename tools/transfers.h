@@ -1,6 +1,6 @@
 // Transfers between the devices of a backend, each alone: how long they take.
-#ifndef COLONNADE_CLI_TRANSFERS_H_
-#define COLONNADE_CLI_TRANSFERS_H_
+#ifndef COLONNADE_TOOLS_TRANSFERS_H_
+#define COLONNADE_TOOLS_TRANSFERS_H_
 
 #include <cstdint>
 #include <functional>
@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/backend.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 
 // exchange and channel_slice (between two), all_gather, reduce_scatter, all_reduce.
 const std::vector<std::string>& TransferNames();
@@ -37,6 +37,6 @@ absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int member
 // benchmark and the field where something else is there, or a benchmark has ended with an error.
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json);
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_TRANSFERS_H_
+#endif  // COLONNADE_TOOLS_TRANSFERS_H_

@@ -1,6 +1,5 @@
-#include "cli/machines.h"
+#include "tools/machines.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -13,23 +12,50 @@
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 constexpr char kLocal[] = "local", kFallback[] = "cpu-2core";
 constexpr int64_t kLargestProfile = int64_t{1} << 26;
 
-absl::StatusOr<engine::Machine> Parse(const std::string& name, absl::string_view json) {
+using Notes = std::vector<std::string>;
+
+absl::StatusOr<engine::Machine> Parse(const std::string& name, absl::string_view json, Notes& notes) {
   absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(json);
   if (!machine.ok()) return absl::Status(machine.status().code(), absl::StrCat(name, ": ", machine.status().message()));
-  for (const std::string& warning : machine->warnings)
-    std::fprintf(stderr, "warning: %s: %s\n", name.c_str(), warning.c_str());
+  for (const std::string& warning : machine->warnings) notes.push_back(absl::StrCat("warning: ", name, ": ", warning));
   return machine;
 }
 
-absl::StatusOr<engine::Machine> FromFile(const std::string& path) {
+absl::StatusOr<engine::Machine> FromFile(const std::string& path, Notes& notes) {
   ASSIGN_OR_RETURN(std::string json, engine::ReadFile(path, kLargestProfile));
-  return Parse(path, json);
+  return Parse(path, json, notes);
+}
+
+absl::StatusOr<engine::Machine> Open(std::string name, Notes& notes) {
+  std::error_code error;
+  if (name == kLocal) {
+    const std::string path = LocalMachinePath();
+    if (std::filesystem::exists(path, error)) {
+      notes.push_back(absl::StrCat("machine local: ", path));
+      return FromFile(path, notes);
+    }
+    notes.push_back(absl::StrFormat(
+        "machine local: not calibrated yet, %s instead; `colonnade calibrate` measures this machine", kFallback));
+    name = kFallback;
+  }
+  std::vector<std::string> names;
+  for (const data::EmbeddedFile& file : ShippedMachines()) {
+    names.emplace_back(absl::StripSuffix(file.name, ".json"));
+    if (names.back() == name) return Parse(name, file.bytes, notes);
+  }
+  if (name.find('/') != std::string::npos || name.find('.') != std::string::npos || std::filesystem::exists(name, error)) {
+    return FromFile(name, notes);
+  }
+  const std::string nearest = program::NearestName(name, names);
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
+      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
 }
 
 }  // namespace
@@ -42,31 +68,9 @@ std::string LocalMachinePath() {
   return folder + "/colonnade/machine.json";
 }
 
-absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
-  std::string name = flags.machine;
-  std::error_code error;
-  if (name == kLocal) {
-    const std::string path = LocalMachinePath();
-    if (std::filesystem::exists(path, error)) {
-      std::fprintf(stderr, "machine local: %s\n", path.c_str());
-      return FromFile(path);
-    }
-    std::fprintf(stderr, "machine local: not calibrated yet, %s instead; `colonnade calibrate` measures this machine\n",
-                 kFallback);
-    name = kFallback;
-  }
-  std::vector<std::string> names;
-  for (const data::EmbeddedFile& file : ShippedMachines()) {
-    names.emplace_back(absl::StripSuffix(file.name, ".json"));
-    if (names.back() == name) return Parse(name, file.bytes);
-  }
-  if (name.find('/') != std::string::npos || name.find('.') != std::string::npos || std::filesystem::exists(name, error)) {
-    return FromFile(name);
-  }
-  const std::string nearest = program::NearestName(name, names);
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
-      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector<std::string>* notes) {
+  std::vector<std::string> ignored;
+  return Open(name, notes != nullptr ? *notes : ignored);
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

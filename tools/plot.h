@@ -1,12 +1,12 @@
 // Plots as SVG: bars in groups, and lines.
-#ifndef COLONNADE_CLI_PLOT_H_
-#define COLONNADE_CLI_PLOT_H_
+#ifndef COLONNADE_TOOLS_PLOT_H_
+#define COLONNADE_TOOLS_PLOT_H_
 
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 
 struct BarSeries {
   std::string name;
@@ -22,6 +22,6 @@ struct LineSeries {
 std::string LineChart(const std::string& title, const std::string& x_label, const std::string& y_label,
                       const std::vector<LineSeries>& series);
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_PLOT_H_
+#endif  // COLONNADE_TOOLS_PLOT_H_

@@ -1,6 +1,6 @@
 // The paper's table from the simulator: its bounds, and what each free choice of the profile is worth, as docs/simulator.md
 // shows it.
-#include "cli/paper_table.h"
+#include "tools/paper_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,14 +13,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cli/machines.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "partition/lower.h"
 #include "tests/paths.h"
+#include "tools/machines.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 using engine::Machine;
@@ -29,9 +29,7 @@ constexpr int64_t kBatch = 256;
 constexpr int kPaperRows = 5;
 
 Machine Titan() {
-  Flags flags;
-  flags.machine = "titan-2013";
-  absl::StatusOr<Machine> machine = OpenMachine(flags);
+  absl::StatusOr<Machine> machine = OpenMachine("titan-2013");
   EXPECT_TRUE(machine.ok()) << machine.status();
   return *std::move(machine);
 }
@@ -102,7 +100,7 @@ TEST(PaperTable, OneMoreRowGivesTheOthersWithinSixPercent) {
 TEST(PaperTable, TheProfileHoldsWhatTheFirstRowFits) {
   Machine machine = Titan();
   const double shipped = machine.step_sec.value;
-  absl::StatusOr<Calibration> calibration = CalibrateOnPaper(machine, Alexnet(), kBatch, "");
+  absl::StatusOr<PaperFit> calibration = CalibrateOnPaper(machine, Alexnet(), kBatch, "");
   ASSERT_TRUE(calibration.ok()) << calibration.status();
   EXPECT_NEAR(shipped, calibration->step_sec, 0.001);
   EXPECT_EQ(calibration->kernel_factor, 1);
@@ -239,4 +237,4 @@ TEST(Machines, AllShippedProfilesAreGood) {
 }
 
 }  // namespace
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

@@ -1,15 +1,15 @@
-#include "cli/paper_table.h"
+#include "tools/paper_table.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "cli/planning.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
+#include "tools/planning.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 constexpr double kImages = 1281167, kPasses = 100, kSecondsPerDay = 86400;
@@ -79,13 +79,13 @@ engine::Machine WithSlowerKernels(engine::Machine machine, double factor) {
   return machine;
 }
 
-absl::StatusOr<Calibration> CalibrateOnPaper(engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
-                                             const std::string& extra) {
+absl::StatusOr<PaperFit> CalibrateOnPaper(engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
+                                          const std::string& extra) {
   const std::vector<TableRow> rows = PaperRows();
   const TableRow *one = &rows[0], *second = extra.empty() ? nullptr : FindRow(rows, extra);
   if (!extra.empty() && (second == nullptr || second == one || second->paper_days == 0)) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("--calibrate-on: expected 2-model, 2-data, 4-data or 4-hybrid, found \"%s\"", extra));
+        absl::StrFormat("calibrate_on: expected 2-model, 2-data, 4-data or 4-hybrid, found \"%s\"", extra));
   }
   engine::Machine bare = machine;
   bare.step_sec.value = 0;
@@ -99,7 +99,7 @@ absl::StatusOr<Calibration> CalibrateOnPaper(engine::Machine& machine, const lay
     return absl::ToDoubleSeconds(simulation->step);
   };
   const double paper = absl::ToDoubleSeconds(StepOf(one->paper_days, global_batch));
-  Calibration calibration;
+  PaperFit fit;
   // At this factor kernels and copies alone take the paper's step, and nothing is left for the host.
   const double most = paper / step_of(*one, 1);
   if (second != nullptr) {
@@ -111,15 +111,15 @@ absl::StatusOr<Calibration> CalibrateOnPaper(engine::Machine& machine, const lay
       const double step = step_of(*second, middle) + paper - step_of(*one, middle);
       (step > target ? low : high) = middle;
     }
-    calibration.kernel_factor = (low + high) / 2;
+    fit.kernel_factor = (low + high) / 2;
   } else {
-    calibration.kernel_factor = std::min(1.0, most);
+    fit.kernel_factor = std::min(1.0, most);
   }
   if (!status.ok()) return status;
-  machine = WithSlowerKernels(machine, calibration.kernel_factor);
-  calibration.step_sec = std::max(0.0, paper - step_of(*one, calibration.kernel_factor));
-  machine.step_sec = {calibration.step_sec, engine::Origin::kPublished, "what is left of the paper's 1-GPU row"};
-  return calibration;
+  machine = WithSlowerKernels(machine, fit.kernel_factor);
+  fit.step_sec = std::max(0.0, paper - step_of(*one, fit.kernel_factor));
+  machine.step_sec = {fit.step_sec, engine::Origin::kPublished, "what is left of the paper's 1-GPU row"};
+  return fit;
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

@@ -1,4 +1,4 @@
-#include "cli/plot.h"
+#include "tools/plot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 420, kLeft = 64, kRight = 20, kTop = 88, kBottom = 70;
@@ -118,4 +118,4 @@ std::string LineChart(const std::string& title, const std::string& x_label, cons
   return std::move(canvas).Finish();
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

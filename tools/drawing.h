@@ -1,7 +1,7 @@
 // A plan as a picture: layers from top to bottom, columns and replicas side by side in colours, arrows as thick as what they
 // carry.
-#ifndef COLONNADE_CLI_DRAWING_H_
-#define COLONNADE_CLI_DRAWING_H_
+#ifndef COLONNADE_TOOLS_DRAWING_H_
+#define COLONNADE_TOOLS_DRAWING_H_
 
 #include <string>
 
@@ -10,7 +10,7 @@
 #include "partition/plan.h"
 #include "program/program.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 
 // In the language of graphviz.
 std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program);
@@ -21,6 +21,6 @@ std::string PlanAsText(const layers::LayerGraph& graph, const partition::Plan& p
 absl::Status DrawPlan(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program,
                       const std::string& path);
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_DRAWING_H_
+#endif  // COLONNADE_TOOLS_DRAWING_H_

@@ -1,4 +1,4 @@
-#include "cli/measure.h"
+#include "tools/measure.h"
 
 #include <algorithm>
 #include <memory>
@@ -16,7 +16,7 @@
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 constexpr int kFilled = 2;              // steps whose images are filled: one for each slot of the host
@@ -138,4 +138,4 @@ absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, 
   return errors;
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

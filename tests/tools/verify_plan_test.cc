@@ -1,7 +1,7 @@
 // That the comparison of a plan with one device says no when it should: plans are given Programs that are wrong in one
 // thing.
 
-#include "cli/verify_plan.h"
+#include "tools/verify_plan.h"
 
 #include <limits>
 #include <string>
@@ -14,7 +14,7 @@
 #include "models/models.h"
 #include "partition/named_plans.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 using ::testing::HasSubstr;
@@ -113,4 +113,4 @@ TEST(VerifyPlan, WeightsThatOverflowAreNotFiniteRatherThanEqual) {
 }
 
 }  // namespace
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

@@ -1,6 +1,6 @@
 // Measures this machine as a profile: its kernels at the shapes of some networks, its transfers, its overheads.
-#ifndef COLONNADE_CLI_CALIBRATE_H_
-#define COLONNADE_CLI_CALIBRATE_H_
+#ifndef COLONNADE_TOOLS_CALIBRATION_H_
+#define COLONNADE_TOOLS_CALIBRATION_H_
 
 #include <cstdint>
 #include <memory>
@@ -9,14 +9,16 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "cli/flags.h"
-#include "cli/measure.h"
-#include "cli/transfers.h"
 #include "engine/backend.h"
 #include "engine/machine.h"
 #include "layers/graph.h"
+#include "tools/gpus.h"
+#include "tools/measure.h"
+#include "tools/transfers.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
+
+class Observations;
 
 // A named plan whose Programs are timed. Overlapped ones give the handoffs between lanes alone: what overlaps is slower than
 // it is by itself.
@@ -37,8 +39,9 @@ struct CalibrationTarget {
   engine::Machine machine;    // what is known of it without measuring
 };
 CalibrationTarget CpuTarget(int devices);
-// Of as many devices as GPUs, or `devices` of them, if that is not 0. Unavailable where there is no GPU.
-absl::StatusOr<CalibrationTarget> GpuTarget(const Flags& flags);
+// Of as many devices as GPUs, or `devices` of them, if that is not 0. The caller sets dtype and the makers of backends;
+// `precision` ("tf32") stands in the description.
+CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision);
 
 // Runs Programs, and takes from each task's mean time, the longest tenth left out, the rate of its op at its shape.
 // Transfers: the time of each exchange and collective in them from when both sides were there, and a sweep of sizes. All of
@@ -64,16 +67,15 @@ class Calibration {
   engine::Machine Result();
 
  private:
-  class Seen;
   void Keep();
 
   const CalibrationTarget target_;
-  std::unique_ptr<Seen> seen_;
+  std::unique_ptr<Observations> seen_;
   std::shared_ptr<engine::Backend> backend_;
   std::vector<std::unique_ptr<StepMeter>> loaded_;
   bool overlap_ = false;  // of what is loaded
 };
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_CALIBRATE_H_
+#endif  // COLONNADE_TOOLS_CALIBRATION_H_

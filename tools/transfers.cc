@@ -1,4 +1,4 @@
-#include "cli/transfers.h"
+#include "tools/transfers.h"
 
 #include <algorithm>
 #include <memory>
@@ -14,7 +14,7 @@
 #include "program/builder.h"
 #include "program/status_macros.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 using program::Task;
@@ -183,4 +183,4 @@ absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) 
   return transfers;
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

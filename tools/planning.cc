@@ -1,4 +1,4 @@
-#include "cli/planning.h"
+#include "tools/planning.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "cli/measure.h"
 #include "engine/cost_model.h"
 #include "engine/routes.h"
 #include "program/memory.h"
 #include "program/status_macros.h"
+#include "tools/measure.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 constexpr double kMegabyte = 1e6;
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const partition::LowerOptions& lower, int devices) {
   if (devices > machine.device_count()) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("--devices: machine %s has %d devices, found %d; another --machine may have more", machine.name,
+        absl::StrFormat("devices: machine %s has %d, found %d; another machine may have more", machine.name,
                         machine.device_count(), devices));
   }
   ASSIGN_OR_RETURN(engine::Routes routes, engine::Routes::Create(machine));
@@ -132,4 +132,4 @@ std::string StrategiesOf(const partition::Plan& plan, const std::string& layer) 
   return names.empty() ? "-" : absl::StrJoin(names, ", ");
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

@@ -1,6 +1,6 @@
 // Whether a plan computes what one device computes: loss, every gradient and every parameter's change, step by step.
-#ifndef COLONNADE_CLI_VERIFY_PLAN_H_
-#define COLONNADE_CLI_VERIFY_PLAN_H_
+#ifndef COLONNADE_TOOLS_VERIFY_PLAN_H_
+#define COLONNADE_TOOLS_VERIFY_PLAN_H_
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@
 #include "partition/lower.h"
 #include "partition/plan.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 
 struct VerifyOptions {
   int64_t steps = 3;
@@ -59,6 +59,6 @@ struct VerifyReport {
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options);
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_VERIFY_PLAN_H_
+#endif  // COLONNADE_TOOLS_VERIFY_PLAN_H_

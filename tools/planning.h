@@ -1,6 +1,6 @@
 // Programs and plans on a machine profile: what `plan`, `simulate`, `table` and `--plan=auto` share.
-#ifndef COLONNADE_CLI_PLANNING_H_
-#define COLONNADE_CLI_PLANNING_H_
+#ifndef COLONNADE_TOOLS_PLANNING_H_
+#define COLONNADE_TOOLS_PLANNING_H_
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 #include "partition/lower.h"
 #include "partition/planner.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 
 // The planner with the simulator of `machine` as its judge. The first is the choice: the fastest, or a named plan that is
 // slower by no more than the simulator errs: a smaller gain is none. FailedPrecondition where the machine has fewer devices.
@@ -41,6 +41,6 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
 // "batch, column": the strategies of a layer on the axes that have more than one position; "-" if there is none.
 std::string StrategiesOf(const partition::Plan& plan, const std::string& layer);
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools
 
-#endif  // COLONNADE_CLI_PLANNING_H_
+#endif  // COLONNADE_TOOLS_PLANNING_H_

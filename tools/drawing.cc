@@ -1,4 +1,4 @@
-#include "cli/drawing.h"
+#include "tools/drawing.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cli/planning.h"
 #include "engine/io/file.h"
 #include "partition/shardings.h"
+#include "tools/planning.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 // One colour for each column; replicas repeat them.
@@ -141,4 +141,4 @@ absl::Status DrawPlan(const layers::LayerGraph& graph, const partition::Plan& pl
   return status;
 }
 
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

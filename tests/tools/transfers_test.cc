@@ -1,11 +1,11 @@
-#include "cli/transfers.h"
+#include "tools/transfers.h"
 
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace colonnade::cli {
+namespace colonnade::tools {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST(ReadTransfers, NamesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace colonnade::cli
+}  // namespace colonnade::tools

@@ -1,0 +1,152 @@
+#include "tools/calibration.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cpu/backend.h"
+#include "partition/named_plans.h"
+#include "program/status_macros.h"
+#include "tools/observations.h"
+
+namespace colonnade::tools {
+namespace {
+
+using engine::Machine;
+using engine::OpRate;
+using engine::Origin;
+
+constexpr int kSweepRepeats = 9;
+constexpr int64_t kSweepBytes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
+
+// Devices that are alike, each linked to the node `between`; rates are measured.
+Machine Skeleton(int devices, const std::string& kind, const std::string& between) {
+  Machine machine;
+  machine.name = "local";
+  for (int d = 0; d < devices; ++d) {
+    machine.devices.push_back(absl::StrCat(kind, d));
+    machine.links.push_back({.a = machine.devices.back(), .b = between, .bytes_per_sec = {}, .latency_sec = {}});
+  }
+  machine.collectives = engine::CollectiveAlgorithm::kDirect;
+  return machine;
+}
+
+// Rates of the roofline for ops that no case has: the best that was seen.
+void FillRoofline(Machine& machine) {
+  double flops = 1e9, bytes = 1e9;
+  for (const OpRate& op : machine.ops) {
+    for (const OpRate::Point& point : op.points) {
+      double& best = op.unit == OpRate::Unit::kFlops ? flops : bytes;
+      if (op.unit == OpRate::Unit::kFlops || op.op == "sgd_update") best = std::max(best, point.rate);
+    }
+  }
+  machine.flops_per_sec = {flops, Origin::kMeasured, "the fastest kernel seen"};
+  machine.memory_bytes_per_sec = {bytes, Origin::kMeasured, "the fastest update seen"};
+  double link = 1e9;
+  for (const engine::MeasuredTransfer& t : machine.transfers) {
+    for (const auto& [size, seconds] : t.points) link = t.what == "exchange" ? std::max(link, size / seconds) : link;
+  }
+  for (engine::Link& l : machine.links) l.bytes_per_sec = {link, Origin::kMeasured, "the fastest exchange seen"};
+}
+
+}  // namespace
+
+CalibrationTarget CpuTarget(int devices) {
+  Machine machine = Skeleton(devices, "cpu", "memory");
+  machine.description = absl::StrFormat("this machine, as %d CPU devices on %d cores", devices, CoreCount());
+  machine.cores = {static_cast<double>(CoreCount()), Origin::kMeasured, "cores that the process may use"};
+  const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES)), page = static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  machine.memory_bytes = {pages * page / devices, Origin::kMeasured, "memory of the machine, in equal parts"};
+  return {.devices = devices,
+          .make_backend = [](int of) { return cpu::MakeCpuBackend({.devices = of}); },
+          .make_mover = CpuDevices,
+          .machine = std::move(machine)};
+}
+
+CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision) {
+  if (devices == 0) devices = gpus.count;
+  Machine machine = Skeleton(devices, "gpu", "peers");
+  machine.description = absl::StrFormat("this machine, as %d devices on %d of %s; %s, tasks launched one by one", devices,
+                                        gpus.count, gpus.name, precision);
+  const int sharing = (devices + gpus.count - 1) / gpus.count;  // of the devices of one GPU
+  machine.memory_bytes = {static_cast<double>(gpus.memory_bytes / sharing), Origin::kMeasured,
+                          sharing == 1 ? "memory of the GPU" : "memory of the GPU, in equal parts"};
+  return {.devices = devices, .machine = std::move(machine)};
+}
+
+Calibration::Calibration(CalibrationTarget target) : target_(std::move(target)), seen_(std::make_unique<Observations>()) {}
+Calibration::~Calibration() = default;
+
+std::vector<CalibrationPlan> CalibrationPlans(int devices) {
+  std::vector<CalibrationPlan> plans = {{"single"}};
+  for (int d = 2; d <= devices; ++d) {
+    for (const char* name : {"data", "model", "owt"}) plans.push_back({name, d});
+  }
+  if (devices > 1) plans.push_back({"model", devices, /*overlap=*/true});
+  return plans;
+}
+
+absl::Status Calibration::Load(const layers::LayerGraph& graph, const CalibrationPlan& named,
+                               const std::vector<int64_t>& batches) {
+  Keep();
+  overlap_ = named.overlap;
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, target_.make_backend(named.devices));
+  backend_ = std::move(backend);
+  for (int64_t batch : batches) {
+    absl::StatusOr<partition::Plan> plan =
+        partition::NamedPlan(named.name, graph, {.devices = named.devices, .global_batch = batch});
+    if (!plan.ok()) continue;
+    plan->overlap = named.overlap;
+    ASSIGN_OR_RETURN(std::unique_ptr<StepMeter> meter,
+                     StepMeter::Create(graph, *plan, {.global_batch = batch, .dtype = target_.dtype}, backend_));
+    loaded_.push_back(std::move(meter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Calibration::Run(int index, int steps, absl::Duration time) { return loaded_[index]->Run(steps, time); }
+
+void Calibration::Keep() {
+  for (const std::unique_ptr<StepMeter>& meter : loaded_) {
+    overlap_ ? seen_->AddHandoffs(*meter) : seen_->AddRun(*meter);
+  }
+  loaded_.clear();
+}
+
+void Calibration::AddTransfers(const std::vector<TransferTime>& transfers) {
+  for (const TransferTime& transfer : transfers) seen_->AddTransfer(transfer);
+}
+
+absl::Status Calibration::SweepTransfers() {
+  for (const std::string& what : TransferNames()) {
+    for (int members = 2; members <= target_.devices; ++members) {
+      if (what == "channel_slice" || (members > 2 && what == "exchange")) continue;
+      for (int64_t bytes : kSweepBytes) {
+        ASSIGN_OR_RETURN(TransferTime time, MeasureTransfer(what, members, bytes, kSweepRepeats, target_.make_mover));
+        seen_->AddTransfer(time);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+engine::Machine Calibration::Result() {
+  Keep();
+  Machine machine = target_.machine;
+  machine.ops = seen_->Rates();
+  machine.transfers = seen_->Transfers();
+  machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks"};
+  machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
+  machine.skew = {seen_->skew(), Origin::kMeasured,
+                  "mean wait for the slower of those that meet, over the way to the meeting"};
+  machine.step_sec_per_device = {seen_->host_sec_per_device(), Origin::kMeasured,
+                                 "median time to enqueue one device's part of a step"};
+  FillRoofline(machine);
+  return machine;
+}
+
+}  // namespace colonnade::tools

@@ -1,0 +1,15 @@
+#include "tools/gpus.h"
+
+#include <memory>
+
+#include "cuda/backend.h"
+#include "program/status_macros.h"
+
+namespace colonnade::tools {
+
+absl::StatusOr<Gpus> FindGpus() {
+  ASSIGN_OR_RETURN(std::unique_ptr<cuda::Calls> calls, cuda::OpenCuda());
+  return Gpus{calls->gpu_count(), calls->GpuName(0), calls->GpuMemoryBytes(0)};
+}
+
+}  // namespace colonnade::tools

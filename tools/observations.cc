@@ -1,0 +1,157 @@
+#include "tools/observations.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "engine/cost_model.h"
+
+namespace colonnade::tools {
+namespace {
+
+using engine::OpRate;
+using engine::Origin;
+using program::Task;
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+void Observations::AddRun(const StepMeter& run) {
+  const program::Program& program = run.program();
+  hosts_.push_back(Median(run.host_seconds()) / program.device_count);
+  const std::vector<Sides> meetings = MeetingsOf(program);
+  for (const std::vector<engine::TaskTime>& times : run.times()) {
+    for (const Task& task : program.tasks) {
+      if (std::holds_alternative<program::Compute>(task.what)) AddTask(program, task, times[task.id.value]);
+    }
+    for (const Sides& sides : meetings) AddMeeting(program, sides, times);
+    AddGaps(program, times);
+  }
+  AddSkew(meetings, run.times());
+}
+void Observations::AddHandoffs(const StepMeter& run) {
+  for (const std::vector<engine::TaskTime>& times : run.times()) AddGaps(run.program(), times);
+}
+void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
+
+double Observations::host_sec_per_device() const { return Median(hosts_); }
+double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
+double Observations::skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
+double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
+
+std::vector<OpRate> Observations::Rates() const {
+  std::map<std::string, OpRate> ops;
+  for (const auto& [key, seen] : tasks_) {
+    const auto& [op, devices, n, c, k, r, p, groups] = key;
+    OpRate& rate = ops[op];
+    rate.op = op;
+    rate.unit = seen.flops > 0 ? OpRate::Unit::kFlops : OpRate::Unit::kBytes;
+    rate.from = Origin::kMeasured;
+    rate.source = "calibrate";
+    const double work = seen.flops > 0 ? seen.flops : seen.bytes;
+    if (work <= 0) continue;
+    rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / TrimmedMean(seen.seconds)});
+  }
+  std::vector<OpRate> rates;
+  for (auto& [op, rate] : ops) {
+    if (!rate.points.empty()) rates.push_back(std::move(rate));
+  }
+  return rates;
+}
+
+std::vector<engine::MeasuredTransfer> Observations::Transfers() const {
+  std::vector<engine::MeasuredTransfer> all;
+  for (const auto& [key, by_bytes] : transfers_) {
+    engine::MeasuredTransfer transfer{
+        .what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
+    for (const auto& [bytes, seconds] : by_bytes) transfer.points.emplace_back(bytes, TrimmedMean(seconds));
+    all.push_back(std::move(transfer));
+  }
+  return all;
+}
+
+void Observations::AddTask(const program::Program& program, const Task& task, const engine::TaskTime& time) {
+  const engine::OpShape s = engine::ShapeOf(task);
+  Seen& seen = tasks_[{program::Name(task), program.device_count, s.n, s.c, s.k, s.r, s.p, s.groups}];
+  // An op that does little for each byte is known by its bytes.
+  const bool dense =
+      absl::StrContains(program::Name(task), "conv_") || absl::StrContains(program::Name(task), "fully_connected_");
+  seen.flops = dense ? static_cast<double>(task.work.flops) : 0;
+  seen.bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
+  seen.seconds.push_back(std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start)));
+}
+
+// In the order of the sequence, which is that in which devices come to them.
+std::vector<Observations::Sides> Observations::MeetingsOf(const program::Program& program) {
+  std::map<std::pair<bool, int>, size_t> index;  // by (is collective, message or instance)
+  std::vector<Sides> meetings;
+  for (const Task& task : program.tasks) {
+    const auto* exchange = std::get_if<program::Exchange>(&task.what);
+    const auto* collective = std::get_if<program::Collective>(&task.what);
+    if (exchange == nullptr && collective == nullptr) continue;
+    const std::pair<bool, int> key = {collective != nullptr, exchange ? exchange->message : collective->instance};
+    const auto [at, is_new] = index.emplace(key, meetings.size());
+    if (is_new) meetings.emplace_back();
+    meetings[at->second].push_back(&task);
+  }
+  return meetings;
+}
+
+// What one side comes later on the whole than the side that is later on the average: E[max] − max E, over the way of each
+// from the meeting before.
+void Observations::AddSkew(const std::vector<Sides>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps) {
+  for (size_t m = 1; m < meetings.size(); ++m) {
+    std::vector<std::vector<double>> ways(meetings[m].size());
+    std::vector<double> latest;
+    for (const std::vector<engine::TaskTime>& times : steps) {
+      absl::Duration met = -absl::InfiniteDuration();
+      for (const Task* side : meetings[m - 1]) met = std::max(met, times[side->id.value].end);
+      latest.push_back(0);
+      for (size_t s = 0; s < ways.size(); ++s) {
+        ways[s].push_back(std::max(0.0, absl::ToDoubleSeconds(times[meetings[m][s]->id.value].start - met)));
+        latest.back() = std::max(latest.back(), ways[s].back());
+      }
+    }
+    double way = 0;
+    for (std::vector<double>& of_side : ways) way = std::max(way, TrimmedMean(std::move(of_side)));
+    met_sec_ += way;
+    waited_sec_ += TrimmedMean(std::move(latest)) - way;
+  }
+}
+
+void Observations::AddMeeting(const program::Program& program, const Sides& sides,
+                              const std::vector<engine::TaskTime>& times) {
+  absl::Duration start = -absl::InfiniteDuration(), end = start;
+  double bytes = 0;
+  for (const Task* side : sides) {
+    start = std::max(start, times[side->id.value].start);
+    end = std::max(end, times[side->id.value].end);
+  }
+  bytes = engine::OperandBytes(program, *sides[0]);
+  for (const Task* side : sides) bytes = std::max(bytes, engine::OperandBytes(program, *side));
+  AddTransfer(
+      {program::Name(*sides[0]), static_cast<int>(sides.size()), bytes, std::max(1e-9, absl::ToDoubleSeconds(end - start))});
+}
+
+// Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.
+void Observations::AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times) {
+  for (int d = 0; d < program.device_count; ++d) {
+    const std::vector<program::TaskId> order = program::LaneOrder(program, d, program::Lane::kCompute);
+    for (size_t i = 1; i < order.size(); ++i) {
+      const Task &before = program.task(order[i - 1]), &task = program.task(order[i]);
+      absl::Duration last = times[before.id.value].end;
+      bool waited = false;
+      for (program::TaskId wait : task.waits) {
+        if (times[wait.value].end > last) last = times[wait.value].end, waited = true;
+      }
+      if (!waited && !task.waits.empty()) continue;
+      (waited ? handoffs_ : gaps_).push_back(absl::ToDoubleSeconds(times[task.id.value].start - last));
+    }
+  }
+}
+
+}  // namespace colonnade::tools

@@ -1,0 +1,56 @@
+// What the tasks of Programs took, boiled down to the numbers of a machine profile.
+#ifndef COLONNADE_TOOLS_OBSERVATIONS_H_
+#define COLONNADE_TOOLS_OBSERVATIONS_H_
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/machine.h"
+#include "engine/trace.h"
+#include "program/program.h"
+#include "tools/measure.h"
+#include "tools/transfers.h"
+
+namespace colonnade::tools {
+
+class Observations {
+ public:
+  // Takes from a run the rates of its ops, the times of its transfers, gaps between tasks and skew.
+  void AddRun(const StepMeter& run);
+  // Takes from an overlapped run the gaps alone.
+  void AddHandoffs(const StepMeter& run);
+  void AddTransfer(const TransferTime& transfer);
+
+  std::vector<engine::OpRate> Rates() const;
+  std::vector<engine::MeasuredTransfer> Transfers() const;
+  double host_sec_per_device() const;  // to enqueue one device's part of a step
+  double launch_sec() const;           // between two tasks of a lane
+  double handoff_sec() const;          // more than that after a task of another lane
+  double skew() const;                 // of those that meet: the wait for the slower over the way to the meeting
+
+ private:
+  struct Seen {
+    double flops = 0, bytes = 0;
+    std::vector<double> seconds;
+  };
+  using Key = std::tuple<std::string, int, double, double, double, double, double, double>;
+  using Sides = std::vector<const program::Task*>;  // the two or more tasks that meet
+
+  static std::vector<Sides> MeetingsOf(const program::Program& program);
+  void AddTask(const program::Program& program, const program::Task& task, const engine::TaskTime& time);
+  void AddMeeting(const program::Program& program, const Sides& sides, const std::vector<engine::TaskTime>& times);
+  void AddSkew(const std::vector<Sides>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps);
+  void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times);
+
+  std::map<Key, Seen> tasks_;
+  std::map<std::pair<std::string, int>, std::map<double, std::vector<double>>> transfers_;  // by bytes
+  std::vector<double> gaps_, handoffs_, hosts_;
+  double met_sec_ = 0, waited_sec_ = 0;  // on the way between meetings; more, for the slower of those that meet
+};
+
+}  // namespace colonnade::tools
+
+#endif  // COLONNADE_TOOLS_OBSERVATIONS_H_
