@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/device.h"
+#include "cpu/load/arena.h"
 #include "cpu/load/loaded.h"
 #include "cpu/status.h"
 #include "cpu/threads/announce.h"
@@ -59,7 +60,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
   return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
     Resources resources;
     resources.reference_kernels = options.kernels == CpuOptions::Kernels::kReference;
-    resources.memory_limit_bytes = options.memory_limit_bytes;
+    resources.books = engine::MemoryBooks(options.devices, options.memory_limit_bytes,
+                                          [](int, int64_t bytes) { return AllocateArena(bytes); });
     const std::vector<int> cores = CoresOfProcess();
     for (int d = 0; d < options.devices; ++d) {
       const std::vector<int> own = CoresOfDevice(cores, d, options.devices);

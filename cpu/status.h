@@ -10,18 +10,15 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "program/task.h"
+#include "engine/error_context.h"
 
 namespace colonnade::cpu {
 
 // The Status of an exception: of oneDNN, of exhausted memory, or of anything else (Internal).
 absl::Status StatusOf(const std::exception& error);
 
-// `status` with "task 17 (conv_forward of conv1) on device 0: " before its message.
-absl::Status InTask(const absl::Status& status, const program::Task& task);
-
-// `status` with `context` before its message.
-absl::Status WithContext(const absl::Status& status, absl::string_view context);
+using engine::InTask;
+using engine::WithContext;
 
 // What `body` returns, or the Status of what it throws. `body` returns absl::Status or absl::StatusOr<T>.
 template <class Body>

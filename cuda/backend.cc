@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/device.h"
+#include "cuda/load/arena.h"
 #include "cuda/load/loaded.h"
 #include "program/status_macros.h"
 
@@ -15,8 +16,8 @@ class CudaBackend : public engine::Backend {
  public:
   explicit CudaBackend(Resources resources) : resources_(std::move(resources)) {}
   ~CudaBackend() override {
+    resources_.books = {};
     for (Device& device : resources_.devices) {
-      device.persistent.clear();
       for (const Stream& stream : device.AllStreams()) resources_.calls->Destroy(stream);
     }
   }
@@ -62,7 +63,6 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   resources.deterministic = options.deterministic;
   resources.times_tasks = options.times_tasks;
   resources.uses_graphs = options.graphs;
-  resources.memory_limit_bytes = options.memory_limit_bytes;
   for (int d = 0; d < options.devices; ++d) {
     Device device;
     device.gpu = d % resources.calls->gpu_count();
@@ -72,6 +72,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
     }
     resources.devices.push_back(std::move(device));
   }
+  const auto allocate = [calls = resources.calls.get()](int device, int64_t bytes) {
+    return AllocateArena(*calls, device % calls->gpu_count(), bytes);
+  };
+  resources.books = engine::MemoryBooks(options.devices, options.memory_limit_bytes, allocate);
   return {std::make_unique<CudaBackend>(std::move(resources))};
 }
 

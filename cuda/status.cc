@@ -98,15 +98,4 @@ absl::Status StatusOf(Failure failure, absl::string_view call, absl::string_view
   return absl::InternalError(message);
 }
 
-absl::Status WithContext(const absl::Status& status, absl::string_view context) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
-}
-
-absl::Status InTask(const absl::Status& status, const program::Task& task) {
-  if (status.ok()) return status;
-  return WithContext(status, absl::StrCat("task ", task.id.value, " (", program::Name(task), " of ", task.from.layer,
-                                          ") on device ", task.device));
-}
-
 }  // namespace colonnade::cuda

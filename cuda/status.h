@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "program/task.h"
+#include "engine/error_context.h"
 
 namespace colonnade::cuda {
 
@@ -27,11 +27,8 @@ Failure FailureOfNccl(int nccl_result);      // ncclResult_t; none while it is i
 // "cudaMalloc: out of memory", of the code that fits `failure`; OK for kNone.
 absl::Status StatusOf(Failure failure, absl::string_view call, absl::string_view words);
 
-// `status` with "task 17 (conv_forward of conv1) on device 0: " before its message.
-absl::Status InTask(const absl::Status& status, const program::Task& task);
-
-// `status` with `context` before its message.
-absl::Status WithContext(const absl::Status& status, absl::string_view context);
+using engine::InTask;
+using engine::WithContext;
 
 }  // namespace colonnade::cuda
 

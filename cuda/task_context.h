@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "cuda/calls.h"
 #include "cuda/kernels/vector.h"
-#include "cuda/load/view.h"
+#include "cuda/load/layout.h"
 #include "engine/backend.h"
 #include "program/program.h"
 
@@ -83,12 +83,10 @@ class Workspace {
   template <class T>
   T* Take(int64_t elements) {
     T* piece = reinterpret_cast<T*>(base_ + bytes_);
-    bytes_ += (elements * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += engine::RoundUp(elements * static_cast<int64_t>(sizeof(T)), kAlignment);
     return piece;
   }
   int64_t bytes() const { return bytes_; }
-
-  static constexpr int64_t kAlignment = 256;
 
  private:
   char* base_;

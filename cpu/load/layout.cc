@@ -110,11 +110,18 @@ class Chooser {
 
   absl::Status TakeKnown(const KnownLayouts& known);
   // Classes that something needs in row-major order: boxes, collectives that cut.
-  void DecideRowMajor();
+  absl::Status DecideRowMajor();
   // Classes of weights, and the sizes of argmax operands.
   absl::Status DecideByOps();
 
-  absl::StatusOr<Layouts> Finish(bool reference_kernels);
+  Layouts Finish(bool reference_kernels) {
+    const auto layout_of = [&](const Buffer& buffer) -> engine::TensorLayout<View> {
+      View view = ViewOfRoot(buffer, reference_kernels);
+      const int64_t bytes = MemoryElements(view) * program::SizeInBytes(view.dtype);
+      return {std::move(view), bytes};
+    };
+    return engine::LayOut<View>(program_, kAlignment, layout_of, RowMajor);
+  }
 
  private:
   void Decide(BufferId id, OpaqueDesc desc) {
@@ -122,6 +129,8 @@ class Chooser {
     if (!decided_[c]) desc_[c] = std::move(desc);
     decided_[c] = true;
   }
+  // Decides for row-major order. FailedPrecondition where what is held already lies otherwise.
+  absl::Status NeedRowMajor(BufferId id);
   void MarkParameter(BufferId id) { parameter_[classes_.ClassOf(id)] = true; }
   bool Decided(BufferId id) { return decided_[classes_.ClassOf(id)]; }
   const Shape& ShapeOf(const BufferUse& use) const { return use.region.size; }
@@ -130,7 +139,6 @@ class Chooser {
   void DecideFullyConnected(const WeightsUse& use);
   absl::Status SizeArgmax(const program::Window& window, const BufferUse& argmax, const Shape& x, const Shape& y);
   View ViewOfRoot(const Buffer& buffer, bool reference_kernels);
-  absl::Status LayOutBucket(const Buffer& buffer, const program::Bucket& bucket, bool reference_kernels);
 
   const Program& program_;
   const dnnl::engine& engine_;
@@ -139,7 +147,6 @@ class Chooser {
   std::vector<char> decided_;     // by class
   std::vector<char> parameter_;   // by class: not an activation
   std::vector<int64_t> argmax_bytes_;
-  Layouts result_;
 };
 
 absl::Status Chooser::TakeKnown(const KnownLayouts& known) {
@@ -151,7 +158,10 @@ absl::Status Chooser::TakeKnown(const KnownLayouts& known) {
     const OpaqueDesc& other = desc_[classes_.ClassOf(id)];
     const bool equal = desc == nullptr || other == nullptr ? desc == other : *desc == *other;
     if (equal) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("buffer ", program_.buffer(id).name, " was loaded in another layout"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "persistent buffer ", program_.buffer(id).name, " of device ", program_.buffer(id).device,
+        ": another Program on this backend holds it in another layout than a buffer that this one ties to it; load it on a "
+        "backend of its own"));
   };
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.lifetime != program::Lifetime::kPersistent) continue;
@@ -159,18 +169,26 @@ absl::Status Chooser::TakeKnown(const KnownLayouts& known) {
     if (bucket == nullptr && !std::holds_alternative<program::Root>(buffer.storage)) continue;
     const std::vector<OpaqueDesc> descs = known(buffer.device, buffer.name);
     for (size_t i = 0; i < descs.size(); ++i) {
-      if (bucket != nullptr && i >= bucket->members.size()) break;
       RETURN_IF_ERROR(take(bucket == nullptr ? buffer.id : bucket->members[i], descs[i]));
     }
   }
   return absl::OkStatus();
 }
 
-void Chooser::DecideRowMajor() {
+absl::Status Chooser::NeedRowMajor(BufferId id) {
+  Decide(id, nullptr);
+  if (desc_[classes_.ClassOf(id)] == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("persistent buffer ", program_.buffer(id).name, " of device ", program_.buffer(id).device,
+                   ": another Program on this backend holds it in a layout of oneDNN's choice, this one uses boxes of it, "
+                   "which want row-major order; load it on a backend of its own"));
+}
+
+absl::Status Chooser::DecideRowMajor() {
   for (const Buffer& buffer : program_.buffers) {
     if (const auto* box = std::get_if<program::BoxView>(&buffer.storage)) {
-      Decide(buffer.id, nullptr);
-      Decide(box->parent, nullptr);
+      RETURN_IF_ERROR(NeedRowMajor(buffer.id));
+      RETURN_IF_ERROR(NeedRowMajor(box->parent));
     }
   }
   for (const Task& task : program_.tasks) {
@@ -181,9 +199,10 @@ void Chooser::DecideRowMajor() {
     for (const BufferUse& use : task.uses) {
       const Buffer& buffer = program_.buffer(use.buffer);
       if (std::holds_alternative<program::Bucket>(buffer.storage)) continue;
-      if (cuts || use.region != Region::Whole(buffer.shape)) Decide(buffer.id, nullptr);
+      if (cuts || use.region != Region::Whole(buffer.shape)) RETURN_IF_ERROR(NeedRowMajor(buffer.id));
     }
   }
+  return absl::OkStatus();
 }
 
 void Chooser::DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use) {
@@ -264,67 +283,14 @@ View Chooser::ViewOfRoot(const Buffer& buffer, bool reference_kernels) {
   return parameter ? RowMajor(buffer.dtype, buffer.shape) : Natural(buffer.dtype, buffer.shape);
 }
 
-absl::Status Chooser::LayOutBucket(const Buffer& buffer, const program::Bucket& bucket, bool reference_kernels) {
-  BucketImage& image = result_.buckets[buffer.id.value];
-  int64_t total = 0;
-  for (BufferId member : bucket.members) {
-    View view = ViewOfRoot(program_.buffer(member), reference_kernels);
-    const int64_t bytes = MemoryElements(view) * program::SizeInBytes(view.dtype);
-    image.member_begin.push_back(total);
-    image.member_bytes.push_back(bytes);
-    total += RoundUp(bytes, kAlignment);
-    result_.views[member.value] = std::move(view);
-  }
-  image.part_bytes = RoundUp((total + bucket.parts - 1) / bucket.parts, kAlignment);
-  const int64_t size = program::SizeInBytes(buffer.dtype), held_begin = bucket.first_part * image.part_bytes;
-  for (size_t i = 0; i < bucket.members.size(); ++i) {
-    result_.views[bucket.members[i].value].offset = (image.member_begin[i] - held_begin) / size;
-  }
-  result_.root_bytes[buffer.id.value] = bucket.held_parts * image.part_bytes;
-  result_.views[buffer.id.value] = RowMajor(buffer.dtype, {bucket.held_parts * image.part_bytes / size});
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Layouts> Chooser::Finish(bool reference_kernels) {
-  const size_t count = program_.buffers.size();
-  result_.views.resize(count);
-  result_.root_bytes.assign(count, 0);
-  result_.buckets.resize(count);
-  for (const Buffer& buffer : program_.buffers) {
-    if (std::holds_alternative<program::Root>(buffer.storage)) {
-      const View view = ViewOfRoot(buffer, reference_kernels);
-      result_.root_bytes[buffer.id.value] = MemoryElements(view) * program::SizeInBytes(buffer.dtype);
-      result_.views[buffer.id.value] = view;
-    } else if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
-      RETURN_IF_ERROR(LayOutBucket(buffer, *bucket, reference_kernels));
-    }
-  }
-  const std::function<const View&(BufferId)> view_of = [&](BufferId id) -> const View& {
-    if (const auto* box = std::get_if<program::BoxView>(&program_.buffer(id).storage)) {
-      result_.views[id.value] = Slice(view_of(box->parent), box->region);
-    }
-    return result_.views[id.value];
-  };
-  for (const Buffer& buffer : program_.buffers) view_of(buffer.id);
-  return std::move(result_);
-}
-
 }  // namespace
-
-View Layouts::ViewOf(const Program& program, const BufferUse& use) const {
-  const View& view = views[use.buffer.value];
-  const auto* bucket = std::get_if<program::Bucket>(&program.buffer(use.buffer).storage);
-  if (bucket == nullptr) return Slice(view, use.region);
-  const int64_t part = buckets[use.buffer.value].part_bytes / program::SizeInBytes(view.dtype);
-  return Slice(view, {{(use.region.offset[0] - bucket->first_part) * part}, {use.region.size[0] * part}});
-}
 
 absl::StatusOr<Layouts> ChooseLayouts(const Program& program, bool reference_kernels, const KnownLayouts& known,
                                       const dnnl::engine& engine) {
   Chooser chooser(program, engine);
   if (!reference_kernels) {
     RETURN_IF_ERROR(chooser.TakeKnown(known));
-    chooser.DecideRowMajor();
+    RETURN_IF_ERROR(chooser.DecideRowMajor());
     RETURN_IF_ERROR(chooser.DecideByOps());
   }
   return chooser.Finish(reference_kernels);

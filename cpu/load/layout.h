@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "cpu/load/view.h"
+#include "engine/layouts.h"
 #include "program/program.h"
 
 namespace colonnade::cpu {
@@ -25,23 +26,7 @@ namespace colonnade::cpu {
 // A layout that oneDNN chose; null is any other.
 using OpaqueDesc = std::shared_ptr<const MemoryDesc>;
 
-// Where the members of a bucket lie in its image, the memory of all of its parts.
-struct BucketImage {
-  int64_t part_bytes = 0;
-  std::vector<int64_t> member_begin;  // by member, bytes
-  std::vector<int64_t> member_bytes;
-};
-
-struct Layouts {
-  // By buffer; offsets count from the base of the root (of a bucket: its first held part, so that members of a bucket of
-  // which this device holds a part may have negative offsets). A bucket's own view is one dimension: its held elements.
-  std::vector<View> views;
-  std::vector<int64_t> root_bytes;   // by buffer; 0 for views and members
-  std::vector<BucketImage> buckets;  // by buffer; empty for all but buckets
-
-  // What a use touches.
-  View ViewOf(const program::Program& program, const program::BufferUse& use) const;
-};
+using Layouts = engine::Layouts<View>;
 
 // The opaque layout of each tensor of a persistent root (one) or bucket (one per member) that was loaded before; an empty
 // function, or an empty result for what was not.

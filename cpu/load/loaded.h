@@ -6,7 +6,6 @@
 #ifndef COLONNADE_CPU_LOADED_H_
 #define COLONNADE_CPU_LOADED_H_
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,14 +17,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cpu/device.h"
-#include "cpu/load/arena.h"
 #include "cpu/load/layout.h"
 #include "cpu/ops/collective.h"
 #include "cpu/task_context.h"
 #include "cpu/threads/announce.h"
 #include "cpu/threads/queue.h"
 #include "engine/backend.h"
-#include "program/memory.h"
+#include "engine/loading.h"
 #include "program/program.h"
 
 namespace colonnade::cpu {
@@ -45,12 +43,12 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   std::vector<engine::TaskTime> Times(int64_t step) const override;
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
-  engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
+  engine::DeviceMemory Memory(int device) const override { return memory_.of(device); }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct ByteRange {
+  struct Padding {
     char* begin;
     int64_t bytes;
   };
@@ -58,16 +56,16 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   struct ReadyTask {
     std::unique_ptr<Kernel> kernel;
     Announcer announcer;
-    std::vector<ByteRange> zeroed;       // padding behind the members of buckets that it writes
+    std::vector<Padding> zeroed;         // padding behind the members of buckets that it writes
     Clock::time_point start[2], end[2];  // by step % 2
     int64_t launched_step;               // the last; touched by the host thread only
   };
   // Where a member of a bucket lies, and which of its bytes this device holds.
   struct HeldMember {
-    View view;                   // with offset 0: in an image of the member alone
-    int64_t bytes = 0;           // of that image
-    int64_t begin = 0, end = 0;  // bytes of the image that are held
-    char* data = nullptr;        // where byte `begin` is
+    View view;               // with offset 0: in an image of the member alone
+    int64_t bytes = 0;       // of that image
+    engine::HeldBytes held;  // of that image
+    char* data = nullptr;    // where byte held.begin is
   };
 
   CpuProgram(Resources& resources, const program::Program& program, const engine::HostSlot* slots);
@@ -81,18 +79,12 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   TaskContext ContextOf(const program::Task& task);
   absl::Status PrepareComputeTasks();
   absl::Status PrepareTransfers();
-  void CountMemory();
-  absl::Status CheckLimit() const;
-  absl::Status TakeMemory();
-  absl::Status TakePersistent(const program::Buffer& buffer);
+  void NoteLayouts();
   void BindTasks();
   void ReserveQueues();
 
-  char* BaseOf(program::BufferId buffer) const { return base_[program::RootOf(program_, buffer).value]; }
-  std::vector<ByteRange> PaddingBehind(const program::Task& task) const;
   bool IsPartlyHeld(program::BufferId buffer) const;
   HeldMember Held(program::BufferId buffer) const;
-  absl::Status CheckLogicalAccess(program::BufferId buffer, size_t values) const;
 
   void RunTask(int32_t task, int64_t step) override;
   void WaitForTask(int32_t task, int64_t step) override;
@@ -102,16 +94,10 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   const program::Program& program_;
   const engine::HostSlot* slots_;
   Layouts layouts_;
-  program::Placement placement_;
+  engine::ProgramMemory memory_;  // workspaces by lane
   std::vector<ReadyTask> tasks_;
   std::vector<std::shared_ptr<Rendezvous>> rendezvous_;
   std::vector<engine::AddedReorder> added_reorders_;
-
-  std::vector<engine::DeviceMemory> memory_;                             // by device
-  std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
-  std::vector<Arena> step_arenas_;                                       // by device
-  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
-  std::vector<char*> base_;                                              // by buffer: of roots and buckets
 
   Progress progress_;
   const Clock::time_point origin_ = Clock::now();

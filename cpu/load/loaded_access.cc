@@ -34,46 +34,30 @@ bool CpuProgram::IsPartlyHeld(BufferId buffer) const {
 CpuProgram::HeldMember CpuProgram::Held(BufferId buffer) const {
   const auto& member = std::get<program::BucketMember>(program_.buffer(buffer).storage);
   const auto& bucket = std::get<program::Bucket>(program_.buffer(member.bucket).storage);
-  const BucketImage& image = layouts_.buckets[member.bucket.value];
-  const int64_t member_begin = image.member_begin[member.index];
-  const int64_t held_begin = bucket.first_part * image.part_bytes;
-  const int64_t held_end = held_begin + bucket.held_parts * image.part_bytes;
-  HeldMember held;
-  held.view = layouts_.views[buffer.value];
+  const engine::BucketImage& image = layouts_.buckets[member.bucket.value];
+  HeldMember held{.view = layouts_.views[buffer.value], .bytes = image.member_bytes[member.index]};
+  const int64_t first_byte = image.member_begin[member.index] - image.held_begin(bucket);
   held.view.offset = 0;
-  held.bytes = image.member_bytes[member.index];
-  held.begin = std::clamp(held_begin - member_begin, int64_t{0}, held.bytes);
-  held.end = std::clamp(held_end - member_begin, held.begin, held.bytes);
-  if (held.begin < held.end) held.data = BaseOf(member.bucket) + (member_begin + held.begin - held_begin);
+  held.held = engine::HeldBytesOf(first_byte, held.bytes, image.held_bytes(bucket));
+  if (held.held.size() > 0) held.data = memory_.BaseOf(member.bucket) + first_byte + held.held.begin;
   return held;
-}
-
-absl::Status CpuProgram::CheckLogicalAccess(BufferId buffer, size_t values) const {
-  const program::Buffer& what = program_.buffer(buffer);
-  if (std::holds_alternative<program::Bucket>(what.storage)) {
-    return absl::InvalidArgumentError(absl::StrCat("buffer ", what.name, " is a bucket; its members have logical content"));
-  }
-  if (static_cast<int64_t>(values) != program::ElementCount(what.shape)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buffer ", what.name, " has ", program::ElementCount(what.shape), " elements, not ", values));
-  }
-  return absl::OkStatus();
 }
 
 // Conversions run on the compute lane, which has the device's number of threads.
 absl::Status CpuProgram::Read(BufferId buffer, absl::Span<double> values) const {
-  absl::Status status = CheckLogicalAccess(buffer, values.size());
+  absl::Status status = engine::CheckLogicalAccess(program_, buffer, values.size());
   if (!status.ok()) return status;
   const auto read = [&]() -> absl::Status {
-    if (!IsPartlyHeld(buffer)) return ReadLogical(layouts_.views[buffer.value], BaseOf(buffer), resources_.engine, values);
-    const HeldMember held = Held(buffer);
-    const int64_t size = program::SizeInBytes(held.view.dtype), held_bytes = held.end - held.begin;
-    std::vector<char> image(held.bytes), mask(held.bytes);
-    if (held_bytes > 0) std::memcpy(image.data() + held.begin, held.data, held_bytes);
-    FillOnes(held.view.dtype, mask.data() + held.begin, held_bytes / size);
+    if (!IsPartlyHeld(buffer))
+      return ReadLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, values);
+    const HeldMember member = Held(buffer);
+    const int64_t size = program::SizeInBytes(member.view.dtype), begin = member.held.begin, bytes = member.held.size();
+    std::vector<char> image(member.bytes), mask(member.bytes);
+    if (bytes > 0) std::memcpy(image.data() + begin, member.data, bytes);
+    FillOnes(member.view.dtype, mask.data() + begin, bytes / size);
     std::vector<double> all(values.size()), is_held(values.size());
-    absl::Status result = ReadLogical(held.view, image.data(), resources_.engine, absl::MakeSpan(all));
-    result.Update(ReadLogical(held.view, mask.data(), resources_.engine, absl::MakeSpan(is_held)));
+    absl::Status result = ReadLogical(member.view, image.data(), resources_.engine, absl::MakeSpan(all));
+    result.Update(ReadLogical(member.view, mask.data(), resources_.engine, absl::MakeSpan(is_held)));
     for (size_t i = 0; i < values.size(); ++i) {
       if (is_held[i] != 0) values[i] = all[i];
     }
@@ -86,14 +70,15 @@ absl::Status CpuProgram::Read(BufferId buffer, absl::Span<double> values) const 
 }
 
 absl::Status CpuProgram::Write(BufferId buffer, absl::Span<const double> values) {
-  absl::Status status = CheckLogicalAccess(buffer, values.size());
+  absl::Status status = engine::CheckLogicalAccess(program_, buffer, values.size());
   if (!status.ok()) return status;
   const auto write = [&]() -> absl::Status {
-    if (!IsPartlyHeld(buffer)) return WriteLogical(layouts_.views[buffer.value], BaseOf(buffer), resources_.engine, values);
-    const HeldMember held = Held(buffer);
-    std::vector<char> image(held.bytes);
-    absl::Status result = WriteLogical(held.view, image.data(), resources_.engine, values);
-    if (held.begin < held.end) std::memcpy(held.data, image.data() + held.begin, held.end - held.begin);
+    if (!IsPartlyHeld(buffer))
+      return WriteLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, values);
+    const HeldMember member = Held(buffer);
+    std::vector<char> image(member.bytes);
+    absl::Status result = WriteLogical(member.view, image.data(), resources_.engine, values);
+    if (member.held.size() > 0) std::memcpy(member.data, image.data() + member.held.begin, member.held.size());
     return result;
   };
   resources_.devices[program_.buffer(buffer).device]->lane(program::Lane::kCompute).queue->Call([&] {

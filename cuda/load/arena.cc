@@ -4,18 +4,10 @@
 
 namespace colonnade::cuda {
 
-absl::StatusOr<Arena> Arena::Allocate(Calls& calls, int gpu, int64_t bytes) {
-  Arena arena;
-  if (bytes == 0) return arena;
+absl::StatusOr<engine::Arena> AllocateArena(Calls& calls, int gpu, int64_t bytes) {
+  if (bytes == 0) return engine::Arena();
   ASSIGN_OR_RETURN(void* data, calls.Allocate(gpu, bytes));
-  arena.calls_ = &calls;
-  arena.gpu_ = gpu;
-  arena.data_ = static_cast<char*>(data);
-  return arena;
-}
-
-Arena::~Arena() {
-  if (data_ != nullptr) calls_->Free(gpu_, data_);
+  return engine::Arena(static_cast<char*>(data), [&calls, gpu](char* freed) { calls.Free(gpu, freed); });
 }
 
 }  // namespace colonnade::cuda

@@ -15,20 +15,13 @@
 
 namespace colonnade::cuda {
 
-using program::Buffer;
-using program::BufferId;
 using program::Program;
 using program::Task;
 using program::TaskId;
 
 namespace {
 
-// Stands for memory that has not been taken yet: addresses are counted from it, and none is followed.
-char* const kNowhere = reinterpret_cast<char*>(uintptr_t{1} << 40);
-
-bool IsRoot(const Buffer& buffer) {
-  return std::holds_alternative<program::Root>(buffer.storage) || std::holds_alternative<program::Bucket>(buffer.storage);
-}
+constexpr int kLandingArea = program::kLaneCount;  // behind the workspaces of the lanes
 
 }  // namespace
 
@@ -36,53 +29,42 @@ CudaProgram::CudaProgram(Resources& resources, const Program& program, const eng
     : resources_(resources),
       program_(program),
       slots_(slots),
+      memory_(program, resources.books),
       queues_(program, *this),
       tasks_(program.tasks.size()),
       events_(program.tasks.size()),
       barriers_(program.tasks.size()),
-      communicators_(program.groups.size(), -1),
-      base_(program.buffers.size(), kNowhere) {
+      communicators_(program.groups.size(), -1) {
   for (int slot = 0; slot < 2; ++slot) host_[slot] = slots[slot];
 }
 
 absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Prepare(Resources& resources, const Program& program,
                                                                   const engine::HostSlot* slots) {
-  const int devices = static_cast<int>(resources.devices.size());
-  if (program.device_count > devices) {
-    return absl::InvalidArgumentError(absl::StrCat("the Program is for ", program.device_count, " devices, the backend has ",
-                                                   devices, "; make it with as many"));
-  }
+  RETURN_IF_ERROR(engine::CheckDeviceCount(program, static_cast<int>(resources.devices.size())));
   if (program.dtype != program::DType::kF32 && program.dtype != program::DType::kBF16) {
     return absl::InvalidArgumentError(
         absl::StrCat("the CUDA backend computes in f32 and bf16, not in ", program::Name(program.dtype)));
   }
+  RETURN_IF_ERROR(resources.books.CheckPersistentBuffers(program));
   auto loaded = std::unique_ptr<CudaProgram>(new CudaProgram(resources, program, slots));
   loaded->layouts_ = ChooseLayouts(program, resources.precision);
-  loaded->placement_ = program::PlaceBuffers(
-      program, [&](const Buffer& buffer) { return loaded->layouts_.root_bytes[buffer.id.value]; }, kAlignment);
+  loaded->memory_.Place(loaded->layouts_.root_bytes, kAlignment);
   loaded->nccl_sums_ = !resources.deterministic && EveryCopyHasOneSum(program);
-  loaded->workspaces_.resize(program.device_count);
   RETURN_IF_ERROR(loaded->PrepareTasks());
-  loaded->CountMemory();
+  loaded->CountWorkspaces();
   return loaded;
 }
 
 absl::StatusOr<std::vector<engine::DeviceMemory>> CudaProgram::MemoryOf(Resources& resources, const Program& program) {
-  engine::HostSlot slots[2];
-  for (engine::HostSlot& slot : slots) {
-    slot.inputs.resize(program.inputs.size());
-    for (const program::Output& output : program.outputs) slot.outputs.emplace_back(output.pieces.size());
-  }
+  const engine::HostSlot slot = engine::SlotWithoutMemory(program), slots[2] = {slot, slot};
   ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> prepared, Prepare(resources, program, slots));
-  return prepared->memory_;
+  return prepared->memory_.OfDevices();
 }
 
 absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resources, const Program& program,
                                                                const engine::HostSlot (&slots)[2]) {
-  ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> prepared, Prepare(resources, program, slots));
-  std::unique_ptr<CudaProgram> loaded = std::move(prepared);
-  RETURN_IF_ERROR(loaded->CheckLimit());
-  RETURN_IF_ERROR(loaded->TakeMemory());
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> loaded, Prepare(resources, program, slots));
+  RETURN_IF_ERROR(loaded->memory_.Take());
   RETURN_IF_ERROR(loaded->TakeHostMemory());
   RETURN_IF_ERROR(loaded->MakeCommunicators());
   loaded->added_reorders_.clear();
@@ -93,14 +75,12 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resour
 
 TaskContext CudaProgram::ContextOf(const Task& task) {
   const Device& device = resources_.devices[task.device];
-  char* workspace = workspaces_[task.device][static_cast<int>(task.lane)].data();
   TaskContext context{
       .program = program_,
       .task = task,
       .operands = {},
-      .workspace = workspace == nullptr ? kNowhere : workspace,
-      .landing =
-          (landing_arenas_.empty() ? kNowhere : landing_arenas_[task.device].data()) + tasks_[task.id.value].landing_offset,
+      .workspace = memory_.workspace(task.device, static_cast<int>(task.lane)),
+      .landing = memory_.workspace(task.device, kLandingArea) + tasks_[task.id.value].landing_offset,
       .gpu = device.gpu,
       .precision = resources_.precision,
       // Devices that hold the same parameters without reducing their gradients must compute the same bits.
@@ -109,7 +89,7 @@ TaskContext CudaProgram::ContextOf(const Task& task) {
       .choose = [&calls = *resources_.calls, gpu = device.gpu](Call& call) { return calls.Prepare(gpu, call); },
       .added_reorders = &added_reorders_};
   for (const program::BufferUse& use : task.uses) {
-    context.operands.push_back({layouts_.ViewOf(program_, use), BaseOf(use.buffer)});
+    context.operands.push_back({layouts_.ViewOf(program_, use), memory_.BaseOf(use.buffer)});
   }
   return context;
 }
@@ -132,8 +112,8 @@ absl::Status CudaProgram::PrepareTasks() {
     }
   }
   for (const Task& task : program_.tasks) {
-    for (const ByteRange& range : PaddingBehind(program_, layouts_, task)) {
-      tasks_[task.id.value].phases.back().push_back(ClearBytes{BaseOf(range.bucket) + range.begin, range.bytes});
+    for (const engine::ByteRange& range : engine::PaddingBehind(program_, layouts_.buckets, task)) {
+      tasks_[task.id.value].phases.back().push_back(ClearBytes{memory_.BaseOf(range.bucket) + range.begin, range.bytes});
     }
   }
   return absl::OkStatus();
@@ -178,98 +158,15 @@ absl::Status CudaProgram::PrepareMeeting(const std::vector<TaskId>& sides) {
   return absl::OkStatus();
 }
 
-void CudaProgram::CountMemory() {
-  memory_.assign(program_.device_count, {});
-  scratch_bytes_.assign(program_.device_count, {0, 0, 0});
+void CudaProgram::CountWorkspaces() {
+  std::vector<int64_t> landing_bytes(program_.device_count, 0);
   for (const Task& task : program_.tasks) {
-    int64_t& largest = scratch_bytes_[task.device][static_cast<int>(task.lane)];
-    largest = std::max(largest, tasks_[task.id.value].workspace_bytes);
+    Ready& ready = tasks_[task.id.value];
+    memory_.WantWorkspace(task.device, static_cast<int>(task.lane), ready.workspace_bytes);
+    ready.landing_offset = landing_bytes[task.device];
+    landing_bytes[task.device] += ready.landing_bytes;
   }
-  landing_bytes_.assign(program_.device_count, 0);
-  for (const Task& task : program_.tasks) {
-    tasks_[task.id.value].landing_offset = landing_bytes_[task.device];
-    landing_bytes_[task.device] += tasks_[task.id.value].landing_bytes;
-  }
-  for (const Buffer& buffer : program_.buffers) {
-    if (buffer.lifetime != program::Lifetime::kPersistent || !IsRoot(buffer)) continue;
-    memory_[buffer.device].persistent_bytes += layouts_.root_bytes[buffer.id.value];
-  }
-  for (int d = 0; d < program_.device_count; ++d) {
-    memory_[d].step_arena_bytes = placement_.step_bytes[d];
-    memory_[d].workspace_bytes = landing_bytes_[d];
-    for (int64_t bytes : scratch_bytes_[d]) memory_[d].workspace_bytes += bytes;
-  }
-}
-
-absl::Status CudaProgram::CheckLimit() const {
-  if (resources_.memory_limit_bytes == 0) return absl::OkStatus();
-  for (int d = 0; d < program_.device_count; ++d) {
-    const Device& device = resources_.devices[d];
-    int64_t needed = device.allocated_bytes + memory_[d].step_arena_bytes + memory_[d].workspace_bytes;
-    for (const Buffer& buffer : program_.buffers) {
-      if (buffer.device != d || buffer.lifetime != program::Lifetime::kPersistent || !IsRoot(buffer)) continue;
-      if (!device.persistent.contains(buffer.name)) needed += layouts_.root_bytes[buffer.id.value];
-    }
-    if (needed > resources_.memory_limit_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("device ", d, " needs ", needed, " bytes, its limit is ",
-                                                       resources_.memory_limit_bytes,
-                                                       "; use a smaller batch or more devices"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CudaProgram::TakeMemory() {
-  for (int d = 0; d < program_.device_count; ++d) {
-    Device& device = resources_.devices[d];
-    device.allocated_bytes += memory_[d].step_arena_bytes + memory_[d].workspace_bytes;
-    ++charged_devices_;
-    absl::StatusOr<Arena> arena = Arena::Allocate(*resources_.calls, device.gpu, placement_.step_bytes[d]);
-    if (!arena.ok()) return WithContext(arena.status(), absl::StrCat("step buffers of device ", d));
-    step_arenas_.push_back(*std::move(arena));
-    absl::StatusOr<Arena> landing = Arena::Allocate(*resources_.calls, device.gpu, landing_bytes_[d]);
-    if (!landing.ok()) return WithContext(landing.status(), absl::StrCat("landing of inputs on device ", d));
-    landing_arenas_.push_back(*std::move(landing));
-    for (int l = 0; l < program::kLaneCount; ++l) {
-      absl::StatusOr<Arena> workspace = Arena::Allocate(*resources_.calls, device.gpu, scratch_bytes_[d][l]);
-      if (!workspace.ok()) return WithContext(workspace.status(), absl::StrCat("workspace of device ", d));
-      workspaces_[d][l] = *std::move(workspace);
-    }
-  }
-  for (const Buffer& buffer : program_.buffers) {
-    if (!IsRoot(buffer)) continue;
-    if (buffer.lifetime == program::Lifetime::kPersistent) {
-      RETURN_IF_ERROR(TakePersistent(buffer));
-    } else {
-      base_[buffer.id.value] = step_arenas_[buffer.device].data() + placement_.offset[buffer.id.value];
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CudaProgram::TakePersistent(const Buffer& buffer) {
-  Device& device = resources_.devices[buffer.device];
-  const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
-  const int64_t bytes = layouts_.root_bytes[buffer.id.value], first_part = bucket == nullptr ? 0 : bucket->first_part;
-  const auto [found, is_new] = device.persistent.try_emplace(buffer.name);
-  PersistentBuffer& persistent = found->second;
-  if (is_new) {
-    absl::StatusOr<Arena> memory = Arena::Allocate(*resources_.calls, device.gpu, bytes);
-    if (!memory.ok()) {
-      device.persistent.erase(found);
-      return WithContext(memory.status(), absl::StrCat("persistent buffer ", buffer.name));
-    }
-    persistent = {buffer.dtype, buffer.shape, bytes, first_part, *std::move(memory)};
-    device.allocated_bytes += bytes;
-  } else if (persistent.dtype != buffer.dtype || persistent.shape != buffer.shape || persistent.bytes != bytes ||
-             persistent.first_part != first_part) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "persistent buffer ", buffer.name, " of device ", buffer.device, " was loaded before as ",
-        program::Name(persistent.dtype), program::ToString(persistent.shape), " of ", persistent.bytes,
-        " bytes, and is now ", program::Name(buffer.dtype), program::ToString(buffer.shape), " of ", bytes, " bytes"));
-  }
-  base_[buffer.id.value] = persistent.memory.data();
-  return absl::OkStatus();
+  for (int d = 0; d < program_.device_count; ++d) memory_.WantWorkspace(d, kLandingArea, landing_bytes[d]);
 }
 
 // Inputs are read where the host fills them; outputs are small, and land in memory of our own until Synchronize.
@@ -393,9 +290,6 @@ CudaProgram::~CudaProgram() {
   }
   for (void* data : registered_) calls.Unregister(data);
   for (void* data : landings_) calls.FreeHost(data);
-  for (int d = 0; d < charged_devices_; ++d) {
-    resources_.devices[d].allocated_bytes -= memory_[d].step_arena_bytes + memory_[d].workspace_bytes;
-  }
 }
 
 }  // namespace colonnade::cuda

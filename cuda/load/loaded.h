@@ -21,7 +21,7 @@
 #include "cuda/load/queue.h"
 #include "cuda/task_context.h"
 #include "engine/backend.h"
-#include "program/memory.h"
+#include "engine/loading.h"
 #include "program/program.h"
 
 namespace colonnade::cuda {
@@ -50,7 +50,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
   absl::Status KeepImages() override;
-  engine::DeviceMemory Memory(int device) const override { return memory_[device]; }
+  engine::DeviceMemory Memory(int device) const override { return memory_.of(device); }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
 
  private:
@@ -84,10 +84,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status MakeCommunicators();
   absl::Status PrepareMeeting(const std::vector<program::TaskId>& sides);
   TaskContext ContextOf(const program::Task& task);
-  void CountMemory();
-  absl::Status CheckLimit() const;
-  absl::Status TakeMemory();
-  absl::Status TakePersistent(const program::Buffer& buffer);
+  void CountWorkspaces();
   absl::Status TakeHostMemory();
   int64_t OutputBytes(size_t output, size_t piece) const;
   absl::Status MakeEvents();
@@ -131,7 +128,6 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   void Drain();
 
   const Stream& StreamOf(const program::Task& task) const { return resources_.devices[task.device].stream(task.lane); }
-  char* BaseOf(program::BufferId buffer) const { return base_[program::RootOf(program_, buffer).value]; }
   // The range of memory that holds an operand's elements, of which this device has bytes [begin, end).
   struct Image;
   absl::StatusOr<Image> ImageOf(program::BufferId buffer, size_t values) const;
@@ -142,7 +138,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   const engine::HostSlot* slots_;
   engine::HostSlot host_[2];  // the inputs of slots_, outputs of our own
   Layouts layouts_;
-  program::Placement placement_;
+  engine::ProgramMemory memory_;  // workspaces by lane, then the landings
   Queues queues_;
   std::vector<Ready> tasks_;
   std::vector<Events> events_;      // by task
@@ -151,16 +147,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<int> communicators_;  // of NCCL, by group of the Program; −1: none, or not made yet
   std::vector<engine::AddedReorder> added_reorders_;
 
-  std::vector<engine::DeviceMemory> memory_;                             // by device
-  std::vector<std::array<int64_t, program::kLaneCount>> scratch_bytes_;  // by device and lane
-  std::vector<Arena> step_arenas_;                                       // by device
-  std::vector<std::array<Arena, program::kLaneCount>> workspaces_;       // by device and lane
-  std::vector<Arena> landing_arenas_;                                    // by device
-  std::vector<int64_t> landing_bytes_;                                   // by device
-  std::vector<char*> base_;                                              // by buffer: of roots and buckets
-  std::vector<void*> registered_, landings_;                             // host memory
-  int charged_devices_ = 0;                                              // of Device::allocated_bytes: the first so many
-  mutable std::vector<Event> now_;                                       // by device: for reads and writes from the host
+  std::vector<void*> registered_, landings_;  // host memory
+  mutable std::vector<Event> now_;            // by device: for reads and writes from the host
   std::vector<std::array<std::array<Event, program::kLaneCount>, 2>> lane_ended_;  // by device, then step parity
 
   // When a step began on each device's compute stream, by step modulo 3: events of different GPUs cannot be compared, and

@@ -62,13 +62,13 @@ void FromDouble(double value, DType dtype, char* data) {
 
 }  // namespace
 
-// Elements lie from `first` bytes on, relative to the root's base, in `bytes` bytes, of which [held_begin, held_end) are
-// here.
+// The `bytes` bytes from the first element to the last, of which the device holds some.
 struct CudaProgram::Image {
   View view;  // offset from the start of the image
   int device = 0;
   char* data = nullptr;  // of the first held byte
-  int64_t bytes = 0, held_begin = 0, held_end = 0;
+  int64_t bytes = 0;
+  engine::HeldBytes held;
 
   // Calls f(element number in row-major order, byte offset in the image).
   template <class F>
@@ -86,14 +86,8 @@ struct CudaProgram::Image {
 };
 
 absl::StatusOr<CudaProgram::Image> CudaProgram::ImageOf(BufferId buffer, size_t values) const {
+  RETURN_IF_ERROR(engine::CheckLogicalAccess(program_, buffer, values));
   const program::Buffer& what = program_.buffer(buffer);
-  if (std::holds_alternative<program::Bucket>(what.storage)) {
-    return absl::InvalidArgumentError(absl::StrCat("buffer ", what.name, " is a bucket; its members have logical content"));
-  }
-  if (static_cast<int64_t>(values) != program::ElementCount(what.shape)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buffer ", what.name, " has ", program::ElementCount(what.shape), " elements, not ", values));
-  }
   const int64_t size = program::SizeInBytes(what.dtype);
   Image image{.view = layouts_.views[buffer.value], .device = what.device};
   program::Shape last = what.shape;
@@ -101,12 +95,9 @@ absl::StatusOr<CudaProgram::Image> CudaProgram::ImageOf(BufferId buffer, size_t 
   const int64_t first_byte = image.view.offset * size;
   image.bytes = values == 0 ? 0 : (OffsetOf(image.view, last) - image.view.offset + 1) * size;
   image.view.offset = 0;
-  image.held_end = image.bytes;
   const BufferId root = program::RootOf(program_, buffer);
-  const int64_t held = layouts_.root_bytes[root.value];
-  image.held_begin = std::clamp<int64_t>(-first_byte, 0, image.bytes);
-  image.held_end = std::clamp<int64_t>(held - first_byte, image.held_begin, image.bytes);
-  image.data = BaseOf(root) + first_byte + image.held_begin;
+  image.held = engine::HeldBytesOf(first_byte, image.bytes, layouts_.root_bytes[root.value]);
+  image.data = memory_.BaseOf(root) + first_byte + image.held.begin;
   return image;
 }
 
@@ -122,14 +113,14 @@ absl::Status CudaProgram::CopyNow(int device, const CopyBytes& copy) const {
 absl::Status CudaProgram::Read(BufferId buffer, absl::Span<double> values) const {
   ASSIGN_OR_RETURN(Image image, ImageOf(buffer, values.size()));
   std::vector<char> bytes(image.bytes);
-  const int64_t held = image.held_end - image.held_begin;
+  const int64_t held = image.held.size();
   if (held > 0) {
-    const CopyBytes copy{bytes.data() + image.held_begin, image.data, held, -1, resources_.devices[image.device].gpu};
+    const CopyBytes copy{bytes.data() + image.held.begin, image.data, held, -1, resources_.devices[image.device].gpu};
     absl::Status status = CopyNow(image.device, copy);
     if (!status.ok()) return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
   }
   image.ForEachElement([&](int64_t i, int64_t at) {
-    if (at >= image.held_begin && at < image.held_end) values[i] = ToDouble(image.view.dtype, bytes.data() + at);
+    if (at >= image.held.begin && at < image.held.end) values[i] = ToDouble(image.view.dtype, bytes.data() + at);
   });
   return absl::OkStatus();
 }
@@ -138,12 +129,12 @@ absl::Status CudaProgram::Read(BufferId buffer, absl::Span<double> values) const
 absl::Status CudaProgram::Write(BufferId buffer, absl::Span<const double> values) {
   ASSIGN_OR_RETURN(Image image, ImageOf(buffer, values.size()));
   std::vector<char> bytes(image.bytes);
-  const int64_t held = image.held_end - image.held_begin;
+  const int64_t held = image.held.size();
   if (held == 0) return absl::OkStatus();
   const int gpu = resources_.devices[image.device].gpu;
-  absl::Status status = CopyNow(image.device, {bytes.data() + image.held_begin, image.data, held, -1, gpu});
+  absl::Status status = CopyNow(image.device, {bytes.data() + image.held.begin, image.data, held, -1, gpu});
   image.ForEachElement([&](int64_t i, int64_t at) { FromDouble(values[i], image.view.dtype, bytes.data() + at); });
-  if (status.ok()) status = CopyNow(image.device, {image.data, bytes.data() + image.held_begin, held, gpu, -1});
+  if (status.ok()) status = CopyNow(image.device, {image.data, bytes.data() + image.held.begin, held, gpu, -1});
   return WithContext(status, absl::StrCat("writing ", program_.buffer(buffer).name));
 }
 

@@ -113,7 +113,7 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   if (!target.has_value()) return absl::UnimplementedError("a load into this layout");
   const bool in_place = !rounds && target->strides == staged.strides && box.shape == staged.shape;
   ReadyTask ready;
-  const int64_t landing_bytes = (bytes + Workspace::kAlignment - 1) / Workspace::kAlignment * Workspace::kAlignment;
+  const int64_t landing_bytes = engine::RoundUp(bytes, kAlignment);
   for (int slot = 0; slot < 2; ++slot) {
     const char* host = static_cast<const char*>(context.slots[slot].inputs[op.input]) + rows.first_element * size;
     std::vector<Call>& calls = slot == 0 ? ready.calls : ready.odd_calls;

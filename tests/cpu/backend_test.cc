@@ -7,6 +7,7 @@
 #include "fixture.h"
 #include "gtest/gtest.h"
 #include "program/verify.h"
+#include "refused_memory.h"
 
 namespace colonnade::cpu {
 namespace {
@@ -182,7 +183,27 @@ TEST(CpuBackend, ProgramsShareThePersistentBuffersOfOneName) {
   program::Program mismatch = small.program;
   mismatch.buffer(small.fc_w).name = "conv.w";
   mismatch.buffer(small.conv_w).name = "fc.w";
-  EXPECT_FALSE(session.backend().Load(mismatch, {{}, {}}).ok());
+  const absl::Status refused = session.backend().Load(mismatch, {{}, {}}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(refused.message(), "persistent buffer fc.w of device 0")) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "holds f32[80,96]")) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "wants f32[96,32,3,3]")) << refused;
+}
+
+TEST(CpuBackend, ABoxOfAPersistentBufferThatOneDnnLaidOutIsRefused) {
+  const WeightsProgram weights;
+  Session session(weights.program);
+  ASSERT_TRUE(session.status().ok()) << session.status();
+  program::Builder builder = MakeBuilder(1);
+  const BufferId w = builder.AddBuffer(0, "conv.w", DType::kF32, {96, 32, 3, 3}, Lifetime::kPersistent);
+  const BufferId half = builder.AddBuffer(0, "half", DType::kF32, {48, 32, 3, 3});
+  builder.AddCompute(0, Lane::kCompute, program::Copy{},
+                     {{w, {{48, 0, 0, 0}, {48, 32, 3, 3}}, Access::kRead}, builder.Write(half)}, {}, {"half"});
+  const program::Program boxes = Scheduled(std::move(builder).Build());
+  const absl::Status refused = session.backend().Load(boxes, {{}, {}}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(refused.message(), "persistent buffer conv.w of device 0")) << refused;
+  EXPECT_TRUE(Session(boxes).status().ok()) << "alone it is legal";
 }
 
 TEST(CpuBackend, RefusesWhatDoesNotFit) {
@@ -197,6 +218,49 @@ TEST(CpuBackend, RefusesWhatDoesNotFit) {
   EXPECT_EQ(doubles.status().code(), absl::StatusCode::kInvalidArgument);
 
   EXPECT_FALSE(MakeCpuBackend({.devices = 0}).ok());
+}
+
+// An LRN, which wants a workspace, of a persistent buffer.
+program::Program OneLrn() {
+  program::Builder builder = MakeBuilder(1);
+  const Shape image = {2, 32, 6, 6};
+  const BufferId x = builder.AddBuffer(0, "x", DType::kF32, image, Lifetime::kPersistent);
+  const BufferId y = builder.AddBuffer(0, "y", DType::kF32, image), s = builder.AddBuffer(0, "s", DType::kF32, image);
+  const BufferId dx = builder.AddBuffer(0, "dx", DType::kF32, image);
+  builder.AddCompute(0, Lane::kCompute, program::LrnForward{}, {builder.Read(x), builder.Write(y), builder.Write(s)}, {},
+                     {"lrn"});
+  builder.AddCompute(0, Lane::kCompute, program::LrnBackward{},
+                     {builder.Read(x), builder.Read(s), builder.Read(y), builder.Write(dx)}, {}, {"lrn"});
+  return Scheduled(std::move(builder).Build());
+}
+
+TEST(CpuBackend, MemoryThatTheMachineRefusesLeavesTheBooksInOrder) {
+  const program::Program program = OneLrn();
+  auto unlimited = MakeCpuBackend({.devices = 1, .threads_per_device = 1});
+  ASSERT_TRUE(unlimited.ok()) << unlimited.status();
+  const auto memory = (*unlimited)->MemoryOf(program);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  ASSERT_GT((*memory)[0].workspace_bytes, 0);
+  // A backend with room for the Program once.
+  const CpuOptions options{.devices = 1, .threads_per_device = 1, .memory_limit_bytes = (*memory)[0].total_bytes()};
+  const auto load = [&](engine::Backend& backend) { return backend.Load(program, {{}, {}}); };
+  int refusals = 0;
+  for (bool was_refused = true; was_refused; ++refusals) {
+    auto backend = MakeCpuBackend(options);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    {
+      const RefusedMemory refused(refusals);
+      const absl::Status status = load(**backend).status();
+      was_refused = !status.ok();
+      if (was_refused) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+      }
+    }
+    const auto once = load(**backend);
+    ASSERT_TRUE(once.ok()) << once.status();
+    EXPECT_EQ(load(**backend).status().code(), absl::StatusCode::kResourceExhausted) << "after refusal " << refusals;
+  }
+  EXPECT_EQ(refusals, 3 + 1);  // of the step buffers, the workspace and the persistent buffer; then none
 }
 
 TEST(CpuBackend, EqualBitsForAnyNumberOfThreads) {

@@ -100,6 +100,17 @@ TEST(StepShape, OnlyWeightsAreConvertedAndOnlyForBackwardData) {
   }
 }
 
+TEST(StepShape, TwoModelsOnOneBackendAreRefusedByTheNameThatTheyShare) {
+  const program::Program one = Lowered("two_column", {}, "single", 1, 16), other = Lowered("lenet", {}, "single", 1, 16);
+  auto backend = MakeCpuBackend({.devices = 1, .threads_per_device = 1});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto loaded = engine::Executor::Create(one, **backend);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const absl::Status refused = engine::Executor::Create(other, **backend).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("another Program on this backend holds"));
+}
+
 TEST(StepShape, PrimitivesAreMadeForTheThreadsOfTheirDevice) {
   const program::Program program = Lowered("two_column", {}, "single", 1, 16);
   const MemoryDesc plain({4, 32}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);

@@ -1,0 +1,47 @@
+#include "engine/layouts.h"
+
+#include <algorithm>
+
+namespace colonnade::engine {
+
+using program::Bucket;
+using program::Program;
+
+bool HasMemory(const program::Buffer& buffer) {
+  return std::holds_alternative<program::Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
+}
+
+BucketImage LayOutBucket(const Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment) {
+  BucketImage image{.member_bytes = std::move(member_bytes)};
+  int64_t total = 0;
+  for (int64_t bytes : image.member_bytes) {
+    image.member_begin.push_back(total);
+    total += RoundUp(bytes, alignment);
+  }
+  image.part_bytes = RoundUp((total + bucket.parts - 1) / bucket.parts, alignment);
+  return image;
+}
+
+std::vector<ByteRange> PaddingBehind(const Program& program, const std::vector<BucketImage>& images,
+                                     const program::Task& task) {
+  std::vector<ByteRange> ranges;
+  for (const program::BufferUse& use : task.uses) {
+    const auto* member = std::get_if<program::BucketMember>(&program.buffer(use.buffer).storage);
+    if (member == nullptr || use.access != program::Access::kWrite) continue;
+    const auto& bucket = std::get<Bucket>(program.buffer(member->bucket).storage);
+    const BucketImage& image = images[member->bucket.value];
+    const int64_t held_begin = image.held_begin(bucket), held_end = held_begin + image.held_bytes(bucket);
+    const bool last = member->index + 1 == static_cast<int>(bucket.members.size());
+    const int64_t begin = std::max(held_begin, image.member_begin[member->index] + image.member_bytes[member->index]);
+    const int64_t end = std::min(held_end, last ? held_end : image.member_begin[member->index + 1]);
+    if (begin < end) ranges.push_back({member->bucket, begin - held_begin, end - begin});
+  }
+  return ranges;
+}
+
+HeldBytes HeldBytesOf(int64_t first_byte, int64_t bytes, int64_t root_bytes) {
+  const int64_t begin = std::clamp<int64_t>(-first_byte, 0, bytes);
+  return {begin, std::clamp<int64_t>(root_bytes - first_byte, begin, bytes)};
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,127 @@
+// Where the buffers of a Program lie, counted from the memory of their roots, once a backend has chosen how each lies.
+//
+// A backend has a View of its own, which says how the logical elements of a tensor lie in memory; all that follows from the
+// views is the same for every backend and is computed here: the images of buckets, the views of boxes, and the bytes of
+// each root. Plain values.
+#ifndef COLONNADE_ENGINE_LAYOUTS_H_
+#define COLONNADE_ENGINE_LAYOUTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "program/program.h"
+
+namespace colonnade::engine {
+
+inline int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// True of buffers with memory of their own: roots and buckets.
+bool HasMemory(const program::Buffer& buffer);
+
+// Where the members of a bucket lie in its image, the memory of all of its parts, of which a device may hold a few.
+struct BucketImage {
+  int64_t part_bytes = 0;
+  std::vector<int64_t> member_begin, member_bytes;  // by member
+  // The part of the image that the device holds.
+  int64_t held_begin(const program::Bucket& bucket) const { return bucket.first_part * part_bytes; }
+  int64_t held_bytes(const program::Bucket& bucket) const { return bucket.held_parts * part_bytes; }
+};
+
+// Members lie one after the other; each of them, and each part, begins at a multiple of `alignment` bytes.
+BucketImage LayOutBucket(const program::Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment);
+
+// A range of the memory of a bucket: `begin` counts from the first byte that the device holds.
+struct ByteRange {
+  program::BufferId bucket;
+  int64_t begin = 0, bytes = 0;
+};
+// The padding behind the members of buckets that `task` writes. A step bucket shares memory with other buffers, so that its
+// padding must be cleared in each step: by the tasks that write the member before it. `images`: by buffer.
+std::vector<ByteRange> PaddingBehind(const program::Program& program, const std::vector<BucketImage>& images,
+                                     const program::Task& task);
+
+// Bytes [begin, end) of a tensor's `bytes`, which the device holds: a member may begin before or end behind the held parts
+// of its bucket. `first_byte` is where the tensor begins, counted from its root's memory of `root_bytes`.
+struct HeldBytes {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+HeldBytes HeldBytesOf(int64_t first_byte, int64_t bytes, int64_t root_bytes);
+
+// View needs: `dtype`; `offset`, in elements; and Slice(view, region), which gives the view of a box.
+template <class View>
+struct Layouts {
+  // By buffer; offsets count from the base of the root (of a bucket: its first held part, so that members of a bucket of
+  // which this device holds a part may have negative offsets). A bucket's own view is one dimension: its held elements.
+  std::vector<View> views;
+  std::vector<int64_t> root_bytes;   // by buffer; 0 for views and members
+  std::vector<BucketImage> buckets;  // by buffer; empty for all but buckets
+
+  // What a use touches.
+  View ViewOf(const program::Program& program, const program::BufferUse& use) const;
+};
+
+// How a root or a member lies in memory of its own.
+template <class View>
+struct TensorLayout {
+  View view;  // from offset 0
+  int64_t bytes = 0;
+};
+
+// Lays out `program`. `layout_of(buffer)` gives the TensorLayout of each root and each member, `row_major(dtype, shape)` the
+// view of a bucket's elements. Members and parts of buckets begin at multiples of `alignment` bytes.
+template <class View, class LayoutOf, class RowMajor>
+Layouts<View> LayOut(const program::Program& program, int64_t alignment, const LayoutOf& layout_of,
+                     const RowMajor& row_major) {
+  const size_t count = program.buffers.size();
+  Layouts<View> layouts{std::vector<View>(count), std::vector<int64_t>(count, 0), std::vector<BucketImage>(count)};
+  const auto lay_out_bucket = [&](const program::Buffer& buffer, const program::Bucket& bucket) {
+    std::vector<int64_t> member_bytes;
+    for (program::BufferId id : bucket.members) {
+      TensorLayout<View> member = layout_of(program.buffer(id));
+      layouts.views[id.value] = std::move(member.view);
+      member_bytes.push_back(member.bytes);
+    }
+    const BucketImage& image = layouts.buckets[buffer.id.value] = LayOutBucket(bucket, std::move(member_bytes), alignment);
+    const int64_t size = program::SizeInBytes(buffer.dtype);
+    for (size_t i = 0; i < bucket.members.size(); ++i) {
+      layouts.views[bucket.members[i].value].offset = (image.member_begin[i] - image.held_begin(bucket)) / size;
+    }
+    layouts.root_bytes[buffer.id.value] = image.held_bytes(bucket);
+    layouts.views[buffer.id.value] = row_major(buffer.dtype, program::Shape{image.held_bytes(bucket) / size});
+  };
+  for (const program::Buffer& buffer : program.buffers) {
+    if (std::holds_alternative<program::Root>(buffer.storage)) {
+      TensorLayout<View> root = layout_of(buffer);
+      layouts.views[buffer.id.value] = std::move(root.view);
+      layouts.root_bytes[buffer.id.value] = root.bytes;
+    } else if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
+      lay_out_bucket(buffer, *bucket);
+    }
+  }
+  // A box may come before its parent.
+  const std::function<const View&(program::BufferId)> view_of = [&](program::BufferId id) -> const View& {
+    if (const auto* box = std::get_if<program::BoxView>(&program.buffer(id).storage)) {
+      layouts.views[id.value] = Slice(view_of(box->parent), box->region);
+    }
+    return layouts.views[id.value];
+  };
+  for (const program::Buffer& buffer : program.buffers) view_of(buffer.id);
+  return layouts;
+}
+
+template <class View>
+View Layouts<View>::ViewOf(const program::Program& program, const program::BufferUse& use) const {
+  const View& view = views[use.buffer.value];
+  const auto* bucket = std::get_if<program::Bucket>(&program.buffer(use.buffer).storage);
+  if (bucket == nullptr) return Slice(view, use.region);
+  const int64_t part = buckets[use.buffer.value].part_bytes / program::SizeInBytes(view.dtype);
+  return Slice(view, {{(use.region.offset[0] - bucket->first_part) * part}, {use.region.size[0] * part}});
+}
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_LAYOUTS_H_

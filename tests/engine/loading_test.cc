@@ -1,0 +1,208 @@
+// Memory of Programs on any backend: places, books, limits, and persistent buffers that Programs share.
+#include "engine/loading.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/layouts.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "program/builder.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::BufferId;
+using program::DType;
+using program::Lane;
+using program::Lifetime;
+using ::testing::HasSubstr;
+
+// Gives memory of the host; refuses the `refused`-th request, counted from 0.
+Allocate HostMemory(int refused = -1) {
+  return [refused, requests = 0](int, int64_t bytes) mutable -> absl::StatusOr<Arena> {
+    if (bytes == 0) return Arena();
+    if (requests++ == refused) return absl::ResourceExhaustedError("no more");
+    return Arena(static_cast<char*>(std::calloc(1, bytes)), [](char* data) { std::free(data); });
+  };
+}
+
+constexpr int64_t kAlignment = 64, kWorkspace = 1000;
+
+// On each of two devices: y = w + v, of persistent w and v; 128 bytes each.
+program::Program Sums() {
+  program::Builder builder("sums", program::Mode::kTrain, 1, DType::kF32, {{"data", 2}});
+  for (int d = 0; d < 2; ++d) {
+    const BufferId w = builder.AddBuffer(d, "w", DType::kF32, {32}, Lifetime::kPersistent);
+    const BufferId v = builder.AddBuffer(d, "v", DType::kF32, {4, 8}, Lifetime::kPersistent);
+    const BufferId y = builder.AddBuffer(d, "y", DType::kF32, {32});
+    builder.AddCompute(d, Lane::kCompute, program::Sum{}, {builder.Read(w), builder.Read(v), builder.Write(y)}, {}, {"sum"});
+  }
+  return std::move(builder).Build();
+}
+
+std::vector<int64_t> DenseBytes(const program::Program& program) {
+  std::vector<int64_t> bytes;
+  for (const program::Buffer& buffer : program.buffers) bytes.push_back(program::DenseSizeOf(program, buffer));
+  return bytes;
+}
+
+std::unique_ptr<ProgramMemory> Placed(const program::Program& program, MemoryBooks& books) {
+  auto memory = std::make_unique<ProgramMemory>(program, books);
+  memory->Place(DenseBytes(program), kAlignment);
+  for (int d = 0; d < program.device_count; ++d) memory->WantWorkspace(d, 0, kWorkspace);
+  return memory;
+}
+
+TEST(Loading, WhatIsTakenIsChargedAndRefundedButForPersistentBuffers) {
+  const program::Program program = Sums();
+  MemoryBooks books(2, 0, HostMemory());
+  auto memory = Placed(program, books);
+  ASSERT_TRUE(memory->Take().ok());
+  EXPECT_EQ(memory->of(0).step_arena_bytes, 128);
+  EXPECT_EQ(memory->of(0).persistent_bytes, 256);
+  EXPECT_EQ(memory->of(0).workspace_bytes, kWorkspace);
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.charged_bytes(d), 128 + 256 + kWorkspace);
+  auto other = Placed(program, books);
+  ASSERT_TRUE(other->Take().ok());
+  EXPECT_EQ(other->BaseOf(BufferId{0}), memory->BaseOf(BufferId{0}));
+  EXPECT_NE(other->BaseOf(BufferId{2}), memory->BaseOf(BufferId{2}));
+  EXPECT_NE(other->workspace(0, 0), memory->workspace(0, 0));
+  other.reset();
+  memory.reset();
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.charged_bytes(d), 256);
+}
+
+TEST(Loading, ARefusedAllocationLeavesTheBooksAsTheyWere) {
+  const program::Program program = Sums();
+  constexpr int kRequests = 2 * (1 + 1 + 2);  // of each device: step buffers, a workspace, two persistent buffers
+  for (int refused = 0; refused < kRequests; ++refused) {
+    MemoryBooks books(2, 0, HostMemory(refused));
+    auto memory = Placed(program, books);
+    EXPECT_EQ(memory->Take().code(), absl::StatusCode::kResourceExhausted);
+    memory.reset();
+    for (int d = 0; d < 2; ++d) EXPECT_EQ(books.charged_bytes(d), 0) << "refusal " << refused << ", device " << d;
+    for (const program::Buffer& buffer : program.buffers) EXPECT_FALSE(books.HoldsPersistent(buffer));
+    EXPECT_TRUE(Placed(program, books)->Take().ok());
+  }
+  MemoryBooks books(2, 0, HostMemory(kRequests));
+  EXPECT_TRUE(Placed(program, books)->Take().ok());
+}
+
+TEST(Loading, ALimitAdmitsWhatFitsToTheByteAndSaysWhatDoesNot) {
+  const program::Program program = Sums();
+  constexpr int64_t kNeeded = 128 + 256 + kWorkspace;
+  MemoryBooks enough(2, kNeeded, HostMemory()), tight(2, kNeeded - 1, HostMemory());
+  auto memory = Placed(program, enough);
+  EXPECT_TRUE(memory->Take().ok());
+  EXPECT_EQ(Placed(program, tight)->Take().message(),
+            "device 0 needs 1384 bytes (step buffers 128, persistent buffers 256, workspaces 1000, other Programs 0), its "
+            "limit is 1383; use a smaller batch or more devices");
+  EXPECT_EQ(tight.charged_bytes(0), 0);
+  // Persistent buffers are shared, all else is needed once more.
+  EXPECT_THAT(Placed(program, enough)->Take().message(), HasSubstr("needs 2512 bytes"));
+  EXPECT_THAT(Placed(program, enough)->Take().message(), HasSubstr("other Programs 1128"));
+  memory.reset();
+  EXPECT_TRUE(Placed(program, enough)->Take().ok());
+}
+
+TEST(Loading, APersistentBufferThatIsHeldAsSomethingElseIsRefused) {
+  const program::Program program = Sums();
+  MemoryBooks books(2, 0, HostMemory());
+  ASSERT_TRUE(Placed(program, books)->Take().ok());
+  EXPECT_TRUE(books.CheckPersistentBuffers(program).ok());
+  const auto refusal = [&](auto change) {
+    program::Program changed = program;
+    change(changed.buffers[1]);
+    EXPECT_EQ(Placed(changed, books)->Take(), books.CheckPersistentBuffers(changed));
+    return books.CheckPersistentBuffers(changed);
+  };
+  const absl::Status shape = refusal([](program::Buffer& v) { v.shape = {8, 4}; });
+  EXPECT_EQ(shape.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      shape.message(),
+      "persistent buffer v of device 0: another Program on this backend holds f32[4,8] under this name, this one wants "
+      "f32[8,4]; load it on a backend of its own");
+  EXPECT_THAT(refusal([](program::Buffer& v) { v.dtype = DType::kI32; }).message(), HasSubstr("wants i32[4,8]"));
+  // The same under another layout, which takes other bytes.
+  ProgramMemory wider(program, books);
+  std::vector<int64_t> bytes = DenseBytes(program);
+  bytes[1] += 64;
+  wider.Place(bytes, kAlignment);
+  EXPECT_THAT(wider.Take().message(), HasSubstr("holds it in 128 bytes, the layout of this one takes 192"));
+}
+
+program::Builder::BucketSpec Weights(std::vector<program::Shape> shapes, int64_t first_part) {
+  std::vector<std::string> names;
+  for (size_t m = 0; m < shapes.size(); ++m) names.push_back("w" + std::to_string(m));
+  return {.device = 0,
+          .name = "weights",
+          .dtype = DType::kF32,
+          .lifetime = Lifetime::kPersistent,
+          .parts = 3,
+          .first_part = first_part,
+          .held_parts = 1,
+          .member_names = names,
+          .member_shapes = std::move(shapes)};
+}
+
+program::Program OneBucket(const program::Builder::BucketSpec& spec) {
+  program::Builder builder("bucket", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
+  builder.AddBucket(spec);
+  return std::move(builder).Build();
+}
+
+TEST(Loading, ABucketIsHeldByItsPartsAndTheShapesOfItsMembers) {
+  const program::Program program = OneBucket(Weights({{5, 7}, {11}}, 1));
+  MemoryBooks books(1, 0, HostMemory());
+  ASSERT_TRUE(Placed(program, books)->Take().ok());
+  EXPECT_TRUE(books.CheckPersistentBuffers(OneBucket(Weights({{5, 7}, {11}}, 1))).ok());
+  for (const auto& other : {Weights({{5, 7}, {11}}, 2), Weights({{7, 5}, {11}}, 1), Weights({{5, 7}}, 1)}) {
+    const absl::Status refused = books.CheckPersistentBuffers(OneBucket(other));
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(refused.message(), HasSubstr("parts [1, 2) of [3] of f32 [5,7] [11] under this name"));
+  }
+}
+
+// How often each byte of a bucket's image is a member's or padding: of all parts, each held by one device.
+TEST(Layouts, MembersAndThePaddingBehindThemCoverABucketOnce) {
+  for (const std::vector<program::Shape>& shapes :
+       {std::vector<program::Shape>{{5, 7}, {11}, {64}}, {{1}}, {{100}, {3, 3}, {1}, {1}}}) {
+    std::vector<int> covered;
+    for (int64_t part = 0; part < 3; ++part) {
+      program::Builder builder("bucket", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
+      program::Builder::BucketSpec spec = Weights(shapes, part);
+      spec.lifetime = Lifetime::kStep;
+      const BufferId id = builder.AddBucket(spec);
+      const std::vector<BufferId> members = std::get<program::Bucket>(builder.buffer(id).storage).members;
+      for (BufferId member : members) {
+        builder.AddCompute(0, Lane::kCompute, program::Copy{}, {builder.Write(member)}, {}, {"member"});
+      }
+      const program::Program program = std::move(builder).Build();
+      const auto& bucket = std::get<program::Bucket>(program.buffer(id).storage);
+      std::vector<int64_t> member_bytes;
+      for (BufferId member : members) member_bytes.push_back(program::DenseSizeOf(program, program.buffer(member)));
+      std::vector<BucketImage> images(program.buffers.size());
+      const BucketImage& image = images[id.value] = LayOutBucket(bucket, member_bytes, kAlignment);
+      EXPECT_EQ(image.part_bytes % kAlignment, 0);
+      covered.resize(3 * image.part_bytes);
+      for (const program::Task& task : program.tasks) {
+        for (const ByteRange& range : PaddingBehind(program, images, task)) {
+          for (int64_t i = 0; i < range.bytes; ++i) ++covered[part * image.part_bytes + range.begin + i];
+        }
+      }
+      for (size_t m = 0; m < members.size(); ++m) {
+        EXPECT_EQ(image.member_begin[m] % kAlignment, 0);
+        const HeldBytes held =
+            HeldBytesOf(image.member_begin[m] - image.held_begin(bucket), member_bytes[m], image.held_bytes(bucket));
+        for (int64_t i = held.begin; i < held.end; ++i) ++covered[image.member_begin[m] + i];
+      }
+    }
+    EXPECT_EQ(covered, std::vector<int>(covered.size(), 1));
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::engine
