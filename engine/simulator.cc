@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -15,6 +14,7 @@
 #include "engine/fair_share.h"
 #include "engine/routes.h"
 #include "engine/transfer_phases.h"
+#include "program/meetings.h"
 #include "program/memory.h"
 #include "program/status_macros.h"
 
@@ -22,8 +22,10 @@ namespace colonnade::engine {
 namespace {
 
 using program::kLaneCount;
+using program::Meeting;
 using program::Program;
 using program::Task;
+using program::TaskId;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -53,17 +55,12 @@ class JobMaker {
 
   std::vector<Job> Make() {
     std::vector<Job> jobs;
-    std::map<std::pair<bool, int>, std::vector<const Task*>> meetings;  // by (is collective, message or instance)
     for (const Task& task : program_.tasks) {
-      if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) {
-        meetings[{false, exchange->message}].push_back(&task);
-      } else if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
-        meetings[{true, collective->instance}].push_back(&task);
-      } else {
-        jobs.push_back(Compute(task));
-      }
+      if (std::holds_alternative<program::Compute>(task.what)) jobs.push_back(Compute(task));
     }
-    for (const auto& [key, sides] : meetings) jobs.push_back(key.first ? CollectiveJob(sides) : ExchangeJob(sides));
+    for (const Meeting& meeting : program::Meetings(program_).all()) {
+      jobs.push_back(meeting.is_collective ? CollectiveJob(meeting) : ExchangeJob(meeting));
+    }
     // The last is the host's part of a step.
     jobs.push_back({.fixed_sec = machine_.step_sec.value + machine_.step_sec_per_device.value * program_.device_count});
     return jobs;
@@ -86,33 +83,35 @@ class JobMaker {
     return job;
   }
 
-  Job ExchangeJob(const std::vector<const Task*>& sides) const {
-    Job job = Meeting(sides);
+  Job ExchangeJob(const Meeting& meeting) const {
+    Job job = JobOf(meeting);
     std::vector<Phase> phases(1);
     double most = 0;
-    for (const Task* side : sides) {
-      const auto& exchange = std::get<program::Exchange>(side->what);
+    for (TaskId id : meeting.sides) {
+      const Task& side = program_.task(id);
+      const auto& exchange = std::get<program::Exchange>(side.what);
       if (!exchange.sends) continue;
-      phases[0].flows.push_back({side->device, exchange.peer, static_cast<double>(side->work.bytes_sent)});
-      most = std::max(most, static_cast<double>(side->work.bytes_sent));
+      phases[0].flows.push_back({side.device, exchange.peer, static_cast<double>(side.work.bytes_sent)});
+      most = std::max(most, static_cast<double>(side.work.bytes_sent));
     }
     AddPhases(phases, "exchange", 2, most, job);
     return job;
   }
 
-  Job CollectiveJob(const std::vector<const Task*>& sides) const {
-    Job job = Meeting(sides);
-    const auto& collective = std::get<program::Collective>(sides[0]->what);
-    const double bytes = OperandBytes(program_, *sides[0]);
+  Job CollectiveJob(const Meeting& meeting) const {
+    Job job = JobOf(meeting);
+    const Task& first = program_.task(meeting.sides[0]);
+    const auto& collective = std::get<program::Collective>(first.what);
+    const double bytes = OperandBytes(program_, first);
     const std::vector<int>& group = program_.groups[collective.group];
     AddPhases(PhasesOf(collective.kind, machine_.collectives, group, bytes, collective.root), program::Name(collective.kind),
               static_cast<int>(group.size()), bytes, job);
     return job;
   }
 
-  Job Meeting(const std::vector<const Task*>& sides) const {
-    Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(sides.size())};
-    for (const Task* side : sides) job.tasks.push_back(side->id.value);
+  Job JobOf(const Meeting& meeting) const {
+    Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(meeting.sides.size())};
+    for (TaskId side : meeting.sides) job.tasks.push_back(side.value);
     return job;
   }
 
@@ -406,7 +405,7 @@ Breakdown BetweenSteps(const Program& program, const std::vector<std::vector<Tas
       const TaskTime& time = times[task.id.value];
       TraceEvent event{
           .pass = task.from.pass, .lane = task.lane, .start = std::max(time.start, begin), .end = std::min(time.end, end)};
-      if (!std::holds_alternative<program::Compute>(task.what)) event.rendezvous = 0;
+      if (!std::holds_alternative<program::Compute>(task.what)) event.meeting = 0;
       if (event.start < event.end) window.events.push_back(std::move(event));
     }
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "program/meetings.h"
 
 namespace colonnade::engine {
 namespace {
@@ -12,13 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Interval = std::pair<absl::Duration, absl::Duration>;
 
-int64_t RendezvousOf(const program::Task& task) {
-  if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) return 2 * int64_t{exchange->message};
-  if (const auto* collective = std::get_if<program::Collective>(&task.what)) return 2 * int64_t{collective->instance} + 1;
-  return -1;
-}
-
-bool Communicates(const TraceEvent& event) { return event.rendezvous >= 0; }
+bool Communicates(const TraceEvent& event) { return event.meeting >= 0; }
 
 // Intervals, sorted and joined where they touch.
 std::vector<Interval> Union(std::vector<Interval> intervals) {
@@ -48,28 +43,28 @@ absl::Duration LengthOfBoth(std::vector<Interval> a, const std::vector<Interval>
 }  // namespace
 
 Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<TaskTime>> steps) {
-  constexpr int64_t kRendezvousOfAStep = int64_t{1} << 33;
+  const program::Meetings meetings(program);
   Trace trace;
   absl::Duration first = absl::InfiniteDuration();
   for (const std::vector<TaskTime>& times : steps) {
     for (const TaskTime& time : times) first = std::min(first, time.start);
   }
   for (size_t step = 0; step < steps.size(); ++step) {
+    const int64_t before = static_cast<int64_t>(step * meetings.all().size());
     for (const program::Task& task : program.tasks) {
       const TaskTime& time = steps[step][task.id.value];
-      const int64_t rendezvous = RendezvousOf(task);
-      trace.events.push_back(
-          {.step = static_cast<int>(step),
-           .name = program::Name(task),
-           .layer = task.from.layer,
-           .pass = task.from.pass,
-           .device = task.device,
-           .lane = task.lane,
-           .start = time.start - first,
-           .end = time.end - first,
-           .flops = task.work.flops,
-           .bytes_sent = task.work.bytes_sent,
-           .rendezvous = rendezvous < 0 ? -1 : rendezvous + kRendezvousOfAStep * static_cast<int64_t>(step)});
+      const int meeting = meetings.IndexOf(task.id);
+      trace.events.push_back({.step = static_cast<int>(step),
+                              .name = program::Name(task),
+                              .layer = task.from.layer,
+                              .pass = task.from.pass,
+                              .device = task.device,
+                              .lane = task.lane,
+                              .start = time.start - first,
+                              .end = time.end - first,
+                              .flops = task.work.flops,
+                              .bytes_sent = task.work.bytes_sent,
+                              .meeting = meeting < 0 ? -1 : before + meeting});
     }
   }
   return trace;
@@ -78,7 +73,7 @@ Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<Ta
 std::string ToChromeJson(const Trace& trace) {
   Json events = Json::array();
   std::map<std::pair<int, int>, bool> named;
-  std::map<int64_t, std::vector<const TraceEvent*>> rendezvous;
+  std::map<int64_t, std::vector<const TraceEvent*>> meetings;
   for (const TraceEvent& event : trace.events) {
     const int lane = static_cast<int>(event.lane);
     if (!named[{event.device, lane}]) {
@@ -103,11 +98,11 @@ std::string ToChromeJson(const Trace& trace) {
          {"tid", lane},
          {"args",
           {{"step", event.step}, {"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
-    if (Communicates(event)) rendezvous[event.rendezvous].push_back(&event);
+    if (Communicates(event)) meetings[event.meeting].push_back(&event);
   }
   // An arrow from each side of a transfer to the next, the sender first. It ends when both sides are there: time runs
   // forward.
-  for (auto& [number, sides] : rendezvous) {
+  for (auto& [number, sides] : meetings) {
     std::stable_partition(sides.begin(), sides.end(), [](const TraceEvent* side) { return side->bytes_sent > 0; });
     for (size_t i = 0; i + 1 < sides.size(); ++i) {
       const std::string id = absl::StrCat(number, ".", i);

@@ -22,7 +22,7 @@ struct TraceEvent {
   program::Lane lane = program::Lane::kCompute;
   absl::Duration start, end;
   int64_t flops = 0, bytes_sent = 0;
-  int64_t rendezvous = -1;  // events of one exchange or collective share a number
+  int64_t meeting = -1;  // events of one meeting of one step share a number
 };
 
 struct Trace {

@@ -1,7 +1,10 @@
 // Dependencies between the tasks of one device, derived from their uses, and the order that lanes and waits enforce.
 //
-// One analysis serves the scheduler, Verify, memory placement and the simulator; nobody writes a dependency by hand.
-// Tasks of different devices are ordered by rendezvous alone: the sides of an exchange and the members of a collective
+// Nobody writes a dependency by hand. The pass that adds waits (partition/assign_waits.cc) and Verify derive dependencies
+// here; Verify and the placement of buffers in memory ask here what has ended. The simulator needs neither: it runs lanes,
+// waits and meetings as they stand. The pass that adds waits keeps what has ended by itself, since it changes as waits are
+// added, while HappensBefore is of a finished Program.
+// Tasks of different devices are ordered by meetings alone: the sides of an exchange and the members of a collective
 // start together and end together.
 #ifndef COLONNADE_PROGRAM_DAG_H_
 #define COLONNADE_PROGRAM_DAG_H_

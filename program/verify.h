@@ -15,7 +15,7 @@ namespace colonnade::program {
 //   messages     each message has two sides, each the other's peer, equal extents and element types, sent ↔ received
 //   collectives  every member of the group has the instance exactly once, with equal attributes and matching extents; all
 //                members see the instances of a group in the same order; a device's collectives are on one lane
-//   deadlock     lane order, waits and rendezvous together are acyclic
+//   deadlock     lane order, waits and meetings together are acyclic
 //   order        tasks with conflicting uses are ordered by lane order and waits, within a step and from step to step
 //   waits        a wait names a task of another lane of the same device, earlier in the sequence (waits), or any
 //   (waits_previous) outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they

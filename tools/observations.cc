@@ -10,7 +10,9 @@ namespace {
 
 using engine::OpRate;
 using engine::Origin;
+using program::Meeting;
 using program::Task;
+using program::TaskId;
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -23,12 +25,12 @@ double Median(std::vector<double> values) {
 void Observations::AddRun(const StepMeter& run) {
   const program::Program& program = run.program();
   hosts_.push_back(Median(run.host_seconds()) / program.device_count);
-  const std::vector<Sides> meetings = MeetingsOf(program);
+  const std::vector<Meeting> meetings = program::Meetings(program).all();
   for (const std::vector<engine::TaskTime>& times : run.times()) {
     for (const Task& task : program.tasks) {
       if (std::holds_alternative<program::Compute>(task.what)) AddTask(program, task, times[task.id.value]);
     }
-    for (const Sides& sides : meetings) AddMeeting(program, sides, times);
+    for (const Meeting& meeting : meetings) AddMeeting(program, meeting, times);
     AddGaps(program, times);
   }
   AddSkew(meetings, run.times());
@@ -85,34 +87,18 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
   seen.seconds.push_back(std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start)));
 }
 
-// In the order of the sequence, which is that in which devices come to them.
-std::vector<Observations::Sides> Observations::MeetingsOf(const program::Program& program) {
-  std::map<std::pair<bool, int>, size_t> index;  // by (is collective, message or instance)
-  std::vector<Sides> meetings;
-  for (const Task& task : program.tasks) {
-    const auto* exchange = std::get_if<program::Exchange>(&task.what);
-    const auto* collective = std::get_if<program::Collective>(&task.what);
-    if (exchange == nullptr && collective == nullptr) continue;
-    const std::pair<bool, int> key = {collective != nullptr, exchange ? exchange->message : collective->instance};
-    const auto [at, is_new] = index.emplace(key, meetings.size());
-    if (is_new) meetings.emplace_back();
-    meetings[at->second].push_back(&task);
-  }
-  return meetings;
-}
-
 // What one side comes later on the whole than the side that is later on the average: E[max] − max E, over the way of each
 // from the meeting before.
-void Observations::AddSkew(const std::vector<Sides>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps) {
+void Observations::AddSkew(const std::vector<Meeting>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps) {
   for (size_t m = 1; m < meetings.size(); ++m) {
-    std::vector<std::vector<double>> ways(meetings[m].size());
+    std::vector<std::vector<double>> ways(meetings[m].sides.size());
     std::vector<double> latest;
     for (const std::vector<engine::TaskTime>& times : steps) {
       absl::Duration met = -absl::InfiniteDuration();
-      for (const Task* side : meetings[m - 1]) met = std::max(met, times[side->id.value].end);
+      for (TaskId side : meetings[m - 1].sides) met = std::max(met, times[side.value].end);
       latest.push_back(0);
       for (size_t s = 0; s < ways.size(); ++s) {
-        ways[s].push_back(std::max(0.0, absl::ToDoubleSeconds(times[meetings[m][s]->id.value].start - met)));
+        ways[s].push_back(std::max(0.0, absl::ToDoubleSeconds(times[meetings[m].sides[s].value].start - met)));
         latest.back() = std::max(latest.back(), ways[s].back());
       }
     }
@@ -123,18 +109,17 @@ void Observations::AddSkew(const std::vector<Sides>& meetings, const std::vector
   }
 }
 
-void Observations::AddMeeting(const program::Program& program, const Sides& sides,
+void Observations::AddMeeting(const program::Program& program, const Meeting& meeting,
                               const std::vector<engine::TaskTime>& times) {
   absl::Duration start = -absl::InfiniteDuration(), end = start;
   double bytes = 0;
-  for (const Task* side : sides) {
-    start = std::max(start, times[side->id.value].start);
-    end = std::max(end, times[side->id.value].end);
+  for (TaskId side : meeting.sides) {
+    start = std::max(start, times[side.value].start);
+    end = std::max(end, times[side.value].end);
+    bytes = std::max(bytes, engine::OperandBytes(program, program.task(side)));
   }
-  bytes = engine::OperandBytes(program, *sides[0]);
-  for (const Task* side : sides) bytes = std::max(bytes, engine::OperandBytes(program, *side));
-  AddTransfer(
-      {program::Name(*sides[0]), static_cast<int>(sides.size()), bytes, std::max(1e-9, absl::ToDoubleSeconds(end - start))});
+  AddTransfer({program::Name(program.task(meeting.sides[0])), static_cast<int>(meeting.sides.size()), bytes,
+               std::max(1e-9, absl::ToDoubleSeconds(end - start))});
 }
 
 // Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.

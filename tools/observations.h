@@ -10,6 +10,7 @@
 
 #include "engine/machine.h"
 #include "engine/trace.h"
+#include "program/meetings.h"
 #include "program/program.h"
 #include "tools/measure.h"
 #include "tools/transfers.h"
@@ -37,12 +38,11 @@ class Observations {
     std::vector<double> seconds;
   };
   using Key = std::tuple<std::string, int, double, double, double, double, double, double>;
-  using Sides = std::vector<const program::Task*>;  // the two or more tasks that meet
 
-  static std::vector<Sides> MeetingsOf(const program::Program& program);
   void AddTask(const program::Program& program, const program::Task& task, const engine::TaskTime& time);
-  void AddMeeting(const program::Program& program, const Sides& sides, const std::vector<engine::TaskTime>& times);
-  void AddSkew(const std::vector<Sides>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps);
+  void AddMeeting(const program::Program& program, const program::Meeting& meeting,
+                  const std::vector<engine::TaskTime>& times);
+  void AddSkew(const std::vector<program::Meeting>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps);
   void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times);
 
   std::map<Key, Seen> tasks_;

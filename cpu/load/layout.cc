@@ -1,6 +1,5 @@
 #include "cpu/load/layout.h"
 
-#include <map>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -10,6 +9,7 @@
 #include "cpu/ops/conv.h"
 #include "cpu/ops/gemm.h"
 #include "cpu/ops/pool.h"
+#include "program/meetings.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
@@ -40,18 +40,19 @@ class LayoutClasses {
     for (const Buffer& buffer : program.buffers) {
       if (buffer.layout_as.valid()) Join(buffer.id, buffer.layout_as);
     }
-    std::map<int, const Task*> first_of_instance, first_of_message;
+    const program::Meetings meetings(program);
     for (const Task& task : program.tasks) {
       if (const auto* compute = std::get_if<program::Compute>(&task.what)) {
         LinkOperands(*compute, task);
-      } else if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
-        const Task& first = *first_of_instance.try_emplace(collective->instance, &task).first->second;
+        continue;
+      }
+      const Task& first = program.task(meetings.SidesOf(task.id).front());
+      if (std::holds_alternative<program::Collective>(task.what)) {
         for (size_t use = 0; use < task.uses.size(); ++use) Link(task.uses[use], first.uses[use]);
         Link(task.uses.front(), task.uses.back());
-      } else if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) {
-        const Task& first = *first_of_message.try_emplace(exchange->message, &task).first->second;
-        if (first.id != task.id) Link(task.uses.front(), first.uses.back());
-        if (first.id != task.id) Link(task.uses.back(), first.uses.front());
+      } else if (first.id != task.id) {
+        Link(task.uses.front(), first.uses.back());
+        Link(task.uses.back(), first.uses.front());
       }
     }
   }

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/load/arena.h"
 #include "cpu/ops/prepare.h"
 #include "cpu/status.h"
+#include "program/meetings.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
@@ -139,30 +139,15 @@ absl::Status CpuProgram::PrepareComputeTasks() {
 }
 
 absl::Status CpuProgram::PrepareTransfers() {
-  std::map<int, std::vector<const Task*>> messages, instances;
-  for (const Task& task : program_.tasks) {
-    if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) messages[exchange->message].push_back(&task);
-    if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
-      auto& members = instances[collective->instance];
-      const std::vector<int>& group = program_.groups[collective->group];
-      members.resize(group.size());
-      members[std::find(group.begin(), group.end(), task.device) - group.begin()] = &task;
-    }
-  }
-  const auto prepare = [&](const std::vector<const Task*>& tasks, auto make) -> absl::Status {
+  for (const program::Meeting& meeting : program::Meetings(program_).all()) {
+    const std::vector<TaskId> sides = meeting.is_collective ? program::ByMember(program_, meeting.sides) : meeting.sides;
     std::vector<TaskContext> contexts;
-    for (const Task* task : tasks) contexts.push_back(ContextOf(*task));
-    absl::StatusOr<PreparedTransfer> transfer = make(absl::MakeConstSpan(contexts));
-    if (!transfer.ok()) return InTask(transfer.status(), *tasks[0]);
-    for (size_t m = 0; m < tasks.size(); ++m) tasks_[tasks[m]->id.value].kernel = std::move(transfer->kernels[m]);
+    for (TaskId side : sides) contexts.push_back(ContextOf(program_.task(side)));
+    absl::StatusOr<PreparedTransfer> transfer =
+        meeting.is_collective ? PrepareCollective(contexts) : PrepareExchange(contexts);
+    if (!transfer.ok()) return InTask(transfer.status(), program_.task(sides[0]));
+    for (size_t m = 0; m < sides.size(); ++m) tasks_[sides[m].value].kernel = std::move(transfer->kernels[m]);
     rendezvous_.push_back(transfer->rendezvous);
-    return absl::OkStatus();
-  };
-  for (const auto& [message, tasks] : messages) {
-    RETURN_IF_ERROR(prepare(tasks, PrepareExchange));
-  }
-  for (const auto& [instance, tasks] : instances) {
-    RETURN_IF_ERROR(prepare(tasks, PrepareCollective));
   }
   return absl::OkStatus();
 }

@@ -107,7 +107,7 @@ absl::Status CudaProgram::PrepareTasks() {
       ready.workspace_bytes = prepared->workspace_bytes;
       ready.fetches = std::move(prepared->fetches);
       ready.landing_bytes = prepared->landing_bytes;
-    } else if (const std::vector<TaskId>& sides = queues_.SidesOf(task.id); sides.front() == task.id) {
+    } else if (const absl::Span<const TaskId> sides = queues_.SidesOf(task.id); sides.front() == task.id) {
       if (absl::Status status = PrepareMeeting(sides); !status.ok()) return InTask(status, task);
     }
   }
@@ -132,16 +132,10 @@ absl::Status CudaProgram::MakeCommunicators() {
   return absl::OkStatus();
 }
 
-absl::Status CudaProgram::PrepareMeeting(const std::vector<TaskId>& sides) {
-  std::vector<TaskId> members = sides;
+absl::Status CudaProgram::PrepareMeeting(absl::Span<const TaskId> sides) {
   const auto* collective = std::get_if<program::Collective>(&program_.task(sides[0]).what);
-  if (collective != nullptr) {
-    const std::vector<int>& group = program_.groups[collective->group];
-    const auto place_of = [&](TaskId id) {
-      return std::find(group.begin(), group.end(), program_.task(id).device) - group.begin();
-    };
-    std::sort(members.begin(), members.end(), [&](TaskId a, TaskId b) { return place_of(a) < place_of(b); });
-  }
+  const std::vector<TaskId> members =
+      collective != nullptr ? program::ByMember(program_, sides) : std::vector<TaskId>(sides.begin(), sides.end());
   std::vector<TaskContext> contexts;
   for (TaskId id : members) contexts.push_back(ContextOf(program_.task(id)));
   const Reach reach = [&](int gpu, int other) { return resources_.calls->CanReach(gpu, other); };
@@ -228,7 +222,7 @@ absl::Status CudaProgram::MakeEvents() {
       events.start[parity] = make(task.device, true);
       events.end[parity] = make(task.device, true);
     }
-    const std::vector<TaskId>& sides = queues_.SidesOf(task.id);
+    const absl::Span<const TaskId> sides = queues_.SidesOf(task.id);
     if (sides.size() < 2 || sides.front() != task.id || !tasks_[task.id.value].meets) continue;
     barriers_[task.id.value].resize(tasks_[task.id.value].phases.size() + 1);
     for (std::vector<Event>& barrier : barriers_[task.id.value]) {
@@ -268,7 +262,7 @@ CudaProgram::~CudaProgram() {
       for (Event event : *kind) destroy(task.device, event);
     }
     for (const std::vector<Event>& barrier : barriers_[task.id.value]) {
-      const std::vector<TaskId>& sides = queues_.SidesOf(task.id);
+      const absl::Span<const TaskId> sides = queues_.SidesOf(task.id);
       for (size_t m = 0; m < barrier.size(); ++m) destroy(program_.task(sides[m]).device, barrier[m]);
     }
   }

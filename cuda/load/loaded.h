@@ -82,7 +82,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   // Stages of Load, in order.
   absl::Status PrepareTasks();
   absl::Status MakeCommunicators();
-  absl::Status PrepareMeeting(const std::vector<program::TaskId>& sides);
+  absl::Status PrepareMeeting(absl::Span<const program::TaskId> sides);
   TaskContext ContextOf(const program::Task& task);
   void CountWorkspaces();
   absl::Status TakeHostMemory();

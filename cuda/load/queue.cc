@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <utility>
-#include <variant>
 
 namespace colonnade::cuda {
 
@@ -16,24 +13,8 @@ Queues::Queues(const program::Program& program, Issuer& issuer)
     : program_(program),
       issuer_(issuer),
       queues_(program.device_count * program::kLaneCount),
-      sides_(program.tasks.size()),
-      issued_step_(program.tasks.size(), std::numeric_limits<int64_t>::min()) {
-  std::map<std::pair<bool, int>, std::vector<TaskId>> meetings;  // by (is collective, message or instance)
-  const auto key_of = [](const Task& task) {
-    const auto* exchange = std::get_if<program::Exchange>(&task.what);
-    return exchange != nullptr ? std::pair(false, int{exchange->message})
-                               : std::pair(true, int{std::get<program::Collective>(task.what).instance});
-  };
-  for (const Task& task : program.tasks) {
-    if (!std::holds_alternative<program::Compute>(task.what)) meetings[key_of(task)].push_back(task.id);
-  }
-  for (const Task& task : program.tasks) {
-    const bool alone = std::holds_alternative<program::Compute>(task.what);
-    sides_[task.id.value] = alone ? std::vector<TaskId>{task.id} : meetings[key_of(task)];
-  }
-}
-
-const std::vector<TaskId>& Queues::SidesOf(TaskId task) const { return sides_[task.value]; }
+      meetings_(program),
+      issued_step_(program.tasks.size(), std::numeric_limits<int64_t>::min()) {}
 
 void Queues::Launch(TaskId task, int64_t step) {
   const Task& what = program_.task(task);
@@ -81,7 +62,7 @@ bool Queues::AdvanceQueue(size_t q) {
       PopHead(q);
       issuer_.IssueWait(static_cast<int>(q) / program::kLaneCount, static_cast<Lane>(q % program::kLaneCount), command.task,
                         command.step);
-    } else if (const std::vector<TaskId>& sides = sides_[command.task.value]; sides.size() == 1) {
+    } else if (const absl::Span<const TaskId> sides = SidesOf(command.task); sides.size() == 1) {
       PopHead(q);
       issuer_.IssueTask(command.task, command.step);
       SetIssued(command.task, command.step);

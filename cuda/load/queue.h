@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "program/meetings.h"
 #include "program/program.h"
 
 namespace colonnade::cuda {
@@ -40,7 +41,7 @@ class Queues {
   // Commands that have not been handed on.
   int64_t held() const { return held_; }
   // The tasks that meet with `task`, itself included, in the order of the sequence; itself alone for a compute task.
-  const std::vector<program::TaskId>& SidesOf(program::TaskId task) const;
+  absl::Span<const program::TaskId> SidesOf(program::TaskId task) const { return meetings_.SidesOf(task); }
 
  private:
   struct Command {
@@ -61,9 +62,9 @@ class Queues {
 
   const program::Program& program_;
   Issuer& issuer_;
-  std::vector<std::deque<Command>> queues_;          // by device, then lane
-  std::vector<std::vector<program::TaskId>> sides_;  // by task
-  std::vector<int64_t> issued_step_;                 // by task, the last
+  std::vector<std::deque<Command>> queues_;  // by device, then lane
+  program::Meetings meetings_;
+  std::vector<int64_t> issued_step_;  // by task, the last
   int64_t held_ = 0;
 };
 

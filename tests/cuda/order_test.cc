@@ -14,6 +14,7 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/dag.h"
+#include "program/meetings.h"
 #include "program/philox.h"
 
 namespace colonnade::cuda {
@@ -133,22 +134,13 @@ struct Edge {
 };
 std::vector<Edge> EdgesOf(const Program& program) {
   const program::Dependencies dependencies = program::DeriveDependencies(program);
-  std::map<std::pair<bool, int>, std::vector<TaskId>> meetings;
-  const auto sides_of = [&](const Task& task) -> std::vector<TaskId> {
-    if (const auto* e = std::get_if<program::Exchange>(&task.what)) return meetings[{false, e->message}];
-    if (const auto* c = std::get_if<program::Collective>(&task.what)) return meetings[{true, c->instance}];
-    return {task.id};
-  };
-  for (const Task& task : program.tasks) {
-    if (const auto* e = std::get_if<program::Exchange>(&task.what)) meetings[{false, e->message}].push_back(task.id);
-    if (const auto* c = std::get_if<program::Collective>(&task.what)) meetings[{true, c->instance}].push_back(task.id);
-  }
+  const program::Meetings meetings(program);
   std::vector<Edge> edges;
   const size_t tasks = program.tasks.size();
   const auto add = [&](TaskId from, int from_step, TaskId to, int to_step) {
     // All sides of a transfer start together and end together.
-    for (TaskId a : sides_of(program.task(from))) {
-      for (TaskId b : sides_of(program.task(to))) {
+    for (TaskId a : meetings.SidesOf(from)) {
+      for (TaskId b : meetings.SidesOf(to)) {
         edges.push_back({from_step * tasks + a.value, to_step * tasks + b.value, a != from || b != to});
       }
     }

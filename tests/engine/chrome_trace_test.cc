@@ -45,14 +45,14 @@ TEST(MakeTrace, TakesNamesAndWorkFromTheProgramAndTimesFromTheFirstStart) {
   EXPECT_EQ(trace.events[0].layer, "relu1");
   EXPECT_EQ(trace.events[0].flops, 4);
   EXPECT_EQ(trace.events[0].start, absl::ZeroDuration());
-  EXPECT_EQ(trace.events[0].rendezvous, -1);
+  EXPECT_EQ(trace.events[0].meeting, -1);
   EXPECT_EQ(trace.events[1].name, "exchange");
   EXPECT_EQ(trace.events[1].bytes_sent, 16);
   EXPECT_EQ(trace.events[1].end, absl::Microseconds(30));
-  EXPECT_EQ(trace.events[1].rendezvous, trace.events[2].rendezvous);
+  EXPECT_EQ(trace.events[1].meeting, trace.events[2].meeting);
   EXPECT_EQ(trace.events[3].name, "all_reduce");
-  EXPECT_EQ(trace.events[3].rendezvous, trace.events[4].rendezvous);
-  EXPECT_NE(trace.events[1].rendezvous, trace.events[3].rendezvous);
+  EXPECT_EQ(trace.events[3].meeting, trace.events[4].meeting);
+  EXPECT_NE(trace.events[1].meeting, trace.events[3].meeting);
 }
 
 TEST(MakeTrace, StepsHaveTheirOwnEventsAndTransfersInOneTimeline) {
@@ -63,8 +63,8 @@ TEST(MakeTrace, StepsHaveTheirOwnEventsAndTransfersInOneTimeline) {
   EXPECT_EQ(trace.events[4].step, 0);
   EXPECT_EQ(trace.events[5].step, 1);
   EXPECT_EQ(trace.events[5].start, absl::Microseconds(30));
-  EXPECT_NE(trace.events[6].rendezvous, trace.events[1].rendezvous);
-  EXPECT_EQ(trace.events[6].rendezvous, trace.events[7].rendezvous);
+  EXPECT_NE(trace.events[6].meeting, trace.events[1].meeting);
+  EXPECT_EQ(trace.events[6].meeting, trace.events[7].meeting);
   // Device 0 computes 10 us in each of two steps that take 70 us together.
   const Breakdown breakdown = BreakDown(trace, 2)[0];
   EXPECT_EQ(breakdown.compute, absl::Microseconds(10));

@@ -9,14 +9,14 @@ namespace {
 
 using program::Lane;
 
-TraceEvent Event(int device, Lane lane, int start_ms, int end_ms, int64_t rendezvous = -1) {
+TraceEvent Event(int device, Lane lane, int start_ms, int end_ms, int64_t meeting = -1) {
   return {.name = "op",
           .layer = "layer",
           .device = device,
           .lane = lane,
           .start = absl::Milliseconds(start_ms),
           .end = absl::Milliseconds(end_ms),
-          .rendezvous = rendezvous};
+          .meeting = meeting};
 }
 
 TEST(BreakDown, TimeIsComputeThenExposedCommunicationThenInputThenIdle) {

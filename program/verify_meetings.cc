@@ -5,21 +5,12 @@
 #include <numeric>
 
 #include "absl/strings/str_join.h"
+#include "program/meetings.h"
 #include "program/status_macros.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
 namespace {
-
-// The tasks of each message, or of each instance of a collective, in order of tasks.
-template <class What>
-std::map<int32_t, std::vector<TaskId>> Rendezvous(const Program& program, int32_t What::*number) {
-  std::map<int32_t, std::vector<TaskId>> tasks;
-  for (const Task& task : program.tasks) {
-    if (const auto* what = std::get_if<What>(&task.what)) tasks[what->*number].push_back(task.id);
-  }
-  return tasks;
-}
 
 absl::Status CheckSides(const Program& program, const Task& a, const Task& b) {
   constexpr char kRule[] = "messages";
@@ -151,26 +142,19 @@ class InstanceCheck {
   const int64_t members_;
 };
 
-absl::Status CheckInstance(const Program& program, const std::vector<TaskId>& tasks) {
-  const Collective& attributes = std::get<Collective>(program.task(tasks[0]).what);
+absl::Status CheckInstance(const Program& program, const Meeting& meeting) {
+  const Collective& attributes = std::get<Collective>(program.task(meeting.sides[0]).what);
   const std::vector<int>& group = program.groups[attributes.group];
-  std::vector<const Task*> by_member;
-  for (int device : group) {
-    for (TaskId id : tasks) {
-      if (program.task(id).device == device) by_member.push_back(&program.task(id));
-    }
+  std::vector<const Task*> members;
+  for (TaskId member : ByMember(program, meeting.sides)) {
+    if (member.valid()) members.push_back(&program.task(member));
   }
-  if (by_member.size() != group.size() || tasks.size() != group.size()) {
-    return Broken("collectives", "instance ", attributes.instance, " (", Describe(program.task(tasks[0])), ") has ",
-                  tasks.size(), " tasks; expected exactly one on each device of group ", attributes.group, " (",
+  if (members.size() != group.size() || meeting.sides.size() != group.size()) {
+    return Broken("collectives", "instance ", attributes.instance, " (", Describe(program.task(meeting.sides[0])), ") has ",
+                  meeting.sides.size(), " tasks; expected exactly one on each device of group ", attributes.group, " (",
                   absl::StrJoin(group, ","), ")");
   }
-  for (size_t m = 0; m < group.size(); ++m) {
-    if (by_member[m]->device == group[m]) continue;
-    return Broken("collectives", Describe(*by_member[m]), " is not the only task of instance ", attributes.instance,
-                  " on its device, or a member has none");
-  }
-  return InstanceCheck(program, std::move(by_member)).Run();
+  return InstanceCheck(program, std::move(members)).Run();
 }
 
 // All members see the instances of a group in one order; a device's collectives are on one lane.
@@ -202,13 +186,13 @@ absl::Status CheckInstanceOrder(const Program& program) {
   return absl::OkStatus();
 }
 
-// The step as a graph whose nodes are tasks, the sides of one rendezvous merged into one.
+// The step as a graph whose nodes are tasks, the sides of one meeting merged into one.
 class StepGraph {
  public:
   explicit StepGraph(const Program& program) : program_(program), node_(program.tasks.size()), before_(node_.size()) {
     std::iota(node_.begin(), node_.end(), 0);
-    for (const auto& [message, sides] : Rendezvous(program, &Exchange::message)) MergeAll(sides);
-    for (const auto& [instance, members] : Rendezvous(program, &Collective::instance)) MergeAll(members);
+    const Meetings meetings(program);
+    for (int& node : node_) node = meetings.SidesOf(TaskId{node}).front().value;
     std::vector<std::array<int, kLaneCount>> last(program.device_count, {-1, -1, -1});
     for (const Task& task : program.tasks) {
       std::vector<TaskId>& before = before_[node_[task.id.value]];
@@ -247,10 +231,6 @@ class StepGraph {
   }
 
  private:
-  void MergeAll(const std::vector<TaskId>& tasks) {
-    for (TaskId task : tasks) node_[task.value] = tasks[0].value;
-  }
-
   // `nodes` lists a cycle from each node to one before it.
   static std::vector<TaskId> CycleFrom(const std::vector<int>& nodes) {
     std::vector<TaskId> tasks;
@@ -259,16 +239,18 @@ class StepGraph {
   }
 
   const Program& program_;
-  std::vector<int> node_;                    // by task: the task that stands for its rendezvous
+  std::vector<int> node_;                    // by task: the task that stands for its meeting
   std::vector<std::vector<TaskId>> before_;  // by node: tasks that end before it can start
 };
 
 }  // namespace
 
 absl::Status CheckMessages(const Program& program) {
-  for (const auto& [message, sides] : Rendezvous(program, &Exchange::message)) {
+  for (const Meeting& meeting : Meetings(program).all()) {
+    if (meeting.is_collective) continue;
+    const std::vector<TaskId>& sides = meeting.sides;
     if (sides.size() != 2) {
-      return Broken("messages", "message ", message, " (", Describe(program.task(sides[0])), ") has ", sides.size(),
+      return Broken("messages", "message ", meeting.number, " (", Describe(program.task(sides[0])), ") has ", sides.size(),
                     sides.size() == 1 ? " side" : " sides", "; expected two");
     }
     RETURN_IF_ERROR(CheckSides(program, program.task(sides[0]), program.task(sides[1])));
@@ -277,8 +259,9 @@ absl::Status CheckMessages(const Program& program) {
 }
 
 absl::Status CheckCollectives(const Program& program) {
-  for (const auto& [instance, tasks] : Rendezvous(program, &Collective::instance)) {
-    RETURN_IF_ERROR(CheckInstance(program, tasks));
+  for (const Meeting& meeting : Meetings(program).all()) {
+    if (!meeting.is_collective) continue;
+    RETURN_IF_ERROR(CheckInstance(program, meeting));
   }
   return CheckInstanceOrder(program);
 }
