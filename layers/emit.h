@@ -21,9 +21,9 @@ struct ParameterSpec {
 
 // A tensor that forward leaves for backward alone.
 struct SavedSpec {
-  std::string name;                             // "argmax"
-  program::DType dtype = program::DType::kF32;  // kF32 stands for the Program's element type
-  program::Shape shape;                         // local
+  std::string name;                     // "argmax"
+  std::optional<program::DType> dtype;  // absent: the Program's master type (program::MasterType), f32 or f64
+  program::Shape shape;                 // local
 };
 
 // A whole buffer and its shape.
@@ -32,10 +32,12 @@ struct Operand {
   program::Shape shape;
 };
 
+// ForwardOperands and BackwardOperands (shard_operands.h) fill these.
 struct ForwardShard {
-  std::vector<Operand> inputs, parameters;
-  Operand output;              // of SoftmaxCrossEntropy: the metrics
-  std::vector<Operand> saved;  // as Saved() lists them; empty in evaluation
+  std::vector<Operand> inputs;  // of a loss: the labels behind them
+  std::vector<Operand> parameters;
+  Operand output;              // of a loss: the metrics
+  std::vector<Operand> saved;  // as Saved() lists them; empty in evaluation, but for a loss
   Operand scalars;             // program::StepScalar
   bool train = true;
   program::Shape global_output_shape;
@@ -43,6 +45,7 @@ struct ForwardShard {
 };
 
 struct BackwardShard {
+  // As forward had them; those that EmitBackward does not read have a shape and no buffer.
   std::vector<Operand> inputs, parameters;
   Operand output;
   std::vector<Operand> saved;
@@ -64,8 +67,12 @@ struct EmittedOp {
 program::BufferUse Read(const Operand& x);
 program::BufferUse Write(const Operand& x);
 
-// Work that reads and writes whole operands once, counted as f32; the caller scales it to the Program's element type.
+// Work that reads and writes whole operands once, counted as f32. Small operands (biases, scalars, metrics, labels) are left
+// out by those who call it.
 program::Work MoveWork(const std::vector<Operand>& read, const std::vector<Operand>& written, int64_t flops = 0);
+
+// The same work on elements of `dtype`.
+program::Work InType(program::Work f32_work, program::DType dtype);
 
 }  // namespace colonnade::layers
 

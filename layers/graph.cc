@@ -1,9 +1,12 @@
 #include "layers/graph.h"
 
-#include <algorithm>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "layers/traits.h"
+#include "program/status_macros.h"
 #include "program/stream_id.h"
 
 namespace colonnade::layers {
@@ -22,6 +25,14 @@ program::Shape LayerGraph::OutputShape(LayerId id, int64_t n) const { return Wit
 std::vector<program::Shape> LayerGraph::InputShapes(LayerId id, int64_t n) const {
   std::vector<program::Shape> shapes;
   for (LayerId input : node(id).inputs) shapes.push_back(OutputShape(input, n));
+  return shapes;
+}
+
+LayerShapes LayerGraph::Shapes(LayerId id, int64_t n) const {
+  LayerShapes shapes{.inputs = InputShapes(id, n), .output = OutputShape(id, n)};
+  for (const ParameterSpec& parameter : node(id).parameters) shapes.parameters.push_back(parameter.shape);
+  shapes.global_inputs = shapes.inputs;
+  shapes.global_output = shapes.output;
   return shapes;
 }
 
@@ -108,24 +119,47 @@ LayerId GraphBuilder::SoftmaxCrossEntropy(const std::string& name, LayerId logit
   return Append(name, layers::SoftmaxCrossEntropy{}, {logits});
 }
 
+// Hashes of names number the streams of random numbers, of which those of one purpose must differ: names of one hash would
+// share dropout masks or initial values.
+absl::Status GraphBuilder::CheckStreams() const {
+  std::map<uint32_t, std::string> masks, initial_values;
+  auto check = [&](std::map<uint32_t, std::string>& names, uint32_t stream, const std::string& name) {
+    const auto [other, is_new] = names.emplace(stream, name);
+    if (is_new) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("network \"%s\": expected names with streams of random numbers of their own, found that \"%s\" and "
+                        "\"%s\" have the same hash; rename one of the layers",
+                        graph_.name, other->second, name));
+  };
+  for (const LayerNode& node : graph_.nodes) {
+    if (const auto* dropout = std::get_if<layers::Dropout>(&node.layer)) {
+      RETURN_IF_ERROR(check(masks, dropout->stream, node.name));
+    }
+    for (const ParameterSpec& parameter : node.parameters) {
+      RETURN_IF_ERROR(check(initial_values, program::StreamOfName(parameter.name), parameter.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LayerGraph> GraphBuilder::Build() && {
   if (!status_.ok()) return status_;
   auto fail = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": %s", graph_.name, what));
   };
   const size_t count = graph_.nodes.size();
-  if (count == 0 || !std::holds_alternative<layers::Input>(graph_.nodes[0].layer))
-    return fail("expected an Input as first layer");
+  if (count == 0 || !TraitsOf(graph_.nodes[0].layer).is_input) return fail("expected an Input as first layer");
   std::vector<bool> reaches(count, false);
   for (size_t i = count; i-- > 0;) {
     const LayerNode& node = graph_.nodes[i];
-    const bool loss = std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer);
+    const bool loss = TraitsOf(node.layer).is_loss;
     if (loss != (i == count - 1)) return fail("expected exactly one SoftmaxCrossEntropy, as last layer");
     reaches[i] = reaches[i] || loss;
     if (!reaches[i])
       return fail(absl::StrFormat("expected every layer to reach the loss, found that \"%s\" does not", node.name));
     for (LayerId input : node.inputs) reaches[input.value] = true;
   }
+  RETURN_IF_ERROR(CheckStreams());
   return std::move(graph_);
 }
 

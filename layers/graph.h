@@ -32,7 +32,8 @@ struct LayerNode {
 };
 
 // Nodes in topological order. Invariants: names are unique; node 0 is the Input of images; the last node is the one
-// SoftmaxCrossEntropy; every layer reaches it. Labels are not a node: the loss reads them.
+// SoftmaxCrossEntropy; every layer reaches it; no two layers share a stream of random numbers. Labels are not a node: the
+// loss reads them.
 struct LayerGraph {
   std::string name;
   std::vector<LayerNode> nodes;
@@ -41,6 +42,8 @@ struct LayerGraph {
   // The shape of a node's output for a batch of n.
   program::Shape OutputShape(LayerId id, int64_t n) const;
   std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;
+  // All extents of a node on one device that holds a batch of n.
+  LayerShapes Shapes(LayerId id, int64_t n) const;
   int64_t ParameterCount() const;         // values
   int64_t ForwardFlops(int64_t n) const;  // convolutions and fully connected layers, 2 per multiply-add
   int64_t classes() const;
@@ -67,6 +70,7 @@ class GraphBuilder {
 
  private:
   LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
+  absl::Status CheckStreams() const;
 
   LayerGraph graph_;
   absl::Status status_;

@@ -1,14 +1,14 @@
 // The functions that each layer provides, and the variant of all layers.
 //
-// A layer type is an attribute struct with, in a file pair of its own (conv2d.h, conv2d.cc …), overloads of the functions
-// below. They describe ONE device: no layer knows a device, rank, group or plan.
+// A layer type is an attribute struct with, in a file pair of its own (conv2d.h, conv2d.cc …), overloads of the seven
+// functions that the concept LayerType lists. They describe ONE device: no layer knows a device, rank, group or plan.
 //
 // Shapes: sample shapes leave the batch dimension out ({C, H, W}, {F}); all other shapes hold it as dimension 0.
 #ifndef COLONNADE_LAYERS_LAYER_H_
 #define COLONNADE_LAYERS_LAYER_H_
 
+#include <concepts>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,19 +35,34 @@ namespace colonnade::layers {
 using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, MaxPool, AvgPool, Lrn, Dropout, Flatten, Add,
                            SoftmaxCrossEntropy>;
 
-// Each layer type L has these overloads; the functions on Layer visit the variant.
-//
-//   const char* TypeName(const L&);                                          "Conv2d"
-//   StatusOr<Shape> OutputSampleShape(const L&, Span<const Shape> inputs);   the shape rule; the message says what was
-//                                                                            expected and what was found
-//   vector<ParameterSpec> Parameters(const L&, Span<const Shape> inputs);    global shapes and initialisers
-//   StatusOr<Sharding> Shard(const L&, const LayerShapes& local, Strategy, int64_t axis_size);
-//       the layer spread over one more axis of axis_size > 1 positions; local: extents left by the axes before.
-//       InvalidArgument with expected, found and the nearest sizes that work, where this is not legal.
-//   vector<SavedSpec> Saved(const L&, const LayerShapes& local);             what forward leaves for backward, beside inputs
-//                                                                            and output
-//   vector<EmittedOp> EmitForward(const L&, const ForwardShard&);            the ops of one shard
-//   vector<EmittedOp> EmitBackward(const L&, const BackwardShard&);
+// What a type needs to be a layer.
+template <class L>
+concept LayerType = std::equality_comparable<L> &&
+    requires(const L& layer, absl::Span<const program::Shape> inputs, const LayerShapes& local, Strategy strategy,
+             int64_t axis_size, const ForwardShard& forward, const BackwardShard& backward) {
+  // "Conv2d"
+  { TypeName(layer) } -> std::same_as<const char*>;
+  // The shape rule, on sample shapes. InvalidArgument says what was expected and what was found.
+  { OutputSampleShape(layer, inputs) } -> std::same_as<absl::StatusOr<program::Shape>>;
+  // Global shapes and initialisers: the weight, then the bias.
+  { Parameters(layer, inputs) } -> std::same_as<std::vector<ParameterSpec>>;
+  // The layer spread over one more axis of axis_size > 1 positions; `local` has the extents that the axes before have left.
+  // InvalidArgument with expected, found and the nearest sizes that work, where this is not legal.
+  { Shard(layer, local, strategy, axis_size) } -> std::same_as<absl::StatusOr<Sharding>>;
+  // What forward leaves for backward, beside inputs and output.
+  { Saved(layer, local) } -> std::same_as<std::vector<SavedSpec>>;
+  // The ops of one shard, their operands in the order that program/op.h gives.
+  { EmitForward(layer, forward) } -> std::same_as<std::vector<EmittedOp>>;
+  { EmitBackward(layer, backward) } -> std::same_as<std::vector<EmittedOp>>;
+};
+
+template <class Variant>
+inline constexpr bool kAllAreLayers = false;
+template <class... L>
+inline constexpr bool kAllAreLayers<std::variant<L...>> = (LayerType<L> && ...);
+static_assert(kAllAreLayers<Layer>, "each type of the variant needs the functions of LayerType");
+
+// The functions on Layer visit the variant.
 const char* TypeName(const Layer& layer);
 absl::StatusOr<program::Shape> OutputSampleShape(const Layer& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Layer& layer, absl::Span<const program::Shape> inputs);

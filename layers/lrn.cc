@@ -63,9 +63,7 @@ absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strat
   return NotLegal("Lrn", strategy, "expected replicate, batch or group");
 }
 
-std::vector<SavedSpec> Saved(const Lrn&, const LayerShapes& local) {
-  return {{"scale", program::DType::kF32, local.output}};
-}
+std::vector<SavedSpec> Saved(const Lrn&, const LayerShapes& local) { return {{"scale", std::nullopt, local.output}}; }
 
 std::vector<EmittedOp> EmitForward(const Lrn& layer, const ForwardShard& shard) {
   const int64_t groups = LocalGroups(layer, shard.output.shape[1], shard.global_output_shape[1]);

@@ -26,7 +26,7 @@ absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy&, const LayerShapes& lo
 }
 
 std::vector<SavedSpec> Saved(const SoftmaxCrossEntropy&, const LayerShapes& local) {
-  return {{"probabilities", program::DType::kF32, local.inputs[0]}};
+  return {{"probabilities", std::nullopt, local.inputs[0]}};
 }
 
 std::vector<EmittedOp> EmitForward(const SoftmaxCrossEntropy&, const ForwardShard& shard) {

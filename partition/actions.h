@@ -6,6 +6,7 @@
 #define COLONNADE_PARTITION_ACTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,11 +24,11 @@ using ValueId = program::StrongId<struct ValueTag>;
 
 struct Value {
   std::string name;
-  program::Shape shape;                         // global
-  TensorPlacement placement;                    // empty before ExpandShards
-  program::DType dtype = program::DType::kF32;  // kF32 stands for the Program's element type before ChoosePrecision
-  int host_input = -1;                          // index of the Program input that it is loaded from, or −1
-  ValueId in_place_of;                          // the value whose buffers this one takes over
+  program::Shape shape;                 // global
+  TensorPlacement placement;            // empty before ExpandShards
+  std::optional<program::DType> dtype;  // before ChoosePrecision: absent but for what has a type of its own, as labels have
+  int host_input = -1;                  // index of the Program input that it is loaded from, or −1
+  ValueId in_place_of;                  // the value whose buffers this one takes over
 };
 
 struct ActionOperand {

@@ -2,15 +2,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "layers/traits.h"
 #include "partition/passes.h"
 
 namespace colonnade::partition {
 namespace {
 
-template <class LayerType>
-bool IsBackwardOf(const Lowering& lowering, const Action& action) {
+// The traits of the layer whose backward action this is; none of any other action.
+layers::LayerTraits BackwardOf(const Lowering& lowering, const Action& action) {
   const auto* backward = std::get_if<Backward>(&action.what);
-  return backward != nullptr && std::holds_alternative<LayerType>(lowering.graph.nodes[backward->node].layer);
+  return backward != nullptr ? layers::TraitsOf(lowering.graph.nodes[backward->node].layer) : layers::LayerTraits{};
 }
 
 // Operands of the backward action of a layer of one input: x, y, dy.
@@ -19,12 +20,12 @@ constexpr size_t kY = 1, kDy = 2;
 // The max pooling's backward action that alone makes what action `relu`, a ReLU's backward, reads, or −1: where both layers
 // lie alike on the mesh and the pooling makes less of what it reads.
 int PoolingBefore(const Lowering& lowering, int relu) {
-  if (!IsBackwardOf<layers::Relu>(lowering, lowering.actions[relu]) || !lowering.actions[relu].outputs[0].valid()) return -1;
+  if (!BackwardOf(lowering, lowering.actions[relu]).is_relu || !lowering.actions[relu].outputs[0].valid()) return -1;
   const ValueId dy = lowering.actions[relu].inputs[kDy].value;
   int pooling = -1, readers = 0;
   for (int i = 0; i < static_cast<int>(lowering.actions.size()); ++i) {
     const Action& action = lowering.actions[i];
-    if (!action.outputs.empty() && action.outputs[0] == dy && IsBackwardOf<layers::MaxPool>(lowering, action)) pooling = i;
+    if (!action.outputs.empty() && action.outputs[0] == dy && BackwardOf(lowering, action).is_max_pool) pooling = i;
     for (const ActionOperand& operand : action.inputs) readers += operand.value == dy ? 1 : 0;
   }
   if (pooling < 0 || readers != 1) return -1;

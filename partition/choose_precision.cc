@@ -12,9 +12,9 @@ absl::Status ChoosePrecision(Lowering& lowering) {
         absl::StrCat("element type of a Program: expected f32, bf16 or f64, found ", program::Name(dtype)));
   }
   for (Value& value : lowering.values) {
-    if (value.dtype == program::DType::kF32) value.dtype = dtype;
+    if (!value.dtype) value.dtype = dtype;
     if (value.dtype != dtype && value.dtype != program::DType::kI32) {
-      return absl::InternalError(absl::StrCat("ChoosePrecision: ", value.name, " is of type ", program::Name(value.dtype)));
+      return absl::InternalError(absl::StrCat("ChoosePrecision: ", value.name, " is of type ", program::Name(*value.dtype)));
     }
   }
   return absl::OkStatus();

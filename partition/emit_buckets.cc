@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "partition/emitter.h"
+#include "partition/task_work.h"
 
 namespace colonnade::partition {
 namespace {
@@ -39,40 +40,40 @@ BufferId Emitter::MemberBuffer(BufferId bucket, int member) const {
   return std::get<program::Bucket>(builder_.buffer(bucket).storage).members[member];
 }
 
-BufferId Emitter::AddBucket(int index, int position, const std::string& suffix, Lifetime lifetime,
-                            const ByPosition* layout_as, int64_t first_part, int64_t held_parts) {
+BufferId Emitter::AddBucket(int index, int position, const BucketRole& role) {
   const GradientBucket& bucket = lowering_.buckets[index];
+  const ByPosition& weights = buckets_[index].weights;
   program::Builder::BucketSpec spec{.device = lowering_.plan.device_at(position),
-                                    .name = absl::StrCat(bucket.name, suffix),
+                                    .name = absl::StrCat(bucket.name, role.suffix),
                                     .dtype = MasterType(),
-                                    .lifetime = lifetime,
+                                    .lifetime = role.lifetime,
                                     .parts = PartsOf(index),
-                                    .first_part = first_part,
-                                    .held_parts = held_parts};
+                                    .first_part = role.updated_part_alone ? PartOf(index, position).offset[0] : 0,
+                                    .held_parts = role.updated_part_alone ? 1 : PartsOf(index)};
   for (int parameter : bucket.parameters) {
     const ShardedParameter& p = lowering_.parameters[parameter];
-    spec.member_names.push_back(absl::StrCat(p.spec.name, suffix));
+    spec.member_names.push_back(absl::StrCat(p.spec.name, role.suffix));
     spec.member_shapes.push_back(RegionOn(mesh_, p.placement, p.spec.shape, position).size);
-    if (layout_as) spec.member_layout_as.push_back(MemberBuffer((*layout_as)[position], p.member));
+    if (role.laid_out_as_weights) spec.member_layout_as.push_back(MemberBuffer(weights[position], p.member));
   }
   return builder_.AddBucket(spec);
 }
 
-absl::Status Emitter::AddBuckets() {
+void Emitter::AddBuckets() {
+  const BucketRole weights{.lifetime = Lifetime::kPersistent},
+      gradients{.suffix = ".gradient", .lifetime = Lifetime::kStep, .laid_out_as_weights = true},
+      momentum{
+          .suffix = ".momentum", .lifetime = Lifetime::kPersistent, .laid_out_as_weights = true, .updated_part_alone = true};
   for (size_t b = 0; b < lowering_.buckets.size(); ++b) {
     const int index = static_cast<int>(b);
     BucketBuffers& made = buckets_.emplace_back();
     for (int p = 0; p < positions_; ++p) {
-      const int64_t parts = PartsOf(index);
-      made.weights.push_back(AddBucket(index, p, "", Lifetime::kPersistent, nullptr, 0, parts));
+      made.weights.push_back(AddBucket(index, p, weights));
       if (!lowering_.train()) continue;
-      made.gradients.push_back(AddBucket(index, p, ".gradient", Lifetime::kStep, &made.weights, 0, parts));
-      made.momenta.push_back(Updates(index, p) ? AddBucket(index, p, ".momentum", Lifetime::kPersistent, &made.weights,
-                                                           PartOf(index, p).offset[0], 1)
-                                               : BufferId{});
+      made.gradients.push_back(AddBucket(index, p, gradients));
+      made.momenta.push_back(Updates(index, p) ? AddBucket(index, p, momentum) : BufferId{});
     }
   }
-  return absl::OkStatus();
 }
 
 program::BufferId Emitter::ReadableParameter(const ShardedParameter& parameter, int position) const {
@@ -102,7 +103,7 @@ void Emitter::EmitRounding(int node, const program::Provenance& from) {
   }
 }
 
-absl::Status Emitter::Emit(const Action& action, const CheckGradients& check) {
+void Emitter::Emit(const Action& action, const CheckGradients& check) {
   const GradientBucket& bucket = lowering_.buckets[check.bucket];
   for (int p = 0; p < positions_; ++p) {
     layers::EmittedOp op{.op = program::CheckFinite{}};
@@ -110,31 +111,28 @@ absl::Status Emitter::Emit(const Action& action, const CheckGradients& check) {
       const BufferId gradient = MemberBuffer(buckets_[check.bucket].gradients[p], lowering_.parameters[parameter].member);
       op.uses.push_back(builder_.Read(gradient));
       op.uses.push_back({flags_[p], {{parameter}, {1}}, program::Access::kWrite});
-      op.work.bytes_read += 4 * program::ElementCount(builder_.shape(gradient));
-      op.work.bytes_written += 4;
+      const program::Work work = layers::MoveWork({{gradient, builder_.shape(gradient)}}, {{flags_[p], {1}}});
+      op.work.bytes_read += work.bytes_read;
+      op.work.bytes_written += work.bytes_written;
     }
     AddCompute(p, std::move(op), program::Lane::kCompute, action.from, MasterType());
   }
-  return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Action& action, const ReduceGradients& reduce) {
+void Emitter::Emit(const Action& action, const ReduceGradients& reduce) {
   const CollectiveKind kinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce};
   EmitBucketCollective(action, reduce.bucket, buckets_[reduce.bucket].gradients,
                        kinds[static_cast<int>(lowering_.plan.reduction)]);
-  return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Action& action, const GatherParameters& gather) {
+void Emitter::Emit(const Action& action, const GatherParameters& gather) {
   const bool master = lowering_.plan.reduction == Reduction::kMaster;
   EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].weights,
                        master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
-  return absl::OkStatus();
 }
 
-absl::Status Emitter::Emit(const Action& action, const GatherGradients& gather) {
+void Emitter::Emit(const Action& action, const GatherGradients& gather) {
   EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather);
-  return absl::OkStatus();
 }
 
 // A collective over each group that reduces bucket `index`, in place in `buffers`.
@@ -151,27 +149,23 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
       program::BufferUse part_written = part;
       part_written.access = program::Access::kWrite;
       const bool root = p == group[0];
-      Member member{.work = {.bytes_read = bytes, .bytes_written = bytes}};
+      const int64_t held = kind == CollectiveKind::kAllGather ? bytes / size : bytes;
+      Member member{.work = {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(kind, held, size, root)}};
       switch (kind) {
         case CollectiveKind::kAllReduce:
           member.uses = {builder_.Accumulate(buffers[p])};
-          member.work.bytes_sent = 2 * bytes / size * (size - 1);
           break;
         case CollectiveKind::kReduceScatter:
           member.uses = {builder_.Read(buffers[p]), part_written};
-          member.work.bytes_sent = bytes / size * (size - 1);
           break;
         case CollectiveKind::kAllGather:
           member.uses = {part, builder_.Write(buffers[p])};
-          member.work.bytes_sent = bytes / size * (size - 1);
           break;
         case CollectiveKind::kReduce:
           member.uses = {root ? builder_.Accumulate(buffers[p]) : builder_.Read(buffers[p])};
-          member.work.bytes_sent = root ? 0 : bytes;
           break;
         case CollectiveKind::kBroadcast:
           member.uses = {root ? builder_.Read(buffers[p]) : builder_.Write(buffers[p])};
-          member.work.bytes_sent = root ? bytes * (size - 1) : 0;
           break;
         case CollectiveKind::kAllToAll:
           break;
@@ -183,7 +177,7 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
   }
 }
 
-absl::Status Emitter::Emit(const Action& action, const UpdateParameters& update) {
+void Emitter::Emit(const Action& action, const UpdateParameters& update) {
   const int64_t elements = lowering_.LocalElements(lowering_.buckets[update.bucket]) / PartsOf(update.bucket);
   const BucketBuffers& bucket = buckets_[update.bucket];
   for (int p = 0; p < positions_; ++p) {
@@ -195,10 +189,9 @@ absl::Status Emitter::Emit(const Action& action, const UpdateParameters& update)
                  {bucket.gradients[p], part, program::Access::kRead},
                  {bucket.momenta[p], part, program::Access::kAccumulate},
                  {bucket.weights[p], part, program::Access::kAccumulate}},
-                {.flops = 6 * elements, .bytes_read = 12 * elements, .bytes_written = 8 * elements}},
+                UpdateWork(elements)},
                program::Lane::kCompute, action.from, MasterType());
   }
-  return absl::OkStatus();
 }
 
 }  // namespace colonnade::partition

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "partition/emitter.h"
+#include "partition/task_work.h"
 
 namespace colonnade::partition {
 namespace {
 
+using layers::Operand;
 using layers::Placement;
 using program::BufferId;
 using program::Collective;
@@ -19,37 +21,28 @@ using program::Shape;
 int DimOf(const Placement& p) { return p.kind == Placement::Kind::kSplit ? p.dim : 1; }
 
 Collective AttributesOf(const ReshardEntry& entry) {
-  switch (entry.kind) {
-    case ReshardKind::kAllGather:
-    case ReshardKind::kGatherRuns:
-      return {.kind = CollectiveKind::kAllGather, .dim_to = DimOf(entry.from)};
-    case ReshardKind::kAllToAll:
-      return {.kind = CollectiveKind::kAllToAll, .dim_from = entry.to.dim, .dim_to = entry.from.dim};
-    case ReshardKind::kReduceScatter:
-      return {.kind = CollectiveKind::kReduceScatter, .dim_to = DimOf(entry.to)};
-    case ReshardKind::kAllReduce:
-    case ReshardKind::kSlice:
+  const CollectiveKind kind = *CollectiveOf(entry.kind);
+  switch (kind) {
+    case CollectiveKind::kAllGather:
+      return {.kind = kind, .dim_to = DimOf(entry.from)};
+    case CollectiveKind::kAllToAll:
+      return {.kind = kind, .dim_from = entry.to.dim, .dim_to = entry.from.dim};
+    case CollectiveKind::kReduceScatter:
+      return {.kind = kind, .dim_to = DimOf(entry.to)};
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kBroadcast:
       break;
   }
-  return {.kind = CollectiveKind::kAllReduce};
-}
-
-// Bytes that one of `members` sends if each pair transfers directly, from the bytes of what it holds before.
-int64_t BytesSent(CollectiveKind kind, int64_t bytes, int64_t members) {
-  if (kind == CollectiveKind::kAllGather) return bytes * (members - 1);
-  if (kind == CollectiveKind::kAllReduce) return 2 * bytes / members * (members - 1);
-  return bytes / members * (members - 1);
+  return {.kind = kind};
 }
 
 }  // namespace
 
-absl::Status Emitter::Emit(const Action& action, const Reshard& reshard) {
+void Emitter::Emit(const Action& action, const Reshard& reshard) {
   for (int p = 0; p < positions_; ++p) Make(action.outputs[0], p);
-  if (reshard.entry.kind == ReshardKind::kSlice) {
-    EmitSlice(action);
-    return absl::OkStatus();
-  }
-  const bool gathers = reshard.entry.kind == ReshardKind::kAllGather || reshard.entry.kind == ReshardKind::kGatherRuns;
+  if (reshard.entry.kind == ReshardKind::kSlice) return EmitSlice(action);
+  const bool gathers = CollectiveOf(reshard.entry.kind) == CollectiveKind::kAllGather;
   for (int p = 0; p < positions_; ++p) {
     const std::vector<int> group = ReshardGroup(mesh_, reshard.entry, p);
     if (group[0] != p) continue;
@@ -59,7 +52,6 @@ absl::Status Emitter::Emit(const Action& action, const Reshard& reshard) {
       EmitCollective(action, reshard.entry, group);
     }
   }
-  return absl::OkStatus();
 }
 
 void Emitter::EmitSlice(const Action& action) {
@@ -69,12 +61,9 @@ void Emitter::EmitSlice(const Action& action) {
     const Region held = RegionOn(mesh_, from.placement, from.shape, p);
     Region kept = RegionOn(mesh_, to.placement, to.shape, p);
     for (size_t d = 0; d < kept.offset.size(); ++d) kept.offset[d] -= held.offset[d];
-    const BufferId x = At(action.inputs[0].value, p), y = At(action.outputs[0], p);
-    const int64_t bytes = 4 * kept.elements();
+    const Operand x{At(action.inputs[0].value, p), kept.size}, y = OperandAt(action.outputs[0], p);
     AddCompute(p,
-               {program::Copy{},
-                {{x, kept, program::Access::kRead}, builder_.Write(y)},
-                {.bytes_read = bytes, .bytes_written = bytes}},
+               {program::Copy{}, {{x.buffer, kept, program::Access::kRead}, layers::Write(y)}, layers::MoveWork({x}, {y})},
                program::Lane::kCompute, action.from);
   }
 }
@@ -89,16 +78,12 @@ void Emitter::EmitPair(const Action& action, const std::vector<int>& group, int 
   };
   Member sides[2];
   for (int m = 0; m < 2; ++m) {
-    const BufferId x = At(action.inputs[0].value, group[m]);
-    const int64_t elements = program::ElementCount(builder_.shape(x));
-    const int64_t bytes = elements * program::SizeInBytes(builder_.buffer(x).dtype);
-    sides[m] = {{builder_.Read(x), part_of(group[m], 1 - m)},
+    const Operand x = OperandAt(action.inputs[0].value, group[m]);
+    const int64_t bytes = program::ElementCount(x.shape) * program::SizeInBytes(builder_.buffer(x.buffer).dtype);
+    sides[m] = {{layers::Read(x), part_of(group[m], 1 - m)},
                 {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
-    AddCompute(group[m],
-               {program::Copy{},
-                {builder_.Read(x), part_of(group[m], m)},
-                {.bytes_read = 4 * elements, .bytes_written = 4 * elements}},
-               copy_lane_, action.from);
+    AddCompute(group[m], {program::Copy{}, {layers::Read(x), part_of(group[m], m)}, layers::MoveWork({x}, {x})}, copy_lane_,
+               action.from);
   }
   builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),
                        std::move(sides[1]), comm_lane_, action.from);

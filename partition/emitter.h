@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "layers/emit.h"
 #include "partition/actions.h"
@@ -28,9 +27,16 @@ class Emitter {
     ByPosition weights, gradients, momenta;
     std::vector<ByPosition> rounded;  // by member; empty where kernels read the weights themselves
   };
+  // In what a bucket of weights, of gradients and of momenta differ.
+  struct BucketRole {
+    const char* suffix = "";  // of names
+    program::Lifetime lifetime;
+    bool laid_out_as_weights = false;  // member by member
+    bool updated_part_alone = false;   // holds no part of the bucket but the one that its position updates
+  };
 
   // emitter.cc
-  absl::Status AddScalarsAndFlags();
+  void AddScalarsAndFlags();
   program::BufferId Make(ValueId value, int position);
   program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
   layers::Operand OperandAt(ValueId value, int position) const;
@@ -40,41 +46,43 @@ class Emitter {
   void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from) {
     AddCompute(position, std::move(op), lane, from, lowering_.options.dtype);
   }
-  absl::Status Emit(const Action& action, const LoadInput&);
-  absl::Status Emit(const Action& action, const Forward& forward);
-  absl::Status Emit(const Action& action, const AddBias& add);
-  absl::Status Emit(const Action& action, const Backward& backward);
-  absl::Status Emit(const Action& action, const BiasGradient& bias);
-  absl::Status Emit(const Action& action, const SumGradients&);
-  absl::Status MakeSaved(const Action& action, int node);
+  void Emit(const Action& action, const LoadInput&);
+  void Emit(const Action& action, const Forward& forward);
+  void Emit(const Action& action, const AddBias& add);
+  void Emit(const Action& action, const Backward& backward);
+  void Emit(const Action& action, const BiasGradient& bias);
+  void Emit(const Action& action, const SumGradients&);
+  void MakeSaved(int node);
   std::vector<layers::Operand> ParameterOperands(int node, int position, bool gradients) const;
   program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
   // Rounds the parameters of a node to the type in which kernels read them, where it is not their own.
   void EmitRounding(int node, const program::Provenance& from);
   // What kernels at `position` read of a parameter.
   program::BufferId ReadableParameter(const ShardedParameter& parameter, int position) const;
+  // The layer as its forward and backward actions compute it, and its local extents: alike at every position.
+  layers::Layer LayerOf(int node) const;
+  layers::LayerShapes ShapesOf(int node) const;
   program::Region OutputRegion(int node, int position) const;
 
   // emit_reshard.cc
-  absl::Status Emit(const Action& action, const Reshard& reshard);
+  void Emit(const Action& action, const Reshard& reshard);
   void EmitSlice(const Action& action);
   void EmitPair(const Action& action, const std::vector<int>& group, int dim);
   void EmitCollective(const Action& action, const ReshardEntry& entry, const std::vector<int>& group);
 
   // emit_buckets.cc
-  absl::Status AddBuckets();
-  program::BufferId AddBucket(int bucket, int position, const std::string& suffix, program::Lifetime lifetime,
-                              const ByPosition* layout_as, int64_t first_part, int64_t held_parts);
+  void AddBuckets();
+  program::BufferId AddBucket(int bucket, int position, const BucketRole& role);
   int64_t PartsOf(int bucket) const;
   bool Updates(int bucket, int position) const;
   int MemberIndex(int bucket, int position) const;
   program::Region PartOf(int bucket, int position) const;
   program::BufferId MemberBuffer(program::BufferId bucket, int member) const;
-  absl::Status Emit(const Action& action, const CheckGradients& check);
-  absl::Status Emit(const Action& action, const ReduceGradients& reduce);
-  absl::Status Emit(const Action& action, const UpdateParameters& update);
-  absl::Status Emit(const Action& action, const GatherParameters& gather);
-  absl::Status Emit(const Action& action, const GatherGradients& gather);
+  void Emit(const Action& action, const CheckGradients& check);
+  void Emit(const Action& action, const ReduceGradients& reduce);
+  void Emit(const Action& action, const UpdateParameters& update);
+  void Emit(const Action& action, const GatherParameters& gather);
+  void Emit(const Action& action, const GatherGradients& gather);
   void EmitBucketCollective(const Action& action, int bucket, const ByPosition& buffers, program::CollectiveKind kind);
 
   // emit_outputs.cc

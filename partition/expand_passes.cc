@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
+#include "layers/shard_operands.h"
+#include "layers/traits.h"
 #include "partition/passes.h"
 #include "program/status_macros.h"
 
@@ -36,13 +36,13 @@ class Expander {
  private:
   absl::Status CheckInputs() {
     int inputs = 0;
-    for (const LayerNode& node : graph_.nodes) inputs += std::holds_alternative<layers::Input>(node.layer);
+    for (const LayerNode& node : graph_.nodes) inputs += layers::TraitsOf(node.layer).is_input;
     if (inputs == 1) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("network \"", graph_.name, "\": expected one input layer, found ", inputs));
   }
 
-  bool IsLoss(int i) const { return std::holds_alternative<layers::SoftmaxCrossEntropy>(graph_.nodes[i].layer); }
+  bool IsLoss(int i) const { return layers::TraitsOf(graph_.nodes[i].layer).is_loss; }
   LayerId Id(int i) const { return LayerId{i}; }
 
   void ListParameters() {
@@ -60,7 +60,7 @@ class Expander {
     labels_ = lowering_.AddValue({.name = "labels", .shape = {n_}, .dtype = program::DType::kI32, .host_input = 1});
     output_.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (!std::holds_alternative<layers::Input>(graph_.nodes[i].layer)) continue;
+      if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
       output_[i] = lowering_.AddValue(
           {.name = graph_.nodes[i].name, .shape = graph_.OutputShape(Id(static_cast<int>(i)), n_), .host_input = 0});
     }
@@ -75,7 +75,7 @@ class Expander {
 
   void ForwardOf(int i) {
     const LayerNode& node = graph_.nodes[i];
-    if (std::holds_alternative<layers::Input>(node.layer)) return;
+    if (layers::TraitsOf(node.layer).is_input) return;
     Action action{.what = Forward{.node = i}, .inputs = InputsOf(i), .from = {node.name, Pass::kForward}};
     if (IsLoss(i)) {
       lowering_.actions.push_back(std::move(action));
@@ -107,37 +107,20 @@ class Expander {
   }
 
   BackwardReads ReadsOf(int i) const {
-    const LayerNode& node = graph_.nodes[i];
-    layers::BackwardShard shard;
+    const layers::Layer& layer = graph_.nodes[i].layer;
+    layers::BackwardShard shard = layers::BackwardOperands(layer, graph_.Shapes(Id(i), n_));
     int32_t next = 0;
-    auto operand = [&next](const program::Shape& shape) { return layers::Operand{program::BufferId{next++}, shape}; };
-    for (const program::Shape& shape : graph_.InputShapes(Id(i), n_)) shard.inputs.push_back(operand(shape));
-    if (IsLoss(i)) shard.inputs.push_back(operand({n_}));
-    const program::Shape output = IsLoss(i) ? program::Shape{program::kMetricCount} : graph_.OutputShape(Id(i), n_);
-    shard.output = operand(output);
-    const int32_t forward_end = next;
-    layers::LayerShapes shapes{.inputs = graph_.InputShapes(Id(i), n_), .output = output};
-    for (const layers::ParameterSpec& p : node.parameters) {
-      shapes.parameters.push_back(p.shape);
-      shard.parameters.push_back(operand(p.shape));
-      shard.d_parameters.push_back(operand(p.shape));
-    }
-    shapes.global_inputs = shapes.inputs;
-    shapes.global_output = shapes.output;
-    for (const layers::SavedSpec& saved : layers::Saved(node.layer, shapes)) shard.saved.push_back(operand(saved.shape));
-    shard.scalars = operand({program::kStepScalarCount});
-    if (!IsLoss(i)) shard.d_output = operand(output);
-    for (const program::Shape& shape : shapes.inputs) shard.d_inputs.push_back(operand(shape));
-    shard.global_output_shape = output;
-    shard.output_region = program::Region::Whole(output);
+    auto number = [&next](layers::Operand& operand) { operand.buffer = program::BufferId{next++}; };
+    for (layers::Operand& input : shard.inputs) number(input);
+    number(shard.output);
 
     BackwardReads reads;
     reads.inputs.resize(shard.inputs.size());
-    for (const layers::EmittedOp& op : layers::EmitBackward(node.layer, shard)) {
+    for (const layers::EmittedOp& op : layers::EmitBackward(layer, shard)) {
       for (const program::BufferUse& use : op.uses) {
-        const int32_t b = use.buffer.value;
-        if (b >= forward_end) continue;
-        if (b < static_cast<int32_t>(shard.inputs.size())) reads.inputs[b] = true;
+        for (size_t k = 0; k < shard.inputs.size(); ++k) {
+          if (use.buffer == shard.inputs[k].buffer) reads.inputs[k] = true;
+        }
         if (use.buffer == shard.output.buffer) reads.output = true;
       }
     }

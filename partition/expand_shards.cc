@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "layers/traits.h"
 #include "partition/passes.h"
 
 namespace colonnade::partition {
@@ -47,7 +48,7 @@ struct Placer {
     const auto* forward = std::get_if<Forward>(&action.what);
     const auto* backward = std::get_if<Backward>(&action.what);
     const int node = forward ? forward->node : backward ? backward->node : -1;
-    return node >= 0 && std::holds_alternative<layers::SoftmaxCrossEntropy>(lowering.graph.nodes[node].layer);
+    return node >= 0 && layers::TraitsOf(lowering.graph.nodes[node].layer).is_loss;
   }
 
   void Place(Action& action, const Forward& forward) {

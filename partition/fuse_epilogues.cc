@@ -1,15 +1,8 @@
 #include "absl/container/flat_hash_map.h"
+#include "layers/traits.h"
 #include "partition/passes.h"
 
 namespace colonnade::partition {
-namespace {
-
-bool TakesEpilogue(const layers::Layer& layer) {
-  return std::holds_alternative<layers::Conv2d>(layer) || std::holds_alternative<layers::FullyConnected>(layer);
-}
-
-}  // namespace
-
 absl::Status FuseEpilogues(Lowering& lowering) {
   for (const Action& action : lowering.actions) {
     const auto* forward = std::get_if<Forward>(&action.what);
@@ -28,13 +21,13 @@ absl::Status FuseEpilogues(Lowering& lowering) {
   for (size_t i = 0; i < lowering.actions.size(); ++i) {
     const Action& relu = lowering.actions[i];
     const auto* forward = std::get_if<Forward>(&relu.what);
-    if (!forward || !std::holds_alternative<layers::Relu>(lowering.graph.nodes[forward->node].layer)) continue;
+    if (!forward || !layers::TraitsOf(lowering.graph.nodes[forward->node].layer).is_relu) continue;
     const ValueId x = relu.inputs[0].value;
     auto made = producer.find(x);
     if (made == producer.end() || readers[x] != 1) continue;
     Action& source = lowering.actions[made->second];
     auto* source_forward = std::get_if<Forward>(&source.what);
-    if (!source_forward || !TakesEpilogue(lowering.graph.nodes[source_forward->node].layer) ||
+    if (!source_forward || !layers::TraitsOf(lowering.graph.nodes[source_forward->node].layer).multiplies_weights ||
         BiasIsSeparate(lowering, source_forward->node)) {
       continue;
     }

@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "layers/traits.h"
 #include "partition/shardings.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
@@ -21,25 +22,19 @@ enum class AxisRule { kBatch, kColumns, kOneWeirdTrick };
 
 bool HasParameters(const LayerNode& node) { return !node.parameters.empty(); }
 
-int64_t GroupsOf(const LayerNode& node) {
-  const auto* conv = std::get_if<layers::Conv2d>(&node.layer);
-  return conv ? conv->groups : 1;
-}
-
 // The strategy under which a layer without parameters takes what its producer makes as it lies.
 Strategy Following(const LayerNode& node, const Placement& produced) {
-  const bool joins =
-      std::holds_alternative<layers::SoftmaxCrossEntropy>(node.layer) || std::holds_alternative<layers::Concat>(node.layer);
   if (produced.kind == Placement::Kind::kSplit && produced.dim == 0) return Strategy::kBatch;
   const bool cut = produced.kind == Placement::Kind::kSplit || produced.groups > 1;
-  return cut && !joins ? Strategy::kGroup : Strategy::kReplicate;
+  return cut && !layers::TraitsOf(node.layer).needs_all_channels ? Strategy::kGroup : Strategy::kReplicate;
 }
 
 Strategy Wanted(AxisRule rule, const LayerNode& node, const Placement& produced) {
   if (rule == AxisRule::kBatch) return Strategy::kBatch;
   if (!HasParameters(node)) return Following(node, produced);
-  if (rule == AxisRule::kOneWeirdTrick && std::holds_alternative<layers::Conv2d>(node.layer)) return Strategy::kBatch;
-  return GroupsOf(node) > 1 ? Strategy::kGroup : Strategy::kColumn;
+  const layers::LayerTraits traits = layers::TraitsOf(node.layer);
+  if (rule == AxisRule::kOneWeirdTrick && traits.is_convolution) return Strategy::kBatch;
+  return traits.groups > 1 ? Strategy::kGroup : Strategy::kColumn;
 }
 
 // What the producers of `node` make on `axis`; replicated where they differ.
@@ -57,7 +52,7 @@ absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
     const LayerId id{static_cast<int32_t>(i)};
-    if (std::holds_alternative<layers::Input>(node.layer)) {
+    if (layers::TraitsOf(node.layer).is_input) {
       for (int a = 0; a < axes; ++a) {
         if (rules[a] != AxisRule::kColumns && plan.mesh.axes[a].size > 1) outputs[i][a] = Placement::Split(0);
       }

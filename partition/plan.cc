@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "layers/traits.h"
 #include "nlohmann/json.hpp"
 #include "partition/shardings.h"
 #include "program/nearest_name.h"
@@ -213,7 +214,7 @@ absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int
   }
   for (const auto& [layer, strategies] : plan.layers) {
     const bool known = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&name = layer](const layers::LayerNode& node) {
-      return node.name == name && !std::holds_alternative<layers::Input>(node.layer);
+      return node.name == name && !layers::TraitsOf(node.layer).is_input;
     });
     if (!known) {
       return absl::InvalidArgumentError(absl::StrFormat(

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "layers/traits.h"
+
 namespace colonnade::partition {
 namespace {
 
@@ -14,7 +16,7 @@ using layers::Strategy;
 
 constexpr Strategy kAll[] = {Strategy::kReplicate, Strategy::kBatch, Strategy::kColumn, Strategy::kGroup, Strategy::kRow};
 
-bool IsInput(const LayerGraph& graph, LayerId id) { return std::holds_alternative<layers::Input>(graph.node(id).layer); }
+bool IsInput(const LayerGraph& graph, LayerId id) { return layers::TraitsOf(graph.node(id).layer).is_input; }
 
 // Every combination of strategies over the axes; axes of size 1 only replicate.
 std::vector<Strategies> Combinations(const Mesh& mesh) {

@@ -1,7 +1,6 @@
 #include "partition/reshard.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 namespace colonnade::partition {
@@ -99,6 +98,23 @@ const char* Name(ReshardKind kind) {
       return "all_reduce";
   }
   return "";
+}
+
+std::optional<program::CollectiveKind> CollectiveOf(ReshardKind kind) {
+  switch (kind) {
+    case ReshardKind::kSlice:
+      return std::nullopt;
+    case ReshardKind::kAllGather:
+    case ReshardKind::kGatherRuns:
+      return program::CollectiveKind::kAllGather;
+    case ReshardKind::kAllToAll:
+      return program::CollectiveKind::kAllToAll;
+    case ReshardKind::kReduceScatter:
+      return program::CollectiveKind::kReduceScatter;
+    case ReshardKind::kAllReduce:
+      return program::CollectiveKind::kAllReduce;
+  }
+  return std::nullopt;
 }
 
 std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to) {

@@ -13,10 +13,12 @@
 #ifndef COLONNADE_PARTITION_RESHARD_H_
 #define COLONNADE_PARTITION_RESHARD_H_
 
+#include <optional>
 #include <vector>
 
 #include "layers/sharding.h"
 #include "partition/mesh.h"
+#include "program/task.h"
 
 namespace colonnade::partition {
 
@@ -29,6 +31,8 @@ enum class ReshardKind {
   kAllReduce,      // over the axis, or over each run; in place
 };
 const char* Name(ReshardKind kind);
+// The collective that does it; none for a slice.
+std::optional<program::CollectiveKind> CollectiveOf(ReshardKind kind);
 
 // One entry of the table, on one axis.
 struct ReshardEntry {

@@ -1,10 +1,12 @@
 #include "partition/shardings.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
+#include "layers/traits.h"
 
 namespace colonnade::partition {
 namespace {
@@ -48,26 +50,20 @@ absl::Status CheckBatch(const Mesh& mesh, absl::Span<const Strategy> strategies,
                       below > 0 ? absl::StrFormat("%d or ", below) : "", below + parts));
 }
 
-bool HasBias(const layers::Layer& layer) {
-  if (const auto* conv = std::get_if<layers::Conv2d>(&layer)) return conv->bias;
-  if (const auto* fc = std::get_if<layers::FullyConnected>(&layer)) return fc->bias;
-  return false;
-}
-
 }  // namespace
 
-layers::Layer WithoutBias(const layers::Layer& layer) {
-  layers::Layer stripped = layer;
-  if (auto* conv = std::get_if<layers::Conv2d>(&stripped)) conv->bias = false;
-  if (auto* fc = std::get_if<layers::FullyConnected>(&stripped)) fc->bias = false;
-  return stripped;
+bool HasSeparateBias(const LayerNode& node, absl::Span<const Strategy> strategies) {
+  const bool has_row = std::find(strategies.begin(), strategies.end(), Strategy::kRow) != strategies.end();
+  return has_row && layers::TraitsOf(node.layer).has_bias;
 }
 
-bool HasSeparateBias(const LayerNode& node, absl::Span<const Strategy> strategies) {
-  for (Strategy s : strategies) {
-    if (s == Strategy::kRow) return HasBias(node.layer);
-  }
-  return false;
+layers::LayerShapes LocalShapes(const Mesh& mesh, const NodeSharding& sharding, layers::LayerShapes whole) {
+  auto cut = [&mesh](const TensorPlacement& placement, Shape& shape) { shape = RegionOn(mesh, placement, shape, 0).size; };
+  for (size_t k = 0; k < whole.inputs.size(); ++k) cut(sharding.inputs[k], whole.inputs[k]);
+  whole.parameters.resize(sharding.parameters.size());
+  for (size_t p = 0; p < whole.parameters.size(); ++p) cut(sharding.parameters[p], whole.parameters[p]);
+  cut(sharding.output, whole.output);
+  return whole;
 }
 
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId id, const Mesh& mesh,
@@ -81,15 +77,10 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
   absl::Status batch = CheckBatch(mesh, strategies, global_batch);
   if (!batch.ok()) return absl::Status(batch.code(), absl::StrFormat("layer \"%s\": %s", node.name, batch.message()));
 
-  const layers::Layer layer = HasSeparateBias(node, strategies) ? WithoutBias(node.layer) : node.layer;
-  layers::LayerShapes local;
-  local.inputs = graph.InputShapes(id, global_batch);
-  local.output = graph.OutputShape(id, global_batch);
-  for (const layers::ParameterSpec& p : layers::Parameters(layer, graph.InputShapes(id, global_batch))) {
-    local.parameters.push_back(p.shape);
-  }
-  local.global_inputs = local.inputs;
-  local.global_output = local.output;
+  const bool bias_is_separate = HasSeparateBias(node, strategies);
+  const layers::Layer layer = bias_is_separate ? layers::WithoutBias(node.layer) : node.layer;
+  layers::LayerShapes local = graph.Shapes(id, global_batch);
+  if (bias_is_separate) local.parameters.pop_back();
 
   NodeSharding all;
   for (int a = 0; a < mesh.axis_count(); ++a) {
@@ -106,9 +97,7 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
     Append(on_axis, all);
     for (size_t i = 0; i < local.inputs.size(); ++i) Cut(on_axis.inputs[i], size, local.inputs[i]);
     for (size_t i = 0; i < local.parameters.size(); ++i) Cut(on_axis.parameters[i], size, local.parameters[i]);
-    if (local.output.size() > 0 && !std::holds_alternative<layers::SoftmaxCrossEntropy>(layer)) {
-      Cut(on_axis.output, size, local.output);
-    }
+    if (!layers::TraitsOf(layer).is_loss) Cut(on_axis.output, size, local.output);
   }
   return all;
 }
@@ -118,7 +107,7 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
   std::vector<NodeSharding> shardings(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
-    if (std::holds_alternative<layers::Input>(node.layer)) continue;
+    if (layers::TraitsOf(node.layer).is_input) continue;
     auto strategies = plan.layers.find(node.name);
     if (strategies == plan.layers.end()) {
       return absl::InvalidArgumentError(absl::StrFormat(

@@ -25,9 +25,6 @@ struct NodeSharding {
   std::vector<TensorPlacement> parameter_gradients;
 };
 
-// The layer without its bias, if it has one: what a row split computes, since a bias is added after the sum over devices.
-layers::Layer WithoutBias(const layers::Layer& layer);
-
 // True if the layer's bias must be added after a sum over devices: it has a bias and some axis has strategy row.
 bool HasSeparateBias(const layers::LayerNode& node, absl::Span<const layers::Strategy> strategies);
 
@@ -35,6 +32,10 @@ bool HasSeparateBias(const layers::LayerNode& node, absl::Span<const layers::Str
 // FailedPrecondition where the batch does not split.
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                        absl::Span<const layers::Strategy> strategies, int64_t global_batch);
+
+// The extents of a layer's tensors on every device, from `whole` ones (LayerGraph::Shapes). Of a row layer, whose bias is
+// added apart, without its bias.
+layers::LayerShapes LocalShapes(const Mesh& mesh, const NodeSharding& sharding, layers::LayerShapes whole);
 
 // All layers under `plan`, by node; entries of inputs are empty.
 absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan,

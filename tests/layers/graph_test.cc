@@ -11,6 +11,7 @@ namespace colonnade::layers {
 namespace {
 
 using program::Shape;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -146,6 +147,31 @@ TEST(GraphBuilder, ADropoutsStreamIsTheHashOfItsName) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(std::get<Dropout>(graph->nodes[1].layer).stream, 0xe40c292cu);  // FNV-1a's published test vectors
   EXPECT_EQ(std::get<Dropout>(graph->nodes[2].layer).stream, 0xbf9cf968u);
+}
+
+// "costarring" and "liquid" are the best known pair of words of one FNV-1a hash of 32 bits.
+TEST(GraphBuilder, DropoutsThatWouldShareTheirMasksAreRefusedWithBothNames) {
+  GraphBuilder net("net");
+  auto x = net.Dropout("costarring", net.Input("images", {4}), {.rate = 0.5});
+  net.SoftmaxCrossEntropy("loss", net.Dropout("liquid", x, {.rate = 0.5}));
+  const absl::Status status = std::move(net).Build().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("\"costarring\""), HasSubstr("\"liquid\"")));
+}
+
+TEST(GraphBuilder, ParametersThatWouldShareTheirInitialValuesAreRefusedWithBothNames) {
+  GraphBuilder net("net");
+  auto x = net.FullyConnected("costarring", net.Input("images", {4}), {.out_features = 4});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("liquid", x, {.out_features = 4}));
+  EXPECT_THAT(std::string(std::move(net).Build().status().message()),
+              AllOf(HasSubstr("\"costarring.weight\""), HasSubstr("\"liquid.weight\"")));
+}
+
+TEST(GraphBuilder, OneHashIsNoHarmWhereTheRandomNumbersServeDifferentPurposes) {
+  GraphBuilder net("net");
+  auto x = net.FullyConnected("costarring", net.Input("images", {4}), {.out_features = 4});
+  net.SoftmaxCrossEntropy("loss", net.Dropout("liquid", x, {.rate = 0.5}));
+  EXPECT_TRUE(std::move(net).Build().ok());
 }
 
 TEST(GraphBuilder, LayersMayHaveSeveralInputsAndSeveralReaders) {

@@ -164,7 +164,10 @@ class Coverage {
     absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, batch);
     if (!shardings.ok()) return;
     Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
-    if (!ExpandPasses(lowering).ok() || !ExpandShards(lowering).ok() || !InsertResharding(lowering).ok()) return;
+    if (!ExpandPasses(lowering).ok() || !AdvanceRelu(lowering).ok() || !ExpandShards(lowering).ok() ||
+        !InsertResharding(lowering).ok()) {
+      return;
+    }
     for (const Action& action : lowering.actions) {
       if (const auto* reshard = std::get_if<Reshard>(&action.what)) {
         drawn_.insert(Entry(reshard->entry.from, reshard->entry.to));

@@ -1,0 +1,20 @@
+// Work of the tasks that no layer emits: updates and transfers.
+#ifndef COLONNADE_PARTITION_TASK_WORK_H_
+#define COLONNADE_PARTITION_TASK_WORK_H_
+
+#include <cstdint>
+
+#include "program/task.h"
+
+namespace colonnade::partition {
+
+// An update of so many f32 elements reads gradient, momentum and weight, and writes the last two.
+program::Work UpdateWork(int64_t elements);
+
+// Bytes that one of `members` sends if each pair transfers directly. `bytes`: what it holds of the operand before; a root
+// receives of a reduce, and sends of a broadcast, while the others do the reverse.
+int64_t BytesSent(program::CollectiveKind kind, int64_t bytes, int64_t members, bool is_root = false);
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_TASK_WORK_H_
