@@ -1,0 +1,69 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using ::testing::ElementsAre;
+
+// The end of a step of PooledRelu: the gradient dp of the pooled values goes through pool, relu and conv.
+struct PooledCase : LoweringCase {
+  PooledCase(layers::LayerGraph network, Plan of_plan, program::Shape pooled_shape)
+      : LoweringCase(std::move(network), std::move(of_plan)) {
+    Sharded();
+    const ValueId images = Add("images", {8, 3, 8, 8}), y = Add("relu.y", {8, 4, 8, 8});
+    const ValueId pooled = Add("pool.y", pooled_shape), dp = Add("dp", pooled_shape);
+    da = Add("pool.dx", {8, 4, 8, 8});
+    dx = Add("relu.dx", {8, 4, 8, 8});
+    ForwardOf("pool", {{y, {}}}, {pooled});
+    BackwardOf("pool", {{}, {}, {dp, {}}}, {da});
+    BackwardOf("relu", {{}, {y, {}}, {da, {}}}, {dx});
+    BackwardOf("conv", {{images, {}}, {}, {dx, {}}}, {{}});
+  }
+  ValueId da, dx;
+};
+
+constexpr char kPool[] = "backward pool: - - dp -> pool.dx";
+constexpr char kRelu[] = "backward relu: - relu.y pool.dx -> relu.dx";
+
+Plan Together(const layers::LayerGraph& graph) { return PlanOf(graph, 2, 1, {kBatch, kReplicate}); }
+
+TEST(AdvanceRelu, ComesBeforeThePoolingThatAloneReadsIt) {
+  const layers::LayerGraph graph = PooledRelu();
+  PooledCase c(graph, Together(graph), {8, 4, 4, 4});
+  ASSERT_TRUE(AdvanceRelu(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("forward pool: relu.y -> pool.y", "backward relu: - pool.y dp -> relu.dx",
+                          "backward pool: - - relu.dx -> pool.dx", "backward conv: images - pool.dx -> -"));
+  EXPECT_EQ(c.lowering.value(c.dx).shape, (program::Shape{8, 4, 4, 4}));
+}
+
+TEST(AdvanceRelu, StaysBehindAPoolingThatMakesNothingSmaller) {
+  const layers::LayerGraph graph = PooledRelu(/*pool_stride=*/1);
+  PooledCase c(graph, Together(graph), {8, 4, 8, 8});
+  ASSERT_TRUE(AdvanceRelu(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering)[1], kPool);
+  EXPECT_EQ(Actions(c.lowering)[2], kRelu);
+}
+
+TEST(AdvanceRelu, StaysWhereAnotherReadsThePoolingsGradientToo) {
+  const layers::LayerGraph graph = PooledRelu();
+  PooledCase c(graph, Together(graph), {8, 4, 4, 4});
+  c.Act(SumGradients{c.Node("conv")}, "conv", program::Pass::kBackward, {{c.da, {}}, {c.dx, {}}},
+        {c.Add("sum", {8, 4, 8, 8})});
+  ASSERT_TRUE(AdvanceRelu(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering)[1], kPool);
+  EXPECT_EQ(Actions(c.lowering)[2], kRelu);
+}
+
+TEST(AdvanceRelu, StaysWhereTheTwoLayersLieDifferently) {
+  const layers::LayerGraph graph = PooledRelu();
+  PooledCase c(graph, PlanOf(graph, 2, 1, {kReplicate, kReplicate}, {{"relu", {kBatch, kReplicate}}}), {8, 4, 4, 4});
+  ASSERT_TRUE(AdvanceRelu(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering)[1], kPool);
+  EXPECT_EQ(Actions(c.lowering)[2], kRelu);
+}
+
+}  // namespace
+}  // namespace colonnade::partition

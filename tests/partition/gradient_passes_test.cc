@@ -1,0 +1,143 @@
+// BucketGradients and InsertGradientReduction.
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// TwoLayers on two replicas: parameters of 24, 6, 24 and 4 elements, whose gradients are sums over axis 0.
+struct GradientCase : LoweringCase {
+  explicit GradientCase(LowerOptions of_options = {.global_batch = 8})
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate}), of_options) {
+    for (const char* layer : {"fc1", "fc2"}) {
+      for (const layers::ParameterSpec& spec : graph.nodes[Node(layer)].parameters) {
+        lowering.parameters.push_back({.spec = spec, .node = Node(layer), .placement = {kR, kR}, .gradient = {kP, kR}});
+      }
+    }
+  }
+  // The bucket of fc2's parameters, then that of fc1's.
+  void TwoBuckets() {
+    for (int b : {0, 1}) {
+      lowering.buckets.push_back({.name = absl::StrCat("bucket", b), .parameters = {2 - 2 * b, 3 - 2 * b}, .axes = {0}});
+      for (int m : {0, 1}) {
+        lowering.parameters[2 - 2 * b + m].bucket = b;
+        lowering.parameters[2 - 2 * b + m].member = m;
+      }
+    }
+    BackwardOf("fc2", {}, {});
+    BackwardOf("relu", {}, {});
+    BackwardOf("fc1", {}, {});
+  }
+};
+
+TEST(BucketGradients, TheLastLayersComeFirstAndAWeightBeforeItsBias) {
+  GradientCase c;
+  ASSERT_TRUE(BucketGradients(c.lowering).ok());
+  EXPECT_THAT(Buckets(c.lowering), ElementsAre("bucket0 over 0: fc2.weight fc2.bias fc1.weight fc1.bias"));
+  EXPECT_EQ(c.lowering.parameters[0].member, 2);
+  EXPECT_EQ(c.lowering.parameters[3].member, 1);
+}
+
+// fc2.weight has 96 bytes.
+TEST(BucketGradients, ABucketIsClosedOnceItHoldsItsBytes) {
+  GradientCase at, above;
+  at.plan.bucket_bytes = 96;
+  ASSERT_TRUE(BucketGradients(at.lowering).ok());
+  EXPECT_THAT(Buckets(at.lowering),
+              ElementsAre("bucket0 over 0: fc2.weight", "bucket1 over 0: fc2.bias fc1.weight", "bucket2 over 0: fc1.bias"));
+  above.plan.bucket_bytes = 97;
+  ASSERT_TRUE(BucketGradients(above.lowering).ok());
+  EXPECT_THAT(Buckets(above.lowering),
+              ElementsAre("bucket0 over 0: fc2.weight fc2.bias", "bucket1 over 0: fc1.weight fc1.bias"));
+}
+
+TEST(BucketGradients, OnlyWhatADeviceHoldsCounts) {
+  GradientCase c;
+  c.plan.mesh = Mesh::ReplicasByColumns(2, 2);
+  for (ShardedParameter& p : c.lowering.parameters) p.placement = {kR, kS0};
+  c.plan.bucket_bytes = 49;  // of fc2.weight, 48 are held
+  ASSERT_TRUE(BucketGradients(c.lowering).ok());
+  EXPECT_THAT(Buckets(c.lowering),
+              ElementsAre("bucket0 over 0: fc2.weight fc2.bias", "bucket1 over 0: fc1.weight fc1.bias"));
+}
+
+TEST(BucketGradients, ABucketIsReducedOverTheSameAxes) {
+  GradientCase c;
+  c.lowering.parameters[2].gradient = {kR, kR};
+  c.lowering.parameters[0].gradient = {kP, kP};  // axis 1 has one position: nothing to sum over
+  ASSERT_TRUE(BucketGradients(c.lowering).ok());
+  EXPECT_THAT(Buckets(c.lowering), ElementsAre("bucket0 over : fc2.weight", "bucket1 over 0: fc2.bias fc1.weight fc1.bias"));
+}
+
+TEST(InsertGradientReduction, ABucketIsReducedAndUpdatedOnceItsLastGradientIsMade) {
+  GradientCase c;
+  c.TwoBuckets();
+  ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("backward fc2:", "check bucket0:", "reduce bucket0:", "update bucket0:", "backward relu:",
+                          "backward fc1:", "check bucket1:", "reduce bucket1:", "update bucket1:"));
+}
+
+TEST(InsertGradientReduction, ABiasThatIsAnActionOfItsOwnIsWaitedFor) {
+  GradientCase c;
+  c.TwoBuckets();
+  c.lowering.parameters[3].separate_bias = true;
+  c.Act(BiasGradient{c.Node("fc2")}, "fc2", program::Pass::kBackward, {}, {});
+  std::rotate(c.lowering.actions.begin() + 1, c.lowering.actions.begin() + 3, c.lowering.actions.end());
+  ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+  const std::vector<std::string> actions = Actions(c.lowering);
+  EXPECT_THAT(std::vector<std::string>(actions.begin(), actions.begin() + 4),
+              ElementsAre("backward fc2:", "bias_gradient fc2:", "check bucket0:", "reduce bucket0:"));
+}
+
+TEST(InsertGradientReduction, WithoutOverlapReductionsComeAfterBackward) {
+  GradientCase c;
+  c.TwoBuckets();
+  c.plan.overlap = false;
+  ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("backward fc2:", "check bucket0:", "backward relu:", "backward fc1:", "check bucket1:",
+                          "reduce bucket0:", "update bucket0:", "reduce bucket1:", "update bucket1:"));
+}
+
+TEST(InsertGradientReduction, WhatSomeDevicesUpdateIsGathered) {
+  for (Reduction reduction : {Reduction::kSharded, Reduction::kMaster}) {
+    GradientCase c({.global_batch = 8, .expose_gradients = true});
+    c.TwoBuckets();
+    c.plan.reduction = reduction;
+    c.lowering.buckets[1].axes = {};  // fc1's gradients are whole everywhere
+    ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+    std::vector<std::string> expected = {"backward fc2:", "check bucket0:", "reduce bucket0:"};
+    if (reduction == Reduction::kSharded) expected.push_back("gather_gradients bucket0:");
+    for (const char* line :
+         {"update bucket0:", "gather bucket0:", "backward relu:", "backward fc1:", "check bucket1:", "update bucket1:"}) {
+      expected.push_back(line);
+    }
+    EXPECT_EQ(Actions(c.lowering), expected) << Name(reduction);
+  }
+}
+
+TEST(InsertGradientReduction, EvaluationReducesNothing) {
+  GradientCase c({.mode = program::Mode::kEval, .global_batch = 8});
+  ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), IsEmpty());
+}
+
+TEST(InsertGradientReduction, AGradientThatIsNeverMadeIsAnInternalError) {
+  GradientCase c;
+  c.TwoBuckets();
+  c.lowering.actions.pop_back();
+  const absl::Status status = InsertGradientReduction(c.lowering);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2 gradients of bucket1"));
+}
+
+}  // namespace
+}  // namespace colonnade::partition

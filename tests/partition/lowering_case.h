@@ -1,0 +1,163 @@
+// For tests of single lowering passes: a Lowering made by hand, and its values, actions and buckets in words.
+//
+// An action is one line: kind, layer or bucket, operands with the placement that is needed, "->", outputs with the placement
+// in which they are made. A placement has a letter for each axis: R replicated, S0 split along dimension 0, P partial, R/2
+// and P/2 within one of two runs; "-" is an operand that is not there.
+#ifndef COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
+#define COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+
+inline std::string Letters(const TensorPlacement& placement) {
+  return absl::StrJoin(placement, ",", [](std::string* out, const layers::Placement& p) {
+    const char* kind = p.kind == layers::Placement::Kind::kSplit ? "S" : "R";
+    absl::StrAppend(out, p.kind == layers::Placement::Kind::kPartial ? "P" : kind);
+    if (p.kind == layers::Placement::Kind::kSplit) absl::StrAppend(out, p.dim);
+    if (p.groups > 1) absl::StrAppend(out, "/", p.groups);
+  });
+}
+
+struct KindOf {
+  std::string operator()(const LoadInput&) const { return "load"; }
+  std::string operator()(const Forward& f) const { return f.fused_relu ? "forward+relu" : "forward"; }
+  std::string operator()(const AddBias&) const { return "add_bias"; }
+  std::string operator()(const Backward&) const { return "backward"; }
+  std::string operator()(const BiasGradient&) const { return "bias_gradient"; }
+  std::string operator()(const SumGradients&) const { return "sum"; }
+  std::string operator()(const Reshard& r) const { return absl::StrCat(Name(r.entry.kind), "/", r.entry.axis); }
+  std::string operator()(const CheckGradients&) const { return "check"; }
+  std::string operator()(const ReduceGradients&) const { return "reduce"; }
+  std::string operator()(const UpdateParameters&) const { return "update"; }
+  std::string operator()(const GatherParameters&) const { return "gather"; }
+  std::string operator()(const GatherGradients&) const { return "gather_gradients"; }
+};
+
+inline std::string Words(const Lowering& lowering, const Action& action) {
+  auto value = [&](ValueId id, const TensorPlacement& placement) {
+    if (!id.valid()) return std::string("-");
+    return absl::StrCat(lowering.value(id).name, placement.empty() ? "" : absl::StrCat("(", Letters(placement), ")"));
+  };
+  std::string line = absl::StrCat(std::visit(KindOf{}, action.what), " ", action.from.layer, ":");
+  for (const ActionOperand& operand : action.inputs) absl::StrAppend(&line, " ", value(operand.value, operand.needed));
+  if (!action.outputs.empty()) absl::StrAppend(&line, " ->");
+  for (ValueId output : action.outputs) {
+    absl::StrAppend(&line, " ", value(output, output.valid() ? lowering.value(output).placement : TensorPlacement{}));
+  }
+  return line;
+}
+
+inline std::vector<std::string> Actions(const Lowering& lowering) {
+  std::vector<std::string> lines;
+  for (const Action& action : lowering.actions) lines.push_back(Words(lowering, action));
+  return lines;
+}
+
+// "bucket0 over 0: fc2.weight fc2.bias"
+inline std::vector<std::string> Buckets(const Lowering& lowering) {
+  std::vector<std::string> lines;
+  for (const GradientBucket& bucket : lowering.buckets) {
+    lines.push_back(absl::StrCat(bucket.name, " over ", absl::StrJoin(bucket.axes, ","), ":"));
+    for (int p : bucket.parameters) absl::StrAppend(&lines.back(), " ", lowering.parameters[p].spec.name);
+  }
+  return lines;
+}
+
+// A Lowering with what it refers to.
+class LoweringCase {
+ public:
+  LoweringCase(layers::LayerGraph of_graph, Plan of_plan, LowerOptions of_options = {.global_batch = 8})
+      : graph(std::move(of_graph)), plan(std::move(of_plan)), options(of_options), lowering{graph, plan, options} {}
+  LoweringCase(const LoweringCase&) = delete;
+
+  // The shardings with which lowering begins.
+  LoweringCase& Sharded() {
+    absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch);
+    EXPECT_TRUE(shardings.ok()) << shardings.status();
+    if (shardings.ok()) lowering.shardings = *std::move(shardings);
+    return *this;
+  }
+
+  int Node(const std::string& name) const {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (graph.nodes[i].name == name) return static_cast<int>(i);
+    }
+    ADD_FAILURE() << "no layer " << name;
+    return -1;
+  }
+  ValueId Add(std::string name, program::Shape shape, TensorPlacement placement = {}) {
+    return lowering.AddValue({.name = std::move(name), .shape = std::move(shape), .placement = std::move(placement)});
+  }
+  void Act(ActionKind what, const std::string& from, program::Pass pass, std::vector<ActionOperand> inputs,
+           std::vector<ValueId> outputs) {
+    lowering.actions.push_back(
+        {.what = what, .inputs = std::move(inputs), .outputs = std::move(outputs), .from = {from, pass}});
+  }
+  void ForwardOf(const std::string& layer, std::vector<ActionOperand> inputs, std::vector<ValueId> outputs) {
+    Act(Forward{Node(layer)}, layer, program::Pass::kForward, std::move(inputs), std::move(outputs));
+  }
+  void BackwardOf(const std::string& layer, std::vector<ActionOperand> inputs, std::vector<ValueId> outputs) {
+    Act(Backward{Node(layer)}, layer, program::Pass::kBackward, std::move(inputs), std::move(outputs));
+  }
+
+  const layers::LayerGraph graph;
+  Plan plan;
+  LowerOptions options;
+  Lowering lowering;
+};
+
+// A plan on replicas x columns that gives each layer of `graph` the strategies named, or `rest`.
+inline Plan PlanOf(const layers::LayerGraph& graph, int64_t replicas, int64_t columns,
+                   const std::vector<layers::Strategy>& rest,
+                   const std::map<std::string, std::vector<layers::Strategy>>& named = {}) {
+  Plan plan{.name = "by hand", .mesh = Mesh::ReplicasByColumns(replicas, columns)};
+  for (size_t i = 1; i < graph.nodes.size(); ++i) {
+    const auto found = named.find(graph.nodes[i].name);
+    plan.layers[graph.nodes[i].name] = found == named.end() ? rest : found->second;
+  }
+  return plan;
+}
+
+inline layers::LayerGraph Built(layers::GraphBuilder net) {
+  absl::StatusOr<layers::LayerGraph> graph = std::move(net).Build();
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? *std::move(graph) : layers::LayerGraph{};
+}
+
+// images [4] → fc1 [6] → relu → fc2 [4] → loss
+inline layers::LayerGraph TwoLayers() {
+  layers::GraphBuilder net("two_layers");
+  auto x = net.FullyConnected("fc1", net.Input("images", {4}), {.out_features = 6});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc2", net.Relu("relu", x), {.out_features = 4}));
+  return Built(std::move(net));
+}
+
+// images [3,8,8] → conv [4,8,8] → relu → pool [4,4,4] → flatten → fc → loss
+inline layers::LayerGraph PooledRelu(int64_t pool_stride = 2) {
+  layers::GraphBuilder net("pooled_relu");
+  auto x = net.Conv2d("conv", net.Input("images", {3, 8, 8}), {.out_channels = 4, .kernel = 3, .pad = 1});
+  x = net.MaxPool("pool", net.Relu("relu", x),
+                  pool_stride == 1 ? layers::MaxPool{.kernel = 3, .stride = 1, .pad = 1}
+                                   : layers::MaxPool{.kernel = 2, .stride = pool_stride});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  return Built(std::move(net));
+}
+
+inline constexpr layers::Strategy kReplicate = layers::Strategy::kReplicate, kBatch = layers::Strategy::kBatch,
+                                  kColumn = layers::Strategy::kColumn, kGroup = layers::Strategy::kGroup,
+                                  kRow = layers::Strategy::kRow;
+inline const layers::Placement kR = layers::Placement::Replicated(), kS0 = layers::Placement::Split(0),
+                               kS1 = layers::Placement::Split(1), kP = layers::Placement::Partial();
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_

@@ -1,0 +1,104 @@
+// OrderActions counts 800 ps for each element that an action other than a product makes, 800 ps for each element of a bucket
+// and of a value that is moved, and 10 ps for each flop.
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Pass;
+using ::testing::ElementsAre;
+
+// Reductions of `bucket_elements` each.
+struct OrderCase : LoweringCase {
+  explicit OrderCase(const std::vector<int64_t>& bucket_elements)
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate})) {
+    Sharded();
+    for (size_t b = 0; b < bucket_elements.size(); ++b) {
+      const int index = static_cast<int>(b);
+      lowering.parameters.push_back({.spec = {.shape = {bucket_elements[b]}}, .placement = {kR, kR}, .bucket = index});
+      lowering.buckets.push_back({.name = absl::StrCat("bucket", b), .parameters = {index}, .axes = {0}});
+    }
+  }
+  void Reduce(int bucket) {
+    const std::string& name = lowering.buckets[bucket].name;
+    Act(ReduceGradients{bucket}, name, Pass::kBackward, {}, {});
+    Act(UpdateParameters{bucket}, name, Pass::kUpdate, {}, {});
+  }
+  // The backward action of a ReLU that makes so many elements on each device.
+  void Relu(const std::string& name, int64_t elements) { BackwardOf("relu", {}, {Add(name, {2 * elements}, {kS0, kR})}); }
+};
+
+TEST(OrderActions, AnUpdateStandsWhereItsReductionIsExpectedToHaveEnded) {
+  OrderCase c({100});
+  c.Reduce(0);
+  for (const char* name : {"a", "b", "c", "d"}) c.Relu(name, 40);  // 120 elements are over after c
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "backward relu: -> b(S0,R)",
+                                               "backward relu: -> c(S0,R)", "update bucket0:", "backward relu: -> d(S0,R)"));
+}
+
+TEST(OrderActions, AReductionThatEndsAsAnActionDoesIsInTime) {
+  for (int64_t bucket : {80, 81}) {
+    OrderCase c({bucket});
+    c.Reduce(0);
+    for (const char* name : {"a", "b", "c", "d"}) c.Relu(name, 40);
+    ASSERT_TRUE(OrderActions(c.lowering).ok());
+    EXPECT_EQ(Actions(c.lowering)[bucket == 80 ? 3 : 4], "update bucket0:") << bucket;
+  }
+}
+
+TEST(OrderActions, ReductionsFollowOneAnotherAndGathersTheirUpdates) {
+  OrderCase c({50, 50});
+  c.Reduce(0);
+  c.Act(GatherParameters{0}, "bucket0", Pass::kUpdate, {}, {});
+  c.Relu("a", 10);
+  c.Reduce(1);  // from 50 to 100, not from 10
+  c.Relu("b", 50);
+  c.Relu("c", 40);
+  c.Relu("d", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "reduce bucket1:", "backward relu: -> b(S0,R)",
+                          "update bucket0:", "gather bucket0:", "backward relu: -> c(S0,R)",
+                          "update bucket1:", "backward relu: -> d(S0,R)"));
+}
+
+TEST(OrderActions, AnExchangeOfActivationsHoldsUpComputeAndWaitsForReductions) {
+  OrderCase c({100});
+  c.Reduce(0);
+  const ValueId moved = c.Add("moved", {20}, {kS0, kR});
+  c.Act(Reshard{{.axis = 0, .kind = ReshardKind::kAllGather}}, "relu", Pass::kBackward, {}, {moved});  // ends at 110
+  c.Relu("a", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("reduce bucket0:", "all_gather/0 relu: -> moved(S0,R)",
+                                               "update bucket0:", "backward relu: -> a(S0,R)"));
+}
+
+// fc1: 4 samples on each device, 2·4·6·4 = 192 flop forward and 384 backward: 3840 ps, beside which nothing is made.
+TEST(OrderActions, ProductsCountTheirFlops) {
+  for (int64_t bucket : {4, 5}) {  // 3200 and 4000 ps
+    OrderCase c({bucket});
+    c.Reduce(0);
+    c.BackwardOf("fc1", {}, {{}});
+    c.Relu("a", 1);
+    ASSERT_TRUE(OrderActions(c.lowering).ok());
+    EXPECT_EQ(Actions(c.lowering)[bucket == 4 ? 2 : 3], "update bucket0:") << bucket;
+  }
+}
+
+TEST(OrderActions, WithoutOverlapNothingMoves) {
+  OrderCase c({100});
+  c.plan.overlap = false;
+  c.Reduce(0);
+  c.Relu("a", 1000);
+  const std::vector<std::string> before = Actions(c.lowering);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering), before);
+}
+
+}  // namespace
+}  // namespace colonnade::partition
