@@ -1,6 +1,7 @@
 #include "engine/state.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "engine/pieces.h"
@@ -121,6 +122,17 @@ absl::Status WriteParameters(const Program& program, LoadedProgram& loaded, absl
 }
 absl::Status WriteMomenta(const Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
   return WriteAll(program, loaded, &Parameter::momentum, tensors);
+}
+
+absl::Status CheckFinite(absl::Span<const NamedTensor> tensors) {
+  for (const NamedTensor& tensor : tensors) {
+    for (size_t i = 0; i < tensor.values.size(); ++i) {
+      if (std::isfinite(static_cast<float>(tensor.values[i]))) continue;
+      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected finite values, found %g as element %d",
+                                                        tensor.name, tensor.values[i], i));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace colonnade::engine

@@ -32,6 +32,9 @@ absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const program::Program& pro
 absl::Status WriteParameters(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 absl::Status WriteMomenta(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 
+// InvalidArgument naming the first value that is infinite, not a number, or beyond what f32 holds.
+absl::Status CheckFinite(absl::Span<const NamedTensor> tensors);
+
 }  // namespace colonnade::engine
 
 #endif  // COLONNADE_ENGINE_STATE_H_

@@ -9,6 +9,8 @@
 
 namespace colonnade::program {
 
+// Relu(NaN) is 0 here; a library's kernel may give NaN. So a NaN before a ReLU need not reach loss and gradients, and their
+// flags alone do not prove weights sound: those are looked at where they are loaded and where training ends.
 template <class T>
 COLONNADE_HOST_DEVICE inline T Relu(T x) {
   return x > T(0) ? x : T(0);

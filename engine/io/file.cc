@@ -1,19 +1,29 @@
 #include "engine/io/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
+
+constexpr int kMostLinks = 40;  // as Linux has it
+constexpr mode_t kNewFileMode = 0644;
+// A temporary file is called FILE.colonnade-PID-N.tmp.
+constexpr char kMark[] = ".colonnade-", kEnding[] = ".tmp";
 
 absl::Status SystemError(absl::string_view what, const std::string& path) {
   const int error = errno;
@@ -26,14 +36,63 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// An open file that is closed and, unless it was kept, removed.
+const char* KindOf(mode_t mode) { return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device"; }
+
+// Where ReplaceFile writes.
+struct Target {
+  std::string asked, path;         // path: behind all links
+  std::optional<struct stat> old;  // of the file that is there
+};
+
+absl::StatusOr<Target> FindTarget(const std::string& path) {
+  Target target{.asked = path, .path = path};
+  struct stat info;
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (!exists && errno == ELOOP) return SystemError("write", path);
+  if (exists && !S_ISREG(info.st_mode)) {
+    return absl::DataLossError(
+        absl::StrFormat("cannot write %s: expected the name of a file, found %s", path, KindOf(info.st_mode)));
+  }
+  if (exists) target.old = info;
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(target.path, error); ++links) {
+    const std::filesystem::path link = std::filesystem::read_symlink(target.path, error);
+    target.path = std::filesystem::path(target.path).parent_path() / link;
+  }
+  return target;
+}
+
+// Whether `name` is that of a temporary file for the file called `final_name`.
+bool IsTemporaryFor(absl::string_view name, absl::string_view final_name) {
+  return absl::ConsumePrefix(&name, final_name) && absl::ConsumePrefix(&name, kMark) &&
+         absl::ConsumeSuffix(&name, kEnding) && name.find_first_not_of("0123456789-") == absl::string_view::npos;
+}
+
+// Removes the temporary files for `path` that nobody has locked: their process was killed.
+void RemoveAbandoned(const std::string& path) {
+  const std::string final_name = std::filesystem::path(path).filename().string();
+  std::error_code error;
+  std::filesystem::directory_iterator it(DirectoryOf(path), error), end;
+  for (; !error && it != end; it.increment(error)) {
+    if (!IsTemporaryFor(it->path().filename().string(), final_name)) continue;
+    const int file = ::open(it->path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) continue;
+    if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(it->path().c_str());
+    ::close(file);
+  }
+}
+
+// An open, locked file beside a target that is closed and, unless it was kept, removed.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& final_path)
-      : path_(absl::StrCat(final_path, ".", ::getpid(), ".tmp")), descriptor_(Open(path_)) {}
+  TemporaryFile(const Target& target, const FileCalls& calls) : target_(target), calls_(calls) {
+    RemoveAbandoned(target.path);
+    descriptor_ = Open();
+    if (is_open() && target.old.has_value()) TakeOwnerAndMode(*target.old);
+  }
   ~TemporaryFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (descriptor_ >= 0 && !kept_) ::unlink(path_.c_str());
+    if (is_open() && !kept_) ::unlink(path_.c_str());
+    if (is_open()) ::close(descriptor_);
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -42,62 +101,85 @@ class TemporaryFile {
 
   absl::Status Append(absl::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+      const ssize_t written = calls_.Write(descriptor_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return SystemError("write", path_);
+      if (written < 0) return SystemError("write", target_.asked);
       bytes.remove_prefix(static_cast<size_t>(written));
     }
     return absl::OkStatus();
   }
 
-  absl::Status KeepAs(const std::string& path) {
-    if (::fsync(descriptor_) != 0) return SystemError("sync", path_);
-    if (::rename(path_.c_str(), path.c_str()) != 0) return SystemError("rename a file to", path);
+  absl::Status Keep() {
+    if (calls_.Fsync(descriptor_) != 0) return SystemError("sync", target_.asked);
+    if (calls_.Rename(path_.c_str(), target_.path.c_str()) != 0) return SystemError("rename a file to", target_.path);
     kept_ = true;
-    const int directory = ::open(DirectoryOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return SystemError("open directory", DirectoryOf(path));
-    const int synced = ::fsync(directory);
+    const std::string folder = DirectoryOf(target_.path);
+    const int directory = calls_.Open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (directory < 0) return SystemError("open directory", folder);
+    const absl::Status status = calls_.Fsync(directory) == 0 ? absl::OkStatus() : SystemError("sync directory", folder);
     ::close(directory);
-    return synced == 0 ? absl::OkStatus() : SystemError("sync directory", DirectoryOf(path));
+    return status;
   }
 
  private:
-  // What a process of the same number left when it was killed is in nobody's use.
-  static int Open(const std::string& path) {
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    const int descriptor = ::open(path.c_str(), kFlags, 0644);
-    if (descriptor >= 0 || errno != EEXIST || ::unlink(path.c_str()) != 0) return descriptor;
-    return ::open(path.c_str(), kFlags, 0644);
+  int Open() {
+    const mode_t mode = target_.old.has_value() ? target_.old->st_mode & 0700 : kNewFileMode;
+    for (int n = 0; n < 1000; ++n) {
+      path_ = absl::StrCat(target_.path, kMark, ::getpid(), "-", n, kEnding);
+      const int file = calls_.Open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+      if (file < 0 && errno != EEXIST) return file;
+      if (file < 0) continue;  // another thread's
+      ::flock(file, LOCK_EX);
+      // Between the two calls another process may have taken it for abandoned.
+      struct stat info;
+      if (::fstat(file, &info) == 0 && info.st_nlink > 0) return file;
+      ::close(file);
+    }
+    return -1;
   }
 
-  const std::string path_;
-  const int descriptor_;
+  // Where the group cannot be the old one, the new one may not do what that might.
+  void TakeOwnerAndMode(const struct stat& old) {
+    const bool owned = ::fchown(descriptor_, old.st_uid, old.st_gid) == 0;
+    (void)::fchmod(descriptor_, old.st_mode & (owned ? 0777 : 0707));
+  }
+
+  const Target& target_;
+  const FileCalls& calls_;
+  std::string path_;
+  int descriptor_ = -1;
   bool kept_ = false;
 };
 
-// The file that `path` names, through links. DataLoss where there is something that is not a file, such as a device.
-absl::StatusOr<std::string> Target(const std::string& path) {
+absl::StatusOr<std::string> ReadAll(int file, const std::string& path, int64_t limit_bytes) {
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return path;
+  if (::fstat(file, &info) != 0) return SystemError("read", path);
   if (!S_ISREG(info.st_mode)) {
-    return absl::DataLossError(
-        absl::StrFormat("cannot write %s: expected the name of a file, found a directory or a device", path));
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected a file, found %s", path, KindOf(info.st_mode)));
   }
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return SystemError("resolve", path);
-  std::string target = resolved;
-  std::free(resolved);
-  return target;
+  std::string contents;
+  contents.reserve(static_cast<size_t>(std::min<int64_t>(info.st_size, limit_bytes)));
+  char chunk[1 << 16];
+  for (;;) {
+    const ssize_t count = ::read(file, chunk, sizeof(chunk));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError("read", path);
+    if (count == 0) return contents;
+    contents.append(chunk, static_cast<size_t>(count));
+    if (static_cast<int64_t>(contents.size()) > limit_bytes) {
+      return absl::InvalidArgumentError(absl::StrFormat("%s: expected at most %d bytes, found more", path, limit_bytes));
+    }
+  }
 }
 
 }  // namespace
 
-absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write) {
-  ASSIGN_OR_RETURN(std::string target, Target(path));
-  TemporaryFile file(target);
+absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write, const FileCalls& calls) {
+  ASSIGN_OR_RETURN(Target target, FindTarget(path));
+  TemporaryFile file(target, calls);
   if (!file.is_open()) return SystemError("write", path);
   RETURN_IF_ERROR(write([&file](absl::string_view bytes) { return file.Append(bytes); }));
-  return file.KeepAs(target);
+  return file.Keep();
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
@@ -105,34 +187,22 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
 }
 
 absl::Status CheckWritable(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string target, Target(path));
-  TemporaryFile file(target);
+  ASSIGN_OR_RETURN(Target target, FindTarget(path));
+  const FileCalls calls;
+  TemporaryFile file(target, calls);
   return file.is_open() ? absl::OkStatus() : SystemError("write", path);
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
+  // A pipe that nobody writes to would block.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
     const bool missing = errno == ENOENT || errno == ENOTDIR;
     const absl::Status error = SystemError("read", path);
     return missing ? absl::NotFoundError(error.message()) : error;
   }
-  std::string contents;
-  absl::Status status;
-  char chunk[1 << 16];
-  for (;;) {
-    const ssize_t count = ::read(descriptor, chunk, sizeof(chunk));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) status = SystemError("read", path);
-    if (count <= 0) break;
-    contents.append(chunk, static_cast<size_t>(count));
-    if (static_cast<int64_t>(contents.size()) > limit_bytes) {
-      status = absl::InvalidArgumentError(absl::StrFormat("%s: expected at most %d bytes, found more", path, limit_bytes));
-      break;
-    }
-  }
-  ::close(descriptor);
-  if (!status.ok()) return status;
+  absl::StatusOr<std::string> contents = ReadAll(file, path, limit_bytes);
+  ::close(file);
   return contents;
 }
 

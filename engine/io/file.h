@@ -1,16 +1,19 @@
 // Files that are replaced whole or not at all.
 //
 // Errors carry codes that the command line turns into exit codes: NotFound (66) where a file is missing, InvalidArgument
-// (65) where its contents are wrong, DataLoss (74) where reading or writing fails.
+// (65) where its contents are wrong, DataLoss (74) where reading or writing fails. A process that leaves SIGXFSZ as it is
+// ends where a file grows beyond the limit of the shell; ignored, it is DataLoss.
 #ifndef COLONNADE_ENGINE_FILE_H_
 #define COLONNADE_ENGINE_FILE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/io/file_calls.h"
 
 namespace colonnade::engine {
 
@@ -18,14 +21,16 @@ namespace colonnade::engine {
 using Append = absl::FunctionRef<absl::Status(absl::string_view)>;
 
 // Writes a file beside `path` by what `write` appends, syncs it, renames it to `path` and syncs the directory. Where
-// anything fails `path` is as it was before, and nothing is left beside it.
-absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write);
+// anything fails `path` is as it was before, and nothing is left beside it; what a killed process left, the next call
+// removes. Through links, also to a file that is not there yet, and with owner and mode of the file replaced.
+absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write,
+                         const FileCalls& calls = FileCalls());
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents);
 
 // Ok if a file could be put at `path` now; DataLoss saying why not. For a look before long work.
 absl::Status CheckWritable(const std::string& path);
 
-// All of a file of at most `limit_bytes`.
+// All of a regular file of at most `limit_bytes`; of a folder, a device or a pipe nothing is read.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes = int64_t{1} << 36);
 
 }  // namespace colonnade::engine

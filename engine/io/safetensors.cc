@@ -1,9 +1,13 @@
 #include "engine/io/safetensors.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kLargestHeader = 100'000'000;
-constexpr char kMetadata[] = "__metadata__";
+constexpr char kMetadata[] = "__metadata__", kChecksum[] = "colonnade_crc32";
 constexpr char kNoText[] = "expected __metadata__ to map text to text";
 constexpr char kIncomplete[] = "tensor %s: expected dtype, shape and two data_offsets alone";
 
@@ -29,43 +33,57 @@ std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::Utf
 struct Entry {
   NamedTensor tensor;
   std::string dtype;
-  std::vector<uint64_t> shape, offsets;
-  bool has_dtype = false, has_shape = false, has_offsets = false;
+  uint64_t offsets[2] = {};
+  int offset_count = 0;
+  bool has_dtype = false, has_shape = false, has_offsets = false, too_large = false;
 
   bool f64() const { return dtype == "F64"; }
   uint64_t begin() const { return offsets[0]; }
   uint64_t end() const { return offsets[1]; }
 };
 
+// What the bytes of a tensor are taken for goes into the checksum, too.
+uint32_t AddTensor(uint32_t checksum, absl::string_view name, absl::string_view dtype, const program::Shape& shape,
+                   absl::string_view bytes) {
+  const std::string kind = absl::StrCat(" ", dtype, program::ToString(shape));
+  for (absl::string_view part : {name, absl::string_view(kind), bytes}) {
+    if (part.empty()) continue;  // zlib takes null for a new beginning
+    checksum = static_cast<uint32_t>(::crc32_z(checksum, reinterpret_cast<const Bytef*>(part.data()), part.size()));
+  }
+  return checksum;
+}
+
 // A name that stands twice among `names`, or null.
-const absl::string_view* FindTwice(std::vector<absl::string_view>& names) {
-  std::sort(names.begin(), names.end());
-  const auto it = std::adjacent_find(names.begin(), names.end());
-  return it == names.end() ? nullptr : &*it;
+const absl::string_view* FindTwice(const std::vector<absl::string_view>& names) {
+  absl::flat_hash_set<absl::string_view> seen;
+  seen.reserve(names.size());
+  for (const absl::string_view& name : names) {
+    if (!seen.insert(name).second) return &name;
+  }
+  return nullptr;
 }
 
 // Shape and offsets against the bytes of data that the file has.
-absl::Status CheckEntry(Entry& entry, uint64_t data_bytes) {
-  const std::string name = Quoted(entry.tensor.name);
+absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes) {
+  auto broken = [&entry](const std::string& what) {
+    return Broken(absl::StrFormat("tensor %s: %s", Quoted(entry.tensor.name), what));
+  };
   if (entry.dtype != "F32" && entry.dtype != "F64") {
-    return Broken(absl::StrFormat("tensor %s: expected dtype F32 or F64, found %s", name, Quoted(entry.dtype)));
+    return broken(absl::StrFormat("expected dtype F32 or F64, found %s", Quoted(entry.dtype)));
   }
   uint64_t bytes = entry.f64() ? 8 : 4;
-  bool fits = true;
-  for (uint64_t extent : entry.shape) {
-    fits = fits && extent <= INT64_MAX && !__builtin_mul_overflow(bytes, extent, &bytes);
-    entry.tensor.shape.push_back(static_cast<int64_t>(extent));
+  bool fits = !entry.too_large;
+  for (int64_t extent : entry.tensor.shape) {
+    fits = fits && !__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes);
   }
-  if (!fits) return Broken(absl::StrFormat("tensor %s: the product of its shape is too large", name));
+  if (!fits) return broken("the product of its shape is too large");
   if (entry.begin() > entry.end() || entry.end() > data_bytes) {
-    return Broken(absl::StrFormat("tensor %s: expected offsets within %d bytes of data, found [%d, %d]", name, data_bytes,
-                                  entry.begin(), entry.end()));
+    return broken(
+        absl::StrFormat("expected offsets within %d bytes of data, found [%d, %d]", data_bytes, entry.begin(), entry.end()));
   }
   if (entry.end() - entry.begin() != bytes) {
-    return Broken(
-        absl::StrFormat("tensor %s: expected %d bytes for its shape, found %d", name, bytes, entry.end() - entry.begin()));
+    return broken(absl::StrFormat("expected %d bytes for its shape, found %d", bytes, entry.end() - entry.begin()));
   }
-  entry.shape = {};
   return absl::OkStatus();
 }
 
@@ -76,6 +94,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   const absl::Status& fault() const { return fault_; }
   std::vector<Entry>& entries() { return entries_; }
+  const std::optional<std::string>& checksum() const { return checksum_; }
 
   bool null() override { return Unexpected(); }
   bool boolean(bool) override { return Unexpected(); }
@@ -84,11 +103,21 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return Unexpected(); }
 
   bool number_unsigned(number_unsigned_t value) override {
-    if (in_ == In::kShape) return Keep(entries_.back().shape, value);
-    return in_ == In::kOffsets && entries_.back().offsets.size() < 2 ? Keep(entries_.back().offsets, value) : Unexpected();
+    if (in_ == In::kShape) {
+      Entry& entry = entries_.back();
+      entry.too_large |= value > INT64_MAX;
+      entry.tensor.shape.push_back(static_cast<int64_t>(value));
+      return true;
+    }
+    if (in_ != In::kOffsets || entries_.back().offset_count == 2) return Unexpected();
+    entries_.back().offsets[entries_.back().offset_count++] = value;
+    return true;
   }
   bool string(string_t& value) override {
-    if (in_ == In::kMetadata) return true;
+    if (in_ == In::kMetadata) {
+      if (key_ == kChecksum) checksum_ = std::move(value);
+      return true;
+    }
     if (in_ != In::kTensor || key_ != "dtype") return Unexpected();
     entries_.back().dtype = std::move(value);
     return true;
@@ -123,8 +152,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool end_object() override {
     if (in_ == In::kTop) return CheckNames();
     if (in_ == In::kTensor) {
-      Entry& entry = entries_.back();
-      if (!entry.has_dtype || !entry.has_shape || entry.offsets.size() != 2) return Unexpected();
+      const Entry& entry = entries_.back();
+      if (!entry.has_dtype || !entry.has_shape || entry.offset_count != 2) return Unexpected();
       fault_ = CheckEntry(entry, data_bytes_);
     }
     return Enter(In::kTop);
@@ -149,10 +178,6 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     fault_ = Broken(what);
     return false;
   }
-  static bool Keep(std::vector<uint64_t>& values, uint64_t value) {
-    values.push_back(value);
-    return true;
-  }
   // What stands here has no place in the format.
   bool Unexpected() {
     switch (in_) {
@@ -174,7 +199,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     std::vector<absl::string_view> names, keys(metadata_keys_.begin(), metadata_keys_.end());
     names.reserve(entries_.size());
     for (const Entry& entry : entries_) names.push_back(entry.tensor.name);
-    for (std::vector<absl::string_view>* list : {&names, &keys}) {
+    for (const std::vector<absl::string_view>* list : {&names, &keys}) {
       const absl::string_view* twice = FindTwice(*list);
       if (twice != nullptr) return Fail(absl::StrFormat("key %s stands twice in the header", Quoted(*twice)));
     }
@@ -185,12 +210,18 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   absl::Status fault_;
   std::vector<Entry> entries_;
   std::vector<std::string> metadata_keys_;
+  std::optional<std::string> checksum_;
   bool has_metadata_ = false;
   In in_ = In::kNothing;
   std::string key_;
 };
 
-absl::StatusOr<std::vector<Entry>> ParseHeader(absl::string_view text, uint64_t data_bytes) {
+struct Header {
+  std::vector<Entry> entries;           // in the order of their bytes
+  std::optional<std::string> checksum;  // as the file states it
+};
+
+absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes) {
   const size_t first = text.find_first_not_of(' ');
   if (first == absl::string_view::npos || text[first] != '{') return Broken("expected a header that begins with {");
   HeaderReader reader(data_bytes);
@@ -198,9 +229,10 @@ absl::StatusOr<std::vector<Entry>> ParseHeader(absl::string_view text, uint64_t 
   if (!reader.fault().ok()) return reader.fault();
   if (!parsed) return Broken("the header is not JSON");
   std::vector<Entry>& entries = reader.entries();
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  auto before = [](const Entry& a, const Entry& b) {
     return a.begin() != b.begin() ? a.begin() < b.begin() : a.end() < b.end();
-  });
+  };
+  if (!std::is_sorted(entries.begin(), entries.end(), before)) std::stable_sort(entries.begin(), entries.end(), before);
   uint64_t at = 0;
   for (const Entry& entry : entries) {
     if (entry.begin() != at) {
@@ -210,7 +242,27 @@ absl::StatusOr<std::vector<Entry>> ParseHeader(absl::string_view text, uint64_t 
     at = entry.end();
   }
   if (at != data_bytes) return Broken(absl::StrFormat("expected %d bytes of data, found %d", at, data_bytes));
-  return std::move(entries);
+  return Header{std::move(entries), reader.checksum()};
+}
+
+// That the tensors are what they were when they were written; a file by another hand need not say.
+absl::Status CheckSum(const Header& header, absl::string_view data) {
+  if (!header.checksum.has_value()) return absl::OkStatus();
+  uint32_t sum = 0;
+  for (const Entry& entry : header.entries) {
+    sum = AddTensor(sum, entry.tensor.name, entry.dtype, entry.tensor.shape,
+                    data.substr(entry.begin(), entry.end() - entry.begin()));
+  }
+  const std::string found = absl::StrFormat("%08x", sum);
+  if (found == *header.checksum) return absl::OkStatus();
+  return Broken(absl::StrFormat("expected tensors of checksum %s, as %s says, found %s: the file is damaged",
+                                Quoted(*header.checksum), kChecksum, found));
+}
+
+std::vector<float> AsFloats(const NamedTensor& tensor) { return {tensor.values.begin(), tensor.values.end()}; }
+
+absl::string_view BytesOf(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
 template <class T>
@@ -240,7 +292,12 @@ absl::Status CheckTensors(absl::Span<const NamedTensor> tensors) {
 
 // The header's JSON, filled up with spaces to a multiple of 8 bytes.
 absl::StatusOr<std::string> HeaderOf(absl::Span<const NamedTensor> tensors) {
+  uint32_t sum = 0;
+  for (const NamedTensor& tensor : tensors) {
+    sum = AddTensor(sum, tensor.name, "F32", tensor.shape, BytesOf(AsFloats(tensor)));
+  }
   Json header = Json::object();
+  header[kMetadata] = {{kChecksum, absl::StrFormat("%08x", sum)}};
   uint64_t at = 0;
   for (const NamedTensor& tensor : tensors) {
     const uint64_t bytes = tensor.values.size() * sizeof(float);
@@ -268,8 +325,7 @@ absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> 
     absl::Status s = append(absl::string_view(reinterpret_cast<const char*>(&length), sizeof(length)));
     if (s.ok()) s = append(header);
     for (const NamedTensor& tensor : tensors) {
-      const std::vector<float> values(tensor.values.begin(), tensor.values.end());
-      if (s.ok()) s = append(absl::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
+      if (s.ok()) s = append(BytesOf(AsFloats(tensor)));
     }
     return s;
   });
@@ -286,10 +342,13 @@ absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
     return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d",
                                   std::min<uint64_t>(kLargestHeader, bytes.size()), length));
   }
-  ASSIGN_OR_RETURN(std::vector<Entry> entries, ParseHeader(bytes.substr(0, length), bytes.size() - length));
+  const absl::string_view data = bytes.substr(length);
+  ASSIGN_OR_RETURN(Header header, ParseHeader(bytes.substr(0, length), data.size()));
+  RETURN_IF_ERROR(CheckSum(header, data));
   std::vector<NamedTensor> tensors;
-  for (Entry& entry : entries) {
-    const char* from = bytes.data() + length + entry.begin();
+  tensors.reserve(header.entries.size());
+  for (Entry& entry : header.entries) {
+    const char* from = data.data() + entry.begin();
     entry.tensor.values.resize((entry.end() - entry.begin()) / (entry.f64() ? 8 : 4));
     entry.f64() ? Convert<double>(from, entry.tensor.values) : Convert<float>(from, entry.tensor.values);
     tensors.push_back(std::move(entry.tensor));

@@ -1,4 +1,8 @@
 // Tensors in a file of the safetensors format: u64 header length, a JSON header, then the tensors' bytes without holes.
+//
+// Files written here carry a checksum in their metadata, "colonnade_crc32": the CRC-32 (zlib's) in eight hexadecimal digits
+// of, for each tensor in the order of the bytes, its name, a space, its dtype, its shape as "[2,3]" and its bytes. It is
+// checked where it stands; files without it are read as they are.
 #ifndef COLONNADE_ENGINE_SAFETENSORS_H_
 #define COLONNADE_ENGINE_SAFETENSORS_H_
 
@@ -19,7 +23,7 @@ absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> 
 
 // Tensors of F32 and F64, in the order of their bytes. InvalidArgument with file, tensor, expected and found where the file
 // breaks a rule of the format: header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole, sizes
-// that do not fit shapes; NotFound where it is missing.
+// that do not fit shapes; or has not the checksum that it states; NotFound where it is missing.
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path);
 absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes);
 

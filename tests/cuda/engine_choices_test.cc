@@ -1,6 +1,7 @@
 #include "cuda/engine_choices.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -15,10 +16,15 @@ using testing::HasSubstr;
 
 class Choices : public testing::Test {
  protected:
-  Choices() { std::filesystem::remove(path_); }
-  ~Choices() override { std::filesystem::remove(path_); }
+  Choices() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    path_ = folder_ + "/engines.json";
+  }
+  ~Choices() override { std::filesystem::remove_all(folder_); }
 
-  const std::string path_ = testing::TempDir() + "colonnade_engine_choices.json";
+  // Of each process alone: several may run at once.
+  std::string folder_, path_;
 };
 
 TEST_F(Choices, WhatIsAddedIsReadAgain) {

@@ -1,13 +1,22 @@
 // What engine/ writes and reads: atomic files, safetensors.
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
@@ -17,7 +26,10 @@
 namespace colonnade::engine {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class Folder : public ::testing::Test {
  protected:
@@ -62,6 +74,171 @@ TEST_F(ReplaceFileTest, AMissingFileIsNotFoundAndALimitIsKept) {
   EXPECT_EQ(ReadFile(In("none")).status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(ReplaceFile(In("f"), "12345").ok());
   EXPECT_EQ(ReadFile(In("f"), 4).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Writes down each call, with file names for descriptors, and lets the one that `fails` begins fail with ENOSPC.
+class RecordedCalls : public FileCalls {
+ public:
+  int Open(const char* path, int flags, mode_t mode) const override {
+    if (!Record("open", path)) return -1;
+    const int file = FileCalls::Open(path, flags, mode);
+    if (file >= 0) names_[file] = path;
+    return file;
+  }
+  ssize_t Write(int file, const void* bytes, size_t count) const override {
+    return Record("write", names_[file]) ? FileCalls::Write(file, bytes, std::min(count, most_bytes)) : -1;
+  }
+  int Fsync(int file) const override { return Record("fsync", names_[file]) ? FileCalls::Fsync(file) : -1; }
+  int Rename(const char* from, const char* to) const override {
+    return Record("rename", std::string(from) + " to " + to) ? FileCalls::Rename(from, to) : -1;
+  }
+
+  std::string fails;  // the beginning of a call
+  size_t most_bytes = SIZE_MAX;
+  mutable std::vector<std::string> calls;
+
+ private:
+  bool Record(const std::string& call, const std::string& of) const {
+    calls.push_back(call + " " + of);
+    if (fails.empty() || calls.back().compare(0, fails.size(), fails) != 0) return true;
+    errno = ENOSPC;
+    return false;
+  }
+  mutable std::map<int, std::string> names_;
+};
+
+absl::Status Append3(Append append) { return append("new"); }
+
+TEST_F(ReplaceFileTest, BytesAreOnTheDiskBeforeTheNameAndTheNameBeforeTheReturn) {
+  RecordedCalls calls;
+  ASSERT_TRUE(ReplaceFile(In("f"), Append3, calls).ok());
+  ASSERT_FALSE(calls.calls.empty());
+  const std::string temporary = calls.calls[0].substr(sizeof("open"));
+  EXPECT_THAT(calls.calls, ElementsAre("open " + temporary, "write " + temporary, "fsync " + temporary,
+                                       "rename " + temporary + " to " + In("f"), "open " + path_, "fsync " + path_));
+  EXPECT_THAT(temporary, StartsWith(In("f") + ".colonnade-"));
+}
+
+TEST_F(ReplaceFileTest, AWriteOfFewerBytesIsGoneOnWith) {
+  RecordedCalls calls;
+  calls.most_bytes = 1;
+  ASSERT_TRUE(ReplaceFile(In("f"), Append3, calls).ok());
+  EXPECT_EQ(*ReadFile(In("f")), "new");
+}
+
+TEST_F(ReplaceFileTest, WhicheverCallFailsIsReportedAndBeforeTheRenameTheOldFileStays) {
+  for (const std::string& call : {"open " + In("f"), "write " + In("f"), "fsync " + In("f"), std::string("rename"),
+                                  "open " + path_, "fsync " + path_}) {
+    SCOPED_TRACE(call);
+    ASSERT_TRUE(ReplaceFile(In("f"), "old").ok());
+    RecordedCalls calls;
+    calls.fails = call;
+    const absl::Status status = ReplaceFile(In("f"), Append3, calls);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("No space left on device"));
+    const bool renamed = calls.calls.back() == call && call != "rename" && call != "open " + In("f");
+    EXPECT_EQ(*ReadFile(In("f")), renamed ? "new" : "old");
+    EXPECT_EQ(Count(), 1u) << "something is left beside it";
+  }
+}
+
+// The limit lies within the file, so that a write ends short before the next one fails.
+TEST_F(ReplaceFileTest, ALimitOfFileSizesIsDataLossAndLeavesTheOldFile) {
+  ASSERT_TRUE(ReplaceFile(In("f"), "old").ok());
+  struct rlimit old_limit;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  const auto old_action = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit limit = {990, old_limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const absl::Status status = ReplaceFile(In("f"), std::string(1000, 'x'));
+  ::setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_action);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write " + In("f") + ": File too large"));
+  EXPECT_EQ(*ReadFile(In("f")), "old");
+  EXPECT_EQ(Count(), 1u);
+}
+
+TEST_F(ReplaceFileTest, KeepsTheModeOfTheFileAndGivesANewOneThatOfTheShell) {
+  for (mode_t mode : {0600, 0640, 0664, 0400}) {
+    ASSERT_TRUE(ReplaceFile(In("f"), "old").ok());
+    ASSERT_EQ(::chmod(In("f").c_str(), mode), 0);
+    ASSERT_TRUE(ReplaceFile(In("f"), "new").ok());
+    struct stat info;
+    ASSERT_EQ(::stat(In("f").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, mode);
+    std::filesystem::remove(In("f"));
+  }
+  const mode_t mask = ::umask(0077);
+  ASSERT_TRUE(ReplaceFile(In("f"), "new").ok());
+  ::umask(mask);
+  struct stat info;
+  ASSERT_EQ(::stat(In("f").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, mode_t{0600});
+}
+
+TEST_F(ReplaceFileTest, WritesThroughLinksAlsoToAFileThatIsNotThere) {
+  std::filesystem::create_directory(In("far"));
+  std::filesystem::create_symlink("far/second", In("first"));  // each relative to the folder of its link
+  std::filesystem::create_symlink("file", In("far/second"));
+  for (const char* contents : {"new", "replaced"}) {
+    EXPECT_TRUE(CheckWritable(In("first")).ok());
+    ASSERT_TRUE(ReplaceFile(In("first"), contents).ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(In("first")));
+    EXPECT_TRUE(std::filesystem::is_symlink(In("far/second")));
+    EXPECT_EQ(*ReadFile(In("far/file")), contents);
+  }
+  EXPECT_EQ(Count(), 2u);
+}
+
+TEST_F(ReplaceFileTest, LinksInACircleAreRefusedAndStay) {
+  std::filesystem::create_symlink("b", In("a"));
+  std::filesystem::create_symlink("a", In("b"));
+  for (const absl::Status& status : {CheckWritable(In("a")), ReplaceFile(In("a"), "x")}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write " + In("a") + ": Too many levels"));
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(In("a")));
+  EXPECT_TRUE(std::filesystem::is_symlink(In("b")));
+}
+
+TEST_F(ReplaceFileTest, WhatAKilledProcessLeftIsRemovedAndWhatIsBeingWrittenStays) {
+  for (const char* name : {"f.colonnade-1-0.tmp", "f.colonnade-2-0.tmp", "f.colonnade-x.tmp", "g.colonnade-1-0.tmp"}) {
+    std::ofstream(In(name)) << "half";
+  }
+  const int writer = ::open(In("f.colonnade-2-0.tmp").c_str(), O_WRONLY);
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);
+  ASSERT_TRUE(ReplaceFile(In("f"), "whole").ok());
+  EXPECT_FALSE(std::filesystem::exists(In("f.colonnade-1-0.tmp")));
+  EXPECT_TRUE(std::filesystem::exists(In("f.colonnade-2-0.tmp"))) << "another process writes it";
+  EXPECT_TRUE(std::filesystem::exists(In("f.colonnade-x.tmp"))) << "no name of ours";
+  EXPECT_TRUE(std::filesystem::exists(In("g.colonnade-1-0.tmp"))) << "of another file";
+  ::close(writer);
+  ASSERT_TRUE(ReplaceFile(In("f"), "whole").ok());
+  EXPECT_FALSE(std::filesystem::exists(In("f.colonnade-2-0.tmp")));
+}
+
+TEST_F(ReplaceFileTest, TwoAtOnceEachLeaveAWholeFile) {
+  const std::string contents[] = {std::string(1000, 'a'), std::string(1000, 'b')};
+  std::vector<std::thread> writers;
+  for (const std::string& text : contents) {
+    writers.emplace_back([this, &text] {
+      for (int i = 0; i < 50; ++i) EXPECT_TRUE(ReplaceFile(In("f"), text).ok());
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_THAT(*ReadFile(In("f")), AnyOf(contents[0], contents[1]));
+  EXPECT_EQ(Count(), 1u);
+}
+
+TEST_F(ReplaceFileTest, OnlyRegularFilesAreRead) {
+  ASSERT_EQ(::mkfifo(In("pipe").c_str(), 0600), 0);
+  for (const auto& [path, kind] :
+       {std::pair{In("pipe"), "a pipe"}, {std::string("/dev/zero"), "a device"}, {path_, "a folder"}}) {
+    const absl::Status status = ReadFile(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": expected a file, found " + kind));
+  }
 }
 
 using Safetensors = Folder;

@@ -228,14 +228,47 @@ TEST_F(SaveTensorsTest, WhatTheFormatCannotHoldIsRefusedAndTheOldFileStays) {
 
 TEST_F(SaveTensorsTest, BytesAreThoseOfTheFormat) {
   ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"w", {2}, {1, -0.5}}, {"ü", {}, {2}}}).ok());
+  // CRC-32 of "w F32[2]", its bytes, "ü F32[]", its bytes, as Python's zlib gives it.
   const std::string header =
-      R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"ü":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
+      R"({"__metadata__":{"colonnade_crc32":"c9ff442c"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"ü":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
   const std::string spaces((8 - header.size() % 8) % 8, ' ');
   std::string expected(8, '\0');
   expected[0] = static_cast<char>(header.size() + spaces.size());
   expected += header + spaces;
   for (float value : {1.0f, -0.5f, 2.0f}) expected.append(reinterpret_cast<const char*>(&value), 4);
   EXPECT_EQ(*ReadFile(path_), expected);
+}
+
+TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {
+  const std::vector<NamedTensor> tensors = {
+      {"conv.weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"none", {0}, {}}, {"b", {2}, {7, 8}}};
+  ASSERT_TRUE(SaveTensors(path_, tensors).ok());
+  const std::string file = *ReadFile(path_);
+  ASSERT_TRUE(ParseTensors(file).ok());
+  const size_t data = file.size() - 8 * sizeof(float);
+  int harmless = 0;
+  for (size_t bit = 0; bit < 8 * file.size(); ++bit) {
+    std::string damaged = file;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    absl::StatusOr<std::vector<NamedTensor>> read = ParseTensors(damaged);
+    if (!read.ok()) continue;
+    EXPECT_LT(bit / 8, data) << "a value is another";
+    ++harmless;
+    ASSERT_EQ(read->size(), tensors.size()) << bit;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_EQ((*read)[i].name, tensors[i].name) << bit;
+      EXPECT_EQ((*read)[i].shape, tensors[i].shape) << bit;
+      EXPECT_EQ((*read)[i].values, tensors[i].values) << bit;
+    }
+  }
+  EXPECT_LT(harmless, 8 * 20) << "only the checksum's own name and spaces may be others";
+}
+
+TEST_F(SaveTensorsTest, AFileOfAnotherHandNeedsNoChecksumAndAWrongOneIsNamed) {
+  EXPECT_TRUE(ParseTensors(File(R"({"__metadata__":{"format":"pt"}})", 0)).ok());
+  EXPECT_TRUE(ParseTensors(File(R"({"__metadata__":{"colonnade_crc32":"00000000"}})", 0)).ok());
+  EXPECT_THAT(ErrorOf(File(R"({"__metadata__":{"colonnade_crc32":"0000000A"}})", 0)),
+              HasSubstr("expected tensors of checksum \"0000000A\", as colonnade_crc32 says, found 00000000"));
 }
 
 TEST_F(SaveTensorsTest, EveryFloatComesBackWithItsBits) {

@@ -3,6 +3,7 @@
 #include "engine/state.h"
 
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -165,6 +166,17 @@ TEST(WriteParameters, NamesTheTensorThatDoesNotFitAndWritesNothing) {
   tensors = good;
   tensors[0].values.pop_back();
   EXPECT_THAT(error(tensors), HasSubstr("tensor \"w\": expected 2400 values, found 2399"));
+}
+
+TEST(CheckFinite, NamesTensorAndElement) {
+  EXPECT_TRUE(CheckFinite({}).ok());
+  EXPECT_TRUE(CheckFinite(std::vector<NamedTensor>{{"w", {2}, {-3e38, 1e-50}}}).ok());
+  for (double value : {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity(), 1e39}) {
+    const absl::Status status = CheckFinite(std::vector<NamedTensor>{{"w", {1}, {1}}, {"b", {3}, {1, 2, value}}});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << value;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("tensor \"b\": expected finite values, found"));
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("element 2"));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+// The system calls that a file is replaced with: tests record them, and let them fail.
+#ifndef COLONNADE_ENGINE_FILE_CALLS_H_
+#define COLONNADE_ENGINE_FILE_CALLS_H_
+
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+
+namespace colonnade::engine {
+
+// Each method returns what the call of its name returns, and sets errno as it does.
+class FileCalls {
+ public:
+  virtual ~FileCalls() = default;
+  virtual int Open(const char* path, int flags, mode_t mode) const { return ::open(path, flags, mode); }
+  virtual ssize_t Write(int file, const void* bytes, size_t count) const { return ::write(file, bytes, count); }
+  virtual int Fsync(int file) const { return ::fsync(file); }
+  virtual int Rename(const char* from, const char* to) const { return ::rename(from, to); }
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_FILE_CALLS_H_
