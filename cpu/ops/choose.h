@@ -15,7 +15,7 @@ struct OperandLayouts {
 };
 
 inline MemoryDesc AnyLayout(const MemoryDesc& desc) {
-  return MemoryDesc(desc.dims(), desc.data_type(), dnnl::memory::format_tag::any);
+  return MemoryDesc(DimsOf(desc), TypeOf(desc), dnnl::memory::format_tag::any);
 }
 
 inline OperandLayouts AnyLayout(const OperandLayouts& layouts) {

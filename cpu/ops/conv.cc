@@ -31,19 +31,18 @@ struct Geometry {
   }
 
   convolution_forward::primitive_desc Forward(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
-    const convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct, l.x, l.w, bias, l.y,
-                                         strides, pad, pad);
-    return {desc, attr, engine, /*allow_empty=*/true};
+    return Describe<convolution_forward>(engine, attr, prop_kind::forward_training, algorithm::convolution_direct, l.x, l.w,
+                                         bias, l.y, strides, pad, pad);
   }
   convolution_forward::primitive_desc Hint(const OperandLayouts& l) const { return Forward(AnyLayout(l), {}); }
   convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
-    const convolution_backward_data::desc desc(algorithm::convolution_direct, l.x, l.w, l.y, strides, pad, pad);
-    return {desc, attr, engine, Hint(l), /*allow_empty=*/true};
+    return DescribeBackward<convolution_backward_data>(engine, Hint(l), attr, algorithm::convolution_direct, l.x, l.w, l.y,
+                                                       strides, pad, pad);
   }
   convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l,
                                                                const dnnl::primitive_attr& attr) const {
-    const convolution_backward_weights::desc desc(algorithm::convolution_direct, l.x, l.w, bias, l.y, strides, pad, pad);
-    return {desc, attr, engine, Hint(l), /*allow_empty=*/true};
+    return DescribeBackward<convolution_backward_weights>(engine, Hint(l), attr, algorithm::convolution_direct, l.x, l.w,
+                                                          bias, l.y, strides, pad, pad);
   }
 };
 
@@ -67,7 +66,7 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
     dnnl::primitive_attr attr = UserScratchpad();
     if (op.relu) {
       dnnl::post_ops relu;
-      relu.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+      AppendRelu(relu);
       attr.set_post_ops(relu);
     }
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(y))};

@@ -18,8 +18,7 @@ namespace {
 
 inner_product_forward::primitive_desc ForwardDesc(const OperandLayouts& l, const MemoryDesc& bias,
                                                   const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
-  const inner_product_forward::desc desc(dnnl::prop_kind::forward_training, l.x, l.w, bias, l.y);
-  return {desc, attr, engine, /*allow_empty=*/true};
+  return Describe<inner_product_forward>(engine, attr, dnnl::prop_kind::forward_training, l.x, l.w, bias, l.y);
 }
 
 inner_product_forward::primitive_desc Hint(const OperandLayouts& l, const dnnl::engine& engine) {
@@ -42,7 +41,7 @@ PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskConte
     dnnl::primitive_attr attr = UserScratchpad();
     if (op.relu) {
       dnnl::post_ops relu;
-      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      AppendRelu(relu);
       attr.set_post_ops(relu);
     }
     const OperandLayouts have = {DescOf(context.view(0)), DescOf(context.view(1)), DescOf(context.view(y))};
@@ -63,8 +62,8 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskCon
   return PrepareStaged(outer, /*weights=*/1, [](const TaskContext& context) -> PreparedKernel {
     const OperandLayouts have = {DescOf(context.view(2)), DescOf(context.view(1)), DescOf(context.view(0))};
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) {
-      return inner_product_backward_data::primitive_desc(inner_product_backward_data::desc(l.x, l.w, l.y), UserScratchpad(),
-                                                         context.engine, Hint(l, context.engine), /*allow_empty=*/true);
+      return DescribeBackward<inner_product_backward_data>(context.engine, Hint(l, context.engine), UserScratchpad(), l.x,
+                                                           l.w, l.y);
     });
     if (!desc) return NoKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
@@ -81,9 +80,8 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const T
     const MemoryDesc bias = BiasDesc(op.bias, context.view(1).shape[1]);
     const OperandLayouts have = {DescOf(context.view(0)), DescOf(context.view(2)), DescOf(context.view(1))};
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) {
-      return inner_product_backward_weights::primitive_desc(inner_product_backward_weights::desc(l.x, l.w, bias, l.y),
-                                                            UserScratchpad(), context.engine, Hint(l, context.engine),
-                                                            /*allow_empty=*/true);
+      return DescribeBackward<inner_product_backward_weights>(context.engine, Hint(l, context.engine), UserScratchpad(), l.x,
+                                                              l.w, bias, l.y);
     });
     if (!desc) return NoKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);

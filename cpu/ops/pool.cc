@@ -9,8 +9,6 @@
 namespace colonnade::cpu {
 
 using dnnl::algorithm;
-using dnnl::pooling_backward;
-using dnnl::pooling_forward;
 using dnnl::prop_kind;
 using program::DType;
 using program::Shape;
@@ -20,7 +18,7 @@ namespace {
 
 struct Geometry {
   MemoryDesc x, y;
-  dnnl::memory::dims strides, size, pad_begin, pad_end;
+  dnnl::memory::dims strides, size, dilation = {0, 0}, pad_begin, pad_end;
 
   Geometry(const Window& window, const Shape& x_shape, const Shape& y_shape)
       : x(DescOf(Natural(DType::kF32, x_shape))),
@@ -35,13 +33,12 @@ struct Geometry {
     }
   }
 
-  pooling_forward::primitive_desc Forward(prop_kind kind, algorithm what, const dnnl::engine& engine) const {
-    const pooling_forward::desc desc(kind, what, x, y, strides, size, pad_begin, pad_end);
-    return {desc, UserScratchpad(), engine, /*allow_empty=*/true};
+  PoolingForward::primitive_desc Forward(prop_kind kind, algorithm what, const dnnl::engine& engine) const {
+    return Describe<PoolingForward>(engine, UserScratchpad(), kind, what, x, y, strides, size, dilation, pad_begin, pad_end);
   }
-  pooling_backward::primitive_desc Backward(algorithm what, const dnnl::engine& engine) const {
-    const pooling_backward::desc desc(what, x, y, strides, size, pad_begin, pad_end);
-    return {desc, UserScratchpad(), engine, Forward(prop_kind::forward_training, what, engine), /*allow_empty=*/true};
+  PoolingBackward::primitive_desc Backward(algorithm what, const dnnl::engine& engine) const {
+    return DescribeBackward<PoolingBackward>(engine, Forward(prop_kind::forward_training, what, engine), UserScratchpad(),
+                                             what, x, y, strides, size, dilation, pad_begin, pad_end);
   }
 };
 
@@ -60,7 +57,7 @@ PreparedKernel PrepareForward(const Window& window, algorithm what, bool with_ar
   kernel->AddInput(0, DNNL_ARG_SRC, geometry.x, desc.src_desc(), "input");
   kernel->AddOutput(1, DNNL_ARG_DST, geometry.y, desc.dst_desc(), "output");
   if (with_argmax) kernel->AddOutput(2, DNNL_ARG_WORKSPACE, desc.workspace_desc(), desc.workspace_desc(), "argmax");
-  kernel->SetPrimitive(pooling_forward(desc), desc.scratchpad_desc());
+  kernel->SetPrimitive(PoolingForward(desc), desc.scratchpad_desc());
   return {std::move(kernel)};
 }
 
@@ -73,7 +70,7 @@ PreparedKernel PrepareBackward(const Window& window, algorithm what, bool with_a
   if (with_argmax) kernel->AddInput(0, DNNL_ARG_WORKSPACE, desc.workspace_desc(), desc.workspace_desc(), "argmax");
   kernel->AddInput(dy, DNNL_ARG_DIFF_DST, geometry.y, desc.diff_dst_desc(), "output gradient");
   kernel->AddOutput(dx, DNNL_ARG_DIFF_SRC, geometry.x, desc.diff_src_desc(), "input gradient");
-  kernel->SetPrimitive(pooling_backward(desc), desc.scratchpad_desc());
+  kernel->SetPrimitive(PoolingBackward(desc), desc.scratchpad_desc());
   return {std::move(kernel)};
 }
 

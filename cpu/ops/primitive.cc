@@ -121,10 +121,10 @@ bool IsReferenceImplementation(absl::string_view implementation) {
 }
 
 MemoryDesc PlainDescLike(const MemoryDesc& desc) {
-  const dnnl::memory::dims dims = desc.dims();
+  const dnnl::memory::dims dims = DimsOf(desc);
   dnnl::memory::dims strides(dims.size(), 1);
   for (int d = static_cast<int>(dims.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * dims[d + 1];
-  return MemoryDesc(dims, desc.data_type(), strides);
+  return MemoryDesc(dims, TypeOf(desc), strides);
 }
 
 void Reorder(const dnnl::engine& engine, const MemoryDesc& from, const void* from_data, const MemoryDesc& to,
