@@ -28,11 +28,10 @@ struct Row {
 
 class BoxPlan {
  public:
-  static constexpr int kMaxOperands = 160;
   static constexpr int64_t kMaxRow = 2048;  // elements; longer rows are cut
 
   BoxPlan() = default;
-  // REQUIRES: views of equal shape, none opaque, at most kMaxOperands of them.
+  // REQUIRES: views of equal shape, none opaque.
   explicit BoxPlan(absl::Span<const View> operands);
 
   int64_t rows() const { return rows_; }
@@ -49,6 +48,7 @@ class BoxPlan {
 
  private:
   static constexpr int kMaxLoops = 8;
+  static constexpr int kFewOperands = 32;  // walking a plan of more allocates
   // A part of the box in which every operand is affine; the last loop is a row.
   struct Segment {
     int64_t first_row = 0, rows = 1;
@@ -70,7 +70,7 @@ class BoxPlan {
 
 template <class Visit>
 void BoxPlan::ForRows(int64_t begin, int64_t end, const Visit& visit) const {
-  std::array<int64_t, kMaxOperands> offset;
+  absl::InlinedVector<int64_t, kFewOperands> offset(operands_);
   for (const Segment& segment : segments_) {
     const int64_t from = std::max(begin, segment.first_row), to = std::min(end, segment.first_row + segment.rows);
     if (from >= to) continue;

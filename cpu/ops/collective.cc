@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/algorithm/container.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
 #include "program/bfloat16.h"
@@ -26,26 +26,51 @@ struct Place {
   View view;
 };
 
-// Each target = Σ sources, over a range of rows; one source is a plain copy.
-struct Move {
-  std::vector<Place> sources, targets;
-  BoxPlan plan;
-  int64_t begin = 0, end = 0;
+// Where the elements of a Place are: operand `layout` of a BoxPlan, `offset` elements further.
+struct Source {
+  int member, use, layout;
+  int64_t offset;
+};
+using Target = Source;
 
-  Move(std::vector<Place> from, std::vector<Place> to) : sources(std::move(from)), targets(std::move(to)) {
-    std::vector<View> views;
-    for (const Place& place : sources) views.push_back(place.view);
-    for (const Place& place : targets) views.push_back(place.view);
-    plan = BoxPlan(views);
-    end = plan.rows();
+// Each target = Σ sources; one source is a plain copy. Operands that lie alike, as those of members do, are one operand of
+// the plan, so that it does not grow with the members.
+struct Sum {
+  DType dtype;
+  std::vector<Source> sources;
+  std::vector<Target> targets;
+  BoxPlan plan;
+
+  Sum(absl::Span<const Place> from, absl::Span<const Place> to) : dtype(from[0].view.dtype) {
+    std::vector<View> layouts;
+    for (const Place& place : from) sources.push_back(Locate(place, layouts));
+    for (const Place& place : to) targets.push_back(Locate(place, layouts));
+    plan = BoxPlan(layouts);
   }
-  // The share of member m of M of the rows.
-  Move Share(int m, int members) && {
-    begin = plan.rows() * m / members;
-    end = plan.rows() * (m + 1) / members;
-    return std::move(*this);
+
+ private:
+  static Source Locate(const Place& place, std::vector<View>& layouts) {
+    const auto found = absl::c_find_if(layouts, [&](const View& view) { return SameLayout(view, place.view); });
+    const Source source = {place.member, place.use, static_cast<int>(found - layouts.begin()), place.view.offset};
+    if (found == layouts.end()) {
+      layouts.push_back(place.view);
+      layouts.back().offset = 0;
+    }
+    return source;
   }
 };
+
+// A range of rows of a sum, which other members may share.
+struct Move {
+  std::shared_ptr<const Sum> sum;
+  int64_t begin, end;
+};
+
+Move WholeOf(absl::Span<const Place> from, absl::Span<const Place> to) {
+  auto sum = std::make_shared<const Sum>(from, to);
+  const int64_t rows = sum->plan.rows();
+  return {std::move(sum), 0, rows};
+}
 
 // What the members of a transfer share.
 struct Meeting {
@@ -56,39 +81,41 @@ struct Meeting {
 
 template <class T>
 void SumRows(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>& data) {
-  const int sources = static_cast<int>(move.sources.size()), targets = static_cast<int>(move.targets.size());
-  const auto base = [&](const Place& place) { return reinterpret_cast<T*>(data[place.member][place.use]); };
-  using Sum = std::conditional_t<std::is_same_v<T, program::BFloat16>, float, T>;
-  move.plan.ForRows(move.begin, move.end, [&](const Row& row) {
-    std::array<Sum, BoxPlan::kMaxRow> sum;
-    for (int j = 0; j < sources; ++j) {
-      const T* x = base(move.sources[j]) + row.offset[j];
-      const int64_t stride = row.stride[j];
-      if (j == 0) {
-        for (int64_t i = 0; i < row.size; ++i) sum[i] = x[i * stride];
+  const auto base = [&](const Source& at) { return reinterpret_cast<T*>(data[at.member][at.use]) + at.offset; };
+  using Total = std::conditional_t<std::is_same_v<T, program::BFloat16>, float, T>;
+  move.sum->plan.ForRows(move.begin, move.end, [&](const Row& row) {
+    std::array<Total, BoxPlan::kMaxRow> total;
+    bool first = true;
+    for (const Source& source : move.sum->sources) {
+      const T* x = base(source) + row.offset[source.layout];
+      const int64_t stride = row.stride[source.layout];
+      if (first) {
+        for (int64_t i = 0; i < row.size; ++i) total[i] = x[i * stride];
       } else if (stride == 1) {
-        for (int64_t i = 0; i < row.size; ++i) sum[i] += x[i];
+        for (int64_t i = 0; i < row.size; ++i) total[i] += x[i];
       } else {
-        for (int64_t i = 0; i < row.size; ++i) sum[i] += x[i * stride];
+        for (int64_t i = 0; i < row.size; ++i) total[i] += x[i * stride];
       }
+      first = false;
     }
-    for (int j = 0; j < targets; ++j) {
-      T* y = base(move.targets[j]) + row.offset[sources + j];
-      const int64_t stride = row.stride[sources + j];
-      for (int64_t i = 0; i < row.size; ++i) y[i * stride] = static_cast<T>(sum[i]);
+    for (const Target& target : move.sum->targets) {
+      T* y = base(target) + row.offset[target.layout];
+      const int64_t stride = row.stride[target.layout];
+      for (int64_t i = 0; i < row.size; ++i) y[i * stride] = static_cast<T>(total[i]);
     }
   });
 }
 
 void RunMove(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>& data) {
-  const DType dtype = move.sources[0].view.dtype;
-  if (move.sources.size() == 1 && move.targets.size() == 1) {
-    const Place &from = move.sources[0], &to = move.targets[0];
-    CopyRowRange(move.plan, move.begin, move.end, program::SizeInBytes(dtype), data[from.member][from.use],
-                 data[to.member][to.use]);
-    return;
+  const Sum& sum = *move.sum;
+  if (sum.sources.size() == 1 && sum.targets.size() == 1) {
+    const Source& from = sum.sources[0];
+    const Target& to = sum.targets[0];
+    const int64_t size = program::SizeInBytes(sum.dtype);
+    return CopyRowRange(sum.plan, move.begin, move.end, size, data[from.member][from.use] + from.offset * size,
+                        data[to.member][to.use] + to.offset * size, from.layout, to.layout);
   }
-  switch (dtype) {
+  switch (sum.dtype) {
     case DType::kF32:
       return SumRows<float>(move, data);
     case DType::kF64:
@@ -170,9 +197,11 @@ class Places {
 
 std::vector<Move> AllGatherTo(int m, const Places& places, const Collective& what) {
   std::vector<Move> moves;
+  int64_t begin = 0;
   for (int j = 0; j < places.size(); ++j) {
     const int64_t size = places.shape(j, 0)[what.dim_to];
-    moves.push_back(Move({places.Whole(j, 0)}, {places.Part(m, 1, what.dim_to, places.Before(j, 0, what.dim_to), size)}));
+    moves.push_back(WholeOf({places.Whole(j, 0)}, {places.Part(m, 1, what.dim_to, begin, size)}));
+    begin += size;
   }
   return moves;
 }
@@ -181,9 +210,7 @@ std::vector<Move> ReduceScatterTo(int m, const Places& places, const Collective&
   std::vector<Place> sources;
   const int64_t begin = places.Before(m, 1, what.dim_to), size = places.shape(m, 1)[what.dim_to];
   for (int j = 0; j < places.size(); ++j) sources.push_back(places.Part(j, 0, what.dim_to, begin, size));
-  std::vector<Move> moves;
-  moves.push_back(Move(std::move(sources), {places.Whole(m, 1)}));
-  return moves;
+  return {WholeOf(sources, {places.Whole(m, 1)})};
 }
 
 std::vector<Move> AllToAllTo(int m, const Places& places, const Collective& what) {
@@ -193,32 +220,46 @@ std::vector<Move> AllToAllTo(int m, const Places& places, const Collective& what
     const int64_t part = places.shape(j, 0)[what.dim_from] / places.size();
     const Place from = places.Part(j, 0, what.dim_from, m * part, part);
     const int64_t size = from.view.shape[what.dim_to];
-    moves.push_back(Move({from}, {places.Part(m, 1, what.dim_to, begin, size)}));
+    moves.push_back(WholeOf({from}, {places.Part(m, 1, what.dim_to, begin, size)}));
     begin += size;
   }
   return moves;
 }
 
-std::vector<Move> MovesOf(int m, const Places& places, const Collective& what) {
-  std::vector<Move> moves;
+// The moves of each member of a reduction, which shares its rows with the others.
+std::vector<std::vector<Move>> Shares(const Places& places, absl::Span<const Place> to) {
+  const auto sum = std::make_shared<const Sum>(places.WholeOfAll(0), to);
+  const int64_t rows = sum->plan.rows(), members = places.size();
+  std::vector<std::vector<Move>> moves;
+  for (int64_t m = 0; m < members; ++m) moves.push_back({{sum, rows * m / members, rows * (m + 1) / members}});
+  return moves;
+}
+
+// By member.
+std::vector<std::vector<Move>> MovesOf(const Places& places, const Collective& what) {
+  const auto of_each = [&](const auto& moves_of) {
+    std::vector<std::vector<Move>> moves;
+    for (int m = 0; m < places.size(); ++m) moves.push_back(moves_of(m));
+    return moves;
+  };
   switch (what.kind) {
     case CollectiveKind::kAllGather:
-      return AllGatherTo(m, places, what);
+      return of_each([&](int m) { return AllGatherTo(m, places, what); });
     case CollectiveKind::kReduceScatter:
-      return ReduceScatterTo(m, places, what);
+      return of_each([&](int m) { return ReduceScatterTo(m, places, what); });
     case CollectiveKind::kAllToAll:
-      return AllToAllTo(m, places, what);
+      return of_each([&](int m) { return AllToAllTo(m, places, what); });
     case CollectiveKind::kAllReduce:
-      moves.push_back(Move(places.WholeOfAll(0), places.WholeOfAll(0)).Share(m, places.size()));
-      return moves;
+      return Shares(places, places.WholeOfAll(0));
     case CollectiveKind::kReduce:
-      moves.push_back(Move(places.WholeOfAll(0), {places.Whole(what.root, 0)}).Share(m, places.size()));
-      return moves;
+      return Shares(places, {places.Whole(what.root, 0)});
     case CollectiveKind::kBroadcast:
-      if (m != what.root) moves.push_back(Move({places.Whole(what.root, 0)}, {places.Whole(m, 0)}));
-      return moves;
+      return of_each([&](int m) {
+        if (m == what.root) return std::vector<Move>();
+        return std::vector<Move>{WholeOf({places.Whole(what.root, 0)}, {places.Whole(m, 0)})};
+      });
   }
-  return moves;
+  return {};
 }
 
 // Opaque operands must be alike on all members, and are moved whole.
@@ -249,23 +290,16 @@ absl::StatusOr<PreparedTransfer> PrepareExchange(absl::Span<const TaskContext> s
     if (opaque && !SameLayout(from_view, to_view)) {
       return absl::InternalError("the sides of an exchange hold it in different layouts of oneDNN");
     }
-    moves[receiver].push_back(
-        Move({{1 - receiver, 0, opaque ? Flat(from_view) : from_view}}, {{receiver, to, opaque ? Flat(to_view) : to_view}}));
+    moves[receiver].push_back(WholeOf({{1 - receiver, 0, opaque ? Flat(from_view) : from_view}},
+                                      {{receiver, to, opaque ? Flat(to_view) : to_view}}));
   }
   return MakeTransfer(std::move(moves));
 }
 
 absl::StatusOr<PreparedTransfer> PrepareCollective(absl::Span<const TaskContext> members) {
   const auto& what = std::get<Collective>(members[0].task.what);
-  const int size = static_cast<int>(members.size());
-  if (2 * size > BoxPlan::kMaxOperands) {
-    return absl::UnimplementedError(absl::StrCat("a collective of ", size, " members; at most ", BoxPlan::kMaxOperands / 2));
-  }
   RETURN_IF_ERROR(CheckOpaque(members, what));
-  const Places places(members);
-  std::vector<std::vector<Move>> moves;
-  for (int m = 0; m < size; ++m) moves.push_back(MovesOf(m, places, what));
-  return MakeTransfer(std::move(moves));
+  return MakeTransfer(MovesOf(Places(members), what));
 }
 
 }  // namespace colonnade::cpu

@@ -111,8 +111,7 @@ PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, cons
 }  // namespace
 
 void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t element_bytes, const char* from, char* to,
-                  int from_operand) {
-  const int to_operand = 1 - from_operand;
+                  int from_operand, int to_operand) {
   plan.ForRows(begin, end, [&](const Row& row) {
     const char* source = from + row.offset[from_operand] * element_bytes;
     char* target = to + row.offset[to_operand] * element_bytes;
@@ -138,7 +137,7 @@ void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t eleme
 void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1, bool backwards) {
   ParallelFor(threads, plan.rows(), [&](int64_t begin, int64_t end) {
     if (backwards) {
-      CopyRowRange(plan, begin, end, element_bytes, operand1, operand0, /*from_operand=*/1);
+      CopyRowRange(plan, begin, end, element_bytes, operand1, operand0, /*from_operand=*/1, /*to_operand=*/0);
     } else {
       CopyRowRange(plan, begin, end, element_bytes, operand0, operand1);
     }

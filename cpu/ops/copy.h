@@ -12,10 +12,10 @@
 
 namespace colonnade::cpu {
 
-// Copies rows [begin, end) of `plan`, whose operands `from` and `to` are elements of `element_bytes` bytes: operand
-// `from_operand` to the other. Rows that lie side by side in both are one memcpy.
+// Copies rows [begin, end) of `plan`: of `from`, which lies as its operand `from_operand`, to `to`, which lies as
+// `to_operand`. Elements have `element_bytes` bytes; rows that lie side by side in all operands are one memcpy.
 void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t element_bytes, const char* from, char* to,
-                  int from_operand = 0);
+                  int from_operand = 0, int to_operand = 1);
 
 // All rows: operand 0 to operand 1, or back.
 void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1,
