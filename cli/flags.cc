@@ -138,10 +138,12 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"onednn", "reference"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--threads-per-device", flags.threads_per_device, "CPU threads of one device (default: cores / devices)")
+  app.add_option("--threads-per-device", flags.threads_per_device,
+                 "CPU threads of one device (default: usable cores / devices, at most OMP_NUM_THREADS)")
       ->check(CLI::Range(1, 1024))
       ->group(group);
-  app.add_flag("--deterministic", flags.deterministic, "on GPUs: two runs give equal bits (on the CPU they always do)")
+  app.add_flag("--deterministic", flags.deterministic,
+               "on GPUs: two runs give equal bits (on the CPU they do, with equal --threads-per-device and processor)")
       ->group(group);
   AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags);

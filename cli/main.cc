@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/session.h"
+#include "cli/waiting.h"
 #include "program/nearest_name.h"
 
 namespace {
@@ -266,6 +267,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  colonnade::cli::LimitSpinning(argv);
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {

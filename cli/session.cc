@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -181,9 +180,8 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
                                                          columns, session.plan.name, flags.columns));
   }
   ApplyOverrides(flags, session.plan);
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  session.threads_per_device =
-      flags.threads_per_device > 0 ? flags.threads_per_device : std::max(1, cores / session.plan.mesh.device_count());
+  session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
+                                                            : cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
   return session;
 }
 

@@ -1,9 +1,6 @@
 #include "cpu/backend.h"
 
-#include <omp.h>
-
 #include <algorithm>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +11,7 @@
 #include "cpu/status.h"
 #include "cpu/threads/announce.h"
 #include "cpu/threads/cores.h"
+#include "cpu/threads/team.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
@@ -45,11 +43,31 @@ class CpuBackend : public engine::Backend {
 
 int ThreadsPerDevice(const CpuOptions& options) {
   if (kThreadSanitizer) return 1;  // it cannot see into an OpenMP team
-  if (options.threads_per_device > 0) return options.threads_per_device;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.devices);
+  return options.threads_per_device > 0 ? options.threads_per_device : DefaultThreadsPerDevice(options.devices);
+}
+
+// A device whose compute lane has a team of `threads`, on `cores`.
+absl::StatusOr<std::unique_ptr<Device>> StartDevice(int threads, const std::vector<int>& cores, const dnnl::engine& engine) {
+  auto device = std::make_unique<Device>();
+  for (int l = 0; l < program::kLaneCount; ++l) {
+    Device::LaneState& lane = device->lanes[l];
+    lane.threads = static_cast<program::Lane>(l) == program::Lane::kCompute ? threads : 1;
+    lane.queue = std::make_unique<Queue>([cores] { KeepToCores(cores); });
+    lane.stream = dnnl::stream(engine);
+    int opened = 0;
+    lane.queue->Call([&] { opened = OpenTeam(lane.threads); });
+    if (opened < lane.threads) {
+      return absl::FailedPreconditionError(absl::StrCat("threads_per_device: ", lane.threads,
+                                                        " were asked for, but OpenMP starts ", opened, "; ask for ", opened,
+                                                        ", or raise OMP_THREAD_LIMIT"));
+    }
+  }
+  return device;
 }
 
 }  // namespace
+
+int DefaultThreadsPerDevice(int devices) { return std::max(1, std::min(UsableCores() / devices, MostTeamThreads())); }
 
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options) {
   if (options.devices < 1 || options.threads_per_device < 0 || options.memory_limit_bytes < 0) {
@@ -63,18 +81,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
     resources.books = engine::MemoryBooks(options.devices, options.memory_limit_bytes,
                                           [](int, int64_t bytes) { return AllocateArena(bytes); });
     const std::vector<int> cores = CoresOfProcess();
+    const int threads = ThreadsPerDevice(options);
     for (int d = 0; d < options.devices; ++d) {
-      const std::vector<int> own = CoresOfDevice(cores, d, options.devices);
-      auto device = std::make_unique<Device>();
-      for (int l = 0; l < program::kLaneCount; ++l) {
-        Device::LaneState& lane = device->lanes[l];
-        lane.threads = static_cast<program::Lane>(l) == program::Lane::kCompute ? ThreadsPerDevice(options) : 1;
-        lane.queue = std::make_unique<Queue>([threads = lane.threads, own] {
-          omp_set_num_threads(threads);
-          KeepToCores(own);
-        });
-        lane.stream = dnnl::stream(resources.engine);
-      }
+      ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                       StartDevice(threads, CoresOfDevice(cores, d, options.devices), resources.engine));
       resources.devices.push_back(std::move(device));
     }
     return {std::make_unique<CpuBackend>(std::move(resources))};

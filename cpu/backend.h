@@ -15,13 +15,17 @@ namespace colonnade::cpu {
 
 struct CpuOptions {
   int devices = 1;
-  int threads_per_device = 0;  // 0: cores / devices, at least 1
+  int threads_per_device = 0;  // 0: DefaultThreadsPerDevice
   enum class Kernels { kOneDnn, kReference };
   Kernels kernels = Kernels::kOneDnn;  // kReference: plain loops, for f32 and f64 Programs
   int64_t memory_limit_bytes = 0;      // of each device; 0: none
 };
 
-// InvalidArgument if an option is out of range.
+// The device's share of the cores that the process may use (by affinity mask and control groups), at most what
+// OMP_NUM_THREADS and OMP_THREAD_LIMIT allow; at least 1.
+int DefaultThreadsPerDevice(int devices);
+
+// InvalidArgument if an option is out of range, FailedPrecondition if OpenMP does not give a device its threads.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options);
 
 }  // namespace colonnade::cpu

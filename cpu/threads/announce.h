@@ -12,6 +12,12 @@
 
 namespace colonnade::cpu {
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1  // as GCC says it
+#endif
+#endif
+
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kThreadSanitizer = true;
 #else

@@ -3,9 +3,40 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace colonnade::cpu {
+
+namespace {
+
+std::string FirstLine(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+// Time that one folder of a control group grants: "200000 100000" in cpu.max (version 2), or the same in two files (version
+// 1), in microseconds in each period; "max" or -1 is no limit.
+std::optional<double> TimeOfGroup(const std::string& folder) {
+  std::string quota = FirstLine(folder + "/cpu.cfs_quota_us"), period = FirstLine(folder + "/cpu.cfs_period_us");
+  const std::vector<std::string> both = absl::StrSplit(FirstLine(folder + "/cpu.max"), ' ');
+  if (both.size() == 2) {
+    quota = both[0];
+    period = both[1];
+  }
+  double granted, of;
+  if (!absl::SimpleAtod(quota, &granted) || !absl::SimpleAtod(period, &of) || granted <= 0 || of <= 0) return std::nullopt;
+  return granted / of;
+}
+
+}  // namespace
 
 std::vector<int> CoresOfProcess() {
   std::vector<int> cores;
@@ -16,6 +47,32 @@ std::vector<int> CoresOfProcess() {
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   }
   return cores;
+}
+
+std::optional<double> TimeOfProcess(const std::string& groups, const std::string& root) {
+  std::optional<double> least;
+  std::ifstream file(groups);
+  for (std::string line; std::getline(file, line);) {
+    // "hierarchy:controllers:path"; version 2 names no controllers.
+    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
+    const bool version2 = fields[1].empty();
+    if (!version2 && std::find(controllers.begin(), controllers.end(), "cpu") == controllers.end()) continue;
+    const std::string base = version2 ? root : root + "/" + fields[1];
+    for (std::string path = fields[2];; path.resize(path.rfind('/'))) {
+      const std::optional<double> time = TimeOfGroup(base + path);
+      if (time.has_value()) least = least.has_value() ? std::min(*least, *time) : *time;
+      if (path.find('/') == std::string::npos) break;
+    }
+  }
+  return least;
+}
+
+int UsableCores() {
+  const size_t listed = CoresOfProcess().size();
+  const double cores = listed > 0 ? static_cast<double>(listed) : std::thread::hardware_concurrency();
+  return std::max(1, static_cast<int>(std::min(cores, TimeOfProcess().value_or(cores))));
 }
 
 std::vector<int> CoresOfDevice(absl::Span<const int> cores, int device, int devices) {

@@ -5,6 +5,8 @@
 #ifndef COLONNADE_CPU_CORES_H_
 #define COLONNADE_CPU_CORES_H_
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -13,6 +15,14 @@ namespace colonnade::cpu {
 
 // The cores that this process may use, in ascending order; empty where the system does not say.
 std::vector<int> CoresOfProcess();
+
+// The cores' worth of time that control groups grant this process, the least of its group and those above; nothing where
+// there is no limit. `groups` lists the process's groups, as /proc/self/cgroup, and `root` holds them, as /sys/fs/cgroup.
+std::optional<double> TimeOfProcess(const std::string& groups = "/proc/self/cgroup",
+                                    const std::string& root = "/sys/fs/cgroup");
+
+// How many threads can run at once: the cores of the process, or fewer where TimeOfProcess says so; at least 1.
+int UsableCores();
 
 // The part of `cores` that is device `device`'s of `devices`: contiguous parts that differ by one core at most. Empty, which
 // means any core, where there are fewer cores than devices.

@@ -1,6 +1,9 @@
 #include "cpu/threads/cores.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,6 +15,68 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Optional;
+
+// A tree of control groups, and a process's list of its own.
+class Groups : public ::testing::Test {
+ protected:
+  Groups() : root_(testing::TempDir() + "groups_" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(root_);
+  }
+  ~Groups() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root_ + "/" + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text << "\n";
+  }
+  std::optional<double> Time() const { return TimeOfProcess(root_ + "/list", root_); }
+
+  const std::string root_;
+};
+
+TEST_F(Groups, TheLeastOfAGroupAndThoseAboveItCounts) {
+  Write("list", "0::/above/own");
+  Write("above/cpu.max", "150000 100000");
+  Write("above/own/cpu.max", "400000 100000");
+  EXPECT_THAT(Time(), Optional(1.5));
+  Write("above/own/cpu.max", "50000 100000");
+  EXPECT_THAT(Time(), Optional(0.5));
+}
+
+TEST_F(Groups, TheRootOfAContainerCounts) {
+  Write("list", "0::/");
+  Write("cpu.max", "300000 100000");
+  EXPECT_THAT(Time(), Optional(3.0));
+}
+
+TEST_F(Groups, ThoseOfVersion1Count) {
+  Write("list", "5:memory:/own\n3:cpu,cpuacct:/own");
+  Write("cpu,cpuacct/own/cpu.cfs_quota_us", "250000");
+  Write("cpu,cpuacct/own/cpu.cfs_period_us", "100000");
+  EXPECT_THAT(Time(), Optional(2.5));
+}
+
+TEST_F(Groups, WithoutALimitThereIsNone) {
+  EXPECT_EQ(Time(), std::nullopt);
+  Write("list", "3:cpu,cpuacct:/\n0::/own");
+  Write("own/cpu.max", "max 100000");
+  Write("cpu,cpuacct/cpu.cfs_quota_us", "-1");
+  Write("cpu,cpuacct/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(Time(), std::nullopt);
+}
+
+TEST(UsableCores, AreAtMostThoseOfTheAffinityMask) {
+  const std::vector<int> cores = CoresOfProcess();
+  ASSERT_FALSE(cores.empty());
+  int usable = 0;
+  std::thread([&] {
+    KeepToCores({cores.front()});
+    usable = UsableCores();
+  }).join();
+  EXPECT_EQ(usable, 1);
+  EXPECT_LE(UsableCores(), static_cast<int>(cores.size()));
+}
 
 TEST(CoresOfDevice, PartsAreDisjointAndTogetherAll) {
   const std::vector<int> cores = {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14};
