@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "cpu/backend.h"
+#include "cpu/threads/cores.h"
 #include "data/dataset.h"
 #include "data/sample_stream.h"
 #include "engine/executor.h"
@@ -30,7 +30,7 @@ void Fill(absl::Span<float> images, absl::Span<int32_t> labels, int64_t classes)
 
 }  // namespace
 
-int CoreCount() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int CoreCount() { return cpu::UsableCores(); }
 
 double TrimmedMean(std::vector<double> values) {
   if (values.empty()) return 0;
