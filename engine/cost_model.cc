@@ -7,10 +7,12 @@
 
 #include "engine/transfer_phases.h"
 #include "program/memory.h"
+#include "program/op_traits.h"
 
 namespace colonnade::engine {
 namespace {
 
+using program::Role;
 using program::Shape;
 using program::Task;
 
@@ -21,56 +23,37 @@ double Extent(const Shape& shape, size_t dim) {
 // The side of a square of as many rows and columns.
 double Side(const Shape& shape) { return std::sqrt(Extent(shape, 2) * Extent(shape, 3)); }
 
+// Extents of a task's operands, by what they are to its op.
+class Operands {
+ public:
+  Operands(const Task& task, const program::Op& op) : task_(task), op_(op) {}
+
+  const Shape& operator[](program::Role role) const {
+    return task_.uses[program::OperandOf(op_, task_.uses.size(), role)].region.size;
+  }
+
+ private:
+  const Task& task_;
+  const program::Op& op_;
+};
+
+int64_t GroupsOf(const program::Op& op) {
+  return std::visit(
+      [](const auto& attributes) -> int64_t {
+        if constexpr (requires { attributes.groups; }) return std::max<int64_t>(attributes.groups, 1);
+        return 1;
+      },
+      op);
+}
+
 OpShape ConvShape(const Shape& x, const Shape& w, const Shape& y, int64_t groups) {
-  const double g = static_cast<double>(std::max<int64_t>(groups, 1));
+  const double g = static_cast<double>(groups);
   return {.n = Extent(x, 0), .c = Extent(w, 1), .k = Extent(w, 0) / g, .r = Side(w), .p = Side(y), .groups = g};
 }
 
 OpShape MatrixShape(const Shape& x, const Shape& w) { return {.n = Extent(x, 0), .c = Extent(w, 1), .k = Extent(w, 0)}; }
 
 OpShape ImageShape(const Shape& x) { return {.n = Extent(x, 0), .c = Extent(x, 1), .p = Side(x)}; }
-
-// Extents of a task's operands by its op.
-class Shaper {
- public:
-  explicit Shaper(const Task& task) : task_(task) {}
-
-  OpShape operator()(const program::ConvForward& op) const { return ConvShape(Use(0), Use(1), Last(), op.groups); }
-  OpShape operator()(const program::ConvBackwardData& op) const { return ConvShape(Use(0), Use(1), Use(0), op.groups); }
-  OpShape operator()(const program::ConvBackwardWeights& op) const { return ConvShape(Use(0), Use(2), Use(1), op.groups); }
-  OpShape operator()(const program::FullyConnectedForward&) const { return MatrixShape(Use(0), Use(1)); }
-  OpShape operator()(const program::FullyConnectedBackwardData&) const { return MatrixShape(Use(0), Use(1)); }
-  OpShape operator()(const program::FullyConnectedBackwardWeights&) const { return MatrixShape(Use(0), Use(2)); }
-  OpShape operator()(const program::MaxPoolForward&) const { return ImageShape(Use(0)); }
-  OpShape operator()(const program::MaxPoolBackward&) const { return ImageShape(Last()); }
-  OpShape operator()(const program::AvgPoolForward&) const { return ImageShape(Use(0)); }
-  OpShape operator()(const program::AvgPoolBackward&) const { return ImageShape(Last()); }
-  OpShape operator()(const program::LrnForward&) const { return ImageShape(Use(0)); }
-  OpShape operator()(const program::LrnBackward&) const { return ImageShape(Use(0)); }
-  OpShape operator()(const program::Load&) const { return Bytes(); }
-  OpShape operator()(const program::Store&) const { return Bytes(); }
-  OpShape operator()(const program::Copy&) const { return Bytes(); }
-  OpShape operator()(const program::Sum&) const { return Bytes(); }
-  OpShape operator()(const program::BiasForward&) const { return Bytes(); }
-  OpShape operator()(const program::BiasBackward&) const { return Bytes(); }
-  OpShape operator()(const program::ReluForward&) const { return Bytes(); }
-  OpShape operator()(const program::ReluBackward&) const { return Bytes(); }
-  OpShape operator()(const program::Dropout&) const { return Bytes(); }
-  OpShape operator()(const program::SoftmaxCrossEntropyForward&) const { return Bytes(); }
-  OpShape operator()(const program::SoftmaxCrossEntropyBackward&) const { return Bytes(); }
-  OpShape operator()(const program::CheckFinite&) const { return Bytes(); }
-  OpShape operator()(const program::SgdUpdate&) const { return Bytes(); }
-
- private:
-  const Shape& Use(size_t i) const { return task_.uses[i].region.size; }
-  const Shape& Last() const { return task_.uses.back().region.size; }
-  // Ops that stream through memory depend on how much they move alone.
-  OpShape Bytes() const {
-    return {.n = std::max(1.0, static_cast<double>(task_.work.bytes_read + task_.work.bytes_written))};
-  }
-
-  const Task& task_;
-};
 
 double SquaredDistance(const OpShape& a, const OpShape& b, bool batch_counts) {
   const double ratios[] = {batch_counts ? a.n / b.n : 1.0, a.c / b.c, a.k / b.k, a.r / b.r, a.p / b.p, a.groups / b.groups};
@@ -93,7 +76,23 @@ double Interpolate(const std::vector<std::pair<double, double>>& points, double 
 
 }  // namespace
 
-OpShape ShapeOf(const Task& task) { return std::visit(Shaper(task), std::get<program::Compute>(task.what).op); }
+OpShape ShapeOf(const Task& task) {
+  const program::Op& op = std::get<program::Compute>(task.what).op;
+  const Operands operands(task, op);
+  switch (program::CostClassOf(op)) {
+    case program::CostClass::kConvolution:
+      return ConvShape(operands[Role::kOutput], operands[Role::kWeight], operands[Role::kOutput], GroupsOf(op));
+    case program::CostClass::kMatrixProduct:
+      return MatrixShape(operands[Role::kOutput], operands[Role::kWeight]);
+    case program::CostClass::kImages:
+      return ImageShape(operands[Role::kInput]);
+    case program::CostClass::kUpdate:
+    case program::CostClass::kBytes:
+      break;
+  }
+  // Ops that stream through memory depend on how much they move alone.
+  return {.n = std::max(1.0, static_cast<double>(task.work.bytes_read + task.work.bytes_written))};
+}
 
 double OperandBytes(const program::Program& program, const Task& task) {
   const program::BufferUse& use = task.uses[0];

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/avg_pool.h"
 #include "layers/concat.h"
@@ -26,7 +27,6 @@
 #include "layers/input.h"
 #include "layers/lrn.h"
 #include "layers/max_pool.h"
-#include "layers/relu.h"
 #include "layers/sharding.h"
 #include "layers/softmax_cross_entropy.h"
 

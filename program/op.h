@@ -1,8 +1,9 @@
 // The operations that one device computes, as plain attribute structs in one variant.
 //
-// A layer is expressed in these operations and never added as one. Every consumer visits the variant without a default
-// branch, so a new operation does not compile until each consumer handles it. The order of a task's uses is the order of
-// the operands given beside each struct: inputs, parameters, then outputs; [x] marks an operand that may be absent.
+// A layer is expressed in these operations and never added as one. What is true of an operation whatever runs it (its name,
+// attributes, operands, cost class) is declared once, in op_traits.h; what runs it visits the variant without a default
+// branch. So a new operation does not compile until it has a row of traits and each backend prepares it. The order of a
+// task's uses is the order of the operands given beside each struct; [x] marks an operand that may be absent.
 // Letters: n batch, C K channels in and out, H W image, P Q output image, R S filter, I O of a fully connected layer.
 #ifndef COLONNADE_PROGRAM_OP_H_
 #define COLONNADE_PROGRAM_OP_H_
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "program/activation.h"
 #include "program/types.h"
 
 namespace colonnade::program {
@@ -83,11 +85,14 @@ struct BiasBackward {  // dy → db, db[k] = Σ dy[·,k,…]
   bool operator==(const BiasBackward&) const = default;
 };
 
-struct ReluForward {  // x → y = max(x, 0)
-  bool operator==(const ReluForward&) const = default;
+// y = f(x), element by element; activation.h lists the functions f. In the text their names are those of f: relu_forward.
+struct ActivationForward {  // x → y
+  Activation activation = Activation::kRelu;
+  bool operator==(const ActivationForward&) const = default;
 };
-struct ReluBackward {  // y, dy → dx = dy where y > 0, else 0
-  bool operator==(const ReluBackward&) const = default;
+struct ActivationBackward {  // y (x of those whose formula keeps it), dy → dx = f'(x)·dy
+  Activation activation = Activation::kRelu;
+  bool operator==(const ActivationBackward&) const = default;
 };
 
 // The maximum over each window; of equal values the first in row-major order counts. argmax is the backend's note of
@@ -164,9 +169,9 @@ struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
 
 using Op =
     std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
-                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ReluForward,
-                 ReluBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward, LrnBackward,
-                 Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
+                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ActivationForward,
+                 ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
+                 LrnBackward, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 

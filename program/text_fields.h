@@ -3,6 +3,10 @@
 #ifndef COLONNADE_PROGRAM_TEXT_FIELDS_H_
 #define COLONNADE_PROGRAM_TEXT_FIELDS_H_
 
+#include <tuple>
+#include <type_traits>
+
+#include "program/op_table.h"
 #include "program/task.h"
 
 namespace colonnade::program {
@@ -12,84 +16,26 @@ template <class F>
 struct VisitFields {
   F& f;
 
-  void operator()(Compute& compute) { std::visit(*this, compute.op); }
-  void operator()(Exchange& x) {
-    f("message", x.message);
-    f("peer", x.peer);
-    f("sends", x.sends);
-    f("receives", x.receives);
-  }
-  void operator()(Collective& x) {
-    f("instance", x.instance);
-    f("group", x.group);
-    f("from", x.dim_from);
-    f("to", x.dim_to);
-    f("root", x.root);
-  }
-
-  void operator()(Load& op) { f("input", op.input); }
-  void operator()(Store& op) { f("output", op.output); }
-  void operator()(Copy&) {}
-  void operator()(Sum&) {}
-  void operator()(ConvForward& op) {
-    f("window", op.window);
-    f("groups", op.groups);
-    f("bias", op.bias);
-    f("relu", op.relu);
-  }
-  void operator()(ConvBackwardData& op) {
-    f("window", op.window);
-    f("groups", op.groups);
-  }
-  void operator()(ConvBackwardWeights& op) {
-    f("window", op.window);
-    f("groups", op.groups);
-    f("bias", op.bias);
-  }
-  void operator()(FullyConnectedForward& op) {
-    f("bias", op.bias);
-    f("relu", op.relu);
-  }
-  void operator()(FullyConnectedBackwardData&) {}
-  void operator()(FullyConnectedBackwardWeights& op) { f("bias", op.bias); }
-  void operator()(BiasForward&) {}
-  void operator()(BiasBackward&) {}
-  void operator()(ReluForward&) {}
-  void operator()(ReluBackward&) {}
-  void operator()(MaxPoolForward& op) { f("window", op.window); }
-  void operator()(MaxPoolBackward& op) { f("window", op.window); }
-  void operator()(AvgPoolForward& op) {
-    f("window", op.window);
-    f("count_pad", op.count_pad);
-  }
-  void operator()(AvgPoolBackward& op) {
-    f("window", op.window);
-    f("count_pad", op.count_pad);
-  }
-  void operator()(LrnForward& op) { Lrn(op); }
-  void operator()(LrnBackward& op) { Lrn(op); }
-  void operator()(Dropout& op) {
-    f("rate", op.rate);
-    f("stream", op.stream);
-    f("global_shape", op.global_shape);
-    f("offset", op.offset);
-  }
-  void operator()(SoftmaxCrossEntropyForward&) {}
-  void operator()(SoftmaxCrossEntropyBackward&) {}
-  void operator()(CheckFinite&) {}
-  void operator()(SgdUpdate& op) {
-    f("momentum", op.momentum);
-    f("weight_decay", op.weight_decay);
-  }
-
- private:
-  template <class Op>
-  void Lrn(Op& op) {
-    f("size", op.size);
-    f("groups", op.groups);
-    f("alpha", op.alpha);
-    f("beta", op.beta);
-    f("k", op.k);
+  template <class What>
+  void operator()(What& what) {
+    using T = std::remove_const_t<What>;
+    if constexpr (std::is_same_v<T, Compute>) {
+      std::visit(*this, what.op);
+    } else if constexpr (std::is_same_v<T, Exchange>) {
+      f("message", what.message);
+      f("peer", what.peer);
+      f("sends", what.sends);
+      f("receives", what.receives);
+    } else if constexpr (std::is_same_v<T, Collective>) {
+      f("instance", what.instance);
+      f("group", what.group);
+      f("from", what.dim_from);
+      f("to", what.dim_to);
+      f("root", what.root);
+    } else {
+      std::apply([&](const auto&... attribute) { (f(attribute.name, what.*attribute.member), ...); },
+                 OpTraits<T>::kAttributes);
+    }
   }
 };
 template <class F>

@@ -1,10 +1,11 @@
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_split.h"
+#include "program/op_traits.h"
 #include "program/status_macros.h"
 #include "program/text.h"
 #include "program/text_fields.h"
@@ -25,12 +26,6 @@ constexpr auto kLifetimes = {Lifetime::kStep, Lifetime::kPersistent};
 constexpr auto kModes = {Mode::kTrain, Mode::kEval};
 constexpr auto kInitializers = {Initializer::Kind::kConstant, Initializer::Kind::kGaussian, Initializer::Kind::kUniform};
 constexpr auto kOutputs = {Output::Kind::kMetrics, Output::Kind::kFinite, Output::Kind::kGradient};
-
-// One op of each kind, in the order of the variant.
-template <size_t... Index>
-std::array<Op, sizeof...(Index)> EachOp(std::index_sequence<Index...>) {
-  return {Op(std::in_place_index<Index>)...};
-}
 
 class FieldParser {
  public:
@@ -308,7 +303,7 @@ class Parser {
     }
   }
 
-  const std::array<Op, std::variant_size_v<Op>> ops_ = EachOp(std::make_index_sequence<std::variant_size_v<Op>>());
+  const std::vector<Op> ops_ = AllOps();
   bool has_header_ = false;
   Program program_;
 };

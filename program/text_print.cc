@@ -119,8 +119,7 @@ class Printer {
   void PrintTask(const Task& task) {
     absl::StrAppend(&out_, "task ", task.id.value, " d", task.device, " ", Name(task.lane), " ", Name(task));
     FieldPrinter printer(out_);
-    auto what = task.what;  // VisitFields serves Parse too and so takes what it may change
-    std::visit(VisitFields{printer}, what);
+    std::visit(VisitFields{printer}, task.what);
     printer.Finish();
     for (const BufferUse& use : task.uses) {
       absl::StrAppend(&out_, " ", Name(use.access), " ", use.buffer.value);

@@ -1,9 +1,11 @@
 // The part of the rule `structure` that looks at one task: its operands' number, access, element types and extents.
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_join.h"
+#include "program/op_traits.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
@@ -22,7 +24,9 @@ class OperandCheck {
     return problem_.empty() ? absl::OkStatus() : Broken("structure", Describe(task_), " ", problem_);
   }
 
-  void operator()(const Compute& compute) { std::visit(*this, compute.op); }
+  void operator()(const Compute& compute) {
+    if (OperandsFit(compute.op)) std::visit(*this, compute.op);
+  }
 
   void operator()(const Exchange& exchange) {
     if (exchange.peer < 0 || exchange.peer >= program_.device_count) return Fail("names the peer ", exchange.peer);
@@ -59,103 +63,70 @@ class OperandCheck {
   }
 
   void operator()(const Load& op) {
-    if (op.input < 0 || static_cast<size_t>(op.input) >= program_.inputs.size()) return Fail("names input ", op.input);
-    Accesses({kW});
+    if (op.input < 0 || static_cast<size_t>(op.input) >= program_.inputs.size()) Fail("names input ", op.input);
   }
   void operator()(const Store& op) {
-    if (op.output < 0 || static_cast<size_t>(op.output) >= program_.outputs.size()) return Fail("names output ", op.output);
-    Accesses({kR});
+    if (op.output < 0 || static_cast<size_t>(op.output) >= program_.outputs.size()) Fail("names output ", op.output);
   }
   void operator()(const Copy&) {
-    if (!Accesses({kR, kW})) return;
     if (!(IsFloat(Type(0)) && IsFloat(Type(1))) && !SameTypes({0, 1})) return;
     if (IsBucket(0) != IsBucket(1)) return Fail("copies between a bucket's parts and a tensor");
     if (Count(0) != Count(1)) Fail("copies ", Count(0), " elements to ", Count(1));
   }
   void operator()(const Sum&) {
-    const size_t count = task_.uses.size();
-    if (count < 2) return Fail("has ", count, " operands; expected at least one to read, then one to write");
-    for (size_t i = 0; i < count; ++i) {
-      if (task_.uses[i].access != (i + 1 < count ? kR : kW))
-        return Fail("must read all operands but the last, and write it");
+    for (size_t i = 0; i < task_.uses.size(); ++i) {
       if (!SameShapes({0, i}) || !SameTypes({0, i})) return;
       if (IsBucket(0) != IsBucket(i)) return Fail("adds a bucket's parts to a tensor");
     }
   }
 
   void operator()(const ConvForward& op) {
-    if (!(op.bias ? Accesses({kR, kR, kR, kW}) : Accesses({kR, kR, kW}))) return;
     const size_t y = op.bias ? 3 : 2;
-    if (Conv(op.window, op.groups, 0, 1, y) && op.bias) Bias(2, Size(1)[0], y);
+    if (Conv(op.window, op.groups, 0, 1, y) && op.bias) Shaped(2, {Size(1)[0]});
   }
-  void operator()(const ConvBackwardData& op) {
-    if (Accesses({kR, kR, kW})) Conv(op.window, op.groups, 2, 1, 0);
-  }
+  void operator()(const ConvBackwardData& op) { Conv(op.window, op.groups, 2, 1, 0); }
   void operator()(const ConvBackwardWeights& op) {
-    if (!(op.bias ? Accesses({kR, kR, kW, kW}) : Accesses({kR, kR, kW}))) return;
-    if (Conv(op.window, op.groups, 0, 2, 1, kGradient) && op.bias) Bias(3, Size(2)[0], 1, kGradient);
+    if (Conv(op.window, op.groups, 0, 2, 1) && op.bias) Shaped(3, {Size(2)[0]});
   }
 
   void operator()(const FullyConnectedForward& op) {
-    if (!(op.bias ? Accesses({kR, kR, kR, kW}) : Accesses({kR, kR, kW}))) return;
     const size_t y = op.bias ? 3 : 2;
-    if (FullyConnected(0, 1, y) && op.bias) Bias(2, Size(1)[0], y);
+    if (FullyConnected(0, 1, y) && op.bias) Shaped(2, {Size(1)[0]});
   }
-  void operator()(const FullyConnectedBackwardData&) {
-    if (Accesses({kR, kR, kW})) FullyConnected(2, 1, 0);
-  }
+  void operator()(const FullyConnectedBackwardData&) { FullyConnected(2, 1, 0); }
   void operator()(const FullyConnectedBackwardWeights& op) {
-    if (!(op.bias ? Accesses({kR, kR, kW, kW}) : Accesses({kR, kR, kW}))) return;
-    if (FullyConnected(0, 2, 1, kGradient) && op.bias) Bias(3, Size(2)[0], 1, kGradient);
+    if (FullyConnected(0, 2, 1) && op.bias) Shaped(3, {Size(2)[0]});
   }
 
   void operator()(const BiasForward&) {
-    if (!Accesses({kR, kR, kW}) || !Floats({0, 1, 2}) || !SameShapes({0, 2})) return;
-    if (Size(0).size() < 2) return Fail("has x of shape ", ToString(Size(0)), "; expected [n,K,…]");
-    Bias(1, Size(0)[1], 0);
+    if (SameShapes({0, 2}) && Channels(0)) Shaped(1, {Size(0)[1]});
   }
   void operator()(const BiasBackward&) {
-    if (!Accesses({kR, kW}) || !Floats({0}) || !Floats({1})) return;
-    if (Size(0).size() < 2) return Fail("has dy of shape ", ToString(Size(0)), "; expected [n,K,…]");
-    Bias(1, Size(0)[1], 0, kGradient);
+    if (Channels(0)) Shaped(1, {Size(0)[1]});
   }
-  void operator()(const ReluForward&) {
-    if (Accesses({kR, kW}) && Floats({0, 1})) SameShapes({0, 1});
-  }
-  void operator()(const ReluBackward&) {
-    if (Accesses({kR, kR, kW}) && Floats({0, 1, 2})) SameShapes({0, 1, 2});
-  }
+  void operator()(const ActivationForward&) { SameShapes({0, 1}); }
+  void operator()(const ActivationBackward&) { SameShapes({0, 1, 2}); }
 
   void operator()(const MaxPoolForward& op) {
     const bool notes = task_.uses.size() == 3;
-    if (!(notes ? Accesses({kR, kW, kW}) : Accesses({kR, kW}))) return;
-    if (Pool(op.window, 0, 1) && notes && SameShapes({1, 2}) && Types({2}, DType::kU8)) FitsArgmax(op.window);
+    if (Pool(op.window, 0, 1) && notes && SameShapes({1, 2})) FitsArgmax(op.window);
   }
   void operator()(const MaxPoolBackward& op) {
-    if (Accesses({kR, kR, kW}) && Pool(op.window, 2, 1) && SameShapes({0, 1}) && Types({0}, DType::kU8))
-      FitsArgmax(op.window);
+    if (Pool(op.window, 2, 1) && SameShapes({0, 1})) FitsArgmax(op.window);
   }
-  void operator()(const AvgPoolForward& op) {
-    if (Accesses({kR, kW})) Pool(op.window, 0, 1);
-  }
-  void operator()(const AvgPoolBackward& op) {
-    if (Accesses({kR, kW})) Pool(op.window, 1, 0);
-  }
+  void operator()(const AvgPoolForward& op) { Pool(op.window, 0, 1); }
+  void operator()(const AvgPoolBackward& op) { Pool(op.window, 1, 0); }
 
   void operator()(const LrnForward& op) {
     const bool keeps = task_.uses.size() == 3;
-    if (!(keeps ? Accesses({kR, kW, kW}) : Accesses({kR, kW}))) return;
-    if (!Floats({0, 1}) || !SameShapes({0, 1})) return;
-    if (!keeps || (OfMasterType(2, 0) && SameShapes({0, 2}))) Lrn(op.size, op.groups);
+    if (SameShapes({0, 1}) && (!keeps || SameShapes({0, 2}))) Lrn(op.size, op.groups);
   }
   void operator()(const LrnBackward& op) {
-    if (Accesses({kR, kR, kR, kW}) && Floats({0, 2, 3}) && OfMasterType(1, 0) && SameShapes({0, 1, 2, 3})) {
-      Lrn(op.size, op.groups);
-    }
+    if (SameShapes({0, 1, 2, 3})) Lrn(op.size, op.groups);
   }
 
   void operator()(const Dropout& op) {
-    if (!Accesses({kR, kR, kW}) || !Scalars(0) || !Floats({1, 2}) || !SameShapes({1, 2})) return;
+    if (!SameShapes({1, 2})) return;
     if (!(op.rate >= 0 && op.rate < 1)) return Fail("has rate ", op.rate, "; expected [0, 1)");
     if (!Fits({op.offset, Size(1)}, op.global_shape)) {
       Fail("holds ", ToString(Size(1)), " at ", ToString(op.offset), ", which is not inside the global tensor ",
@@ -164,25 +135,14 @@ class OperandCheck {
   }
 
   void operator()(const SoftmaxCrossEntropyForward&) {
-    if (!Accesses({kR, kR, kW, kW}) || !Floats({0}) || !OfMasterType(2, 0) || !SameShapes({0, 2}) || !Labels(1, 0)) return;
-    if (Types({3}, DType::kF64)) Shaped(3, {kMetricCount});
+    if (SameShapes({0, 2})) Labels(1, 0);
   }
   void operator()(const SoftmaxCrossEntropyBackward&) {
-    if (Accesses({kR, kR, kR, kW}) && Scalars(0) && Floats({3}) && OfMasterType(1, 3) && SameShapes({1, 3})) Labels(2, 1);
+    if (SameShapes({1, 3})) Labels(2, 1);
   }
-  void operator()(const CheckFinite&) {
-    const size_t count = task_.uses.size();
-    if (count == 0 || count % 2 != 0) return Fail("has ", count, " operands; expected pairs of a tensor and its flag");
-    for (size_t i = 0; i < count; i += 2) {
-      if (task_.uses[i].access != kR || task_.uses[i + 1].access != kW)
-        return Fail("must read tensors and write their flags");
-      if (!Types({i + 1}, DType::kI32) || !Shaped(i + 1, {1})) return;
-      if (!IsMaster(Type(i))) return Fail("checks ", Name(Type(i)), "; expected f32 or f64");
-    }
-  }
+  void operator()(const CheckFinite&) {}
   void operator()(const SgdUpdate&) {
-    if (!Accesses({kR, kR, kA, kA}) || !Scalars(0) || !SameTypes({1, 2, 3}) || !SameShapes({1, 2, 3})) return;
-    if (!IsMaster(Type(1))) return Fail("updates ", Name(Type(1)), "; expected f32 or f64");
+    if (!SameTypes({1, 2, 3}) || !SameShapes({1, 2, 3})) return;
     const Extents gradient = ExtentsOf(program_, task_.uses[1]);
     if (ExtentsOf(program_, task_.uses[2]) != gradient || ExtentsOf(program_, task_.uses[3]) != gradient) {
       Fail(
@@ -191,8 +151,6 @@ class OperandCheck {
   }
 
  private:
-  enum Role { kOperand, kGradient };
-
   template <class... Parts>
   void Fail(const Parts&... parts) {
     if (problem_.empty()) problem_ = absl::StrCat(parts...);
@@ -203,16 +161,94 @@ class OperandCheck {
   DType Type(size_t i) const { return program_.buffer(task_.uses[i].buffer).dtype; }
   bool IsBucket(size_t i) const { return std::holds_alternative<Bucket>(program_.buffer(task_.uses[i].buffer).storage); }
 
-  bool Accesses(std::initializer_list<Access> expected) {
-    const auto word = [](std::string* out, Access access) { absl::StrAppend(out, Name(access)); };
+  // Number and access of the operands of a transfer.
+  void Accesses(std::initializer_list<Access> expected) {
     bool equal = task_.uses.size() == expected.size();
     for (size_t i = 0; equal && i < expected.size(); ++i) equal = task_.uses[i].access == expected.begin()[i];
+    const auto word = [](std::string* out, Access access) { absl::StrAppend(out, Name(access)); };
+    if (!equal) FailOperands(absl::StrJoin(expected, ", ", word));
+  }
+  void FailOperands(const std::string& expected) {
+    const auto word = [](std::string* out, const BufferUse& use) { absl::StrAppend(out, Name(use.access)); };
+    Fail("has the operands (", absl::StrJoin(task_.uses, ", ", word), "); expected (", expected, ")");
+  }
+
+  // Number, access and element types of an op's operands, as its traits have them.
+  bool OperandsFit(const Op& op) {
+    const std::optional<OperandTraits> traits = TraitsOfOperands(op, task_.uses.size());
+    bool equal = traits.has_value();
+    for (size_t i = 0; equal && i < traits->size(); ++i) equal = task_.uses[i].access == (*traits)[i]->access;
     if (!equal) {
-      const auto use_word = [](std::string* out, const BufferUse& use) { absl::StrAppend(out, Name(use.access)); };
-      Fail("has the operands (", absl::StrJoin(task_.uses, ", ", use_word), "); expected (",
-           absl::StrJoin(expected, ", ", word), ")");
+      FailOperands(DescribeOperands(op));
+      return false;
     }
-    return equal;
+    // The type that tensors of layers share, or have the MasterType of; absent in an op of parameters alone.
+    std::optional<DType> element;
+    for (size_t i = 0; i < traits->size() && !element.has_value(); ++i) {
+      if (IsTensor((*traits)[i]->role) && (*traits)[i]->width == Width::kElement) element = Type(i);
+    }
+    for (size_t i = 0; i < traits->size(); ++i) TypeFits(i, *(*traits)[i], element);
+    return problem_.empty();
+  }
+
+  // Tensors of layers and their parameters.
+  static bool IsTensor(Role role) {
+    switch (role) {
+      case Role::kInput:
+      case Role::kOutput:
+      case Role::kWeight:
+      case Role::kBias:
+      case Role::kMomentum:
+      case Role::kSaved:
+        return true;
+      case Role::kData:
+      case Role::kArgmax:
+      case Role::kLabels:
+      case Role::kScalars:
+      case Role::kMetrics:
+      case Role::kFlag:
+        return false;
+    }
+    return false;
+  }
+
+  void TypeFits(size_t i, const OperandTrait& trait, std::optional<DType> element) {
+    switch (trait.role) {
+      case Role::kData:
+        return;
+      case Role::kArgmax:
+        Types({i}, DType::kU8);
+        return;
+      case Role::kLabels:
+        Types({i}, DType::kI32);
+        return;
+      case Role::kScalars:
+        if (Types({i}, DType::kF64)) Shaped(i, {kStepScalarCount});
+        return;
+      case Role::kMetrics:
+        if (Types({i}, DType::kF64)) Shaped(i, {kMetricCount});
+        return;
+      case Role::kFlag:
+        if (Types({i}, DType::kI32)) Shaped(i, {1});
+        return;
+      case Role::kInput:
+      case Role::kOutput:
+      case Role::kWeight:
+      case Role::kBias:
+      case Role::kMomentum:
+      case Role::kSaved:
+        return TensorFits(i, trait, element);
+    }
+  }
+
+  void TensorFits(size_t i, const OperandTrait& trait, std::optional<DType> element) {
+    if (!element.has_value()) {
+      if (!IsMaster(Type(i))) Fail("has operand ", i, ", ", trait.name, ", of ", Name(Type(i)), "; expected f32 or f64");
+    } else if (!IsFloat(Type(i)) || IsBucket(i)) {
+      Fail("has operand ", i, ", ", trait.name, ", of ", Name(Type(i)), "; expected a tensor of f32, f64 or bf16");
+    } else {
+      Types({i}, trait.width == Width::kMaster ? MasterType(*element) : *element);
+    }
   }
 
   bool Types(std::initializer_list<size_t> operands, DType expected) {
@@ -222,20 +258,6 @@ class OperandCheck {
     return problem_.empty();
   }
   bool SameTypes(std::initializer_list<size_t> operands) { return Types(operands, Type(*operands.begin())); }
-
-  // Tensors, not parts of a bucket, of one floating-point type.
-  bool Floats(std::initializer_list<size_t> operands) {
-    for (size_t i : operands) {
-      if (!IsFloat(Type(i)) || IsBucket(i))
-        Fail("has operand ", i, " of ", Name(Type(i)), "; expected a tensor of f32, f64 or bf16");
-    }
-    return SameTypes(operands);
-  }
-  // A tensor of the type that gradients of parameters, and what a layer keeps, have beside operand `like`.
-  bool OfMasterType(size_t i, size_t like) {
-    return Types({i}, MasterType(Type(like))) &&
-           (!IsBucket(i) || (Fail("has the bucket ", i, "; expected a tensor"), false));
-  }
 
   bool SameShapes(std::initializer_list<size_t> operands) {
     const size_t first = *operands.begin();
@@ -259,17 +281,10 @@ class OperandCheck {
     return problem_.empty();
   }
 
-  bool Scalars(size_t i) { return Types({i}, DType::kF64) && Shaped(i, {kStepScalarCount}); }
-  bool Labels(size_t labels, size_t logits) {
-    return Ranked({logits}, 2) && Types({labels}, DType::kI32) && Shaped(labels, {Size(logits)[0]});
-  }
-  bool Bias(size_t bias, int64_t channels, size_t like, Role role = kOperand) {
-    return ParameterLike(bias, like, role) && Shaped(bias, {channels});
-  }
-
-  // A parameter beside the tensor `like`, or its gradient.
-  bool ParameterLike(size_t parameter, size_t like, Role role) {
-    return role == kOperand ? Floats({like, parameter}) : Floats({like}) && OfMasterType(parameter, like);
+  bool Labels(size_t labels, size_t logits) { return Ranked({logits}, 2) && Shaped(labels, {Size(logits)[0]}); }
+  bool Channels(size_t x) {
+    if (Size(x).size() < 2) Fail("has operand ", x, " of shape ", ToString(Size(x)), "; expected [n,K,…]");
+    return problem_.empty();
   }
 
   // The output extent of one dimension; fails if the window does not fit.
@@ -290,8 +305,8 @@ class OperandCheck {
     return problem_.empty() && Shaped(y, {Size(x)[0], Size(y)[1], p, q});
   }
 
-  bool Conv(const Window& window, int64_t groups, size_t x, size_t w, size_t y, Role role = kOperand) {
-    if (!Floats({x, y}) || !ParameterLike(w, x, role) || !Ranked({x, w, y}, 4) || !Windows(window, x, y)) return false;
+  bool Conv(const Window& window, int64_t groups, size_t x, size_t w, size_t y) {
+    if (!Ranked({x, w, y}, 4) || !Windows(window, x, y)) return false;
     const int64_t channels = Size(x)[1];
     if (groups < 1 || channels % groups != 0 || Size(y)[1] % groups != 0) {
       Fail("has ", groups, " groups, which do not divide ", channels, " input and ", Size(y)[1], " output channels");
@@ -300,16 +315,14 @@ class OperandCheck {
     return Shaped(w, {Size(y)[1], channels / groups, window.size_h, window.size_w});
   }
 
-  bool FullyConnected(size_t x, size_t w, size_t y, Role role = kOperand) {
-    return Floats({x, y}) && ParameterLike(w, x, role) && Ranked({x, w, y}, 2) && Shaped(w, {Size(y)[1], Size(x)[1]}) &&
-           Shaped(y, {Size(x)[0], Size(w)[0]});
+  bool FullyConnected(size_t x, size_t w, size_t y) {
+    return Ranked({x, w, y}, 2) && Shaped(w, {Size(y)[1], Size(x)[1]}) && Shaped(y, {Size(x)[0], Size(w)[0]});
   }
 
   bool Pool(const Window& window, size_t x, size_t y) {
-    if (!IsFloat(Type(x)) || !IsFloat(Type(y))) Fail("pools ", Name(Type(x)), " to ", Name(Type(y)));
     if (!Ranked({x, y}, 4) || !Windows(window, x, y)) return false;
     if (Size(x)[1] != Size(y)[1]) Fail("pools ", Size(x)[1], " channels to ", Size(y)[1]);
-    return SameTypes({x, y});
+    return problem_.empty();
   }
 
   // argmax holds a place in the window as u8.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "cpu/backend.h"
 #include "partition/named_plans.h"
+#include "program/op_traits.h"
 #include "program/status_macros.h"
 #include "tools/observations.h"
 
@@ -41,7 +42,8 @@ void FillRoofline(Machine& machine) {
   for (const OpRate& op : machine.ops) {
     for (const OpRate::Point& point : op.points) {
       double& best = op.unit == OpRate::Unit::kFlops ? flops : bytes;
-      if (op.unit == OpRate::Unit::kFlops || op.op == "sgd_update") best = std::max(best, point.rate);
+      if (op.unit == OpRate::Unit::kFlops || program::CostClassOf(op.op) == program::CostClass::kUpdate)
+        best = std::max(best, point.rate);
     }
   }
   machine.flops_per_sec = {flops, Origin::kMeasured, "the fastest kernel seen"};

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "engine/cost_model.h"
+#include "program/op_traits.h"
 
 namespace colonnade::tools {
 namespace {
@@ -80,9 +80,8 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
   const engine::OpShape s = engine::ShapeOf(task);
   Seen& seen = tasks_[{program::Name(task), program.device_count, s.n, s.c, s.k, s.r, s.p, s.groups}];
   // An op that does little for each byte is known by its bytes.
-  const bool dense =
-      absl::StrContains(program::Name(task), "conv_") || absl::StrContains(program::Name(task), "fully_connected_");
-  seen.flops = dense ? static_cast<double>(task.work.flops) : 0;
+  const bool by_flops = program::IsTimedByFlops(program::CostClassOf(std::get<program::Compute>(task.what).op));
+  seen.flops = by_flops ? static_cast<double>(task.work.flops) : 0;
   seen.bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
   seen.seconds.push_back(std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start)));
 }

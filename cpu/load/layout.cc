@@ -10,6 +10,7 @@
 #include "cpu/ops/gemm.h"
 #include "cpu/ops/pool.h"
 #include "program/meetings.h"
+#include "program/op_table.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
@@ -24,13 +25,6 @@ using program::Shape;
 using program::Task;
 
 namespace {
-
-template <class... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
-template <class... Visitors>
-Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 // Classes of buffers that share one layout.
 class LayoutClasses {
@@ -66,10 +60,10 @@ class LayoutClasses {
  private:
   void Join(BufferId a, BufferId b) { parent_[ClassOf(a)] = ClassOf(b); }
 
-  // Operands that a kernel works on element by element.
+  // Tensors that a kernel works on element by element.
   void LinkOperands(const program::Compute& compute, const Task& task) {
-    if (!std::holds_alternative<program::SgdUpdate>(compute.op) && !std::holds_alternative<program::Sum>(compute.op)) return;
-    const size_t first = std::holds_alternative<program::SgdUpdate>(compute.op) ? 1 : 0;
+    if (program::LayoutRuleOf(compute.op) != program::LayoutRule::kAlike) return;
+    const size_t first = program::OperandOf(compute.op, task.uses.size(), program::Role::kScalars) + 1;
     for (size_t use = first + 1; use < task.uses.size(); ++use) Link(task.uses[first], task.uses[use]);
   }
 
@@ -136,6 +130,7 @@ class Chooser {
   bool Decided(BufferId id) { return decided_[classes_.ClassOf(id)]; }
   const Shape& ShapeOf(const BufferUse& use) const { return use.region.size; }
 
+  absl::Status DecideByOp(const Task& task, const program::Op& op);
   void DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use);
   void DecideFullyConnected(const WeightsUse& use);
   absl::Status SizeArgmax(const program::Window& window, const BufferUse& argmax, const Shape& x, const Shape& y);
@@ -225,49 +220,37 @@ absl::Status Chooser::SizeArgmax(const program::Window& window, const BufferUse&
   return absl::OkStatus();
 }
 
+absl::Status Chooser::DecideByOp(const Task& task, const program::Op& op) {
+  const auto use = [&](program::Role role) -> const BufferUse& {
+    return task.uses[program::OperandOf(op, task.uses.size(), role)];
+  };
+  const auto weights = [&] {
+    return WeightsUse{use(program::Role::kWeight).buffer, ShapeOf(use(program::Role::kInput)),
+                      ShapeOf(use(program::Role::kOutput))};
+  };
+  return std::visit(
+      [&]<class Op>(const Op& attributes) {
+        constexpr program::LayoutRule rule = program::OpTraits<Op>::kLayout;
+        if constexpr (rule == program::LayoutRule::kConvolution) {
+          DecideConv(attributes.window, attributes.groups, weights());
+        } else if constexpr (rule == program::LayoutRule::kMatrixProduct) {
+          DecideFullyConnected(weights());
+        } else if constexpr (rule == program::LayoutRule::kArgmax) {
+          if (program::OperandOf(op, task.uses.size(), program::Role::kArgmax) < 0) return absl::OkStatus();
+          return SizeArgmax(attributes.window, use(program::Role::kArgmax), ShapeOf(use(program::Role::kInput)),
+                            ShapeOf(use(program::Role::kOutput)));
+        } else {
+          static_assert(rule == program::LayoutRule::kFree || rule == program::LayoutRule::kAlike);
+        }
+        return absl::OkStatus();
+      },
+      op);
+}
+
 absl::Status Chooser::DecideByOps() {
   for (const Task& task : program_.tasks) {
     const auto* compute = std::get_if<program::Compute>(&task.what);
-    if (compute == nullptr) continue;
-    const auto& uses = task.uses;
-    const auto use = [&](int w, int x, int y) { return WeightsUse{uses[w].buffer, ShapeOf(uses[x]), ShapeOf(uses[y])}; };
-    const absl::Status status =
-        std::visit(Overloaded{
-                       [&](const program::ConvForward& op) {
-                         DecideConv(op.window, op.groups, use(1, 0, op.bias ? 3 : 2));
-                         return absl::OkStatus();
-                       },
-                       [&](const program::ConvBackwardData& op) {
-                         DecideConv(op.window, op.groups, use(1, 2, 0));
-                         return absl::OkStatus();
-                       },
-                       [&](const program::ConvBackwardWeights& op) {
-                         DecideConv(op.window, op.groups, use(2, 0, 1));
-                         return absl::OkStatus();
-                       },
-                       [&](const program::FullyConnectedForward& op) {
-                         DecideFullyConnected(use(1, 0, op.bias ? 3 : 2));
-                         return absl::OkStatus();
-                       },
-                       [&](const program::FullyConnectedBackwardData&) {
-                         DecideFullyConnected(use(1, 2, 0));
-                         return absl::OkStatus();
-                       },
-                       [&](const program::FullyConnectedBackwardWeights&) {
-                         DecideFullyConnected(use(2, 0, 1));
-                         return absl::OkStatus();
-                       },
-                       [&](const program::MaxPoolForward& op) {
-                         if (uses.size() < 3) return absl::OkStatus();
-                         return SizeArgmax(op.window, uses[2], ShapeOf(uses[0]), ShapeOf(uses[1]));
-                       },
-                       [&](const program::MaxPoolBackward& op) {
-                         return SizeArgmax(op.window, uses[0], ShapeOf(uses[2]), ShapeOf(uses[1]));
-                       },
-                       [](const auto&) { return absl::OkStatus(); },  // the others take layouts as they are
-                   },
-                   compute->op);
-    if (!status.ok()) return status;
+    if (compute != nullptr) RETURN_IF_ERROR(DecideByOp(task, compute->op));
   }
   return absl::OkStatus();
 }

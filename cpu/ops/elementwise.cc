@@ -157,14 +157,17 @@ PreparedKernel Prepare(const program::BiasBackward&, const TaskContext& context)
   });
 }
 
-PreparedKernel Prepare(const program::ReluForward&, const TaskContext& context) {
-  return MapOne(context, [](float x) { return program::Relu(x); });
+PreparedKernel Prepare(const program::ActivationForward& op, const TaskContext& context) {
+  return program::WithFormula(
+      op.activation, [&](auto formula) { return MapOne(context, [formula](float x) { return formula.Value(x); }); });
 }
 
-PreparedKernel Prepare(const program::ReluBackward&, const TaskContext& context) {
+PreparedKernel Prepare(const program::ActivationBackward& op, const TaskContext& context) {
   const auto views = ElementwiseViews(context, 0, 3);
   if (!views.ok()) return views.status();
-  return MapTwo(BoxPlan(*views), context.threads, [](float y, float dy) { return program::ReluGradient(y, dy); });
+  return program::WithFormula(op.activation, [&](auto formula) {
+    return MapTwo(BoxPlan(*views), context.threads, [formula](float kept, float dy) { return formula.Gradient(kept, dy); });
+  });
 }
 
 // A third operand walks along that is no memory: its offset is the element's index in the global tensor.

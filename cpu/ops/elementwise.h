@@ -1,4 +1,4 @@
-// Loops over elements: sums, biases, ReLU, dropout, and the check that all is finite.
+// Loops over elements: sums, biases, activations, dropout, and the check that all is finite.
 //
 // The formulas stand in program/math.h. Operands may be any boxes in any layouts; loops follow the memory.
 #ifndef COLONNADE_CPU_ELEMENTWISE_H_
@@ -11,8 +11,8 @@ namespace colonnade::cpu {
 PreparedKernel Prepare(const program::Sum& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BiasForward& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BiasBackward& op, const TaskContext& context);
-PreparedKernel Prepare(const program::ReluForward& op, const TaskContext& context);
-PreparedKernel Prepare(const program::ReluBackward& op, const TaskContext& context);
+PreparedKernel Prepare(const program::ActivationForward& op, const TaskContext& context);
+PreparedKernel Prepare(const program::ActivationBackward& op, const TaskContext& context);
 PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context);
 PreparedKernel Prepare(const program::CheckFinite& op, const TaskContext& context);
 

@@ -41,17 +41,21 @@ absl::Status Run(const program::BiasBackward&, absl::Span<const Tensor> operands
   return absl::OkStatus();
 }
 
-absl::Status Run(const program::ReluForward&, absl::Span<const Tensor> operands) {
+absl::Status Run(const program::ActivationForward& op, absl::Span<const Tensor> operands) {
   std::vector<double> y = ReadDense(operands[0]);
-  for (double& v : y) v = program::Relu(v);
+  program::WithFormula(op.activation, [&](auto formula) {
+    for (double& v : y) v = formula.Value(v);
+  });
   WriteDense(y, operands[1]);
   return absl::OkStatus();
 }
 
-absl::Status Run(const program::ReluBackward&, absl::Span<const Tensor> operands) {
-  const std::vector<double> y = ReadDense(operands[0]);
+absl::Status Run(const program::ActivationBackward& op, absl::Span<const Tensor> operands) {
+  const std::vector<double> kept = ReadDense(operands[0]);
   std::vector<double> dx = ReadDense(operands[1]);
-  for (size_t i = 0; i < dx.size(); ++i) dx[i] = program::ReluGradient(y[i], dx[i]);
+  program::WithFormula(op.activation, [&](auto formula) {
+    for (size_t i = 0; i < dx.size(); ++i) dx[i] = formula.Gradient(kept[i], dx[i]);
+  });
   WriteDense(dx, operands[2]);
   return absl::OkStatus();
 }

@@ -35,8 +35,8 @@ absl::Status Run(const program::FullyConnectedBackwardData& op, absl::Span<const
 absl::Status Run(const program::FullyConnectedBackwardWeights& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BiasForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BiasBackward& op, absl::Span<const Tensor> operands);
-absl::Status Run(const program::ReluForward& op, absl::Span<const Tensor> operands);
-absl::Status Run(const program::ReluBackward& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::ActivationForward& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::ActivationBackward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::MaxPoolForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::MaxPoolBackward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::AvgPoolForward& op, absl::Span<const Tensor> operands);

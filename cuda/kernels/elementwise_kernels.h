@@ -6,6 +6,7 @@
 
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
+#include "program/activation.h"
 #include "program/bfloat16.h"
 #include "program/math.h"
 #include "program/op.h"
@@ -101,29 +102,30 @@ struct AddBias {
   }
 };
 
-template <class T, int lanes>
-struct ReluForwardElements {
+// y = f(x); Formula is one of program/activation.h.
+template <class Formula, class T, int lanes>
+struct ActivationForwardElements {
   Walk walk;  // x, y
   const T* x;
   T* y;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
     auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
-    for (int l = 0; l < lanes; ++l) values[l] = program::Relu(values[l]);
+    for (int l = 0; l < lanes; ++l) values[l] = static_cast<T>(Formula::Value(float{values[l]}));
     PutAt(y, walk.At(1, i * lanes), values);
   }
 };
 
-template <class T, int lanes>
-struct ReluBackwardElements {
-  Walk walk;  // y, dy, dx
-  const T *y, *dy;
+template <class Formula, class T, int lanes>
+struct ActivationBackwardElements {
+  Walk walk;  // what forward kept, dy, dx
+  const T *kept, *dy;
   T* dx;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
-    const auto out = VectorAt<lanes>(y, walk.At(0, i * lanes));
+    const auto of_forward = VectorAt<lanes>(kept, walk.At(0, i * lanes));
     auto values = VectorAt<lanes>(dy, walk.At(1, i * lanes));
-    for (int l = 0; l < lanes; ++l) values[l] = program::ReluGradient(out[l], values[l]);
+    for (int l = 0; l < lanes; ++l) values[l] = static_cast<T>(Formula::Gradient(float{of_forward[l]}, float{values[l]}));
     PutAt(dx, walk.At(2, i * lanes), values);
   }
 };

@@ -103,10 +103,12 @@ absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Op
   });
 }
 
-absl::StatusOr<Call> ReluCall(const Operand& x, const Operand& y) {
+absl::StatusOr<Call> ActivationCall(program::Activation activation, const Operand& x, const Operand& y) {
   ASSIGN_OR_RETURN(Walk walk, WalkOver({x.view, y.view}));
-  return InVectors(walk, {x, y}, [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(ReluForwardElements<T, lanes>{walk, DataOf<T>(x), DataOf<T>(y)});
+  return program::WithFormula(activation, [&]<class Formula>(Formula) {
+    return InVectors(walk, {x, y}, [&]<class T, int lanes>(Vector<T, lanes>) {
+      return Kernel(ActivationForwardElements<Formula, T, lanes>{walk, DataOf<T>(x), DataOf<T>(y)});
+    });
   });
 }
 
@@ -146,14 +148,17 @@ PreparedTask Prepare(const program::BiasBackward&, const TaskContext& context) {
   return ready;
 }
 
-PreparedTask Prepare(const program::ReluForward&, const TaskContext& context) {
-  return One(ReluCall(context.operands[0], context.operands[1]));
+PreparedTask Prepare(const program::ActivationForward& op, const TaskContext& context) {
+  return One(ActivationCall(op.activation, context.operands[0], context.operands[1]));
 }
 
-PreparedTask Prepare(const program::ReluBackward&, const TaskContext& context) {
+PreparedTask Prepare(const program::ActivationBackward& op, const TaskContext& context) {
   ASSIGN_OR_RETURN(Walk walk, WalkOverUses(context, 0, 3));
-  return One(InVectors(walk, context.operands, [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(ReluBackwardElements<T, lanes>{walk, context.base<T>(0), context.base<T>(1), context.base<T>(2)});
+  return One(program::WithFormula(op.activation, [&]<class Formula>(Formula) {
+    return InVectors(walk, context.operands, [&]<class T, int lanes>(Vector<T, lanes>) {
+      return Kernel(
+          ActivationBackwardElements<Formula, T, lanes>{walk, context.base<T>(0), context.base<T>(1), context.base<T>(2)});
+    });
   }));
 }
 

@@ -1,4 +1,4 @@
-// Sums, biases, ReLU, dropout, and the check that a gradient is finite.
+// Sums, biases, activations, dropout, and the check that a gradient is finite.
 #ifndef COLONNADE_CUDA_ELEMENTWISE_H_
 #define COLONNADE_CUDA_ELEMENTWISE_H_
 
@@ -10,8 +10,8 @@ PreparedTask Prepare(const program::Sum& op, const TaskContext& context);
 PreparedTask Prepare(const program::BiasForward& op, const TaskContext& context);
 // Sums in double.
 PreparedTask Prepare(const program::BiasBackward& op, const TaskContext& context);
-PreparedTask Prepare(const program::ReluForward& op, const TaskContext& context);
-PreparedTask Prepare(const program::ReluBackward& op, const TaskContext& context);
+PreparedTask Prepare(const program::ActivationForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::ActivationBackward& op, const TaskContext& context);
 PreparedTask Prepare(const program::Dropout& op, const TaskContext& context);
 PreparedTask Prepare(const program::CheckFinite& op, const TaskContext& context);
 
@@ -23,7 +23,7 @@ absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& t
 
 // y = x + bias over dimension 1, or max(·, 0) of it; y may be x.
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu);
-absl::StatusOr<Call> ReluCall(const Operand& x, const Operand& y);
+absl::StatusOr<Call> ActivationCall(program::Activation activation, const Operand& x, const Operand& y);
 
 }  // namespace colonnade::cuda
 

@@ -45,7 +45,7 @@ program::Program OwnKernels() {
     const BufferId metrics = add("metrics", {4}, DType::kF64), flag = add("flag", {1}, DType::kI32), dx = add("dx", image);
     const BufferId v = builder.AddBuffer(d, "v", DType::kF32, {32 * 36}, program::Lifetime::kPersistent);
     const BufferId w = builder.AddBuffer(d, "w", DType::kF32, {32 * 36}, program::Lifetime::kPersistent);
-    run(program::ReluForward{}, {builder.Read(x), builder.Write(relu)});
+    run(program::ActivationForward{program::Activation::kRelu}, {builder.Read(x), builder.Write(relu)});
     run(program::LrnForward{.groups = 2}, {builder.Read(relu), builder.Write(lrn), builder.Write(s)});
     run(program::LrnBackward{.groups = 2}, {builder.Read(relu), builder.Read(s), builder.Read(lrn), builder.Write(dx)});
     run(program::Copy{}, {builder.Read(dx), builder.Write(matrix)});

@@ -45,7 +45,8 @@ struct Pipeline {
     builder.AddOutput(output);
     for (int d = 0; d < 2; ++d) {
       builder.AddCompute(d, Lane::kCopy, program::Load{0}, {builder.Write(x[d])}, {}, {"x"});
-      builder.AddCompute(d, Lane::kCompute, program::ReluForward{}, {builder.Read(x[d]), builder.Write(y[d])}, {}, {"relu"});
+      builder.AddCompute(d, Lane::kCompute, program::ActivationForward{program::Activation::kRelu},
+                         {builder.Read(x[d]), builder.Write(y[d])}, {}, {"relu"});
     }
     builder.AddExchange(0, {{builder.Read(y[0]), builder.Write(z[0])}, {}}, 1,
                         {{builder.Read(y[1]), builder.Write(z[1])}, {}}, Lane::kComm, {"y"});

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/ref/kernels.h"
+#include "gtest/gtest.h"
 #include "program/bfloat16.h"
 #include "program/builder.h"
+#include "program/op_traits.h"
 #include "program/philox.h"
 #include "program/verify.h"
 
@@ -132,18 +134,10 @@ Shape RowMajorStrides(const Shape& shape) {
   return strides;
 }
 
-// Operands of an op that keep the type of parameters where others are bf16.
-std::vector<size_t> MasterOperands(const program::Op& op) {
-  if (std::holds_alternative<program::ConvBackwardWeights>(op)) return {2, 3};
-  if (std::holds_alternative<program::FullyConnectedBackwardWeights>(op)) return {2, 3};
-  if (std::holds_alternative<program::BiasBackward>(op)) return {1};
-  if (std::holds_alternative<program::LrnForward>(op)) return {2};
-  if (std::holds_alternative<program::LrnBackward>(op)) return {1};
-  if (std::holds_alternative<program::SoftmaxCrossEntropyForward>(op)) return {2};
-  if (std::holds_alternative<program::SoftmaxCrossEntropyBackward>(op)) return {1};
-  if (std::holds_alternative<program::CheckFinite>(op)) return {0, 2, 4, 6};
-  if (std::holds_alternative<program::SgdUpdate>(op)) return {1, 2, 3};
-  return {};
+program::OperandTraits TraitsOf(const Step& step) {
+  const std::optional<program::OperandTraits> traits = program::TraitsOfOperands(step.op, step.operands.size());
+  EXPECT_TRUE(traits.has_value()) << program::Name(step.op) << " takes " << program::DescribeOperands(step.op);
+  return traits.value_or(program::OperandTraits());
 }
 
 // Makes the Program of a case: its buffers, the copies from and to what the host sees, and its ops.
@@ -158,8 +152,9 @@ class ProgramOfCase {
         uses_(op_case.operands.size()),
         masters_(op_case.operands.size(), false) {
     for (const Step& step : op_case.steps) {
-      for (size_t j : MasterOperands(step.op)) {
-        if (j < step.operands.size()) masters_[step.operands[j]] = true;
+      const program::OperandTraits traits = TraitsOf(step);
+      for (size_t j = 0; j < traits.size(); ++j) {
+        if (traits[j]->width == program::Width::kMaster) masters_[step.operands[j]] = true;
       }
     }
   }
@@ -259,20 +254,13 @@ class ProgramOfCase {
     builder_.AddCompute(0, Lane::kCompute, program::Copy{}, {from, to}, {}, {"copy"});
   }
 
-  // The first step that names an output or a saved operand writes it; an update accumulates its last two operands.
   void AddSteps() {
-    std::vector<bool> written(host_.size());
     for (const Step& step : case_.steps) {
-      const bool updates = std::holds_alternative<program::SgdUpdate>(step.op);
+      const program::OperandTraits traits = TraitsOf(step);
       program::Uses uses;
-      for (size_t j = 0; j < step.operands.size(); ++j) {
-        const int i = step.operands[j];
-        const Role role = case_.operands[i].role;
-        BufferUse use = uses_[i];
-        const bool produced = (role == Role::kOutput || role == Role::kSaved) && !written[i];
-        use.access = produced ? Access::kWrite : updates && j >= 2 ? Access::kAccumulate : Access::kRead;
-        if (produced) written[i] = true;
-        uses.push_back(use);
+      for (size_t j = 0; j < traits.size(); ++j) {
+        uses.push_back(uses_[step.operands[j]]);
+        uses.back().access = traits[j]->access;
       }
       builder_.AddCompute(0, Lane::kCompute, step.op, uses, {}, {case_.name});
     }
@@ -284,7 +272,7 @@ class ProgramOfCase {
   program::Builder builder_;
   std::vector<BufferId> host_;
   std::vector<BufferUse> uses_;  // by operand: what the ops see
-  std::vector<bool> masters_;    // by operand: MasterOperands of an op
+  std::vector<bool> masters_;    // by operand: of the master type to an op
   std::vector<std::pair<BufferUse, BufferUse>> copies_out_;
 };
 

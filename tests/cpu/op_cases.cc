@@ -102,7 +102,7 @@ OpCase Conv(const std::string& name, const Shape& x, int64_t outputs, const Wind
   const Layer l(c, x, {outputs, x[1] / groups, window.size_h, window.size_w}, WindowedShape(x, outputs, window), e);
   c.Run(program::ConvForward{.window = window, .groups = groups, .bias = e.bias, .relu = e.relu},
         Layer::Present({l.x, l.w, l.b, l.y}));
-  if (e.relu) c.Run(program::ReluBackward{}, {l.y, l.dy, l.dz});
+  if (e.relu) c.Run(program::ActivationBackward{program::Activation::kRelu}, {l.y, l.dy, l.dz});
   c.Run(program::ConvBackwardWeights{.window = window, .groups = groups, .bias = e.bias},
         Layer::Present({l.x, l.dz, l.dw, l.db}));
   c.Run(program::ConvBackwardData{.window = window, .groups = groups}, {l.dz, l.w, l.dx});
@@ -114,7 +114,7 @@ OpCase FullyConnected(int64_t n, int64_t in, int64_t out, const Epilogue& e = {}
                       e.sgd ? "_sgd" : ""));
   const Layer l(c, {n, in}, {out, in}, {n, out}, e);
   c.Run(program::FullyConnectedForward{.bias = e.bias, .relu = e.relu}, Layer::Present({l.x, l.w, l.b, l.y}));
-  if (e.relu) c.Run(program::ReluBackward{}, {l.y, l.dy, l.dz});
+  if (e.relu) c.Run(program::ActivationBackward{program::Activation::kRelu}, {l.y, l.dy, l.dz});
   c.Run(program::FullyConnectedBackwardWeights{.bias = e.bias}, Layer::Present({l.x, l.dz, l.dw, l.db}));
   c.Run(program::FullyConnectedBackwardData{}, {l.dz, l.w, l.dx});
   return DoneLayer(std::move(c), l, e);
@@ -141,8 +141,8 @@ struct Map {
 OpCase Relu(const std::string& name, const Shape& shape) {
   Case c(absl::StrCat("relu_", name));
   const Map m(c, shape, shape);
-  c.Run(program::ReluForward{}, {m.x, m.y});
-  c.Run(program::ReluBackward{}, {m.y, m.dy, m.dx});
+  c.Run(program::ActivationForward{program::Activation::kRelu}, {m.x, m.y});
+  c.Run(program::ActivationBackward{program::Activation::kRelu}, {m.y, m.dy, m.dx});
   return std::move(c).Done(m.check());
 }
 

@@ -137,9 +137,9 @@ TEST(Ref, BiasAndRelu) {
   EXPECT_THAT(y, ElementsAre(9, 12, 23, 16));
   RunOk(program::BiasBackward{}, {Of(dy, {2, 2}), Of(db, {2})});
   EXPECT_THAT(db, ElementsAre(12, 14));
-  RunOk(program::ReluForward{}, {Of(x, {4}), Of(y, {4})});
+  RunOk(program::ActivationForward{program::Activation::kRelu}, {Of(x, {4}), Of(y, {4})});
   EXPECT_THAT(y, ElementsAre(0, 2, 3, 0));
-  RunOk(program::ReluBackward{}, {Of(y, {4}), Of(dy, {4}), Of(dx, {4})});
+  RunOk(program::ActivationBackward{program::Activation::kRelu}, {Of(y, {4}), Of(dy, {4}), Of(dx, {4})});
   EXPECT_THAT(dx, ElementsAre(0, 6, 7, 0));
 }
 

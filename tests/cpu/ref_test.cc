@@ -111,11 +111,11 @@ TEST(Gradients, PoolingReluAndLrn) {
         },
         xv, r, dx, "average pooling");
   }
-  ASSERT_TRUE(Apply(program::ReluForward{}, {Of(xv, x), Of(out_x, x)}).ok());
-  ASSERT_TRUE(Apply(program::ReluBackward{}, {Of(out_x, x), Of(rx, x), Of(dx, x)}).ok());
+  ASSERT_TRUE(Apply(program::ActivationForward{program::Activation::kRelu}, {Of(xv, x), Of(out_x, x)}).ok());
+  ASSERT_TRUE(Apply(program::ActivationBackward{program::Activation::kRelu}, {Of(out_x, x), Of(rx, x), Of(dx, x)}).ok());
   ExpectGradient(
       [&](Vector& v) {
-        EXPECT_TRUE(Apply(program::ReluForward{}, {Of(v, x), Of(out_x, x)}).ok());
+        EXPECT_TRUE(Apply(program::ActivationForward{program::Activation::kRelu}, {Of(v, x), Of(out_x, x)}).ok());
         return out_x;
       },
       xv, rx, dx, "relu");

@@ -46,8 +46,8 @@ class Case {
     return builder_.AddBuffer(device, name, DType::kF32, {bytes / 4});
   }
   void Compute(int device, BufferId buffer, int64_t bytes, Lane lane = Lane::kCompute) {
-    builder_.AddCompute(device, lane, program::ReluForward{}, {builder_.Accumulate(buffer)}, {.bytes_read = bytes},
-                        {"layer"});
+    builder_.AddCompute(device, lane, program::ActivationForward{program::Activation::kRelu}, {builder_.Accumulate(buffer)},
+                        {.bytes_read = bytes}, {"layer"});
   }
   void Send(int from, BufferId x, int to, BufferId y) {
     const int64_t bytes = program::ElementCount(builder_.shape(x)) * 4;

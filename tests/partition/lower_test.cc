@@ -175,7 +175,7 @@ TEST(Lower, ReluIsFusedIntoTheConvolutionThatAloneFeedsIt) {
   for (const Task& task : program.tasks) {
     const auto* compute = std::get_if<program::Compute>(&task.what);
     if (const auto* conv = std::get_if<program::ConvForward>(&compute->op)) fused += conv->relu;
-    EXPECT_FALSE(std::holds_alternative<program::ReluForward>(compute->op));
+    EXPECT_FALSE(std::holds_alternative<program::ActivationForward>(compute->op));
   }
   EXPECT_EQ(fused, 5);
 }
@@ -214,7 +214,7 @@ TEST(Lower, TheGradientOfAReluThatAPoolingAloneReadsComesFirst) {
   for (const char* plan : {"single", "model"}) {
     const int devices = std::string(plan) == "single" ? 1 : 2;
     const Program program = Lowered(graph, Named(plan, graph, devices, 8), {.global_batch = 8});
-    const Task *relu = TaskOf<program::ReluBackward>(program, "relu"),
+    const Task *relu = TaskOf<program::ActivationBackward>(program, "relu"),
                *pool = TaskOf<program::MaxPoolBackward>(program, "pool");
     ASSERT_TRUE(relu != nullptr && pool != nullptr);
     EXPECT_LT(relu->id.value, pool->id.value);
@@ -230,7 +230,7 @@ TEST(Lower, TheGradientOfAReluThatAPoolingAloneReadsComesFirst) {
 TEST(Lower, TheGradientOfAReluThatOthersReadTooComesAfterTheSum) {
   const layers::LayerGraph graph = PooledRelu(/*is_read_twice=*/true);
   const Program program = Lowered(graph, Named("single", graph, 1, 8), {.global_batch = 8});
-  const Task *relu = TaskOf<program::ReluBackward>(program, "relu"),
+  const Task *relu = TaskOf<program::ActivationBackward>(program, "relu"),
              *pool = TaskOf<program::MaxPoolBackward>(program, "pool");
   ASSERT_TRUE(relu != nullptr && pool != nullptr);
   EXPECT_GT(relu->id.value, pool->id.value);

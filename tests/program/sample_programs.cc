@@ -138,7 +138,8 @@ class TwoColumnsMaker {
         Pass::kBackward);
     Add(d, kCompute, Copy{}, {b_.Read(c.dflat), b_.Write(c.dwhole)}, "flatten", Pass::kBackward);
     const BufferUse dcolumn{c.dwhole, {{0, 2 * d, 0, 0}, {2, 2, 2, 2}}, Access::kRead};
-    Add(d, kCompute, ReluBackward{}, {b_.Read(c.y), dcolumn, b_.Write(c.dy)}, "conv", Pass::kBackward);
+    Add(d, kCompute, ActivationBackward{Activation::kRelu}, {b_.Read(c.y), dcolumn, b_.Write(c.dy)}, "conv",
+        Pass::kBackward);
     Add(d, kCompute, ConvBackwardWeights{.window = {3, 3}, .bias = true},
         {b_.Read(c.images), b_.Read(c.dy), b_.Write(c.dw[0]), b_.Write(c.dw[1])}, "conv", Pass::kBackward);
   }
@@ -196,8 +197,8 @@ BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
   d.Do(ConvBackwardWeights{same, 2, true}, {images, y}, {{4, 2, 3, 3}, {4}});
   d.Do(BiasForward{}, {y, bias}, {image});
   d.Do(BiasBackward{}, {y}, {{4}});
-  const BufferId r = d.Do(ReluForward{}, {y}, {image})[0];
-  d.Do(ReluBackward{}, {r, y}, {image});
+  const BufferId r = d.Do(ActivationForward{Activation::kRelu}, {y}, {image})[0];
+  d.Do(ActivationBackward{Activation::kRelu}, {r, y}, {image});
   const BufferId pooled = d.New(DType::kF32, small), argmax = d.New(DType::kU8, small);
   d.b.AddCompute(0, kCompute, MaxPoolForward{half}, {d.b.Read(y), d.b.Write(pooled), d.b.Write(argmax)}, {}, {"pool"});
   d.Do(MaxPoolBackward{half}, {argmax, pooled}, {image});

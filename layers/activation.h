@@ -1,0 +1,44 @@
+// Layers of one function, element by element:  y = f(x)  for each f of program/activation.h.
+//
+//   shapes    y is shaped as x, of any rank
+//   cost      forward and backward count one flop for each element; they stream through memory
+//   backward  dx = f'(x)·dy, from y where f' can be said by y, else from x; nothing is saved beside them
+//   sharding  replicate, batch, and group over the channels: no communication
+//   numerics  in f32, or in f64 with the reference kernels; each result is rounded once
+#ifndef COLONNADE_LAYERS_ACTIVATION_H_
+#define COLONNADE_LAYERS_ACTIVATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+#include "program/activation.h"
+
+namespace colonnade::layers {
+
+struct ActivationLayer {
+  program::Activation activation;
+  bool operator==(const ActivationLayer&) const = default;
+};
+// The type of one activation's layers.
+template <program::Activation kActivation>
+struct ActivationLayerOf : ActivationLayer {
+  ActivationLayerOf() : ActivationLayer{kActivation} {}
+  bool operator==(const ActivationLayerOf&) const = default;
+};
+using Relu = ActivationLayerOf<program::Activation::kRelu>;
+
+const char* TypeName(const ActivationLayer& layer);
+absl::StatusOr<program::Shape> OutputSampleShape(const ActivationLayer& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const ActivationLayer& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const ActivationLayer& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+std::vector<SavedSpec> Saved(const ActivationLayer& layer, const LayerShapes& local);
+std::vector<EmittedOp> EmitForward(const ActivationLayer& layer, const ForwardShard& shard);
+std::vector<EmittedOp> EmitBackward(const ActivationLayer& layer, const BackwardShard& shard);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_ACTIVATION_H_

@@ -1,0 +1,42 @@
+// The activations: which there are, and what is true of each whatever runs it. Their formulas stand in program/math.h.
+#ifndef COLONNADE_PROGRAM_ACTIVATION_H_
+#define COLONNADE_PROGRAM_ACTIVATION_H_
+
+#include <cstdint>
+
+#include "program/host_device.h"
+#include "program/math.h"
+
+namespace colonnade::program {
+
+enum class Activation : uint8_t { kRelu };
+inline constexpr Activation kActivations[] = {Activation::kRelu};  // all of them
+
+// Of each activation: its words, its value at x, and its gradient: dx from dy and from what forward kept, which is x
+// where kKeepsInput and else y.
+struct ReluFormula {
+  static constexpr const char *kLayer = "Relu", *kForward = "relu_forward", *kBackward = "relu_backward";
+  static constexpr bool kKeepsInput = false;
+  template <class T>
+  COLONNADE_HOST_DEVICE static T Value(T x) {
+    return Relu(x);
+  }
+  template <class T>
+  COLONNADE_HOST_DEVICE static T Gradient(T y, T dy) {
+    return ReluGradient(y, dy);
+  }
+};
+
+// Calls f with the formula of `activation`.
+template <class F>
+auto WithFormula(Activation activation, const F& f) {
+  switch (activation) {
+    case Activation::kRelu:
+      break;
+  }
+  return f(ReluFormula{});
+}
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_ACTIVATION_H_

@@ -1,0 +1,268 @@
+// The ops, one row each: everything that is true of an op whatever runs it. Names, the text form, Verify's checks of
+// operands, the cost model, calibration and the choice of layouts read this table; an op without a row does not compile.
+#ifndef COLONNADE_PROGRAM_OP_TABLE_H_
+#define COLONNADE_PROGRAM_OP_TABLE_H_
+
+#include <tuple>
+#include <vector>
+
+#include "program/op.h"
+#include "program/op_traits.h"
+
+namespace colonnade::program {
+
+template <class Op, class T>
+struct Attribute {
+  const char* name;
+  T Op::*member;
+};
+template <class Op, class T>
+Attribute(const char*, T Op::*) -> Attribute<Op, T>;
+
+// A row has these members: kName or, where one struct has several names, NameOf(op) and Each(), one op of each name;
+// kOperands in the order of a task's uses; kAttributes in that of the text form; kCost; kLayout.
+template <class Op>
+struct OpTraits;
+
+// What rows have in common, each to be named by a row or said anew.
+struct Streams {
+  static constexpr std::tuple<> kAttributes{};
+  static constexpr CostClass kCost = CostClass::kBytes;
+  static constexpr LayoutRule kLayout = LayoutRule::kFree;
+};
+struct Convolves {
+  static constexpr CostClass kCost = CostClass::kConvolution;
+  static constexpr LayoutRule kLayout = LayoutRule::kConvolution;
+};
+struct Multiplies {
+  static constexpr std::tuple<> kAttributes{};
+  static constexpr CostClass kCost = CostClass::kMatrixProduct;
+  static constexpr LayoutRule kLayout = LayoutRule::kMatrixProduct;
+};
+struct WorksOnImages {
+  static constexpr CostClass kCost = CostClass::kImages;
+  static constexpr LayoutRule kLayout = LayoutRule::kFree;
+};
+
+inline constexpr Access kReads = Access::kRead, kWrites = Access::kWrite, kAccumulates = Access::kAccumulate;
+// Operands of convolutions and fully connected layers.
+inline constexpr OperandTrait kForwardOfWeights[] = {{"x", Role::kInput, kReads},
+                                                     {"w", Role::kWeight, kReads},
+                                                     {"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias},
+                                                     {"y", Role::kOutput, kWrites}};
+inline constexpr OperandTrait kBackwardToData[] = {
+    {"dy", Role::kOutput, kReads}, {"w", Role::kWeight, kReads}, {"dx", Role::kInput, kWrites}};
+inline constexpr OperandTrait kBackwardToWeights[] = {{"x", Role::kInput, kReads},
+                                                      {"dy", Role::kOutput, kReads},
+                                                      {"dw", Role::kWeight, kWrites, Width::kMaster},
+                                                      {"db", Role::kBias, kWrites, Width::kMaster, Occurs::kIfBias}};
+
+template <>
+struct OpTraits<Load> : Streams {
+  static constexpr const char* kName = "load";
+  static constexpr OperandTrait kOperands[] = {{"y", Role::kData, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"input", &Load::input}};
+};
+template <>
+struct OpTraits<Store> : Streams {
+  static constexpr const char* kName = "store";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads}};
+  static constexpr std::tuple kAttributes{Attribute{"output", &Store::output}};
+};
+template <>
+struct OpTraits<Copy> : Streams {
+  static constexpr const char* kName = "copy";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads}, {"y", Role::kData, kWrites}};
+};
+template <>
+struct OpTraits<Sum> : Streams {
+  static constexpr const char* kName = "sum";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads, Width::kElement, Occurs::kOften},
+                                               {"y", Role::kData, kWrites}};
+  static constexpr LayoutRule kLayout = LayoutRule::kAlike;
+};
+
+template <>
+struct OpTraits<ConvForward> : Convolves {
+  static constexpr const char* kName = "conv_forward";
+  static constexpr const auto& kOperands = kForwardOfWeights;
+  static constexpr std::tuple kAttributes{Attribute{"window", &ConvForward::window},
+                                          Attribute{"groups", &ConvForward::groups}, Attribute{"bias", &ConvForward::bias},
+                                          Attribute{"relu", &ConvForward::relu}};
+};
+template <>
+struct OpTraits<ConvBackwardData> : Convolves {
+  static constexpr const char* kName = "conv_backward_data";
+  static constexpr const auto& kOperands = kBackwardToData;
+  static constexpr std::tuple kAttributes{Attribute{"window", &ConvBackwardData::window},
+                                          Attribute{"groups", &ConvBackwardData::groups}};
+};
+template <>
+struct OpTraits<ConvBackwardWeights> : Convolves {
+  static constexpr const char* kName = "conv_backward_weights";
+  static constexpr const auto& kOperands = kBackwardToWeights;
+  static constexpr std::tuple kAttributes{Attribute{"window", &ConvBackwardWeights::window},
+                                          Attribute{"groups", &ConvBackwardWeights::groups},
+                                          Attribute{"bias", &ConvBackwardWeights::bias}};
+};
+
+template <>
+struct OpTraits<FullyConnectedForward> : Multiplies {
+  static constexpr const char* kName = "fully_connected_forward";
+  static constexpr const auto& kOperands = kForwardOfWeights;
+  static constexpr std::tuple kAttributes{Attribute{"bias", &FullyConnectedForward::bias},
+                                          Attribute{"relu", &FullyConnectedForward::relu}};
+};
+template <>
+struct OpTraits<FullyConnectedBackwardData> : Multiplies {
+  static constexpr const char* kName = "fully_connected_backward_data";
+  static constexpr const auto& kOperands = kBackwardToData;
+};
+template <>
+struct OpTraits<FullyConnectedBackwardWeights> : Multiplies {
+  static constexpr const char* kName = "fully_connected_backward_weights";
+  static constexpr const auto& kOperands = kBackwardToWeights;
+  static constexpr std::tuple kAttributes{Attribute{"bias", &FullyConnectedBackwardWeights::bias}};
+};
+
+template <>
+struct OpTraits<BiasForward> : Streams {
+  static constexpr const char* kName = "bias_forward";
+  static constexpr OperandTrait kOperands[] = {
+      {"x", Role::kInput, kReads}, {"b", Role::kBias, kReads}, {"y", Role::kOutput, kWrites}};
+};
+template <>
+struct OpTraits<BiasBackward> : Streams {
+  static constexpr const char* kName = "bias_backward";
+  static constexpr OperandTrait kOperands[] = {{"dy", Role::kOutput, kReads}, {"db", Role::kBias, kWrites, Width::kMaster}};
+};
+
+// One op of each activation.
+template <class Op>
+std::vector<Op> OfEachActivation() {
+  std::vector<Op> ops;
+  for (Activation activation : kActivations) ops.push_back({activation});
+  return ops;
+}
+
+template <>
+struct OpTraits<ActivationForward> : Streams {
+  static const char* NameOf(const ActivationForward& op) {
+    return WithFormula(op.activation, [](auto formula) { return formula.kForward; });
+  }
+  static std::vector<ActivationForward> Each() { return OfEachActivation<ActivationForward>(); }
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads}, {"y", Role::kOutput, kWrites}};
+};
+template <>
+struct OpTraits<ActivationBackward> : Streams {
+  static const char* NameOf(const ActivationBackward& op) {
+    return WithFormula(op.activation, [](auto formula) { return formula.kBackward; });
+  }
+  static std::vector<ActivationBackward> Each() { return OfEachActivation<ActivationBackward>(); }
+  static constexpr OperandTrait kOperands[] = {
+      {"kept", Role::kSaved, kReads}, {"dy", Role::kOutput, kReads}, {"dx", Role::kInput, kWrites}};
+};
+
+template <>
+struct OpTraits<MaxPoolForward> : WorksOnImages {
+  static constexpr const char* kName = "max_pool_forward";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads},
+                                               {"y", Role::kOutput, kWrites},
+                                               {"argmax", Role::kArgmax, kWrites, Width::kElement, Occurs::kMaybe}};
+  static constexpr std::tuple kAttributes{Attribute{"window", &MaxPoolForward::window}};
+  static constexpr LayoutRule kLayout = LayoutRule::kArgmax;
+};
+template <>
+struct OpTraits<MaxPoolBackward> : WorksOnImages {
+  static constexpr const char* kName = "max_pool_backward";
+  static constexpr OperandTrait kOperands[] = {
+      {"argmax", Role::kArgmax, kReads}, {"dy", Role::kOutput, kReads}, {"dx", Role::kInput, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"window", &MaxPoolBackward::window}};
+  static constexpr LayoutRule kLayout = LayoutRule::kArgmax;
+};
+
+template <>
+struct OpTraits<AvgPoolForward> : WorksOnImages {
+  static constexpr const char* kName = "avg_pool_forward";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads}, {"y", Role::kOutput, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"window", &AvgPoolForward::window},
+                                          Attribute{"count_pad", &AvgPoolForward::count_pad}};
+};
+template <>
+struct OpTraits<AvgPoolBackward> : WorksOnImages {
+  static constexpr const char* kName = "avg_pool_backward";
+  static constexpr OperandTrait kOperands[] = {{"dy", Role::kOutput, kReads}, {"dx", Role::kInput, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"window", &AvgPoolBackward::window},
+                                          Attribute{"count_pad", &AvgPoolBackward::count_pad}};
+};
+
+template <>
+struct OpTraits<LrnForward> : WorksOnImages {
+  static constexpr const char* kName = "lrn_forward";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads},
+                                               {"y", Role::kOutput, kWrites},
+                                               {"s", Role::kSaved, kWrites, Width::kMaster, Occurs::kMaybe}};
+  static constexpr std::tuple kAttributes{Attribute{"size", &LrnForward::size}, Attribute{"groups", &LrnForward::groups},
+                                          Attribute{"alpha", &LrnForward::alpha}, Attribute{"beta", &LrnForward::beta},
+                                          Attribute{"k", &LrnForward::k}};
+};
+template <>
+struct OpTraits<LrnBackward> : WorksOnImages {
+  static constexpr const char* kName = "lrn_backward";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads},
+                                               {"s", Role::kSaved, kReads, Width::kMaster},
+                                               {"dy", Role::kOutput, kReads},
+                                               {"dx", Role::kInput, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"size", &LrnBackward::size}, Attribute{"groups", &LrnBackward::groups},
+                                          Attribute{"alpha", &LrnBackward::alpha}, Attribute{"beta", &LrnBackward::beta},
+                                          Attribute{"k", &LrnBackward::k}};
+};
+
+template <>
+struct OpTraits<Dropout> : Streams {
+  static constexpr const char* kName = "dropout";
+  static constexpr OperandTrait kOperands[] = {
+      {"scalars", Role::kScalars, kReads}, {"x", Role::kInput, kReads}, {"y", Role::kOutput, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"rate", &Dropout::rate}, Attribute{"stream", &Dropout::stream},
+                                          Attribute{"global_shape", &Dropout::global_shape},
+                                          Attribute{"offset", &Dropout::offset}};
+};
+
+template <>
+struct OpTraits<SoftmaxCrossEntropyForward> : Streams {
+  static constexpr const char* kName = "softmax_cross_entropy_forward";
+  static constexpr OperandTrait kOperands[] = {{"logits", Role::kInput, kReads},
+                                               {"labels", Role::kLabels, kReads},
+                                               {"p", Role::kSaved, kWrites, Width::kMaster},
+                                               {"metrics", Role::kMetrics, kWrites}};
+};
+template <>
+struct OpTraits<SoftmaxCrossEntropyBackward> : Streams {
+  static constexpr const char* kName = "softmax_cross_entropy_backward";
+  static constexpr OperandTrait kOperands[] = {{"scalars", Role::kScalars, kReads},
+                                               {"p", Role::kSaved, kReads, Width::kMaster},
+                                               {"labels", Role::kLabels, kReads},
+                                               {"dlogits", Role::kInput, kWrites}};
+};
+template <>
+struct OpTraits<CheckFinite> : Streams {
+  static constexpr const char* kName = "check_finite";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kWeight, kReads, Width::kMaster, Occurs::kOften},
+                                               {"flag", Role::kFlag, kWrites, Width::kElement, Occurs::kOften}};
+};
+template <>
+struct OpTraits<SgdUpdate> : Streams {
+  static constexpr const char* kName = "sgd_update";
+  static constexpr OperandTrait kOperands[] = {{"scalars", Role::kScalars, kReads},
+                                               {"g", Role::kWeight, kReads, Width::kMaster},
+                                               {"v", Role::kMomentum, kAccumulates, Width::kMaster},
+                                               {"w", Role::kWeight, kAccumulates, Width::kMaster}};
+  static constexpr std::tuple kAttributes{Attribute{"momentum", &SgdUpdate::momentum},
+                                          Attribute{"weight_decay", &SgdUpdate::weight_decay}};
+  static constexpr CostClass kCost = CostClass::kUpdate;
+  static constexpr LayoutRule kLayout = LayoutRule::kAlike;
+};
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_OP_TABLE_H_

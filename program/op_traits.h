@@ -1,0 +1,86 @@
+// What is true of an op whatever runs it: its name, its operands, how it is timed, and how it binds the layouts of its
+// operands. op_table.h says it, in one row for each op; here are the words of the table and what reads it at run time.
+#ifndef COLONNADE_PROGRAM_OP_TRAITS_H_
+#define COLONNADE_PROGRAM_OP_TRAITS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
+#include "program/op.h"
+#include "program/task.h"
+
+namespace colonnade::program {
+
+// What an operand is to its op. Of the tensors of layers, their gradients too: dw is a kWeight.
+enum class Role {
+  kData,  // of an op that looks at bytes alone: of any type
+  kInput,
+  kOutput,
+  kWeight,
+  kBias,
+  kMomentum,
+  kSaved,    // what forward leaves for backward
+  kArgmax,   // u8
+  kLabels,   // i32
+  kScalars,  // f64 [kStepScalarCount]
+  kMetrics,  // f64 [kMetricCount]
+  kFlag,     // i32 [1]
+};
+// The type of a tensor of layers: the op's own, or its MasterType.
+enum class Width { kElement, kMaster };
+enum class Occurs {
+  kOnce,
+  kIfBias,  // if attribute `bias` is set
+  kMaybe,   // in training
+  kOften,   // once or more; several such operands in a row repeat together
+};
+struct OperandTrait {
+  const char* name;  // "dy"
+  Role role;
+  Access access;
+  Width width = Width::kElement;
+  Occurs occurs = Occurs::kOnce;
+};
+
+// By what an op is timed: the extents that its rate depends on.
+enum class CostClass {
+  kConvolution,    // of weights and images; its rate is in flop/s
+  kMatrixProduct,  // of weights and matrices; its rate is in flop/s
+  kImages,         // of images; its rate is in bytes/s, as are those below
+  kUpdate,         // of bytes; the best is taken for the memory's own
+  kBytes,
+};
+constexpr bool IsTimedByFlops(CostClass cost) {
+  return cost == CostClass::kConvolution || cost == CostClass::kMatrixProduct;
+}
+
+// How an op binds the layouts of its operands.
+enum class LayoutRule {
+  kFree,           // takes them as they are
+  kAlike,          // its tensors lie alike
+  kConvolution,    // decides that of its weights
+  kMatrixProduct,  // likewise
+  kArgmax,         // decides the bytes of argmax
+};
+
+// One op of each name, in the order of the variant.
+std::vector<Op> AllOps();
+CostClass CostClassOf(const Op& op);
+LayoutRule LayoutRuleOf(const Op& op);
+// That of the op of that name, or absent.
+std::optional<CostClass> CostClassOf(absl::string_view name);
+
+// The trait of each of `count` operands of `op`; nothing if it does not take so many.
+using OperandTraits = absl::InlinedVector<const OperandTrait*, 4>;
+std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count);
+// "x read, w read, [b read], y write": for messages.
+std::string DescribeOperands(const Op& op);
+// The first operand that is a `role`, or −1. REQUIRES: `count` operands are what `op` takes.
+int OperandOf(const Op& op, size_t count, Role role);
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_OP_TRAITS_H_
