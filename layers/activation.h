@@ -30,6 +30,7 @@ struct ActivationLayerOf : ActivationLayer {
   bool operator==(const ActivationLayerOf&) const = default;
 };
 using Relu = ActivationLayerOf<program::Activation::kRelu>;
+using Gelu = ActivationLayerOf<program::Activation::kGelu>;
 
 const char* TypeName(const ActivationLayer& layer);
 absl::StatusOr<program::Shape> OutputSampleShape(const ActivationLayer& layer, absl::Span<const program::Shape> inputs);

@@ -95,6 +95,7 @@ LayerId GraphBuilder::FullyConnected(const std::string& name, LayerId x, layers:
   return Append(name, std::move(attributes), {x});
 }
 LayerId GraphBuilder::Relu(const std::string& name, LayerId x) { return Append(name, layers::Relu{}, {x}); }
+LayerId GraphBuilder::Gelu(const std::string& name, LayerId x) { return Append(name, layers::Gelu{}, {x}); }
 LayerId GraphBuilder::MaxPool(const std::string& name, LayerId x, layers::MaxPool attributes) {
   return Append(name, attributes, {x});
 }

@@ -57,6 +57,7 @@ class GraphBuilder {
   LayerId Conv2d(const std::string& name, LayerId x, layers::Conv2d attributes);
   LayerId FullyConnected(const std::string& name, LayerId x, layers::FullyConnected attributes);
   LayerId Relu(const std::string& name, LayerId x);
+  LayerId Gelu(const std::string& name, LayerId x);
   LayerId MaxPool(const std::string& name, LayerId x, layers::MaxPool attributes);
   LayerId AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes);
   LayerId Lrn(const std::string& name, LayerId x, layers::Lrn attributes);

@@ -32,7 +32,7 @@
 
 namespace colonnade::layers {
 
-using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, MaxPool, AvgPool, Lrn, Dropout, Flatten, Add,
+using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, MaxPool, AvgPool, Lrn, Dropout, Flatten, Add,
                            SoftmaxCrossEntropy>;
 
 // What a type needs to be a layer.

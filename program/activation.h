@@ -9,8 +9,8 @@
 
 namespace colonnade::program {
 
-enum class Activation : uint8_t { kRelu };
-inline constexpr Activation kActivations[] = {Activation::kRelu};  // all of them
+enum class Activation : uint8_t { kRelu, kGelu };
+inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu};  // all of them
 
 // Of each activation: its words, its value at x, and its gradient: dx from dy and from what forward kept, which is x
 // where kKeepsInput and else y.
@@ -27,12 +27,27 @@ struct ReluFormula {
   }
 };
 
+struct GeluFormula {
+  static constexpr const char *kLayer = "Gelu", *kForward = "gelu_forward", *kBackward = "gelu_backward";
+  static constexpr bool kKeepsInput = true;
+  template <class T>
+  COLONNADE_HOST_DEVICE static T Value(T x) {
+    return Gelu(x);
+  }
+  template <class T>
+  COLONNADE_HOST_DEVICE static T Gradient(T x, T dy) {
+    return GeluGradient(x, dy);
+  }
+};
+
 // Calls f with the formula of `activation`.
 template <class F>
 auto WithFormula(Activation activation, const F& f) {
   switch (activation) {
     case Activation::kRelu:
       break;
+    case Activation::kGelu:
+      return f(GeluFormula{});
   }
   return f(ReluFormula{});
 }

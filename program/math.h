@@ -2,6 +2,7 @@
 #ifndef COLONNADE_PROGRAM_MATH_H_
 #define COLONNADE_PROGRAM_MATH_H_
 
+#include <cmath>
 #include <cstdint>
 
 #include "program/host_device.h"
@@ -20,6 +21,21 @@ COLONNADE_HOST_DEVICE inline T Relu(T x) {
 template <class T>
 COLONNADE_HOST_DEVICE inline T ReluGradient(T y, T dy) {
   return y > T(0) ? dy : T(0);
+}
+
+// GELU: y = x·Φ(x), Φ the normal distribution, as erfc so that small values of it keep their digits; of −∞, NaN.
+// Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
+template <class T>
+COLONNADE_HOST_DEVICE inline T Gelu(T x) {
+  return x * (T(0.5) * std::erfc(x * T(-0.70710678118654752440)));  // 1/√2
+}
+
+// dx of y = Gelu(x), from x:  dy·(Φ(x) + x·φ(x)), φ the normal density.
+template <class T>
+COLONNADE_HOST_DEVICE inline T GeluGradient(T x, T dy) {
+  const T cumulative = T(0.5) * std::erfc(x * T(-0.70710678118654752440));
+  const T density = T(0.39894228040143267794) * std::exp(T(-0.5) * x * x);  // 1/√(2π)
+  return dy * (cumulative + x * density);
 }
 
 // Krizhevsky's update of one weight: v ← momentum·v − lr·(weight_decay·w + g),  w ← w + v.

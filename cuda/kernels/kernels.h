@@ -23,12 +23,12 @@ namespace colonnade::cuda {
 
 // All kernels on elements of T, in vectors of `lanes`.
 template <class T, int lanes, class... More>
-using KernelsOf =
-    std::variant<SumElements<T, lanes>, AddBias<T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
-                 ActivationBackwardElements<program::ReluFormula, T, lanes>, DropoutElements<T, lanes>,
-                 ChannelSums<T, lanes>, MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>,
-                 AvgPoolForwardElements<T, lanes>, AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>,
-                 LrnBackwardElements<T, lanes>, More...>;
+using KernelsOf = std::variant<
+    SumElements<T, lanes>, AddBias<T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
+    ActivationBackwardElements<program::ReluFormula, T, lanes>, ActivationForwardElements<program::GeluFormula, T, lanes>,
+    ActivationBackwardElements<program::GeluFormula, T, lanes>, DropoutElements<T, lanes>, ChannelSums<T, lanes>,
+    MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>,
+    AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>, More...>;
 
 template <class A, class B>
 struct BothOf;
