@@ -53,10 +53,20 @@ struct TaskContext {
   }
 };
 
-// Calls make(T{}) with the type in which a kernel finds elements of `dtype`: float or BFloat16.
+// Calls make(T{}) with the type in which a kernel finds elements of `dtype`. REQUIRES: f32 or bf16, which PrepareCompute
+// checks of every tensor.
 template <class Make>
 auto InTypeOf(program::DType dtype, const Make& make) {
-  return dtype == program::DType::kBF16 ? make(program::BFloat16{}) : make(float{});
+  switch (dtype) {
+    case program::DType::kBF16:
+      return make(program::BFloat16{});
+    case program::DType::kF32:
+    case program::DType::kF64:
+    case program::DType::kI32:
+    case program::DType::kU8:
+      break;
+  }
+  return make(float{});
 }
 
 // Calls make(Vector<T, lanes>{}) likewise: with vectors as wide as an access, or of one element.

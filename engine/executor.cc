@@ -216,7 +216,12 @@ absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output)
   for (size_t p = 0; p < output.pieces.size(); ++p) {
     if (!IsLocal(program_.buffer(output.pieces[p].buffer).device)) continue;
     const void* data = slots_[(collected_ - 1) % 2].outputs[index][p];
-    const bool f64 = program_.buffer(output.pieces[p].buffer).dtype == program::DType::kF64;
+    const program::DType dtype = program_.buffer(output.pieces[p].buffer).dtype;
+    if (!program::IsMaster(dtype)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("gradient ", output.name, " is of ", program::Name(dtype), "; expected f32 or f64"));
+    }
+    const bool f64 = dtype == program::DType::kF64;
     ForEachElement(output.shape, output.pieces[p].region, [&](int64_t global, int64_t local) {
       values[global] = f64 ? At<double>(data, local) : At<float>(data, local);
     });

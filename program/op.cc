@@ -1,6 +1,8 @@
 #include "program/op.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "program/op_table.h"
 
@@ -112,6 +114,18 @@ std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count) {
     i += repeating - 1;
   }
   return traits;
+}
+
+absl::Status CheckTensorTypes(const Program& program, const Task& task, const Op& op, absl::Span<const DType> types) {
+  const std::optional<OperandTraits> traits = TraitsOfOperands(op, task.uses.size());
+  for (size_t i = 0; traits.has_value() && i < traits->size(); ++i) {
+    const DType dtype = program.buffer(task.uses[i].buffer).dtype;
+    if (!IsTensor((*traits)[i]->role) || absl::c_linear_search(types, dtype)) continue;
+    const auto name = [](std::string* out, DType type) { out->append(Name(type)); };
+    return absl::InvalidArgumentError(absl::StrCat("operand ", i, " (", (*traits)[i]->name, ") of ", Name(dtype),
+                                                   "; expected ", absl::StrJoin(types, " or ", name)));
+  }
+  return absl::OkStatus();
 }
 
 std::string DescribeOperands(const Op& op) {

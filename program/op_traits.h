@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "program/op.h"
+#include "program/program.h"
 #include "program/task.h"
 
 namespace colonnade::program {
@@ -29,6 +32,26 @@ enum class Role {
   kMetrics,  // f64 [kMetricCount]
   kFlag,     // i32 [1]
 };
+// Whether it holds numbers of a layer, in floating point.
+constexpr bool IsTensor(Role role) {
+  switch (role) {
+    case Role::kInput:
+    case Role::kOutput:
+    case Role::kWeight:
+    case Role::kBias:
+    case Role::kMomentum:
+    case Role::kSaved:
+      return true;
+    case Role::kData:
+    case Role::kArgmax:
+    case Role::kLabels:
+    case Role::kScalars:
+    case Role::kMetrics:
+    case Role::kFlag:
+      return false;
+  }
+  return false;
+}
 // The type of a tensor of layers: the op's own, or its MasterType.
 enum class Width { kElement, kMaster };
 enum class Occurs {
@@ -76,6 +99,8 @@ std::optional<CostClass> CostClassOf(absl::string_view name);
 // The trait of each of `count` operands of `op`; nothing if it does not take so many.
 using OperandTraits = absl::InlinedVector<const OperandTrait*, 4>;
 std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count);
+// Ok if every tensor of `task`, which does `op`, is of one of `types`; else InvalidArgument that names operand and types.
+absl::Status CheckTensorTypes(const Program& program, const Task& task, const Op& op, absl::Span<const DType> types);
 // "x read, w read, [b read], y write": for messages.
 std::string DescribeOperands(const Op& op);
 // The first operand that is a `role`, or −1. REQUIRES: `count` operands are what `op` takes.

@@ -191,27 +191,6 @@ class OperandCheck {
     return problem_.empty();
   }
 
-  // Tensors of layers and their parameters.
-  static bool IsTensor(Role role) {
-    switch (role) {
-      case Role::kInput:
-      case Role::kOutput:
-      case Role::kWeight:
-      case Role::kBias:
-      case Role::kMomentum:
-      case Role::kSaved:
-        return true;
-      case Role::kData:
-      case Role::kArgmax:
-      case Role::kLabels:
-      case Role::kScalars:
-      case Role::kMetrics:
-      case Role::kFlag:
-        return false;
-    }
-    return false;
-  }
-
   void TypeFits(size_t i, const OperandTrait& trait, std::optional<DType> element) {
     switch (trait.role) {
       case Role::kData:

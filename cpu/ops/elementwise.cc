@@ -92,6 +92,9 @@ PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
   const int inputs = static_cast<int>(context.operands.size()) - 1;
   const auto views = ElementwiseViews(context, 0, inputs + 1);
   if (!views.ok()) return views.status();
+  if (context.view(0).dtype != DType::kF32) {
+    return absl::InvalidArgumentError(absl::StrCat("a sum of ", program::Name(context.view(0).dtype), "; expected f32"));
+  }
   return KernelOf([plan = BoxPlan(*views), inputs, threads = context.threads](const RunArguments& run) {
     plan.ForAllRows(threads, [&](const Row& row) {
       float* y = run.as<float>(inputs) + row.offset[inputs];
@@ -201,34 +204,23 @@ PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
 PreparedKernel Prepare(const program::CheckFinite&, const TaskContext& context) {
   struct Tensor {
     BoxPlan plan;
-    bool is_double;
     int64_t flag_offset;
   };
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < context.task.uses.size(); i += 2) {
     const auto views = ElementwiseViews(context, static_cast<int>(i), 1);
     if (!views.ok()) return views.status();
-    const DType dtype = context.view(static_cast<int>(i)).dtype;
-    if (dtype != DType::kF32 && dtype != DType::kF64) {
-      return absl::InvalidArgumentError("only f32 and f64 can be other than finite");
-    }
-    tensors.push_back({BoxPlan(*views), dtype == DType::kF64, context.view(static_cast<int>(i) + 1).offset});
+    tensors.push_back({BoxPlan(*views), context.view(static_cast<int>(i) + 1).offset});
   }
   return KernelOf([tensors = std::move(tensors), threads = context.threads](const RunArguments& run) {
     for (size_t t = 0; t < tensors.size(); ++t) {
       const int operand = static_cast<int>(2 * t);
       std::atomic<bool> finite = true;
-      const auto check = [&](const auto* x, const Row& row) {
+      const float* x = run.as<const float>(operand);
+      tensors[t].plan.ForAllRows(threads, [&](const Row& row) {
         bool row_finite = true;
         for (int64_t i = 0; i < row.size; ++i) row_finite &= program::IsFinite(x[row.offset[0] + i * row.stride[0]]);
         if (!row_finite) finite.store(false, std::memory_order_relaxed);
-      };
-      tensors[t].plan.ForAllRows(threads, [&](const Row& row) {
-        if (tensors[t].is_double) {
-          check(run.as<const double>(operand), row);
-        } else {
-          check(run.as<const float>(operand), row);
-        }
       });
       run.as<int32_t>(operand + 1)[tensors[t].flag_offset] = finite.load() ? 1 : 0;
     }

@@ -11,6 +11,8 @@
 #include "cpu/ops/pool.h"
 #include "cpu/ops/softmax.h"
 #include "cpu/reference.h"
+#include "program/op_traits.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 
@@ -26,6 +28,7 @@ PreparedKernel PrepareCompute(const program::Op& op, const TaskContext& context,
   return std::visit(
       [&](const auto& what) -> PreparedKernel {
         if (reference && !kMovesData<std::decay_t<decltype(what)>>) return PrepareReference(op, context);
+        RETURN_IF_ERROR(program::CheckTensorTypes(context.program, context.task, op, {program::DType::kF32}));
         return Prepare(what, context);
       },
       op);

@@ -8,10 +8,14 @@
 #include "cuda/ops/optimizer.h"
 #include "cuda/ops/pool.h"
 #include "cuda/ops/softmax.h"
+#include "program/op_traits.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 
 PreparedTask PrepareCompute(const program::Op& op, const TaskContext& context) {
+  RETURN_IF_ERROR(
+      program::CheckTensorTypes(context.program, context.task, op, {program::DType::kF32, program::DType::kBF16}));
   return std::visit([&](const auto& attributes) { return Prepare(attributes, context); }, op);
 }
 
