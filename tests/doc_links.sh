@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every relative link of a Markdown file names a file that exists.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 wrong=0
 while IFS= read -r page; do
   while IFS= read -r link; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Reads every #include "folder/…" and compares it with the table of who may include whom (docs/architecture.md).
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 declare -A may=(
   [program]="program"
   [layers]="layers program"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # cuda/ mirrors cpu/: the same files for the same ops, and in each a Prepare for the same attribute structs.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 wrong=0
 for stem in conv gemm pool lrn elementwise softmax optimizer copy collective; do
   ops() { grep -ohE 'Prepare(Exchange|Collective)?\((const program::[A-Za-z]+|absl::Span)' "$1/ops/$stem.h" | sort -u; }
   for folder in cpu cuda; do
-    [ -f "$folder/ops/$stem.h" ] && [ -f "$folder/ops/$stem.cc" ] || { echo "$folder/ops/ has no $stem.h and $stem.cc"; wrong=1; }
+    if ! [ -f "$folder/ops/$stem.h" ] || ! [ -f "$folder/ops/$stem.cc" ]; then echo "$folder/ops/ has no $stem.h and $stem.cc"; wrong=1; fi
   done
   if ! difference=$(diff <(ops cpu) <(ops cuda)); then
     echo "cpu/ops/$stem.h and cuda/ops/$stem.h prepare different ops:"
