@@ -11,7 +11,8 @@ namespace colonnade::cli {
 
 // What a command says beside its status.
 struct Outcome {
-  bool interrupted = false;  // ended early at the user's wish: exit code 130
+  bool interrupted = false;  // ended early, as a signal asked for
+  bool saved = false;        // train: --save is written
   bool disagrees = false;    // verify: exit code 1
 };
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/session.h"
+#include "cli/test_json.h"
 #include "engine/io/safetensors.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
@@ -10,7 +11,7 @@
 namespace colonnade::cli {
 
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadTensors(flags.init));
+  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadWeights(flags.init));
   ASSIGN_OR_RETURN(data::ImageSet images, OpenImages(flags, false));
   if (flags.mean.empty() || flags.std.empty()) {
     // Mean and deviation are those of the training set, as in training.
@@ -37,9 +38,10 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   if (flags.json) {
     PrintJson({{"model", session.graph.name},
                {"data", flags.data},
-               {"test", {{"top1", report.top1()}, {"top5", report.top5()}, {"loss", report.loss}, {"count", report.count}}},
+               {"stopped", outcome.interrupted},
+               {"test", TestJson(report)},
                {"images_per_s", images_per_s}});
-  } else {
+  } else if (report.count > 0) {
     std::printf("%s\n", absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s",
                                         100 * report.top1(), 100 * report.top5(), report.loss, report.count, images_per_s)
                             .c_str());

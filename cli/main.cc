@@ -1,5 +1,7 @@
 // The `colonnade` command: parses the command line, runs one sub-command, turns its status into message and exit code.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -8,6 +10,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -23,13 +26,22 @@ namespace {
 using colonnade::cli::Flags;
 using colonnade::cli::Outcome;
 
-constexpr int kUsage = 2, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, kInterrupted = 130;
+constexpr int kUsage = 2, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, kSavedForLater = 75;
 
-// Set by the first Ctrl-C; a second one ends the process at once.
+// Set by the first signal that asks for an end; g_signal says which it was.
 std::atomic<bool> g_stop{false};
+std::atomic<int> g_signal{0};
 
-void OnInterrupt(int signal) {
-  if (g_stop.exchange(true)) std::_Exit(128 + signal);
+// A second Ctrl-C ends the process at once. SIGTERM does not: those who send it may send it twice, and have SIGKILL.
+void OnStop(int signal) {
+  int none = 0;
+  if (g_signal.compare_exchange_strong(none, signal)) {
+    g_stop = true;
+    constexpr char kMessage[] = "\ncolonnade: stopping after this step; again to quit\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  } else if (signal == SIGINT) {
+    std::_Exit(128 + signal);
+  }
 }
 
 CLI::App* AddTrain(CLI::App& app, Flags& flags) {
@@ -208,8 +220,9 @@ int Report(const absl::Status& status, const Outcome& outcome) {
     return kWriteError;
   }
   if (outcome.interrupted) {
-    std::fprintf(stderr, "colonnade: stopped early, as asked; the results are those of the steps done\n");
-    return kInterrupted;
+    std::fprintf(stderr, "colonnade: stopped early, as asked; %s\n",
+                 outcome.saved ? "the weights of the steps done are saved" : "the results are those of the steps done");
+    return g_signal == SIGTERM && outcome.saved ? kSavedForLater : 128 + g_signal;
   }
   return outcome.disagrees ? kUnexpected : 0;
 }
@@ -236,8 +249,11 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, argc, argv).c_str());
     return kUsage;
   }
-  // The others have nothing to keep: there Ctrl-C ends the process.
-  if (train->parsed() || eval->parsed()) std::signal(SIGINT, OnInterrupt);
+  // The others have nothing to keep: there a signal ends the process.
+  if (train->parsed() || eval->parsed()) {
+    for (int signal : {SIGINT, SIGTERM}) std::signal(signal, OnStop);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);  // so that writing says that a file grows too large
   Outcome outcome;
   absl::Status status;
   if (flags.model == "list") {
@@ -273,6 +289,14 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "colonnade: out of memory; use a smaller --batch or more devices\n");
     return kOutOfMemory;
+  } catch (const std::system_error& error) {
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(stderr, "colonnade: %s: %s\n",
+                 no_thread ? "no thread can be started; use fewer --devices or --threads-per-device, or allow more memory "
+                             "(ulimit -v) or processes (ulimit -u)"
+                           : "unexpected",
+                 error.what());
+    return no_thread ? kOutOfMemory : kUnexpected;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "colonnade: unexpected: %s\n", error.what());
     return kUnexpected;

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -7,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/session.h"
+#include "cli/test_json.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "engine/state.h"
@@ -47,7 +46,7 @@ absl::Status Prepare(const Flags& flags, Run& run) {
   RETURN_IF_ERROR(load(run.eval_program, run.eval));
   RETURN_IF_ERROR(engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed));
   if (flags.init.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadTensors(flags.init));
+  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadWeights(flags.init));
   absl::Status s = engine::WriteParameters(run.train_program, run.train->loaded(), weights);
   return s.ok() ? s : absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
 }
@@ -72,8 +71,20 @@ Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
   return all;
 }
 
-Json ReportJson(const Flags& flags, const Run& run, const engine::TrainReport& report, const engine::EvalReport& test,
-                double images_per_s) {
+// What a run gave, as far as it came.
+struct Results {
+  engine::TrainReport report;
+  engine::EvalReport test;  // of no sample where the run was stopped
+  bool stopped = false;
+
+  double images_per_s(int64_t batch) const {
+    const double seconds = absl::ToDoubleSeconds(report.elapsed);
+    return seconds > 0 ? static_cast<double>(static_cast<int64_t>(report.losses.size()) * batch) / seconds : 0;
+  }
+};
+
+Json ReportJson(const Flags& flags, const Run& run, const Results& results) {
+  const engine::TrainReport& report = results.report;
   const int devices = run.session.plan.mesh.device_count();
   Json memory = Json::array();
   for (int d = 0; d < devices; ++d) {
@@ -88,26 +99,30 @@ Json ReportJson(const Flags& flags, const Run& run, const engine::TrainReport& r
       {"backend", run.backend->name()},
       {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
       {"global_batch", flags.batch},
+      {"stopped", results.stopped},
       {"steps", report.losses.size()},
       {"first_step", 0},
       {"losses", report.losses},
-      {"images_per_s", images_per_s},
+      {"images_per_s", results.images_per_s(flags.batch)},
       {"step_ms",
        {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
-      {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
+      {"breakdown", report.losses.empty() ? Json::array() : BreakdownJson(engine::BreakDown(report.last_steps, devices))},
       {"peak_memory_bytes", memory},
-      {"test", {{"top1", test.top1()}, {"top5", test.top5()}, {"count", test.count}}},
+      {"test", TestJson(results.test)},
       {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
 }
 
-void PrintReport(const Run& run, const engine::TrainReport& report, const engine::EvalReport& test, double images_per_s) {
-  if (!report.losses.empty()) {
-    std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (95 %%)",
-                                        report.losses.size(), report.losses.front(), report.losses.back(), images_per_s,
-                                        absl::ToDoubleMilliseconds(report.MedianStep()),
-                                        absl::ToDoubleMilliseconds(report.P95Step()))
-                            .c_str());
+void PrintReport(const Flags& flags, const Run& run, const Results& results) {
+  const engine::TrainReport& report = results.report;
+  if (report.losses.empty()) {
+    std::printf("no step was done\n");
+    return;
   }
+  std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (95 %%)",
+                                      report.losses.size(), report.losses.front(), report.losses.back(),
+                                      results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
+                                      absl::ToDoubleMilliseconds(report.P95Step()))
+                          .c_str());
   const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, run.session.plan.mesh.device_count());
   std::printf("per step, ms:       device    compute  communication  input      idle\n");
   for (size_t d = 0; d < devices.size(); ++d) {
@@ -117,27 +132,19 @@ void PrintReport(const Run& run, const engine::TrainReport& report, const engine
                                         absl::ToDoubleMilliseconds(devices[d].idle))
                             .c_str());
   }
+  const engine::EvalReport& test = results.test;
+  if (test.count == 0) return;
   std::printf("%s\n", absl::StrFormat("test: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", 100 * test.top1(),
                                       100 * test.top5(), test.loss, test.count)
                           .c_str());
 }
 
-// The last update may have overflowed where gradient and loss had not.
-absl::Status CheckFinite(const std::vector<engine::NamedTensor>& weights) {
-  for (const engine::NamedTensor& tensor : weights) {
-    if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
-    return absl::OutOfRangeError(absl::StrFormat(
-        "after the last step: %s is not finite; nothing is saved; a smaller learning rate may help", tensor.name));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report) {
+absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report, Outcome& outcome) {
   if (!flags.save.empty()) {
     ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights,
                      engine::ReadParameters(run.train_program, run.train->loaded()));
-    RETURN_IF_ERROR(CheckFinite(weights));
     RETURN_IF_ERROR(engine::SaveTensors(flags.save, weights));
+    outcome.saved = true;
   }
   if (flags.trace.empty()) return absl::OkStatus();
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
@@ -207,21 +214,23 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
                      .on_step = [&progress](const engine::TrainProgress& p) { progress.Show(p); }});
   progress.Finish();
   if (!report.ok()) return report.status();
-  // Ctrl-C cuts the test short, not the saving. A run that was stopped before its first step has nothing to keep.
-  ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*run.eval, streams.test, &stop));
-  if (!report->losses.empty()) {
-    RETURN_IF_ERROR(SaveResults(flags, run, *report));
+  Results results{.report = *std::move(report)};
+  // First what is trained is kept; where it cannot be, its results are still shown. A run that was stopped before its first
+  // step has nothing to keep, and one that was stopped at all is not tested to the end.
+  absl::Status status;
+  if (!results.report.losses.empty()) status = SaveResults(flags, run, results.report, outcome);
+  if (!stop) {
+    absl::StatusOr<engine::EvalReport> test = engine::Evaluate(*run.eval, streams.test, &stop);
+    status.Update(test.status());
+    if (test.ok() && !stop) results.test = *std::move(test);
   }
-  outcome.interrupted = stop.load();
-  const double seconds = absl::ToDoubleSeconds(report->elapsed);
-  const double images_per_s =
-      seconds > 0 ? static_cast<double>(static_cast<int64_t>(report->losses.size()) * flags.batch) / seconds : 0;
+  results.stopped = outcome.interrupted = stop;
   if (flags.json) {
-    PrintJson(ReportJson(flags, run, *report, tested, images_per_s));
+    PrintJson(ReportJson(flags, run, results));
   } else {
-    PrintReport(run, *report, tested, images_per_s);
+    PrintReport(flags, run, results);
   }
-  return absl::OkStatus();
+  return status;
 }
 
 }  // namespace colonnade::cli

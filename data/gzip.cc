@@ -71,6 +71,13 @@ absl::StatusOr<std::string> UnpackStart(absl::string_view bytes, int64_t count) 
   return std::move(start.bytes);
 }
 
+absl::Status CheckMayHold(absl::string_view bytes, int64_t count) {
+  const int64_t most = static_cast<int64_t>(bytes.size() * kLargestRatio);
+  if (!IsGzip(bytes) || count <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("expected gzip that unpacks to %d bytes, found %d bytes, of at most %d", count, bytes.size(), most));
+}
+
 absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes) {
   if (!IsGzip(bytes)) return std::string(bytes);
   ASSIGN_OR_RETURN(Inflated all, Inflate(bytes, static_cast<size_t>(limit_bytes) + 1));
@@ -89,6 +96,7 @@ absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes)
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
+    if (error) return absl::DataLossError(absl::StrFormat("cannot read %s: %s", path, error.message()));
     return absl::NotFoundError(absl::StrFormat("cannot read %s: no such file", path));
   }
   if (!std::filesystem::is_regular_file(path, error)) {

@@ -55,7 +55,8 @@ absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& nam
   }
   ASSIGN_OR_RETURN(program::Shape shape, ParseExtents(*header, name, rank));
   const int64_t elements = program::ElementCount(shape);
-  absl::StatusOr<std::string> bytes = Unpack(file, header_bytes + elements);
+  const absl::Status may_hold = CheckMayHold(file, header_bytes + elements);
+  absl::StatusOr<std::string> bytes = may_hold.ok() ? Unpack(file, header_bytes + elements) : may_hold;
   if (!bytes.ok()) {
     return absl::Status(bytes.status().code(),
                         absl::StrFormat("%s: extents %s: %s", name, program::ToString(shape), bytes.status().message()));

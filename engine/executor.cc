@@ -54,27 +54,20 @@ T At(const void* data, int64_t index) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend,
-                                                           std::vector<int> local_devices) {
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend) {
   RETURN_IF_ERROR(CheckInputs(program));
   if (program.device_count > backend.device_count()) {
     return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, the %s backend has %d",
                                                          program.device_count, backend.name(), backend.device_count()));
   }
-  auto executor = std::unique_ptr<Executor>(new Executor(program, std::move(local_devices)));
+  auto executor = std::unique_ptr<Executor>(new Executor(program));
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedProgram> loaded, backend.Load(program, executor->slots_));
   executor->loaded_ = std::move(loaded);
   return executor;
 }
 
-bool Executor::IsLocal(int device) const {
-  return local_devices_.empty() || std::find(local_devices_.begin(), local_devices_.end(), device) != local_devices_.end();
-}
-
-Executor::Executor(const Program& program, std::vector<int> local_devices)
-    : program_(program), local_devices_(std::move(local_devices)) {
+Executor::Executor(const Program& program) : program_(program) {
   for (const program::Task& task : program.tasks) {
-    if (!IsLocal(task.device)) continue;
     for (program::TaskId wait : task.waits) {
       commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true});
     }
@@ -164,7 +157,6 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
     for (size_t p = 0; p < output.pieces.size(); ++p) {
       const void* data = slot.outputs[o][p];
       const int device = program_.buffer(output.pieces[p].buffer).device;
-      if (!IsLocal(device)) continue;
       if (output.kind == Output::Kind::kMetrics) {
         const double loss = At<double>(data, program::kLossSum);
         loss_sum += loss;
@@ -214,7 +206,6 @@ absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output)
   if (collected_ == 0) return absl::FailedPreconditionError("no step has been collected");
   std::vector<double> values(program::ElementCount(output.shape));
   for (size_t p = 0; p < output.pieces.size(); ++p) {
-    if (!IsLocal(program_.buffer(output.pieces[p].buffer).device)) continue;
     const void* data = slots_[(collected_ - 1) % 2].outputs[index][p];
     const program::DType dtype = program_.buffer(output.pieces[p].buffer).dtype;
     if (!program::IsMaster(dtype)) {

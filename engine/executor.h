@@ -40,11 +40,9 @@ struct StepResult {
 
 class Executor {
  public:
-  // Loads `program` on `backend`; both must outlive the executor. `local_devices` are those that this process runs; empty:
-  // all. InvalidArgument where the Program's inputs are not images, labels and scalars; FailedPrecondition where the backend
-  // has too few devices.
-  static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend,
-                                                          std::vector<int> local_devices = {});
+  // Loads `program` on `backend`; both must outlive the executor. InvalidArgument where the Program's inputs are not images,
+  // labels and scalars; FailedPrecondition where the backend has too few devices.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
 
   // Host memory of the next step to be enqueued: fill it, then Enqueue. Images row-major [N, …], labels [N], −1 for padding;
   // empty where the Program has no such input. NextImages comes first: it blocks until the step two before has ended.
@@ -74,8 +72,7 @@ class Executor {
   const program::Program& program() const { return program_; }
 
  private:
-  Executor(const program::Program& program, std::vector<int> local_devices);
-  bool IsLocal(int device) const;
+  explicit Executor(const program::Program& program);
   StepResult ReadResult(const HostSlot& slot) const;
 
   // Launch and Await calls of a step, in an order in which they can be enqueued.
@@ -88,7 +85,6 @@ class Executor {
   };
 
   const program::Program& program_;
-  const std::vector<int> local_devices_;  // empty: all
   std::vector<Command> commands_;
   // Host memory behind the two slots.
   struct Staging {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "engine/pieces.h"
@@ -33,19 +34,25 @@ double InitialValue(const program::Initializer& initializer, uint64_t seed, uint
   return 0;
 }
 
+absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProgram& loaded, Pieces pieces) {
+  NamedTensor tensor{parameter.name, parameter.shape, {}};
+  tensor.values.resize(program::ElementCount(parameter.shape));
+  std::vector<double> local;
+  for (const Piece& piece : parameter.*pieces) {
+    // What a device does not hold of a piece is left as another device gave it.
+    local.resize(piece.region.elements());
+    ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = tensor.values[g]; });
+    RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(local)));
+    ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { tensor.values[g] = local[l]; });
+  }
+  return tensor;
+}
+
 absl::StatusOr<std::vector<NamedTensor>> ReadAll(const Program& program, const LoadedProgram& loaded, Pieces pieces) {
   std::vector<NamedTensor> tensors;
-  std::vector<double> local;
   for (const Parameter& parameter : program.parameters) {
-    NamedTensor& tensor = tensors.emplace_back(NamedTensor{parameter.name, parameter.shape, {}});
-    tensor.values.resize(program::ElementCount(parameter.shape));
-    for (const Piece& piece : parameter.*pieces) {
-      // What a device does not hold of a piece is left as another device gave it.
-      local.resize(piece.region.elements());
-      ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = tensor.values[g]; });
-      RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(local)));
-      ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { tensor.values[g] = local[l]; });
-    }
+    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, pieces));
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
@@ -133,6 +140,32 @@ absl::Status CheckFinite(absl::Span<const NamedTensor> tensors) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckFinite(const Program& program, const LoadedProgram& loaded) {
+  for (const Parameter& parameter : program.parameters) {
+    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, &Parameter::value));
+    RETURN_IF_ERROR(CheckFinite(absl::MakeConstSpan(&tensor, 1)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInitialized(const Program& program, const LoadedProgram& loaded) {
+  const Parameter* smallest = nullptr;
+  for (const Parameter& parameter : program.parameters) {
+    const bool drawn =
+        parameter.initializer.kind != program::Initializer::Kind::kConstant && parameter.initializer.value > 0;
+    if (!drawn) continue;
+    const bool smaller =
+        smallest == nullptr || program::ElementCount(parameter.shape) < program::ElementCount(smallest->shape);
+    if (smaller) smallest = &parameter;
+  }
+  if (smallest == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(*smallest, loaded, &Parameter::value));
+  if (std::any_of(tensor.values.begin(), tensor.values.end(), [](double v) { return v != 0; })) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "parameter \"%s\": expected initial values, found zeros alone; call InitializeParameters or WriteParameters first",
+      smallest->name));
 }
 
 }  // namespace colonnade::engine

@@ -34,6 +34,12 @@ absl::Status WriteMomenta(const program::Program& program, LoadedProgram& loaded
 
 // InvalidArgument naming the first value that is infinite, not a number, or beyond what f32 holds.
 absl::Status CheckFinite(absl::Span<const NamedTensor> tensors);
+// The same of every parameter that is loaded, one after the other. REQUIRES: synchronized.
+absl::Status CheckFinite(const program::Program& program, const LoadedProgram& loaded);
+
+// FailedPrecondition where a parameter whose initial values are drawn is all zeros, which is what memory begins with:
+// neither InitializeParameters nor WriteParameters was called. Looks at the smallest. REQUIRES: synchronized.
+absl::Status CheckInitialized(const program::Program& program, const LoadedProgram& loaded);
 
 }  // namespace colonnade::engine
 

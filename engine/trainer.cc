@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "engine/state.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -46,6 +47,35 @@ absl::Status CheckImages(Executor& executor, const DataSource& data) {
                       program::ToString(data.sample_shape()), executor.program().global_batch, images.size()));
 }
 
+// That the Program, its parameters and a data source are there to be run in `mode`.
+absl::Status CheckReady(Executor& executor, const DataSource& data, program::Mode mode) {
+  const program::Program& program = executor.program();
+  auto name = [](program::Mode m) { return m == program::Mode::kTrain ? "training" : "evaluation"; };
+  if (program.mode != mode) {
+    return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": expected a Program for %s, found one for %s",
+                                                         program.model, name(mode), name(program.mode)));
+  }
+  if (executor.in_flight() != 0) return absl::FailedPreconditionError("expected an executor with no step in flight");
+  RETURN_IF_ERROR(CheckInitialized(program, executor.loaded()));
+  return CheckImages(executor, data);
+}
+
+absl::Status CheckOptions(const TrainOptions& options) {
+  if (options.steps < 1 || options.first_step < 0) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "expected at least 1 step from a first one of at least 0, found %d from %d", options.steps, options.first_step));
+  }
+  return absl::OkStatus();
+}
+
+// An update may overflow where loss and gradient do not, and a ReLU may hide it from those of later steps.
+absl::Status CheckResult(Executor& executor, int64_t steps) {
+  const absl::Status status = CheckFinite(executor.program(), executor.loaded());
+  if (!absl::IsInvalidArgument(status)) return status;
+  return absl::OutOfRangeError(
+      absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help", steps - 1, status.message()));
+}
+
 absl::Status EnqueueStep(Executor& executor, DataSource& data, int64_t position, const StepInputs& inputs) {
   ASSIGN_OR_RETURN(absl::Span<float> images, executor.NextImages());
   RETURN_IF_ERROR(data.Read(position, images, executor.NextLabels()));
@@ -63,7 +93,8 @@ absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5
 absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
 
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options) {
-  RETURN_IF_ERROR(CheckImages(executor, data));
+  RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kTrain));
   const int64_t batch = executor.program().global_batch;
   TrainReport report;
   const absl::Time begin = absl::Now();
@@ -96,11 +127,14 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
   if (!status.ok()) return status;
   report.elapsed = absl::Now() - begin;
   report.last_steps = MakeTrace(executor.program(), executor.LastTimes());
+  if (!report.losses.empty()) {
+    RETURN_IF_ERROR(CheckResult(executor, options.first_step + static_cast<int64_t>(report.losses.size())));
+  }
   return report;
 }
 
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop) {
-  RETURN_IF_ERROR(CheckImages(executor, data));
+  RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kEval));
   const int64_t batch = executor.program().global_batch;
   EvalReport report;
   const absl::Time begin = absl::Now();

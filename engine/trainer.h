@@ -30,9 +30,9 @@ struct TrainProgress {
 };
 
 struct TrainOptions {
-  int64_t first_step =
-      0;  // of the run that this one goes on with: samples, learning rate and random numbers are those of its steps
-  int64_t steps = 1;  // from there
+  // Of the run that this one goes on with, from 0: samples, learning rate and random numbers are those of its steps.
+  int64_t first_step = 0;
+  int64_t steps = 1;  // from there, at least 1
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
@@ -46,13 +46,15 @@ struct TrainReport {
   bool stopped = false;
   Trace last_steps;  // the last two, or the only one
 
-  // Median and 95th percentile of the step times, the first two left out where there are more than five.
+  // Median and 95th percentile of the step times without the first four, or the first third where there are fewer than 12.
   absl::Duration MedianStep() const;
   absl::Duration P95Step() const;
 };
 
 // Trains on [step·batch, (step+1)·batch) of the stream. Two steps are in flight, so that devices do not wait for the host.
-// OutOfRange, naming step, layer and device, where a loss or a gradient is not finite: every device stops at that step.
+// OutOfRange, naming step, layer and device, where a loss or a gradient is not finite: every device stops at that step; or,
+// naming the parameter, where one is not after the last. FailedPrecondition where the Program is not one of training, its
+// parameters were never set, or options are out of range.
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options);
 
 struct EvalReport {
@@ -64,7 +66,7 @@ struct EvalReport {
 };
 
 // Every sample of `data` once: the last batch is filled up with padding, which counts nowhere. OutOfRange where the loss is
-// not finite.
+// not finite; FailedPrecondition where the Program is not one of evaluation or its parameters were never set.
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace colonnade::engine

@@ -73,7 +73,11 @@ const char* TypeName(const Conv2d&) { return "Conv2d"; }
 absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span<const program::Shape> inputs) {
   ASSIGN_OR_RETURN(program::Shape y, SlideOver(inputs, WindowOf(layer)));
   const int64_t channels = inputs[0][0];
-  if (layer.groups < 1 || layer.out_channels < 1 || channels % layer.groups != 0 || layer.out_channels % layer.groups != 0) {
+  if (layer.out_channels < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected at least 1 output channel, found %d; set out_channels", layer.out_channels));
+  }
+  if (layer.groups < 1 || channels % layer.groups != 0 || layer.out_channels % layer.groups != 0) {
     return absl::InvalidArgumentError(
         absl::StrFormat("expected groups that divide %d input channels and %d output channels, found %d groups", channels,
                         layer.out_channels, layer.groups));

@@ -22,7 +22,8 @@ absl::StatusOr<program::Shape> OutputSampleShape(const FullyConnected& layer, ab
                         inputs.empty() ? "none" : program::ToString(inputs[0])));
   }
   if (layer.out_features < 1) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected at least 1 output feature, found %d", layer.out_features));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected at least 1 output feature, found %d; set out_features", layer.out_features));
   }
   return program::Shape{layer.out_features};
 }

@@ -18,6 +18,18 @@ program::Shape WithBatch(int64_t n, const program::Shape& sample) {
   return shape;
 }
 
+// Of one tensor: far above what any machine holds, and far below where products of sizes overflow.
+constexpr int64_t kMostElements = int64_t{1} << 36;
+
+bool Fits(const program::Shape& shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape) {
+    if (extent > kMostElements / std::max<int64_t>(count, 1)) return false;
+    count *= extent;
+  }
+  return true;
+}
+
 }  // namespace
 
 program::Shape LayerGraph::OutputShape(LayerId id, int64_t n) const { return WithBatch(n, node(id).sample_shape); }
@@ -79,8 +91,15 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
   }
   absl::StatusOr<program::Shape> output = OutputSampleShape(layer, shapes);
   if (!output.ok()) return fail(std::string(output.status().message()));
+  auto too_large = [&](absl::string_view what, const program::Shape& shape) {
+    return fail(absl::StrFormat("expected at most %d elements, found %s %s", kMostElements, what, program::ToString(shape)));
+  };
+  if (!Fits(*output)) return too_large("an output", *output);
   std::vector<ParameterSpec> parameters = Parameters(layer, shapes);
-  for (ParameterSpec& parameter : parameters) parameter.name = absl::StrCat(name, ".", parameter.name);
+  for (ParameterSpec& parameter : parameters) {
+    if (!Fits(parameter.shape)) return too_large(parameter.name, parameter.shape);
+    parameter.name = absl::StrCat(name, ".", parameter.name);
+  }
   graph_.nodes.push_back({name, std::move(layer), std::move(inputs), *std::move(output), std::move(parameters)});
   return LayerId{static_cast<int32_t>(graph_.nodes.size()) - 1};
 }

@@ -3,6 +3,11 @@
 #include "absl/strings/str_format.h"
 
 namespace colonnade::layers {
+namespace {
+
+constexpr int64_t kLargest = int64_t{1} << 20;  // of kernel, stride and pad: far above any image
+
+}  // namespace
 
 absl::StatusOr<program::Shape> SlideOver(absl::Span<const program::Shape> inputs, const program::Window& window) {
   if (inputs.size() != 1 || inputs[0].size() != 3) {
@@ -14,6 +19,11 @@ absl::StatusOr<program::Shape> SlideOver(absl::Span<const program::Shape> inputs
     return absl::InvalidArgumentError(absl::StrFormat(
         "expected a kernel and a stride of at least 1 and a pad of at least 0, found kernel %dx%d, stride %d, pad %d",
         window.size_h, window.size_w, window.stride_h, window.pad_h));
+  }
+  for (int64_t size : {window.size_h, window.size_w, window.stride_h, window.stride_w, window.pad_h, window.pad_w}) {
+    if (size <= kLargest) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected a kernel, a stride and a pad of at most %d, found %d", kLargest, size));
   }
   const program::Shape& x = inputs[0];
   const int64_t rows = x[1] + 2 * window.pad_h - window.size_h, columns = x[2] + 2 * window.pad_w - window.size_w;

@@ -274,6 +274,10 @@ void Convert(const char* from, std::vector<double>& values) {
   }
 }
 
+absl::Status OfFile(const std::string& path, const absl::Status& status) {
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
 // What the format cannot hold.
 absl::Status CheckTensors(absl::Span<const NamedTensor> tensors) {
   std::vector<absl::string_view> names;
@@ -359,8 +363,14 @@ absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path) {
   ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
   absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(bytes);
-  if (!tensors.ok()) return absl::Status(tensors.status().code(), absl::StrCat(path, ": ", tensors.status().message()));
+  if (!tensors.ok()) return OfFile(path, tensors.status());
   return tensors;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path) {
+  ASSIGN_OR_RETURN(std::vector<NamedTensor> weights, LoadTensors(path));
+  RETURN_IF_ERROR(OfFile(path, CheckFinite(weights)));
+  return weights;
 }
 
 }  // namespace colonnade::engine

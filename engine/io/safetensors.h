@@ -27,6 +27,9 @@ absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> 
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path);
 absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes);
 
+// LoadTensors, for values to compute with: InvalidArgument, too, where one is not finite.
+absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path);
+
 }  // namespace colonnade::engine
 
 #endif  // COLONNADE_ENGINE_SAFETENSORS_H_

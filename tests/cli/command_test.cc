@@ -1,20 +1,12 @@
 // The command as a process: what it prints, its exit codes, what it leaves behind.
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/cli/command.h"
 
-#include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "engine/state.h"
@@ -23,82 +15,12 @@
 #include "models/models.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
-#include "tests/paths.h"
 
 namespace colonnade::cli {
 namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-struct Result {
-  int code = -1;
-  std::string out, err;
-};
-
-class Command : public ::testing::Test {
- protected:
-  Command() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Command() override { std::filesystem::remove_all(folder_); }
-
-  std::string In(const std::string& name) const { return folder_ + "/" + name; }
-
-  // Starts the command with its output in files; the process id.
-  pid_t Start(const std::string& arguments) const {
-    const pid_t child = ::fork();
-    if (child != 0) return child;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
-    std::vector<std::string> words = {kCommand};
-    for (const auto word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) words.emplace_back(word);
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    if (!std::freopen(In("out").c_str(), "w", stdout) || !std::freopen(In("err").c_str(), "w", stderr)) std::_Exit(99);
-    ::execv(argv[0], argv.data());
-    std::_Exit(98);
-  }
-
-  // Until the command has written `message` to stderr, or ten seconds.
-  void AwaitMessage(const std::string& message) const {
-    for (int i = 0; i < 200; ++i) {
-      const absl::StatusOr<std::string> err = engine::ReadFile(In("err"));  // not there before the child has opened it
-      if (err.ok() && err->find(message) != std::string::npos) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    ADD_FAILURE() << "no \"" << message << "\" on stderr";
-  }
-
-  Result Wait(pid_t child) const {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    Result result{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
-    result.out = *engine::ReadFile(In("out"));
-    result.err = *engine::ReadFile(In("err"));
-    return result;
-  }
-
-  Result Run(const std::string& arguments) const { return Wait(Start(arguments)); }
-
-  // One clear message and the exit code; nothing on stdout.
-  void ExpectError(const std::string& arguments, int code, const std::vector<std::string>& parts) const {
-    const Result r = Run(arguments);
-    EXPECT_EQ(r.code, code) << arguments << "\n" << r.err;
-    EXPECT_EQ(r.out, "") << arguments;
-    std::vector<std::string> lines = absl::StrSplit(r.err, '\n', absl::SkipEmpty());
-    ASSERT_FALSE(lines.empty()) << arguments;
-    EXPECT_EQ(lines.back().substr(0, 11), "colonnade: ") << arguments;
-    for (const std::string& part : parts) EXPECT_THAT(lines.back(), HasSubstr(part)) << arguments;
-  }
-
-  void Write(const std::string& name, const std::string& contents) const {
-    ASSERT_TRUE(engine::ReplaceFile(In(name), contents).ok());
-  }
-
-  std::string folder_;
-};
 
 const char kTrain[] = "train --model=two_column --data=digits --width=0.25 ";
 
@@ -214,16 +136,6 @@ TEST_F(Command, InterruptEndsVerifyAtOnce) {
 TEST_F(Command, WhatOverflowsInTheLastUpdateIs21AndSavesNothing) {
   ExpectError(absl::StrCat(kTrain, "--lr=1e38 --steps=1 --save=", In("w.safetensors")), 21, {"not finite"});
   EXPECT_FALSE(std::filesystem::exists(In("w.safetensors")));
-}
-
-TEST_F(Command, WeightsThatAreNotFiniteAreNotTested) {
-  ASSERT_EQ(Run(absl::StrCat(kTrain, "--steps=1 --save=", In("w.safetensors"))).code, 0);
-  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(In("w.safetensors"));
-  ASSERT_TRUE(weights.ok());
-  for (engine::NamedTensor& tensor : *weights) tensor.values[0] = std::numeric_limits<double>::quiet_NaN();
-  ASSERT_TRUE(engine::SaveTensors(In("w.safetensors"), *weights).ok());
-  ExpectError(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --json --init=", In("w.safetensors")), 21,
-              {"test batch 0", "not finite"});
 }
 
 TEST_F(Command, FirstLinesSayWhatIsTrainedOnWhatAndHow) {

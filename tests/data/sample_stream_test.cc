@@ -96,6 +96,26 @@ TEST(SampleStream, ShiftsMoveByAtMostAPixelAndDependOnTheEpoch) {
   EXPECT_EQ(places.size(), 9u);
 }
 
+TEST(SampleStream, SamplesOfOneEpochShiftEachByItself) {
+  ImageSet set{.sample_shape = {1, 5, 5}, .classes = 1, .mean = {0}, .std = {1}};
+  constexpr int kSamples = 200;
+  for (int i = 0; i < kSamples; ++i) {
+    std::vector<uint8_t> image(25, 0);
+    image[12] = 255;  // the middle
+    set.pixels.insert(set.pixels.end(), image.begin(), image.end());
+    set.labels.push_back(0);
+  }
+  SampleStream stream = Stream(std::move(set), {.shift = true});
+  std::vector<float> images(25 * kSamples);
+  std::vector<int32_t> labels(kSamples);
+  ASSERT_TRUE(stream.Read(0, absl::MakeSpan(images), absl::MakeSpan(labels)).ok());
+  std::set<int64_t> places;
+  for (auto image = images.begin(); image != images.end(); image += 25) {
+    places.insert(std::max_element(image, image + 25) - image);
+  }
+  EXPECT_EQ(places.size(), 9u);
+}
+
 // The shift belongs to sample and epoch: another cut of the stream, or a jump in it, moves the same sample alike.
 TEST(SampleStream, ShiftsDoNotDependOnHowTheStreamIsRead) {
   const ImageSet digits = *OpenDataset("digits", SplitOf::kTest, {});

@@ -277,13 +277,6 @@ TEST_F(ExecutorTest, SpansThatDoNotFitAndSeedsFrom2To53AreRefused) {
   EXPECT_TRUE(executor_->Enqueue({.seed = (uint64_t{1} << 53) - 1}).ok());
 }
 
-TEST_F(ExecutorTest, OnlyLocalDevicesAreLaunchedAndCounted) {
-  executor_ = *Executor::Create(two_.program, backend_, {1});
-  loaded().memory[two_.flags[1].value] = {1, 1};
-  EXPECT_EQ(executor_->RunStep({1, 2, 3, 4, 5, 6, 7, 8}, {0, 0, 0, 0}, {})->labels, 2);
-  EXPECT_EQ(loaded().calls.front(), "launch 7 of step 0");
-}
-
 TEST(ExecutorCreate, RefusesTooFewDevicesUnknownInputsAndWhatTheBackendRefuses) {
   TwoDevices two;
   FakeBackend one(1), backend(2);

@@ -1,7 +1,7 @@
 // Safetensors files that lie, and tensors that the format cannot hold.
 
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -194,13 +194,13 @@ std::string ManyTensors(int count, int name_step) {
 
 // Time grows with the number of tensors, not with its square, which would be hours.
 TEST(HostileSafetensors, AMillionTensorsAreReadOrRefusedInSeconds) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of this process: the machine may have other work
   absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(File(ManyTensors(1'000'000, 1), 0));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   EXPECT_EQ(tensors->size(), 1'000'000u);
   EXPECT_THAT(std::string(ParseTensors(File(ManyTensors(1'000'000, 0), 0)).status().message()),
               HasSubstr("\"t0\" stands twice"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 30);
 }
 
 class SaveTensorsTest : public ::testing::Test {

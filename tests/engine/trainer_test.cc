@@ -159,6 +159,93 @@ TEST(Train, AStopFlagEndsTheRunAfterTheStepInFlight) {
   EXPECT_LE(report->losses.size(), 7u);
 }
 
+// 12 steps at once, and 5 and 7 with the state between them: samples, shifts, dropout and rate are those of steps 5 to 11.
+TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
+  DigitsRun whole("data", 2), parts("data", 2);
+  data::SampleStream digits = Digits(true), others = Digits(true);
+  TrainOptions options{.steps = 12, .seed = 3, .learning_rate = {.base = 0.02, .factor = 0.5, .every = 4}};
+  absl::StatusOr<TrainReport> expected = Train(*whole.train, digits, options);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  options.steps = 5;
+  absl::StatusOr<TrainReport> first = Train(*parts.train, others, options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  options.first_step = 5;
+  options.steps = 7;
+  absl::StatusOr<TrainReport> rest = Train(*parts.train, others, options);
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  std::vector<double> losses = first->losses;
+  losses.insert(losses.end(), rest->losses.begin(), rest->losses.end());
+  EXPECT_EQ(losses, expected->losses);
+}
+
+// Each of what a step is keyed by alone changes the loss: a run that goes on must have all of them.
+TEST(Train, TheFirstStepSetsSamplesAndDropoutEach) {
+  auto loss_of = [](int64_t first_step, bool same_samples) {
+    DigitsRun setup("single", 1);
+    data::ImageSet set = *data::OpenDataset("digits", data::SplitOf::kTrain, {});
+    set.pixels.resize(64 * 32);
+    set.labels.resize(32);
+    data::SampleStream digits = *data::SampleStream::Create(std::move(set), {.shuffle = !same_samples, .shift = false});
+    return Train(*setup.train, digits, {.first_step = first_step, .steps = 1})->losses[0];
+  };
+  EXPECT_EQ(loss_of(0, true), loss_of(0, true));
+  EXPECT_NE(loss_of(0, true), loss_of(1, true)) << "dropout is of the step, the batch is the same";
+}
+
+TEST(Train, WhatCannotBeMeantIsRefused) {
+  DigitsRun setup("data", 2);
+  data::SampleStream digits = Digits(true), test = Digits(false);
+  auto refuses = [](const absl::Status& status, const char* message) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  };
+  refuses(Train(*setup.train, digits, {.steps = 0}).status(), "expected at least 1 step");
+  refuses(Train(*setup.train, digits, {.first_step = -1}).status(), "from -1");
+  refuses(Train(*setup.eval, digits, {}).status(), "expected a Program for training, found one for evaluation");
+  refuses(Evaluate(*setup.train, test).status(), "expected a Program for evaluation, found one for training");
+}
+
+TEST(Train, ParametersThatWereNeverSetAreRefused) {
+  DigitsRun setup("hybrid", 4);
+  std::vector<NamedTensor> zeros = *ReadParameters(setup.train_program, setup.train->loaded());
+  for (NamedTensor& tensor : zeros) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
+  const std::unique_ptr<Backend> fresh = *cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
+  const std::unique_ptr<Executor> untouched = *Executor::Create(setup.train_program, *fresh);
+  ASSERT_EQ(ReadParameters(setup.train_program, untouched->loaded())->front().values, zeros.front().values);
+  data::SampleStream digits = Digits(true);
+  const absl::Status status = Train(*untouched, digits, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("call InitializeParameters or WriteParameters first"));
+  ASSERT_TRUE(InitializeParameters(setup.train_program, untouched->loaded(), 1).ok());
+  EXPECT_TRUE(Train(*untouched, digits, {}).ok());
+}
+
+// The first layer gives no gradient to one before it: where its ReLU makes 0 of NaN, loss and gradients are finite.
+TEST(Train, AWeightThatIsNotFiniteIsFoundAlsoBehindARelu) {
+  DigitsRun setup("single", 1, 32, {}, cpu::CpuOptions::Kernels::kReference);
+  std::vector<NamedTensor> weights = *ReadParameters(setup.train_program, setup.train->loaded());
+  for (NamedTensor& tensor : weights) {
+    if (tensor.name == "conv1.weight") tensor.values[3] = std::numeric_limits<double>::quiet_NaN();
+  }
+  ASSERT_TRUE(WriteParameters(setup.train_program, setup.train->loaded(), weights).ok());
+  data::SampleStream digits = Digits(true);
+  const absl::Status status = Train(*setup.train, digits, {.steps = 2}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("after step 1, the last: tensor \"conv1.weight\""));
+}
+
+TEST(TrainReport, StepTimesLeaveOutTheFirstFourOrAThird) {
+  TrainReport report;
+  for (int i = 0; i < 4; ++i) report.step_times.push_back(absl::Seconds(100));
+  for (int i = 1; i <= 9; ++i) report.step_times.push_back(absl::Seconds(i));
+  EXPECT_EQ(report.MedianStep(), absl::Seconds(5));
+  EXPECT_EQ(report.P95Step(), absl::Seconds(9));
+  report.step_times = {absl::Seconds(100), absl::Seconds(1), absl::Seconds(2)};
+  EXPECT_EQ(report.P95Step(), absl::Seconds(2));
+  report.step_times = {absl::Seconds(3)};
+  EXPECT_EQ(report.MedianStep(), absl::Seconds(3));
+}
+
 TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
   DigitsRun setup("single", 1);
   EXPECT_EQ(setup.train->Collect().status().code(), absl::StatusCode::kFailedPrecondition);

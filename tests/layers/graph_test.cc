@@ -190,5 +190,40 @@ TEST(GraphBuilder, LayersMayHaveSeveralInputsAndSeveralReaders) {
   EXPECT_EQ(graph->classes(), 6);
 }
 
+TEST(GraphBuilder, SizesBeyondReasonAreRefusedBeforeTheyOverflow) {
+  constexpr int64_t kAbsurd = int64_t{1} << 60;
+  auto error_of = [](auto add) {
+    GraphBuilder net("n");
+    add(net, net.Input("images", {3, 8, 8}));
+    const absl::Status status = std::move(net).Build().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error_of([](GraphBuilder& net, LayerId x) {
+                net.FullyConnected("fc", net.Flatten("flat", x), {.out_features = kAbsurd});
+              }),
+              ::testing::HasSubstr("\"fc\": expected at most 68719476736 elements, found an output [1152921504606846976]"));
+  // The output fits, the weight of 192 times as many elements does not.
+  EXPECT_THAT(error_of([](GraphBuilder& net, LayerId x) {
+                net.FullyConnected("fc", net.Flatten("flat", x), {.out_features = int64_t{1} << 36});
+              }),
+              ::testing::HasSubstr("found weight [68719476736,192]"));
+  EXPECT_THAT(error_of([](GraphBuilder& net, LayerId x) { net.Conv2d("c", x, {.out_channels = kAbsurd, .kernel = 3}); }),
+              ::testing::HasSubstr("expected at most"));
+  EXPECT_THAT(error_of([](GraphBuilder& net, LayerId x) {
+                net.Conv2d("c", x, {.out_channels = 1, .kernel = 3, .pad = kAbsurd * 7});
+              }),
+              ::testing::HasSubstr("a pad of at most 1048576"));
+}
+
+TEST(GraphBuilder, AttributesThatWereForgottenAreNamed) {
+  GraphBuilder conv("n"), fc("n");
+  conv.Conv2d("c", conv.Input("images", {3, 8, 8}), {.kernel = 3});
+  EXPECT_THAT(std::string(std::move(conv).Build().status().message()),
+              ::testing::HasSubstr("\"c\": expected at least 1 output channel, found 0; set out_channels"));
+  fc.FullyConnected("f", fc.Flatten("flat", fc.Input("images", {3, 8, 8})), {});
+  EXPECT_THAT(std::string(std::move(fc).Build().status().message()), ::testing::HasSubstr("set out_features"));
+}
+
 }  // namespace
 }  // namespace colonnade::layers

@@ -1,0 +1,100 @@
+// What a run that is asked to stop shows, keeps and ends with.
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/io/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const char kEndless[] = "train --model=two_column --data=digits --width=0.25 --epochs=100000 ";
+
+class Stop : public Command {
+ protected:
+  // Runs until the first step is shown, then sends `signals`.
+  Result StopAfterSteps(const std::string& arguments, const std::vector<int>& signals) const {
+    const pid_t child = Start(arguments);
+    AwaitMessage("step ");
+    for (int signal : signals) ::kill(child, signal);
+    return Wait(child);
+  }
+};
+
+TEST_F(Stop, ATestThatWasNotMadeIsNotReported) {
+  const Result r = StopAfterSteps(kEndless, {SIGINT});
+  EXPECT_EQ(r.code, 130) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("loss"));
+  EXPECT_THAT(r.out, Not(HasSubstr("test")));
+  EXPECT_THAT(r.err, HasSubstr("stopping after this step; again to quit"));
+}
+
+TEST_F(Stop, JsonSaysThatARunWasStoppedOrWasNot) {
+  const json stopped = json::parse(StopAfterSteps(absl::StrCat(kEndless, "--json"), {SIGINT}).out);
+  EXPECT_EQ(stopped["stopped"], true);
+  EXPECT_TRUE(stopped["test"].is_null());
+  EXPECT_GT(stopped["steps"], 0);
+  const json whole = json::parse(Run("train --model=two_column --data=digits --width=0.25 --steps=2 --json").out);
+  EXPECT_EQ(whole["stopped"], false);
+  EXPECT_EQ(whole["test"]["count"], 360);
+}
+
+TEST_F(Stop, SigtermSavesAndAsksToBeRunAgain) {
+  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--json --save=", In("w.safetensors")), {SIGTERM});
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+  EXPECT_EQ(json::parse(r.out)["stopped"], true);
+  EXPECT_THAT(r.err, HasSubstr("the weights of the steps done are saved"));
+}
+
+TEST_F(Stop, SigtermWithNothingSavedIs143) {
+  const Result r = StopAfterSteps(kEndless, {SIGTERM});
+  EXPECT_EQ(r.code, 143) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("loss"));
+}
+
+TEST_F(Stop, ASecondSigtermDoesNotLoseWhatTheFirstKeeps) {
+  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--save=", In("w.safetensors")), {SIGTERM, SIGTERM, SIGTERM});
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+}
+
+// A step takes long enough for a signal to come before its end.
+TEST_F(Stop, BeforeTheFirstStepThereIsNothingToShowOrSave) {
+  const pid_t child =
+      Start(absl::StrCat("train --model=alexnet2012 --width=0.1 --batch=64 --json --save=", In("w.safetensors")));
+  AwaitMessage("SGD: ");
+  ::kill(child, SIGTERM);
+  const Result r = Wait(child);
+  const json j = json::parse(r.out);
+  if (j["steps"] != 0) GTEST_SKIP() << "a step ended before the signal came";
+  EXPECT_EQ(r.code, 143) << r.err;
+  EXPECT_TRUE(j["breakdown"].empty());
+  EXPECT_TRUE(j["test"].is_null());
+  EXPECT_FALSE(std::filesystem::exists(In("w.safetensors")));
+}
+
+TEST_F(Stop, AStoppedEvalShowsWhatItHasTestedOrNothing) {
+  ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --steps=1 --save=", In("w.safetensors"))).code, 0);
+  const pid_t child = Start(absl::StrCat(
+      "eval --model=two_column --data=digits --batch=1 --kernels=reference --json --init=", In("w.safetensors")));
+  AwaitMessage("data ");
+  ::kill(child, SIGINT);
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 130) << r.err;
+  const json j = json::parse(r.out);
+  EXPECT_EQ(j["stopped"], true);
+  EXPECT_TRUE(j["test"].is_null() || j["test"]["count"] < 360) << r.out;
+}
+
+}  // namespace
+}  // namespace colonnade::cli

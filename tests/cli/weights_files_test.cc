@@ -1,0 +1,101 @@
+// --init and --save: files that are damaged, that cannot be written, or that are no files.
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/io/file.h"
+#include "engine/io/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const char kTrain[] = "train --model=two_column --data=digits --width=0.25 --steps=1 ";
+const char kEval[] = "eval --model=two_column --data=digits --width=0.25 ";
+
+using WeightsFiles = Command;
+
+TEST_F(WeightsFiles, ValuesThatAreNotFiniteAre65WhereTheyAreRead) {
+  ASSERT_EQ(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))).code, 0);
+  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(In("w.safetensors"));
+  ASSERT_TRUE(weights.ok());
+  for (engine::NamedTensor& tensor : *weights) {
+    if (tensor.name == "conv3.weight") tensor.values[7] = std::numeric_limits<double>::quiet_NaN();
+  }
+  ASSERT_TRUE(engine::SaveTensors(In("w.safetensors"), *weights).ok());
+  for (const char* command : {kTrain, kEval}) {
+    ExpectError(absl::StrCat(command, "--init=", In("w.safetensors")), 65,
+                {"w.safetensors: tensor \"conv3.weight\": expected finite values, found nan as element 7"});
+  }
+}
+
+TEST_F(WeightsFiles, ADamagedFileIs65) {
+  ASSERT_EQ(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))).code, 0);
+  std::string bytes = *engine::ReadFile(In("w.safetensors"));
+  bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 0x10);
+  Write("w.safetensors", bytes);
+  ExpectError(absl::StrCat(kEval, "--init=", In("w.safetensors")), 65, {"w.safetensors: ", "the file is damaged"});
+}
+
+TEST_F(WeightsFiles, WhatIsNoFileIs65AtOnce) {
+  ASSERT_EQ(::mkfifo(In("pipe").c_str(), 0600), 0);
+  ExpectError(absl::StrCat(kEval, "--init=", In("pipe")), 65, {"expected a file, found a pipe"});
+  ExpectError(absl::StrCat(kTrain, "--init=/dev/zero"), 65, {"/dev/zero: expected a file, found a device"});
+  ExpectError(absl::StrCat(kTrain, "--init=", folder_), 65, {"expected a file, found a folder"});
+}
+
+// The limit lets --save be tried before training, and not be written after it.
+TEST_F(WeightsFiles, ResultsAreShownWhereSavingFails) {
+  const auto limit = [] {
+    const struct rlimit bytes = {4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &bytes);
+  };
+  for (const bool as_json : {true, false}) {
+    const Result r = Wait(Start(absl::StrCat(kTrain, as_json ? "--json " : "", "--save=", In("w.safetensors")), limit));
+    EXPECT_EQ(r.code, 74) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("cannot write " + In("w.safetensors") + ": File too large"));
+    if (as_json) EXPECT_EQ(json::parse(r.out)["test"]["count"], 360);
+    if (!as_json) EXPECT_THAT(r.out, HasSubstr("test: top-1"));
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      EXPECT_THAT(entry.path().filename().string(), ::testing::AnyOf("out", "err")) << "something is left";
+    }
+  }
+}
+
+TEST_F(WeightsFiles, AReplacedFileKeepsItsMode) {
+  Write("w.safetensors", "old");
+  ASSERT_EQ(::chmod(In("w.safetensors").c_str(), 0600), 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))).code, 0);
+  struct stat info;
+  ASSERT_EQ(::stat(In("w.safetensors").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, mode_t{0600});
+}
+
+TEST_F(WeightsFiles, WithoutMemoryForAThreadTheEndIs12WithOneMessage) {
+  const auto limit = [] {
+    const struct rlimit bytes = {100'000 * 1024, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &bytes);
+  };
+  const Result r = Wait(Start(absl::StrCat(kTrain, "--devices=2 --plan=data"), limit));
+  EXPECT_EQ(r.code, 12) << r.err;
+  EXPECT_EQ(r.out, "");
+  EXPECT_THAT(r.err, HasSubstr("colonnade: "));
+}
+
+}  // namespace
+}  // namespace colonnade::cli
