@@ -10,9 +10,25 @@
 
 namespace colonnade::program {
 
-const char* Name(Mode mode) { return mode == Mode::kTrain ? "train" : "eval"; }
+const char* Name(Mode mode) {
+  switch (mode) {
+    case Mode::kTrain:
+      return "train";
+    case Mode::kEval:
+      return "eval";
+  }
+  return "?";
+}
 
-const char* Name(Lifetime lifetime) { return lifetime == Lifetime::kStep ? "step" : "persistent"; }
+const char* Name(Lifetime lifetime) {
+  switch (lifetime) {
+    case Lifetime::kStep:
+      return "step";
+    case Lifetime::kPersistent:
+      return "persistent";
+  }
+  return "?";
+}
 
 const char* Name(Initializer::Kind kind) {
   switch (kind) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "op_case_run.h"
 #include "op_cases.h"
+#include "program/op_traits.h"
 #include "program/philox.h"
 
 namespace colonnade::conformance {
@@ -190,6 +192,16 @@ TEST(OpCaseList, NamesAreUnique) {
   for (const OpCase& op_case : AllOpCases()) names.push_back(op_case.name);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST(OpCaseList, HasEveryOp) {
+  std::set<std::string> tested = {"load", "store"};  // of the host's memory: tests/cpu/backend_test.cc
+  for (const OpCase& op_case : AllOpCases()) {
+    for (const Step& step : op_case.steps) tested.insert(program::Name(step.op));
+  }
+  for (const program::Op& op : program::AllOps()) {
+    EXPECT_TRUE(tested.contains(program::Name(op))) << program::Name(op) << " has no OpCase";
+  }
 }
 
 // ---- Values that are no numbers, and labels that are no classes.

@@ -138,12 +138,15 @@ struct Map {
   GradientCheck check() const { return {.y = y, .dy = dy, .gradients = {{x, dx}}}; }
 };
 
-OpCase Relu(const std::string& name, const Shape& shape) {
-  Case c(absl::StrCat("relu_", name));
+OpCase Activation(program::Activation activation, const std::string& name, const Shape& shape) {
+  const bool keeps_input = program::WithFormula(activation, [](auto formula) { return formula.kKeepsInput; });
+  const program::ActivationForward forward{activation};
+  Case c(absl::StrCat(program::Name(forward), "_", name));
   const Map m(c, shape, shape);
-  c.Run(program::ActivationForward{program::Activation::kRelu}, {m.x, m.y});
-  c.Run(program::ActivationBackward{program::Activation::kRelu}, {m.y, m.dy, m.dx});
-  return std::move(c).Done(m.check());
+  c.Run(forward, {m.x, m.y});
+  c.Run(program::ActivationBackward{activation}, {keeps_input ? m.x : m.y, m.dy, m.dx});
+  OpCase done = std::move(c).Done(m.check());
+  return activation == program::Activation::kRelu ? done : Inexact(done);
 }
 
 OpCase MaxPool(const std::string& name, const Shape& shape, const Window& window) {
@@ -358,10 +361,12 @@ void AddPools(std::vector<OpCase>& cases) {
 }
 
 void AddElementwise(std::vector<OpCase>& cases) {
-  cases.push_back(Relu("of_1", {1, 1, 1, 1}));
-  cases.push_back(Relu("31_channels", {2, 31, 5, 7}));
-  cases.push_back(Relu("48_channels", {3, 48, 4, 4}));
-  cases.push_back(Relu("matrix", {5, 33}));
+  for (program::Activation activation : program::kActivations) {
+    cases.push_back(Activation(activation, "of_1", {1, 1, 1, 1}));
+    cases.push_back(Activation(activation, "31_channels", {2, 31, 5, 7}));
+    cases.push_back(Activation(activation, "48_channels", {3, 48, 4, 4}));
+    cases.push_back(Activation(activation, "matrix", {5, 33}));
+  }
 
   const program::LrnForward strong{.size = 5, .alpha = 1, .beta = 0.75, .k = 1};
   cases.push_back(Lrn("1_channel", {1, 1, 1, 1}, strong));

@@ -169,6 +169,9 @@ TEST(EmitElementwise, OperandsStandInTheOrderOfTheOp) {
   const OneShard relu(Relu{}, kImage);
   EXPECT_THAT(relu.ForwardWords(), ElementsAre("relu_forward read x, write y"));
   EXPECT_THAT(relu.BackwardWords(), ElementsAre("relu_backward read y, read dy, write dx"));
+  const OneShard gelu(Gelu{}, kImage);
+  EXPECT_THAT(gelu.ForwardWords(), ElementsAre("gelu_forward read x, write y"));
+  EXPECT_THAT(gelu.BackwardWords(), ElementsAre("gelu_backward read x, read dy, write dx"));
   const OneShard flatten(Flatten{}, kImage);
   EXPECT_THAT(flatten.ForwardWords(), ElementsAre("copy read x, write y"));
   EXPECT_THAT(flatten.BackwardWords(), ElementsAre("copy read dy, write dx"));
@@ -206,6 +209,9 @@ TEST(EmitLrn, GroupsAreThoseOfTheShardAndTheScaleIsSavedInTraining) {
     EXPECT_EQ(shard.Forward()[0].op, program::Op(program::LrnForward{3, groups, 0.5, 0.25, 1}));
     EXPECT_EQ(shard.Backward()[0].op, program::Op(program::LrnBackward{3, groups, 0.5, 0.25, 1}));
     const int64_t bytes = 4 * 2 * 2 * groups * 25;
+    // Of each element: size squares and their sum, then a power; backward does twice as much.
+    EXPECT_EQ(shard.Forward()[0].work.flops, 2 * 2 * groups * 25 * (2 * 3 + 10));
+    EXPECT_EQ(shard.Backward()[0].work.flops, 2 * shard.Forward()[0].work.flops);
     EXPECT_EQ(shard.Forward()[0].work.bytes_written, 2 * bytes);
     const OneShard eval(lrn, local, /*train=*/false);
     EXPECT_THAT(eval.ForwardWords(), ElementsAre("lrn_forward read x, write y"));
@@ -241,8 +247,8 @@ TEST(EmitInput, IsNothing) {
 }
 
 TEST(EmitBackward, ComputesNoGradientThatNobodyNeeds) {
-  for (const Layer& layer : {Layer{Relu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Lrn{}}, Layer{Dropout{}},
-                             Layer{Flatten{}}, Layer{Add{}}, Layer{Concat{}}}) {
+  for (const Layer& layer : {Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Lrn{}},
+                             Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{Concat{}}}) {
     OneShard shard(layer, kImage);
     EXPECT_EQ(shard.Backward().size(), 1u) << TypeName(layer);
     shard.backward.d_inputs[0].reset();

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"fc", FullyConnected{.out_features = 10}, {{31}}, {10}},
         Rule{"concat", Concat{}, {{3, 5, 7}, {1, 5, 7}, {31, 5, 7}}, {35, 5, 7}},
         Rule{"concat_flat", Concat{}, {{3}, {4}}, {7}}, Rule{"relu", Relu{}, {{3, 5, 7}}, {3, 5, 7}},
-        Rule{"max_pool", MaxPool{.kernel = 2}, {{3, 5, 7}}, {3, 2, 3}},
+        Rule{"gelu", Gelu{}, {{31}}, {31}}, Rule{"max_pool", MaxPool{.kernel = 2}, {{3, 5, 7}}, {3, 2, 3}},
         Rule{"max_pool_overlaps", MaxPool{.kernel = 3, .stride = 2}, {{96, 55, 55}}, {96, 27, 27}},
         Rule{"max_pool_pad", MaxPool{.kernel = 3, .stride = 2, .pad = 1}, {{3, 5, 7}}, {3, 3, 4}},
         Rule{"max_pool_largest", MaxPool{.kernel = 15}, {{3, 15, 15}}, {3, 1, 1}},
@@ -175,8 +175,9 @@ TEST(Parameters, OfAFullyConnectedLayerAreRowsOfOutputs) {
 }
 
 TEST(Parameters, OtherLayersHaveNone) {
-  for (const Layer& layer : {Layer{Input{{4, 6, 6}}}, Layer{Concat{}}, Layer{Relu{}}, Layer{MaxPool{}}, Layer{AvgPool{}},
-                             Layer{Lrn{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{SoftmaxCrossEntropy{}}}) {
+  for (const Layer& layer :
+       {Layer{Input{{4, 6, 6}}}, Layer{Concat{}}, Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}},
+        Layer{Lrn{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{SoftmaxCrossEntropy{}}}) {
     EXPECT_TRUE(Parameters(layer, {{4, 6, 6}}).empty()) << TypeName(layer);
   }
 }

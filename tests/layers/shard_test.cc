@@ -192,6 +192,7 @@ std::vector<Case> Cases() {
        {{1, 33}},
        {{kReplicate, kAll}, {kColumn, {2}}, {kRow, {3}}}},
       {"relu", Relu{}, {image}, and_group(kAll)},
+      {"gelu", Gelu{}, {image}, and_group(kAll)},
       {"relu_of_31_features", Relu{}, {{12, 31}}, whole_samples},
       {"relu_of_10_features", Relu{}, {{12, 10}}, and_group({2})},
       {"max_pool", MaxPool{.kernel = 2}, {image}, and_group(kAll)},
@@ -259,8 +260,8 @@ TEST(Shard, PlacementsOfAFullyConnectedLayer) {
 
 TEST(Shard, PlacementsOfLayersWithoutParameters) {
   const std::vector<Shape> x = {{8, 8, 6, 6}};
-  for (const Layer& layer :
-       {Layer{Relu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Lrn{.groups = 4}}}) {
+  for (const Layer& layer : {Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Dropout{}},
+                             Layer{Flatten{}}, Layer{Lrn{.groups = 4}}}) {
     EXPECT_EQ(Words(layer, ShapesOf(layer, x), kGroup, 4), "x split(1) y split(1) dy split(1) dx split(1)")
         << TypeName(layer);
   }

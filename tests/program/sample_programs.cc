@@ -199,6 +199,8 @@ BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
   d.Do(BiasBackward{}, {y}, {{4}});
   const BufferId r = d.Do(ActivationForward{Activation::kRelu}, {y}, {image})[0];
   d.Do(ActivationBackward{Activation::kRelu}, {r, y}, {image});
+  d.Do(ActivationForward{Activation::kGelu}, {y}, {image});
+  d.Do(ActivationBackward{Activation::kGelu}, {y, r}, {image});
   const BufferId pooled = d.New(DType::kF32, small), argmax = d.New(DType::kU8, small);
   d.b.AddCompute(0, kCompute, MaxPoolForward{half}, {d.b.Read(y), d.b.Write(pooled), d.b.Write(argmax)}, {}, {"pool"});
   d.Do(MaxPoolBackward{half}, {argmax, pooled}, {image});

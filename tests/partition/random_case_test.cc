@@ -1,0 +1,33 @@
+// The random networks hold every layer and, lowered, every op; so what tests draw from them covers both.
+#include "tests/partition/random_case.h"
+
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "partition/lower.h"
+#include "program/op_traits.h"
+#include "tests/partition/random_run.h"
+
+namespace colonnade::partition {
+namespace {
+
+TEST(RandomNetworks, HoldEveryLayerAndEveryOp) {
+  Random random(7);
+  std::set<size_t> layer_types;
+  std::set<std::string> ops;
+  for (int i = 0; i < 80; ++i) {
+    const Drawn drawn = DrawCase(random, /*exact=*/false);
+    for (const layers::LayerNode& node : drawn.network.graph.nodes) layer_types.insert(node.layer.index());
+    const absl::StatusOr<program::Program> program = Lower(drawn.network.graph, drawn.plan, {.global_batch = drawn.batch});
+    ASSERT_TRUE(program.ok()) << program.status();
+    for (const program::Task& task : program->tasks) ops.insert(program::Name(task));
+  }
+  EXPECT_EQ(layer_types.size(), std::variant_size_v<layers::Layer>) << "a layer is never drawn";
+  for (const program::Op& op : program::AllOps()) {
+    EXPECT_TRUE(ops.contains(program::Name(op))) << program::Name(op) << " is in no random network";
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::partition
