@@ -24,6 +24,9 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kEval)));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device));
+  if (backend->name() == "cpu") {
+    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   if (absl::Status s = engine::WriteParameters(program, executor->loaded(), weights); !s.ok()) {
     return absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));

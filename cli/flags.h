@@ -52,6 +52,7 @@ struct Flags {
   std::string calibrate_on;  // empty: the 1-GPU row alone
   std::string explain;       // a layer
   std::string save_plan, drawing, plots, out, transfers;
+  int64_t curve_steps = 600;
 };
 
 void AddModelFlags(CLI::App& app, Flags& flags);

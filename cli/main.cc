@@ -8,13 +8,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <new>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/session.h"
@@ -121,7 +124,8 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   colonnade::cli::AddPlanFlags(*plan, flags);
   plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
   plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes");
-  plan->add_option("--drawing", flags.drawing, "where to draw the network under the plan, SVG");
+  plan->add_option("--drawing", flags.drawing,
+                   "where to draw the network under the plan: SVG, which needs graphviz, or a file .dot or .txt");
   plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format");
   colonnade::cli::AddJsonFlag(*plan, flags);
   plan->footer(
@@ -153,6 +157,9 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
   table->add_option("--calibrate-on", flags.calibrate_on,
                     "one more row of the paper that gives the per-step overhead: 2-model, …");
   table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG");
+  table->add_option("--curve-steps", flags.curve_steps, "steps of the training run whose error is plotted against time")
+      ->check(CLI::Range(int64_t{20}, int64_t{1} << 30))
+      ->capture_default_str();
   colonnade::cli::AddJsonFlag(*table, flags);
   table->footer(
       "Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
@@ -187,6 +194,25 @@ void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
   if (table.count("--backend") == 0) flags.backend = "cpu";
 }
 
+// The flag that was probably meant: one that other programs name so, one that `word` begins with or that begins with it, or
+// the nearest in letters. Empty if there is none.
+std::string FlagMeant(const std::string& word, const std::vector<std::string>& known) {
+  static const auto& synonyms = *new std::map<std::string, std::string>{
+      {"--learning-rate", "--lr"}, {"--gpus", "--devices"}, {"--num-gpus", "--devices"}, {"--num-epochs", "--epochs"},
+      {"--wd", "--weight-decay"},  {"--resume", "--init"},  {"--load", "--init"},        {"--weights", "--init"},
+      {"--output", "--out"},       {"--dataset", "--data"}, {"--precision", "--dtype"},  {"--network", "--model"}};
+  const auto has = [&](const std::string& flag) { return std::find(known.begin(), known.end(), flag) != known.end(); };
+  const auto synonym = synonyms.find(word);
+  if (synonym != synonyms.end() && has(synonym->second)) return synonym->second;
+  for (const std::string& flag : known) {
+    if (flag.size() > 2 && (absl::StartsWith(word, flag + "-") || absl::StartsWith(flag, word + "-"))) return flag;
+  }
+  std::vector<std::string> names;
+  for (const std::string& flag : known) names.emplace_back(absl::StripPrefix(flag, "--"));
+  const std::string nearest = colonnade::program::NearestName(absl::StripPrefix(word, "--"), names);
+  return nearest.empty() ? "" : "--" + nearest;
+}
+
 // The message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   std::string message = error.what();
@@ -198,13 +224,20 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, int 
                            nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
                            absl::StrJoin(commands, ", "));
   }
+  if (argc > 1 && argv[1][0] == '-' && message.find(argv[1]) == std::string::npos) {
+    for (int i = 2; i < argc; ++i) {
+      if (std::find(commands.begin(), commands.end(), argv[i]) == commands.end()) continue;
+      return absl::StrFormat("expected the sub-command %s first, and its flags after it, found \"%s\" before it", argv[i],
+                             argv[1]);
+    }
+  }
   for (const CLI::App* sub : app.get_subcommands()) {
     for (const CLI::Option* option : sub->get_options()) known.push_back(option->get_name());
   }
   for (int i = 1; i < argc; ++i) {
     const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
     if (message.find(word) == std::string::npos || std::find(known.begin(), known.end(), word) != known.end()) continue;
-    const std::string nearest = colonnade::program::NearestName(word, known);
+    const std::string nearest = FlagMeant(word, known);
     if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
   }
   return message;
@@ -231,6 +264,7 @@ int Main(int argc, char** argv) {
   CLI::App app{"Trains convolutional networks with hybrid model and data parallelism."};
   app.require_subcommand(1);
   app.name("colonnade");
+  app.set_version_flag("--version", std::string("colonnade ") + COLONNADE_VERSION);
   Flags flags;
   CLI::App* train = AddTrain(app, flags);
   CLI::App* eval = AddEval(app, flags);

@@ -1,18 +1,16 @@
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/commands.h"
-#include "cli/session.h"
-#include "engine/io/file.h"
+#include "cli/prediction.h"
 #include "partition/proposals.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
-#include "tools/drawing.h"
-#include "tools/planning.h"
 
 namespace colonnade::cli {
 namespace {
@@ -21,57 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kShownCandidates = 12;
 
-double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
-
 void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
-
-// What a plan's step and devices come to.
-struct Prediction {
-  Session session;
-  engine::Machine machine;
-  partition::LowerOptions lower;
-  tools::Predicted predicted;
-  std::vector<partition::Candidate> candidates;  // of --plan=auto
-  std::map<std::string, int64_t> sent;           // bytes by layer, all devices
-};
-
-std::map<std::string, int64_t> SentByLayer(const program::Program& program) {
-  std::map<std::string, int64_t> sent;
-  for (const program::Task& task : program.tasks) sent[task.from.layer] += task.work.bytes_sent;
-  return sent;
-}
-
-// The planner needs the machine before there is a plan, so `auto` is looked for here.
-absl::StatusOr<Prediction> MakePrediction(const Flags& flags) {
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  Prediction p{.machine = std::move(machine)};
-  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, &p.candidates));
-  p.session = std::move(session);
-  p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
-  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower));
-  p.predicted = std::move(predicted);
-  p.sent = SentByLayer(p.predicted.program);
-  return p;
-}
-
-double ImagesPerSecond(const Prediction& p) {
-  return static_cast<double>(p.lower.global_batch) / absl::ToDoubleSeconds(p.predicted.simulation.step);
-}
-
-Json PredictedJson(const Prediction& p) {
-  Json devices = Json::array();
-  for (const engine::SimulatedDevice& d : p.predicted.simulation.devices) {
-    devices.push_back({{"compute_ms", Ms(d.compute)},
-                       {"exposed_communication_ms", Ms(d.exposed_communication)},
-                       {"input_wait_ms", Ms(d.input_wait)},
-                       {"idle_ms", Ms(d.idle)},
-                       {"sent_bytes", d.sent_bytes},
-                       {"peak_memory_bytes", d.peak_memory_bytes}});
-  }
-  return {{"step_ms", Ms(p.predicted.simulation.step)},
-          {"images_per_s", ImagesPerSecond(p)},
-          {"per_device", std::move(devices)}};
-}
 
 Json PlanReport(const Prediction& p) {
   Json layers = Json::array();
@@ -98,20 +46,6 @@ Json PlanReport(const Prediction& p) {
                                   {"fits", c.fits}});
   }
   return json;
-}
-
-void PrintDevices(const Prediction& p) {
-  const engine::Simulation& s = p.predicted.simulation;
-  PrintLine(
-      absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
-  PrintLine("device   compute  communication     input      idle     sent MB   memory MB");
-  for (size_t d = 0; d < s.devices.size(); ++d) {
-    const engine::SimulatedDevice& device = s.devices[d];
-    PrintLine(absl::StrFormat("%6d %9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", d, Ms(device.compute),
-                              Ms(device.exposed_communication), Ms(device.input_wait), Ms(device.idle),
-                              static_cast<double>(device.sent_bytes) / 1e6,
-                              static_cast<double>(device.peak_memory_bytes) / 1e6));
-  }
 }
 
 // What the step would take with one layer split otherwise.
@@ -193,8 +127,9 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
   if (std::find(names.begin(), names.end(), layer) == names.end()) {
     const std::string nearest = program::NearestName(layer, names);
     return absl::FailedPreconditionError(
-        absl::StrFormat("--explain: network %s has no layer \"%s\"%s", p.session.graph.name, layer,
-                        nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+        absl::StrFormat("--explain: network %s has no layer \"%s\"; %s", p.session.graph.name, layer,
+                        nearest.empty() ? absl::StrCat("expected one of ", absl::StrJoin(names, ", "))
+                                        : absl::StrFormat("did you mean \"%s\"?", nearest)));
   }
   PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer,
                             p.session.plan.name, p.machine.name));
@@ -213,33 +148,27 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
   return absl::OkStatus();
 }
 
-absl::Status WriteFiles(const Flags& flags, const Prediction& p) {
-  if (!flags.save_plan.empty()) {
-    RETURN_IF_ERROR(engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)));
-  }
-  if (!flags.trace.empty()) {
-    RETURN_IF_ERROR(engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps)));
-  }
-  return flags.drawing.empty() ? absl::OkStatus()
-                               : tools::DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
-}
-
-absl::Status CheckOutputs(const Flags& flags) {
-  for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing}) {
-    if (path->empty()) continue;
-    RETURN_IF_ERROR(engine::CheckWritable(*path));
-  }
-  return absl::OkStatus();
+// Whether only what needs no machine is asked for beside the layers.
+bool NeedsNoMachine(const Flags& flags) {
+  return !(flags.save_plan.empty() && flags.drawing.empty()) && flags.trace.empty() && flags.explain.empty() && !flags.json;
 }
 
 }  // namespace
 
 absl::Status RunPlan(const Flags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
-  ASSIGN_OR_RETURN(Prediction p, MakePrediction(flags));
+  ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
   for (const std::string& note : p.session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
-  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
-  RETURN_IF_ERROR(WriteFiles(flags, p));
+  const absl::Status enough = tools::CheckDevices(p.machine, p.session.plan.mesh.device_count());
+  if (!enough.ok() && NeedsNoMachine(flags)) {
+    RETURN_IF_ERROR(WritePlanFiles(flags, p));
+    PrintLayers(p);
+    std::fprintf(stderr, "note: no prediction; %s\n", std::string(FieldAsFlag(enough, "devices").message()).c_str());
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(Predict(p));
+  RETURN_IF_ERROR(WritePlanFiles(flags, p));
+  RETURN_IF_ERROR(WriteTimeline(flags, p));
   if (!flags.explain.empty()) return Explain(p, flags.explain);
   if (flags.json) {
     PrintJson(PlanReport(p));
@@ -248,24 +177,6 @@ absl::Status RunPlan(const Flags& flags) {
   PrintLayers(p);
   PrintDevices(p);
   PrintCandidates(p);
-  return absl::OkStatus();
-}
-
-absl::Status RunSimulate(const Flags& flags) {
-  RETURN_IF_ERROR(CheckOutputs(flags));
-  ASSIGN_OR_RETURN(Prediction p, MakePrediction(flags));
-  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
-  RETURN_IF_ERROR(WriteFiles(flags, p));
-  if (flags.json) {
-    PrintJson({{"model", p.session.graph.name},
-               {"plan", p.session.plan.name},
-               {"machine", p.machine.name},
-               {"global_batch", p.lower.global_batch},
-               {"first_step_ms", Ms(p.predicted.simulation.first_step)},
-               {"predicted", PredictedJson(p)}});
-    return absl::OkStatus();
-  }
-  PrintDevices(p);
   return absl::OkStatus();
 }
 

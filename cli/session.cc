@@ -19,6 +19,7 @@
 #include "partition/named_plans.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
+#include "tools/host_memory.h"
 #include "tools/machines.h"
 #include "tools/planning.h"
 
@@ -121,11 +122,25 @@ int64_t ColumnsOf(const partition::Mesh& mesh) {
 }
 int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
+// "; --model=two_column takes such images", where models of the zoo do.
+std::string ModelsFor(const data::ImageSet& images) {
+  std::vector<std::string> names;
+  for (const models::ModelInfo& model : models::AllModels()) {
+    if (images.sample_shape == program::Shape{model.input_channels, model.input_size, model.input_size}) {
+      names.push_back("--model=" + model.name);
+    }
+  }
+  return names.empty()
+             ? ""
+             : absl::StrCat("; ", absl::StrJoin(names, " or "), names.size() > 1 ? " take" : " takes", " such images");
+}
+
 absl::Status CheckImages(const Flags& flags, const Session& session, const data::ImageSet& images) {
   if (images.sample_shape != session.graph.nodes[0].sample_shape) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data", flags.model,
-        program::ToString(session.graph.nodes[0].sample_shape), images.name, program::ToString(images.sample_shape)));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data%s",
+                        flags.model, program::ToString(session.graph.nodes[0].sample_shape), images.name,
+                        program::ToString(images.sample_shape), ModelsFor(images)));
   }
   const int64_t classes = ClassesOf(flags, *session.model);
   if (images.classes <= classes) return absl::OkStatus();
@@ -158,10 +173,10 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   if (images != nullptr && options.input_size == 0) options.input_size = images->sample_shape[1];
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);
   if (!graph.ok()) {
-    const std::string from =
-        images != nullptr && flags.input_size == 0
-            ? absl::StrFormat(" (built for the images %s of %s)", program::ToString(images->sample_shape), images->name)
-            : "";
+    const std::string from = images != nullptr && flags.input_size == 0
+                                 ? absl::StrFormat(" (built for the images %s of %s)%s",
+                                                   program::ToString(images->sample_shape), images->name, ModelsFor(*images))
+                                 : "";
     return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
   }
   session.graph = *std::move(graph);
@@ -225,6 +240,11 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   return machine;
 }
 
+void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph) {
+  const std::string warning = tools::FitWarning(machine, graph);
+  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+}
+
 absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field) {
   if (!absl::StartsWith(status.message(), absl::StrCat(field, ": "))) return status;
   const std::string flag = absl::StrReplaceAll(field, {{"_", "-"}});
@@ -253,6 +273,24 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
       {.devices = devices,
        .threads_per_device = threads_per_device,
        .kernels = flags.kernels == "reference" ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
+}
+
+absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs) {
+  const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
+    std::vector<program::Program> smaller;
+    std::vector<const program::Program*> pointers;
+    for (const program::Program* program : programs) {
+      partition::LowerOptions options = LowerOptionsOf(flags, session, program->mode);
+      options.global_batch = batch;
+      ASSIGN_OR_RETURN(program::Program lowered, partition::Lower(session.graph, session.plan, options));
+      smaller.push_back(std::move(lowered));
+    }
+    for (const program::Program& program : smaller) pointers.push_back(&program);
+    return tools::LeastBytesOf(pointers);
+  };
+  return FieldAsFlag(
+      tools::CheckHostMemory(tools::LeastBytesOf(programs), flags.batch, session.plan.mesh.device_count(), bytes_of),
+      "batch");
 }
 
 std::string LearningRatePolicyName(const Flags& flags, const Session& session) {
@@ -312,6 +350,7 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kOk:
       return 0;
     case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:  // what was asked for is more than this program can do
       return 2;
     case absl::StatusCode::kResourceExhausted:
       return 12;

@@ -43,12 +43,17 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
 // --backend. Unavailable if it is cuda and there is none. With `times_tasks` a GPU times them too; a CPU always does.
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
                                                              bool times_tasks = false);
+// ResourceExhausted, naming a --batch that would fit, where `programs` of the session need more memory than this machine has
+// free. For the CPU backend, before anything is loaded.
+absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs);
 // Whether OpenBackend would find what --backend and --dtype ask for.
 absl::Status CheckBackend(const Flags& flags);
 // The GPUs that --backend=cuda finds, at least one; else Unavailable.
 absl::StatusOr<tools::Gpus> FindGpus();
 // The profile that --machine names. Notes about it go to stderr.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
+// Warns on stderr where the profile was fitted to another network.
+void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph);
 // Names the flag --FIELD where the message of a library begins with "field: ".
 absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field);
 std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"

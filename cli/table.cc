@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -22,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMeasuredSteps = 5;
 // The run whose error by update stands in the plot of error against time.
-constexpr int64_t kCurveSteps = 600, kCurveEvery = 20, kCurveBatch = 64;
+constexpr int64_t kCurvePoints = 30, kCurveBatch = 64;
 
 struct Row {
   tools::TableRow row;
@@ -78,6 +79,7 @@ absl::StatusOr<Table> MakeTable(const Flags& flags) {
   Flags one_device = flags;
   one_device.plan = "single";
   ASSIGN_OR_RETURN(Session session, OpenSession(one_device, nullptr));
+  WarnOfFit(machine, session.graph);
   Table table{.session = std::move(session), .machine = std::move(machine), .batch = flags.batch};
   table.paper = table.machine.name == "titan-2013" && table.session.graph.name == "alexnet2012";
   if (table.paper) {
@@ -168,8 +170,9 @@ std::string SpeedupBars(const Table& table) {
 }
 
 // Test error by update of a real training run, and each plan's time for an update: the paper's Figure 1.
-absl::StatusOr<std::string> ErrorAgainstTime(const Table& table) {
-  ASSIGN_OR_RETURN(std::vector<double> errors, tools::ErrorByUpdate(kCurveSteps, kCurveEvery, kCurveBatch));
+absl::StatusOr<std::string> ErrorAgainstTime(const Flags& flags, const Table& table) {
+  const int64_t every = std::max<int64_t>(flags.curve_steps / kCurvePoints, 1), steps = flags.curve_steps / every * every;
+  ASSIGN_OR_RETURN(std::vector<double> errors, tools::ErrorByUpdate(steps, every, kCurveBatch));
   std::vector<tools::LineSeries> series;
   for (const Row& r : table.rows) {
     const std::string& c = r.row.configuration;
@@ -189,7 +192,7 @@ absl::StatusOr<std::string> ErrorAgainstTime(const Table& table) {
 absl::Status WritePlots(const Flags& flags, const Table& table) {
   const std::string bars = flags.plots + "-speedup.svg", curve = flags.plots + "-error-against-time.svg";
   RETURN_IF_ERROR(engine::ReplaceFile(bars, SpeedupBars(table)));
-  ASSIGN_OR_RETURN(std::string plot, ErrorAgainstTime(table));
+  ASSIGN_OR_RETURN(std::string plot, ErrorAgainstTime(flags, table));
   RETURN_IF_ERROR(engine::ReplaceFile(curve, plot));
   std::fprintf(stderr, "plots: %s and %s\n", bars.c_str(), curve.c_str());
   return absl::OkStatus();

@@ -42,6 +42,9 @@ absl::Status Prepare(const Flags& flags, Run& run) {
                    OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
                                /*times_tasks=*/!flags.trace.empty()));
   run.backend = std::move(backend);
+  if (run.backend->name() == "cpu") {
+    RETURN_IF_ERROR(CheckMemory(flags, run.session, {&run.train_program, &run.eval_program}));
+  }
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));
   RETURN_IF_ERROR(engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed));

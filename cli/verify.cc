@@ -1,4 +1,6 @@
 #include <cstdio>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
@@ -35,17 +37,38 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   const std::string normalisation = NormalisationOf(flags, images);
   ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), true));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session));
-  PrintSession(flags, session, flags.backend != "cpu" && FindGpus().ok() ? "cuda" : "cpu");
-  std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
-  const tools::VerifyOptions options{
-      .steps = flags.steps > 0 ? flags.steps : 3,
-      .seed = flags.seed,
-      .reference = DTypeOf(flags) == program::DType::kF64,
-      .bf16 = DTypeOf(flags) == program::DType::kBF16,
-      .tf32 = flags.dtype == "tf32",
-      .make_backend = [&](int devices) { return OpenBackend(flags, devices, flags.threads_per_device); },
-      .learning_rate = rate,
-      .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
+  auto print = [&, printed = false](const std::string& backend) mutable {
+    if (std::exchange(printed, true)) return;
+    PrintSession(flags, session, backend);
+    std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
+  };
+  // The plan's two Programs; what the single device takes comes on top of it.
+  const auto check_memory = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(program::Program program,
+                     partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
+    return CheckMemory(flags, session, {&program, &program});
+  };
+  if (DTypeOf(flags) == program::DType::kF64) {
+    print("cpu");
+    RETURN_IF_ERROR(check_memory());
+  }
+  // The first backend says what it is.
+  const auto make_backend = [&](int devices) -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, OpenBackend(flags, devices, flags.threads_per_device));
+    print(backend->name());
+    if (devices == 1 && backend->name() == "cpu") {
+      RETURN_IF_ERROR(check_memory());
+    }
+    return backend;
+  };
+  const tools::VerifyOptions options{.steps = flags.steps > 0 ? flags.steps : 3,
+                                     .seed = flags.seed,
+                                     .reference = DTypeOf(flags) == program::DType::kF64,
+                                     .bf16 = DTypeOf(flags) == program::DType::kBF16,
+                                     .tf32 = flags.dtype == "tf32",
+                                     .make_backend = make_backend,
+                                     .learning_rate = rate,
+                                     .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
   ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, stream, options));
   outcome.disagrees = !report.ok;
   if (!flags.json) {

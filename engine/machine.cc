@@ -9,7 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "engine/routes.h"
 #include "nlohmann/json.hpp"
+#include "program/json_text.h"
 #include "program/nearest_name.h"
+#include "program/op.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -85,6 +87,15 @@ class Fields {
     }
     Fail(name, absl::StrCat("one of ", absl::StrJoin(words, ", ")), *value);
   }
+  // One of many words; needed.
+  void Word(const char* name, const std::vector<std::string>& words, std::string& word) {
+    Text(name, word, true);
+    if (!status_.ok() || std::find(words.begin(), words.end(), word) != words.end()) return;
+    const std::string nearest = program::NearestName(word, words);
+    status_ = absl::InvalidArgumentError(absl::StrFormat(
+        "%s: unknown name \"%s\"%s; expected one of %s", Path(name), word,
+        nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(words, ", ")));
+  }
   // {"value", "from", "source"}; above 0 unless it may be zero.
   void Take(const char* name, Quantity& quantity, bool needed = false, bool may_be_zero = false) {
     const Read* value = needed ? Need(name) : Find(name);
@@ -154,10 +165,36 @@ void ReadPairs(Fields& fields, const char* name, const char* what, std::vector<s
   std::sort(pairs.begin(), pairs.end());
 }
 
+// "*", and the words for all ops.
+const std::vector<std::string>& OpNames() {
+  static const auto& names = *new std::vector<std::string>([] {
+    std::vector<std::string> all = {"*"};
+    [&]<size_t... i>(std::index_sequence<i...>) {
+      (all.push_back(program::Name(program::Op(std::variant_alternative_t<i, program::Op>()))), ...);
+    }
+    (std::make_index_sequence<std::variant_size_v<program::Op>>());
+    return all;
+  }());
+  return names;
+}
+
+const std::vector<std::string>& TransferWords() {
+  static const auto& names = *new std::vector<std::string>([] {
+    std::vector<std::string> all = {"exchange", "channel_slice"};
+    for (auto kind :
+         {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter, program::CollectiveKind::kAllReduce,
+          program::CollectiveKind::kAllToAll, program::CollectiveKind::kReduce, program::CollectiveKind::kBroadcast}) {
+      all.push_back(program::Name(kind));
+    }
+    return all;
+  }());
+  return names;
+}
+
 OpRate ReadOp(const Read& json, const std::string& path, absl::Status& status) {
   OpRate op;
   Fields fields(json, path, status);
-  fields.Text("op", op.op, true);
+  fields.Word("op", OpNames(), op.op);
   fields.Choice("unit", kUnits, op.unit, true);
   fields.Choice("from", kOrigins, op.from, true);
   fields.Text("source", op.source);
@@ -200,7 +237,7 @@ MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::S
   MeasuredTransfer transfer;
   Fields fields(json, path, status);
   double members = 2;
-  fields.Text("what", transfer.what, true);
+  fields.Word("what", TransferWords(), transfer.what);
   fields.Number("members", members, true, 1, kMostDevices);
   fields.Choice("from", kOrigins, transfer.from, true);
   fields.Text("source", transfer.source);
@@ -231,6 +268,9 @@ void Warn(Machine& machine) {
     machine.warnings.push_back(absl::StrFormat(
         "%s is %.3g %s, faster than any known device (%.0e): is a unit wrong by 1000?", field, value, unit, fastest));
   };
+  if (machine.ops.empty()) {
+    machine.warnings.push_back("there are no ops: every kernel is taken to run at flops_per_sec or memory_bytes_per_sec");
+  }
   warn("flops_per_sec", machine.flops_per_sec.value, kFastestFlops, "flop/s");
   warn("memory_bytes_per_sec", machine.memory_bytes_per_sec.value, kFastestMemory, "byte/s");
   for (const OpRate& op : machine.ops) {
@@ -316,10 +356,7 @@ const char* Name(Origin origin) { return kOrigins[static_cast<int>(origin)]; }
 const char* Name(CollectiveAlgorithm algorithm) { return kAlgorithms[static_cast<int>(algorithm)]; }
 
 absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
-  // What lies deeper than the format goes is left out, so that no nesting is too deep for the stack.
-  const auto keep = [](int depth, Read::parse_event_t, const Read&) { return depth <= kDeepest; };
-  const Read json = Read::parse(text.begin(), text.end(), keep, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("a machine profile: expected JSON, found something else");
+  ASSIGN_OR_RETURN(Read json, program::ParseJson<Read>(text, kDeepest));
   absl::Status status;
   Machine machine;
   Fields fields(json, "", status);
@@ -349,6 +386,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Take("cores", machine.cores);
   fields.Take("step_sec", machine.step_sec, false, true);
   fields.Take("step_sec_per_device", machine.step_sec_per_device, false, true);
+  fields.Text("fitted_to", machine.fitted_to);
   fields.Number("steps_in_flight", steps_in_flight, false, 1, kMostSteps);
   fields.Finish();
   if (!status.ok()) return status;
@@ -390,6 +428,7 @@ std::string MachineToJson(const Machine& m) {
   Put(json, "cores", m.cores);
   Put(json, "step_sec", m.step_sec);
   Put(json, "step_sec_per_device", m.step_sec_per_device);
+  if (!m.fitted_to.empty()) json["fitted_to"] = m.fitted_to;
   json["steps_in_flight"] = m.steps_in_flight;
   return json.dump(1);
 }

@@ -96,6 +96,7 @@ struct Machine {
   // Of each step.
   Quantity step_sec;                  // of the host, which no plan splits
   Quantity step_sec_per_device;       // that each device adds
+  std::string fitted_to;              // the network that step_sec was fitted to; for others it is wrong. Empty: any
   int steps_in_flight = 2;            // 1: the host's part is not hidden behind the devices'
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible
 

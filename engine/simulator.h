@@ -29,7 +29,8 @@ struct SimulatedDevice {
   // Of one steady step; together they are its length.
   absl::Duration compute, exposed_communication, input_wait, idle;
   int64_t sent_bytes = 0;
-  int64_t peak_memory_bytes = 0;  // all buffers, densely packed
+  int64_t peak_memory_bytes = 0;  // all buffers, densely packed; tools::Predict puts what the CPU backend would take
+                                  // here, layouts and workspaces included, where the profile is of CPU devices
 };
 
 struct Simulation {

@@ -8,6 +8,7 @@
 #include "layers/traits.h"
 #include "nlohmann/json.hpp"
 #include "partition/shardings.h"
+#include "program/json_text.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 
@@ -29,6 +30,14 @@ std::string Found(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
+}
+
+// A strategy's name that is none, with the one that was probably meant.
+std::string Suggested(const Json& name) {
+  if (!name.is_string()) return Found(name);
+  const std::string nearest =
+      program::NearestName(name.get<std::string>(), {"replicate", "batch", "column", "group", "row"});
+  return nearest.empty() ? Found(name) : absl::StrFormat("%s; did you mean \"%s\"?", Found(name), nearest);
 }
 
 absl::Status ParseMesh(const Json& value, Mesh& mesh) {
@@ -60,7 +69,7 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
     }
     for (const Json& name : list) {
       std::optional<Strategy> strategy = name.is_string() ? layers::StrategyFromName(name.get<std::string>()) : std::nullopt;
-      if (!strategy) return Wrong(field, "replicate, batch, column, group or row", Found(name));
+      if (!strategy) return Wrong(field, "replicate, batch, column, group or row", Suggested(name));
       parsed[layer].push_back(*strategy);
     }
   }
@@ -84,29 +93,6 @@ absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<i
   order = value.get<std::vector<int>>();
   return absl::OkStatus();
 }
-
-// A parser callback that notes a key which its object has already, of which nlohmann would silently keep the last, and
-// nesting that no plan needs.
-class PlanGuard {
- public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kDeepest) {
-      if (found_->empty()) *found_ = "nested lists or objects deeper than a plan has";
-      return false;
-    }
-    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys_.pop_back();
-    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second && found_->empty()) {
-      *found_ = absl::StrFormat("key \"%s\" twice in one object", parsed.get<std::string>());
-    }
-    return true;
-  }
-  explicit PlanGuard(std::string* found) : found_(found) {}
-
- private:
-  std::vector<std::set<std::string>> keys_;
-  std::string* found_;
-};
 
 absl::Status CheckFields(const Json& root) {
   static const auto& fields = *new std::vector<std::string>{"colonnade_plan", "name",         "mesh",         "layers",
@@ -187,10 +173,9 @@ std::string PlanToJson(const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
-  std::string fault;
-  const Json root = Json::parse(json.begin(), json.end(), PlanGuard(&fault), /*allow_exceptions=*/false);
-  if (!fault.empty()) return absl::InvalidArgumentError(absl::StrCat("plan: expected one plain JSON object, found ", fault));
-  if (root.is_discarded()) return absl::InvalidArgumentError("plan: expected one JSON object, found text that is not JSON");
+  absl::StatusOr<Json> parsed = program::ParseJson<Json>(json, kDeepest);
+  if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat("plan: ", parsed.status().message()));
+  const Json& root = *parsed;
   if (!root.is_object()) return absl::InvalidArgumentError("plan: expected one JSON object, found " + Found(root));
   Plan plan;
   RETURN_IF_ERROR(CheckFields(root));
@@ -217,8 +202,12 @@ absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int
       return node.name == name && !layers::TraitsOf(node.layer).is_input;
     });
     if (!known) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "plan \"%s\": field layers: network \"%s\" has no layer \"%s\" that can be split", plan.name, graph.name, layer));
+      std::vector<std::string> names;
+      for (const layers::LayerNode& node : graph.nodes) names.push_back(node.name);
+      const std::string nearest = program::NearestName(layer, names);
+      return absl::InvalidArgumentError(
+          absl::StrFormat("plan \"%s\": field layers: network \"%s\" has no layer \"%s\" that can be split%s", plan.name,
+                          graph.name, layer, nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
     }
   }
   return ShardGraph(graph, plan, global_batch).status();

@@ -1,19 +1,22 @@
 #include "tools/drawing.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "engine/io/file.h"
 #include "partition/shardings.h"
+#include "program/status_macros.h"
 #include "tools/planning.h"
 
 namespace colonnade::tools {
@@ -46,12 +49,69 @@ Moves MovesOf(const program::Program& program) {
   return moves;
 }
 
+// The part of a Program's input that lies on `device`, as a shape; empty where none does.
+program::Shape PartOnDevice(const program::Program& program, absl::string_view input, int device) {
+  for (const program::Input& each : program.inputs) {
+    if (each.name != input) continue;
+    for (const program::Piece& piece : each.pieces) {
+      if (program.buffer(piece.buffer).device == device) return piece.region.size;
+    }
+  }
+  return {};
+}
+
+// What `device` holds of a layer's output. Plans say nothing of the images and of the loss: these are where the Program has
+// the images and their labels.
 std::string LocalShapeOf(const layers::LayerGraph& graph, const partition::Plan& plan,
-                         const std::vector<partition::NodeSharding>& shardings, size_t node, int64_t batch) {
-  const program::Shape global = graph.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, batch);
-  if (shardings[node].output.empty()) return program::ToString(global);
+                         const std::vector<partition::NodeSharding>& shardings, size_t node, const program::Program& program,
+                         int device) {
+  const layers::Layer& layer = graph.nodes[node].layer;
+  if (std::holds_alternative<layers::Input>(layer)) return program::ToString(PartOnDevice(program, "images", device));
+  if (std::holds_alternative<layers::SoftmaxCrossEntropy>(layer)) {
+    return program::ToString(PartOnDevice(program, "labels", device));
+  }
+  const program::Shape global = graph.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program.global_batch);
   absl::StatusOr<program::Shape> local = partition::LocalShape(plan.mesh, shardings[node].output, global);
   return program::ToString(local.ok() ? *local : global);
+}
+
+// "1.3 kB", "22.15 MB"
+std::string Bytes(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes < 100000 ? absl::StrFormat("%.1f kB", value / 1e3) : absl::StrFormat("%.2f MB", value / 1e6);
+}
+
+// A name inside a quoted string of graphviz, which also reads HTML's entities there.
+std::string Quoted(absl::string_view name) {
+  return absl::StrReplaceAll(name, {{"\\", "\\\\"}, {"\"", "\\\""}, {"&", "&amp;"}, {"\n", " "}});
+}
+
+constexpr int kNotFound = 127;
+
+// The exit code of graphviz' `dot` with these arguments; kNotFound where there is no such program.
+absl::StatusOr<int> RunDot(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "dot");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    ::dup2(nowhere, STDERR_FILENO);
+    ::execvp("dot", argv.data());
+    std::_Exit(kNotFound);
+  }
+  int code = -1;
+  if (child < 0 || ::waitpid(child, &code, 0) != child) return absl::InternalError("dot: cannot start a process");
+  return WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
+}
+
+absl::Status NoDot(const std::string& path, int code) {
+  if (code != kNotFound) return absl::InternalError(absl::StrFormat("%s: graphviz' dot ended with %d", path, code));
+  return absl::UnavailableError(
+      absl::StrCat(path,
+                   ": drawing as SVG needs graphviz' program dot, which is not installed; install graphviz, or name a "
+                   "file that ends in .dot or .txt"));
 }
 
 std::string NodeId(size_t node, int device) { return absl::StrFormat("n%d_d%d", node, device); }
@@ -66,14 +126,14 @@ std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& pl
       "digraph plan {\n  label=\"%s under %s, batch %d\"; labelloc=t; fontname=Helvetica;\n"
       "  node [shape=box, style=filled, fontname=Helvetica, fontsize=10, fontcolor=white]; edge [color=\"#999999\", "
       "arrowsize=0.5];\n",
-      graph.name, plan.name, program.global_batch);
+      Quoted(graph.name), Quoted(plan.name), program.global_batch);
   for (int position = 0; position < devices; ++position) {
     const int device = plan.device_at(position);
     absl::StrAppendFormat(&dot, "  subgraph cluster_%d { label=\"device %d\"; color=\"#cccccc\"; fontname=Helvetica;\n",
                           position, device);
     for (size_t node = 0; node < graph.nodes.size(); ++node) {
       absl::StrAppendFormat(&dot, "    %s [label=\"%s\\n%s\\n%s\", fillcolor=\"%s\"];\n", NodeId(node, device),
-                            graph.nodes[node].name, LocalShapeOf(graph, plan, *shardings, node, program.global_batch),
+                            Quoted(graph.nodes[node].name), LocalShapeOf(graph, plan, *shardings, node, program, device),
                             StrategiesOf(plan, graph.nodes[node].name),
                             kColours[ColumnOf(plan.mesh, position) % std::size(kColours)]);
     }
@@ -92,8 +152,8 @@ std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& pl
       if (graph.nodes[node].name != layer || graph.nodes[node].inputs.empty()) continue;
       const double megabytes = static_cast<double>(bytes) / 1e6;
       absl::StrAppendFormat(
-          &dot, "  %s -> %s [color=\"#d62728\", penwidth=%.1f, constraint=false, fontsize=8, label=\"%.2f MB\"];\n",
-          NodeId(graph.nodes[node].inputs[0].value, from), NodeId(node, to), 1 + std::log2(1 + megabytes), megabytes);
+          &dot, "  %s -> %s [color=\"#d62728\", penwidth=%.1f, constraint=false, fontsize=8, label=\"%s\"];\n",
+          NodeId(graph.nodes[node].inputs[0].value, from), NodeId(node, to), 1 + std::log2(1 + megabytes), Bytes(bytes));
     }
   }
   return dot + "}\n";
@@ -105,39 +165,41 @@ std::string PlanAsText(const layers::LayerGraph& graph, const partition::Plan& p
   std::map<std::string, std::string> arrows;
   for (const auto& [key, bytes] : MovesOf(program)) {
     const auto& [layer, from, to] = key;
-    absl::StrAppendFormat(&arrows[layer], "  %d->%d %.2f MB", from, to, static_cast<double>(bytes) / 1e6);
+    absl::StrAppendFormat(&arrows[layer], "  %d->%d %s", from, to, Bytes(bytes));
   }
   std::string text = absl::StrFormat("%s under %s, batch %d, %d devices; what one device holds, and what moves\n",
                                      graph.name, plan.name, program.global_batch, plan.mesh.device_count());
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
     const std::string& name = graph.nodes[node].name;
-    absl::StrAppendFormat(&text, "%-16s %-18s %-20s%s\n", name, StrategiesOf(plan, name),
-                          LocalShapeOf(graph, plan, *shardings, node, program.global_batch), arrows[name]);
+    absl::StrAppendFormat(&text, "%-16s %-22s %-20s%s\n", name, StrategiesOf(plan, name),
+                          LocalShapeOf(graph, plan, *shardings, node, program, plan.device_at(0)), arrows[name]);
   }
   return text;
 }
 
+absl::Status CheckCanDraw(const std::string& path) {
+  if (absl::EndsWith(path, ".dot") || absl::EndsWith(path, ".txt")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(int code, RunDot({"-V"}));
+  return code == 0 ? absl::OkStatus() : NoDot(path, code);
+}
+
 absl::Status DrawPlan(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program,
                       const std::string& path) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) return absl::DataLossError(absl::StrCat(pattern, ": cannot make a folder"));
-  const std::string source = pattern + "/plan.dot", target = pattern + "/plan.svg";
-  absl::Status status = engine::ReplaceFile(source, PlanAsDot(graph, plan, program));
-  int code = -1;
-  if (status.ok()) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::execlp("dot", "dot", "-Tsvg", "-o", target.c_str(), source.c_str(), static_cast<char*>(nullptr));
-      std::_Exit(127);
-    }
-    if (child > 0) ::waitpid(child, &code, 0);
-    absl::StatusOr<std::string> svg =
-        code == 0 ? engine::ReadFile(target) : absl::StatusOr<std::string>(absl::NotFoundError("no dot"));
-    if (!svg.ok()) std::fprintf(stderr, "note: graphviz' dot is not installed; %s is drawn as text\n", path.c_str());
-    status = engine::ReplaceFile(path, svg.ok() ? *svg : PlanAsText(graph, plan, program));
-  }
+  if (absl::EndsWith(path, ".dot")) return engine::ReplaceFile(path, PlanAsDot(graph, plan, program));
+  if (absl::EndsWith(path, ".txt")) return engine::ReplaceFile(path, PlanAsText(graph, plan, program));
+  std::string folder = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) return absl::DataLossError(absl::StrCat(folder, ": cannot make a folder"));
+  const auto draw = [&]() -> absl::Status {
+    const std::string source = folder + "/plan.dot", target = folder + "/plan.svg";
+    RETURN_IF_ERROR(engine::ReplaceFile(source, PlanAsDot(graph, plan, program)));
+    ASSIGN_OR_RETURN(int code, RunDot({"-Tsvg", "-o", target, source}));
+    if (code != 0) return NoDot(path, code);
+    ASSIGN_OR_RETURN(std::string svg, engine::ReadFile(target));
+    return engine::ReplaceFile(path, svg);
+  };
+  const absl::Status status = draw();
   std::error_code error;
-  std::filesystem::remove_all(pattern, error);
+  std::filesystem::remove_all(folder, error);
   return status;
 }
 

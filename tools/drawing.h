@@ -14,10 +14,15 @@ namespace colonnade::tools {
 
 // In the language of graphviz.
 std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program);
-// A line for each layer: what each device holds of it, and the bytes that it sends forward and backward.
+// A line for each layer: what the first device holds of it, and the bytes that it sends forward and backward.
 std::string PlanAsText(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program);
 
-// Writes `path`: SVG where graphviz' `dot` is installed, else text, and says so on stderr.
+// Whether DrawPlan can write a file of this name: one that ends in .dot or .txt always, another where graphviz' `dot` is
+// installed. Else Unavailable, which says what to do.
+absl::Status CheckCanDraw(const std::string& path);
+
+// Writes `path`: the language of graphviz in a file that ends in .dot, text in one that ends in .txt, else SVG.
+// Unavailable where graphviz' `dot` is not installed, Internal where it fails.
 absl::Status DrawPlan(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program,
                       const std::string& path);
 

@@ -11,6 +11,7 @@
 #include "engine/routes.h"
 #include "program/memory.h"
 #include "program/status_macros.h"
+#include "tools/machines.h"
 #include "tools/measure.h"
 
 namespace colonnade::tools {
@@ -27,14 +28,29 @@ int64_t Fullest(const engine::Simulation& simulation) {
 
 }  // namespace
 
+absl::Status CheckDevices(const engine::Machine& machine, int devices) {
+  if (devices <= machine.device_count()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const data::EmbeddedFile& file : ShippedMachines()) {
+    const absl::StatusOr<engine::Machine> shipped = engine::MachineFromJson(file.bytes);
+    if (shipped.ok() && shipped->device_count() >= devices) names.push_back(shipped->name);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrFormat("devices: machine %s has %d, found %d%s", machine.name, machine.device_count(), devices,
+                      names.empty() ? "" : absl::StrCat("; machines that have enough: ", absl::StrJoin(names, ", "))));
+}
+
+std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph) {
+  if (machine.fitted_to.empty() || machine.fitted_to == graph.name) return "";
+  return absl::StrFormat(
+      "machine %s: its overhead of %.3g s a step was fitted to %s; times predicted for %s are wrong by as much as that",
+      machine.name, machine.step_sec.value, machine.fitted_to, graph.name);
+}
+
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices) {
-  if (devices > machine.device_count()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("devices: machine %s has %d, found %d; another machine may have more", machine.name,
-                        machine.device_count(), devices));
-  }
+  RETURN_IF_ERROR(CheckDevices(machine, devices));
   ASSIGN_OR_RETURN(engine::Routes routes, engine::Routes::Create(machine));
   const engine::CostModel cost(machine, devices);
   partition::PlannerOptions options{
@@ -63,6 +79,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
 
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
                                   const partition::Plan& plan, const partition::LowerOptions& lower) {
+  RETURN_IF_ERROR(CheckDevices(machine, plan.mesh.device_count()));
   ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine));
   // Of CPU devices the backend knows what layouts and workspaces come to.

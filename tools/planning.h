@@ -20,10 +20,17 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices);
 
+// FailedPrecondition where the machine has fewer devices, naming shipped profiles that have enough.
+absl::Status CheckDevices(const engine::Machine& machine, int devices);
+
+// What is wrong with predictions of `graph` on a profile that was fitted to another network; empty if it was not.
+std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph);
+
 struct Predicted {
   program::Program program;
   engine::Simulation simulation;
 };
+// FailedPrecondition where the machine has fewer devices than the plan.
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
                                   const partition::Plan& plan, const partition::LowerOptions& lower);
 

@@ -72,11 +72,41 @@ TEST_F(Command, ModelListNamesThemWithParameters) {
 }
 
 TEST_F(Command, HelpEndsWithTwoExamples) {
-  for (const char* sub : {"train", "eval", "verify", "program"}) {
+  for (const char* sub : {"train", "eval", "verify", "program", "plan", "simulate", "table", "calibrate"}) {
     const Result r = Run(absl::StrCat(sub, " --help"));
-    EXPECT_EQ(r.code, 0);
-    EXPECT_THAT(r.out, HasSubstr(absl::StrCat("Examples:\n  colonnade ", sub)));
+    EXPECT_EQ(r.code, 0) << sub;
+    const std::vector<std::string> parts = absl::StrSplit(r.out, "Examples:\n");
+    ASSERT_EQ(parts.size(), 2u) << sub;
+    int examples = 0;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(parts[1], '\n', absl::SkipWhitespace()))) {
+      EXPECT_EQ(line.rfind(absl::StrCat("  colonnade ", sub), 0), 0u) << line;
+      ++examples;
+      for (const std::string& word : std::vector<std::string>(absl::StrSplit(line, ' ', absl::SkipEmpty()))) {
+        if (word.rfind("--", 0) != 0) continue;
+        EXPECT_THAT(parts[0], HasSubstr("  " + word.substr(0, word.find('=')))) << "a flag of an example of " << sub;
+      }
+    }
+    EXPECT_GE(examples, 2) << sub;
   }
+}
+
+TEST_F(Command, VersionIsPrinted) {
+  const Result r = Run("--version");
+  EXPECT_EQ(r.code, 0);
+  EXPECT_THAT(r.out, ::testing::MatchesRegex("colonnade [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(Command, SuggestionsAreWhatWasMeantOrNone) {
+  const std::vector<std::pair<std::string, std::string>> meant = {
+      {"train --model=lenet --batch-size=32", "--batch"}, {"plan --model=lenet --save=x", "--save-plan"},
+      {"train --model=lenet --learning-rate=1", "--lr"},  {"train --model=lenet --gpus=2", "--devices"},
+      {"train --model=lenet --divices=2", "--devices"},   {"train --model=lenet --epoch=2", "--epochs"}};
+  for (const auto& [command, flag] : meant) ExpectError(command, 2, {absl::StrCat("did you mean \"", flag, "\"?")});
+  const Result none = Run("plan --model=lenet --data=digits");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err.find("did you mean"), std::string::npos) << none.err;
+  ExpectError("--model=lenet train", 2, {"sub-command train first", "--model=lenet"});
+  ExpectError("train --model=lenet --data=digits", 2, {"--model=two_column takes such images"});
 }
 
 TEST_F(Command, TwoRunsGiveEqualBits) {
@@ -266,7 +296,7 @@ TEST_F(Command, AnUnwritableOutputIs74BeforeAnythingIsTrained) {
 constexpr char kTitan[] = "--model=alexnet2012 --batch=256 --devices=4 --machine=titan-2013 ";
 
 TEST_F(Command, PlanPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
-  const Result r = Run(absl::StrCat("plan --plan=auto --json --save-plan=", In("p.json"), " --drawing=", In("p.svg"),
+  const Result r = Run(absl::StrCat("plan --plan=auto --json --save-plan=", In("p.json"), " --drawing=", In("p.dot"),
                                     " --trace=", In("t.json"), " ", kTitan));
   ASSERT_EQ(r.code, 0) << r.err;
   const json j = json::parse(r.out);
@@ -287,7 +317,7 @@ TEST_F(Command, PlanPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(json::parse(again.out)["predicted"], j["predicted"]);
   EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json")))["traceEvents"].is_array());
-  EXPECT_THAT(*engine::ReadFile(In("p.svg")), HasSubstr("conv3"));
+  EXPECT_THAT(*engine::ReadFile(In("p.dot")), HasSubstr("conv3"));
 }
 
 TEST_F(Command, PlanExplainsOneLayer) {
@@ -298,6 +328,34 @@ TEST_F(Command, PlanExplainsOneLayer) {
   const Result typo = Run(absl::StrCat("plan --plan=hybrid --explain=con3 ", kTitan));
   EXPECT_EQ(typo.code, 2);
   EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));
+  const Result none = Run(absl::StrCat("plan --plan=hybrid --explain=zzzzzz ", kTitan));
+  EXPECT_THAT(none.err, HasSubstr("has no layer \"zzzzzz\"; expected one of images, conv1, "));
+}
+
+TEST_F(Command, APlanForMoreDevicesThanTheMachineHasIsWrittenAndDrawnWithoutAPrediction) {
+  const std::string plan = "plan --model=two_column --plan=hybrid --devices=4 --machine=cpu-2core";
+  ExpectError(plan, 2, {"--devices: machine cpu-2core has 2, found 4; machines that have enough: ", "titan-2013"});
+  ExpectError(absl::StrCat(plan, " --json --save-plan=", In("p.json")), 2, {"--devices: machine cpu-2core has 2"});
+  const Result r = Run(absl::StrCat(plan, " --save-plan=", In("p.json"), " --drawing=", In("p.txt")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("note: no prediction; --devices: machine cpu-2core has 2"));
+  EXPECT_THAT(r.out, HasSubstr("conv3"));
+  EXPECT_EQ(r.out.find("predicted"), std::string::npos);
+  EXPECT_TRUE(partition::PlanFromJson(*engine::ReadFile(In("p.json"))).ok());
+  EXPECT_THAT(*engine::ReadFile(In("p.txt")), HasSubstr("conv3"));
+}
+
+TEST_F(Command, AProfileThatWasFittedToAnotherNetworkWarns) {
+  for (const char* sub : {"plan", "simulate"}) {
+    const Result other = Run(absl::StrCat(sub, " --model=lenet --plan=data --devices=2 --machine=titan-2013"));
+    EXPECT_EQ(other.code, 0) << other.err;
+    EXPECT_THAT(other.err,
+                HasSubstr("warning: machine titan-2013: its overhead of 0.293 s a step was fitted to alexnet2012; "
+                          "times predicted for lenet are wrong"));
+  }
+  EXPECT_THAT(Run("table --model=lenet").err, HasSubstr("fitted to alexnet2012"));
+  const Result own = Run(absl::StrCat("simulate --plan=hybrid ", kTitan));
+  EXPECT_EQ(own.err.find("fitted to"), std::string::npos) << own.err;
 }
 
 TEST_F(Command, APlanThatDoesNotFitIsRefusedWithATableAndThePlanThatFits) {
@@ -310,6 +368,13 @@ TEST_F(Command, APlanThatDoesNotFitIsRefusedWithATableAndThePlanThatFits) {
   EXPECT_EQ(r.out, "");
 }
 
+TEST_F(Command, ABatchThatIsTooLargeForThisMachineIsRefusedBeforeItIsLoaded) {
+  for (const char* sub : {"train", "verify --plan=model --devices=2"}) {
+    ExpectError(absl::StrCat(sub, " --model=alexnet2012 --backend=cpu --batch=1048576 --steps=1"), 12,
+                {"--batch: 1048576 needs at least ", " GB are free; a batch of ", " would fit"});
+  }
+}
+
 TEST_F(Command, SimulateWritesATimeline) {
   const Result r = Run(absl::StrCat("simulate --plan=model --devices=2 --json --trace=", In("t.json"),
                                     " --model=alexnet2012 --batch=256 --machine=titan-2013"));
@@ -319,7 +384,7 @@ TEST_F(Command, SimulateWritesATimeline) {
 }
 
 TEST_F(Command, TablePrintsThePapersRowsAndWritesPlots) {
-  const Result r = Run(absl::StrCat("table --json --plots=", In("paper")));
+  const Result r = Run(absl::StrCat("table --json --curve-steps=20 --plots=", In("paper")));
   ASSERT_EQ(r.code, 0) << r.err;
   const json j = json::parse(r.out);
   ASSERT_EQ(j["rows"].size(), 7u);

@@ -24,7 +24,7 @@ constexpr char kTwo[] = R"({
           "points": [{"n": 64, "c": 3, "rate": 5e11}]}],
  "links": [{"a": "d0", "b": "bus", "bytes_per_sec": {"value": 6e9, "from": "published"}, "latency_sec": {"value": 1e-6, "from": "guess"}},
            {"a": "bus", "b": "d1", "bytes_per_sec": {"value": 6e9, "from": "published"}, "duplex": "half"}],
- "staged": [["d0", "d1"]], "peer_access": true, "copy_engines": 2, "collectives": "master", "steps_in_flight": 1,
+ "staged": [["d0", "d1"]], "fitted_to": "lenet", "peer_access": true, "copy_engines": 2, "collectives": "master", "steps_in_flight": 1,
  "transfers": [{"what": "all_reduce", "members": 2, "from": "measured", "points": [[1000, 1e-4]]}]
 })";
 
@@ -44,12 +44,43 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_THAT(machine->warnings, IsEmpty());
   EXPECT_EQ(machine->ops[0].points[0].shape.c, 3);
+  EXPECT_EQ(machine->fitted_to, "lenet");
   EXPECT_EQ(machine->links[1].duplex, Link::Duplex::kHalf);
   const std::string written = MachineToJson(*machine);
   absl::StatusOr<Machine> again = MachineFromJson(written);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(MachineToJson(*again), written);
   EXPECT_EQ(CountByOrigin(*machine), (std::vector<int>{2, 3, 5, 2}));
+}
+
+TEST(MachineFromJson, SaysTheLineAndColumnWhereTextIsNotJson) {
+  const absl::Status comma = MachineFromJson("{\n \"colonnade_machine\": 1,\n}").status();
+  EXPECT_EQ(comma.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(comma.message()), HasSubstr("line 3, column 1: unexpected '}'"));
+  EXPECT_THAT(std::string(MachineFromJson("").status().message()), HasSubstr("line 1, column 1"));
+  EXPECT_THAT(std::string(MachineFromJson("{\"a\": 1e999}").status().message()),
+              HasSubstr("expected JSON; number overflow"));
+}
+
+TEST(MachineFromJson, RefusesAKeyThatStandsTwice) {
+  EXPECT_THAT(ErrorOf(R"("name": "two")", R"("name": "two", "name": "three")"),
+              HasSubstr("key \"name\" twice in one object"));
+  EXPECT_THAT(ErrorOf(R"("n": 64, )", R"("n": 64, "n": 32, )"), HasSubstr("key \"n\" twice"));
+}
+
+TEST(MachineFromJson, RefusesOpsAndTransfersThatNoProgramHas) {
+  EXPECT_THAT(ErrorOf(R"("op": "conv_forward")", R"("op": "conv_fwd")"),
+              HasSubstr("ops[0].op: unknown name \"conv_fwd\", did you mean \"conv_forward\"?"));
+  EXPECT_THAT(ErrorOf(R"("what": "all_reduce")", R"("what": "allreduce")"),
+              HasSubstr("transfers[0].what: unknown name \"allreduce\", did you mean \"all_reduce\"?"));
+}
+
+TEST(MachineFromJson, WarnsOfAProfileWithoutOps) {
+  std::string json = Good();
+  const size_t begin = json.find("\"ops\""), end = json.find("\"links\"");
+  absl::StatusOr<Machine> machine = MachineFromJson(json.erase(begin, end - begin));
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_THAT(machine->warnings, ::testing::ElementsAre(HasSubstr("there are no ops")));
 }
 
 TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {

@@ -55,7 +55,7 @@ TEST_P(BadPlanFile, IsRefusedNamingTheField) {
 INSTANTIATE_TEST_SUITE_P(
     Fields, BadPlanFile,
     ::testing::Values(
-        BadPlan{"", "not JSON"}, BadPlan{"[]", "one JSON object"}, BadPlan{"{}", "colonnade_plan"},
+        BadPlan{"", "line 1, column 1"}, BadPlan{"[]", "one JSON object"}, BadPlan{"{}", "colonnade_plan"},
         BadPlan{R"({"colonnade_plan": 2, "mesh": [], "layers": {}})", "version 1"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [], "layers": {}})", "mesh"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 0}], "layers": {}})", "mesh"},
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": "column"}})",
                 "layers.conv1"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": ["colum"]}})",
-                "layers.conv1"},
+                "layers.conv1: expected replicate, batch, column, group or row, found \"colum\"; did you mean \"column\"?"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reducton": "x"})", "reducton"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reduction": "x"})", "reduction"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "overlap": 1})", "overlap"},

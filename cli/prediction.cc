@@ -1,0 +1,104 @@
+#include "cli/prediction.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_format.h"
+#include "engine/io/file.h"
+#include "engine/trace.h"
+#include "program/status_macros.h"
+#include "tools/drawing.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+std::map<std::string, int64_t> SentByLayer(const program::Program& program) {
+  std::map<std::string, int64_t> sent;
+  for (const program::Task& task : program.tasks) sent[task.from.layer] += task.work.bytes_sent;
+  return sent;
+}
+
+}  // namespace
+
+double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+
+absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  Prediction p{.machine = std::move(machine)};
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, &p.candidates));
+  p.session = std::move(session);
+  WarnOfFit(p.machine, p.session.graph);
+  p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
+  ASSIGN_OR_RETURN(program::Program program, partition::Lower(p.session.graph, p.session.plan, p.lower));
+  p.predicted.program = std::move(program);
+  p.sent = SentByLayer(p.predicted.program);
+  return p;
+}
+
+absl::Status Predict(Prediction& p) {
+  absl::StatusOr<tools::Predicted> predicted = tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower);
+  if (!predicted.ok()) return FieldAsFlag(predicted.status(), "devices");
+  p.predicted = *std::move(predicted);
+  return tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program);
+}
+
+double ImagesPerSecond(const Prediction& p) {
+  return static_cast<double>(p.lower.global_batch) / absl::ToDoubleSeconds(p.predicted.simulation.step);
+}
+
+Json PredictedJson(const Prediction& p) {
+  Json devices = Json::array();
+  for (const engine::SimulatedDevice& d : p.predicted.simulation.devices) {
+    devices.push_back({{"compute_ms", Ms(d.compute)},
+                       {"exposed_communication_ms", Ms(d.exposed_communication)},
+                       {"input_wait_ms", Ms(d.input_wait)},
+                       {"idle_ms", Ms(d.idle)},
+                       {"sent_bytes", d.sent_bytes},
+                       {"peak_memory_bytes", d.peak_memory_bytes}});
+  }
+  return {{"step_ms", Ms(p.predicted.simulation.step)},
+          {"images_per_s", ImagesPerSecond(p)},
+          {"per_device", std::move(devices)}};
+}
+
+void PrintDevices(const Prediction& p) {
+  const engine::Simulation& s = p.predicted.simulation;
+  PrintLine(
+      absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
+  PrintLine("device   compute  communication     input      idle     sent MB   memory MB");
+  for (size_t d = 0; d < s.devices.size(); ++d) {
+    const engine::SimulatedDevice& device = s.devices[d];
+    PrintLine(absl::StrFormat("%6d %9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", d, Ms(device.compute),
+                              Ms(device.exposed_communication), Ms(device.input_wait), Ms(device.idle),
+                              static_cast<double>(device.sent_bytes) / 1e6,
+                              static_cast<double>(device.peak_memory_bytes) / 1e6));
+  }
+}
+
+absl::Status CheckOutputs(const Flags& flags) {
+  for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing}) {
+    if (path->empty()) continue;
+    RETURN_IF_ERROR(engine::CheckWritable(*path));
+  }
+  if (flags.drawing.empty()) return absl::OkStatus();
+  const absl::Status drawing = tools::CheckCanDraw(flags.drawing);
+  return drawing.ok() ? drawing : absl::Status(drawing.code(), absl::StrCat("--drawing: ", drawing.message()));
+}
+
+absl::Status WritePlanFiles(const Flags& flags, const Prediction& p) {
+  if (!flags.save_plan.empty()) {
+    RETURN_IF_ERROR(engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)));
+  }
+  if (flags.drawing.empty()) return absl::OkStatus();
+  return tools::DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
+}
+
+absl::Status WriteTimeline(const Flags& flags, const Prediction& p) {
+  if (flags.trace.empty()) return absl::OkStatus();
+  return engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps));
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,53 @@
+// What a plan comes to on a machine profile: what `plan` and `simulate` show.
+#ifndef COLONNADE_CLI_PREDICTION_H_
+#define COLONNADE_CLI_PREDICTION_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/flags.h"
+#include "cli/session.h"
+#include "engine/machine.h"
+#include "nlohmann/json.hpp"
+#include "partition/lower.h"
+#include "partition/planner.h"
+#include "tools/planning.h"
+
+namespace colonnade::cli {
+
+struct Prediction {
+  Session session;
+  engine::Machine machine;
+  partition::LowerOptions lower;
+  tools::Predicted predicted;                    // its simulation is empty before Predict
+  std::vector<partition::Candidate> candidates;  // of --plan=auto
+  std::map<std::string, int64_t> sent;           // bytes by layer, all devices
+};
+
+// All but the simulation: what can be said of a plan without a machine that runs it.
+absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags);
+// Simulates, and checks that the plan fits the devices' memory.
+absl::Status Predict(Prediction& prediction);
+
+double ImagesPerSecond(const Prediction& prediction);
+double Ms(absl::Duration duration);
+
+nlohmann::ordered_json PredictedJson(const Prediction& prediction);
+// Step time and images/s, and a line for each device, on stdout.
+void PrintDevices(const Prediction& prediction);
+
+// Whether all files that the flags name can be written, before anything is computed.
+absl::Status CheckOutputs(const Flags& flags);
+// --save-plan and --drawing, which need no machine.
+absl::Status WritePlanFiles(const Flags& flags, const Prediction& prediction);
+// --trace.
+absl::Status WriteTimeline(const Flags& flags, const Prediction& prediction);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_PREDICTION_H_

@@ -1,0 +1,25 @@
+#include "cli/commands.h"
+#include "cli/prediction.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+
+absl::Status RunSimulate(const Flags& flags) {
+  RETURN_IF_ERROR(CheckOutputs(flags));
+  ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
+  RETURN_IF_ERROR(Predict(p));
+  RETURN_IF_ERROR(WriteTimeline(flags, p));
+  if (flags.json) {
+    PrintJson({{"model", p.session.graph.name},
+               {"plan", p.session.plan.name},
+               {"machine", p.machine.name},
+               {"global_batch", p.lower.global_batch},
+               {"first_step_ms", Ms(p.predicted.simulation.first_step)},
+               {"predicted", PredictedJson(p)}});
+    return absl::OkStatus();
+  }
+  PrintDevices(p);
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

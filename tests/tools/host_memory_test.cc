@@ -1,0 +1,105 @@
+// What is said of memory before anything is loaded: from files of /proc and of control groups made here.
+#include "tools/host_memory.h"
+
+#include <filesystem>
+#include <limits>
+#include <string>
+
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+#include "tools/measure.h"
+
+namespace colonnade::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+class HostMemory : public ::testing::Test {
+ protected:
+  HostMemory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
+    root_ = ::mkdtemp(pattern.data());
+  }
+  ~HostMemory() override { std::filesystem::remove_all(root_); }
+  void Write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    ASSERT_TRUE(engine::ReplaceFile(root_ + path, text).ok());
+  }
+  std::string root_;
+};
+
+TEST_F(HostMemory, WithoutControlGroupsIsWhatTheMachineHasAvailable) {
+  EXPECT_EQ(AvailableMemory(root_), std::numeric_limits<int64_t>::max());
+  Write("/proc/meminfo", "MemTotal:  4000 kB\nMemAvailable:    3000 kB\n");
+  EXPECT_EQ(AvailableMemory(root_), 3000 * 1024);
+}
+
+TEST_F(HostMemory, IsTheLeastThatTheGroupsAboveTheProcessLeave) {
+  Write("/proc/meminfo", "MemAvailable: 3000 kB\n");
+  Write("/proc/self/cgroup", "0::/jobs/one\n");
+  Write("/sys/fs/cgroup/jobs/one/memory.max", "max\n");
+  Write("/sys/fs/cgroup/jobs/one/memory.current", "100\n");
+  EXPECT_EQ(AvailableMemory(root_), 3000 * 1024);
+  Write("/sys/fs/cgroup/jobs/memory.max", "1000000\n");
+  Write("/sys/fs/cgroup/jobs/memory.current", "700000\n");
+  EXPECT_EQ(AvailableMemory(root_), 300000);
+  Write("/sys/fs/cgroup/jobs/memory.stat", "anon 600000\ninactive_file 50000\n");
+  EXPECT_EQ(AvailableMemory(root_), 350000) << "pages of files can be dropped";
+  Write("/sys/fs/cgroup/jobs/one/memory.max", "20000\n");
+  EXPECT_EQ(AvailableMemory(root_), 19900);
+}
+
+TEST_F(HostMemory, KnowsGroupsOfVersionOne) {
+  Write("/proc/meminfo", "MemAvailable: 3000 kB\n");
+  Write("/proc/self/cgroup", "5:cpu:/x\n4:hugetlb,memory:/job\n");
+  Write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "500000\n");
+  Write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "100000\n");
+  EXPECT_EQ(AvailableMemory(root_), 400000);
+}
+
+program::Program Lowered(int64_t batch) {
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {});
+  const partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = batch});
+  return *partition::Lower(graph, plan, {.global_batch = batch});
+}
+
+int64_t BytesAt(int64_t batch) {
+  const program::Program program = Lowered(batch);
+  return LeastBytesOf({&program});
+}
+
+TEST(LeastBytes, AreNearAndNotAboveWhatTheBackendSays) {
+  const program::Program program = Lowered(256);
+  int64_t says = 2 * 4 * (256 * 64 + 256) + 2 * 8 * 4;  // the slots of images, labels and scalars on the host
+  for (const engine::DeviceMemory& device : *PredictCpuMemory(program)) says += device.total_bytes();
+  EXPECT_LE(LeastBytesOf({&program}), says);
+  EXPECT_GE(LeastBytesOf({&program}), says / 2) << "layouts and workspaces less than double it";
+  EXPECT_LT(LeastBytesOf({&program, &program}), 2 * LeastBytesOf({&program})) << "weights lie there once";
+}
+
+TEST(CheckHostMemory, SaysWhatIsNeededWhatThereIsAndTheLargestBatchThatFits) {
+  const int64_t available = BytesAt(100) + BytesAt(100) / 1000;
+  EXPECT_TRUE(CheckHostMemory(BytesAt(100), 100, 4, BytesAt, available).ok());
+  const absl::Status status = CheckHostMemory(BytesAt(1000), 1000, 4, BytesAt, available);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("batch: 1000 needs at least 0.0"));
+  int64_t fits = 0;
+  ASSERT_EQ(
+      std::sscanf(std::string(status.message()).c_str() + status.message().find("a batch of "), "a batch of %ld", &fits), 1)
+      << status;
+  EXPECT_EQ(fits % 4, 0);
+  EXPECT_LE(fits, 100);
+  EXPECT_GE(fits, 80) << "the search gives up a tenth at a time";
+}
+
+TEST(CheckHostMemory, SaysSoWhereNoBatchFits) {
+  const absl::Status status = CheckHostMemory(BytesAt(64), 64, 4, BytesAt, BytesAt(4) - 1);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("use a smaller network"));
+}
+
+}  // namespace
+}  // namespace colonnade::tools

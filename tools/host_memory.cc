@@ -1,0 +1,121 @@
+#include "tools/host_memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "program/memory.h"
+
+namespace colonnade::tools {
+namespace {
+
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+constexpr double kGigabyte = 1e9;
+constexpr int kHostSlots = 2;
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The number behind `key` in lines of "key number"; the fallback if there is none.
+int64_t NumberAfter(const std::string& text, absl::string_view key, int64_t fallback) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    int64_t value = 0;
+    if (words.size() >= 2 && words[0] == key && absl::SimpleAtoi(words[1], &value)) return value;
+  }
+  return fallback;
+}
+
+int64_t NumberIn(const std::string& path, int64_t fallback) {
+  int64_t value = 0;
+  return absl::SimpleAtoi(Contents(path), &value) ? value : fallback;  // "max" is no number
+}
+
+// What the group in this folder leaves; version 1 has other names for the same.
+int64_t LeftByGroup(const std::string& folder) {
+  for (const auto& [limit_file, used_file, droppable_key] :
+       {std::tuple("/memory.max", "/memory.current", "inactive_file"),
+        {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"}}) {
+    const int64_t limit = NumberIn(folder + limit_file, kUnlimited), used = NumberIn(folder + used_file, -1);
+    if (limit == kUnlimited || used < 0) continue;
+    const int64_t droppable = NumberAfter(Contents(folder + "/memory.stat"), droppable_key, 0);
+    return std::max<int64_t>(0, limit - used + droppable);
+  }
+  return kUnlimited;
+}
+
+}  // namespace
+
+int64_t AvailableMemory(const std::string& root) {
+  const int64_t kilobytes = NumberAfter(Contents(root + "/proc/meminfo"), "MemAvailable:", -1);
+  int64_t available = kilobytes < 0 ? kUnlimited : kilobytes * 1024;
+  const std::string groups = Contents(root + "/proc/self/cgroup");
+  for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));  // id:controllers:path
+    if (parts.size() < 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
+    const bool is_memory = std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
+    if (!parts[1].empty() && !is_memory) continue;
+    const std::string top = root + (is_memory ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
+    for (std::string path = parts[2] == "/" ? "" : parts[2];; path.resize(path.rfind('/'))) {
+      available = std::min(available, LeftByGroup(top + path));
+      if (path.empty() || path[0] != '/') break;
+    }
+  }
+  return available;
+}
+
+int64_t LeastBytesOf(absl::Span<const program::Program* const> programs) {
+  int64_t bytes = 0;
+  std::map<std::pair<int, std::string>, int64_t> persistent;  // by device and name
+  for (const program::Program* program : programs) {
+    const auto size_of = [&](const program::Buffer& buffer) { return program::DenseSizeOf(*program, buffer); };
+    for (int64_t step_bytes : program::PlaceBuffers(*program, size_of).step_bytes) bytes += step_bytes;
+    for (const program::Buffer& buffer : program->buffers) {
+      if (buffer.lifetime != program::Lifetime::kPersistent || program::RootOf(*program, buffer.id) != buffer.id) continue;
+      persistent[{buffer.device, buffer.name}] = size_of(buffer);
+    }
+    for (const program::Input& input : program->inputs) {
+      bytes += kHostSlots * program::ElementCount(input.shape) * program::SizeInBytes(input.host_dtype);
+    }
+  }
+  for (const auto& [key, size] : persistent) bytes += size;
+  return bytes;
+}
+
+absl::Status CheckHostMemory(int64_t needed, int64_t batch, int64_t multiple,
+                             const std::function<absl::StatusOr<int64_t>(int64_t batch)>& bytes_of, int64_t available) {
+  if (needed <= available) return absl::OkStatus();
+  std::string advice = "use a smaller network or a machine with more memory";
+  const absl::StatusOr<int64_t> least = bytes_of(multiple);
+  if (least.ok() && *least <= available && batch > multiple) {
+    // Bytes grow nearly in proportion to the batch, beside what does not depend on it.
+    const double per_image = static_cast<double>(needed - *least) / static_cast<double>(batch - multiple);
+    double guess = static_cast<double>(multiple) + static_cast<double>(available - *least) / per_image;
+    absl::StatusOr<int64_t> bytes = *least;
+    int64_t fitting = multiple;
+    for (int attempt = 0; attempt < 4; ++attempt, guess *= 0.9) {
+      const int64_t rounded = std::max<int64_t>(1, static_cast<int64_t>(guess) / multiple) * multiple;
+      bytes = bytes_of(rounded);
+      if (!bytes.ok() || *bytes > available) continue;
+      fitting = rounded;
+      break;
+    }
+    advice = absl::StrFormat("a batch of %d would fit", fitting);
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("batch: %d needs at least %.1f GB of this machine's memory, %.1f GB are free; %s", batch,
+                      static_cast<double>(needed) / kGigabyte, static_cast<double>(available) / kGigabyte, advice));
+}
+
+}  // namespace colonnade::tools

@@ -1,0 +1,35 @@
+// Whether Programs fit into the memory of this machine, said before anything is loaded.
+#ifndef COLONNADE_TOOLS_HOST_MEMORY_H_
+#define COLONNADE_TOOLS_HOST_MEMORY_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "program/program.h"
+
+namespace colonnade::tools {
+
+// Bytes that this process can still take: the least of /proc/meminfo's MemAvailable and what each control group above it
+// leaves (memory.max less memory.current, or version 1's files; pages of files that can be dropped count as free). The
+// largest number where nothing says. `root` stands before all paths.
+int64_t AvailableMemory(const std::string& root = "");
+
+// Bytes that the CPU backend needs for `programs` at least, all devices together: buffers packed densely, persistent ones
+// once by device and name, and the two slots of each Program's images on the host. Nothing is allocated.
+int64_t LeastBytesOf(absl::Span<const program::Program* const> programs);
+
+// ResourceExhausted if `needed` bytes, those of `batch`, are more than `available`: what is needed, what there is, and the
+// largest multiple of `multiple` found that would fit. `bytes_of` says what another batch needs; it is called a few times,
+// and only where the batch does not fit.
+absl::Status CheckHostMemory(int64_t needed, int64_t batch, int64_t multiple,
+                             const std::function<absl::StatusOr<int64_t>(int64_t batch)>& bytes_of,
+                             int64_t available = AvailableMemory());
+
+}  // namespace colonnade::tools
+
+#endif  // COLONNADE_TOOLS_HOST_MEMORY_H_
