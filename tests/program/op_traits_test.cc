@@ -40,13 +40,19 @@ TEST(AllOps, HaveTheOperandsThatTheirClassesLookFor) {
     while (!TraitsOfOperands(op, count).has_value()) ASSERT_LT(++count, 9u);
     const auto has = [&](Role role) { return OperandOf(op, count, role) >= 0; };
     const CostClass cost = CostClassOf(op);
-    if (IsTimedByFlops(cost)) EXPECT_TRUE(has(Role::kOutput) && has(Role::kWeight));
-    if (cost == CostClass::kImages) EXPECT_TRUE(has(Role::kInput));
+    if (IsTimedByFlops(cost)) {
+      EXPECT_TRUE(has(Role::kOutput) && has(Role::kWeight));
+    }
+    if (cost == CostClass::kImages) {
+      EXPECT_TRUE(has(Role::kInput));
+    }
     const LayoutRule rule = LayoutRuleOf(op);
     if (rule == LayoutRule::kConvolution || rule == LayoutRule::kMatrixProduct) {
       EXPECT_TRUE(has(Role::kInput) && has(Role::kWeight) && has(Role::kOutput));
     }
-    if (rule == LayoutRule::kArgmax) EXPECT_TRUE(has(Role::kInput) && has(Role::kOutput));
+    if (rule == LayoutRule::kArgmax) {
+      EXPECT_TRUE(has(Role::kInput) && has(Role::kOutput));
+    }
   }
 }
 
