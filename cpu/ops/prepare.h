@@ -1,4 +1,4 @@
-// From an op of the Program to its kernel: the one place where the variant is visited.
+// From an op of the Program to its kernel: the overload of Prepare for its attributes, or the oracle.
 #ifndef COLONNADE_CPU_PREPARE_H_
 #define COLONNADE_CPU_PREPARE_H_
 

@@ -119,8 +119,21 @@ absl::StatusOr<T> Attribute(cudnnBackendDescriptor_t of, AttributeName name) {
   return value;
 }
 
+// cuDNN refuses those that it has no convolutions of.
 cudnnDataType_t TypeOf(program::DType dtype) {
-  return dtype == program::DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  switch (dtype) {
+    case program::DType::kF32:
+      return CUDNN_DATA_FLOAT;
+    case program::DType::kF64:
+      return CUDNN_DATA_DOUBLE;
+    case program::DType::kI32:
+      return CUDNN_DATA_INT32;
+    case program::DType::kU8:
+      return CUDNN_DATA_UINT8;
+    case program::DType::kBF16:
+      return CUDNN_DATA_BFLOAT16;
+  }
+  return CUDNN_DATA_FLOAT;
 }
 
 // cuDNN's words for a pass and its operands.

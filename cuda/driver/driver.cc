@@ -58,7 +58,39 @@ absl::Status Check(cublasStatus_t status, const char* call) {
     RETURN_IF_ERROR(Check(call, #call)); \
   } while (false)
 
-cudaDataType_t BlasType(program::DType dtype) { return dtype == program::DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t BlasType(program::DType dtype) {
+  switch (dtype) {
+    case program::DType::kF32:
+      return CUDA_R_32F;
+    case program::DType::kF64:
+      return CUDA_R_64F;
+    case program::DType::kI32:
+      return CUDA_R_32I;
+    case program::DType::kU8:
+      return CUDA_R_8U;
+    case program::DType::kBF16:
+      return CUDA_R_16BF;
+  }
+  return CUDA_R_32F;
+}
+
+// Numbers between −1 and 1 that fill `bytes`.
+absl::StatusOr<std::vector<char>> RandomNumbers(program::DType dtype, int64_t bytes) {
+  std::vector<char> numbers(bytes);
+  std::minstd_rand random;
+  for (int64_t at = 0, size = program::SizeInBytes(dtype); at + size <= bytes; at += size) {
+    const float number = std::uniform_real_distribution<float>(-1, 1)(random);
+    if (dtype == program::DType::kF32) {
+      std::memcpy(&numbers[at], &number, size);
+    } else if (dtype == program::DType::kBF16) {
+      const program::BFloat16 rounded(number);
+      std::memcpy(&numbers[at], &rounded, size);
+    } else {
+      return absl::UnimplementedError(absl::StrCat("random numbers of ", program::Name(dtype)));
+    }
+  }
+  return numbers;
+}
 
 // Layouts and algorithm of one shape of product. cuBLAS counts by columns, so that it computes cᵀ = Bᵀ·Aᵀ.
 struct ProductPlan {
@@ -90,14 +122,7 @@ class Scratch {
   static absl::StatusOr<Scratch> MakeFull(int64_t elements, program::DType dtype) {
     const int64_t bytes = elements * program::SizeInBytes(dtype);
     ASSIGN_OR_RETURN(Scratch scratch, Make(bytes));
-    std::vector<char> numbers(std::min(bytes, kAtOnce));
-    const int64_t size = program::SizeInBytes(dtype);
-    std::minstd_rand random;
-    for (int64_t at = 0; at + size <= static_cast<int64_t>(numbers.size()); at += size) {
-      const float number = std::uniform_real_distribution<float>(-1, 1)(random);
-      const program::BFloat16 rounded(number);
-      std::memcpy(&numbers[at], dtype == program::DType::kBF16 ? static_cast<const void*>(&rounded) : &number, size);
-    }
+    ASSIGN_OR_RETURN(const std::vector<char> numbers, RandomNumbers(dtype, std::min(bytes, kAtOnce)));
     if (bytes > 0) COLONNADE_CHECK(cudaMemcpy(scratch.data(), numbers.data(), numbers.size(), cudaMemcpyHostToDevice));
     for (int64_t full = kAtOnce; full < bytes; full *= 2) {
       COLONNADE_CHECK(

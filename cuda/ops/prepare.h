@@ -1,4 +1,5 @@
-// From an op of the Program to its calls: the one place where the variant is visited.
+// From an op of the Program to its calls: the overload of Prepare for its attributes, once its operands are of types that
+// kernels take.
 #ifndef COLONNADE_CUDA_PREPARE_H_
 #define COLONNADE_CUDA_PREPARE_H_
 
