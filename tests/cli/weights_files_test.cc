@@ -69,8 +69,12 @@ TEST_F(WeightsFiles, ResultsAreShownWhereSavingFails) {
     const Result r = Wait(Start(absl::StrCat(kTrain, as_json ? "--json " : "", "--save=", In("w.safetensors")), limit));
     EXPECT_EQ(r.code, 74) << r.err;
     EXPECT_THAT(r.err, HasSubstr("cannot write " + In("w.safetensors") + ": File too large"));
-    if (as_json) EXPECT_EQ(json::parse(r.out)["test"]["count"], 360);
-    if (!as_json) EXPECT_THAT(r.out, HasSubstr("test: top-1"));
+    if (as_json) {
+      EXPECT_EQ(json::parse(r.out)["test"]["count"], 360);
+    }
+    if (!as_json) {
+      EXPECT_THAT(r.out, HasSubstr("test: top-1"));
+    }
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
       EXPECT_THAT(entry.path().filename().string(), ::testing::AnyOf("out", "err")) << "something is left";
     }
