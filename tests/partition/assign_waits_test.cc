@@ -91,6 +91,16 @@ TEST(AssignWaits, OneWaitForTheStepBeforeServesAllBehindIt) {
   EXPECT_THAT(program.task(second).waits_previous, IsEmpty());
 }
 
+// c knows of the copy lane that a has ended, which says nothing of e behind it.
+TEST(AssignWaits, WhatATaskOfTheStepBeforeKnewIsOfThatStep) {
+  Tasks t;
+  const BufferId x = t.Buffer(), p = t.Buffer();
+  t.Add(Lane::kCopy, {t.b.Write(x)});
+  const TaskId writer = t.Add(Lane::kCompute, {t.b.Write(p)}), e = t.Add(Lane::kCopy, {t.b.Read(p)}),
+               c = t.Add(Lane::kComm, {t.b.Read(x), t.b.Read(p)});
+  EXPECT_THAT(t.Assigned().task(writer).waits_previous, ElementsAre(e, c));
+}
+
 TEST(AssignWaits, AProgramThatHasWaitsIsAnInternalError) {
   Tasks t;
   const BufferId x = t.Buffer();

@@ -13,57 +13,58 @@ using ::testing::HasSubstr;
 struct FusionCase : LoweringCase {
   explicit FusionCase(layers::LayerGraph network = TwoLayers(), std::vector<layers::Strategy> fc1 = {kReplicate, kReplicate})
       : LoweringCase(network, PlanOf(network, 1, 2, {kReplicate, kReplicate}, {{"fc1", std::move(fc1)}})) {}
+  const ValueId x = Add("x", {8, 4});
 };
 
 TEST(FuseEpilogues, AReluThatAloneReadsAProductBecomesPartOfIt) {
   FusionCase c;
   const ValueId y = c.Add("y", {8, 6}), r = c.Add("r", {8, 6});
-  c.ForwardOf("fc1", {}, {y});
+  c.ForwardOf("fc1", {{c.x, {}}}, {y});
   c.ForwardOf("relu", {{y, {}}}, {r});
   c.BackwardOf("relu", {{}, {r, {}}}, {});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward+relu fc1: -> r", "backward relu: - r"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward+relu fc1: x -> r", "backward relu: - r"));
 }
 
 TEST(FuseEpilogues, AProductThatOthersReadTooStaysWhole) {
   FusionCase c;
   const ValueId y = c.Add("y", {8, 6});
-  c.ForwardOf("fc1", {}, {y});
+  c.ForwardOf("fc1", {{c.x, {}}}, {y});
   c.ForwardOf("relu", {{y, {}}}, {c.Add("r", {8, 6})});
   c.BackwardOf("fc1", {{y, {}}}, {});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: -> y", "forward relu: y -> r", "backward fc1: y"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x -> y", "forward relu: y -> r", "backward fc1: y"));
 }
 
 TEST(FuseEpilogues, NothingIsFusedAcrossATransfer) {
   FusionCase c;
   const ValueId z = c.Add("z", {8, 6}), y = c.Add("y", {8, 6});
-  c.ForwardOf("fc1", {}, {z});
+  c.ForwardOf("fc1", {{c.x, {}}}, {z});
   c.Act(Reshard{{.axis = 1, .kind = ReshardKind::kAllReduce}}, "relu", program::Pass::kForward, {{z, {}}}, {y});
   c.ForwardOf("relu", {{y, {}}}, {c.Add("r", {8, 6})});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: -> z", "all_reduce/1 relu: z -> y", "forward relu: y -> r"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x -> z", "all_reduce/1 relu: z -> y", "forward relu: y -> r"));
 }
 
 TEST(FuseEpilogues, AProductWhoseBiasIsAddedApartIsNotFused) {
   FusionCase c(TwoLayers(), {kReplicate, kRow});
   const ValueId y = c.Add("y", {8, 6});
-  c.ForwardOf("fc1", {}, {y});
+  c.ForwardOf("fc1", {{c.x, {}}}, {y});
   c.ForwardOf("relu", {{y, {}}}, {c.Add("r", {8, 6})});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: -> y", "forward relu: y -> r"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x -> y", "forward relu: y -> r"));
 }
 
 TEST(FuseEpilogues, OnlyProductsTakeARelu) {
   FusionCase c(PooledRelu());
   const ValueId p = c.Add("p", {8, 4}), y = c.Add("y", {8, 4});
-  c.ForwardOf("pool", {}, {p});
+  c.ForwardOf("pool", {{c.x, {}}}, {p});
   c.ForwardOf("relu", {{p, {}}}, {c.Add("r", {8, 4})});
-  c.ForwardOf("fc", {}, {y});
+  c.ForwardOf("fc", {{c.x, {}}}, {y});
   c.ForwardOf("flatten", {{y, {}}}, {c.Add("f", {8, 4})});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
-              ElementsAre("forward pool: -> p", "forward relu: p -> r", "forward fc: -> y", "forward flatten: y -> f"));
+              ElementsAre("forward pool: x -> p", "forward relu: p -> r", "forward fc: x -> y", "forward flatten: y -> f"));
 }
 
 TEST(ChoosePrecision, ValuesTakeTheProgramsTypeAndLabelsKeepTheirs) {

@@ -74,7 +74,7 @@ TEST(InsertResharding, AHostInputIsLoadedOnceInEachPlacementThatIsNeeded) {
   c.ForwardOf("relu", {{x, {kS0, kS1}}}, {});
   c.BackwardOf("fc1", {{x, {kS0, kR}}}, {});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering),
+  ASSERT_THAT(Actions(c.lowering),
               ElementsAre("load images: -> images(S0,R)", "forward fc1: images(S0,R)", "load images: -> images(S0,S1)",
                           "forward relu: images(S0,S1)", "backward fc1: images(S0,R)"));
   EXPECT_EQ(c.lowering.actions[0].outputs[0], c.lowering.actions[4].inputs[0].value);

@@ -130,8 +130,14 @@ inline const std::vector<layers::Strategy>& AllStrategies() {
   return all;
 }
 
+// How many strategies were tried, and how many of them were not legal.
+struct Tries {
+  int all = 0, refused = 0;
+};
+
 // A plan that draws, for each layer and axis, one of the strategies that are legal there.
-inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t outer, int64_t inner, int64_t batch) {
+inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t outer, int64_t inner, int64_t batch,
+                     Tries* tries = nullptr) {
   Plan plan{.name = "random", .mesh = Mesh::ReplicasByColumns(outer, inner)};
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const layers::LayerNode& node = graph.nodes[i];
@@ -144,7 +150,12 @@ inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t ou
       std::shuffle(order.begin(), order.end(), random);
       for (layers::Strategy s : order) {
         chosen[a] = s;
-        if (ShardNode(graph, id, plan.mesh, chosen, batch).ok()) break;
+        const bool legal = ShardNode(graph, id, plan.mesh, chosen, batch).ok();
+        if (tries != nullptr) {
+          ++tries->all;
+          tries->refused += legal ? 0 : 1;
+        }
+        if (legal) break;
       }
     }
     plan.layers[node.name] = chosen;

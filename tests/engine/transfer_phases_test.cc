@@ -1,0 +1,104 @@
+// Times of transfers that the published formulas leave out: sums between phases, loads and stores, staged pairs.
+#include "engine/transfer_phases.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/simulator.h"
+#include "gtest/gtest.h"
+#include "program/builder.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::BufferId;
+using program::Builder;
+using program::CollectiveKind;
+using program::Lane;
+
+constexpr double kMs = 1e-3;
+constexpr int64_t kBytes = 4'000'000;  // 4 ms on a link, and in memory
+
+// Devices on one switch; links of 1 GB/s each way and `latency_sec` each, memory of 1 GB/s.
+Machine OnASwitch(int devices, double latency_sec = 0) {
+  Machine machine;
+  machine.name = "test";
+  machine.flops_per_sec.value = 1e12;
+  machine.memory_bytes_per_sec.value = 1e9;
+  for (int d = 0; d < devices; ++d) {
+    machine.devices.push_back(absl::StrCat("d", d));
+    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {1e9}, .latency_sec = {latency_sec}});
+  }
+  return machine;
+}
+
+double MsOf(Builder builder, const Machine& machine) {
+  const absl::StatusOr<Simulation> simulation = Simulate(std::move(builder).Build(), machine);
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  return simulation.ok() ? absl::ToDoubleMilliseconds(simulation->first_step) : -1;
+}
+
+Builder Empty(int devices) { return Builder("case", program::Mode::kTrain, 1, program::DType::kF32, {{"data", devices}}); }
+
+double SummedBytes(CollectiveKind kind, CollectiveAlgorithm algorithm) {
+  double bytes = 0;
+  for (const Phase& phase : PhasesOf(kind, algorithm, {0, 1, 2, 3}, 100, 0)) bytes += phase.summed_bytes;
+  return bytes;
+}
+
+TEST(PhasesOf, OnlyARootThatReceivesWholeOperandsSumsBeyondWhatHidesBehindTheFlows) {
+  for (CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce}) {
+    EXPECT_EQ(SummedBytes(kind, CollectiveAlgorithm::kMaster), 300) << program::Name(kind);
+    EXPECT_EQ(SummedBytes(kind, CollectiveAlgorithm::kRing), 0) << program::Name(kind);
+    EXPECT_EQ(SummedBytes(kind, CollectiveAlgorithm::kTree), 0) << program::Name(kind);
+  }
+  EXPECT_EQ(SummedBytes(CollectiveKind::kReduce, CollectiveAlgorithm::kDirect), 300);
+  EXPECT_EQ(SummedBytes(CollectiveKind::kBroadcast, CollectiveAlgorithm::kMaster), 0);
+  EXPECT_EQ(SummedBytes(CollectiveKind::kAllGather, CollectiveAlgorithm::kMaster), 0);
+}
+
+// Gather 4 ms, then the sum, which reads two operands and writes one: 12 ms, then 4 ms back.
+TEST(Simulate, AMasterSumsBeforeItSendsBack) {
+  Builder builder = Empty(2);
+  std::vector<program::Member> members;
+  for (int d : {0, 1}) {
+    members.push_back({{builder.Accumulate(builder.AddBuffer(d, "x", program::DType::kF32, {kBytes / 4}))}, {}});
+  }
+  builder.AddCollective(builder.AddGroup({0, 1}), {.kind = CollectiveKind::kAllReduce}, std::move(members), Lane::kComm,
+                        {"sum"});
+  Machine machine = OnASwitch(2);
+  machine.collectives = CollectiveAlgorithm::kMaster;
+  EXPECT_NEAR(MsOf(std::move(builder), machine), 4 + 12 + 4, 1e-6);
+}
+
+TEST(Simulate, LoadsAndStoresTakeTheLatencyAndTheRateOfTheWayToTheHost) {
+  Machine machine = OnASwitch(1, 0.25 * kMs);
+  machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {0.5e9}, .latency_sec = {0.5 * kMs}});
+  machine.launch_sec.value = 0.125 * kMs;
+  Builder loads = Empty(1), stores = Empty(1);
+  const BufferId x = loads.AddBuffer(0, "x", program::DType::kF32, {kBytes / 4});
+  loads.AddCompute(0, Lane::kCopy, program::Load{0}, {loads.Write(x)}, {.bytes_read = 4, .bytes_written = kBytes}, {"x"});
+  EXPECT_NEAR(MsOf(std::move(loads), machine), 0.125 + 0.75 + 8, 1e-6);
+  const BufferId y = stores.AddBuffer(0, "y", program::DType::kF32, {kBytes / 4});
+  stores.AddCompute(0, Lane::kCopy, program::Store{0}, {stores.Read(y)}, {.bytes_read = kBytes, .bytes_written = 4}, {"y"});
+  EXPECT_NEAR(MsOf(std::move(stores), machine), 0.125 + 0.75 + 8, 1e-6);
+}
+
+// A pair without peer access goes through the host in two halves, whichever of the two is named first, and others do not.
+TEST(Simulate, AStagedPairIsStagedBothWays) {
+  for (const auto& [from, to] : {std::pair{0, 1}, {1, 0}, {0, 2}}) {
+    Builder builder = Empty(3);
+    const BufferId x = builder.AddBuffer(from, "x", program::DType::kF32, {kBytes / 4}),
+                   y = builder.AddBuffer(to, "y", program::DType::kF32, {kBytes / 4});
+    builder.AddExchange(from, {{builder.Read(x)}, {.bytes_sent = kBytes}}, to, {{builder.Write(y)}, {}}, Lane::kComm,
+                        {"send"});
+    Machine machine = OnASwitch(3);
+    machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {0.5e9}});
+    machine.staged = {{"d1", "d0"}};
+    EXPECT_NEAR(MsOf(std::move(builder), machine), to == 2 ? 4 : 8 + 8, 1e-6) << from << " to " << to;
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::engine

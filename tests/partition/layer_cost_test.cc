@@ -1,0 +1,101 @@
+// The additive costs that propose plans, in exact numbers: a compute task costs its flops, a transfer its bytes.
+#include "partition/layer_cost.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "partition/proposals.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::CollectiveKind;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct Costs {
+  std::vector<std::string> transfers;
+  CostFunctions Functions() {
+    return {.compute = [](const program::Task& task) { return static_cast<double>(task.work.flops); },
+            .transfer =
+                [this](CollectiveKind kind, int members, double bytes) {
+                  transfers.push_back(absl::StrCat(program::Name(kind), " of ", members, ": ", bytes));
+                  return bytes;
+                }};
+  }
+};
+
+// fc1: x [8,4], w [6,4]. fc2: x [8,6], w [4,6]. A product of 192 flop (fc1 and fc2 alike) is done once forward, once for the
+// weights and, but for fc1, once for dx; an update takes 6 flop an element.
+LayerCost Of(const std::string& layer, int64_t replicas, int64_t columns, const Strategies& strategies, Costs& costs) {
+  const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), replicas, columns, strategies));
+  absl::StatusOr<LayerCost> cost =
+      CostOfLayer(c.graph, layers::LayerId{c.Node(layer)}, c.plan.mesh, strategies, 8, costs.Functions());
+  EXPECT_TRUE(cost.ok()) << cost.status();
+  return cost.ok() ? *std::move(cost) : LayerCost{};
+}
+
+TEST(CostOfLayer, IsForwardBackwardAndUpdateOfOneShard) {
+  Costs costs;
+  const double product = 2 * 4 * 6 * 8;
+  EXPECT_EQ(Of("fc1", 2, 1, {kReplicate, kReplicate}, costs).compute_sec, 2 * product + 6 * (24 + 6));
+  EXPECT_EQ(Of("fc2", 2, 1, {kReplicate, kReplicate}, costs).compute_sec, 3 * product + 6 * (24 + 4));
+  EXPECT_EQ(Of("fc2", 2, 1, {kBatch, kReplicate}, costs).compute_sec, 3 * product / 2 + 6 * (24 + 4));
+  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kColumn}, costs).compute_sec, 3 * product / 2 + 6 * (12 + 2));
+  EXPECT_EQ(Of("fc2", 2, 2, {kBatch, kColumn}, costs).compute_sec, 3 * product / 4 + 6 * (12 + 2));
+  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kRow}, costs).compute_sec, 3 * product / 2 + 6 * 12) << "its bias is not counted";
+}
+
+TEST(CostOfLayer, GradientsThatArePartialAreReduced) {
+  Costs costs;
+  EXPECT_EQ(Of("fc2", 2, 1, {kBatch, kReplicate}, costs).reduction_sec, 4 * (24 + 4));
+  EXPECT_EQ(Of("fc2", 2, 2, {kBatch, kColumn}, costs).reduction_sec, 4 * (12 + 2));
+  EXPECT_THAT(costs.transfers, ElementsAre("all_reduce of 2: 96", "all_reduce of 2: 16",  //
+                                           "all_reduce of 2: 48", "all_reduce of 2: 8"));
+  costs.transfers.clear();
+  EXPECT_EQ(Of("fc2", 2, 2, {kBatch, kBatch}, costs).reduction_sec, 4 * (24 + 4));
+  EXPECT_THAT(costs.transfers, ElementsAre("all_reduce of 4: 96", "all_reduce of 4: 16"));
+  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kColumn}, costs).reduction_sec, 0);
+}
+
+TEST(CostOfReshard, EachEntryOfThePathCountsWhatADeviceHoldsBefore) {
+  const auto of = [](const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to) {
+    Costs costs;
+    double bytes = CostOfReshard(mesh, from, to, {8, 6}, costs.Functions());
+    costs.transfers.push_back(absl::StrCat(bytes));
+    return costs.transfers;
+  };
+  const Mesh two = Mesh::ReplicasByColumns(2, 1), four = Mesh::ReplicasByColumns(2, 2);
+  EXPECT_THAT(of(two, {kS0, kR}, {kR, kR}), ElementsAre("all_gather of 2: 96", "96"));
+  EXPECT_THAT(of(two, {kS0, kR}, {kS1, kR}), ElementsAre("all_to_all of 2: 96", "96"));
+  EXPECT_THAT(of(two, {kP, kR}, {kR, kR}), ElementsAre("all_reduce of 2: 192", "192"));
+  EXPECT_THAT(of(two, {kP, kR}, {kS1, kR}), ElementsAre("reduce_scatter of 2: 192", "192"));
+  EXPECT_THAT(of(two, {kR, kR}, {kS0, kR}), ElementsAre("0")) << "a slice moves nothing";
+  EXPECT_THAT(of(four, {kS0, kS1}, {kR, kR}), ElementsAre("all_gather of 2: 48", "all_gather of 2: 96", "144"));
+  EXPECT_THAT(of(four, {kS0, kS1}, {kS0, kS1}), ElementsAre("0"));
+}
+
+// Compute is cheaper the more it is split, gathers are free, sums are dear. Were the gradients' way back free, fc2 would be
+// split by columns, too, though the dx that it makes is a sum.
+TEST(ProposeAssignments, AGradientsWayBackCountsAsMuchAsTheValues) {
+  const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}));
+  const CostFunctions cost{.compute = [](const program::Task& task) { return static_cast<double>(task.work.flops); },
+                           .transfer =
+                               [](CollectiveKind kind, int, double) {
+                                 const bool sums =
+                                     kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+                                 return sums ? 1e9 : 0.0;
+                               }};
+  const auto options = LegalOptions(c.graph, c.plan.mesh, 8, cost);
+  const std::vector<Assignment> best = ProposeAssignments(c.graph, c.plan.mesh, 8, options, cost, /*exposed=*/1, 1);
+  ASSERT_EQ(best.size(), 1u);
+  const int fc1 = c.Node("fc1"), fc2 = c.Node("fc2");
+  EXPECT_EQ(options[fc1][best[0][fc1]].strategies[1], kColumn);
+  EXPECT_EQ(options[fc2][best[0][fc2]].strategies[1], kReplicate);
+}
+
+}  // namespace
+}  // namespace colonnade::partition

@@ -1,0 +1,166 @@
+// What SearchPlans tries: for each kind of change, a judge under which that change alone wins.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "partition/planner.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::CollectiveKind;
+using program::Program;
+using program::Task;
+using ::testing::Contains;
+using ::testing::Field;
+
+// The winner where `seconds` judges; of named plans and what is made of them, unless proposals are asked for.
+std::vector<Candidate> Search(const layers::LayerGraph& graph, int devices,
+                              const std::function<double(const Program&)>& seconds, int proposals = 0,
+                              int most_judgements = 400) {
+  const PlannerOptions options{.devices = devices,
+                               .lower = {.global_batch = 8},
+                               .cost = {.compute = [](const Task& task) { return static_cast<double>(task.work.flops); },
+                                        .transfer = [](CollectiveKind, int, double bytes) { return bytes; }},
+                               .judge = [&](const Program& program) -> absl::StatusOr<Judgement> {
+                                 return Judgement{seconds(program), 1};
+                               },
+                               .proposals_per_mesh = proposals,
+                               .most_judgements = most_judgements};
+  absl::StatusOr<std::vector<Candidate>> found = SearchPlans(graph, options);
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found.ok() ? *std::move(found) : std::vector<Candidate>(1);
+}
+
+int Count(const Program& program, const std::function<bool(const Task&)>& counts) {
+  return static_cast<int>(std::count_if(program.tasks.begin(), program.tasks.end(), counts));
+}
+
+bool IsOfBucket(const Task& task, CollectiveKind kind) {
+  const auto* collective = std::get_if<program::Collective>(&task.what);
+  return collective != nullptr && collective->kind == kind && task.from.layer.starts_with("bucket");
+}
+
+TEST(SearchPlans, TriesEveryKindOfReduction) {
+  const std::map<Reduction, CollectiveKind> kinds = {{Reduction::kAllReduce, CollectiveKind::kAllReduce},
+                                                     {Reduction::kSharded, CollectiveKind::kReduceScatter},
+                                                     {Reduction::kMaster, CollectiveKind::kReduce}};
+  for (const auto& [reduction, kind] : kinds) {
+    const Candidate best = Search(TwoLayers(), 2, [kind = kind](const Program& program) {
+      return Count(program, [&](const Task& t) { return IsOfBucket(t, kind); }) > 0 ? 1.0 : 2.0;
+    })[0];
+    EXPECT_EQ(best.plan.reduction, reduction);
+    EXPECT_EQ(best.judgement.step_sec, 1);
+  }
+}
+
+TEST(SearchPlans, TriesTransfersInLineWithCompute) {
+  for (bool overlap : {true, false}) {
+    const Candidate best = Search(TwoLayers(), 2, [&](const Program& program) {
+      const auto moves = [](const Task& t) { return !std::holds_alternative<program::Compute>(t.what); };
+      const bool apart = Count(program, [&](const Task& t) { return moves(t) && t.lane == program::Lane::kComm; }) > 0;
+      return Count(program, moves) > 0 && apart == overlap ? 1.0 : 2.0;
+    })[0];
+    EXPECT_EQ(best.plan.overlap, overlap);
+    EXPECT_EQ(best.judgement.step_sec, 1);
+  }
+}
+
+// Twelve layers of 4 MiB: buckets of 1, 8, 32 and 128 MiB hold one weight, two, eight and all.
+TEST(SearchPlans, TriesEverySizeOfBuckets) {
+  layers::GraphBuilder net("deep");
+  auto x = net.Input("images", {1024});
+  for (int i = 0; i < 12; ++i) x = net.FullyConnected(absl::StrCat("fc", i), x, {.out_features = 1024, .bias = false});
+  net.SoftmaxCrossEntropy("loss", x);
+  const layers::LayerGraph graph = Built(std::move(net));
+  for (const auto& [mib, buckets] : std::map<int64_t, int>{{1, 12}, {8, 6}, {32, 2}, {128, 1}}) {
+    const Candidate best = Search(
+        graph, 2,
+        [buckets = buckets](const Program& program) {
+          const int reduced = Count(program, [](const Task& t) { return IsOfBucket(t, CollectiveKind::kAllReduce); });
+          return reduced == 2 * buckets ? 1.0 : 2.0;  // on two devices
+        },
+        0, 1)[0];
+    EXPECT_EQ(best.plan.bucket_bytes, mib << 20);
+    EXPECT_EQ(best.judgement.step_sec, 1);
+  }
+}
+
+// Activations between devices 0 and 2, which no named plan on 2 x 2 devices exchanges while its order is the identity.
+TEST(SearchPlans, TriesTheOtherOrderOfDevices) {
+  const std::vector<Candidate> found = Search(
+      TwoLayers(), 4,
+      [](const Program& program) {
+        const int far = Count(program, [](const Task& t) {
+          const auto* exchange = std::get_if<program::Exchange>(&t.what);
+          return exchange != nullptr && t.device == 0 && exchange->peer == 2 && t.from.pass == program::Pass::kForward;
+        });
+        if (far > 0) return 1.0;
+        return program.mesh.size() > 1 && program.mesh[0].size == 2 ? 2.0 : 3.0;  // so that a mesh of 2 x 2 is varied
+      },
+      0, 1);
+  EXPECT_EQ(found[0].judgement.step_sec, 1);
+  EXPECT_EQ(found[0].plan.device_order, (std::vector<int>{0, 2, 1, 3}));
+}
+
+std::optional<program::Shape> ShapeOf(const Program& program, const std::string& layer, size_t use) {
+  for (const Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute == nullptr || task.from.layer != layer || task.from.pass != program::Pass::kForward) continue;
+    if (std::holds_alternative<program::Copy>(compute->op)) continue;
+    return program.buffer(task.uses[use].buffer).shape;
+  }
+  return std::nullopt;
+}
+
+// No named plan splits a layer by rows.
+TEST(SearchPlans, ExchangesSingleLayersOfTheWinner) {
+  const auto rows_of_fc2 = [](const Program& program) {
+    return ShapeOf(program, "fc2", 1) == program::Shape{4, 3} ? 1.0 : program.device_count == 2 ? 2.0 : 3.0;
+  };
+  const Candidate best = Search(TwoLayers(), 2, rows_of_fc2)[0];
+  EXPECT_EQ(best.judgement.step_sec, 1);
+  EXPECT_THAT(best.plan.layers.at("fc2"), Contains(kRow));
+  EXPECT_EQ(best.plan.name, kAutoPlan);
+  EXPECT_EQ(Search(TwoLayers(), 2, rows_of_fc2, 0, 1)[0].judgement.step_sec, 2) << "no more judgements than asked for";
+}
+
+// Whole batches in two layers together win, in one of them they cost as much as in none.
+TEST(SearchPlans, ExchangesNeighboursThatChangeAlike) {
+  layers::GraphBuilder net("three");
+  auto x = net.Input("images", {4});
+  for (const char* name : {"fc1", "fc2", "fc3"}) x = net.FullyConnected(name, x, {.out_features = 6});
+  net.SoftmaxCrossEntropy("loss", x);
+  const Candidate best = Search(Built(std::move(net)), 2, [](const Program& program) {
+    if (program.device_count < 2) return 3.0;
+    const bool whole =
+        ShapeOf(program, "fc2", 1) == program::Shape{6, 6} && ShapeOf(program, "fc3", 1) == program::Shape{6, 6};
+    const bool all_samples =
+        ShapeOf(program, "fc2", 0) == program::Shape{8, 6} && ShapeOf(program, "fc3", 0) == program::Shape{8, 6};
+    return whole && all_samples ? 1.0 : 2.0;
+  })[0];
+  EXPECT_EQ(best.judgement.step_sec, 1);
+}
+
+TEST(SearchPlans, ProposalsOfTheAdditiveCostAreJudged) {
+  std::set<std::string> with, without;
+  const auto record = [](std::set<std::string>& names) {
+    return [&names](const Program& program) {
+      names.insert(program.tasks.empty() ? "" : absl::StrCat(program.tasks.size(), " ", program.buffers.size()));
+      return 1.0;
+    };
+  };
+  Search(TwoLayers(), 4, record(without), 0, 1);
+  Search(TwoLayers(), 4, record(with), 6, 1);
+  EXPECT_GT(with.size(), without.size());
+}
+
+}  // namespace
+}  // namespace colonnade::partition
