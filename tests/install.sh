@@ -17,6 +17,8 @@ set(CMAKE_CXX_STANDARD 20)
 find_package(colonnade CONFIG REQUIRED)
 add_executable(user user.cc)
 target_link_libraries(user PRIVATE colonnade::models colonnade::partition colonnade::cpu)
+add_executable(plan_and_verify plan_and_verify.cc)
+target_link_libraries(plan_and_verify PRIVATE colonnade::tools)
 CMAKE
 cat >"$folder/user/user.cc" <<'CC'
 #include <cstdio>
@@ -29,7 +31,16 @@ int main() {
   std::printf("%lld parameters, %d devices\n", static_cast<long long>(graph->ParameterCount()), (*devices)->device_count());
 }
 CC
+cp "$(dirname "$0")/example/plan_and_verify.cc" "$folder/user/"
 cmake -S "$folder/user" -B "$folder/build" -G Ninja -DCMAKE_CXX_COMPILER="$2" -DCMAKE_PREFIX_PATH="$folder/moved" >/dev/null
 cmake --build "$folder/build" >/dev/null
+"$folder/build/plan_and_verify" | tee /dev/stderr | grep -q 'verified 2 steps: equal to one device'
+# What is internal is not installed, and what is installed includes nothing that is not.
+include=$folder/moved/include/colonnade
+if grep -rl 'Internal to' "$include"; then echo "expected no internal headers in $include"; exit 1; fi
+cd "$include"
+grep -rhoE '^#include "[a-z]+/[^"]+"' . | cut -d'"' -f2 | sort -u | while read -r header; do
+  [ -f "$header" ] || ! [ -d "${header%%/*}" ] || { echo "an installed header includes $header, which is not installed"; exit 1; }
+done
 "$folder/build/user" | tee /dev/stderr | grep -q '61706 parameters, 2 devices'
 "$folder/moved/bin/colonnade" train --model=list >/dev/null

@@ -110,7 +110,7 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"([1000, 1e-4])", "[0, 1e-4]"), HasSubstr("expected a pair [bytes, seconds above 0], found a list"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", deep),
-              HasSubstr("memory_bytes: expected an object, found a list"));
+              HasSubstr("expected plain JSON, found lists or objects nested deeper than 8"));
 }
 
 TEST(MachineFromJson, DevicesThatNothingConnectsAreRefused) {

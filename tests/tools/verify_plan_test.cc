@@ -3,6 +3,7 @@
 
 #include "tools/verify_plan.h"
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <variant>
@@ -22,13 +23,25 @@ using ::testing::HasSubstr;
 // What is done to the Programs of the plan; the single device's are right.
 using Spoil = std::function<void(program::Program&, const partition::LowerOptions&)>;
 
-absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0.03, bool bf16 = false) {
+// In which arithmetic plans are compared, and with which bounds.
+struct Arithmetic {
+  const char* name = "f32";
+  bool reference = false, bf16 = false, tf32 = false;
+  double loss_bound = 1e-5, bound = 1e-4;  // of gradients and of parameters' changes
+};
+
+absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0.03, const Arithmetic& arithmetic = {},
+                                    int64_t steps = 3) {
   const layers::LayerGraph graph = *models::BuildModel("two_column", {.width = 0.25});
   const partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 16});
   data::SampleStream digits = *data::SampleStream::Create(*data::OpenDataset("digits", data::SplitOf::kTrain, {}), {});
-  VerifyOptions options{.learning_rate = {.base = learning_rate}, .lower = {.global_batch = 16, .weight_decay = 5e-4}};
-  options.bf16 = bf16;
-  if (bf16) {
+  VerifyOptions options{.steps = steps,
+                        .reference = arithmetic.reference,
+                        .bf16 = arithmetic.bf16,
+                        .tf32 = arithmetic.tf32,
+                        .learning_rate = {.base = learning_rate},
+                        .lower = {.global_batch = 16, .weight_decay = 5e-4}};
+  if (arithmetic.bf16) {
     options.make_backend = [](int devices) {
       return cpu::MakeCpuBackend(
           {.devices = devices, .threads_per_device = 1, .kernels = cpu::CpuOptions::Kernels::kReference});
@@ -53,6 +66,8 @@ void ForEach(program::Program& program, Change change) {
   }
 }
 
+constexpr Arithmetic kBf16{.name = "bf16", .bf16 = true, .loss_bound = 1.0 / 256, .bound = 1.0 / 256};
+
 TEST(VerifyPlan, AgreesWhereNothingIsWrong) {
   absl::StatusOr<VerifyReport> report = Verify(nullptr);
   ASSERT_TRUE(report.ok()) << report.status();
@@ -62,13 +77,13 @@ TEST(VerifyPlan, AgreesWhereNothingIsWrong) {
 }
 
 TEST(VerifyPlan, InBf16AgreesWhereNothingIsWrongAndFindsWhatIs) {
-  absl::StatusOr<VerifyReport> report = Verify(nullptr, 0.03, /*bf16=*/true);
+  absl::StatusOr<VerifyReport> report = Verify(nullptr, 0.03, kBf16);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error;
   const auto spoil = [](program::Program& program, const partition::LowerOptions&) {
     ForEach<program::SgdUpdate>(program, [](program::SgdUpdate& op) { op.weight_decay *= 1000; });
   };
-  report = Verify(spoil, 0.03, /*bf16=*/true);
+  report = Verify(spoil, 0.03, kBf16);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_FALSE(report->ok);
 }
@@ -110,6 +125,85 @@ TEST(VerifyPlan, WeightsThatOverflowAreNotFiniteRatherThanEqual) {
   const absl::Status status = Verify(nullptr, std::numeric_limits<double>::max()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("not finite"));
+}
+
+TEST(VerifyPlan, WeightsThatOverflowInTheLastStepAreNotFinite) {
+  const absl::Status status = Verify(nullptr, std::numeric_limits<double>::max(), {}, /*steps=*/1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not finite after the update"));
+}
+
+// Something wrong in the plan's Programs, as much as is asked for.
+using Tunable = void (*)(program::Program&, double amount);
+
+void DecayMore(program::Program& program, double amount) {
+  ForEach<program::SgdUpdate>(program, [&](program::SgdUpdate& op) { op.weight_decay += amount; });
+}
+void BendBackward(program::Program& program, double amount) {
+  ForEach<program::LrnBackward>(program, [&](program::LrnBackward& op) { op.beta += amount; });
+}
+void BendForward(program::Program& program, double amount) {
+  ForEach<program::LrnForward>(program, [&](program::LrnForward& op) { op.beta += amount; });
+}
+
+// The report of one step where the error is about `target`: errors grow nearly in proportion to the amount.
+absl::StatusOr<VerifyReport> WithError(double target, Tunable tunable, double VerifyErrors::*what,
+                                       const Arithmetic& arithmetic) {
+  double amount = target;
+  absl::StatusOr<VerifyReport> report;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    report = Verify([&](program::Program& program, const partition::LowerOptions&) { tunable(program, amount); }, 0.03,
+                    arithmetic, /*steps=*/1);
+    if (!report.ok() || std::abs(report->error.*what / target - 1) < 0.1) return report;
+    amount *= target / (report->error.*what);
+  }
+  return report;
+}
+
+class VerifyBounds : public ::testing::TestWithParam<Arithmetic> {
+ protected:
+  // A little below the bound agrees, a little above it does not.
+  void ExpectBoundAt(double bound, Tunable tunable, double VerifyErrors::*what) {
+    const absl::StatusOr<VerifyReport> below = WithError(0.7 * bound, tunable, what, GetParam());
+    ASSERT_TRUE(below.ok()) << below.status();
+    EXPECT_NEAR(below->error.*what / bound, 0.7, 0.15);
+    EXPECT_TRUE(below->ok) << below->worst_tensor << " " << below->worst_error;
+    const absl::StatusOr<VerifyReport> above = WithError(1.5 * bound, tunable, what, GetParam());
+    ASSERT_TRUE(above.ok()) << above.status();
+    EXPECT_NEAR(above->error.*what / bound, 1.5, 0.3);
+    EXPECT_FALSE(above->ok) << above->worst_tensor << " " << above->worst_error;
+  }
+};
+
+TEST_P(VerifyBounds, OfAParametersChange) { ExpectBoundAt(GetParam().bound, DecayMore, &VerifyErrors::parameter); }
+TEST_P(VerifyBounds, OfAGradient) { ExpectBoundAt(GetParam().bound, BendBackward, &VerifyErrors::gradient); }
+
+// What bends the loss bends gradients more, so that they would fail, too: the bound is read from the report.
+TEST_P(VerifyBounds, OfTheLoss) {
+  const double bound = GetParam().loss_bound;
+  const absl::StatusOr<VerifyReport> above = WithError(1.5 * bound, BendForward, &VerifyErrors::loss, GetParam());
+  ASSERT_TRUE(above.ok()) << above.status();
+  EXPECT_NEAR(above->error.loss / bound, 1.5, 0.3);
+  EXPECT_GT(above->error.loss, above->tolerance.loss);
+  EXPECT_FALSE(above->ok);
+  EXPECT_EQ(above->tolerance.loss, bound);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Arithmetics, VerifyBounds,
+    ::testing::Values(Arithmetic{}, Arithmetic{.name = "reference", .reference = true, .loss_bound = 1e-10, .bound = 1e-10},
+                      Arithmetic{.name = "tf32", .tf32 = true, .loss_bound = 5e-3, .bound = 5e-3}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(VerifyPlan, InBf16BoundsAreOneRoundingOrOneAndAHalfTimesTheReferencesDistance) {
+  const absl::StatusOr<VerifyReport> report = Verify(nullptr, 0.03, kBf16, /*steps=*/1);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->tolerance.loss, kBf16.loss_bound) << "the loss is nearer than a rounding";
+  // The plan rounds where the reference on one device does, so that both are about as far from double.
+  for (double VerifyErrors::*what : {&VerifyErrors::gradient, &VerifyErrors::parameter}) {
+    EXPECT_GT(report->tolerance.*what, kBf16.bound);
+    EXPECT_NEAR(report->tolerance.*what / (report->error.*what), 1.5, 0.3);
+  }
 }
 
 }  // namespace
