@@ -26,15 +26,13 @@ struct Run {
 
 absl::Status Prepare(const Flags& flags, Run& run) {
   auto lower = [&](program::Mode mode, program::Program& program) -> absl::Status {
-    absl::StatusOr<program::Program> lowered =
-        partition::Lower(run.session.graph, run.session.plan, LowerOptionsOf(flags, run.session, mode));
-    if (lowered.ok()) program = *std::move(lowered);
-    return lowered.status();
+    ASSIGN_OR_RETURN(program,
+                     partition::Lower(run.session.graph, run.session.plan, LowerOptionsOf(flags, run.session, mode)));
+    return absl::OkStatus();
   };
   auto load = [&](const program::Program& program, std::unique_ptr<engine::Executor>& executor) -> absl::Status {
-    absl::StatusOr<std::unique_ptr<engine::Executor>> created = engine::Executor::Create(program, *run.backend);
-    if (created.ok()) executor = *std::move(created);
-    return created.status();
+    ASSIGN_OR_RETURN(executor, engine::Executor::Create(program, *run.backend));
+    return absl::OkStatus();
   };
   RETURN_IF_ERROR(lower(program::Mode::kTrain, run.train_program));
   RETURN_IF_ERROR(lower(program::Mode::kEval, run.eval_program));

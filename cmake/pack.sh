@@ -21,5 +21,6 @@ for file in "$pack"/bin/* "$pack"/lib/*; do ldd "$file"; done |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/lib(cu|nccl|nv)[A-Za-z_]*' |
   while read -r library; do cp -L "$library" "$pack/lib/"; done
-"$source/cmake/search_paths.sh" "$pack"/bin/* $(find "$pack/lib" -name "libcolonnade*")
+mapfile -t ours < <(find "$pack/lib" -name "libcolonnade*")
+"$source/cmake/search_paths.sh" "$pack"/bin/* "${ours[@]}"
 du -sh "$pack"

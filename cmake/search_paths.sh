@@ -8,6 +8,7 @@ for file in "$@"; do
   while IFS= read -r paths; do
     checked=$((checked + 1))
     while IFS= read -r entry; do
+      # shellcheck disable=SC2016  # $ORIGIN is the loader's
       case $entry in
         '$ORIGIN' | '$ORIGIN/'* | /*) ;;
         *) echo "$file: search path \"$paths\": expected entries that begin with \$ORIGIN or /, found \"$entry\""; wrong=1 ;;

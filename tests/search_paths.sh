@@ -8,6 +8,7 @@ mapfile -t files < <(find "$1" -path "$1/CMakeFiles" -prune -o -type f \( -perm 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 echo 'int main() {}' >"$folder/main.c"
+# shellcheck disable=SC2016  # $ORIGIN is the loader's
 for bad in '$ORIGIN:' ':$ORIGIN' '$ORIGIN:lib'; do
   cc "$folder/main.c" -o "$folder/bad" "-Wl,-rpath,$bad"
   if "$check" "$folder/bad" >/dev/null; then

@@ -18,7 +18,6 @@ namespace colonnade::cpu {
 using program::Buffer;
 using program::BufferId;
 using program::BufferUse;
-using program::DType;
 using program::Program;
 using program::Region;
 using program::Shape;

@@ -95,9 +95,8 @@ absl::Status CpuProgram::ChooseAllLayouts() {
   absl::Status status;
   resources_.devices[0]->lane(Lane::kCompute).queue->Call([&] {
     status = CatchErrors([&]() -> absl::Status {
-      auto layouts = cpu::ChooseLayouts(program_, resources_.reference_kernels, known, resources_.engine);
-      if (layouts.ok()) layouts_ = *std::move(layouts);
-      return layouts.status();
+      ASSIGN_OR_RETURN(layouts_, cpu::ChooseLayouts(program_, resources_.reference_kernels, known, resources_.engine));
+      return absl::OkStatus();
     });
   });
   return status;
