@@ -11,7 +11,6 @@
 #include <map>
 #include <new>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -323,14 +322,6 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "colonnade: out of memory; use a smaller --batch or more devices\n");
     return kOutOfMemory;
-  } catch (const std::system_error& error) {
-    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
-    std::fprintf(stderr, "colonnade: %s: %s\n",
-                 no_thread ? "no thread can be started; use fewer --devices or --threads-per-device, or allow more memory "
-                             "(ulimit -v) or processes (ulimit -u)"
-                           : "unexpected",
-                 error.what());
-    return no_thread ? kOutOfMemory : kUnexpected;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "colonnade: unexpected: %s\n", error.what());
     return kUnexpected;

@@ -1,6 +1,7 @@
 #include "cpu/status.h"
 
 #include <new>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/onednn.h"
@@ -20,6 +21,11 @@ absl::Status StatusOf(const std::exception& error) {
       default:
         return absl::InternalError(message);
     }
+  }
+  const auto* system_error = dynamic_cast<const std::system_error*>(&error);
+  if (system_error != nullptr && system_error->code() == std::errc::resource_unavailable_try_again) {
+    return absl::ResourceExhaustedError(
+        "no thread can be started; use fewer devices or threads, or allow more memory (ulimit -v) or processes (ulimit -u)");
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return absl::ResourceExhaustedError("out of memory");
   return absl::InternalError(error.what());
