@@ -41,6 +41,7 @@ class Command : public ::testing::Test {
 
   // Starts the command with its output in files, after `prepare` in the new process; the process id.
   pid_t Start(const std::string& arguments, const std::function<void()>& prepare = {}) const {
+    for (const char* stream : {"out", "err"}) std::filesystem::remove(In(stream));  // of an earlier run
     const pid_t child = ::fork();
     if (child != 0) return child;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
