@@ -15,7 +15,6 @@ using program::Collective;
 using program::CollectiveKind;
 using program::Member;
 using program::Region;
-using program::Shape;
 
 // The dimension along which an entry gathers or scatters.
 int DimOf(const Placement& p) { return p.kind == Placement::Kind::kSplit ? p.dim : 1; }

@@ -15,7 +15,6 @@ using layers::LayerNode;
 using layers::Operand;
 using program::BufferId;
 using program::Lane;
-using program::Lifetime;
 using program::Pass;
 using program::Shape;
 

@@ -5,7 +5,6 @@
 namespace colonnade::partition {
 namespace {
 
-using layers::Placement;
 
 class Resharder {
  public:

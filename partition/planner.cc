@@ -86,9 +86,9 @@ class Search {
       Candidate best = candidates_[w];
       if (best.plan.mesh.device_count() == 1) continue;
       auto keep_if_better = [&](Plan plan) -> absl::Status {
-        absl::StatusOr<Candidate> candidate = Judged(std::move(plan));
-        if (candidate.ok() && IsBetter(*candidate, best)) best = *std::move(candidate);
-        return candidate.status();
+        ASSIGN_OR_RETURN(Candidate candidate, Judged(std::move(plan)));
+        if (IsBetter(candidate, best)) best = std::move(candidate);
+        return absl::OkStatus();
       };
       for (Reduction reduction : {Reduction::kSharded, Reduction::kMaster}) {
         Plan plan = best.plan;

@@ -139,11 +139,10 @@ class Comparison {
     ASSIGN_OR_RETURN(partition::Plan single,
                      partition::NamedPlan("single", graph_, {.devices = 1, .global_batch = options_.lower.global_batch}));
     single_ = std::move(single);
-    auto make = [&](const partition::Plan& plan, bool expose_gradients, std::unique_ptr<Side>& side) {
-      absl::StatusOr<std::unique_ptr<Side>> made =
-          MakeSide(graph_, plan, options_, expose_gradients, options_.reference ? Kernels::kDouble : Kernels::kOwn);
-      if (made.ok()) side = *std::move(made);
-      return made.status();
+    auto make = [&](const partition::Plan& plan, bool expose_gradients, std::unique_ptr<Side>& side) -> absl::Status {
+      const Kernels kernels = options_.reference ? Kernels::kDouble : Kernels::kOwn;
+      ASSIGN_OR_RETURN(side, MakeSide(graph_, plan, options_, expose_gradients, kernels));
+      return absl::OkStatus();
     };
     RETURN_IF_ERROR(make(single_, true, one_));
     RETURN_IF_ERROR(make(plan_, true, many_));

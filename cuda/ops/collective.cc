@@ -12,7 +12,6 @@ namespace colonnade::cuda {
 
 using program::Collective;
 using program::CollectiveKind;
-using program::DType;
 using program::Region;
 using program::Shape;
 
