@@ -5,7 +5,6 @@
 namespace colonnade::partition {
 namespace {
 
-
 class Resharder {
  public:
   explicit Resharder(Lowering& lowering) : lowering_(lowering) {}
