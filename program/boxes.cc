@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace colonnade::program {
 
 void Subtract(const Region& hole, std::vector<Region>& boxes) {
@@ -36,11 +38,55 @@ void Subtract(const Region& hole, std::vector<Region>& boxes) {
   boxes = std::move(left);
 }
 
+namespace {
+
+// The dimension in which the boxes begin at the most places. REQUIRES: rank > 0.
+size_t WidestDimension(const std::vector<Region>& boxes) {
+  size_t widest = 0, most = 0;
+  for (size_t d = 0; d < boxes[0].offset.size(); ++d) {
+    absl::flat_hash_set<int64_t> begins;
+    for (const Region& box : boxes) begins.insert(box.offset[d]);
+    if (begins.size() > most) widest = d, most = begins.size();
+  }
+  return widest;
+}
+
+bool AreApart(std::vector<Region> boxes) {
+  if (boxes.size() < 2) return true;
+  if (boxes[0].offset.empty()) return false;
+  const size_t d = WidestDimension(boxes);
+  std::sort(boxes.begin(), boxes.end(), [&](const Region& a, const Region& b) { return a.offset[d] < b.offset[d]; });
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const int64_t end = boxes[i].offset[d] + boxes[i].size[d];
+    for (size_t j = i + 1; j < boxes.size() && boxes[j].offset[d] < end; ++j) {
+      if (Overlaps(boxes[i], boxes[j])) return false;
+    }
+  }
+  return true;
+}
+
+// True if the boxes are apart and fill `whole`, as those that a tensor is cut into do. False says nothing.
+bool Tile(const Region& whole, const std::vector<Region>& boxes) {
+  std::vector<Region> inside;
+  int64_t elements = 0;
+  for (const Region& box : boxes) {
+    inside.push_back(Intersection(whole, box));
+    const int64_t more = inside.back().elements();
+    if (more == 0) inside.pop_back();
+    elements += more;
+    if (elements > whole.elements()) return false;
+  }
+  return elements == whole.elements() && AreApart(std::move(inside));
+}
+
+}  // namespace
+
 std::vector<Region> Uncovered(const Region& whole, const std::vector<Region>& covers) {
   std::vector<Region> left;
-  if (whole.elements() > 0) left.push_back(whole);
+  if (whole.elements() == 0 || Tile(whole, covers)) return left;
+  left.push_back(whole);
   for (const Region& box : covers) {
-    if (left.empty()) break;
+    if (left.empty() || left.size() > kMostBoxesLeft) break;
     Subtract(box, left);
   }
   return left;

@@ -28,8 +28,8 @@ absl::Status CheckShared(const Program& program, const MemoryOrder& order, Buffe
 }  // namespace
 
 absl::Status Verify(const Program& program) {
-  for (const auto rule : {CheckStructure, CheckDeclarations, CheckWaits, CheckMessages, CheckCollectives, CheckDeadlock,
-                          CheckInitialised, CheckOrder}) {
+  for (const auto rule : {CheckStructure, CheckDeclarations, CheckWaits, CheckMessages, CheckCollectives, CheckOverlap,
+                          CheckDeadlock, CheckInitialised, CheckOrder}) {
     RETURN_IF_ERROR(rule(program));
   }
   return absl::OkStatus();
@@ -58,6 +58,16 @@ absl::Status VerifyPlacement(const Program& program, const Placement& placement)
     }
   }
   return absl::OkStatus();
+}
+
+bool IsSound(const Shape& shape) {
+  if (shape.size() > kMaxRank) return false;
+  int64_t elements = 1;
+  for (int64_t extent : shape) {
+    if (extent < 0 || extent > kMaxElements || (extent > 0 && elements > kMaxElements / extent)) return false;
+    elements *= std::max<int64_t>(extent, 1);
+  }
+  return true;
 }
 
 bool Fits(const Region& region, const Shape& shape) {

@@ -15,6 +15,8 @@ namespace colonnade::program {
 //   messages     each message has two sides, each the other's peer, equal extents and element types, sent ↔ received
 //   collectives  every member of the group has the instance exactly once, with equal attributes and matching extents; all
 //                members see the instances of a group in the same order; a device's collectives are on one lane
+//   overlap      what a task writes no other operand of it holds, but for a member's own part of an all-gather or
+//                reduce-scatter in place
 //   deadlock     lane order, waits and meetings together are acyclic
 //   order        tasks with conflicting uses are ordered by lane order and waits, within a step and from step to step
 //   waits        a wait names a task of another lane of the same device, earlier in the sequence (waits), or any

@@ -73,8 +73,10 @@ absl::Status CheckParameters(const Program& program) {
 }
 
 absl::Status CheckInputs(const Program& program) {
+  std::set<std::string> names;
   for (const Input& input : program.inputs) {
     const Declared declared{absl::StrCat("input \"", input.name, "\""), input.shape, input.pieces};
+    if (!names.insert(input.name).second) return Broken(kRule, declared.owner, " is declared twice");
     RETURN_IF_ERROR(CheckPiecesFit(program, declared));
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : input.pieces) {
@@ -88,9 +90,25 @@ absl::Status CheckInputs(const Program& program) {
   return absl::OkStatus();
 }
 
+// Metrics and flags are whole on each device that has a piece.
+absl::Status CheckWholePieces(const Declared& declared, const Shape& expected, const char* what) {
+  if (declared.shape != expected) {
+    return Broken(kRule, declared.owner, " has shape ", ToString(declared.shape), "; expected ", ToString(expected), ", ",
+                  what);
+  }
+  for (const Piece& piece : declared.pieces) {
+    if (piece.region == Region::Whole(expected)) continue;
+    return Broken(kRule, declared.owner, " has the piece ", ToString(piece.region), "; expected all of ", ToString(expected),
+                  ", ", what);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOutputs(const Program& program) {
+  std::set<std::pair<Output::Kind, std::string>> names;
   for (const Output& output : program.outputs) {
     const Declared declared{absl::StrCat("output \"", output.name, "\""), output.shape, output.pieces};
+    if (!names.emplace(output.kind, output.name).second) return Broken(kRule, declared.owner, " is declared twice");
     RETURN_IF_ERROR(CheckPiecesFit(program, declared));
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : output.pieces) {
@@ -103,8 +121,11 @@ absl::Status CheckOutputs(const Program& program) {
                       "; expected f64 for metrics, i32 for flags, f32 or f64 for gradients");
       }
     }
-    if (output.kind == Output::Kind::kMetrics && output.shape != Shape{kMetricCount}) {
-      return Broken(kRule, declared.owner, " has shape ", ToString(output.shape), "; expected [", int{kMetricCount}, "]");
+    if (output.kind == Output::Kind::kMetrics) {
+      RETURN_IF_ERROR(CheckWholePieces(declared, {kMetricCount}, "one sum for each metric"));
+    } else if (output.kind == Output::Kind::kFinite) {
+      const auto parameters = static_cast<int64_t>(program.parameters.size());
+      RETURN_IF_ERROR(CheckWholePieces(declared, {parameters}, "one flag for each parameter"));
     }
   }
   return absl::OkStatus();

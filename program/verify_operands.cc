@@ -71,12 +71,14 @@ class OperandCheck {
   void operator()(const Copy&) {
     if (!(IsFloat(Type(0)) && IsFloat(Type(1))) && !SameTypes({0, 1})) return;
     if (IsBucket(0) != IsBucket(1)) return Fail("copies between a bucket's parts and a tensor");
+    if (IsBucket(0)) return (void)SameBuckets({0, 1});
     if (Count(0) != Count(1)) Fail("copies ", Count(0), " elements to ", Count(1));
   }
   void operator()(const Sum&) {
     for (size_t i = 0; i < task_.uses.size(); ++i) {
       if (!SameShapes({0, i}) || !SameTypes({0, i})) return;
       if (IsBucket(0) != IsBucket(i)) return Fail("adds a bucket's parts to a tensor");
+      if (IsBucket(0) && !SameBuckets({0, i})) return;
     }
   }
 
@@ -128,6 +130,10 @@ class OperandCheck {
   void operator()(const Dropout& op) {
     if (!SameShapes({1, 2})) return;
     if (!(op.rate >= 0 && op.rate < 1)) return Fail("has rate ", op.rate, "; expected [0, 1)");
+    if (!IsSound(op.global_shape)) {
+      return Fail("has the global tensor ", ToString(op.global_shape), "; expected at most ", kMaxRank,
+                  " extents, none negative, and at most 2^48 elements");
+    }
     if (!Fits({op.offset, Size(1)}, op.global_shape)) {
       Fail("holds ", ToString(Size(1)), " at ", ToString(op.offset), ", which is not inside the global tensor ",
            ToString(op.global_shape));
@@ -243,6 +249,18 @@ class OperandCheck {
     for (size_t i : operands) {
       if (Size(i) != Size(first)) {
         Fail("has operand ", first, " of shape ", ToString(Size(first)), ", but operand ", i, " of ", ToString(Size(i)));
+      }
+    }
+    return problem_.empty();
+  }
+
+  // Parts of buckets that hold alike tensors, so that equal parts hold equal elements of them.
+  bool SameBuckets(std::initializer_list<size_t> operands) {
+    const Extents first = ExtentsOf(program_, task_.uses[*operands.begin()]);
+    for (size_t i : operands) {
+      if (ExtentsOf(program_, task_.uses[i]) != first) {
+        Fail("has buckets ", *operands.begin(), " and ", i,
+             " that differ in element type, parts or members; expected equal ones");
       }
     }
     return problem_.empty();

@@ -18,6 +18,7 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 inline constexpr int64_t kMaxAttribute = int64_t{1} << 31;
 inline constexpr int kMaxRank = 8;
 inline constexpr int kMaxDevices = 1 << 12;
+inline constexpr int kMaxViews = 64;  // one of the other: whoever follows them to the root takes no longer than that
 
 absl::Status CheckStructure(const Program& program);  // and calls CheckOperands for each task
 absl::Status CheckOperands(const Program& program, const Task& task);
@@ -25,9 +26,13 @@ absl::Status CheckDeclarations(const Program& program);  // outputs
 absl::Status CheckWaits(const Program& program);
 absl::Status CheckMessages(const Program& program);
 absl::Status CheckCollectives(const Program& program);
+absl::Status CheckOverlap(const Program& program);   // REQUIRES: collectives are sound
 absl::Status CheckDeadlock(const Program& program);  // REQUIRES: waits, messages and collectives are sound
 absl::Status CheckInitialised(const Program& program);
 absl::Status CheckOrder(const Program& program);  // REQUIRES: waits are sound
+
+// True if `shape` has no negative extent and keeps kMaxRank and kMaxElements.
+bool IsSound(const Shape& shape);
 
 // True if `region` lies in `shape`, also for numbers that would overflow a sum.
 bool Fits(const Region& region, const Shape& shape);

@@ -17,16 +17,6 @@ bool InRange(Id id, size_t count) {
   return id.value >= 0 && static_cast<size_t>(id.value) < count;
 }
 
-bool ShapeIsSound(const Shape& shape) {
-  if (shape.size() > kMaxRank) return false;
-  int64_t elements = 1;
-  for (int64_t extent : shape) {
-    if (extent < 0 || extent > kMaxElements || (extent > 0 && elements > kMaxElements / extent)) return false;
-    elements *= std::max<int64_t>(extent, 1);
-  }
-  return true;
-}
-
 // True if `a` may hold the bytes of `b`.
 bool Akin(const Buffer& a, const Buffer& b) {
   return a.device == b.device && a.dtype == b.dtype && a.lifetime == b.lifetime;
@@ -104,13 +94,14 @@ class StorageCheck {
 
 absl::Status CheckBuffers(const Program& program) {
   std::set<std::pair<int, std::string>> persistent;
+  std::vector<int> views(program.buffers.size());  // by buffer: on the way to its root
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
     if (buffer.id.value != static_cast<int32_t>(i)) return Broken(kRule, "buffers[", i, "] has id ", buffer.id.value);
     if (buffer.device < 0 || buffer.device >= program.device_count) {
       return Broken(kRule, Describe(buffer), " is on device ", buffer.device, " of ", program.device_count);
     }
-    if (!ShapeIsSound(buffer.shape)) {
+    if (!IsSound(buffer.shape)) {
       return Broken(kRule, Describe(buffer), " has shape ", ToString(buffer.shape), "; expected at most ", kMaxRank,
                     " extents, none negative, and at most 2^48 elements");
     }
@@ -120,6 +111,13 @@ absl::Status CheckBuffers(const Program& program) {
   }
   for (const Buffer& buffer : program.buffers) {
     RETURN_IF_ERROR(std::visit(StorageCheck(program, buffer), buffer.storage));
+    if (const auto* view = std::get_if<BoxView>(&buffer.storage)) {
+      views[buffer.id.value] = views[view->parent.value] + 1;
+      if (views[buffer.id.value] > kMaxViews) {
+        return Broken(kRule, Describe(buffer), " is a view of a view of …, more than ", kMaxViews,
+                      " deep; make it a view of what they are views of");
+      }
+    }
     if (!InRange(buffer.layout_as, program.buffers.size()) || program.buffer(buffer.layout_as).shape != buffer.shape ||
         program.buffer(buffer.layout_as).device != buffer.device) {
       return Broken(kRule, Describe(buffer), " shares the layout of buffer ", buffer.layout_as.value,
@@ -199,7 +197,7 @@ absl::Status CheckTasks(const Program& program) {
 
 absl::Status CheckPieces(const Program& program, const std::string& owner, const Shape& shape,
                          const std::vector<Piece>& pieces) {
-  if (!ShapeIsSound(shape)) return Broken(kRule, owner, " has shape ", ToString(shape));
+  if (!IsSound(shape)) return Broken(kRule, owner, " has shape ", ToString(shape));
   for (const Piece& piece : pieces) {
     if (!InRange(piece.buffer, program.buffers.size())) {
       return Broken(kRule, owner, " names buffer ", piece.buffer.value, " of ", program.buffers.size());

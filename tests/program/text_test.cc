@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -96,6 +97,21 @@ TEST(Text, NamesLineExpectedAndFound) {
   }
   EXPECT_THAT(std::string(Parse("").status().message()),
               HasSubstr("line 1: expected \"program\", found the end of the text"));
+}
+
+// A number that would be another one in 32 bits is refused wherever an id, a device or a number of a meeting stands.
+TEST(Text, NumbersDoNotWrap) {
+  const std::string text = Print(TwoColumns());
+  for (const char* before :
+       {" read ", " write ", "\nbuffer 0 d", " waits ", " previous ", " view ", " member ",
+        "layout_as=", "members=", "message=", "peer=", "instance=", "group=", "group 0 = ", " value "}) {
+    const size_t at = text.find(before);
+    ASSERT_NE(at, std::string::npos) << before;
+    const size_t begin = at + std::string(before).size(), end = text.find_first_not_of("0123456789", begin);
+    std::string wrapped = text;
+    wrapped.replace(begin, end - begin, absl::StrCat((int64_t{1} << 32) + std::stoll(text.substr(begin, end - begin))));
+    EXPECT_THAT(std::string(Parse(wrapped).status().message()), HasSubstr("expected a number of 32 bits")) << before;
+  }
 }
 
 // Deletes, repeats, moves or replaces bytes, numbers or lines of `text`.

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/verify_rules.h"
 #include "tests/program/sample_programs.h"
 
 namespace colonnade::program {
@@ -34,9 +35,12 @@ class VerifyFinds : public ::testing::TestWithParam<Breakage> {};
 TEST_P(VerifyFinds, TheBrokenRule) {
   Program program = GetParam().start();
   GetParam().apply(program);
-  const absl::Status status = Verify(program);
+  // The other rules may not look at a Program whose structure is broken, so `structure` is asked alone.
+  const bool is_structure = GetParam().rule == std::string("structure");
+  const absl::Status status = is_structure ? CheckStructure(program) : Verify(program);
   ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_THAT(std::string(status.message()), StartsWith(std::string(GetParam().rule) + ": "));
+  EXPECT_EQ(Verify(program), status);
   EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().says));
 }
 
@@ -65,6 +69,42 @@ void MoveTask(Program& program, int from, int to) {
     for (TaskId& wait : task.waits_previous) wait.value = new_id[wait.value];
   }
   program.tasks = std::move(tasks);
+}
+
+// A bucket copied, and added to another, part by part.
+Program PartsOfBuckets() {
+  Builder b("parts", Mode::kTrain, 1, DType::kF32, {});
+  std::vector<BufferId> buckets;
+  for (const char* name : {"from", "more", "to", "sum"}) {
+    buckets.push_back(b.AddBucket({.name = name,
+                                   .lifetime = Lifetime::kPersistent,
+                                   .parts = 2,
+                                   .held_parts = 2,
+                                   .member_names = {absl::StrCat(name, ".m")},
+                                   .member_shapes = {{8}}}));
+  }
+  const auto part = [&](int bucket, int index, Access access) { return BufferUse{buckets[bucket], {{index}, {1}}, access}; };
+  for (int i : {0, 1}) {
+    b.AddCompute(0, Lane::kCompute, Copy{}, {part(0, i, Access::kRead), part(2, i, Access::kWrite)}, {}, {"copy"});
+    b.AddCompute(0, Lane::kCompute, Sum{},
+                 {part(0, i, Access::kRead), part(1, i, Access::kRead), part(3, i, Access::kWrite)}, {}, {"sum"});
+  }
+  return std::move(b).Build();
+}
+
+// What both members of `word` send and receive lies in one buffer of `shape`, at the boxes given for member m.
+void PutInOneBuffer(Program& program, const char* word, const Shape& shape, const std::function<Region(int)>& sent,
+                    const std::function<Region(int)>& received) {
+  for (int m : {0, 1}) {
+    Task& task = Find(program, word, program.groups[0][m]);
+    Buffer both = program.buffer(task.uses[0].buffer);
+    both.id = both.layout_as = BufferId{static_cast<int32_t>(program.buffers.size())};
+    both.name = absl::StrCat(word, ".both");
+    both.shape = shape;
+    program.buffers.push_back(both);
+    task.uses[0] = {both.id, sent(m), Access::kRead};
+    task.uses[1] = {both.id, received(m), Access::kWrite};
+  }
 }
 
 const Breakage kStructure[] = {
@@ -123,6 +163,15 @@ const Breakage kStructure[] = {
      [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0.momentum").storage).held_parts = 1; }},
     {"member_of_parts_not_held", "structure", "holds only parts",
      [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0").storage).held_parts = 1; }},
+    {"views_of_views", "structure", "more than 64 deep",
+     [](Program& p) {
+       for (int i = 0; i < 64; ++i) {
+         Buffer view = FindBuffer(p, "conv.y");
+         std::get<BoxView>(view.storage) = {i == 0 ? view.id : p.buffers.back().id, Region::Whole(view.shape)};
+         view.id = view.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+         p.buffers.push_back(view);
+       }
+     }},
     {"layout_as", "structure", "layout", [](Program& p) { FindBuffer(p, "flat").layout_as = FindBuffer(p, "labels").id; }},
     {"persistent_name", "structure", "only persistent buffer",
      [](Program& p) { FindBuffer(p, "bucket0.conv.b").name = "bucket0.conv.w"; }},
@@ -155,6 +204,12 @@ const Breakage kOperands[] = {
     {"root", "structure", "root 2", [](Program& p) { WhatOf<Collective>(Find(p, "broadcast")).root = 2; }, EveryCollective},
     {"dropout_box", "structure", "global tensor", [](Program& p) { OpOf<Dropout>(Find(p, "dropout")).offset[0] = 3; },
      EveryOp},
+    {"dropout_global_shape", "structure", "at most 2^48 elements",
+     [](Program& p) { OpOf<Dropout>(Find(p, "dropout")).global_shape[0] = int64_t{1} << 60; }, EveryOp},
+    {"copy_bucket_members", "structure", "differ in element type, parts or members",
+     [](Program& p) { FindBuffer(p, "to.m").shape = {9}; }, PartsOfBuckets},
+    {"sum_bucket_members", "structure", "differ in element type, parts or members",
+     [](Program& p) { FindBuffer(p, "more.m").shape = {9}; }, PartsOfBuckets},
     {"dropout_rate", "structure", "rate", [](Program& p) { OpOf<Dropout>(Find(p, "dropout")).rate = 1; }, EveryOp},
     {"lrn_groups", "structure", "groups", [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).groups = 3; }, EveryOp},
     {"pool_extent", "structure", "shape",
@@ -196,6 +251,11 @@ const Breakage kMeetings[] = {
        for (int d : {0, 1}) WhatOf<Collective>(Find(p, "all_to_all", d)).dim_from = 1;
      },
      EveryCollective},
+    {"all_to_all_extents", "collectives", "brings f64 [1,5]",
+     [](Program& p) {
+       for (int d : {0, 1}) Find(p, "all_to_all", d).uses[1].region.size[1] = 5;
+     },
+     EveryCollective},
     {"root_access", "collectives", "must write",
      [](Program& p) {
        for (int d : {0, 1}) WhatOf<Collective>(Find(p, "broadcast", d)).root = 1;
@@ -220,7 +280,7 @@ const Breakage kData[] = {
        copy.uses[0].buffer = FindBuffer(p, "conv.dwhole").id;
      }},
     {"half_written", "initialised", "[0:2,2:4,0:2,0:2]",
-     [](Program& p) { Find(p, "exchange", 0).uses[1].region.offset[1] = 0; }},
+     [](Program& p) { Find(p, "exchange", 0).uses[1].buffer = FindBuffer(p, "conv.dwhole").id; }},
     {"member_not_written", "initialised", "\"bucket0.gradient\"",
      [](Program& p) {
        Task& weights = Find(p, "conv_backward_weights");
@@ -244,7 +304,83 @@ const Breakage kData[] = {
      }},
 };
 
+const Breakage kOverlap[] = {
+    {"exchange_one_box", "overlap", "operand 0 (read [0:2,0:2,0:2,0:2] of buffer 4 \"conv.y\") and operand 1 (write",
+     [](Program& p) {
+       BufferUse& received = Find(p, "exchange", 0).uses[1];
+       received = Find(p, "exchange", 0).uses[0];
+       received.access = Access::kWrite;
+     }},
+    {"exchange_boxes_overlap", "overlap", "share elements",
+     [](Program& p) { Find(p, "exchange", 0).uses[1].region.offset[1] = 1; }},
+    {"one_flag_for_two", "overlap", "operand 1 (write",
+     [](Program& p) {
+       Task& check = Find(p, "check_finite");
+       check.uses = {check.uses[0], check.uses[1], check.uses[0], check.uses[1]};
+     }},
+    {"relu_in_place", "overlap", "relu",
+     [](Program& p) { Find(p, "relu_backward").uses[2].buffer = Find(p, "relu_backward").uses[1].buffer; }, EveryOp},
+    {"copy_onto_itself", "overlap", "operand 1 (write",
+     [](Program& p) { Find(p, "copy").uses[1].buffer = Find(p, "copy").uses[0].buffer; }, PartsOfBuckets},
+    {"sum_in_place", "overlap", "operand 2 (write",
+     [](Program& p) { Find(p, "sum").uses[2].buffer = Find(p, "sum").uses[1].buffer; }, PartsOfBuckets},
+    {"gather_part_of_another", "overlap", "the member's own part",
+     [](Program& p) {
+       const auto part = [](int m) { return Region{{0, 3 * (1 - m), 0}, {2, 3, 4}}; };
+       PutInOneBuffer(p, "all_gather", {2, 6, 4}, part, [](int) { return Region::Whole({2, 6, 4}); });
+     },
+     EveryCollective},
+    {"scatter_part_of_another", "overlap", "the member's own part",
+     [](Program& p) {
+       const auto part = [](int m) { return Region{{0, 0, 2 * (1 - m)}, {2, 3, 2}}; };
+       PutInOneBuffer(
+           p, "reduce_scatter", {2, 3, 4},
+           [](int) {
+             return Region::Whole({2, 3, 4});
+           },
+           part);
+     },
+     EveryCollective},
+    {"all_to_all_in_place", "overlap", "share elements",
+     [](Program& p) {
+       PutInOneBuffer(
+           p, "all_to_all", {2, 6},
+           [](int) {
+             return Region::Whole({2, 3});
+           },
+           [](int) {
+             return Region::Whole({1, 6});
+           });
+     },
+     EveryCollective},
+};
+
 const Breakage kDeclarations[] = {
+    {"fewer_flags_than_parameters", "outputs", "one flag for each parameter",
+     [](Program& p) {
+       p.parameters.push_back(p.parameters[1]);
+       p.parameters.back().name = "more";
+     }},
+    {"flags_in_pieces", "outputs", "expected all of",
+     [](Program& p) {
+       const int64_t parameters = p.outputs[1].shape[0];
+       p.outputs[1].pieces.clear();
+       for (const Region& box : {Region{{0}, {1}}, Region{{1}, {parameters - 1}}}) {
+         Buffer piece = FindBuffer(p, "finite");
+         piece.id = piece.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+         piece.shape = box.size;
+         p.outputs[1].pieces.push_back({piece.id, box});
+         p.buffers.push_back(piece);
+       }
+     }},
+    {"metrics_shape", "outputs", "one sum for each metric",
+     [](Program& p) {
+       p.outputs[0].shape = {8};
+       p.outputs[0].pieces.push_back({p.outputs[0].pieces[0].buffer, {{4}, {4}}});
+     }},
+    {"input_twice", "outputs", "\"images\" is declared twice", [](Program& p) { p.inputs[1].name = "images"; }},
+    {"output_twice", "outputs", "is declared twice", [](Program& p) { p.outputs.push_back(p.outputs[0]); }},
+
     {"parameter_lies_in_step", "outputs", "persistent",
      [](Program& p) { p.parameters[1].value[0].buffer = FindBuffer(p, "bucket0.gradient.conv.b").id; }},
     {"parameter_not_covered", "outputs", "no piece", [](Program& p) { p.parameters[0].value.pop_back(); }},
@@ -276,11 +412,35 @@ INSTANTIATE_TEST_SUITE_P(Structure, VerifyFinds, ::testing::ValuesIn(kStructure)
 INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), NameOf);
 INSTANTIATE_TEST_SUITE_P(Meetings, VerifyFinds, ::testing::ValuesIn(kMeetings), NameOf);
 INSTANTIATE_TEST_SUITE_P(Data, VerifyFinds, ::testing::ValuesIn(kData), NameOf);
+INSTANTIATE_TEST_SUITE_P(Overlap, VerifyFinds, ::testing::ValuesIn(kOverlap), NameOf);
 INSTANTIATE_TEST_SUITE_P(Declarations, VerifyFinds, ::testing::ValuesIn(kDeclarations), NameOf);
 
 TEST(Verify, AcceptsAScheduledProgram) { ExpectOk(TwoColumns()); }
 TEST(Verify, AcceptsEveryOp) { ExpectOk(EveryOp()); }
 TEST(Verify, AcceptsEveryCollective) { ExpectOk(EveryCollective()); }
+TEST(Verify, AcceptsPartsOfBuckets) { ExpectOk(PartsOfBuckets()); }
+
+TEST(Verify, AcceptsAnAllGatherAndAReduceScatterInPlace) {
+  Program program = EveryCollective();
+  PutInOneBuffer(
+      program, "all_gather", {2, 6, 4},
+      [](int m) {
+        return Region{{0, 3 * m, 0}, {2, 3, 4}};
+      },
+      [](int) {
+        return Region::Whole({2, 6, 4});
+      });
+  PutInOneBuffer(
+      program, "reduce_scatter", {2, 3, 4},
+      [](int) {
+        return Region::Whole({2, 3, 4});
+      },
+      [](int m) {
+        return Region{{0, 0, 2 * m}, {2, 3, 2}};
+      });
+  ExpectOk(program);
+}
+
 TEST(Verify, AcceptsTheEmptyProgram) { ExpectOk(Builder("empty", Mode::kEval, 0, DType::kF32, {}).Build()); }
 
 TEST(Verify, AcceptsAnUnscheduledProgramOnOneLane) {

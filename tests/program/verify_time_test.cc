@@ -1,0 +1,97 @@
+// How long Verify takes as Programs grow. Time is that of the processor, the least of five runs, and bounds leave a factor
+// of two and more, since other processes share the caches.
+#include <algorithm>
+#include <ctime>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "program/builder.h"
+#include "program/text.h"
+#include "program/verify.h"
+
+namespace colonnade::program {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Processor seconds of the fastest of five runs.
+double Seconds(const std::function<void()>& run) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 5; ++i) {
+    const std::clock_t begin = std::clock();
+    run();
+    least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  return least;
+}
+
+// One buffer written box by box, then read as a whole.
+Program InBoxes(const Shape& shape, const std::vector<Region>& boxes) {
+  Builder b("boxes", Mode::kTrain, 1, DType::kF32, {});
+  const BufferId from = b.AddBuffer(0, "from", DType::kF32, shape, Lifetime::kPersistent);
+  const BufferId whole = b.AddBuffer(0, "whole", DType::kF32, shape);
+  const BufferId to = b.AddBuffer(0, "to", DType::kF32, shape);
+  for (const Region& box : boxes) {
+    b.AddCompute(0, Lane::kCompute, Copy{}, {{from, box, Access::kRead}, {whole, box, Access::kWrite}}, {}, {"copy"});
+  }
+  b.AddCompute(0, Lane::kCompute, Copy{}, {b.Read(whole), b.Write(to)}, {}, {"read"});
+  return std::move(b).Build();
+}
+
+// Overlapping boxes of many dimensions can cut what is left of a tensor into exponentially many.
+TEST(VerifyTime, DoesNotExplodeWithOverlappingBoxesOfManyDimensions) {
+  const auto program_of = [](int count) {
+    std::mt19937 random(1);
+    std::vector<Region> boxes;
+    for (int i = 0; i < count; ++i) {
+      Region& box = boxes.emplace_back();
+      for (int d = 0; d < 8; ++d) {
+        const int64_t begin = static_cast<int64_t>(random() % 6);
+        box.offset.push_back(begin);
+        box.size.push_back(3 + static_cast<int64_t>(random() % 3));
+        box.size[d] = std::min(box.size[d], 8 - begin);
+      }
+    }
+    return InBoxes(Shape(8, 8), boxes);
+  };
+  const Program few = program_of(40), many = program_of(160);
+  EXPECT_THAT(std::string(Verify(many).message()), StartsWith("initialised"));
+  const double seconds_few = Seconds([&] { (void)Verify(few); }), seconds_many = Seconds([&] { (void)Verify(many); });
+  EXPECT_LT(seconds_many, 16 * seconds_few + 0.01);
+}
+
+TEST(VerifyTime, GrowsWithTheNumberOfBoxesThatATensorIsCutInto) {
+  const auto program_of = [](int64_t count) {
+    std::vector<Region> boxes;
+    for (int64_t i = 0; i < count; ++i) boxes.push_back({{i, 0, 0}, {1, 4, 4}});
+    return InBoxes({count, 4, 4}, boxes);
+  };
+  const Program few = program_of(100), many = program_of(400);
+  EXPECT_TRUE(Verify(many).ok()) << Verify(many);
+  const double seconds_few = Seconds([&] { (void)Verify(few); }), seconds_many = Seconds([&] { (void)Verify(many); });
+  EXPECT_LT(seconds_many, 32 * seconds_few + 0.01);
+}
+
+TEST(VerifyTime, GrowsWithTheNumberOfViewsAlone) {
+  const auto text_of = [](int count) {
+    std::string text = "program views eval batch=1 dtype=f32\nbuffer 0 d0 step f32 [2] \"v\"\n";
+    for (int i = 1; i < count; ++i) absl::StrAppend(&text, "buffer ", i, " d0 step f32 [2] \"v\" view ", i - 1, "[0:2]\n");
+    return text;
+  };
+  const std::string few = text_of(4000), many = text_of(16000);
+  EXPECT_THAT(std::string(Parse(many).status().message()), HasSubstr("more than 64 deep"));
+  EXPECT_TRUE(Parse(text_of(65)).ok());
+  const double seconds_few = Seconds([&] { (void)Parse(few); }), seconds_many = Seconds([&] { (void)Parse(many); });
+  EXPECT_LT(seconds_many, 10 * seconds_few);
+}
+
+}  // namespace
+}  // namespace colonnade::program
