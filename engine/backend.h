@@ -2,9 +2,11 @@
 //
 // A Backend owns the devices; a LoadedProgram is one Program made ready on them: layouts and algorithms chosen, buffers
 // placed, kernels and communicators made. Programs loaded on one backend share persistent buffers, matched by (device,
-// name). Nothing is allocated and nothing looked up by name between Load and the last step.
+// name). No memory of a device is taken, and nothing is looked up by name, between Load and the last step.
 //
-// Thread rule: one host thread drives a backend. Launch and Await never block and never allocate.
+// Thread rule: one host thread drives a backend. Launch and Await return without waiting for devices, as long as no more
+// than two steps are in flight: a backend may block them beyond that. They take no memory of a device; the host's they may
+// take in the first steps, while queues and recordings grow to the length of a step.
 #ifndef COLONNADE_ENGINE_BACKEND_H_
 #define COLONNADE_ENGINE_BACKEND_H_
 
@@ -68,8 +70,9 @@ class LoadedProgram {
   virtual absl::Status Read(program::BufferId buffer, absl::Span<double> values) const = 0;
   virtual absl::Status Write(program::BufferId buffer, absl::Span<const double> values) = 0;
 
-  // Steps launched from now on take the images of the step two before, where those lie on the device: nothing large comes
-  // from the host. For timing what a step computes. FailedPrecondition before two steps have been launched.
+  // For benchmarks alone, which time what a step computes: steps launched from now on compute on the images of the step two
+  // before, and copy none from the host. A backend that has no copies to leave out does nothing, which is the default.
+  // FailedPrecondition before two steps have been launched.
   virtual absl::Status KeepImages() { return absl::OkStatus(); }
 
   virtual DeviceMemory Memory(int device) const = 0;

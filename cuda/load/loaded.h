@@ -112,6 +112,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
     bool is_wait = false;
   };
   void StartStep(int64_t step);
+  void IssueAwait(const Launched& wait);
   void Issue(const Launched& launched);
   void EndStep();
   void GiveUpCapture();
@@ -161,10 +162,11 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   bool any_launched_ = false, drained_ = false, keeps_images_ = false;
 
   bool graphs_on_ = false, is_capturing_ = false;
-  StepMode kind_ = StepMode::kEager;  // of the last step
-  bool after_graph_ = false;          // the step before the last was a graph
-  size_t launched_in_step_ = 0;       // tasks of the last step
-  std::vector<Launched> captured_;    // of a step that is being captured: what to do should that fail
+  StepMode kind_ = StepMode::kEager;   // of the last step
+  bool after_graph_ = false;           // the step before the last was a graph
+  size_t launched_in_step_ = 0;        // tasks of the last step
+  std::vector<Launched> early_waits_;  // of a step whose number the first of its tasks will tell
+  std::vector<Launched> captured_;     // of a step that is being captured: what to do should that fail
   absl::Status capture_status_;
   std::array<Graph, 2> graphs_ = {nullptr, nullptr};  // by step parity, as all here
   std::array<Event, 2> graph_ended_ = {nullptr, nullptr};

@@ -14,6 +14,8 @@ using program::TaskId;
 
 void CudaProgram::Launch(TaskId task, int64_t step) {
   StartStep(step);
+  for (const Launched& wait : early_waits_) IssueAwait(wait);
+  early_waits_.clear();
   const Task& what = program_.task(task);
   if (kind_ != StepMode::kLaunch) Issue({task, what.device, what.lane, step, /*is_wait=*/false});
   if (++launched_in_step_ == tasks_.size()) EndStep();
@@ -21,16 +23,19 @@ void CudaProgram::Launch(TaskId task, int64_t step) {
 
 void CudaProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
   if (!any_launched_ || step < first_step_) return;
-  // After the last task of a step comes the next one.
-  if (launched_in_step_ == tasks_.size()) StartStep(last_step_ + 1);
+  const Launched wait{task, device, lane, step, /*is_wait=*/true};
+  if (launched_in_step_ == tasks_.size()) return early_waits_.push_back(wait);
+  IssueAwait(wait);
+}
+
+void CudaProgram::IssueAwait(const Launched& wait) {
   // A graph ends before anything that is enqueued later, and begins after all that was enqueued before.
-  const bool is_past = step < last_step_;
+  const bool is_past = wait.step < last_step_;
   if (kind_ == StepMode::kLaunch || (is_past && after_graph_)) return;
-  const Launched launched{task, device, lane, step, /*is_wait=*/true};
   if (is_past && kind_ == StepMode::kCapture) {
-    captured_.push_back(launched);
+    captured_.push_back(wait);
   } else {
-    Issue(launched);
+    Issue(wait);
   }
 }
 

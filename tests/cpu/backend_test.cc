@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "cpu/load/layout.h"
 #include "fixture.h"
 #include "gtest/gtest.h"
 #include "program/verify.h"
@@ -158,6 +159,11 @@ struct WeightsProgram {
 
 TEST(CpuBackend, LogicalContentOfWeightsSurvivesTheirLayouts) {
   const WeightsProgram weights;
+  const auto layouts = ChooseLayouts(
+      weights.program, false, [](int, const std::string&) { return std::vector<OpaqueDesc>(); },
+      dnnl::engine(dnnl::engine::kind::cpu, 0));
+  ASSERT_TRUE(layouts.ok()) << layouts.status();
+  ASSERT_EQ(layouts->views[weights.conv_w.value].kind, View::Kind::kOpaque) << "weights in an order of oneDNN's choice";
   Session session(weights.program);
   ASSERT_TRUE(session.status().ok()) << session.status();
   const std::vector<double> conv = Integers(96 * 32 * 9, 1, 1000), fc = Integers(80 * 96, 2, 1000);
@@ -289,6 +295,67 @@ TEST(CpuBackend, EqualBitsForAnyNumberOfThreads) {
     EXPECT_EQ(session.Read(y), first_y);
     EXPECT_EQ(session.Read(db), first_db);
   }
+}
+
+// A hit counts a class with an equal logit as ahead where its index is smaller.
+TEST(CpuBackend, OfEqualLogitsTheSmallestClassIsAhead) {
+  constexpr int64_t kSamples = 7, kClasses = 7;
+  program::Builder builder = MakeBuilder(1);
+  const Fed logits = AddFed(builder, 0, "logits", DType::kF32, {kSamples, kClasses});
+  const Fed labels = AddFed(builder, 0, "labels", DType::kI32, {kSamples});
+  const BufferId p = builder.AddBuffer(0, "p", DType::kF32, {kSamples, kClasses});
+  const BufferId metrics = builder.AddBuffer(0, "metrics", DType::kF64, {4});
+  builder.AddCompute(0, Lane::kCompute, program::SoftmaxCrossEntropyForward{},
+                     {builder.Read(logits.step), builder.Read(labels.step), builder.Write(p), builder.Write(metrics)}, {},
+                     {"loss"});
+  const program::Program program = std::move(builder).Build();
+  for (const auto kernels : {CpuOptions::Kernels::kOneDnn, CpuOptions::Kernels::kReference}) {
+    Session session(program, {.kernels = kernels});
+    ASSERT_TRUE(session.status().ok()) << session.status();
+    session.Write(logits.host, std::vector<double>(kSamples * kClasses, 2.0));
+    session.Write(labels.host, {0, 1, 2, 3, 4, 5, 6});
+    session.Launch(0);
+    ASSERT_TRUE(session->Synchronize(0).ok());
+    const std::vector<double> sums = session.Read(metrics);
+    EXPECT_EQ(sums[1], 1);  // class 0 alone is ahead of all others
+    EXPECT_EQ(sums[2], 5);
+    EXPECT_EQ(sums[3], 7);
+  }
+}
+
+// A column of each operand: no two of its elements are neighbours.
+TEST(CpuBackend, AnUpdateOfAColumnLeavesTheOtherColumns) {
+  constexpr int64_t kRows = 5, kColumns = 6;
+  program::Builder builder = MakeBuilder(1);
+  const Fed scalars = AddFed(builder, 0, "scalars", DType::kF64, {4});
+  const auto add = [&](const char* name) {
+    return builder.AddBuffer(0, name, DType::kF32, {kRows, kColumns}, Lifetime::kPersistent);
+  };
+  const BufferId g = add("g"), v = add("v"), w = add("w");
+  const auto column = [](BufferId id, int64_t at, Access access) {
+    return program::BufferUse{id, {{0, at}, {kRows, 1}}, access};
+  };
+  builder.AddCompute(0, Lane::kCompute, program::SgdUpdate{.momentum = 0.5, .weight_decay = 0.25},
+                     {builder.Read(scalars.step), column(g, 1, Access::kRead), column(v, 3, Access::kAccumulate),
+                      column(w, 4, Access::kAccumulate)},
+                     {}, {"update"});
+  Session session(std::move(builder).Build());
+  ASSERT_TRUE(session.status().ok()) << session.status();
+  const std::vector<double> gradient = Integers(kRows * kColumns, 1);
+  std::vector<double> velocity = Integers(kRows * kColumns, 2), weight = Integers(kRows * kColumns, 3);
+  session.Write(g, gradient);
+  session.Write(v, velocity);
+  session.Write(w, weight);
+  session.Write(scalars.host, {0.5, 1, 0, 1});
+  session.Launch(0);
+  ASSERT_TRUE(session->Synchronize(0).ok());
+  for (int64_t row = 0; row < kRows; ++row) {
+    double &dv = velocity[row * kColumns + 3], &dw = weight[row * kColumns + 4];
+    dv = 0.5 * dv - 0.5 * (gradient[row * kColumns + 1] + 0.25 * dw);
+    dw += dv;
+  }
+  EXPECT_EQ(session.Read(v), velocity);
+  EXPECT_EQ(session.Read(w), weight);
 }
 
 // y[p] of a 3 x 3 pooling over a constant image: the gradient of a tie goes to the first of the window.

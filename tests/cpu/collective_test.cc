@@ -5,6 +5,7 @@
 
 #include "fixture.h"
 #include "gtest/gtest.h"
+#include "tests/cpu/member_order.h"
 
 namespace colonnade::cpu {
 namespace {
@@ -183,6 +184,26 @@ TEST(CollectiveOfMany, EqualsPlainLoopsForNinetyMembers) {
   for (const CollectiveKind kind : kKinds) {
     RunAndCompare(MakeCase(kind, members, 1, 0, {members, members}), members, DType::kF32);
     if (HasFatalFailure()) FAIL() << program::Name(kind);
+  }
+}
+
+TEST(CpuCollective, SumsAreInTheOrderOfTheMembers) {
+  for (const CollectiveKind kind : conformance::kSums) {
+    const conformance::OneCollective one = conformance::SumOf(kind, 4);
+    const auto x = conformance::NumbersWhoseSumsDependOnTheirOrder(4, conformance::kElements);
+    Session session(one.program);
+    ASSERT_TRUE(session.status().ok()) << session.status();
+    conformance::ExpectSumsInMemberOrder(one, x, conformance::RunOnce(one, *session, x));
+  }
+}
+
+TEST(CpuCollective, AnAllGatherOfUnequalPartsPutsThemOneBehindTheOther) {
+  for (int dim = 0; dim < 2; ++dim) {
+    const conformance::OneCollective one = conformance::UnequalGather(dim, {1, 5, 2});
+    Session session(one.program);
+    ASSERT_TRUE(session.status().ok()) << session.status();
+    const auto x = conformance::NumbersOf(one);
+    conformance::ExpectGathered(dim, {1, 5, 2}, x, conformance::RunOnce(one, *session, x));
   }
 }
 

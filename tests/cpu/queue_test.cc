@@ -1,6 +1,7 @@
 #include "cpu/threads/queue.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -12,20 +13,28 @@
 namespace colonnade::cpu {
 namespace {
 
-// Notes what it was called with; waits are passed to a Progress.
+// Notes what it was called with; waits are passed to a Progress. A task takes `duration`.
 class Recorder : public CommandHandler {
  public:
-  explicit Recorder(Progress* progress = nullptr) : progress_(progress) {}
+  explicit Recorder(Progress* progress = nullptr, std::chrono::microseconds duration = {})
+      : progress_(progress), duration_(duration) {}
   void RunTask(int32_t task, int64_t step) override {
+    others_ended.push_back(other == nullptr ? 0 : other->ended.load());
+    std::this_thread::sleep_for(duration_);
     ran.push_back(task);
+    ++ended;
     if (progress_ != nullptr) progress_->SetEnded(task, step);
   }
   void WaitForTask(int32_t task, int64_t step) override { progress_->WaitFor(task, step); }
 
   std::vector<int> ran;
+  std::atomic<int64_t> ended = 0;
+  const Recorder* other = nullptr;    // on another lane
+  std::vector<int64_t> others_ended;  // by task that ran: how many of the other's had ended before
 
  private:
   Progress* progress_;
+  std::chrono::microseconds duration_;
 };
 
 TEST(Queue, RunsCommandsInOrderThroughARingSmallerThanTheirNumber) {
@@ -46,10 +55,15 @@ TEST(Queue, CallRunsOnTheLaneAfterWhatWasPushed) {
   std::thread::id at_start;
   Queue queue([&] { at_start = std::this_thread::get_id(); });
   queue.Push({.handler = &recorder, .task = 3});
+  size_t ran = 0;
+  std::thread::id at_call;
   queue.Call([&] {
-    EXPECT_EQ(recorder.ran.size(), 1u);
-    EXPECT_EQ(std::this_thread::get_id(), at_start);
+    ran = recorder.ran.size();
+    at_call = std::this_thread::get_id();
   });
+  EXPECT_EQ(ran, 1u);
+  EXPECT_EQ(at_call, at_start);
+  EXPECT_NE(at_call, std::this_thread::get_id());
 }
 
 TEST(Progress, AWaitOnOneLaneEndsWhenTheTaskOfAnotherHas) {
@@ -61,7 +75,8 @@ TEST(Progress, AWaitOnOneLaneEndsWhenTheTaskOfAnotherHas) {
   }
   const program::Program program = std::move(builder).Build();
   Progress progress(program);
-  Recorder first(&progress), second(&progress);
+  Recorder first(&progress, std::chrono::microseconds(200)), second(&progress);
+  second.other = &first;
   {
     Queue compute([] {}), comm([] {});
     for (int64_t step = 0; step < 50; ++step) {
@@ -73,7 +88,8 @@ TEST(Progress, AWaitOnOneLaneEndsWhenTheTaskOfAnotherHas) {
     progress.WaitFor(1, 49);
   }
   EXPECT_EQ(first.ran.size(), 50u);
-  EXPECT_EQ(second.ran.size(), 50u);
+  ASSERT_EQ(second.ran.size(), 50u);
+  for (int64_t step = 0; step < 50; ++step) EXPECT_GT(second.others_ended[step], step) << "did not wait in step " << step;
 }
 
 TEST(Rendezvous, AllMeetAgainAndAgain) {

@@ -64,20 +64,24 @@ TEST(CudaBackend, TakesWhatMemoryOfSaysAndGivesItBack) {
   EXPECT_EQ(made.calls->events_alive(), before);
 }
 
-TEST(CudaBackend, AStepAllocatesNothing) {
+// Eager steps, the captures of both slots, and graphs.
+TEST(CudaBackend, AStepTakesNoMemoryOfAGpuAndMakesNoEvent) {
   const program::Program program = Lowered("two_column", "hybrid", 4, 16);
   Made made = MakeBackend({.devices = 4});
   auto executor = engine::Executor::Create(program, *made.backend);
   ASSERT_TRUE(executor.ok());
   const int64_t bytes = made.calls->allocated_bytes();
   const int events = made.calls->events_alive();
-  for (int step = 0; step < 3; ++step) {
+  const int allocations = made.calls->allocations();
+  for (int step = 0; step < 6; ++step) {
     ASSERT_TRUE((*executor)->NextImages().ok());
     ASSERT_TRUE((*executor)->Enqueue({.step = static_cast<uint64_t>(step)}).ok());
     ASSERT_TRUE((*executor)->Collect().ok());
+    EXPECT_EQ(made.calls->allocated_bytes(), bytes) << "step " << step;
+    EXPECT_EQ(made.calls->events_alive(), events) << "step " << step;
   }
-  EXPECT_EQ(made.calls->allocated_bytes(), bytes);
-  EXPECT_EQ(made.calls->events_alive(), events);
+  EXPECT_EQ(made.calls->allocations(), allocations);
+  EXPECT_EQ(made.calls->graph_launches(), 4);
 }
 
 TEST(CudaBackend, CollectingAStepDoesNotWaitForTheNext) {
@@ -240,15 +244,26 @@ TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {
 }
 
 TEST(CudaBackend, MemoryThatIsMissingLeavesTheBooksInOrder) {
-  const program::Program program = Lowered("two_column", "data", 4, 16);
-  for (int fail_at = 0; fail_at < 40; fail_at += 3) {
-    Made made = MakeBackend({.devices = 4}, {.gpus = 4, .fail_allocation_at = fail_at});
-    const auto refused = engine::Executor::Create(program, *made.backend);
-    if (refused.ok()) break;
-    EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-    // What failed for want of memory can be had later, and a limit of what is needed admits it.
-    EXPECT_TRUE(engine::Executor::Create(program, *made.backend).ok());
+  const program::Program program = Lowered("two_column", "single", 1, 4);
+  const auto memory = MakeBackend({.devices = 1}).backend->MemoryOf(program);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  // A backend with room for the Program once.
+  const CudaOptions options{.devices = 1, .memory_limit_bytes = (*memory)[0].total_bytes()};
+  const auto create = [&](engine::Backend& backend) { return engine::Executor::Create(program, backend); };
+  int refusals = 0;
+  for (bool was_refused = true; was_refused; ++refusals) {
+    Made made = MakeBackend(options, {.has_memory = false, .fail_allocation_at = refusals});
+    const absl::Status status = create(*made.backend).status();
+    was_refused = !status.ok();
+    if (was_refused) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(made.calls->allocated_bytes(), 0) << status;
+    }
+    const auto once = create(*made.backend);
+    ASSERT_TRUE(once.ok()) << once.status();
+    EXPECT_EQ(create(*made.backend).status().code(), absl::StatusCode::kResourceExhausted) << "after refusal " << refusals;
   }
+  EXPECT_GE(refusals, 4 + 1);  // of step buffers, a workspace, the landing and a persistent buffer at least; then none
 }
 
 TEST(CudaBackend, NcclWantsAGpuForEachDevice) {
@@ -302,7 +317,7 @@ TEST(CudaBackend, AFailingCallPoisonsTheProgramAndNamesItsTask) {
   }
 }
 
-TEST(CudaBackend, ComputesInF32Alone) {
+TEST(CudaBackend, RefusesProgramsInDouble) {
   const absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {});
   const auto plan = partition::NamedPlan("single", *graph, {.devices = 1, .global_batch = 4});
   const auto program = partition::Lower(*graph, *plan, {.global_batch = 4, .dtype = program::DType::kF64});

@@ -22,6 +22,7 @@ struct HostCallsOptions {
   bool reach = true;  // between different GPUs
   bool nccl = false;
   bool captures = true;         // false: no capture can be made into a graph
+  int fail_capture_at = -1;     // the capture that cannot, counted from 0; −1: none
   bool fuses = true;            // convolutions with what follows them
   bool has_memory = true;       // false: addresses without memory, and calls are noted but not run
   int fail_at = -1;             // the call that fails, counted from 0; −1: none
@@ -77,6 +78,7 @@ class HostCalls : public Calls {
   const std::vector<Noted>& noted() const { return noted_; }
   int stream_count() const { return stream_count_; }
   int64_t allocated_bytes() const { return allocated_bytes_; }
+  int allocations() const { return allocations_; }  // of GPUs' memory, freed or not
   int events_alive() const { return events_alive_; }
   int graphs_alive() const { return graphs_alive_; }
   int64_t graph_launches() const { return graph_launches_; }
@@ -122,7 +124,7 @@ class HostCalls : public Calls {
   int graphs_alive_ = 0;
   int64_t graph_launches_ = 0;
   int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
-  int calls_ = 0, allocations_ = 0;
+  int calls_ = 0, allocations_ = 0, capture_count_ = 0;
   int64_t allocated_bytes_ = 0;
   char* next_address_ = nullptr;  // without memory
 };
