@@ -17,22 +17,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cuda/device.h"
+#include "cuda/load/host_staging.h"
 #include "cuda/load/layout.h"
 #include "cuda/load/queue.h"
+#include "cuda/load/step_events.h"
+#include "cuda/load/step_graphs.h"
 #include "cuda/task_context.h"
 #include "engine/backend.h"
 #include "engine/loading.h"
 #include "program/program.h"
 
 namespace colonnade::cuda {
-
-enum class StepMode {
-  kEager,    // every call is enqueued
-  kCapture,  // every call goes into a graph, which is then launched
-  kLaunch,   // the graph of an earlier step of the same slot is launched
-};
-// Of the step after `steps_before` others; `has_graph`: of its slot.
-StepMode ModeOfStep(bool graphs, int64_t steps_before, bool has_graph);
 
 class CudaProgram : public engine::LoadedProgram, private Issuer {
  public:
@@ -64,17 +59,6 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
     bool meets = true;               // ReadyMember::meets
     std::string range, fetch_range;  // its names in profilers
   };
-  // By step parity.
-  struct Events {
-    std::array<Event, 2> ended = {nullptr, nullptr};                            // null: nobody waits for it
-    std::array<Event, 2> start = {nullptr, nullptr}, end = {nullptr, nullptr};  // timed; null without times
-    // Of what is fetched: it has landed, and the landing is free again; null elsewhere.
-    std::array<Event, 2> landed = {nullptr, nullptr}, placed = {nullptr, nullptr};
-    bool last_of_lane = false;
-  };
-  // What a meeting's members record when they are through with a phase, by phase and member; arrivals are phase 0.
-  using Barriers = std::vector<std::vector<Event>>;
-
   CudaProgram(Resources& resources, const program::Program& program, const engine::HostSlot* slots);
   static absl::StatusOr<std::unique_ptr<CudaProgram>> Prepare(Resources& resources, const program::Program& program,
                                                               const engine::HostSlot* slots);
@@ -85,8 +69,6 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status PrepareMeeting(absl::Span<const program::TaskId> sides);
   TaskContext ContextOf(const program::Task& task);
   void CountWorkspaces();
-  absl::Status TakeHostMemory();
-  int64_t OutputBytes(size_t output, size_t piece) const;
   absl::Status MakeEvents();
 
   // Issuer.
@@ -103,7 +85,6 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status MeetAll(absl::Span<const program::TaskId> sides, const std::vector<Event>& events);
   void Note(const absl::Status& status);
 
-  // loaded_graph.cc
   struct Launched {
     program::TaskId task;
     int device = 0;
@@ -116,12 +97,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   void Issue(const Launched& launched);
   void EndStep();
   void GiveUpCapture();
-  absl::Status BeginCapture();
-  absl::Status EndCapture();
   absl::Status LaunchGraph();
-  template <class F>
-  absl::Status ForOtherStreams(F f);
-  const Stream& GraphStream() const { return resources_.devices[0].stream(program::Lane::kCompute); }
 
   absl::Status BeginStep(int64_t step);
   absl::Status TakeOrigins(int64_t step);
@@ -136,42 +112,28 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
 
   Resources& resources_;
   const program::Program& program_;
-  const engine::HostSlot* slots_;
-  engine::HostSlot host_[2];  // the inputs of slots_, outputs of our own
+  HostStaging staging_;
   Layouts layouts_;
   engine::ProgramMemory memory_;  // workspaces by lane, then the landings
   Queues queues_;
   std::vector<Ready> tasks_;
-  std::vector<Events> events_;      // by task
-  std::vector<Barriers> barriers_;  // by task: of a meeting's first side, empty elsewhere
+  EventPool pool_;
+  StepEvents events_;
+  StepGraphs graphs_;
   bool nccl_sums_ = false;
   std::vector<int> communicators_;  // of NCCL, by group of the Program; −1: none, or not made yet
   std::vector<engine::AddedReorder> added_reorders_;
 
-  std::vector<void*> registered_, landings_;  // host memory
-  mutable std::vector<Event> now_;            // by device: for reads and writes from the host
-  std::vector<std::array<std::array<Event, program::kLaneCount>, 2>> lane_ended_;  // by device, then step parity
-
-  // When a step began on each device's compute stream, by step modulo 3: events of different GPUs cannot be compared, and
-  // those long apart only coarsely.
-  struct Origin {
-    std::array<Event, 3> began = {nullptr, nullptr, nullptr};  // timed; null without times
-    std::array<double, 3> seconds = {0, 0, 0};                 // since the first step
-  };
-  std::vector<Origin> origins_;  // by device
   bool any_launched_ = false, drained_ = false, keeps_images_ = false;
 
-  bool graphs_on_ = false, is_capturing_ = false;
+  bool graphs_on_ = false;
   StepMode kind_ = StepMode::kEager;   // of the last step
   bool after_graph_ = false;           // the step before the last was a graph
   size_t launched_in_step_ = 0;        // tasks of the last step
   std::vector<Launched> early_waits_;  // of a step whose number the first of its tasks will tell
   std::vector<Launched> captured_;     // of a step that is being captured: what to do should that fail
   absl::Status capture_status_;
-  std::array<Graph, 2> graphs_ = {nullptr, nullptr};  // by step parity, as all here
-  std::array<Event, 2> graph_ended_ = {nullptr, nullptr};
-  std::vector<std::array<Event, program::kLaneCount>> joined_;  // by device: forks and joins of graphs
-  std::array<bool, 2> is_graph_ = {false, false};               // the last step of the parity
+  std::array<bool, 2> is_graph_ = {false, false};  // the last step of the parity
   int64_t first_step_ = 0, last_step_ = 0;
   absl::Status status_;
 };

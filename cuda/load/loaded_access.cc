@@ -105,8 +105,8 @@ absl::StatusOr<CudaProgram::Image> CudaProgram::ImageOf(BufferId buffer, size_t 
 absl::Status CudaProgram::CopyNow(int device, const CopyBytes& copy) const {
   const Stream& stream = resources_.devices[device].stream(program::Lane::kCompute);
   absl::Status status = resources_.calls->Enqueue(stream, copy);
-  if (status.ok()) status = resources_.calls->Record(now_[device], stream);
-  if (status.ok()) status = resources_.calls->Synchronize(now_[device]);
+  if (status.ok()) status = resources_.calls->Record(events_.now[device], stream);
+  if (status.ok()) status = resources_.calls->Synchronize(events_.now[device]);
   return status;
 }
 

@@ -1,6 +1,6 @@
 // The steps: what is launched becomes records, waits and calls on streams.
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "cuda/load/loaded.h"
 #include "cuda/status.h"
@@ -11,6 +11,56 @@ namespace colonnade::cuda {
 using program::Lane;
 using program::Task;
 using program::TaskId;
+
+void CudaProgram::StartStep(int64_t step) {
+  if (any_launched_ && (step == last_step_ || launched_in_step_ < tasks_.size())) return;
+  if (!any_launched_) first_step_ = step;
+  // Steps that do not follow each other are none of a training's.
+  if (any_launched_ && step != last_step_ + 1) graphs_on_ = false;
+  after_graph_ = any_launched_ && kind_ != StepMode::kEager;
+  any_launched_ = true;
+  last_step_ = step;
+  launched_in_step_ = 0;
+  kind_ = ModeOfStep(graphs_on_ && status_.ok(), step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
+  is_graph_[step % 2] = kind_ != StepMode::kEager;
+  Note(BeginStep(step));
+  if (kind_ != StepMode::kCapture) return;
+  capture_status_ = graphs_.BeginCapture();
+  if (!capture_status_.ok()) GiveUpCapture();
+}
+
+// What cannot be captured runs as before.
+void CudaProgram::GiveUpCapture() {
+  graphs_.EndCapture(static_cast<int>(last_step_ % 2), capture_status_).IgnoreError();
+  graphs_on_ = false;
+  is_graph_[last_step_ % 2] = false;
+  kind_ = StepMode::kEager;
+  queues_.Rewind(last_step_);
+  for (const Launched& launched : std::exchange(captured_, {})) Issue(launched);
+}
+
+void CudaProgram::EndStep() {
+  if (kind_ == StepMode::kEager || !status_.ok()) return;
+  if (kind_ == StepMode::kCapture) {
+    capture_status_ = graphs_.EndCapture(static_cast<int>(last_step_ % 2), capture_status_);
+    if (!capture_status_.ok()) return GiveUpCapture();
+  }
+  captured_.clear();
+  Note(LaunchGraph());
+}
+
+// What a graph reads has landed before it begins.
+absl::Status CudaProgram::LaunchGraph() {
+  const int parity = static_cast<int>(last_step_ % 2);
+  absl::Status status;
+  for (const Task& task : program_.tasks) {
+    if (tasks_[task.id.value].landing_bytes == 0) continue;
+    status.Update(Fetch(task, last_step_));
+    status.Update(resources_.calls->Wait(graphs_.stream(), events_.tasks[task.id.value].landed[parity]));
+  }
+  status.Update(graphs_.Launch(parity));
+  return status;
+}
 
 void CudaProgram::Launch(TaskId task, int64_t step) {
   StartStep(step);
@@ -54,7 +104,7 @@ void CudaProgram::IssueTask(TaskId id, int64_t step) {
   absl::Status status;
   if (kind_ == StepMode::kEager && tasks_[id.value].landing_bytes > 0) {
     status.Update(Fetch(task, step));
-    status.Update(resources_.calls->Wait(StreamOf(task), events_[id.value].landed[step % 2]));
+    status.Update(resources_.calls->Wait(StreamOf(task), events_.tasks[id.value].landed[step % 2]));
   }
   status.Update(Begin(task, step));
   status.Update(Run(task, 0, step));
@@ -69,7 +119,7 @@ void CudaProgram::IssueMeeting(absl::Span<const TaskId> sides, int64_t step) {
 
 void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
   if (!status_.ok()) return;
-  const Event event = events_[task.value].ended[step % 2];
+  const Event event = events_.tasks[task.value].ended[step % 2];
   if (event == nullptr)
     return Note(InTask(absl::InternalError("waited for, though no task of the Program does"), program_.task(task)));
   Note(InTask(resources_.calls->Wait(resources_.devices[device].stream(lane), event), program_.task(task)));
@@ -79,10 +129,10 @@ void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
 absl::Status CudaProgram::Fetch(const Task& task, int64_t step) {
   if (keeps_images_) return absl::OkStatus();
   const std::vector<Call>& fetches = tasks_[task.id.value].fetches[step % 2];
-  const Events& events = events_[task.id.value];
+  const TaskEvents& events = events_.tasks[task.id.value];
   const Stream& input = resources_.devices[task.device].input;
   absl::Status status = resources_.calls->Wait(input, events.placed[step % 2]);
-  status.Update(resources_.calls->Wait(input, graph_ended_[step % 2]));
+  status.Update(resources_.calls->Wait(input, graphs_.ended(static_cast<int>(step % 2))));
   resources_.calls->BeginRange(tasks_[task.id.value].fetch_range);
   for (const Call& fetch : fetches) status.Update(resources_.calls->Enqueue(input, fetch));
   resources_.calls->EndRange();
@@ -99,7 +149,7 @@ absl::Status CudaProgram::KeepImages() {
 }
 
 absl::Status CudaProgram::Begin(const Task& task, int64_t step) {
-  const Event event = events_[task.id.value].start[step % 2];
+  const Event event = events_.tasks[task.id.value].start[step % 2];
   return event == nullptr ? absl::OkStatus() : resources_.calls->Record(event, StreamOf(task));
 }
 
@@ -119,8 +169,8 @@ absl::Status CudaProgram::Run(const Task& task, size_t phase, int64_t step) {
 absl::Status CudaProgram::End(const Task& task, int64_t step) {
   const Stream& stream = StreamOf(task);
   absl::Status status;
-  const Events& events = events_[task.id.value];
-  const Event lane = lane_ended_[task.device][step % 2][static_cast<int>(task.lane)];
+  const TaskEvents& events = events_.tasks[task.id.value];
+  const Event lane = events_.lane_ended[task.device][step % 2][static_cast<int>(task.lane)];
   // Outside a graph nothing may wait for what was recorded in it: fetches wait for the graph instead.
   const Event placed = kind_ == StepMode::kCapture ? nullptr : events.placed[step % 2];
   for (const Event event : {events.end[step % 2], events.ended[step % 2], placed, events.last_of_lane ? lane : nullptr}) {
@@ -152,7 +202,7 @@ absl::Status CudaProgram::RunAll(absl::Span<const TaskId> sides, size_t phase, i
 
 absl::Status CudaProgram::RunMeeting(absl::Span<const TaskId> sides, int64_t step) {
   const Ready& first = tasks_[sides[0].value];
-  const Barriers& barriers = barriers_[sides[0].value];
+  const Barriers& barriers = events_.barriers[sides[0].value];
   absl::Status status = first.meets ? MeetAll(sides, barriers[0]) : absl::OkStatus();
   for (TaskId side : sides) status.Update(Begin(program_.task(side), step));
   for (size_t phase = 0; phase < first.phases.size() && status.ok(); ++phase) {
@@ -169,15 +219,16 @@ void CudaProgram::Note(const absl::Status& status) {
 
 absl::Status CudaProgram::BeginStep(int64_t step) {
   absl::Status status;
-  for (size_t d = 0; d < origins_.size(); ++d) {
-    status.Update(resources_.calls->Record(origins_[d].began[step % 3], resources_.devices[d].stream(Lane::kCompute)));
+  for (size_t d = 0; d < events_.origins.size(); ++d) {
+    status.Update(
+        resources_.calls->Record(events_.origins[d].began[step % 3], resources_.devices[d].stream(Lane::kCompute)));
   }
   return status;
 }
 
 // The first step begins on all devices at once: they have nothing else to do.
 absl::Status CudaProgram::TakeOrigins(int64_t step) {
-  for (Origin& origin : origins_) {
+  for (StepOrigin& origin : events_.origins) {
     double& seconds = origin.seconds[step % 3];
     seconds = 0;
     RETURN_IF_ERROR(resources_.calls->Synchronize(origin.began[step % 3]));
@@ -192,10 +243,10 @@ absl::Status CudaProgram::TakeOrigins(int64_t step) {
 void CudaProgram::Drain() {
   if (drained_) return;
   drained_ = true;
-  for (size_t d = 0; d < now_.size(); ++d) {
+  for (size_t d = 0; d < events_.now.size(); ++d) {
     for (const Stream& stream : resources_.devices[d].AllStreams()) {
       // Errors were noted before.
-      if (resources_.calls->Record(now_[d], stream).ok()) resources_.calls->Synchronize(now_[d]).IgnoreError();
+      if (resources_.calls->Record(events_.now[d], stream).ok()) resources_.calls->Synchronize(events_.now[d]).IgnoreError();
     }
   }
 }
@@ -208,9 +259,9 @@ absl::Status CudaProgram::Synchronize(int64_t step) {
   // A lane's end of a step implies all that it did before. The next step may be under way, and is not waited for.
   const int64_t last = std::min(step, last_step_);
   if (is_graph_[last % 2]) {
-    if (status_.ok()) Note(resources_.calls->Synchronize(graph_ended_[last % 2]));
+    if (status_.ok()) Note(resources_.calls->Synchronize(graphs_.ended(static_cast<int>(last % 2))));
   } else {
-    for (auto& of_device : lane_ended_) {
+    for (auto& of_device : events_.lane_ended) {
       for (Event event : of_device[last % 2]) {
         if (status_.ok()) Note(resources_.calls->Synchronize(event));
       }
@@ -218,20 +269,16 @@ absl::Status CudaProgram::Synchronize(int64_t step) {
   }
   if (status_.ok()) Note(TakeOrigins(last));
   if (!status_.ok()) Drain();
-  for (size_t o = 0; o < slots_[step % 2].outputs.size() && status_.ok() && step <= last_step_; ++o) {
-    for (size_t p = 0; p < slots_[step % 2].outputs[o].size(); ++p) {
-      std::memcpy(slots_[step % 2].outputs[o][p], host_[step % 2].outputs[o][p], OutputBytes(o, p));
-    }
-  }
+  if (status_.ok() && step <= last_step_) staging_.DeliverOutputs(step);
   return status_;
 }
 
 std::vector<engine::TaskTime> CudaProgram::Times(int64_t step) const {
   std::vector<engine::TaskTime> times(tasks_.size());
   for (const Task& task : program_.tasks) {
-    if (origins_.empty()) break;
-    const Events& events = events_[task.id.value];
-    const Origin& origin = origins_[task.device];
+    if (events_.origins.empty()) break;
+    const TaskEvents& events = events_.tasks[task.id.value];
+    const StepOrigin& origin = events_.origins[task.device];
     const Event began = origin.began[step % 3];
     const absl::StatusOr<double> start = resources_.calls->SecondsBetween(began, events.start[step % 2]);
     const absl::StatusOr<double> end = resources_.calls->SecondsBetween(began, events.end[step % 2]);

@@ -1,0 +1,46 @@
+// Host memory between a Program and the GPUs: inputs are read where the host fills them; outputs are small, and land in
+// memory of our own until the host asks for them.
+#ifndef COLONNADE_CUDA_HOST_STAGING_H_
+#define COLONNADE_CUDA_HOST_STAGING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cuda/calls.h"
+#include "engine/backend.h"
+#include "program/program.h"
+
+namespace colonnade::cuda {
+
+class HostStaging {
+ public:
+  // All must outlive the result; `slots` are two.
+  HostStaging(Calls& calls, const program::Program& program, const engine::HostSlot* slots);
+  ~HostStaging();
+  HostStaging(const HostStaging&) = delete;
+  HostStaging& operator=(const HostStaging&) = delete;
+
+  // Makes inputs known to the GPUs, and takes memory for outputs.
+  absl::Status Take();
+
+  // What calls read and write: the inputs of the host's slots, outputs of our own. Two.
+  const engine::HostSlot* slots() const { return staged_; }
+  // Gives the host the outputs of `step`. REQUIRES: synchronized.
+  void DeliverOutputs(int64_t step) const;
+
+ private:
+  absl::Status RegisterInputs(const engine::HostSlot& slot);
+  absl::Status TakeOutputs(engine::HostSlot& staged);
+  int64_t OutputBytes(size_t output, size_t piece) const;
+
+  Calls& calls_;
+  const program::Program& program_;
+  const engine::HostSlot* slots_;
+  engine::HostSlot staged_[2];
+  std::vector<void*> registered_, outputs_;
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_HOST_STAGING_H_
