@@ -67,6 +67,7 @@ absl::Status AdvanceRelu(Lowering& lowering) {
     }
     const auto begin = lowering.actions.begin();
     std::rotate(begin + pooling, begin + relu, begin + relu + 1);
+    relu = pooling - 1;  // looks at it again: another pooling may stand before the one that it has passed
   }
   for (int relu = 0; relu < static_cast<int>(lowering.actions.size()); ++relu) {
     if (PoolingBefore(lowering, relu) >= 0) {

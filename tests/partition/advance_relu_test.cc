@@ -1,5 +1,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "partition/lower.h"
 #include "tests/partition/lowering_case.h"
 
 namespace colonnade::partition {
@@ -37,6 +38,27 @@ TEST(AdvanceRelu, ComesBeforeThePoolingThatAloneReadsIt) {
               ElementsAre("forward pool: relu.y -> pool.y", "backward relu: - pool.y dp -> relu.dx",
                           "backward pool: - - relu.dx -> pool.dx", "backward conv: images - pool.dx -> -"));
   EXPECT_EQ(c.lowering.value(c.dx).shape, (program::Shape{8, 4, 4, 4}));
+}
+
+// conv, relu, two poolings, classifier: backward the gradient goes through relu, pool2, pool1.
+TEST(AdvanceRelu, PassesEveryPoolingThatStandsBeforeIt) {
+  layers::GraphBuilder net("two_pools");
+  auto x = net.Conv2d("conv", net.Input("images", {1, 8, 8}), {.out_channels = 4, .kernel = 3, .pad = 1});
+  x = net.MaxPool("pool1", net.Relu("relu", net.Add("add", {x, x})), {.kernel = 2, .stride = 2});
+  x = net.MaxPool("pool2", x, {.kernel = 2, .stride = 2});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  const absl::StatusOr<layers::LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const absl::StatusOr<program::Program> program = Lower(*graph, Together(*graph), {.global_batch = 8});
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::vector<std::string> backward;
+  for (const program::Task& task : program->tasks) {
+    const bool counts = task.device == 0 && task.from.pass == program::Pass::kBackward;
+    if (counts && (task.from.layer == "relu" || task.from.layer == "pool1" || task.from.layer == "pool2")) {
+      backward.push_back(task.from.layer);
+    }
+  }
+  EXPECT_THAT(backward, ElementsAre("relu", "pool2", "pool1"));
 }
 
 TEST(AdvanceRelu, StaysBehindAPoolingThatMakesNothingSmaller) {

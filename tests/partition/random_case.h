@@ -80,7 +80,7 @@ class NetworkDrawer {
         return Conv(x, g, g % 3 == 0 ? 24 : Pick<int64_t>(random_, {12, 24}));
       }
       case 3:
-        if (!exact_ && random_() % 2) return net_.Gelu(Next("gelu"), x);
+        if (!exact_ && counter_ % 2) return net_.Gelu(Next("gelu"), x);
         return net_.Relu(Next("relu"), x);
       case 4:
         if (extent_ < 4) return net_.Relu(Next("relu"), x);
