@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"conv_groups_in", Conv2d{.out_channels = 4, .groups = 2}, {{3, 5, 7}}, {"3 input channels", "2 groups"}},
         Refusal{"conv_groups_out", Conv2d{.out_channels = 3, .groups = 2}, {{4, 5, 7}}, {"3 output channels", "2 groups"}},
         Refusal{"conv_no_groups", Conv2d{.out_channels = 3, .groups = 0}, {{4, 5, 7}}, {"0 groups"}},
-        Refusal{"conv_no_filters", Conv2d{}, {{4, 5, 7}}, {"0 output channels"}},
+        Refusal{"conv_no_filters", Conv2d{}, {{4, 5, 7}}, {"at least 1 output channel, found 0"}},
         Refusal{"conv_no_stride", Conv2d{.out_channels = 3, .stride = 0}, {{4, 5, 7}}, {"stride 0"}},
         Refusal{"conv_no_kernel", Conv2d{.out_channels = 3, .kernel = 0}, {{4, 5, 7}}, {"kernel 0x0"}},
         Refusal{"conv_kernel_w", Conv2d{.out_channels = 3, .kernel = 1, .kernel_w = -2}, {{4, 5, 7}}, {"kernel 1x-2"}},
