@@ -25,6 +25,7 @@ absl::Status RunSimulate(const Flags& flags);
 absl::Status RunTable(const Flags& flags);
 absl::Status RunCalibrate(const Flags& flags);
 absl::Status ListModels();
+absl::Status RunModels(const Flags& flags);  // one model, or the list
 
 }  // namespace colonnade::cli
 

@@ -185,6 +185,13 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
   return calibrate;
 }
 
+CLI::App* AddModels(CLI::App& app, Flags& flags) {
+  CLI::App* models = app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them.");
+  models->add_option("name", flags.model, "the network whose layers are shown, with shapes, parameters and flop");
+  models->footer("Examples:\n  colonnade models\n  colonnade models alexnet2012");
+  return models;
+}
+
 // `table` is the paper's unless the command line says otherwise.
 void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
   if (table.count("--machine") == 0) flags.machine = "titan-2013";
@@ -273,6 +280,7 @@ int Main(int argc, char** argv) {
   CLI::App* simulate = AddSimulate(app, flags);
   CLI::App* table = AddTable(app, flags);
   CLI::App* calibrate = AddCalibrate(app, flags);
+  CLI::App* models = AddModels(app, flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -309,6 +317,8 @@ int Main(int argc, char** argv) {
   } else if (calibrate->parsed()) {
     if (calibrate->count("--backend") == 0) flags.backend = "cpu";
     status = colonnade::cli::RunCalibrate(flags);
+  } else if (models->parsed()) {
+    status = colonnade::cli::RunModels(flags);
   }
   return Report(status, outcome);
 }

@@ -57,13 +57,15 @@ int64_t LayerGraph::ParameterCount() const {
 }
 
 // Each element of a weight multiplies as many elements of the output as there are outputs per output channel.
+int64_t ForwardFlops(const LayerNode& node, int64_t n) {
+  if (node.parameters.empty()) return 0;
+  const program::Shape& weight = node.parameters[0].shape;
+  return 2 * n * program::ElementCount(weight) * (program::ElementCount(node.sample_shape) / weight[0]);
+}
+
 int64_t LayerGraph::ForwardFlops(int64_t n) const {
   int64_t flops = 0;
-  for (const LayerNode& node : nodes) {
-    if (node.parameters.empty()) continue;
-    const program::Shape& weight = node.parameters[0].shape;
-    flops += 2 * n * program::ElementCount(weight) * (program::ElementCount(node.sample_shape) / weight[0]);
-  }
+  for (const LayerNode& node : nodes) flops += layers::ForwardFlops(node, n);
   return flops;
 }
 

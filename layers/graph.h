@@ -31,6 +31,10 @@ struct LayerNode {
   std::vector<ParameterSpec> parameters;  // names are "<layer>.weight", "<layer>.bias" here
 };
 
+// Floating-point operations of a node's forward pass for a batch of n: 2 for each multiplication by a weight, of
+// convolutions and fully connected layers; all else counts as none.
+int64_t ForwardFlops(const LayerNode& node, int64_t n);
+
 // Nodes in topological order. Invariants: names are unique; node 0 is the Input of images; the last node is the one
 // SoftmaxCrossEntropy; every layer reaches it; no two layers share a stream of random numbers. Labels are not a node: the
 // loss reads them.
@@ -45,7 +49,7 @@ struct LayerGraph {
   // All extents of a node on one device that holds a batch of n.
   LayerShapes Shapes(LayerId id, int64_t n) const;
   int64_t ParameterCount() const;         // values
-  int64_t ForwardFlops(int64_t n) const;  // convolutions and fully connected layers, 2 per multiply-add
+  int64_t ForwardFlops(int64_t n) const;  // of all nodes
   int64_t classes() const;
 };
 
