@@ -125,7 +125,7 @@ void WriteReport() {
   report["records_lost"] = recorder->lost;
   const std::string text = report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   const char* path = std::getenv("COLONNADE_GPU_ACTIVITY");
-  // Of several processes the first to end has the name, the others add their number to it.
+  // If several processes write, the first to end gets the name; the others add their number to it.
   std::FILE* file = path == nullptr ? stderr : std::fopen(path, "wx");
   const std::string own = path == nullptr || file != nullptr ? "" : std::string(path) + "." + std::to_string(getpid());
   if (!own.empty()) file = std::fopen(own.c_str(), "w");

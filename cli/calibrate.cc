@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const Flags& flags)
 absl::Status RunPlans(const Flags& flags, int devices, tools::Calibration& calibration) {
   const std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
                                                              : std::vector<std::string>{flags.model};
-  // On both sides of the batch that is asked for, in whole parts for every number of devices.
+  // Batches on both sides of the one that is asked for, divisible by every number of devices.
   const int64_t unit = 4 * devices;
   const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit,
                 above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;

@@ -33,10 +33,10 @@ absl::Status CheckFlagsOfCpu(const Flags& flags) {
     return absl::FailedPreconditionError("--dtype=bf16: expected --kernels=reference on the CPU");
   }
   if (flags.dtype == "tf32") {
-    return absl::FailedPreconditionError("--dtype=tf32: expected fp32 on the CPU; tf32 is of GPUs (--backend=cuda)");
+    return absl::FailedPreconditionError("--dtype=tf32: tf32 needs --backend=cuda");
   }
   if (flags.collectives == "nccl") {
-    return absl::FailedPreconditionError("--collectives=nccl: NCCL is of GPUs (--backend=cuda)");
+    return absl::FailedPreconditionError("--collectives=nccl: NCCL needs --backend=cuda");
   }
   if (!flags.search_algorithms.empty()) {
     return absl::FailedPreconditionError("--search-algorithms: algorithms are searched on GPUs (--backend=cuda)");

@@ -179,8 +179,7 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   }
   test_images.mean = train_images.mean;
   test_images.std = train_images.std;
-  ASSIGN_OR_RETURN(Session opened, OpenSession(flags, &train_images));
-  session = std::move(opened);
+  ASSIGN_OR_RETURN(session, OpenSession(flags, &train_images));
   std::string normalisation = NormalisationOf(flags, train_images);
   ASSIGN_OR_RETURN(data::SampleStream train, OpenStream(flags, session, std::move(train_images), true));
   ASSIGN_OR_RETURN(data::SampleStream test, OpenStream(flags, session, std::move(test_images), false));

@@ -31,13 +31,13 @@ struct CudaOptions {
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };
 
-// On `calls`, which Programs reach GPUs through. InvalidArgument if an option is out of range; FailedPrecondition if NCCL is
-// asked for where it cannot be.
+// A backend on `calls`, through which Programs reach the GPUs. InvalidArgument if an option is out of range;
+// FailedPrecondition if NCCL is asked for where it cannot be.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::unique_ptr<Calls> calls);
 
-// Of CUDA, cuDNN and cuBLAS (driver.cc, a module that is loaded here). With a file, convolutions are computed by the engines
-// of cuDNN that a search found fastest; what the file does not know is searched and added (engine_choices.h). Unavailable
-// where there is no module, GPU or driver; InvalidArgument or DataLoss of the file.
+// Calls on CUDA, cuDNN and cuBLAS (driver/, a module that is loaded here). With a file, each convolution uses the cuDNN
+// engine that a timed search found fastest; a convolution that the file does not know is searched and added
+// (engine_choices.h). Unavailable where there is no module, GPU or driver; InvalidArgument or DataLoss of the file.
 absl::StatusOr<std::unique_ptr<Calls>> OpenCuda(const std::string& engines_file = "");
 
 }  // namespace colonnade::cuda

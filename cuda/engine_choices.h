@@ -34,7 +34,7 @@ int64_t AlignmentOf(const Convolution& convolution);
 
 class EngineChoices {
  public:
-  // Those of the file, none where there is no file yet. InvalidArgument naming the file if it is another kind of file,
+  // The choices in the file; none if there is no file yet. InvalidArgument naming the file if it is another kind of file,
   // DataLoss if it could not be replaced.
   static absl::StatusOr<EngineChoices> Read(const std::string& path);
 

@@ -10,7 +10,7 @@
 
 namespace colonnade::cuda {
 
-// What a library's code means for whoever called: its own words for it say the rest.
+// What a library's error code means for the caller; the message carries the library's text.
 enum class Failure {
   kNone,
   kNoMemory,     // ResourceExhausted

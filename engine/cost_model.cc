@@ -117,7 +117,7 @@ double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
   for (const OpRate::Point& point : op.points) {
     if (nearest == 0 || std::abs(point.devices - devices_) < std::abs(nearest - devices_)) nearest = point.devices;
   }
-  // Where all points are of one batch, or a curve says how the batch matters, nearness in it says nothing.
+  // If all points are of one batch, or a curve says how the batch matters, the distance ignores the batch.
   const bool batch_counts =
       op.batch_curve.empty() && std::any_of(op.points.begin(), op.points.end(),
                                             [&](const OpRate::Point& p) { return p.shape.n != op.points[0].shape.n; });

@@ -33,13 +33,14 @@ class CostModel {
   // `machine` must outlive the result. `devices`: how many are at work.
   CostModel(const Machine& machine, int devices) : machine_(machine), devices_(devices) {}
 
-  // Of a Compute task alone on its lane, launch included; transfers are the simulator's.
+  // Seconds of a Compute task alone on its lane, launch included. The simulator times transfers.
   double Seconds(const program::Task& task) const;
-  // Of `bytes` that go through memory, with all devices at work.
+  // Seconds that `bytes` take through memory while all devices are at work.
   double MemorySeconds(double bytes) const;
-  // Of a transfer that the profile has measured as a whole, by the bytes of one operand; negative where it has not.
+  // Seconds of a transfer that the profile has measured as a whole, by the bytes of one operand; negative if it has not.
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
-  // Of a collective between the first `members` devices with nothing beside it: the fullest resource decides in each phase.
+  // Seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long as its
+  // busiest resource.
   double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;
 
  private:

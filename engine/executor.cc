@@ -61,8 +61,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
                                                          program.device_count, backend.name(), backend.device_count()));
   }
   auto executor = std::unique_ptr<Executor>(new Executor(program));
-  ASSIGN_OR_RETURN(std::unique_ptr<LoadedProgram> loaded, backend.Load(program, executor->slots_));
-  executor->loaded_ = std::move(loaded);
+  ASSIGN_OR_RETURN(executor->loaded_, backend.Load(program, executor->slots_));
   return executor;
 }
 
@@ -142,7 +141,7 @@ absl::StatusOr<StepResult> Executor::Collect() {
 StepResult Executor::ReadResult(const HostSlot& slot) const {
   StepResult result;
   double loss_sum = 0;
-  // Of what is not finite the loss comes first, then gradients in the order of outputs; of several devices the lowest.
+  // The message names the loss first, then gradients in the order of outputs; of several devices the lowest.
   using Rank = std::tuple<bool, size_t, int>;
   std::optional<Rank> first;
   auto note = [&](const Rank& rank, const std::string& what, const std::string& layer) {

@@ -65,7 +65,7 @@ class Executor {
 
   // Times of all tasks in the latest collected steps, two where there were two, the older first. REQUIRES: none in flight.
   std::vector<std::vector<TaskTime>> LastTimes() const;
-  // Of the latest collected step alone; the next one may be in flight. REQUIRES: one has been collected.
+  // The times of the latest collected step; the next one may be in flight. REQUIRES: one has been collected.
   std::vector<TaskTime> LatestTimes() const { return loaded_->Times(collected_ - 1); }
 
   LoadedProgram& loaded() { return *loaded_; }

@@ -1,4 +1,5 @@
-// Flows that share the rates of resources fairly (max-min): no flow can have more without one that has no more having less.
+// Flows that share the rates of resources by max-min fairness: a flow's rate can only be raised by lowering that of a flow
+// that is no faster.
 //
 // Source: Bertsekas, Gallager 1992, Data Networks, section 6.5.2 (progressive filling).
 #ifndef COLONNADE_ENGINE_FAIR_SHARE_H_

@@ -54,8 +54,8 @@ HeldBytes HeldBytesOf(int64_t first_byte, int64_t bytes, int64_t root_bytes);
 // View needs: `dtype`; `offset`, in elements; and Slice(view, region), which gives the view of a box.
 template <class View>
 struct Layouts {
-  // By buffer; offsets count from the base of the root (of a bucket: its first held part, so that members of a bucket of
-  // which this device holds a part may have negative offsets). A bucket's own view is one dimension: its held elements.
+  // For each buffer; offsets count from the base of the root (of a bucket: its first held part, so that members of a bucket
+  // of which this device holds a part may have negative offsets). A bucket's own view is one dimension: its held elements.
   std::vector<View> views;
   std::vector<int64_t> root_bytes;   // by buffer; 0 for views and members
   std::vector<BucketImage> buckets;  // by buffer; empty for all but buckets

@@ -48,8 +48,7 @@ class Fields {
   }
   const Read* Need(const char* name) {
     const Read* value = Find(name);
-    if (value == nullptr && status_.ok())
-      status_ = absl::InvalidArgumentError(absl::StrFormat("%s: expected it, found nothing", Path(name)));
+    if (value == nullptr && status_.ok()) status_ = absl::InvalidArgumentError(absl::StrFormat("%s: missing", Path(name)));
     return value;
   }
 

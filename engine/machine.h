@@ -73,16 +73,15 @@ const char* Name(CollectiveAlgorithm algorithm);
 
 struct Machine {
   std::string name, description;
-  // Of each device; all are alike.
+  // Values that hold for each device; all devices are alike.
   std::vector<std::string> devices;  // names of nodes of the link graph; Program device d runs on devices[d]
   Quantity memory_bytes;
   Quantity flops_per_sec;                // peak in fp32
   Quantity memory_bytes_per_sec;         // achieved by one device at work
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
   Quantity launch_sec;                   // of each task
-  Quantity handoff_sec;  // more, for a task that found its lane free and waited for another lane's task to end
-  Quantity
-      skew;  // devices that meet wait for the slower: with several at work a step's compute takes so much longer, as a part
+  Quantity handoff_sec;                  // extra launch delay when a task's lane was idle and it waited for another lane
+  Quantity skew;  // extra compute time when several devices work, as a part of it: devices that meet wait for the slower one
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;
@@ -93,8 +92,8 @@ struct Machine {
   CollectiveAlgorithm collectives = CollectiveAlgorithm::kRing;
   std::vector<MeasuredTransfer> transfers;
   Quantity cores;  // > 0: devices are threads on so many cores, which transfers take too
-  // Of each step.
-  Quantity step_sec;                  // of the host, which no plan splits
+  // The host's part of each step.
+  Quantity step_sec;                  // which no plan splits
   Quantity step_sec_per_device;       // that each device adds
   std::string fitted_to;              // the network that step_sec was fitted to; for others it is wrong. Empty: any
   int steps_in_flight = 2;            // 1: the host's part is not hidden behind the devices'

@@ -429,7 +429,7 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   Simulation simulation;
   simulation.tasks = run.tasks_run();
   simulation.first_step = absl::Seconds(finish[0]);
-  // Where steps alternate, the mean of the later half.
+  // Steps may alternate, so the period is the mean of the later half.
   const size_t from = std::min(n - 2, n / 2);
   const bool steady = n < static_cast<size_t>(options.max_steps);
   simulation.step = absl::Seconds(steady ? finish[n - 1] - finish[n - 2]

@@ -26,7 +26,7 @@ struct SimulatorOptions {
 };
 
 struct SimulatedDevice {
-  // Of one steady step; together they are its length.
+  // Where the time of one steady step goes; the four add up to its length.
   absl::Duration compute, exposed_communication, input_wait, idle;
   int64_t sent_bytes = 0;
   int64_t peak_memory_bytes = 0;  // all buffers, densely packed; tools::Predict puts what the CPU backend would take

@@ -12,7 +12,7 @@ using program::Program;
 using program::Task;
 using program::TaskId;
 
-// Of each lane of a device, how many tasks have certainly ended; those of the step before count from −(tasks of the lane).
+// For each lane of a device, how many tasks have certainly ended; those of the step before count from −(tasks of the lane).
 using Clock = std::array<int64_t, kLaneCount>;
 
 void Merge(const Clock& from, Clock& into) {

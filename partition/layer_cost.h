@@ -20,7 +20,7 @@ namespace colonnade::partition {
 // Seconds on some machine. All devices are alike.
 struct CostFunctions {
   std::function<double(const program::Task&)> compute;  // of a Compute task; its uses have shapes, not buffers
-  // Of a collective between `members`, each with `bytes` of operand.
+  // Seconds of a collective between `members`, each with `bytes` of operand.
   std::function<double(program::CollectiveKind kind, int members, double bytes)> transfer;
 };
 
@@ -35,7 +35,7 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                       const CostFunctions& cost);
 
-// Of a tensor of `shape` from one placement to another.
+// Seconds that it takes to bring a tensor of `shape` from one placement to another.
 double CostOfReshard(const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to, const program::Shape& shape,
                      const CostFunctions& cost);
 

@@ -17,8 +17,8 @@ absl::Status ExpandPasses(Lowering& lowering);
 
 // Takes the gradient of a ReLU that a max pooling alone reads before the pooling's: gradients reach the largest element of a
 // window only, which is above zero where the pooled one is, so that dx is the same, bit for bit, of tensors as small as the
-// pooled one, and the ReLU's output need not be kept. Where both lie alike on the mesh. After: no such ReLU's gradient comes
-// after its pooling's.
+// pooled one, and the ReLU's output need not be kept. Applies only if both layers have the same placement. After: no such
+// ReLU's gradient comes after its pooling's.
 absl::Status AdvanceRelu(Lowering& lowering);
 
 // Gives every value the placement in which it is made and every operand the one that is needed. After: no placement is

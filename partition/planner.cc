@@ -176,7 +176,7 @@ class Search {
 
   absl::Status Judge(const Plan& plan) { return Judged(plan).status(); }
 
-  // Of a plan that was judged before, that judgement.
+  // The judgement of a plan that was judged before.
   absl::StatusOr<Candidate> Judged(Plan plan) {
     std::string name = std::exchange(plan.name, "");
     const std::string key = PlanToJson(plan);

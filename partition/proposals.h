@@ -15,11 +15,11 @@ struct StrategyOption {
   LayerCost cost;
 };
 
-// By node: the legal options; one of no strategies for an input.
+// The legal options of each node; an input has one, without strategies.
 std::vector<std::vector<StrategyOption>> LegalOptions(const layers::LayerGraph& graph, const Mesh& mesh,
                                                       int64_t global_batch, const CostFunctions& cost);
 
-// By node: an index into the options.
+// For each node an index into its options.
 using Assignment = std::vector<int>;
 
 // The best `count` assignments and no equal ones, by Σ compute + resharding + `exposed` · reduction. Exact for a chain;

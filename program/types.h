@@ -18,8 +18,8 @@ enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
 int64_t SizeInBytes(DType dtype);
 bool IsFloat(DType dtype);
 bool IsMaster(DType dtype);  // f32, f64
-// Of the parameters, gradients and momenta of a Program that computes in `dtype`, and of what layers keep for themselves:
-// f32 for bf16, else the same.
+// The element type of parameters, gradients, momenta and saved tensors in a Program that computes in `dtype`: f32 for bf16,
+// else `dtype` itself.
 DType MasterType(DType dtype);
 const char* Name(DType dtype);
 

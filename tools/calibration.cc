@@ -96,8 +96,7 @@ absl::Status Calibration::Load(const layers::LayerGraph& graph, const Calibratio
                                const std::vector<int64_t>& batches) {
   Keep();
   overlap_ = named.overlap;
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, target_.make_backend(named.devices));
-  backend_ = std::move(backend);
+  ASSIGN_OR_RETURN(backend_, target_.make_backend(named.devices));
   for (int64_t batch : batches) {
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(named.name, graph, {.devices = named.devices, .global_batch = batch});

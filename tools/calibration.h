@@ -39,7 +39,7 @@ struct CalibrationTarget {
   engine::Machine machine;    // what is known of it without measuring
 };
 CalibrationTarget CpuTarget(int devices);
-// Of as many devices as GPUs, or `devices` of them, if that is not 0. The caller sets dtype and the makers of backends;
+// A target of one device for each GPU, or of `devices` if that is not 0. The caller sets dtype and the makers of backends;
 // `precision` ("tf32") stands in the description.
 CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision);
 
@@ -57,13 +57,13 @@ class Calibration {
   int loaded() const { return static_cast<int>(loaded_.size()); }
   // A slice of one of them: at least `steps` steps and `time`.
   absl::Status Run(int index, int steps, absl::Duration time);
-  // On which they run; others that take turns with them run there too.
+  // The devices that the plans run on; plans that take turns share them.
   const std::shared_ptr<engine::Backend>& backend() const { return backend_; }
 
   absl::Status SweepTransfers();
   void AddTransfers(const std::vector<TransferTime>& transfers);
 
-  // Of all that has run. Frees what is loaded.
+  // The profile of everything that has run. Frees what is loaded.
   engine::Machine Result();
 
  private:

@@ -43,18 +43,15 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
                                                              const partition::LowerOptions& lower,
                                                              std::shared_ptr<engine::Backend> backend) {
   auto meter = std::unique_ptr<StepMeter>(new StepMeter());
-  ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
-  meter->program_ = std::move(program);
+  ASSIGN_OR_RETURN(meter->program_, partition::Lower(graph, plan, lower));
   meter->classes_ = graph.classes();
   if (backend == nullptr) {
-    ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> made, cpu::MakeCpuBackend({.devices = plan.mesh.device_count()}));
-    backend = std::move(made);
+    ASSIGN_OR_RETURN(backend, cpu::MakeCpuBackend({.devices = plan.mesh.device_count()}));
   }
   meter->backend_ = std::move(backend);
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(meter->program_, *meter->backend_));
-  meter->executor_ = std::move(executor);
+  ASSIGN_OR_RETURN(meter->executor_, engine::Executor::Create(meter->program_, *meter->backend_));
   RETURN_IF_ERROR(engine::InitializeParameters(meter->program_, meter->executor_->loaded(), 1));
-  // On GPUs the third and the fourth step become graphs.
+  // GPUs capture the third and the fourth step as graphs.
   const int pairs = meter->backend_->name() == "cuda" ? 2 : 1;
   for (int pair = 0; pair < pairs; ++pair) {
     for (int step = 0; step < 2; ++step) {

@@ -38,7 +38,8 @@ class StepMeter {
   absl::Status Run(int steps, absl::Duration time = absl::ZeroDuration());
 
   const program::Program& program() const { return program_; }
-  // Of all that was counted, by step: from the end of the step before to its end; of each task; of the host's enqueueing it.
+  // Of each counted step: the seconds from the end of the step before to its own end, the times of its tasks, and the
+  // seconds in which the host enqueued it.
   const std::vector<double>& step_seconds() const { return steps_; }
   const std::vector<std::vector<engine::TaskTime>>& times() const { return times_; }
   const std::vector<double>& host_seconds() const { return hosts_; }

@@ -82,7 +82,7 @@ absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::
   RETURN_IF_ERROR(CheckDevices(machine, plan.mesh.device_count()));
   ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine));
-  // Of CPU devices the backend knows what layouts and workspaces come to.
+  // For CPU devices the backend itself says what layouts and workspaces add.
   if (machine.cores.value > 0) {
     ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, PredictCpuMemory(program));
     for (size_t d = 0; d < memory.size(); ++d) simulation.devices[d].peak_memory_bytes = memory[d].total_bytes();

@@ -14,8 +14,8 @@
 
 namespace colonnade::tools {
 
-// The planner with the simulator of `machine` as its judge. The first is the choice: the fastest, or a named plan that is
-// slower by no more than the simulator errs: a smaller gain is none. FailedPrecondition where the machine has fewer devices.
+// The planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the planner's
+// is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices);

@@ -38,7 +38,7 @@ struct StepOutcome {
   State after;
 };
 
-// In which type a side computes, and on what.
+// The element type in which a side computes, and its kernels.
 enum class Kernels {
   kOwn,          // f32 or bf16, on VerifyOptions::make_backend
   kDouble,       // the reference's, in double
@@ -61,8 +61,7 @@ absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, 
                    reference ? cpu::MakeCpuBackend({.devices = devices, .kernels = cpu::CpuOptions::Kernels::kReference})
                              : options.make_backend(devices));
   side->backend = std::move(backend);
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(side->program, *side->backend));
-  side->executor = std::move(executor);
+  ASSIGN_OR_RETURN(side->executor, engine::Executor::Create(side->program, *side->backend));
   return side;
 }
 
@@ -149,8 +148,7 @@ class Comparison {
     RETURN_IF_ERROR(make(plan_, false, training_));
     for (const auto& [kernels, side] : {std::pair(Kernels::kDouble, &exact_), {Kernels::kRoundedBf16, &rounded_}}) {
       if (!options_.bf16) continue;
-      ASSIGN_OR_RETURN(std::unique_ptr<Side> made, MakeSide(graph_, single_, options_, true, kernels));
-      *side = std::move(made);
+      ASSIGN_OR_RETURN(*side, MakeSide(graph_, single_, options_, true, kernels));
     }
     const int64_t batch = options_.lower.global_batch;
     images_.resize(batch * program::ElementCount(data_.sample_shape()));
@@ -241,8 +239,7 @@ class Comparison {
     if (error <= least) return least;
     if (double_gradients_.empty()) {
       if (reference_ == nullptr) {
-        ASSIGN_OR_RETURN(std::unique_ptr<Side> made, MakeSide(graph_, single_, options_, true, Kernels::kDouble));
-        reference_ = std::move(made);
+        ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Kernels::kDouble));
       }
       ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, images_, labels_, inputs));
       double_gradients_ = std::move(outcome.gradients);

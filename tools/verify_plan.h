@@ -22,7 +22,7 @@ struct VerifyOptions {
   bool reference = false;  // Programs in double on reference kernels, on the CPU
   bool bf16 = false;       // Programs in bf16, on `make_backend`
   bool tf32 = false;       // `make_backend` rounds the factors of products to 2⁻¹¹
-  // On which the Programs run where the kernels are not the reference's.
+  // Makes the devices for all kernels but the reference ones.
   std::function<absl::StatusOr<std::unique_ptr<engine::Backend>>(int devices)> make_backend = [](int devices) {
     return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
   };

@@ -22,8 +22,9 @@ inline OperandLayouts AnyLayout(const OperandLayouts& layouts) {
   return {AnyLayout(layouts.x), AnyLayout(layouts.w), AnyLayout(layouts.y)};
 }
 
-// make(layouts) returns a primitive descriptor, perhaps empty. The first of: layouts as they are, weights free, all free,
-// for which oneDNN has more than its plain loops; else the first for which it has anything; else an empty one.
+// make(layouts) returns a primitive descriptor, perhaps empty. Tries, in this order:
+//   1. the layouts as they are, 2. weights free, 3. all free: takes the first that is faster than oneDNN's plain loops;
+//   then the same three again: takes the first that oneDNN has at all; else an empty descriptor.
 template <class Make>
 auto FirstOptimized(const OperandLayouts& have, const Make& make) {
   const std::array<OperandLayouts, 3> attempts = {have, {have.x, AnyLayout(have.w), have.y}, AnyLayout(have)};

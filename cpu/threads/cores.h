@@ -1,7 +1,7 @@
 // Which cores a virtual device runs on.
 //
-// Where there are cores enough, each device has cores of its own, which all its lanes keep to: a lane that is woken by
-// another otherwise lands on the core of another device, whose compute then waits for it. Any thread.
+// Each device's lanes are pinned to a disjoint set of cores when there are enough. Otherwise a lane that is woken by another
+// may land on another device's core, whose compute then waits for it. Any thread.
 #ifndef COLONNADE_CPU_CORES_H_
 #define COLONNADE_CPU_CORES_H_
 

@@ -1,6 +1,6 @@
 // Splits a loop over the threads of a device, always in the same way, so that results do not depend on load.
 //
-// With one thread nothing of OpenMP is entered.
+// One thread runs the loop without OpenMP.
 #ifndef COLONNADE_CPU_PARALLEL_H_
 #define COLONNADE_CPU_PARALLEL_H_
 

@@ -173,7 +173,7 @@ absl::Status Communicators::Enqueue(cudaStream_t stream, const RankCall& call) {
     case program::CollectiveKind::kAllToAll:
       break;
   }
-  return absl::InternalError("an all-to-all, which NCCL has not");
+  return absl::InternalError("NCCL has no all-to-all");
 }
 
 absl::Status Communicators::Check() {

@@ -377,8 +377,7 @@ absl::StatusOr<ConvolutionPlan> ConvolutionGraph::Plan(const Engine& engine) con
   } else {
     planner.Refer(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, gpu_->properties.get());
   }
-  ASSIGN_OR_RETURN(Descriptor finished, planner.Finish());
-  plan.plan = std::move(finished);
+  ASSIGN_OR_RETURN(plan.plan, planner.Finish());
   ASSIGN_OR_RETURN(int64_t bytes, Attribute<int64_t>(plan.plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
   plan.workspace_bytes = bytes;
   return plan;

@@ -47,7 +47,7 @@ struct ConvolutionPlan {
 
 class ConvolutionGraph {
  public:
-  // Of all of `convolution` but its addresses, which are taken to be aligned alike in every run. `gpu` must outlive the
+  // Describes all of `convolution` but its addresses, which must be aligned alike in every run. `gpu` must outlive the
   // graph. Unimplemented where cuDNN does not know such a graph.
   static absl::StatusOr<ConvolutionGraph> Make(const Convolution& convolution, const DnnGpu& gpu);
 
@@ -72,7 +72,7 @@ class ConvolutionGraph {
 
 // The addresses of `convolution`, for any number of runs.
 absl::StatusOr<Descriptor> AddressesOf(const Convolution& convolution);
-// On the stream of `handle`, which is for a GPU as the plan's.
+// Runs on the stream of `handle`, which belongs to a GPU of the plan's kind.
 absl::Status Execute(cudnnHandle_t handle, const ConvolutionPlan& plan, const Descriptor& addresses);
 
 }  // namespace colonnade::cuda

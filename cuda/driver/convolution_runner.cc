@@ -7,7 +7,7 @@
 namespace colonnade::cuda {
 namespace {
 
-// Of one convolution; engines that want more are left to others.
+// The most workspace of one convolution; engines that want more are passed over.
 constexpr int64_t kMostWorkspace = int64_t{512} << 20;
 
 int64_t CudnnVersion() { return static_cast<int64_t>(cudnnGetVersion()); }
@@ -87,8 +87,7 @@ absl::StatusOr<std::pair<Engine, ConvolutionPlan>> ConvolutionRunner::Fastest(in
 absl::Status ConvolutionRunner::Run(int gpu, const Convolution& c) {
   Descriptor& addresses = addresses_[{c.plan, c.x, c.filter, c.y, c.bias, c.workspace}];
   if (addresses == nullptr) {
-    ASSIGN_OR_RETURN(Descriptor made, AddressesOf(c));
-    addresses = std::move(made);
+    ASSIGN_OR_RETURN(addresses, AddressesOf(c));
   }
   return Execute(gpus_[gpu]->handle, plans_[c.plan], addresses);
 }

@@ -37,7 +37,7 @@ class ConvolutionRunner {
 
   // Calls::Prepare.
   absl::StatusOr<int64_t> Prepare(int gpu, Convolution& convolution);
-  // On the stream of the GPU's handle. Makes nothing anew but in the first run of a call.
+  // Runs on the stream of the GPU's handle. Only the first run of a call makes new objects.
   absl::Status Run(int gpu, const Convolution& prepared);
 
  private:
@@ -53,7 +53,7 @@ class ConvolutionRunner {
   std::vector<ConvolutionPlan> plans_;
   std::map<std::pair<int, std::string>, int> plan_of_;               // by GPU and KeyOf
   std::map<std::pair<std::string, std::string>, Engine> engine_of_;  // by the GPU's name and KeyOf
-  // By plan, and the addresses of x, filter, y, bias and workspace.
+  // The key is the plan and the addresses of x, filter, y, bias and workspace.
   std::map<std::tuple<int, void*, void*, void*, const void*, void*>, Descriptor> addresses_;
 };
 

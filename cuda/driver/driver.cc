@@ -167,7 +167,7 @@ class CudaCalls : public Calls {
         if (other != g) {
           COLONNADE_CHECK(cudaDeviceCanAccessPeer(&can, g, other));
           const cudaError_t enabled = can != 0 ? cudaDeviceEnablePeerAccess(other, 0) : cudaSuccess;
-          // By an earlier one of this process.
+          // An earlier object of this process enabled it.
           if (enabled != cudaErrorPeerAccessAlreadyEnabled) COLONNADE_CHECK(enabled);
           (void)cudaGetLastError();
         }

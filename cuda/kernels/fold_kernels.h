@@ -47,7 +47,7 @@ struct FoldPixels {
   }
 };
 
-// y = what is x's of it.
+// The inverse: y [n,c,h,w] is read back out of the folded x; the padding is dropped.
 template <class From, class To>
 struct UnfoldPixels {
   SpaceToDepth fold;

@@ -12,7 +12,7 @@
 
 namespace colonnade::cuda {
 
-// Of some logits of a sample: their largest, Σ exp(x − largest), and how many are ahead of the label's.
+// A summary of some logits of a sample: their largest, Σ exp(x − largest), and how many are ahead of the label's.
 struct SoftmaxPart {
   float largest;
   int32_t ahead;

@@ -101,7 +101,7 @@ absl::StatusOr<CudaProgram::Image> CudaProgram::ImageOf(BufferId buffer, size_t 
   return image;
 }
 
-// On the compute stream, after all that was enqueued there; blocks.
+// Copies on the compute stream, after all that was enqueued there; blocks.
 absl::Status CudaProgram::CopyNow(int device, const CopyBytes& copy) const {
   const Stream& stream = resources_.devices[device].stream(program::Lane::kCompute);
   absl::Status status = resources_.calls->Enqueue(stream, copy);

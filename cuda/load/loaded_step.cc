@@ -121,7 +121,8 @@ void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
   if (!status_.ok()) return;
   const Event event = events_.tasks[task.value].ended[step % 2];
   if (event == nullptr)
-    return Note(InTask(absl::InternalError("waited for, though no task of the Program does"), program_.task(task)));
+    return Note(
+        InTask(absl::InternalError("a wait names this task, but no task of the Program waits for it"), program_.task(task)));
   Note(InTask(resources_.calls->Wait(resources_.devices[device].stream(lane), event), program_.task(task)));
 }
 

@@ -1,5 +1,4 @@
-// In which order the host hands to streams what was launched: streams want every event to be recorded before it is waited
-// for.
+// Host-side queues that issue work in an order in which every event is recorded before a stream waits for it.
 //
 // Lanes are queues of commands. A wait is handed on once the task that it is for has been; a meeting of several lanes (an
 // exchange, a collective) once it is at the head of all of them, for all at once. After all commands of a step everything
@@ -35,7 +34,7 @@ class Queues {
   void Launch(program::TaskId task, int64_t step);
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step);
 
-  // As if nothing of `step`, the last one, had been launched.
+  // Forgets all that was launched of `step`, the last one.
   void Rewind(int64_t step);
 
   // Commands that have not been handed on.

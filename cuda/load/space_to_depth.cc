@@ -24,7 +24,7 @@ std::optional<SpaceToDepth> InBlocks(int64_t block_h, int64_t block_w, const Win
                                      int64_t lanes) {
   SpaceToDepth fold{.block_h = block_h, .block_w = block_w, .pad_h = window.pad_h, .pad_w = window.pad_w};
   fold.channels = DivideUp(block_h * block_w * x[1], lanes) * lanes;
-  // As many blocks as the last window reaches, and all of the image.
+  // Enough blocks for the last window's reach and for the whole image.
   const Window folded = FoldedWindow(window, fold);
   fold.rows = std::max((y[2] - 1) * folded.stride_h + folded.size_h, DivideUp(x[2] + window.pad_h, block_h));
   fold.columns = std::max((y[3] - 1) * folded.stride_w + folded.size_w, DivideUp(x[3] + window.pad_w, block_w));

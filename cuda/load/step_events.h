@@ -40,7 +40,7 @@ class EventPool {
 struct TaskEvents {
   ByParity ended = {nullptr, nullptr};                            // null: nobody waits for it
   ByParity start = {nullptr, nullptr}, end = {nullptr, nullptr};  // timed; null without times
-  // Of what is fetched: it has landed, and the landing is free again; null elsewhere.
+  // Only for tasks that fetch: the data has landed; the landing is free again. Else null.
   ByParity landed = {nullptr, nullptr}, placed = {nullptr, nullptr};
   bool last_of_lane = false;
 };

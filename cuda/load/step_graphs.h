@@ -23,7 +23,7 @@ enum class StepMode {
   kCapture,  // every call goes into a graph, which is then launched
   kLaunch,   // the graph of an earlier step of the same slot is launched
 };
-// Of the step after `steps_before` others; `has_graph`: of its slot.
+// How the step after `steps_before` others runs; `has_graph`: its slot has a graph.
 StepMode ModeOfStep(bool graphs, int64_t steps_before, bool has_graph);
 
 class StepGraphs {

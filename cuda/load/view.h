@@ -36,7 +36,7 @@ struct View {
   program::DType dtype = program::DType::kF32;
   program::Shape shape, strides;
   int64_t offset = 0;
-  std::optional<SpaceToDepth> folded = std::nullopt;  // then strides but the first say nothing
+  std::optional<SpaceToDepth> folded = std::nullopt;  // when set, only strides[0] is meaningful
 };
 
 View RowMajor(program::DType dtype, const program::Shape& shape);

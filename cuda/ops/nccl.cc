@@ -52,7 +52,7 @@ class Member {
  public:
   explicit Member(const TaskContext& context) : context_(context), workspace_(context), phases_(3) {}
 
-  // Where the elements of `parts` lie one after the other: where they are, or packed in the workspace.
+  // The place where the elements of `parts` lie one after the other: where they are, or packed in the workspace.
   absl::StatusOr<char*> Read(const std::vector<Operand>& parts) { return Lay(parts, /*packs=*/true, /*unpacks=*/false); }
   absl::StatusOr<char*> Write(const std::vector<Operand>& parts) { return Lay(parts, false, true); }
   absl::StatusOr<char*> Update(const std::vector<Operand>& parts) { return Lay(parts, true, true); }
@@ -118,7 +118,7 @@ absl::StatusOr<ReadyMember> PrepareMember(const TaskContext& context, const Coll
       call.count = Elements(context.view(1));
       break;
     case CollectiveKind::kAllToAll:
-      return absl::InternalError("an all-to-all, which NCCL has not");
+      return absl::InternalError("NCCL has no all-to-all");
   }
   if (!from.ok()) return from.status();
   if (!to.ok()) return to.status();

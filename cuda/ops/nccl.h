@@ -21,7 +21,7 @@ bool EveryCopyHasOneSum(const program::Program& program);
 bool NcclServes(absl::Span<const TaskContext> members, bool sums);
 
 // One context per member in the order of the group, which is that of the ranks of `communicator` (Calls::MakeCommunicator).
-// Of collectives that NcclServes says yes to.
+// REQUIRES: NcclServes says yes.
 absl::StatusOr<std::vector<ReadyMember>> PrepareNccl(absl::Span<const TaskContext> members, int communicator);
 
 }  // namespace colonnade::cuda

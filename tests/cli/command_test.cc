@@ -457,7 +457,7 @@ TEST_F(Command, MachinesThatAreNotGoodAreRefused) {
   ASSERT_TRUE(engine::ReplaceFile(In("bad.json"), "{\"colonnade_machine\": 1}").ok());
   const Result bad = Run(command + "--machine=" + In("bad.json"));
   EXPECT_EQ(bad.code, 65);
-  EXPECT_THAT(bad.err, HasSubstr("bad.json: name: expected it, found nothing"));
+  EXPECT_THAT(bad.err, HasSubstr("bad.json: name: missing"));
   const Result many = Run("plan --model=lenet --plan=data --devices=8 --machine=titan-2013");
   EXPECT_EQ(many.code, 2);
   EXPECT_THAT(many.err, HasSubstr("has 4"));

@@ -17,7 +17,7 @@
 
 namespace colonnade::conformance {
 
-// By operand, its elements in row-major order; those of saved operands mean nothing.
+// The elements of each operand in row-major order; those of saved operands mean nothing.
 using Values = std::vector<std::vector<double>>;
 
 enum class Data {

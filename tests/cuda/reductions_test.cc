@@ -72,7 +72,7 @@ TEST(Reductions, MergeEveryRowOnce) {
 // A small integer for each channel and position.
 int NumberAt(int64_t position, int64_t channel) { return static_cast<int>(channel % 7 - 3 + position % 3); }
 
-// Of dy [n, channels, h, w], or [n, channels], channels-last.
+// The operand dy [n, channels, h, w], or [n, channels], lies channels-last.
 template <class T>
 std::vector<float> SumChannels(const program::Shape& shape) {
   const View view = Natural(sizeof(T) == 2 ? program::DType::kBF16 : program::DType::kF32, shape);

@@ -143,7 +143,7 @@ TEST(SpaceToDepth, FoldedConvolutionsComputeTheSame) {
     for (int64_t i = 0; i < program::ElementCount(x_shape); ++i) x.data()[i] = NumberAt(i);
     for (int64_t i = 0; i < program::ElementCount(f_shape); ++i) f.data()[i] = NumberAt(5 * i + 1);
     const auto expected = Convolve(c.window, x_shape, x.data(), f_shape, f.data(), y_shape);
-    // Of bf16, since that one folds every case; in f32 here, so that sums are exact.
+    // The folding is that of bf16, which folds every case; the test computes in f32, so that sums are exact.
     const auto fold = FoldOfImages(c.window, x_shape, y_shape, DType::kBF16, Precision::kF32);
     ASSERT_TRUE(fold.has_value());
     const SpaceToDepth filters = FoldOfFilters(c.window, *fold);

@@ -96,7 +96,7 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("memory_bytes_per_sec.from: expected one of spec, measured, published, guess, found \"heard\""));
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", R"(1e9)"),
               HasSubstr("memory_bytes: expected an object, found 1"));
-  EXPECT_THAT(ErrorOf(R"("devices": ["d0", "d1"],)", ""), HasSubstr("devices: expected it, found nothing"));
+  EXPECT_THAT(ErrorOf(R"("devices": ["d0", "d1"],)", ""), HasSubstr("devices: missing"));
   EXPECT_THAT(ErrorOf(R"(["d0", "d1"],
 )",
                       R"(["d0", "d0"],

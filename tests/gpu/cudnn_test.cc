@@ -23,7 +23,7 @@
 namespace colonnade::cuda {
 namespace {
 
-// By the published figures; clocks are those under load.
+// The published figures; clocks are those under load.
 constexpr char kA100[] = R"({"deviceVer": 800, "driverVer": 13000, "cudaDeviceId": 0, "deviceName": "A100",
   "totalGlobalMem": 85899345920, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
   "regsPerBlock": 65536, "multiProcessorCount": 108, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
@@ -258,7 +258,7 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
   const Engine* found = choices->Find(GetParam().name, static_cast<int64_t>(cudnnGetVersion()), KeyOf(layer));
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(graph->Plan(*found)->workspace_bytes, bytes);
-  // Of the engines that are timed.
+  // Limits of the engines that are timed.
   const auto engines = graph->Engines();
   ASSERT_TRUE(engines.ok()) << engines.status();
   std::vector<Engine> timed_engines;
