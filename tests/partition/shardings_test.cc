@@ -16,7 +16,8 @@ using layers::Strategy;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int kMostRefused = 1626;  // 1549 when this was written, and a twentieth more
+constexpr int kMostRefused =
+    1719;  // 1637 of 4436 for the networks drawn since GELU is among the layers, and a twentieth more
 
 absl::StatusOr<NodeSharding> Sharding(const layers::LayerGraph& graph, const std::string& layer, const Mesh& mesh,
                                       const std::vector<Strategy>& strategies) {
