@@ -74,8 +74,8 @@ class WidthCalls : public HostCalls {
   void Count(const K<T, lanes>& kernel) {
     Add(lanes > 1, kernel.count() * lanes);
   }
-  template <class From, class To, int lanes>
-  void Count(const ConvertElements<From, To, lanes>& kernel) {
+  template <template <class, class, int> class K, class A, class B, int lanes>
+  void Count(const K<A, B, lanes>& kernel) {
     Add(lanes > 1, kernel.count() * lanes);
   }
   template <int lanes>
@@ -102,8 +102,10 @@ class WidthCalls : public HostCalls {
   void Count(const FlagTensors& kernel) {
     for (int t = 0; t < kernel.of.count; ++t) AddThread(kernel.of.tensors[t].blocks / kThreadsOfBlock);
   }
-  template <class K>
-  void Count(const K&) {}  // softmax
+  // Softmax and folding. A kernel in vectors that nothing above counts does not compile.
+  template <template <class...> class K, class... T>
+  void Count(const K<T...>&) {}
+  void Count(const SumMetrics&) {}
 
   Counts& counts_;
 };
