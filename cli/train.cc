@@ -215,15 +215,16 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   progress.Finish();
   if (!report.ok()) return report.status();
   Results results{.report = *std::move(report)};
-  // First what is trained is kept; where it cannot be, its results are still shown. A run that was stopped before its first
-  // step has nothing to keep, and one that was stopped at all is not tested to the end.
+  // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
+  // cannot be saved, the results are still shown.
   absl::Status status;
-  if (!results.report.losses.empty()) status = SaveResults(flags, run, results.report, outcome);
   if (!stop) {
     absl::StatusOr<engine::EvalReport> test = engine::Evaluate(*run.eval, streams.test, &stop);
-    status.Update(test.status());
+    if (absl::IsOutOfRange(test.status())) return test.status();
+    status = test.status();
     if (test.ok() && !stop) results.test = *std::move(test);
   }
+  if (!results.report.losses.empty()) status.Update(SaveResults(flags, run, results.report, outcome));
   results.stopped = outcome.interrupted = stop;
   if (flags.json) {
     PrintJson(ReportJson(flags, run, results));
