@@ -1,0 +1,320 @@
+// What Verify accepts can be run: real Programs changed at random, printed, parsed, and, where Parse takes them, run on the
+// CPU backend as it runs any Program and once more one task after the other, with equal bits.
+//
+// COLONNADE_MUTATIONS says how many (1,000), COLONNADE_MUTATIONS_FROM which is the first (0). The case that runs stands in
+// COLONNADE_MUTATIONS_FILE, where that is set, so that a crash can be run again.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "cpu/backend.h"
+#include "engine/executor.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+#include "program/meetings.h"
+#include "program/text.h"
+#include "program/verify.h"
+#include "tests/cpu/fixture.h"
+#include "tests/program/mutate.h"
+#include "tests/program/sample_programs.h"
+
+namespace colonnade::cpu {
+namespace {
+
+using program::Program;
+using program::Task;
+
+constexpr int kSteps = 3;
+constexpr int64_t kMostBytes = 64 << 20;         // larger ones are not run
+constexpr int kChanges = 8;                      // of one seed, in one case
+constexpr double kMostProducts = 200e6;          // of a task: an upper bound of its inner loops
+constexpr unsigned kSecondsBeforeItHangs = 120;  // no case takes one
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::atoll(value);
+}
+
+Program Lowered(const char* plan, int devices, program::DType dtype) {
+  auto graph = models::BuildModel("two_column", {.width = 0.5});
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  auto named = partition::NamedPlan(plan, *graph, {.devices = devices, .global_batch = 2 * devices});
+  EXPECT_TRUE(named.ok()) << named.status();
+  auto program = partition::Lower(*graph, *named, {.global_batch = 2 * devices, .dtype = dtype});
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+std::vector<Program> Seeds() {
+  return {program::TwoColumns(),
+          program::EveryOp(),
+          program::EveryCollective(),
+          Lowered("hybrid", 2, program::DType::kF32),
+          Lowered("hybrid", 4, program::DType::kF32),
+          Lowered("owt", 2, program::DType::kF32),
+          Lowered("data", 3, program::DType::kF32),
+          Lowered("data", 2, program::DType::kF64)};
+}
+
+// True if running it takes neither much memory nor much time, which Verify does not bound.
+bool IsSmall(const Program& program) {
+  double bytes = 0;
+  for (const program::Buffer& buffer : program.buffers) {
+    bytes += static_cast<double>(program::ElementCount(buffer.shape)) * 8;
+    if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage); bucket != nullptr && bucket->parts > 1000) {
+      return false;
+    }
+  }
+  for (const program::Input& input : program.inputs) bytes += static_cast<double>(program::ElementCount(input.shape)) * 8;
+  for (const Task& task : program.tasks) {
+    double products = 1;  // of the two largest operands
+    std::vector<int64_t> sizes;
+    for (const program::BufferUse& use : task.uses) sizes.push_back(use.region.elements());
+    std::sort(sizes.rbegin(), sizes.rend());
+    for (size_t i = 0; i < std::min<size_t>(2, sizes.size()); ++i) products *= static_cast<double>(sizes[i]);
+    if (products > kMostProducts) return false;
+  }
+  return bytes < static_cast<double>(kMostBytes);
+}
+
+// One Program on a backend of its own with inputs and state that depend on nothing but it.
+class Execution {
+ public:
+  Execution(const Program& program, CpuOptions::Kernels kernels) : program_(program) {
+    for (engine::HostSlot& slot : slots_) {
+      for (const program::Input& input : program.inputs) {
+        std::vector<double>& memory = inputs_.emplace_back(program::ElementCount(input.shape));
+        Fill(input, memory);
+        slot.inputs.push_back(memory.data());
+      }
+      for (const program::Output& output : program.outputs) {
+        std::vector<void*>& pieces = slot.outputs.emplace_back();
+        for (const program::Piece& piece : output.pieces) {
+          pieces.push_back(outputs_.emplace_back(piece.region.elements()).data());
+        }
+      }
+    }
+    auto backend = MakeCpuBackend({.devices = program.device_count, .threads_per_device = 1, .kernels = kernels});
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+    auto loaded = backend_->Load(program, slots_);
+    status_ = loaded.status();
+    if (!loaded.ok()) return;
+    loaded_ = *std::move(loaded);
+    for (const program::Buffer& buffer : program.buffers) {
+      if (!IsState(buffer)) continue;
+      std::vector<double> values = Integers(program::ElementCount(buffer.shape), buffer.id.value);
+      for (double& value : values) value /= 16;
+      EXPECT_TRUE(loaded_->Write(buffer.id, values).ok());
+    }
+  }
+
+  const absl::Status& status() const { return status_; }
+
+  // Everything that the host can see, step by step. `one_by_one`: nothing is launched before all that was has ended, except
+  // between the first side of a meeting and the last.
+  std::vector<double> Result(bool one_by_one) {
+    const program::Meetings meetings(program_);
+    std::vector<double> result;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      size_t absent = 0;  // sides of meetings that have begun
+      std::vector<bool> begun(meetings.all().size());
+      for (const Task& task : program_.tasks) {
+        for (program::TaskId wait : task.waits) loaded_->Await(task.device, task.lane, wait, step);
+        for (program::TaskId wait : task.waits_previous) loaded_->Await(task.device, task.lane, wait, step - 1);
+        loaded_->Launch(task.id, step);
+        if (const int m = meetings.IndexOf(task.id); m >= 0) {
+          if (!begun[m]) absent += meetings.all()[m].sides.size();
+          begun[m] = true;
+          --absent;
+        }
+        if (one_by_one && absent == 0) Synchronize(step);
+      }
+      if (step > 0) Append(step - 1, result);
+    }
+    Append(kSteps - 1, result);
+    std::vector<double> values;
+    for (const program::Buffer& buffer : program_.buffers) {
+      if (!IsState(buffer)) continue;
+      values.assign(program::ElementCount(buffer.shape), 0);
+      EXPECT_TRUE(loaded_->Read(buffer.id, absl::MakeSpan(values)).ok());
+      result.insert(result.end(), values.begin(), values.end());
+    }
+    return result;
+  }
+
+ private:
+  void Synchronize(int64_t step) {
+    const absl::Status status = loaded_->Synchronize(step);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  static bool IsState(const program::Buffer& buffer) {
+    return buffer.lifetime == program::Lifetime::kPersistent && program::IsFloat(buffer.dtype) &&
+           !std::holds_alternative<program::Bucket>(buffer.storage);
+  }
+
+  // In the element type that the input has on the host.
+  static void Fill(const program::Input& input, std::vector<double>& memory) {
+    const std::vector<double> values = Integers(static_cast<int64_t>(memory.size()), 1, 4);
+    auto* f32 = reinterpret_cast<float*>(memory.data());
+    auto* i32 = reinterpret_cast<int32_t*>(memory.data());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (input.host_dtype == program::DType::kF32) f32[i] = static_cast<float>(values[i] / 4);
+      if (input.host_dtype == program::DType::kI32) i32[i] = static_cast<int32_t>(values[i]);
+      if (input.host_dtype == program::DType::kF64) memory[i] = std::abs(values[i]) / 8;
+    }
+  }
+
+  void Append(int64_t step, std::vector<double>& result) {
+    Synchronize(step);
+    const size_t half = outputs_.size() / 2;
+    for (size_t i = half * (step % 2); i < half * (step % 2 + 1); ++i) {
+      result.insert(result.end(), outputs_[i].begin(), outputs_[i].end());
+    }
+  }
+
+  const Program& program_;
+  std::vector<std::vector<double>> inputs_, outputs_;  // of both slots; large enough for any element type
+  engine::HostSlot slots_[2];
+  std::unique_ptr<engine::Backend> backend_;
+  std::unique_ptr<engine::LoadedProgram> loaded_;
+  absl::Status status_;
+};
+
+// The executor takes it or says why not; it never reads or writes past an end.
+void RunInExecutor(const Program& program) {
+  auto backend = MakeCpuBackend({.devices = program.device_count, .threads_per_device = 1});
+  auto executor = engine::Executor::Create(program, **backend);
+  if (!executor.ok()) return;
+  auto images = (*executor)->NextImages();
+  ASSERT_TRUE(images.ok());
+  std::fill(images->begin(), images->end(), 0.5f);
+  for (int32_t& label : (*executor)->NextLabels()) label = 1;
+  ASSERT_TRUE((*executor)->Enqueue({.learning_rate = 0.1}).ok());
+  ASSERT_TRUE((*executor)->Collect().ok());
+}
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+// What became of the changes and of the cases.
+struct Counts {
+  int parse_refused = 0, verify_refused = 0, large = 0, unchanged = 0, not_loaded = 0, run = 0;
+  std::map<std::string, int> rules;  // of Verify that refused
+
+  void Refuse(const absl::Status& status) {
+    const std::string message(status.message());
+    if (absl::StartsWith(message, "line ")) {
+      ++parse_refused;
+    } else {
+      ++verify_refused;
+      ++rules[message.substr(0, message.find(':'))];
+    }
+  }
+};
+
+// Takes back what Verify refuses, so that what is accepted adds up.
+void ChangeWithinTheRules(program::Mutator& mutator, Program& program, Counts& counts) {
+  Program changed = program;
+  mutator.Change(changed);
+  absl::Status status = program::Verify(changed);
+  // Where the change is sound but for its order, dependencies that have changed want other waits.
+  if (absl::StartsWith(status.message(), "order:")) {
+    program::AddAllWaits(changed);
+    status = program::Verify(changed);
+  }
+  if (!status.ok()) {
+    counts.Refuse(status);
+  } else if (!IsSmall(changed)) {
+    ++counts.large;
+  } else {
+    program = std::move(changed);
+  }
+}
+
+// One case: a seed Program changed, or a text that is the same.
+std::optional<Program> MutantOf(const std::vector<Program>& seeds, int64_t number, Counts& counts) {
+  program::Mutator mutator(static_cast<uint32_t>(number));
+  const Program& seed = seeds[number % seeds.size()];
+  Program changed = seed;
+  for (int i = 0; i < kChanges; ++i) ChangeWithinTheRules(mutator, changed, counts);
+  std::string text = program::Print(changed);
+  if (number % 5 == 4) text = mutator.Change(text);
+  absl::StatusOr<Program> parsed = program::Parse(text);
+  if (!parsed.ok()) {
+    counts.Refuse(parsed.status());
+    return std::nullopt;
+  }
+  if (*parsed == seed) {
+    ++counts.unchanged;
+    return std::nullopt;
+  }
+  if (!IsSmall(*parsed)) {
+    ++counts.large;
+    return std::nullopt;
+  }
+  return *std::move(parsed);
+}
+
+// oneDNN's in every second case, but where the Program computes in f64, which they do not.
+CpuOptions::Kernels KernelsFor(const Program& program, int64_t number) {
+  const bool f32 = program.dtype == program::DType::kF32;
+  return f32 && number / 8 % 2 == 0 ? CpuOptions::Kernels::kOneDnn : CpuOptions::Kernels::kReference;
+}
+
+void Note(int64_t number, const Program& program) {
+  const char* path = std::getenv("COLONNADE_MUTATIONS_FILE");
+  if (path != nullptr) std::ofstream(path) << "# case " << number << "\n" << program::Print(program);
+}
+
+TEST(Mutation, WhatVerifyAcceptsRunsAsIfInSequence) {
+  const std::vector<Program> seeds = Seeds();
+  const int64_t cases = FromEnvironment("COLONNADE_MUTATIONS", 1000), first = FromEnvironment("COLONNADE_MUTATIONS_FROM", 0);
+  Counts counts;
+  for (int64_t number = first; number < first + cases; ++number) {
+    const std::optional<Program> program = MutantOf(seeds, number, counts);
+    if (!program.has_value()) continue;
+    Note(number, *program);
+    alarm(kSecondsBeforeItHangs);  // ends the test program
+    const auto kernels = KernelsFor(*program, number);
+    Execution in_lanes(*program, kernels);
+    if (!in_lanes.status().ok()) {
+      ++counts.not_loaded;
+      EXPECT_NE(in_lanes.status().code(), absl::StatusCode::kInternal) << "case " << number << ": " << in_lanes.status();
+      continue;
+    }
+    ++counts.run;
+    Execution in_sequence(*program, kernels);
+    EXPECT_TRUE(SameBits(in_lanes.Result(false), in_sequence.Result(true))) << "case " << number << "\n"
+                                                                            << program::Print(*program);
+    RunInExecutor(*program);
+    if (::testing::Test::HasFailure()) break;
+  }
+  alarm(0);
+  std::printf(
+      "%lld cases: Parse refused %d changes and Verify %d; %d made a Program too large to run\n"
+      "%d cases unchanged, %d not loaded, %d run\n",
+      static_cast<long long>(cases), counts.parse_refused, counts.verify_refused, counts.large, counts.unchanged,
+      counts.not_loaded, counts.run);
+  for (const auto& [rule, count] : counts.rules) std::printf("  %s %d\n", rule.c_str(), count);
+  EXPECT_GE(counts.run * 10, cases * 3) << "fewer than three in ten were run: the test says little";
+}
+
+}  // namespace
+}  // namespace colonnade::cpu
