@@ -57,12 +57,13 @@ int64_t Mutator::Other(int64_t value) {
 
 void Mutator::Change(Program& program) {
   using Way = void (Mutator::*)(Program&);
-  static constexpr Way kWays[] = {
-      &Mutator::ChangeOperand, &Mutator::SwapOperands,   &Mutator::ChangeBox,   &Mutator::ChangeBoxesAlike,
-      &Mutator::ChangeAccess,  &Mutator::ChangeLane,     &Mutator::ChangeWaits, &Mutator::ChangeAttribute,
-      &Mutator::ChangeMeeting, &Mutator::ChangeType,     &Mutator::ChangeShape, &Mutator::ChangeStorage,
-      &Mutator::ChangeBucket,  &Mutator::ChangeLifetime, &Mutator::ChangePiece, &Mutator::ChangeDeclaration,
-      &Mutator::ChangeLayout,  &Mutator::DropTask,       &Mutator::RepeatTask,  &Mutator::MoveTask};
+  static constexpr Way kWays[] = {&Mutator::ChangeOperand,     &Mutator::SwapOperands,    &Mutator::ChangeBox,
+                                  &Mutator::ChangeBoxesAlike,  &Mutator::ChangeAccess,    &Mutator::ChangeLane,
+                                  &Mutator::ChangeWaits,       &Mutator::ChangeAttribute, &Mutator::ChangeMeeting,
+                                  &Mutator::ChangeType,        &Mutator::ChangeShape,     &Mutator::ChangeStorage,
+                                  &Mutator::ChangeBucket,      &Mutator::ChangeLifetime,  &Mutator::ChangePiece,
+                                  &Mutator::ChangeDeclaration, &Mutator::MergeOperands,   &Mutator::ChangeLayout,
+                                  &Mutator::DropTask,          &Mutator::RepeatTask,      &Mutator::MoveTask};
   for (size_t count = OneIn(2) ? 1 : 1 + Any(3); count > 0 && !program.tasks.empty(); --count)
     (this->*AnyOf(kWays))(program);
 }
@@ -89,6 +90,30 @@ void Mutator::SwapOperands(Program& program) {
   BufferUse &a = AnyOf(task.uses), &b = AnyOf(task.uses);
   std::swap(a.buffer, b.buffer);
   std::swap(a.region, b.region);
+}
+
+// Where a task writes a buffer of the shape of one that it reads: it and those after it use that one instead, as if the task
+// could work in place.
+void Mutator::MergeOperands(Program& program) {
+  std::vector<std::pair<const Task*, std::pair<BufferId, BufferId>>> found;  // read, written
+  for (const Task& task : program.tasks) {
+    for (const BufferUse& from : task.uses) {
+      for (const BufferUse& to : task.uses) {
+        const Buffer &read = program.buffer(from.buffer), &written = program.buffer(to.buffer);
+        const bool alike = read.shape == written.shape && read.dtype == written.dtype;
+        if (alike && from.access == Access::kRead && to.access == Access::kWrite && read.id != written.id) {
+          found.push_back({&task, {read.id, written.id}});
+        }
+      }
+    }
+  }
+  if (found.empty()) return;
+  const auto [task, ids] = AnyOf(found);
+  for (size_t i = task->id.value; i < program.tasks.size(); ++i) {
+    for (BufferUse& use : program.tasks[i].uses) {
+      if (use.buffer == ids.second) use.buffer = ids.first;
+    }
+  }
 }
 
 void Mutator::ShiftBox(Region& region, const Shape& inside) {

@@ -35,6 +35,7 @@ class Mutator {
 
   void ChangeOperand(Program& program);
   void SwapOperands(Program& program);
+  void MergeOperands(Program& program);
   void ChangeBox(Program& program);
   void ChangeBoxesAlike(Program& program);
   void ChangeAccess(Program& program);
