@@ -215,7 +215,14 @@ void Chooser::DecideFullyConnected(const WeightsUse& use) {
 absl::Status Chooser::SizeArgmax(const program::Window& window, const BufferUse& argmax, const Shape& x, const Shape& y) {
   const auto bytes = ArgmaxBytes(window, x, y, engine_);
   if (!bytes.ok()) return bytes.status();
-  argmax_bytes_[argmax.buffer.value] = *bytes;
+  const Buffer& buffer = program_.buffer(argmax.buffer);
+  int64_t& known = argmax_bytes_[argmax.buffer.value];
+  if (argmax.region != Region::Whole(buffer.shape) || (known >= 0 && known != *bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("the argmax that buffer ", argmax.buffer.value,
+                                                   " holds is used in boxes or by poolings of different sizes; oneDNN wants "
+                                                   "it whole and from the same pooling, use the reference kernels"));
+  }
+  known = *bytes;
   return absl::OkStatus();
 }
 

@@ -166,6 +166,7 @@ class Execution {
       if (step > 0) Append(step - 1, result);
     }
     Append(kSteps - 1, result);
+    if (!status_.ok()) return {};
     std::vector<double> values;
     for (const program::Buffer& buffer : program_.buffers) {
       if (!IsState(buffer)) continue;
@@ -177,9 +178,11 @@ class Execution {
   }
 
  private:
+  // Data may be wrong, such as a label that is none of the classes, and then there is no result.
   void Synchronize(int64_t step) {
     const absl::Status status = loaded_->Synchronize(step);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kInvalidArgument) << status;
+    status_.Update(status);
   }
 
   static bool IsState(const program::Buffer& buffer) {
@@ -194,7 +197,7 @@ class Execution {
     auto* i32 = reinterpret_cast<int32_t*>(memory.data());
     for (size_t i = 0; i < values.size(); ++i) {
       if (input.host_dtype == program::DType::kF32) f32[i] = static_cast<float>(values[i] / 4);
-      if (input.host_dtype == program::DType::kI32) i32[i] = static_cast<int32_t>(values[i]);
+      if (input.host_dtype == program::DType::kI32) i32[i] = static_cast<int32_t>(std::abs(values[i]));
       if (input.host_dtype == program::DType::kF64) memory[i] = std::abs(values[i]) / 8;
     }
   }
@@ -269,6 +272,7 @@ bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
 // What became of the changes and of the cases.
 struct Counts {
   int parse_refused = 0, verify_refused = 0, large = 0, unchanged = 0, not_loaded = 0, run = 0;
+  int wrong_data = 0;                // of those that ran
   std::map<std::string, int> rules;  // of Verify that refused
 
   void Refuse(const absl::Status& status) {
@@ -353,8 +357,10 @@ TEST(Mutation, WhatVerifyAcceptsRunsAsIfInSequence) {
       continue;
     }
     ++counts.run;
+    const std::vector<double> found = in_lanes.Result(false);
+    counts.wrong_data += !in_lanes.status().ok();
     const std::vector<double> expected = Execution(*program, kernels).Result(true);
-    EXPECT_TRUE(SameBits(in_lanes.Result(false), expected)) << "case " << number << "\n" << program::Print(*program);
+    EXPECT_TRUE(SameBits(found, expected)) << "case " << number << "\n" << program::Print(*program);
     // Copies may have another layout, and then oneDNN computes in another order.
     if (kernels == CpuOptions::Kernels::kReference) {
       const Program apart = ReadingCopies(*program);
@@ -369,9 +375,9 @@ TEST(Mutation, WhatVerifyAcceptsRunsAsIfInSequence) {
   alarm(0);
   std::printf(
       "%lld cases: Parse refused %d changes and Verify %d; %d made a Program too large to run\n"
-      "%d cases unchanged, %d not loaded, %d run\n",
+      "%d cases unchanged, %d not loaded, %d run, %d of them on data that a task refused\n",
       static_cast<long long>(cases), counts.parse_refused, counts.verify_refused, counts.large, counts.unchanged,
-      counts.not_loaded, counts.run);
+      counts.not_loaded, counts.run, counts.wrong_data);
   for (const auto& [rule, count] : counts.rules) std::printf("  %s %d\n", rule.c_str(), count);
   EXPECT_GE(counts.run * 10, cases * 3) << "fewer than three in ten were run: the test says little";
 }
