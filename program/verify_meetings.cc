@@ -189,7 +189,7 @@ absl::Status CheckInstanceOrder(const Program& program) {
 // The step as a graph whose nodes are tasks, the sides of one meeting merged into one.
 class StepGraph {
  public:
-  explicit StepGraph(const Program& program) : program_(program), node_(program.tasks.size()), before_(node_.size()) {
+  explicit StepGraph(const Program& program) : node_(program.tasks.size()), before_(node_.size()) {
     std::iota(node_.begin(), node_.end(), 0);
     const Meetings meetings(program);
     for (int& node : node_) node = meetings.SidesOf(TaskId{node}).front().value;
@@ -238,7 +238,6 @@ class StepGraph {
     return tasks;
   }
 
-  const Program& program_;
   std::vector<int> node_;                    // by task: the task that stands for its meeting
   std::vector<std::vector<TaskId>> before_;  // by node: tasks that end before it can start
 };
