@@ -19,8 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kShownCandidates = 12;
 
-void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
-
 Json PlanReport(const Prediction& p) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : p.session.graph.nodes) {

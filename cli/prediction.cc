@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
-
 std::map<std::string, int64_t> SentByLayer(const program::Program& program) {
   std::map<std::string, int64_t> sent;
   for (const program::Task& task : program.tasks) sent[task.from.layer] += task.work.bytes_sent;
@@ -77,6 +75,8 @@ void PrintDevices(const Prediction& p) {
                               static_cast<double>(device.peak_memory_bytes) / 1e6));
   }
 }
+
+void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 absl::Status CheckOutputs(const Flags& flags) {
   for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing}) {

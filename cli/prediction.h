@@ -38,6 +38,8 @@ double ImagesPerSecond(const Prediction& prediction);
 double Ms(absl::Duration duration);
 
 nlohmann::ordered_json PredictedJson(const Prediction& prediction);
+// On stdout.
+void PrintLine(const std::string& line);
 // Step time and images/s, and a line for each device, on stdout.
 void PrintDevices(const Prediction& prediction);
 

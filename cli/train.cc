@@ -152,7 +152,7 @@ absl::Status SaveResults(const Flags& flags, const Run& run, const engine::Train
 }
 
 // Before anything is trained, so that nothing is lost at the end.
-absl::Status CheckOutputs(const Flags& flags) {
+absl::Status CheckTrainOutputs(const Flags& flags) {
   if (!flags.save.empty() && flags.save == flags.trace) {
     return absl::FailedPreconditionError("expected different files for --save and --trace, found one");
   }
@@ -189,7 +189,7 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
 }  // namespace
 
 absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  RETURN_IF_ERROR(CheckOutputs(flags));
+  RETURN_IF_ERROR(CheckTrainOutputs(flags));
   Run run;
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
   ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train.size()));

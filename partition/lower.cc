@@ -11,12 +11,12 @@
 namespace colonnade::partition {
 namespace {
 
-struct Pass {
+struct LoweringPass {
   const char* name;
   absl::Status (*run)(Lowering&);
 };
 
-constexpr Pass kPasses[] = {
+constexpr LoweringPass kPasses[] = {
     {"expand passes", ExpandPasses},       {"advance ReLU", AdvanceRelu},
     {"expand shards", ExpandShards},       {"insert resharding", InsertResharding},
     {"bucket gradients", BucketGradients}, {"insert gradient reduction", InsertGradientReduction},
@@ -30,7 +30,7 @@ absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Pl
   RETURN_IF_ERROR(ValidatePlan(plan, graph, options.global_batch));
   ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings, ShardGraph(graph, plan, options.global_batch));
   Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings)};
-  for (const Pass& pass : kPasses) {
+  for (const LoweringPass& pass : kPasses) {
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));
   }

@@ -11,7 +11,7 @@
 namespace colonnade::program {
 namespace {
 
-constexpr char kRule[] = "outputs";
+constexpr char kOutputsRule[] = "outputs";
 
 // A list of pieces with the words for its messages.
 struct Declared {
@@ -24,11 +24,11 @@ absl::Status CheckPiecesFit(const Program& program, const Declared& declared) {
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
     if (!Fits(piece.region, declared.shape)) {
-      return Broken(kRule, declared.owner, " of shape ", ToString(declared.shape), " has a piece ", ToString(piece.region),
+      return Broken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has a piece ", ToString(piece.region),
                     ", which is not inside");
     }
     if (piece.region.size != buffer.shape || std::holds_alternative<Bucket>(buffer.storage)) {
-      return Broken(kRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer), " of shape ",
+      return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer), " of shape ",
                     ToString(buffer.shape), "; expected a tensor of the piece's extents");
     }
   }
@@ -43,7 +43,7 @@ absl::Status CheckPiecesCover(const Declared& declared) {
   }
   const std::vector<Region> left = Uncovered(Region::Whole(declared.shape), boxes);
   if (left.empty()) return absl::OkStatus();
-  return Broken(kRule, declared.owner, " of shape ", ToString(declared.shape), " has no piece that holds ",
+  return Broken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has no piece that holds ",
                 ToString(left.front()));
 }
 
@@ -52,7 +52,7 @@ absl::Status CheckStateOf(const Program& program, const Declared& declared) {
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
     if (buffer.lifetime != Lifetime::kPersistent || !IsMaster(buffer.dtype)) {
-      return Broken(kRule, declared.owner, " lies in ", Describe(buffer), "; expected a persistent buffer of f32 or f64");
+      return Broken(kOutputsRule, declared.owner, " lies in ", Describe(buffer), "; expected a persistent buffer of f32 or f64");
     }
   }
   return CheckPiecesCover(declared);
@@ -62,7 +62,7 @@ absl::Status CheckParameters(const Program& program) {
   std::set<std::string> names;
   for (const Parameter& p : program.parameters) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
-    if (!names.insert(p.name).second) return Broken(kRule, owner, " is declared twice");
+    if (!names.insert(p.name).second) return Broken(kOutputsRule, owner, " is declared twice");
     RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value}));
     if (p.momentum.empty()) continue;
     if (absl::Status s = CheckStateOf(program, {absl::StrCat("the momentum of ", owner), p.shape, p.momentum}); !s.ok()) {
@@ -76,13 +76,13 @@ absl::Status CheckInputs(const Program& program) {
   std::set<std::string> names;
   for (const Input& input : program.inputs) {
     const Declared declared{absl::StrCat("input \"", input.name, "\""), input.shape, input.pieces};
-    if (!names.insert(input.name).second) return Broken(kRule, declared.owner, " is declared twice");
+    if (!names.insert(input.name).second) return Broken(kOutputsRule, declared.owner, " is declared twice");
     RETURN_IF_ERROR(CheckPiecesFit(program, declared));
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : input.pieces) {
       const DType dtype = program.buffer(piece.buffer).dtype;
       if (dtype != input.host_dtype && !(IsFloat(dtype) && input.host_dtype == DType::kF32)) {
-        return Broken(kRule, declared.owner, " of ", Name(input.host_dtype), " is loaded into ",
+        return Broken(kOutputsRule, declared.owner, " of ", Name(input.host_dtype), " is loaded into ",
                       Describe(program.buffer(piece.buffer)), " of ", Name(dtype));
       }
     }
@@ -93,12 +93,12 @@ absl::Status CheckInputs(const Program& program) {
 // Metrics and flags are whole on each device that has a piece.
 absl::Status CheckWholePieces(const Declared& declared, const Shape& expected, const char* what) {
   if (declared.shape != expected) {
-    return Broken(kRule, declared.owner, " has shape ", ToString(declared.shape), "; expected ", ToString(expected), ", ",
+    return Broken(kOutputsRule, declared.owner, " has shape ", ToString(declared.shape), "; expected ", ToString(expected), ", ",
                   what);
   }
   for (const Piece& piece : declared.pieces) {
     if (piece.region == Region::Whole(expected)) continue;
-    return Broken(kRule, declared.owner, " has the piece ", ToString(piece.region), "; expected all of ", ToString(expected),
+    return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), "; expected all of ", ToString(expected),
                   ", ", what);
   }
   return absl::OkStatus();
@@ -108,7 +108,7 @@ absl::Status CheckOutputs(const Program& program) {
   std::set<std::pair<Output::Kind, std::string>> names;
   for (const Output& output : program.outputs) {
     const Declared declared{absl::StrCat("output \"", output.name, "\""), output.shape, output.pieces};
-    if (!names.emplace(output.kind, output.name).second) return Broken(kRule, declared.owner, " is declared twice");
+    if (!names.emplace(output.kind, output.name).second) return Broken(kOutputsRule, declared.owner, " is declared twice");
     RETURN_IF_ERROR(CheckPiecesFit(program, declared));
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : output.pieces) {
@@ -117,7 +117,7 @@ absl::Status CheckOutputs(const Program& program) {
                         : output.kind == Output::Kind::kFinite ? dtype == DType::kI32
                                                                : IsMaster(dtype);
       if (!fits) {
-        return Broken(kRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
+        return Broken(kOutputsRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
                       "; expected f64 for metrics, i32 for flags, f32 or f64 for gradients");
       }
     }
@@ -154,19 +154,19 @@ absl::Status CheckHostCopies(const Program& program) {
     const BufferUse& use = task.uses[0];
     const auto it = copies.find({load != nullptr ? load->input : store->output, use.buffer});
     if (it == copies.end() || use.region != Region::Whole(program.buffer(use.buffer).shape)) {
-      return Broken(kRule, Describe(task), " moves ", ToString(use.region), " of ", Describe(program.buffer(use.buffer)),
+      return Broken(kOutputsRule, Describe(task), " moves ", ToString(use.region), " of ", Describe(program.buffer(use.buffer)),
                     ", which is not a whole piece of that ", load != nullptr ? "input" : "output");
     }
     ++it->second;
   }
   for (const auto& [key, count] : loads) {
     if (count != 0) continue;
-    return Broken(kRule, "no task loads ", Describe(program.buffer(key.second)), ", a piece of input \"",
+    return Broken(kOutputsRule, "no task loads ", Describe(program.buffer(key.second)), ", a piece of input \"",
                   program.inputs[key.first].name, "\"");
   }
   for (const auto& [key, count] : stores) {
     if (count == 1) continue;
-    return Broken(kRule, count, " tasks store ", Describe(program.buffer(key.second)), ", a piece of output \"",
+    return Broken(kOutputsRule, count, " tasks store ", Describe(program.buffer(key.second)), ", a piece of output \"",
                   program.outputs[key.first].name, "\"; expected one");
   }
   return absl::OkStatus();

@@ -10,7 +10,7 @@
 namespace colonnade::program {
 namespace {
 
-constexpr char kRule[] = "structure";
+constexpr char kStructureRule[] = "structure";
 
 template <class Id>
 bool InRange(Id id, size_t count) {
@@ -30,19 +30,19 @@ class StorageCheck {
 
   absl::Status operator()(const BoxView& view) const {
     if (!view.parent.valid() || view.parent >= buffer_.id) {
-      return Broken(kRule, Describe(buffer_), " is a view of buffer ", view.parent.value,
+      return Broken(kStructureRule, Describe(buffer_), " is a view of buffer ", view.parent.value,
                     "; expected a buffer with a smaller id");
     }
     const Buffer& parent = program_.buffer(view.parent);
     if (std::holds_alternative<Bucket>(parent.storage)) {
-      return Broken(kRule, Describe(buffer_), " is a view of a bucket; view a member, or use parts of the bucket");
+      return Broken(kStructureRule, Describe(buffer_), " is a view of a bucket; view a member, or use parts of the bucket");
     }
     if (!Akin(parent, buffer_)) {
-      return Broken(kRule, Describe(buffer_), " differs from its parent ", Describe(parent),
+      return Broken(kStructureRule, Describe(buffer_), " differs from its parent ", Describe(parent),
                     " in device, element type or lifetime");
     }
     if (!Fits(view.region, parent.shape) || view.region.size != buffer_.shape) {
-      return Broken(kRule, Describe(buffer_), " of shape ", ToString(buffer_.shape), " is the box ", ToString(view.region),
+      return Broken(kStructureRule, Describe(buffer_), " of shape ", ToString(buffer_.shape), " is the box ", ToString(view.region),
                     " of ", Describe(parent), " of shape ", ToString(parent.shape));
     }
     return absl::OkStatus();
@@ -51,26 +51,26 @@ class StorageCheck {
   absl::Status operator()(const Bucket& bucket) const {
     if (bucket.parts < 1 || bucket.parts > kMaxAttribute || bucket.first_part < 0 || bucket.held_parts < 1 ||
         bucket.held_parts > bucket.parts || bucket.first_part > bucket.parts - bucket.held_parts) {
-      return Broken(kRule, Describe(buffer_), " holds ", bucket.held_parts, " parts from ", bucket.first_part, " of ",
+      return Broken(kStructureRule, Describe(buffer_), " holds ", bucket.held_parts, " parts from ", bucket.first_part, " of ",
                     bucket.parts, "; expected a range inside the bucket");
     }
     if (buffer_.shape != Shape{bucket.parts}) {
-      return Broken(kRule, Describe(buffer_), " is a bucket of ", bucket.parts, " parts, but its shape is ",
+      return Broken(kStructureRule, Describe(buffer_), " is a bucket of ", bucket.parts, " parts, but its shape is ",
                     ToString(buffer_.shape));
     }
     int64_t elements = 0;
     for (size_t i = 0; i < bucket.members.size(); ++i) {
       if (!InRange(bucket.members[i], program_.buffers.size())) {
-        return Broken(kRule, Describe(buffer_), " has member ", bucket.members[i].value, ", which is no buffer");
+        return Broken(kStructureRule, Describe(buffer_), " has member ", bucket.members[i].value, ", which is no buffer");
       }
       const Buffer& member = program_.buffer(bucket.members[i]);
       const auto* storage = std::get_if<BucketMember>(&member.storage);
       if (storage == nullptr || *storage != BucketMember{buffer_.id, static_cast<int>(i)} || !Akin(member, buffer_)) {
-        return Broken(kRule, Describe(buffer_), " has as member ", i, " ", Describe(member), ", which is not its member ", i,
+        return Broken(kStructureRule, Describe(buffer_), " has as member ", i, " ", Describe(member), ", which is not its member ", i,
                       " of equal device, element type and lifetime");
       }
       elements += ElementCount(member.shape);
-      if (elements > kMaxElements) return Broken(kRule, Describe(buffer_), " has more than 2^48 elements");
+      if (elements > kMaxElements) return Broken(kStructureRule, Describe(buffer_), " has more than 2^48 elements");
     }
     return absl::OkStatus();
   }
@@ -83,7 +83,7 @@ class StorageCheck {
         return absl::OkStatus();
       }
     }
-    return Broken(kRule, Describe(buffer_), " is member ", member.index, " of buffer ", member.bucket.value,
+    return Broken(kStructureRule, Describe(buffer_), " is member ", member.index, " of buffer ", member.bucket.value,
                   ", which does not list it");
   }
 
@@ -97,16 +97,16 @@ absl::Status CheckBuffers(const Program& program) {
   std::vector<int> views(program.buffers.size());  // by buffer: on the way to its root
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
-    if (buffer.id.value != static_cast<int32_t>(i)) return Broken(kRule, "buffers[", i, "] has id ", buffer.id.value);
+    if (buffer.id.value != static_cast<int32_t>(i)) return Broken(kStructureRule, "buffers[", i, "] has id ", buffer.id.value);
     if (buffer.device < 0 || buffer.device >= program.device_count) {
-      return Broken(kRule, Describe(buffer), " is on device ", buffer.device, " of ", program.device_count);
+      return Broken(kStructureRule, Describe(buffer), " is on device ", buffer.device, " of ", program.device_count);
     }
     if (!IsSound(buffer.shape)) {
-      return Broken(kRule, Describe(buffer), " has shape ", ToString(buffer.shape), "; expected at most ", kMaxRank,
+      return Broken(kStructureRule, Describe(buffer), " has shape ", ToString(buffer.shape), "; expected at most ", kMaxRank,
                     " extents, none negative, and at most 2^48 elements");
     }
     if (buffer.lifetime == Lifetime::kPersistent && !persistent.emplace(buffer.device, buffer.name).second) {
-      return Broken(kRule, Describe(buffer), " is not the only persistent buffer of that name on device ", buffer.device);
+      return Broken(kStructureRule, Describe(buffer), " is not the only persistent buffer of that name on device ", buffer.device);
     }
   }
   for (const Buffer& buffer : program.buffers) {
@@ -114,13 +114,13 @@ absl::Status CheckBuffers(const Program& program) {
     if (const auto* view = std::get_if<BoxView>(&buffer.storage)) {
       views[buffer.id.value] = views[view->parent.value] + 1;
       if (views[buffer.id.value] > kMaxViews) {
-        return Broken(kRule, Describe(buffer), " is a view of a view of …, more than ", kMaxViews,
+        return Broken(kStructureRule, Describe(buffer), " is a view of a view of …, more than ", kMaxViews,
                       " deep; make it a view of what they are views of");
       }
     }
     if (!InRange(buffer.layout_as, program.buffers.size()) || program.buffer(buffer.layout_as).shape != buffer.shape ||
         program.buffer(buffer.layout_as).device != buffer.device) {
-      return Broken(kRule, Describe(buffer), " shares the layout of buffer ", buffer.layout_as.value,
+      return Broken(kStructureRule, Describe(buffer), " shares the layout of buffer ", buffer.layout_as.value,
                     "; expected a buffer of equal device and shape");
     }
   }
@@ -131,18 +131,18 @@ absl::Status CheckMeshAndGroups(const Program& program) {
   int64_t devices = 1;
   for (const MeshAxis& axis : program.mesh) {
     if (axis.size < 1 || axis.size > kMaxDevices || (devices *= axis.size) > kMaxDevices) {
-      return Broken(kRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ", kMaxDevices, " devices");
+      return Broken(kStructureRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ", kMaxDevices, " devices");
     }
   }
   if (program.device_count != devices) {
-    return Broken(kRule, "the mesh has ", devices, " devices, but device_count is ", program.device_count);
+    return Broken(kStructureRule, "the mesh has ", devices, " devices, but device_count is ", program.device_count);
   }
-  if (program.global_batch < 0) return Broken(kRule, "the global batch is ", program.global_batch);
+  if (program.global_batch < 0) return Broken(kStructureRule, "the global batch is ", program.global_batch);
   for (size_t g = 0; g < program.groups.size(); ++g) {
     const std::set<int> members(program.groups[g].begin(), program.groups[g].end());
     if (members.empty() || members.size() != program.groups[g].size() || *members.begin() < 0 ||
         *members.rbegin() >= program.device_count) {
-      return Broken(kRule, "group ", g, " is not a list of different devices of ", program.device_count);
+      return Broken(kStructureRule, "group ", g, " is not a list of different devices of ", program.device_count);
     }
   }
   return absl::OkStatus();
@@ -150,15 +150,15 @@ absl::Status CheckMeshAndGroups(const Program& program) {
 
 absl::Status CheckUse(const Program& program, const Task& task, const BufferUse& use) {
   if (!InRange(use.buffer, program.buffers.size())) {
-    return Broken(kRule, Describe(task), " uses buffer ", use.buffer.value, " of ", program.buffers.size());
+    return Broken(kStructureRule, Describe(task), " uses buffer ", use.buffer.value, " of ", program.buffers.size());
   }
   const Buffer& buffer = program.buffer(use.buffer);
   if (buffer.device != task.device) {
-    return Broken(kRule, Describe(task), " uses ", Describe(buffer), " of device ", buffer.device,
+    return Broken(kStructureRule, Describe(task), " uses ", Describe(buffer), " of device ", buffer.device,
                   "; data moves between devices in exchanges and collectives alone");
   }
   if (!Fits(use.region, buffer.shape)) {
-    return Broken(kRule, Describe(task), " uses the box ", ToString(use.region), " of ", Describe(buffer), " of shape ",
+    return Broken(kStructureRule, Describe(task), " uses the box ", ToString(use.region), " of ", Describe(buffer), " of shape ",
                   ToString(buffer.shape));
   }
   const Buffer& root = program.buffer(RootOf(program, use.buffer));
@@ -168,7 +168,7 @@ absl::Status CheckUse(const Program& program, const Task& task, const BufferUse&
                                   use.region.offset[0] + use.region.size[0] <= bucket->first_part + bucket->held_parts
                             : bucket->held_parts == bucket->parts;
     if (!inside) {
-      return Broken(kRule, Describe(task), " uses ", ToString(use.region), " of ", Describe(buffer), ", but device ",
+      return Broken(kStructureRule, Describe(task), " uses ", ToString(use.region), " of ", Describe(buffer), ", but device ",
                     task.device, " holds only parts ", bucket->first_part, " to ",
                     bucket->first_part + bucket->held_parts - 1, " of its bucket");
     }
@@ -179,13 +179,13 @@ absl::Status CheckUse(const Program& program, const Task& task, const BufferUse&
 absl::Status CheckTasks(const Program& program) {
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
-    if (task.id.value != static_cast<int32_t>(i)) return Broken(kRule, "tasks[", i, "] has id ", task.id.value);
+    if (task.id.value != static_cast<int32_t>(i)) return Broken(kStructureRule, "tasks[", i, "] has id ", task.id.value);
     if (task.device < 0 || task.device >= program.device_count) {
-      return Broken(kRule, Describe(task), " is on device ", task.device, " of ", program.device_count);
+      return Broken(kStructureRule, Describe(task), " is on device ", task.device, " of ", program.device_count);
     }
     const Work& work = task.work;
     if (work.flops < 0 || work.bytes_read < 0 || work.bytes_written < 0 || work.bytes_sent < 0) {
-      return Broken(kRule, Describe(task), " states negative work");
+      return Broken(kStructureRule, Describe(task), " states negative work");
     }
     for (const BufferUse& use : task.uses) {
       RETURN_IF_ERROR(CheckUse(program, task, use));
@@ -197,10 +197,10 @@ absl::Status CheckTasks(const Program& program) {
 
 absl::Status CheckPieces(const Program& program, const std::string& owner, const Shape& shape,
                          const std::vector<Piece>& pieces) {
-  if (!IsSound(shape)) return Broken(kRule, owner, " has shape ", ToString(shape));
+  if (!IsSound(shape)) return Broken(kStructureRule, owner, " has shape ", ToString(shape));
   for (const Piece& piece : pieces) {
     if (!InRange(piece.buffer, program.buffers.size())) {
-      return Broken(kRule, owner, " names buffer ", piece.buffer.value, " of ", program.buffers.size());
+      return Broken(kStructureRule, owner, " names buffer ", piece.buffer.value, " of ", program.buffers.size());
     }
   }
   return absl::OkStatus();

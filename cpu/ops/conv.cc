@@ -20,12 +20,12 @@ using program::Window;
 namespace {
 
 // Geometry of one convolution, and where its primitive descriptors are made.
-struct Geometry {
+struct ConvGeometry {
   dnnl::memory::dims strides, pad;
   MemoryDesc bias;
   dnnl::engine engine;
 
-  Geometry(const Window& window, bool has_bias, int64_t outputs, const dnnl::engine& engine)
+  ConvGeometry(const Window& window, bool has_bias, int64_t outputs, const dnnl::engine& engine)
       : strides{window.stride_h, window.stride_w}, pad{window.pad_h, window.pad_w}, engine(engine) {
     if (has_bias) bias = MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
   }
@@ -55,14 +55,14 @@ MemoryDesc WeightsDesc(const View& view, int64_t groups) {
                     dnnl::memory::format_tag::goihw);
 }
 
-absl::Status NoKernel() { return absl::UnimplementedError("oneDNN has no convolution of these shapes"); }
+absl::Status NoConvKernel() { return absl::UnimplementedError("oneDNN has no convolution of these shapes"); }
 
 }  // namespace
 
 PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
     const int y = op.bias ? 3 : 2;
-    const Geometry geometry(op.window, op.bias, context.view(y).shape[1], context.engine);
+    const ConvGeometry geometry(op.window, op.bias, context.view(y).shape[1], context.engine);
     dnnl::primitive_attr attr = UserScratchpad();
     if (op.relu) {
       dnnl::post_ops relu;
@@ -71,7 +71,7 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
     }
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(y))};
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.Forward(l, attr); });
-    if (!desc) return NoKernel();
+    if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
     kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
@@ -84,11 +84,11 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
 
 PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
-    const Geometry geometry(op.window, /*has_bias=*/false, 0, context.engine);
+    const ConvGeometry geometry(op.window, /*has_bias=*/false, 0, context.engine);
     const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
     const dnnl::primitive_attr attr = UserScratchpad();
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.BackwardData(l, attr); });
-    if (!desc) return NoKernel();
+    if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
     kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
@@ -100,11 +100,11 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
 
 PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/2, [&op](const TaskContext& context) -> PreparedKernel {
-    const Geometry geometry(op.window, op.bias, context.view(1).shape[1], context.engine);
+    const ConvGeometry geometry(op.window, op.bias, context.view(1).shape[1], context.engine);
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
     const dnnl::primitive_attr attr = UserScratchpad();
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.BackwardWeights(l, attr); });
-    if (!desc) return NoKernel();
+    if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
     kernel->AddInput(1, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
@@ -117,7 +117,7 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
 
 std::shared_ptr<const MemoryDesc> PreferredConvWeights(const Window& window, int64_t groups, const Shape& x, const Shape& w,
                                                        const Shape& y, const dnnl::engine& engine) {
-  const Geometry geometry(window, /*has_bias=*/false, y[1], engine);
+  const ConvGeometry geometry(window, /*has_bias=*/false, y[1], engine);
   const MemoryDesc plain = WeightsDesc(RowMajor(DType::kF32, w), groups);
   const MemoryDesc natural_x = DescOf(Natural(DType::kF32, x)), natural_y = DescOf(Natural(DType::kF32, y));
   const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y},

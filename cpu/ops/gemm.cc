@@ -30,7 +30,7 @@ MemoryDesc BiasDesc(bool has_bias, int64_t outputs) {
   return MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
 }
 
-absl::Status NoKernel() { return absl::UnimplementedError("oneDNN has no inner product of these shapes"); }
+absl::Status NoProductKernel() { return absl::UnimplementedError("oneDNN has no inner product of these shapes"); }
 
 }  // namespace
 
@@ -47,7 +47,7 @@ PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskConte
     const OperandLayouts have = {DescOf(context.view(0)), DescOf(context.view(1)), DescOf(context.view(y))};
     const auto desc =
         FirstOptimized(have, [&](const OperandLayouts& l) { return ForwardDesc(l, bias, attr, context.engine); });
-    if (!desc) return NoKernel();
+    if (!desc) return NoProductKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
     kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
@@ -65,7 +65,7 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskCon
       return DescribeBackward<inner_product_backward_data>(context.engine, Hint(l, context.engine), UserScratchpad(), l.x,
                                                            l.w, l.y);
     });
-    if (!desc) return NoKernel();
+    if (!desc) return NoProductKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
     kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
@@ -83,7 +83,7 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const T
       return DescribeBackward<inner_product_backward_weights>(context.engine, Hint(l, context.engine), UserScratchpad(), l.x,
                                                               l.w, bias, l.y);
     });
-    if (!desc) return NoKernel();
+    if (!desc) return NoProductKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
     kernel->AddInput(1, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");

@@ -16,11 +16,11 @@ using program::Window;
 
 namespace {
 
-struct Geometry {
+struct PoolGeometry {
   MemoryDesc x, y;
   dnnl::memory::dims strides, size, dilation = {0, 0}, pad_begin, pad_end;
 
-  Geometry(const Window& window, const Shape& x_shape, const Shape& y_shape)
+  PoolGeometry(const Window& window, const Shape& x_shape, const Shape& y_shape)
       : x(DescOf(Natural(DType::kF32, x_shape))),
         y(DescOf(Natural(DType::kF32, y_shape))),
         strides{window.stride_h, window.stride_w},
@@ -46,13 +46,13 @@ algorithm Average(bool count_pad) {
   return count_pad ? algorithm::pooling_avg_include_padding : algorithm::pooling_avg_exclude_padding;
 }
 
-absl::Status NoKernel() { return absl::UnimplementedError("oneDNN has no pooling of these shapes"); }
+absl::Status NoPoolKernel() { return absl::UnimplementedError("oneDNN has no pooling of these shapes"); }
 
 PreparedKernel PrepareForward(const Window& window, algorithm what, bool with_argmax, const TaskContext& context) {
-  const Geometry geometry(window, context.view(0).shape, context.view(1).shape);
+  const PoolGeometry geometry(window, context.view(0).shape, context.view(1).shape);
   const auto desc =
       geometry.Forward(with_argmax ? prop_kind::forward_training : prop_kind::forward_inference, what, context.engine);
-  if (!desc) return NoKernel();
+  if (!desc) return NoPoolKernel();
   auto kernel = std::make_unique<PrimitiveKernel>(context);
   kernel->AddInput(0, DNNL_ARG_SRC, geometry.x, desc.src_desc(), "input");
   kernel->AddOutput(1, DNNL_ARG_DST, geometry.y, desc.dst_desc(), "output");
@@ -63,9 +63,9 @@ PreparedKernel PrepareForward(const Window& window, algorithm what, bool with_ar
 
 PreparedKernel PrepareBackward(const Window& window, algorithm what, bool with_argmax, const TaskContext& context) {
   const int dy = with_argmax ? 1 : 0, dx = dy + 1;
-  const Geometry geometry(window, context.view(dx).shape, context.view(dy).shape);
+  const PoolGeometry geometry(window, context.view(dx).shape, context.view(dy).shape);
   const auto desc = geometry.Backward(what, context.engine);
-  if (!desc) return NoKernel();
+  if (!desc) return NoPoolKernel();
   auto kernel = std::make_unique<PrimitiveKernel>(context);
   if (with_argmax) kernel->AddInput(0, DNNL_ARG_WORKSPACE, desc.workspace_desc(), desc.workspace_desc(), "argmax");
   kernel->AddInput(dy, DNNL_ARG_DIFF_DST, geometry.y, desc.diff_dst_desc(), "output gradient");
@@ -101,8 +101,8 @@ PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& ou
 }
 
 absl::StatusOr<int64_t> ArgmaxBytes(const Window& window, const Shape& x, const Shape& y, const dnnl::engine& engine) {
-  const auto desc = Geometry(window, x, y).Forward(prop_kind::forward_training, algorithm::pooling_max, engine);
-  if (!desc) return NoKernel();
+  const auto desc = PoolGeometry(window, x, y).Forward(prop_kind::forward_training, algorithm::pooling_max, engine);
+  if (!desc) return NoPoolKernel();
   return static_cast<int64_t>(desc.workspace_desc().get_size());
 }
 
