@@ -105,10 +105,12 @@ double OperandBytes(const program::Program& program, const Task& task) {
 }
 
 const OpRate* CostModel::RateOf(const std::string& op) const {
+  const OpRate* others = nullptr;
   for (const OpRate& rate : machine_.ops) {
     if (rate.op == op) return &rate;
+    if (rate.op == kAllOtherOps) others = &rate;
   }
-  return nullptr;
+  return others;
 }
 
 double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
@@ -146,14 +148,16 @@ double CostModel::Seconds(const Task& task) const {
   const double bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
   const OpRate* op = RateOf(program::Name(task));
   const OpShape shape = ShapeOf(task);
-  double seconds = MemorySeconds(bytes);
-  if (op == nullptr) {
-    seconds = std::max(seconds, flops / machine_.flops_per_sec.value);
-  } else {
-    const double work = op->unit == OpRate::Unit::kFlops ? flops : bytes;
-    const double by_rate = work / (RateAt(*op, shape) * Interpolate(op->batch_curve, shape.n));
-    seconds = op->unit == OpRate::Unit::kBytes || op->from == Origin::kMeasured ? by_rate : std::max(seconds, by_rate);
+  double by_flops = flops / machine_.flops_per_sec.value, by_bytes = MemorySeconds(bytes);
+  if (op != nullptr) {
+    const bool in_flops = op->unit == OpRate::Unit::kFlops;
+    const double rate = RateAt(*op, shape) * Interpolate(op->batch_curve, shape.n);
+    (in_flops ? by_flops : by_bytes) = (in_flops ? flops : bytes) / rate;
+    // An op's own rate in bytes, or one that was measured, holds its whole time.
+    if (op->op != kAllOtherOps && !in_flops) by_flops = 0;
+    if (op->op != kAllOtherOps && in_flops && op->from == Origin::kMeasured) by_bytes = 0;
   }
+  double seconds = std::max(by_flops, by_bytes);
   if (devices_ > 1) seconds *= 1 + machine_.skew.value;
   return machine_.launch_sec.value + seconds;
 }

@@ -164,10 +164,10 @@ void ReadPairs(Fields& fields, const char* name, const char* what, std::vector<s
   std::sort(pairs.begin(), pairs.end());
 }
 
-// "*", and the words for all ops.
+// The word for all other ops, and those for all ops.
 const std::vector<std::string>& OpNames() {
   static const auto& names = *new std::vector<std::string>([] {
-    std::vector<std::string> all = {"*"};
+    std::vector<std::string> all = {kAllOtherOps};
     [&]<size_t... i>(std::index_sequence<i...>) {
       (all.push_back(program::Name(program::Op(std::variant_alternative_t<i, program::Op>()))), ...);
     }

@@ -33,6 +33,9 @@ struct OpShape {
   double n = 1, c = 1, k = 1, r = 1, p = 1, groups = 1;
 };
 
+// The name of the entry for all ops that have none of their own.
+inline constexpr char kAllOtherOps[] = "*";
+
 // How fast one kind of op runs: measured or published points, between which the logarithm of the rate is interpolated.
 struct OpRate {
   enum class Unit { kFlops, kBytes };  // per second: of the op's flops, or of the bytes that it reads and writes
@@ -41,7 +44,7 @@ struct OpRate {
     int devices = 0;  // measured with so many devices at work; 0: any
     double rate = 0;
   };
-  std::string op;  // program::Name(op), or "*" for all that have no entry
+  std::string op;  // program::Name(op), or kAllOtherOps
   Unit unit = Unit::kFlops;
   std::vector<Point> points;
   std::vector<std::pair<double, double>> batch_curve;  // (local n, factor on the rate), by n; empty: 1

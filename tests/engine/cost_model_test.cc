@@ -138,6 +138,33 @@ TEST(Seconds, ARateThatWasMeasuredHoldsTheMemorysShare) {
   EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 3, kRounding);
 }
 
+// A product of 2 s at the peak and 1 s through memory.
+TEST(Seconds, AnOpWithoutAnEntryTakesTheRateOfAllOthers) {
+  const Task task = Product(4, 8, {.flops = 2000000000000, .bytes_read = 400000000, .bytes_written = 600000000});
+  Machine machine = Plain();
+  machine.ops = {{.op = kAllOtherOps, .unit = OpRate::Unit::kFlops, .points = {{.rate = 5e11}}},
+                 {.op = "copy", .unit = OpRate::Unit::kBytes, .points = {{.rate = 1}}}};
+  EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 4, kRounding);
+  machine.ops[0].batch_curve = {{4, 0.5}};
+  EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 8, kRounding);
+  machine.ops.push_back(ProductRate({At(4, 8, 2e11)}));
+  EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 10, 10 * kRounding);
+}
+
+TEST(Seconds, TheRateOfAllOthersIsOneSideOfTheRoofline) {
+  const Task product = Product(4, 8, {.flops = 2000000000000, .bytes_read = 1000000000});
+  const Task copy = TaskOf(program::Copy{}, {{4}, {4}}, {.bytes_read = 1000000000});
+  Machine machine = Plain();
+  for (Origin from : {Origin::kGuess, Origin::kMeasured}) {
+    machine.ops = {{.op = kAllOtherOps, .unit = OpRate::Unit::kFlops, .points = {{.rate = 1e13}}, .from = from}};
+    EXPECT_NEAR(CostModel(machine, 1).Seconds(product), 1, kRounding);
+    EXPECT_NEAR(CostModel(machine, 1).Seconds(copy), 1, kRounding);
+    machine.ops = {{.op = kAllOtherOps, .unit = OpRate::Unit::kBytes, .points = {{.rate = 2e9}}, .from = from}};
+    EXPECT_NEAR(CostModel(machine, 1).Seconds(product), 2, kRounding);
+    EXPECT_NEAR(CostModel(machine, 1).Seconds(copy), 0.5, kRounding);
+  }
+}
+
 // ---- Rates between points.
 
 TEST(Rate, AtAPointIsThePoints) {
