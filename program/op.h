@@ -96,7 +96,7 @@ struct ActivationBackward {  // y (x of those whose formula keeps it), dy → dx
 };
 
 // The maximum over each window; of equal values the first in row-major order counts. argmax is the backend's note of
-// where it was (u8, shaped like y).
+// where it was (u8, shaped like y), for max poolings of the same window and images alone.
 struct MaxPoolForward {  // x → y, [argmax]   (argmax absent in evaluation)
   Window window;
   bool operator==(const MaxPoolForward&) const = default;

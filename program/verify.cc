@@ -28,8 +28,8 @@ absl::Status CheckShared(const Program& program, const MemoryOrder& order, Buffe
 }  // namespace
 
 absl::Status Verify(const Program& program) {
-  for (const auto rule : {CheckStructure, CheckDeclarations, CheckWaits, CheckMessages, CheckCollectives, CheckOverlap,
-                          CheckDeadlock, CheckInitialised, CheckOrder}) {
+  for (const auto rule : {CheckStructure, CheckDeclarations, CheckArgmax, CheckWaits, CheckMessages, CheckCollectives,
+                          CheckOverlap, CheckDeadlock, CheckInitialised, CheckOrder}) {
     RETURN_IF_ERROR(rule(program));
   }
   return absl::OkStatus();

@@ -26,6 +26,7 @@ absl::Status CheckDeclarations(const Program& program);  // outputs
 absl::Status CheckWaits(const Program& program);
 absl::Status CheckMessages(const Program& program);
 absl::Status CheckCollectives(const Program& program);
+absl::Status CheckArgmax(const Program& program);
 absl::Status CheckOverlap(const Program& program);   // REQUIRES: collectives are sound
 absl::Status CheckDeadlock(const Program& program);  // REQUIRES: waits, messages and collectives are sound
 absl::Status CheckInitialised(const Program& program);

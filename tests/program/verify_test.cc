@@ -355,6 +355,56 @@ const Breakage kOverlap[] = {
      EveryCollective},
 };
 
+void ShiftedPooling(Program& p) { OpOf<MaxPoolBackward>(Find(p, "max_pool_backward")).window = {3, 3, 2, 2, 1, 1}; }
+
+// The pooling backward reads this box of the note through a view.
+void ReadArgmaxThroughAView(Program& p, const Region& box) {
+  Task& pooling = Find(p, "max_pool_backward");
+  Buffer view = p.buffer(pooling.uses[0].buffer);
+  view.storage = BoxView{view.id, box};
+  view.id = view.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+  view.shape = box.size;
+  p.buffers.push_back(view);
+  pooling.uses[0] = {view.id, Region::Whole(box.size), Access::kRead};
+}
+
+const Breakage kArgmax[] = {
+    {"argmax_of_another_window", "argmax", "a window of [3,3], stride [2,2], padding [1,1] over [2,4,6,6]", ShiftedPooling,
+     EveryOp},
+    {"argmax_of_another_window_through_a_view", "argmax", "a window of [3,3]",
+     [](Program& p) {
+       ReadArgmaxThroughAView(p, Region::Whole({2, 4, 3, 3}));
+       ShiftedPooling(p);
+     },
+     EveryOp},
+    {"argmax_of_other_images", "argmax", "over [2,4,7,6]",
+     [](Program& p) {
+       Task& pooling = Find(p, "max_pool_backward");
+       p.buffer(pooling.uses[2].buffer).shape[2] = pooling.uses[2].region.size[2] = 7;
+     },
+     EveryOp},
+    {"argmax_in_another_box", "argmax", "noted in [1:3,0:4,0:3,0:3]",
+     [](Program& p) {
+       BufferUse& argmax = Find(p, "max_pool_backward").uses[0];
+       p.buffer(argmax.buffer).shape[0] = 3;
+       argmax.region.offset[0] = 1;
+     },
+     EveryOp},
+    {"argmax_copied", "argmax", "expected max poolings alone",
+     [](Program& p) {
+       Task copy = Find(p, "copy");
+       Buffer to = p.buffer(Find(p, "max_pool_backward").uses[0].buffer);
+       copy.uses = {{to.id, Region::Whole(to.shape), Access::kRead}, {to.id, Region::Whole(to.shape), Access::kWrite}};
+       to.id = to.layout_as = copy.uses[1].buffer = BufferId{static_cast<int32_t>(p.buffers.size())};
+       copy.id.value = static_cast<int32_t>(p.tasks.size());
+       p.buffers.push_back(to);
+       p.tasks.push_back(copy);
+     },
+     EveryOp},
+    {"argmax_that_outlives_the_step", "argmax", "expected a buffer of the step",
+     [](Program& p) { p.buffer(Find(p, "max_pool_forward").uses[2].buffer).lifetime = Lifetime::kPersistent; }, EveryOp},
+};
+
 const Breakage kDeclarations[] = {
     {"fewer_flags_than_parameters", "outputs", "one flag for each parameter",
      [](Program& p) {
@@ -413,6 +463,7 @@ INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), 
 INSTANTIATE_TEST_SUITE_P(Meetings, VerifyFinds, ::testing::ValuesIn(kMeetings), NameOf);
 INSTANTIATE_TEST_SUITE_P(Data, VerifyFinds, ::testing::ValuesIn(kData), NameOf);
 INSTANTIATE_TEST_SUITE_P(Overlap, VerifyFinds, ::testing::ValuesIn(kOverlap), NameOf);
+INSTANTIATE_TEST_SUITE_P(Argmax, VerifyFinds, ::testing::ValuesIn(kArgmax), NameOf);
 INSTANTIATE_TEST_SUITE_P(Declarations, VerifyFinds, ::testing::ValuesIn(kDeclarations), NameOf);
 
 TEST(Verify, AcceptsAScheduledProgram) { ExpectOk(TwoColumns()); }
@@ -438,6 +489,12 @@ TEST(Verify, AcceptsAnAllGatherAndAReduceScatterInPlace) {
       [](int m) {
         return Region{{0, 0, 2 * m}, {2, 3, 2}};
       });
+  ExpectOk(program);
+}
+
+TEST(Verify, AcceptsAnArgmaxThatIsReadThroughAView) {
+  Program program = EveryOp();
+  ReadArgmaxThroughAView(program, Region::Whole({2, 4, 3, 3}));
   ExpectOk(program);
 }
 
