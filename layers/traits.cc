@@ -3,6 +3,7 @@
 namespace colonnade::layers {
 namespace {
 
+// A row for each layer; nothing compiles where one is missing.
 struct Describe {
   LayerTraits operator()(const Input&) const { return {.is_input = true}; }
   LayerTraits operator()(const Conv2d& conv) const {
@@ -13,11 +14,12 @@ struct Describe {
   LayerTraits operator()(const MaxPool&) const { return {.is_max_pool = true}; }
   LayerTraits operator()(const Concat&) const { return {.needs_all_channels = true}; }
   LayerTraits operator()(const SoftmaxCrossEntropy&) const { return {.is_loss = true, .needs_all_channels = true}; }
-  // A layer that treats each element or channel alone needs no word here.
-  template <class L>
-  LayerTraits operator()(const L&) const {
-    return {};
-  }
+  LayerTraits operator()(const Gelu&) const { return {}; }
+  LayerTraits operator()(const AvgPool&) const { return {}; }
+  LayerTraits operator()(const Lrn&) const { return {}; }
+  LayerTraits operator()(const Dropout&) const { return {}; }
+  LayerTraits operator()(const Flatten&) const { return {}; }
+  LayerTraits operator()(const Add&) const { return {}; }
 };
 
 }  // namespace
