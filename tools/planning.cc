@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/cost_model.h"
 #include "engine/routes.h"
+#include "partition/named_plans.h"
 #include "program/memory.h"
 #include "program/status_macros.h"
 #include "tools/machines.h"
@@ -23,6 +24,15 @@ constexpr double kSimulatorError = 0.02;  // of step times, the median over docs
 int64_t Fullest(const engine::Simulation& simulation) {
   int64_t most = 0;
   for (const engine::SimulatedDevice& device : simulation.devices) most = std::max(most, device.peak_memory_bytes);
+  return most;
+}
+
+// Bytes of the fullest device of a training step, densely packed.
+absl::StatusOr<int64_t> PeakBytesOf(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                    const partition::LowerOptions& lower) {
+  ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
+  int64_t most = 0;
+  for (const MemoryParts& parts : MemoryOf(program)) most = std::max(most, parts.total);
   return most;
 }
 
@@ -115,6 +125,30 @@ std::vector<MemoryParts> MemoryOf(const program::Program& program) {
   return parts;
 }
 
+std::optional<FittingPlan> NearestPlanThatFits(
+    const layers::LayerGraph& graph, int64_t global_batch, int devices, int most, int64_t memory_bytes,
+    const std::function<absl::StatusOr<int64_t>(const partition::Plan&)>& peak_bytes_of) {
+  const auto fitting = [&](partition::Plan plan, partition::Reduction reduction) -> std::optional<FittingPlan> {
+    plan.reduction = reduction;
+    const absl::StatusOr<int64_t> bytes = peak_bytes_of(plan);
+    if (!bytes.ok() || *bytes > memory_bytes) return std::nullopt;
+    return FittingPlan{std::move(plan), *bytes};
+  };
+  for (; devices <= most; devices = devices < most ? std::min(2 * devices, most) : most + 1) {
+    for (const std::string& name : partition::PlanNames()) {
+      const absl::StatusOr<partition::Plan> plan =
+          partition::NamedPlan(name, graph, {.devices = devices, .global_batch = global_batch});
+      if (!plan.ok()) continue;
+      // A sharded reduction holds no more than any other.
+      std::optional<FittingPlan> sharded = fitting(*plan, partition::Reduction::kSharded);
+      if (!sharded.has_value()) continue;
+      std::optional<FittingPlan> whole = fitting(*plan, partition::Reduction::kAllReduce);
+      return whole.has_value() ? std::move(whole) : std::move(sharded);
+    }
+  }
+  return std::nullopt;
+}
+
 absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::LowerOptions& lower,
                        const program::Program& program) {
   const double memory = machine.memory_bytes.value;
@@ -128,15 +162,18 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
       fullest - parts.begin(), machine.name, memory / kMegabyte, static_cast<double>(fullest->total) / kMegabyte,
       static_cast<double>(fullest->weights) / kMegabyte, static_cast<double>(fullest->gradients) / kMegabyte,
       static_cast<double>(fullest->optimizer) / kMegabyte, static_cast<double>(fullest->activations) / kMegabyte);
-  for (int devices = program.device_count; devices <= machine.device_count(); ++devices) {
-    absl::StatusOr<std::vector<partition::Candidate>> candidates = SearchPlansOn(machine, graph, lower, devices);
-    if (!candidates.ok() || !candidates->front().fits) continue;
+  const std::optional<FittingPlan> found = NearestPlanThatFits(
+      graph, lower.global_batch, program.device_count, machine.device_count(), static_cast<int64_t>(memory),
+      [&](const partition::Plan& plan) { return PeakBytesOf(graph, plan, lower); });
+  if (!found.has_value()) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "%s\nthe nearest plan that fits: %s on %d devices, %.0f MB; `colonnade plan --plan=auto --devices=%d` shows it",
-        message, candidates->front().plan.name, devices,
-        static_cast<double>(candidates->front().judgement.peak_memory_bytes) / kMegabyte, devices));
+        "%s\nno named plan fits on this machine's %d devices; use a smaller --batch", message, machine.device_count()));
   }
-  return absl::ResourceExhaustedError(absl::StrCat(message, "\nno plan fits on this machine; use a smaller --batch"));
+  const std::string reduction = found->plan.reduction == partition::Reduction::kSharded ? " --reduction=sharded" : "";
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%s\nthe nearest plan that fits: %s on %d devices, %.0f MB; `colonnade plan --plan=%s --devices=%d%s` shows it",
+      message, found->plan.name, found->plan.mesh.device_count(), static_cast<double>(found->peak_bytes) / kMegabyte,
+      found->plan.name, found->plan.mesh.device_count(), reduction));
 }
 
 std::string StrategiesOf(const partition::Plan& plan, const std::string& layer) {

@@ -98,6 +98,22 @@ TEST(CheckHostMemory, SaysWhatIsNeededWhatThereIsAndTheLargestBatchThatFits) {
   EXPECT_GE(fits, 80) << "the search gives up a tenth at a time";
 }
 
+// Each look at a batch lowers the network.
+TEST(CheckHostMemory, LooksAtFewBatches) {
+  int looks = 0;
+  const auto count = [&looks](int64_t batch) -> absl::StatusOr<int64_t> { return ++looks, 1000 * batch; };
+  EXPECT_TRUE(CheckHostMemory(100000, 100, 4, count, 100000).ok());
+  EXPECT_EQ(looks, 0);
+  EXPECT_FALSE(CheckHostMemory(1000000000, 1000000, 4, count, 100000).ok());
+  EXPECT_LE(looks, 2);
+  looks = 0;
+  const auto steep = [&looks](int64_t batch) -> absl::StatusOr<int64_t> {
+    return ++looks, batch == 4 ? 1 : int64_t{1} << 40;
+  };
+  EXPECT_FALSE(CheckHostMemory(200000, 1000000, 4, steep, 100000).ok());
+  EXPECT_LE(looks, 5);
+}
+
 TEST(CheckHostMemory, SaysSoWhereNoBatchFits) {
   const absl::Status status = CheckHostMemory(BytesAt(64), 64, 4, BytesAt, BytesAt(4) - 1);
   EXPECT_THAT(std::string(status.message()), HasSubstr("use a smaller network"));

@@ -1,0 +1,71 @@
+// What is proposed where a plan does not fit, by what each plan is said to need.
+#include "tools/planning.h"
+
+#include <map>
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/named_plans.h"
+
+namespace colonnade::tools {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+constexpr int64_t kBatch = 3 << 10;
+
+class NearestPlan : public ::testing::Test {
+ protected:
+  // On a machine of `most` devices; each plan needs bytes_of(devices, whether it is sharded).
+  std::optional<FittingPlan> Find(int devices, int most, int64_t memory_bytes, int64_t (*bytes_of)(int, bool)) {
+    calls_.clear();
+    return NearestPlanThatFits(graph_, kBatch, devices, most, memory_bytes,
+                               [&](const partition::Plan& plan) -> absl::StatusOr<int64_t> {
+                                 ++calls_[plan.mesh.device_count()];
+                                 return bytes_of(plan.mesh.device_count(), plan.reduction == partition::Reduction::kSharded);
+                               });
+  }
+  const layers::LayerGraph graph_ = *models::BuildModel("two_column", {});
+  std::map<int, int> calls_;  // by number of devices
+};
+
+int64_t Shared(int devices, bool /*sharded*/) { return 6400 / devices; }
+int64_t SharedIfSharded(int devices, bool sharded) { return sharded ? 6400 / devices : 6400; }
+int64_t Endless(int /*devices*/, bool /*sharded*/) { return 1 << 30; }
+
+TEST_F(NearestPlan, IsTheFirstNamedOneOnTwiceAsManyDevicesEachTime) {
+  const std::optional<FittingPlan> found = Find(2, 64, 1000, Shared);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->plan.name, "data");
+  EXPECT_EQ(found->plan.mesh.device_count(), 8);
+  EXPECT_EQ(found->plan.reduction, partition::Reduction::kAllReduce);
+  EXPECT_EQ(found->peak_bytes, 800);
+}
+
+TEST_F(NearestPlan, IsOnAllDevicesWhereNoPowerOfTwoFits) {
+  const std::optional<FittingPlan> found = Find(1, 6, 1100, Shared);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->plan.mesh.device_count(), 6);
+}
+
+TEST_F(NearestPlan, IsShardedWhereNoOtherFits) {
+  const std::optional<FittingPlan> found = Find(1, 64, 1000, SharedIfSharded);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->plan.mesh.device_count(), 8);
+  EXPECT_EQ(found->plan.reduction, partition::Reduction::kSharded);
+}
+
+// Of "single" or the four others, and of two more where one fits.
+TEST_F(NearestPlan, LooksAtFewPlansWhateverTheMachine) {
+  EXPECT_FALSE(Find(1, 1024, 1000, Endless).has_value());
+  EXPECT_EQ(calls_.size(), 11u);
+  for (const auto& [devices, calls] : calls_) EXPECT_LE(calls, devices == 1 ? 5 : 4) << devices;
+  ASSERT_TRUE(Find(8, 1024, 1000, Shared).has_value());
+  EXPECT_THAT(calls_, ElementsAre(Pair(8, 2)));
+}
+
+}  // namespace
+}  // namespace colonnade::tools
