@@ -1,13 +1,11 @@
 #include "cpu/ops/collective.h"
 
-#include <array>
-#include <type_traits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
-#include "program/bfloat16.h"
+#include "cpu/ops/row_sum.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
@@ -82,27 +80,10 @@ struct Meeting {
 template <class T>
 void SumRows(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>& data) {
   const auto base = [&](const Source& at) { return reinterpret_cast<T*>(data[at.member][at.use]) + at.offset; };
-  using Total = std::conditional_t<std::is_same_v<T, program::BFloat16>, float, T>;
   move.sum->plan.ForRows(move.begin, move.end, [&](const Row& row) {
-    std::array<Total, BoxPlan::kMaxRow> total;
-    bool first = true;
-    for (const Source& source : move.sum->sources) {
-      const T* x = base(source) + row.offset[source.layout];
-      const int64_t stride = row.stride[source.layout];
-      if (first) {
-        for (int64_t i = 0; i < row.size; ++i) total[i] = x[i * stride];
-      } else if (stride == 1) {
-        for (int64_t i = 0; i < row.size; ++i) total[i] += x[i];
-      } else {
-        for (int64_t i = 0; i < row.size; ++i) total[i] += x[i * stride];
-      }
-      first = false;
-    }
-    for (const Target& target : move.sum->targets) {
-      T* y = base(target) + row.offset[target.layout];
-      const int64_t stride = row.stride[target.layout];
-      for (int64_t i = 0; i < row.size; ++i) y[i * stride] = static_cast<T>(total[i]);
-    }
+    RowSum<T> sum(row.size);
+    for (const Source& x : move.sum->sources) sum.Add(base(x) + row.offset[x.layout], row.stride[x.layout]);
+    for (const Target& y : move.sum->targets) sum.Put(base(y) + row.offset[y.layout], row.stride[y.layout]);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/load/arena.h"
 #include "cpu/load/box.h"
+#include "cpu/ops/row_sum.h"
 #include "program/math.h"
 
 namespace colonnade::cpu {
@@ -97,20 +98,9 @@ PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
   }
   return KernelOf([plan = BoxPlan(*views), inputs, threads = context.threads](const RunArguments& run) {
     plan.ForAllRows(threads, [&](const Row& row) {
-      float* y = run.as<float>(inputs) + row.offset[inputs];
-      std::array<float, BoxPlan::kMaxRow> sum;
-      for (int j = 0; j < inputs; ++j) {
-        const float* x = run.as<const float>(j) + row.offset[j];
-        const int64_t stride = row.stride[j];
-        if (j == 0) {
-          for (int64_t i = 0; i < row.size; ++i) sum[i] = x[i * stride];
-        } else if (stride == 1) {
-          for (int64_t i = 0; i < row.size; ++i) sum[i] += x[i];
-        } else {
-          for (int64_t i = 0; i < row.size; ++i) sum[i] += x[i * stride];
-        }
-      }
-      for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[inputs]] = sum[i];
+      RowSum<float> sum(row.size);
+      for (int j = 0; j < inputs; ++j) sum.Add(run.as<const float>(j) + row.offset[j], row.stride[j]);
+      sum.Put(run.as<float>(inputs) + row.offset[inputs], row.stride[inputs]);
     });
     return absl::OkStatus();
   });
