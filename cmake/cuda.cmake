@@ -33,10 +33,11 @@ add_library(colonnade_cuda_kernels OBJECT ${PROJECT_SOURCE_DIR}/cuda/driver/kern
 set_target_properties(colonnade_cuda_kernels PROPERTIES CUDA_STANDARD 20)
 target_include_directories(colonnade_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 # Apart, since tests ask cuDNN about GPUs that are not there.
-add_library(colonnade_cuda_dnn STATIC ${PROJECT_SOURCE_DIR}/cuda/driver/convolution_runner.cc ${PROJECT_SOURCE_DIR}/cuda/driver/convolution_graph.cc)
+set(driver ${PROJECT_SOURCE_DIR}/cuda/driver)
+add_library(colonnade_cuda_dnn STATIC ${driver}/convolution_runner.cc ${driver}/convolution_graph.cc ${driver}/graph_builder.cc ${driver}/descriptor.cc)
 target_include_directories(colonnade_cuda_dnn SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(colonnade_cuda_dnn PUBLIC colonnade::cuda ${CUDNN_LIBRARY})
-add_library(colonnade_cuda_driver MODULE ${PROJECT_SOURCE_DIR}/cuda/driver/driver.cc ${PROJECT_SOURCE_DIR}/cuda/driver/communicators.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)
+add_library(colonnade_cuda_driver MODULE ${driver}/driver.cc ${driver}/matrix_products.cc ${driver}/communicators.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)
 set_target_properties(colonnade_cuda_driver PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(colonnade_cuda_driver PRIVATE colonnade_cuda_dnn CUDA::cudart CUDA::cublasLt)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

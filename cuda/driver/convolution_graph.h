@@ -16,18 +16,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cuda/calls.h"
+#include "cuda/driver/descriptor.h"
 #include "cuda/engine_choices.h"
 
 namespace colonnade::cuda {
-
-// `status` with the call and cuDNN's own words for what was wrong.
-absl::Status CheckCudnn(cudnnStatus_t status, const char* call);
-
-// Owns a descriptor of cuDNN's backend.
-struct DestroyDescriptor {
-  void operator()(void* descriptor) const { cudnnBackendDestroyDescriptor(descriptor); }
-};
-using Descriptor = std::unique_ptr<void, DestroyDescriptor>;
 
 struct DnnGpu {
   std::string name;

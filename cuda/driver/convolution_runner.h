@@ -1,4 +1,4 @@
-// ConvolutionRunner made ready on GPUs: an engine of cuDNN for each, chosen by cuDNN's ranking or by a search that times
+// Convolutions made ready on GPUs: an engine of cuDNN for each, chosen by cuDNN's ranking or by a search that times
 // them.
 //
 // Part of the driver module. Thread rule: one host thread.

@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,6 +20,7 @@
 #include "cuda/calls.h"
 #include "cuda/driver/communicators.h"
 #include "cuda/driver/convolution_runner.h"
+#include "cuda/driver/matrix_products.h"
 #include "cuda/kernels/launch.h"
 #include "cuda/status.h"
 #include "program/bfloat16.h"
@@ -38,8 +37,6 @@ static_assert(CUDNN_STATUS_NOT_INITIALIZED == 1001 && CUDNN_STATUS_BAD_PARAM == 
               CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED == 4004);
 static_assert(CUBLAS_STATUS_ALLOC_FAILED == 3 && CUBLAS_STATUS_INVALID_VALUE == 7 && CUBLAS_STATUS_NOT_SUPPORTED == 15);
 
-constexpr int64_t kProductWorkspace = int64_t{32} << 20;
-
 constexpr size_t kLeastCudnn = 90800;  // cmake/cuda.cmake
 
 constexpr absl::Duration kMostWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
@@ -49,30 +46,12 @@ absl::Status Check(cudaError_t error, const char* call) {
   return StatusOf(FailureOfCuda(error), call, cudaGetErrorString(error));
 }
 absl::Status Check(cudnnStatus_t status, const char* call) { return CheckCudnn(status, call); }
-absl::Status Check(cublasStatus_t status, const char* call) {
-  return StatusOf(FailureOfCublas(status), call, cublasLtGetStatusString(status));
-}
+absl::Status Check(cublasStatus_t status, const char* call) { return CheckCublas(status, call); }
 
 #define COLONNADE_CHECK(call)            \
   do {                                   \
     RETURN_IF_ERROR(Check(call, #call)); \
   } while (false)
-
-cudaDataType_t BlasType(program::DType dtype) {
-  switch (dtype) {
-    case program::DType::kF32:
-      return CUDA_R_32F;
-    case program::DType::kF64:
-      return CUDA_R_64F;
-    case program::DType::kI32:
-      return CUDA_R_32I;
-    case program::DType::kU8:
-      return CUDA_R_8U;
-    case program::DType::kBF16:
-      return CUDA_R_16BF;
-  }
-  return CUDA_R_32F;
-}
 
 // Numbers between −1 and 1 that fill `bytes`.
 absl::StatusOr<std::vector<char>> RandomNumbers(program::DType dtype, int64_t bytes) {
@@ -91,21 +70,6 @@ absl::StatusOr<std::vector<char>> RandomNumbers(program::DType dtype, int64_t by
   }
   return numbers;
 }
-
-// Layouts and algorithm of one shape of product. cuBLAS counts by columns, so that it computes cᵀ = Bᵀ·Aᵀ.
-struct ProductPlan {
-  cublasLtMatmulDesc_t product = nullptr;
-  cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
-  cublasLtMatmulAlgo_t algorithm = {};
-  size_t workspace_bytes = 0;
-
-  ~ProductPlan() {
-    if (product != nullptr) cublasLtMatmulDescDestroy(product);
-    for (cublasLtMatrixLayout_t layout : {left, right, result}) {
-      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
-    }
-  }
-};
 
 // Device memory of its own.
 class Scratch {
@@ -161,6 +125,7 @@ class CudaCalls : public Calls {
       COLONNADE_CHECK(cudnnCreate(&gpu.dnn));
       calls->convolutions_.AddGpu({.name = gpu.name, .handle = gpu.dnn});
       COLONNADE_CHECK(cublasLtCreate(&gpu.blas));
+      calls->products_.AddGpu(gpu.blas);
       gpu.reaches.assign(count, false);
       for (int other = 0; other < count; ++other) {
         int can = other == g ? 1 : 0;
@@ -187,7 +152,7 @@ class CudaCalls : public Calls {
 
   ~CudaCalls() override {
     convolutions_ = {};
-    products_.clear();
+    products_ = {};
     for (size_t g = 0; g < gpus_.size(); ++g) {
       cudaSetDevice(static_cast<int>(g));
       if (gpus_[g].dnn != nullptr) cudnnDestroy(gpus_[g].dnn);
@@ -312,7 +277,7 @@ class CudaCalls : public Calls {
   absl::StatusOr<int64_t> Prepare(int gpu, Call& call) override {
     COLONNADE_CHECK(cudaSetDevice(gpu));
     if (auto* convolution = std::get_if<Convolution>(&call)) return convolutions_.Prepare(gpu, *convolution);
-    if (auto* product = std::get_if<MatrixProduct>(&call)) return PrepareProduct(gpu, *product);
+    if (auto* product = std::get_if<MatrixProduct>(&call)) return products_.Prepare(gpu, *product);
     return 0;
   }
 
@@ -349,6 +314,9 @@ class CudaCalls : public Calls {
   absl::Status Run(const Stream& stream, const Convolution& convolution) {
     COLONNADE_CHECK(cudnnSetStream(gpus_[stream.gpu].dnn, Handle(stream)));
     return convolutions_.Run(stream.gpu, convolution);
+  }
+  absl::Status Run(const Stream& stream, const MatrixProduct& product) {
+    return products_.Run(stream.gpu, Handle(stream), product);
   }
 
   // The least of a few runs, since others may be at work. On memory of its own.
@@ -388,104 +356,10 @@ class CudaCalls : public Calls {
     return least;
   }
 
-  using ProductKey = std::tuple<int, std::vector<int64_t>>;
-  static ProductKey KeyOf(int gpu, const MatrixProduct& p) {
-    return {gpu,
-            {p.rows, p.columns, p.depth, p.lda, p.ldb, p.ldc, p.transpose_a ? 1 : 0, p.transpose_b ? 1 : 0,
-             p.bias != nullptr ? 1 : 0, p.relu ? 1 : 0, AreAligned(p) ? 1 : 0, static_cast<int64_t>(p.precision),
-             static_cast<int64_t>(p.dtype), static_cast<int64_t>(p.c_dtype)}};
-  }
-
-  absl::StatusOr<int64_t> PrepareProduct(int gpu, MatrixProduct& p) {
-    const ProductKey key = KeyOf(gpu, p);
-    if (!product_of_.contains(key)) {
-      auto plan = std::make_unique<ProductPlan>();
-      RETURN_IF_ERROR(Describe(gpus_[gpu].blas, p, *plan));
-      product_of_[key] = static_cast<int>(products_.size());
-      products_.push_back(std::move(plan));
-    }
-    p.plan = product_of_[key];
-    return static_cast<int64_t>(products_[p.plan]->workspace_bytes);
-  }
-
-  static absl::Status Describe(cublasLtHandle_t blas, const MatrixProduct& p, ProductPlan& plan) {
-    const bool tf32 = p.precision == Precision::kTf32 && p.dtype == program::DType::kF32;
-    const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    const cublasOperation_t left = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                            right = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    if (p.bias != nullptr) epilogue = p.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-    if (p.bias == nullptr && p.relu) epilogue = CUBLASLT_EPILOGUE_RELU;
-    COLONNADE_CHECK(cublasLtMatmulDescCreate(&plan.product, compute, CUDA_R_32F));
-    COLONNADE_CHECK(cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof(left)));
-    COLONNADE_CHECK(cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof(right)));
-    COLONNADE_CHECK(
-        cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)));
-    if (p.bias != nullptr) {
-      const cudaDataType_t bias_type = BlasType(p.c_dtype);
-      COLONNADE_CHECK(
-          cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof(p.bias)));
-      COLONNADE_CHECK(
-          cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof(bias_type)));
-    }
-    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.left, BlasType(p.dtype), p.transpose_b ? p.depth : p.columns,
-                                               p.transpose_b ? p.columns : p.depth, p.ldb));
-    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.right, BlasType(p.dtype), p.transpose_a ? p.rows : p.depth,
-                                               p.transpose_a ? p.depth : p.rows, p.lda));
-    COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.result, BlasType(p.c_dtype), p.columns, p.rows, p.ldc));
-    cublasLtMatmulPreference_t preference = nullptr;
-    COLONNADE_CHECK(cublasLtMatmulPreferenceCreate(&preference));
-    const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(&cublasLtMatmulPreferenceDestroy)> owner(
-        preference, &cublasLtMatmulPreferenceDestroy);
-    const size_t most = kProductWorkspace;
-    COLONNADE_CHECK(
-        cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most)));
-    // Parts of sums that are added up afterwards are f32, too.
-    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
-                                                         sizeof(reductions)));
-    // Boxes of tensors start anywhere.
-    const uint32_t bytes = AreAligned(p) ? 16 : 2;
-    for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &bytes, sizeof(bytes)));
-    }
-    cublasLtMatmulHeuristicResult_t result = {};
-    int found = 0;
-    COLONNADE_CHECK(cublasLtMatmulAlgoGetHeuristic(blas, plan.product, plan.left, plan.right, plan.result, plan.result,
-                                                   preference, 1, &result, &found));
-    if (found == 0) return absl::UnimplementedError("cublasLtMatmulAlgoGetHeuristic: no algorithm for this product");
-    plan.algorithm = result.algo;
-    plan.workspace_bytes = result.workspaceSize;
-    return absl::OkStatus();
-  }
-
-  // Addresses and row distances are multiples of 16 bytes.
-  static bool AreAligned(const MatrixProduct& p) {
-    const auto aligned = [](const void* data, int64_t row, program::DType dtype) {
-      return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * program::SizeInBytes(dtype) % 16 == 0;
-    };
-    return aligned(p.a, p.lda, p.dtype) && aligned(p.b, p.ldb, p.dtype) && aligned(p.c, p.ldc, p.c_dtype);
-  }
-
-  absl::Status Run(const Stream& stream, const MatrixProduct& p) {
-    const ProductPlan& plan = *products_[p.plan];
-    const float one = 1, zero = 0;
-    if (p.bias != nullptr) {
-      COLONNADE_CHECK(
-          cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof(p.bias)));
-    }
-    COLONNADE_CHECK(cublasLtMatmul(gpus_[stream.gpu].blas, plan.product, &one, p.b, plan.left, p.a, plan.right, &zero, p.c,
-                                   plan.result, p.c, plan.result, &plan.algorithm, p.workspace, p.workspace_bytes,
-                                   Handle(stream)));
-    return absl::OkStatus();
-  }
-
   std::vector<Gpu> gpus_;
   Communicators communicators_;
   ConvolutionRunner convolutions_;
-  std::vector<std::unique_ptr<ProductPlan>> products_;
-  std::map<ProductKey, int> product_of_;
+  MatrixProducts products_;
 };
 
 #undef COLONNADE_CHECK

@@ -1,0 +1,130 @@
+#include "cuda/driver/graph_builder.h"
+
+namespace colonnade::cuda {
+namespace {
+
+// cuDNN refuses those that it has no convolutions of.
+cudnnDataType_t TypeOf(program::DType dtype) {
+  switch (dtype) {
+    case program::DType::kF32:
+      return CUDNN_DATA_FLOAT;
+    case program::DType::kF64:
+      return CUDNN_DATA_DOUBLE;
+    case program::DType::kI32:
+      return CUDNN_DATA_INT32;
+    case program::DType::kU8:
+      return CUDNN_DATA_UINT8;
+    case program::DType::kBF16:
+      return CUDNN_DATA_BFLOAT16;
+  }
+  return CUDNN_DATA_FLOAT;
+}
+
+// cuDNN's words for a pass and its operands.
+struct PassNames {
+  cudnnBackendDescriptorType_t operation;
+  AttributeName x, filter, y, convolution, alpha, beta;
+};
+PassNames NamesOf(Convolution::Pass pass) {
+  switch (pass) {
+    case Convolution::Pass::kForward:
+      break;
+    case Convolution::Pass::kBackwardData:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case Convolution::Pass::kBackwardWeights:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+}
+
+}  // namespace
+
+void GraphBuilder::AddConvolution() {
+  const bool fuses = c_.bias != nullptr || c_.relu;
+  const auto x = AddTensor(kX, {c_.n, c_.c, c_.h, c_.w});
+  const auto filter = AddTensor(kFilter, {c_.k, c_.c / c_.groups, c_.window.size_h, c_.window.size_w});
+  const auto product = AddTensor(fuses ? kProduct : kY, Y());
+  const std::array<int64_t, 2> pads = {c_.window.pad_h, c_.window.pad_w};
+  const auto convolution =
+      Add(DescriptorBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+              .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+              .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+              .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+              .SetAll(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::array<int64_t, 2>{1, 1})
+              .SetAll(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::array<int64_t, 2>{c_.window.stride_h, c_.window.stride_w})
+              .SetAll(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pads)
+              .SetAll(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pads));
+  const PassNames names = NamesOf(c_.pass);
+  operations_.push_back(Add(DescriptorBuilder(names.operation)
+                                .Refer(names.x, x)
+                                .Refer(names.filter, filter)
+                                .Refer(names.y, product)
+                                .Refer(names.convolution, convolution)
+                                .Set(names.alpha, 1.0f)
+                                .Set(names.beta, 0.0f)));
+  if (!fuses) return;
+  cudnnBackendDescriptor_t last = product;
+  if (c_.bias != nullptr) {
+    const auto bias = AddTensor(kBias, {1, c_.k, 1, 1});
+    const auto sum = AddTensor(c_.relu ? kSum : kY, Y());
+    AddPointwise(DescriptorBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR).Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD),
+                 last, bias, sum);
+    last = sum;
+  }
+  // max(NaN, 0) is 0, as in program/math.h.
+  if (c_.relu) {
+    AddPointwise(
+        DescriptorBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR).Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_RELU_FWD), last,
+        nullptr, AddTensor(kY, Y()));
+  }
+}
+
+absl::Status GraphBuilder::Finish() {
+  DescriptorBuilder graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  if (handle_ != nullptr) graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
+  Add(graph.ReferToAll(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_));
+  return status_;
+}
+
+cudnnBackendDescriptor_t GraphBuilder::AddTensor(GraphTensor name, const Shape4& shape) {
+  const bool is_virtual = name == kProduct || name == kSum;
+  const auto& [n, c, h, w] = shape;
+  return Add(DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+                 .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{name})
+                 .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, is_virtual ? CUDNN_DATA_FLOAT : TypeOf(c_.dtype))
+                 .SetAll(CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
+                 .SetAll(CUDNN_ATTR_TENSOR_STRIDES, Shape4{h * w * c, 1, w * c, c})
+                 .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment_)
+                 .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual));
+}
+
+void GraphBuilder::AddPointwise(DescriptorBuilder& mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                                cudnnBackendDescriptor_t y) {
+  const auto what = Add(mode.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT));
+  DescriptorBuilder operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.Refer(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what)
+      .Refer(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
+      .Refer(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  if (b != nullptr) operation.Refer(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+  operations_.push_back(Add(operation));
+}
+
+}  // namespace colonnade::cuda
