@@ -37,14 +37,14 @@ std::optional<Note> NoteOf(const Program& program, const Task& task) {
   return note;
 }
 
-std::string Describe(const Window& window) {
+std::string DescribeWindow(const Window& window) {
   return absl::StrCat("a window of ", ToString({window.size_h, window.size_w}), ", stride ",
                       ToString({window.stride_h, window.stride_w}), ", padding ", ToString({window.pad_h, window.pad_w}));
 }
 
 absl::Status CheckAlike(const Program& program, const Note& note, const Note& first) {
   const auto describe = [](const Note& n) {
-    return absl::StrCat(Describe(n.window), " over ", ToString(n.images), ", noted in ", ToString(n.place.region));
+    return absl::StrCat(DescribeWindow(n.window), " over ", ToString(n.images), ", noted in ", ToString(n.place.region));
   };
   const bool alike = note.window == first.window && note.images == first.images && note.place.member == first.place.member &&
                      note.place.region == first.place.region;
