@@ -11,29 +11,29 @@ bool HasMemory(const program::Buffer& buffer) {
   return std::holds_alternative<program::Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
 }
 
-BucketImage LayOutBucket(const Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment) {
-  BucketImage image{.member_bytes = std::move(member_bytes)};
+BucketLayout LayOutBucket(const Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment) {
+  BucketLayout layout{.member_bytes = std::move(member_bytes)};
   int64_t total = 0;
-  for (int64_t bytes : image.member_bytes) {
-    image.member_begin.push_back(total);
+  for (int64_t bytes : layout.member_bytes) {
+    layout.member_begin.push_back(total);
     total += RoundUp(bytes, alignment);
   }
-  image.part_bytes = RoundUp((total + bucket.parts - 1) / bucket.parts, alignment);
-  return image;
+  layout.part_bytes = RoundUp((total + bucket.parts - 1) / bucket.parts, alignment);
+  return layout;
 }
 
-std::vector<ByteRange> PaddingBehind(const Program& program, const std::vector<BucketImage>& images,
+std::vector<ByteRange> PaddingBehind(const Program& program, const std::vector<BucketLayout>& buckets,
                                      const program::Task& task) {
   std::vector<ByteRange> ranges;
   for (const program::BufferUse& use : task.uses) {
     const auto* member = std::get_if<program::BucketMember>(&program.buffer(use.buffer).storage);
     if (member == nullptr || use.access != program::Access::kWrite) continue;
     const auto& bucket = std::get<Bucket>(program.buffer(member->bucket).storage);
-    const BucketImage& image = images[member->bucket.value];
-    const int64_t held_begin = image.held_begin(bucket), held_end = held_begin + image.held_bytes(bucket);
+    const BucketLayout& layout = buckets[member->bucket.value];
+    const int64_t held_begin = layout.held_begin(bucket), held_end = held_begin + layout.held_bytes(bucket);
     const bool last = member->index + 1 == static_cast<int>(bucket.members.size());
-    const int64_t begin = std::max(held_begin, image.member_begin[member->index] + image.member_bytes[member->index]);
-    const int64_t end = std::min(held_end, last ? held_end : image.member_begin[member->index + 1]);
+    const int64_t begin = std::max(held_begin, layout.member_begin[member->index] + layout.member_bytes[member->index]);
+    const int64_t end = std::min(held_end, last ? held_end : layout.member_begin[member->index + 1]);
     if (begin < end) ranges.push_back({member->bucket, begin - held_begin, end - begin});
   }
   return ranges;

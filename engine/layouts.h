@@ -1,7 +1,7 @@
 // Where the buffers of a Program lie, counted from the memory of their roots, once a backend has chosen how each lies.
 //
 // A backend has a View of its own, which says how the logical elements of a tensor lie in memory; all that follows from the
-// views is the same for every backend and is computed here: the images of buckets, the views of boxes, and the bytes of
+// views is the same for every backend and is computed here: the layouts of buckets, the views of boxes, and the bytes of
 // each root. Plain values.
 #ifndef COLONNADE_ENGINE_LAYOUTS_H_
 #define COLONNADE_ENGINE_LAYOUTS_H_
@@ -21,17 +21,17 @@ inline int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multip
 // True of buffers with memory of their own: roots and buckets.
 bool HasMemory(const program::Buffer& buffer);
 
-// Where the members of a bucket lie in its image, the memory of all of its parts, of which a device may hold a few.
-struct BucketImage {
+// Where the members of a bucket lie in the memory of all of its parts, of which a device may hold a few.
+struct BucketLayout {
   int64_t part_bytes = 0;
   std::vector<int64_t> member_begin, member_bytes;  // by member
-  // The part of the image that the device holds.
+  // What of it the device holds.
   int64_t held_begin(const program::Bucket& bucket) const { return bucket.first_part * part_bytes; }
   int64_t held_bytes(const program::Bucket& bucket) const { return bucket.held_parts * part_bytes; }
 };
 
 // Members lie one after the other; each of them, and each part, begins at a multiple of `alignment` bytes.
-BucketImage LayOutBucket(const program::Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment);
+BucketLayout LayOutBucket(const program::Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment);
 
 // A range of the memory of a bucket: `begin` counts from the first byte that the device holds.
 struct ByteRange {
@@ -39,8 +39,8 @@ struct ByteRange {
   int64_t begin = 0, bytes = 0;
 };
 // The padding behind the members of buckets that `task` writes. A step bucket shares memory with other buffers, so that its
-// padding must be cleared in each step: by the tasks that write the member before it. `images`: by buffer.
-std::vector<ByteRange> PaddingBehind(const program::Program& program, const std::vector<BucketImage>& images,
+// padding must be cleared in each step: by the tasks that write the member before it. `buckets`: by buffer.
+std::vector<ByteRange> PaddingBehind(const program::Program& program, const std::vector<BucketLayout>& buckets,
                                      const program::Task& task);
 
 // Bytes [begin, end) of a tensor's `bytes`, which the device holds: a member may begin before or end behind the held parts
@@ -57,8 +57,8 @@ struct Layouts {
   // For each buffer; offsets count from the base of the root (of a bucket: its first held part, so that members of a bucket
   // of which this device holds a part may have negative offsets). A bucket's own view is one dimension: its held elements.
   std::vector<View> views;
-  std::vector<int64_t> root_bytes;   // by buffer; 0 for views and members
-  std::vector<BucketImage> buckets;  // by buffer; empty for all but buckets
+  std::vector<int64_t> root_bytes;    // by buffer; 0 for views and members
+  std::vector<BucketLayout> buckets;  // by buffer; empty for all but buckets
 
   // What a use touches.
   View ViewOf(const program::Program& program, const program::BufferUse& use) const;
@@ -77,7 +77,7 @@ template <class View, class LayoutOf, class RowMajor>
 Layouts<View> LayOut(const program::Program& program, int64_t alignment, const LayoutOf& layout_of,
                      const RowMajor& row_major) {
   const size_t count = program.buffers.size();
-  Layouts<View> layouts{std::vector<View>(count), std::vector<int64_t>(count, 0), std::vector<BucketImage>(count)};
+  Layouts<View> layouts{std::vector<View>(count), std::vector<int64_t>(count, 0), std::vector<BucketLayout>(count)};
   const auto lay_out_bucket = [&](const program::Buffer& buffer, const program::Bucket& bucket) {
     std::vector<int64_t> member_bytes;
     for (program::BufferId id : bucket.members) {
@@ -85,13 +85,13 @@ Layouts<View> LayOut(const program::Program& program, int64_t alignment, const L
       layouts.views[id.value] = std::move(member.view);
       member_bytes.push_back(member.bytes);
     }
-    const BucketImage& image = layouts.buckets[buffer.id.value] = LayOutBucket(bucket, std::move(member_bytes), alignment);
+    const BucketLayout& layout = layouts.buckets[buffer.id.value] = LayOutBucket(bucket, std::move(member_bytes), alignment);
     const int64_t size = program::SizeInBytes(buffer.dtype);
     for (size_t i = 0; i < bucket.members.size(); ++i) {
-      layouts.views[bucket.members[i].value].offset = (image.member_begin[i] - image.held_begin(bucket)) / size;
+      layouts.views[bucket.members[i].value].offset = (layout.member_begin[i] - layout.held_begin(bucket)) / size;
     }
-    layouts.root_bytes[buffer.id.value] = image.held_bytes(bucket);
-    layouts.views[buffer.id.value] = row_major(buffer.dtype, program::Shape{image.held_bytes(bucket) / size});
+    layouts.root_bytes[buffer.id.value] = layout.held_bytes(bucket);
+    layouts.views[buffer.id.value] = row_major(buffer.dtype, program::Shape{layout.held_bytes(bucket) / size});
   };
   for (const program::Buffer& buffer : program.buffers) {
     if (std::holds_alternative<program::Root>(buffer.storage)) {

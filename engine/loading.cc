@@ -129,7 +129,7 @@ ProgramMemory::~ProgramMemory() {
 
 void ProgramMemory::Place(const std::vector<int64_t>& root_bytes, int64_t alignment) {
   root_bytes_ = root_bytes;
-  placement_ = program::PlaceBuffers(
+  map_ = program::PlaceBuffers(
       program_, [&](const Buffer& buffer) { return root_bytes_[buffer.id.value]; }, alignment);
 }
 
@@ -140,7 +140,7 @@ void ProgramMemory::WantWorkspace(int device, int area, int64_t bytes) {
 }
 
 DeviceMemory ProgramMemory::of(int device) const {
-  DeviceMemory memory{.step_arena_bytes = placement_.step_bytes[device]};
+  DeviceMemory memory{.step_arena_bytes = map_.step_bytes[device]};
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.device == device && IsPersistent(buffer)) memory.persistent_bytes += root_bytes_[buffer.id.value];
   }
@@ -210,7 +210,7 @@ absl::Status ProgramMemory::Take() {
   for (int d = 0; d < program_.device_count; ++d) RETURN_IF_ERROR(TakeOf(d));
   for (const Buffer& buffer : program_.buffers) {
     if (IsPersistent(buffer) || !HasMemory(buffer)) continue;
-    base_[buffer.id.value] = step_arenas_[buffer.device].get() + placement_.offset[buffer.id.value];
+    base_[buffer.id.value] = step_arenas_[buffer.device].get() + map_.offset[buffer.id.value];
   }
   return TakePersistentBuffers();
 }

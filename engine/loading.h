@@ -130,7 +130,7 @@ class ProgramMemory {
   const program::Program& program_;
   MemoryBooks& books_;
   std::vector<int64_t> root_bytes_;  // by buffer
-  program::Placement placement_;
+  program::MemoryMap map_;
   std::vector<std::vector<Workspace>> workspaces_;  // by device and area
   std::vector<Arena> step_arenas_;                  // by device
   std::vector<char*> base_;                         // by buffer: of roots and buckets

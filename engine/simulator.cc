@@ -434,13 +434,13 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   const bool steady = n < static_cast<size_t>(options.max_steps);
   simulation.step = absl::Seconds(steady ? finish[n - 1] - finish[n - 2]
                                          : (finish[n - 1] - finish[from]) / static_cast<double>(n - 1 - from));
-  const program::Placement placement =
+  const program::MemoryMap map =
       program::PlaceBuffers(program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); });
   simulation.devices.resize(program.device_count);
   for (const Task& task : program.tasks) simulation.devices[task.device].sent_bytes += task.work.bytes_sent;
   for (int d = 0; d < program.device_count; ++d) {
     SimulatedDevice& device = simulation.devices[d];
-    device.peak_memory_bytes = placement.step_bytes[d] + placement.persistent_bytes[d];
+    device.peak_memory_bytes = map.step_bytes[d] + map.persistent_bytes[d];
     if (!options.trace) continue;
     const Breakdown b = BetweenSteps(program, run.times(), d, absl::Seconds(finish[n - 2]), absl::Seconds(finish[n - 1]));
     device.compute = b.compute;

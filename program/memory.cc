@@ -15,53 +15,52 @@ bool HasOwnMemory(const Buffer& buffer) {
 
 // Gives `buffer` the lowest place apart from those of `placed`, which is in order of offsets, that must not share its bytes.
 void PlaceLowest(BufferId buffer, const MemoryOrder& order, int64_t alignment, std::vector<BufferId>& placed,
-                 Placement& placement) {
+                 MemoryMap& map) {
   int64_t place = 0;
   for (BufferId other : placed) {
-    const int64_t begin = placement.offset[other.value], end = begin + placement.size[other.value];
-    if (begin >= place + placement.size[buffer.value]) break;
+    const int64_t begin = map.offset[other.value], end = begin + map.size[other.value];
+    if (begin >= place + map.size[buffer.value]) break;
     if (end > place && begin < end && !order.Apart(buffer, other)) place = RoundUp(end, alignment);
   }
-  placement.offset[buffer.value] = place;
-  const auto after = std::upper_bound(placed.begin(), placed.end(), place, [&](int64_t offset, BufferId other) {
-    return offset < placement.offset[other.value];
-  });
+  map.offset[buffer.value] = place;
+  const auto after = std::upper_bound(placed.begin(), placed.end(), place,
+                                      [&](int64_t offset, BufferId other) { return offset < map.offset[other.value]; });
   placed.insert(after, buffer);
 }
 
 }  // namespace
 
-Placement PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment) {
-  Placement placement;
-  placement.offset.assign(program.buffers.size(), -1);
-  placement.size.assign(program.buffers.size(), 0);
-  placement.step_bytes.assign(program.device_count, 0);
-  placement.persistent_bytes.assign(program.device_count, 0);
+MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment) {
+  MemoryMap map;
+  map.offset.assign(program.buffers.size(), -1);
+  map.size.assign(program.buffers.size(), 0);
+  map.step_bytes.assign(program.device_count, 0);
+  map.persistent_bytes.assign(program.device_count, 0);
 
   std::vector<BufferId> step_roots;
   for (const Buffer& buffer : program.buffers) {
     if (!HasOwnMemory(buffer)) continue;
-    placement.size[buffer.id.value] = size_of(buffer);
+    map.size[buffer.id.value] = size_of(buffer);
     if (buffer.lifetime == Lifetime::kStep) {
       step_roots.push_back(buffer.id);
       continue;
     }
-    int64_t& bytes = placement.persistent_bytes[buffer.device];
-    placement.offset[buffer.id.value] = RoundUp(bytes, alignment);
-    bytes = placement.offset[buffer.id.value] + placement.size[buffer.id.value];
+    int64_t& bytes = map.persistent_bytes[buffer.device];
+    map.offset[buffer.id.value] = RoundUp(bytes, alignment);
+    bytes = map.offset[buffer.id.value] + map.size[buffer.id.value];
   }
   std::stable_sort(step_roots.begin(), step_roots.end(),
-                   [&](BufferId a, BufferId b) { return placement.size[a.value] > placement.size[b.value]; });
+                   [&](BufferId a, BufferId b) { return map.size[a.value] > map.size[b.value]; });
 
   const MemoryOrder order(program);
   std::vector<std::vector<BufferId>> placed(program.device_count);
   for (BufferId root : step_roots) {
     const int device = program.buffer(root).device;
-    PlaceLowest(root, order, alignment, placed[device], placement);
-    int64_t& bytes = placement.step_bytes[device];
-    bytes = std::max(bytes, placement.offset[root.value] + placement.size[root.value]);
+    PlaceLowest(root, order, alignment, placed[device], map);
+    int64_t& bytes = map.step_bytes[device];
+    bytes = std::max(bytes, map.offset[root.value] + map.size[root.value]);
   }
-  return placement;
+  return map;
 }
 
 int64_t DenseSizeOf(const Program& program, const Buffer& buffer) {

@@ -16,7 +16,7 @@ namespace colonnade::program {
 // Bytes of a root or a bucket (all of its held parts) in the backend's layout.
 using SizeOf = std::function<int64_t(const Buffer&)>;
 
-struct Placement {
+struct MemoryMap {
   std::vector<int64_t> offset;            // by buffer: byte offset of each root in its arena; −1 for views and members
   std::vector<int64_t> size;              // by buffer: bytes of each root
   std::vector<int64_t> step_bytes;        // by device: bytes of the arena that step buffers share
@@ -25,7 +25,7 @@ struct Placement {
 
 // Step buffers and persistent buffers lie in two arenas of their own per device, each from offset 0. Offsets are multiples
 // of `alignment`. Greedy by size: each buffer takes the lowest place that no conflicting buffer has.
-Placement PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment = 64);
+MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment = 64);
 
 // Bytes of `buffer` packed densely with no padding; a bucket's members one after the other.
 int64_t DenseSizeOf(const Program& program, const Buffer& buffer);

@@ -35,24 +35,24 @@ absl::Status Verify(const Program& program) {
   return absl::OkStatus();
 }
 
-absl::Status VerifyPlacement(const Program& program, const Placement& placement) {
-  if (placement.offset.size() != program.buffers.size() || placement.size.size() != program.buffers.size()) {
+absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map) {
+  if (map.offset.size() != program.buffers.size() || map.size.size() != program.buffers.size()) {
     return Broken("placement", "expected a place for each of ", program.buffers.size(), " buffers, found ",
-                  placement.offset.size(), " offsets and ", placement.size.size(), " sizes");
+                  map.offset.size(), " offsets and ", map.size.size(), " sizes");
   }
   std::vector<BufferId> roots;
   for (const Buffer& buffer : program.buffers) {
     if (RootOf(program, buffer.id) != buffer.id) continue;
-    if (placement.offset[buffer.id.value] < 0) return Broken("placement", Describe(buffer), " has no place");
-    if (placement.size[buffer.id.value] > 0) roots.push_back(buffer.id);
+    if (map.offset[buffer.id.value] < 0) return Broken("placement", Describe(buffer), " has no place");
+    if (map.size[buffer.id.value] > 0) roots.push_back(buffer.id);
   }
   const auto arena = [&](BufferId id) { return std::pair(program.buffer(id).device, program.buffer(id).lifetime); };
-  const auto begin = [&](BufferId id) { return placement.offset[id.value]; };
+  const auto begin = [&](BufferId id) { return map.offset[id.value]; };
   std::sort(roots.begin(), roots.end(),
             [&](BufferId a, BufferId b) { return std::pair(arena(a), begin(a)) < std::pair(arena(b), begin(b)); });
   const MemoryOrder order(program);
   for (size_t i = 0; i < roots.size(); ++i) {
-    const int64_t end = begin(roots[i]) + placement.size[roots[i].value];
+    const int64_t end = begin(roots[i]) + map.size[roots[i].value];
     for (size_t j = i + 1; j < roots.size() && arena(roots[j]) == arena(roots[i]) && begin(roots[j]) < end; ++j) {
       RETURN_IF_ERROR(CheckShared(program, order, roots[i], roots[j]));
     }

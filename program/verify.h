@@ -27,7 +27,7 @@ namespace colonnade::program {
 absl::Status Verify(const Program& program);
 
 // After memory assignment: tasks of one device whose byte ranges overlap, one of them writing, are ordered.
-absl::Status VerifyPlacement(const Program& program, const Placement& placement);
+absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map);
 
 }  // namespace colonnade::program
 

@@ -103,7 +103,7 @@ absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::
 std::vector<MemoryParts> MemoryOf(const program::Program& program) {
   std::vector<MemoryParts> parts(program.device_count);
   const auto size_of = [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); };
-  const program::Placement placement = program::PlaceBuffers(program, size_of);
+  const program::MemoryMap map = program::PlaceBuffers(program, size_of);
   std::vector<bool> is_momentum(program.buffers.size());
   for (const program::Parameter& parameter : program.parameters) {
     for (const program::Piece& piece : parameter.momentum) is_momentum[program::RootOf(program, piece.buffer).value] = true;
@@ -119,8 +119,8 @@ std::vector<MemoryParts> MemoryOf(const program::Program& program) {
     }
   }
   for (int d = 0; d < program.device_count; ++d) {
-    parts[d].total = placement.step_bytes[d] + placement.persistent_bytes[d];
-    parts[d].activations = std::max<int64_t>(0, placement.step_bytes[d] - parts[d].gradients);
+    parts[d].total = map.step_bytes[d] + map.persistent_bytes[d];
+    parts[d].activations = std::max<int64_t>(0, map.step_bytes[d] - parts[d].gradients);
   }
   return parts;
 }

@@ -62,9 +62,9 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   };
   // Where a member of a bucket lies, and which of its bytes this device holds.
   struct HeldMember {
-    View view;               // with offset 0: in an image of the member alone
-    int64_t bytes = 0;       // of that image
-    engine::HeldBytes held;  // of that image
+    View view;               // with offset 0: in a copy of the member alone
+    int64_t bytes = 0;       // of that copy
+    engine::HeldBytes held;  // of that copy
     char* data = nullptr;    // where byte held.begin is
   };
 

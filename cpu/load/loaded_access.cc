@@ -34,11 +34,11 @@ bool CpuProgram::IsPartlyHeld(BufferId buffer) const {
 CpuProgram::HeldMember CpuProgram::Held(BufferId buffer) const {
   const auto& member = std::get<program::BucketMember>(program_.buffer(buffer).storage);
   const auto& bucket = std::get<program::Bucket>(program_.buffer(member.bucket).storage);
-  const engine::BucketImage& image = layouts_.buckets[member.bucket.value];
-  HeldMember held{.view = layouts_.views[buffer.value], .bytes = image.member_bytes[member.index]};
-  const int64_t first_byte = image.member_begin[member.index] - image.held_begin(bucket);
+  const engine::BucketLayout& layout = layouts_.buckets[member.bucket.value];
+  HeldMember held{.view = layouts_.views[buffer.value], .bytes = layout.member_bytes[member.index]};
+  const int64_t first_byte = layout.member_begin[member.index] - layout.held_begin(bucket);
   held.view.offset = 0;
-  held.held = engine::HeldBytesOf(first_byte, held.bytes, image.held_bytes(bucket));
+  held.held = engine::HeldBytesOf(first_byte, held.bytes, layout.held_bytes(bucket));
   if (held.held.size() > 0) held.data = memory_.BaseOf(member.bucket) + first_byte + held.held.begin;
   return held;
 }
@@ -52,11 +52,11 @@ absl::Status CpuProgram::Read(BufferId buffer, absl::Span<double> values) const 
       return ReadLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, values);
     const HeldMember member = Held(buffer);
     const int64_t size = program::SizeInBytes(member.view.dtype), begin = member.held.begin, bytes = member.held.size();
-    std::vector<char> image(member.bytes), mask(member.bytes);
-    if (bytes > 0) std::memcpy(image.data() + begin, member.data, bytes);
+    std::vector<char> copy(member.bytes), mask(member.bytes);
+    if (bytes > 0) std::memcpy(copy.data() + begin, member.data, bytes);
     FillOnes(member.view.dtype, mask.data() + begin, bytes / size);
     std::vector<double> all(values.size()), is_held(values.size());
-    absl::Status result = ReadLogical(member.view, image.data(), resources_.engine, absl::MakeSpan(all));
+    absl::Status result = ReadLogical(member.view, copy.data(), resources_.engine, absl::MakeSpan(all));
     result.Update(ReadLogical(member.view, mask.data(), resources_.engine, absl::MakeSpan(is_held)));
     for (size_t i = 0; i < values.size(); ++i) {
       if (is_held[i] != 0) values[i] = all[i];
@@ -76,9 +76,9 @@ absl::Status CpuProgram::Write(BufferId buffer, absl::Span<const double> values)
     if (!IsPartlyHeld(buffer))
       return WriteLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, values);
     const HeldMember member = Held(buffer);
-    std::vector<char> image(member.bytes);
-    absl::Status result = WriteLogical(member.view, image.data(), resources_.engine, values);
-    if (member.held.size() > 0) std::memcpy(member.data, image.data() + member.held.begin, member.held.size());
+    std::vector<char> copy(member.bytes);
+    absl::Status result = WriteLogical(member.view, copy.data(), resources_.engine, values);
+    if (member.held.size() > 0) std::memcpy(member.data, copy.data() + member.held.begin, member.held.size());
     return result;
   };
   resources_.devices[program_.buffer(buffer).device]->lane(program::Lane::kCompute).queue->Call([&] {

@@ -106,8 +106,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
 
   const Stream& StreamOf(const program::Task& task) const { return resources_.devices[task.device].stream(task.lane); }
   // The range of memory that holds an operand's elements, of which this device has bytes [begin, end).
-  struct Image;
-  absl::StatusOr<Image> ImageOf(program::BufferId buffer, size_t values) const;
+  struct MemoryRange;
+  absl::StatusOr<MemoryRange> RangeOf(program::BufferId buffer, size_t values) const;
   absl::Status CopyNow(int device, const CopyBytes& copy) const;
 
   Resources& resources_;

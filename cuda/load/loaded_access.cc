@@ -63,14 +63,14 @@ void FromDouble(double value, DType dtype, char* data) {
 }  // namespace
 
 // The `bytes` bytes from the first element to the last, of which the device holds some.
-struct CudaProgram::Image {
-  View view;  // offset from the start of the image
+struct CudaProgram::MemoryRange {
+  View view;  // offset from the start of the range
   int device = 0;
   char* data = nullptr;  // of the first held byte
   int64_t bytes = 0;
   engine::HeldBytes held;
 
-  // Calls f(element number in row-major order, byte offset in the image).
+  // Calls f(element number in row-major order, byte offset in the range).
   template <class F>
   void ForEachElement(F f) const {
     const int64_t count = program::ElementCount(view.shape), size = program::SizeInBytes(view.dtype);
@@ -85,20 +85,20 @@ struct CudaProgram::Image {
   }
 };
 
-absl::StatusOr<CudaProgram::Image> CudaProgram::ImageOf(BufferId buffer, size_t values) const {
+absl::StatusOr<CudaProgram::MemoryRange> CudaProgram::RangeOf(BufferId buffer, size_t values) const {
   RETURN_IF_ERROR(engine::CheckLogicalAccess(program_, buffer, values));
   const program::Buffer& what = program_.buffer(buffer);
   const int64_t size = program::SizeInBytes(what.dtype);
-  Image image{.view = layouts_.views[buffer.value], .device = what.device};
+  MemoryRange range{.view = layouts_.views[buffer.value], .device = what.device};
   program::Shape last = what.shape;
   for (int64_t& index : last) index = std::max<int64_t>(index - 1, 0);
-  const int64_t first_byte = image.view.offset * size;
-  image.bytes = values == 0 ? 0 : (OffsetOf(image.view, last) - image.view.offset + 1) * size;
-  image.view.offset = 0;
+  const int64_t first_byte = range.view.offset * size;
+  range.bytes = values == 0 ? 0 : (OffsetOf(range.view, last) - range.view.offset + 1) * size;
+  range.view.offset = 0;
   const BufferId root = program::RootOf(program_, buffer);
-  image.held = engine::HeldBytesOf(first_byte, image.bytes, layouts_.root_bytes[root.value]);
-  image.data = memory_.BaseOf(root) + first_byte + image.held.begin;
-  return image;
+  range.held = engine::HeldBytesOf(first_byte, range.bytes, layouts_.root_bytes[root.value]);
+  range.data = memory_.BaseOf(root) + first_byte + range.held.begin;
+  return range;
 }
 
 // Copies on the compute stream, after all that was enqueued there; blocks.
@@ -111,30 +111,30 @@ absl::Status CudaProgram::CopyNow(int device, const CopyBytes& copy) const {
 }
 
 absl::Status CudaProgram::Read(BufferId buffer, absl::Span<double> values) const {
-  ASSIGN_OR_RETURN(Image image, ImageOf(buffer, values.size()));
-  std::vector<char> bytes(image.bytes);
-  const int64_t held = image.held.size();
+  ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, values.size()));
+  std::vector<char> bytes(range.bytes);
+  const int64_t held = range.held.size();
   if (held > 0) {
-    const CopyBytes copy{bytes.data() + image.held.begin, image.data, held, -1, resources_.devices[image.device].gpu};
-    absl::Status status = CopyNow(image.device, copy);
+    const CopyBytes copy{bytes.data() + range.held.begin, range.data, held, -1, resources_.devices[range.device].gpu};
+    absl::Status status = CopyNow(range.device, copy);
     if (!status.ok()) return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
   }
-  image.ForEachElement([&](int64_t i, int64_t at) {
-    if (at >= image.held.begin && at < image.held.end) values[i] = ToDouble(image.view.dtype, bytes.data() + at);
+  range.ForEachElement([&](int64_t i, int64_t at) {
+    if (at >= range.held.begin && at < range.held.end) values[i] = ToDouble(range.view.dtype, bytes.data() + at);
   });
   return absl::OkStatus();
 }
 
 // What lies between the elements is read first and written back.
 absl::Status CudaProgram::Write(BufferId buffer, absl::Span<const double> values) {
-  ASSIGN_OR_RETURN(Image image, ImageOf(buffer, values.size()));
-  std::vector<char> bytes(image.bytes);
-  const int64_t held = image.held.size();
+  ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, values.size()));
+  std::vector<char> bytes(range.bytes);
+  const int64_t held = range.held.size();
   if (held == 0) return absl::OkStatus();
-  const int gpu = resources_.devices[image.device].gpu;
-  absl::Status status = CopyNow(image.device, {bytes.data() + image.held.begin, image.data, held, -1, gpu});
-  image.ForEachElement([&](int64_t i, int64_t at) { FromDouble(values[i], image.view.dtype, bytes.data() + at); });
-  if (status.ok()) status = CopyNow(image.device, {image.data, bytes.data() + image.held.begin, held, gpu, -1});
+  const int gpu = resources_.devices[range.device].gpu;
+  absl::Status status = CopyNow(range.device, {bytes.data() + range.held.begin, range.data, held, -1, gpu});
+  range.ForEachElement([&](int64_t i, int64_t at) { FromDouble(values[i], range.view.dtype, bytes.data() + at); });
+  if (status.ok()) status = CopyNow(range.device, {range.data, bytes.data() + range.held.begin, held, gpu, -1});
   return WithContext(status, absl::StrCat("writing ", program_.buffer(buffer).name));
 }
 

@@ -184,8 +184,8 @@ TEST(Layouts, MembersAndThePaddingBehindThemCoverABucketOnce) {
       const auto& bucket = std::get<program::Bucket>(program.buffer(id).storage);
       std::vector<int64_t> member_bytes;
       for (BufferId member : members) member_bytes.push_back(program::DenseSizeOf(program, program.buffer(member)));
-      std::vector<BucketImage> images(program.buffers.size());
-      const BucketImage& image = images[id.value] = LayOutBucket(bucket, member_bytes, kAlignment);
+      std::vector<BucketLayout> images(program.buffers.size());
+      const BucketLayout& image = images[id.value] = LayOutBucket(bucket, member_bytes, kAlignment);
       EXPECT_EQ(image.part_bytes % kAlignment, 0);
       covered.resize(3 * image.part_bytes);
       for (const program::Task& task : program.tasks) {

@@ -16,9 +16,9 @@ SizeOf Dense(const Program& program) {
   return [&program](const Buffer& buffer) { return DenseSizeOf(program, buffer); };
 }
 
-bool Share(const Placement& placement, BufferId a, BufferId b) {
-  return placement.offset[a.value] < placement.offset[b.value] + placement.size[b.value] &&
-         placement.offset[b.value] < placement.offset[a.value] + placement.size[a.value];
+bool Share(const MemoryMap& map, BufferId a, BufferId b) {
+  return map.offset[a.value] < map.offset[b.value] + map.size[b.value] &&
+         map.offset[b.value] < map.offset[a.value] + map.size[a.value];
 }
 
 // x → y → z, the last step on `lane`; x and z could share memory if their tasks are ordered.
@@ -39,12 +39,12 @@ struct Chain {
 
 TEST(PlaceBuffers, LifetimesApartShareBytes) {
   const Chain c;
-  const Placement placement = PlaceBuffers(c.program, Dense(c.program));
-  EXPECT_TRUE(Share(placement, c.x, c.z));
-  EXPECT_FALSE(Share(placement, c.x, c.y));
-  EXPECT_FALSE(Share(placement, c.y, c.z));
-  EXPECT_EQ(placement.step_bytes[0], 448 + 400);  // 400 bytes rounded up to 64, then 400
-  EXPECT_TRUE(VerifyPlacement(c.program, placement).ok());
+  const MemoryMap map = PlaceBuffers(c.program, Dense(c.program));
+  EXPECT_TRUE(Share(map, c.x, c.z));
+  EXPECT_FALSE(Share(map, c.x, c.y));
+  EXPECT_FALSE(Share(map, c.y, c.z));
+  EXPECT_EQ(map.step_bytes[0], 448 + 400);  // 400 bytes rounded up to 64, then 400
+  EXPECT_TRUE(VerifyMemoryMap(c.program, map).ok());
 }
 
 TEST(PlaceBuffers, AcrossLanesOnlyWithWaits) {
@@ -60,25 +60,25 @@ TEST(PlaceBuffers, UnusedBuffersHavePlaces) {
   Builder b("unused", Mode::kTrain, 1, DType::kF32, {});
   b.AddBuffer(0, "x", DType::kF32, {10});
   const Program program = std::move(b).Build();
-  const Placement placement = PlaceBuffers(program, Dense(program));
-  EXPECT_EQ(placement.offset[0], 0);
-  EXPECT_EQ(placement.step_bytes[0], 40);
+  const MemoryMap map = PlaceBuffers(program, Dense(program));
+  EXPECT_EQ(map.offset[0], 0);
+  EXPECT_EQ(map.step_bytes[0], 40);
 }
 
 TEST(PlaceBuffers, ViewsAndMembersHaveNoPlaceOfTheirOwn) {
   Program program = TwoColumns();
-  const Placement placement = PlaceBuffers(program, Dense(program), 128);
+  const MemoryMap map = PlaceBuffers(program, Dense(program), 128);
   for (const Buffer& buffer : program.buffers) {
-    const int64_t offset = placement.offset[buffer.id.value];
+    const int64_t offset = map.offset[buffer.id.value];
     EXPECT_EQ(offset < 0, RootOf(program, buffer.id) != buffer.id);
     if (offset >= 0) {
       EXPECT_EQ(offset % 128, 0);
     }
   }
   const int64_t bucket_bytes = 4 * (18 + 2 + 48);
-  EXPECT_EQ(placement.size[FindBuffer(program, "bucket0").id.value], bucket_bytes);
-  EXPECT_EQ(placement.persistent_bytes[1], 384 + bucket_bytes);
-  EXPECT_TRUE(VerifyPlacement(program, placement).ok());
+  EXPECT_EQ(map.size[FindBuffer(program, "bucket0").id.value], bucket_bytes);
+  EXPECT_EQ(map.persistent_bytes[1], 384 + bucket_bytes);
+  EXPECT_TRUE(VerifyMemoryMap(program, map).ok());
 }
 
 TEST(DenseSizeOf, CountsTheHeldPartsOfABucket) {
@@ -89,38 +89,37 @@ TEST(DenseSizeOf, CountsTheHeldPartsOfABucket) {
   EXPECT_EQ(DenseSizeOf(program, program.buffer(bucket)), 2 * 3 * 4);  // 9 elements in 4 parts: 3 each
 }
 
-TEST(VerifyPlacement, FindsSharedBytesWithoutOrder) {
+TEST(VerifyMemoryMap, FindsSharedBytesWithoutOrder) {
   Chain c(Lane::kCopy);
-  Placement placement = PlaceBuffers(c.program, Dense(c.program));
-  EXPECT_TRUE(VerifyPlacement(c.program, placement).ok());
-  placement.offset[c.z.value] = placement.offset[c.x.value];
-  EXPECT_THAT(std::string(VerifyPlacement(c.program, placement).message()), HasSubstr("share bytes"));
-  placement.offset[c.z.value] = -1;
-  EXPECT_THAT(std::string(VerifyPlacement(c.program, placement).message()), HasSubstr("no place"));
+  MemoryMap map = PlaceBuffers(c.program, Dense(c.program));
+  EXPECT_TRUE(VerifyMemoryMap(c.program, map).ok());
+  map.offset[c.z.value] = map.offset[c.x.value];
+  EXPECT_THAT(std::string(VerifyMemoryMap(c.program, map).message()), HasSubstr("share bytes"));
+  map.offset[c.z.value] = -1;
+  EXPECT_THAT(std::string(VerifyMemoryMap(c.program, map).message()), HasSubstr("no place"));
 }
 
-TEST(VerifyPlacement, FindsPersistentBuffersThatOverlap) {
+TEST(VerifyMemoryMap, FindsPersistentBuffersThatOverlap) {
   Program program = TwoColumns();
-  Placement placement = PlaceBuffers(program, Dense(program));
-  placement.offset[FindBuffer(program, "bucket0").id.value] =
-      placement.offset[FindBuffer(program, "bucket0.momentum").id.value];
-  EXPECT_THAT(std::string(VerifyPlacement(program, placement).message()), HasSubstr("outlive the step"));
+  MemoryMap map = PlaceBuffers(program, Dense(program));
+  map.offset[FindBuffer(program, "bucket0").id.value] = map.offset[FindBuffer(program, "bucket0.momentum").id.value];
+  EXPECT_THAT(std::string(VerifyMemoryMap(program, map).message()), HasSubstr("outlive the step"));
 }
 
 class RandomPlacement : public ::testing::TestWithParam<int> {};
 
-TEST_P(RandomPlacement, PassesVerifyPlacementAndSharesMemory) {
+TEST_P(RandomPlacement, PassesVerifyMemoryMapAndSharesMemory) {
   const Program program = RandomLifetimes(GetParam(), 300);
   const absl::Status verified = Verify(program);
   ASSERT_TRUE(verified.ok()) << verified;
-  const Placement placement = PlaceBuffers(program, Dense(program));
-  const absl::Status status = VerifyPlacement(program, placement);
+  const MemoryMap map = PlaceBuffers(program, Dense(program));
+  const absl::Status status = VerifyMemoryMap(program, map);
   EXPECT_TRUE(status.ok()) << status;
   int64_t sum = 0;
-  for (int64_t size : placement.size) sum += size;
-  EXPECT_LT(placement.step_bytes[0], sum);
+  for (int64_t size : map.size) sum += size;
+  EXPECT_LT(map.step_bytes[0], sum);
   // The same Program has the same places.
-  EXPECT_EQ(PlaceBuffers(program, Dense(program)).offset, placement.offset);
+  EXPECT_EQ(PlaceBuffers(program, Dense(program)).offset, map.offset);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlacement, ::testing::Range(0, 8));
