@@ -39,7 +39,7 @@ static_assert(CUBLAS_STATUS_ALLOC_FAILED == 3 && CUBLAS_STATUS_INVALID_VALUE == 
 
 constexpr size_t kLeastCudnn = 90800;  // cmake/cuda.cmake
 
-constexpr absl::Duration kMostWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
+constexpr absl::Duration kMostStepWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
 
 absl::Status Check(cudaError_t error, const char* call) {
   if (error != cudaSuccess) (void)cudaGetLastError();  // or the next launch of a kernel would return it again
@@ -255,7 +255,7 @@ class CudaCalls : public Calls {
       return absl::OkStatus();
     }
     // A rank that waits for a lost one would let the event wait for ever.
-    for (const absl::Time last = absl::Now() + kMostWait;;) {
+    for (const absl::Time last = absl::Now() + kMostStepWait;;) {
       const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
       if (state != cudaErrorNotReady) return Check(state, "cudaEventQuery");
       (void)cudaGetLastError();
@@ -263,7 +263,7 @@ class CudaCalls : public Calls {
       if (absl::Now() > last) {
         communicators_.Abort();
         return absl::UnavailableError(
-            absl::StrCat("a step was not over after ", absl::FormatDuration(kMostWait), ": a collective of NCCL hangs"));
+            absl::StrCat("a step was not over after ", absl::FormatDuration(kMostStepWait), ": a collective of NCCL hangs"));
       }
       absl::SleepFor(kPollEvery);
     }
