@@ -23,7 +23,7 @@ namespace {
 using cpu::CpuOptions;
 using program::DType;
 
-constexpr Placement kPlacements[] = {Placement::kPersistent, Placement::kStep, Placement::kBox};
+constexpr Home kHomes[] = {Home::kPersistent, Home::kStep, Home::kBox};
 
 // ThreadSanitizer does not know OpenMP's teams.
 #if defined(__SANITIZE_THREAD__)
@@ -34,20 +34,20 @@ constexpr int kTwo = 2;
 
 // The layouts and the numbers of threads that f32 kernels run in.
 constexpr struct {
-  Placement placement;
+  Home home;
   int threads;
-} kRuns[] = {{Placement::kPersistent, 1}, {Placement::kStep, 1}, {Placement::kStep, kTwo}, {Placement::kBox, kTwo}};
+} kRuns[] = {{Home::kPersistent, 1}, {Home::kStep, 1}, {Home::kStep, kTwo}, {Home::kBox, kTwo}};
 
 constexpr CpuOptions::Kernels kOneDnn = CpuOptions::Kernels::kOneDnn, kReference = CpuOptions::Kernels::kReference;
 
 // A CPU backend of one device, with one case.
 class OnCpu {
  public:
-  OnCpu(const OpCase& op_case, DType dtype, Placement placement, CpuOptions options) {
+  OnCpu(const OpCase& op_case, DType dtype, Home home, CpuOptions options) {
     auto backend = cpu::MakeCpuBackend(options);
     EXPECT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
-    auto loaded = LoadedCase::Load(*backend_, op_case, dtype, placement);
+    auto loaded = LoadedCase::Load(*backend_, op_case, dtype, home);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     if (loaded.ok()) loaded_ = *std::move(loaded);
   }
@@ -149,11 +149,11 @@ TEST_P(OpCases, GradientsOfTheOracleAreFiniteDifferences) {
 TEST_P(OpCases, ReferenceKernelsOfTheBackendAreTheOracle) {
   const OpCase& op_case = GetParam();
   const Values values = MakeValues(op_case, Data::kNormal, 3), expected = Oracle(op_case, values);
-  for (Placement placement : kPlacements) {
-    SCOPED_TRACE(Name(placement));
-    OnCpu doubles(op_case, DType::kF64, placement, {.threads_per_device = 1, .kernels = kReference});
+  for (Home home : kHomes) {
+    SCOPED_TRACE(Name(home));
+    OnCpu doubles(op_case, DType::kF64, home, {.threads_per_device = 1, .kernels = kReference});
     ForEachResult(op_case, doubles.Run(values), expected, [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
-    OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = 1, .kernels = kReference});
+    OnCpu floats(op_case, DType::kF32, home, {.threads_per_device = 1, .kernels = kReference});
     // Every op rounds its results to f32 once: 6e-8 each, and no case is deeper than four.
     ForEachResult(op_case, floats.Run(values), expected,
                   [](const auto& a, const auto& b) { EXPECT_LE(RelativeDistance(a, b), 1e-6); });
@@ -164,9 +164,9 @@ TEST_P(OpCases, IntegersGiveEqualBits) {
   const OpCase& op_case = GetParam();
   if (!op_case.exact) GTEST_SKIP() << "not exact on integers";
   const Values values = MakeValues(op_case, Data::kIntegers, 4), expected = Oracle(op_case, values);
-  for (const auto& [placement, threads] : kRuns) {
-    SCOPED_TRACE(absl::StrCat(Name(placement), ", threads ", threads));
-    OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = threads, .kernels = kOneDnn});
+  for (const auto& [home, threads] : kRuns) {
+    SCOPED_TRACE(absl::StrCat(Name(home), ", threads ", threads));
+    OnCpu floats(op_case, DType::kF32, home, {.threads_per_device = threads, .kernels = kOneDnn});
     ForEachResult(op_case, floats.Run(values), expected, [](const auto& a, const auto& b) { ExpectEqualBits(a, b); });
   }
 }
@@ -174,9 +174,9 @@ TEST_P(OpCases, IntegersGiveEqualBits) {
 TEST_P(OpCases, NormalNumbersGiveCloseResultsAndTwiceTheSame) {
   const OpCase& op_case = GetParam();
   const Values values = MakeValues(op_case, Data::kNormal, 5), expected = Oracle(op_case, values);
-  for (const auto& [placement, threads] : kRuns) {
-    SCOPED_TRACE(absl::StrCat(Name(placement), ", threads ", threads));
-    OnCpu floats(op_case, DType::kF32, placement, {.threads_per_device = threads, .kernels = kOneDnn});
+  for (const auto& [home, threads] : kRuns) {
+    SCOPED_TRACE(absl::StrCat(Name(home), ", threads ", threads));
+    OnCpu floats(op_case, DType::kF32, home, {.threads_per_device = threads, .kernels = kOneDnn});
     const Values first = floats.Run(values);
     ForEachResult(op_case, first, expected,
                   [&](const auto& a, const auto& b) { EXPECT_LE(RelativeDistance(a, b), op_case.tolerance); });
@@ -224,7 +224,7 @@ TEST(Conformance, CheckFiniteFindsEveryPlace) {
   const OpCase op_case = CaseNamed("check_finite_vector");
   constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
   for (const Kernels& kernels : kKernels) {
-    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = kTwo, .kernels = kernels.kernels});
+    OnCpu on_cpu(op_case, kernels.dtype, Home::kStep, {.threads_per_device = kTwo, .kernels = kernels.kernels});
     const Values finite = {std::vector<double>(33, -std::numeric_limits<float>::max()), {0}};
     EXPECT_EQ(on_cpu.Run(finite)[1], std::vector<double>{1});
     for (double bad : {kInfinity, -kInfinity, kNan}) {
@@ -241,7 +241,7 @@ TEST(Conformance, CheckFiniteFindsEveryPlace) {
 TEST(Conformance, LogitsThatAreNoNumbersAreNoHits) {
   const OpCase op_case = CaseNamed("softmax_1x10");
   for (const Kernels& kernels : kKernels) {
-    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
+    OnCpu on_cpu(op_case, kernels.dtype, Home::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
     Values values = MakeValues(op_case, Data::kNormal, 1);
     values[1].assign(10, std::numeric_limits<double>::quiet_NaN());
     const std::vector<double> metrics = on_cpu.Run(values).back();
@@ -258,7 +258,7 @@ TEST(Conformance, LargeLogitsDoNotOverflow) {
   for (double& logit : values[1]) logit *= 1e4;
   const Values expected = Oracle(op_case, values);
   for (const Kernels& kernels : kKernels) {
-    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
+    OnCpu on_cpu(op_case, kernels.dtype, Home::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
     ForEachResult(op_case, on_cpu.Run(values), expected,
                   [](const auto& a, const auto& b) { EXPECT_LE(RelativeDistance(a, b), 1e-6); });
   }
@@ -267,7 +267,7 @@ TEST(Conformance, LargeLogitsDoNotOverflow) {
 TEST(Conformance, ALabelBeyondTheClassesIsAnError) {
   const OpCase op_case = CaseNamed("softmax_7x2");
   for (const Kernels& kernels : kKernels) {
-    OnCpu on_cpu(op_case, kernels.dtype, Placement::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
+    OnCpu on_cpu(op_case, kernels.dtype, Home::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
     Values values = MakeValues(op_case, Data::kNormal, 1);
     values[2][3] = 2;
     const absl::Status status = on_cpu.TryRun(values).status();

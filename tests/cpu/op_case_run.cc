@@ -143,10 +143,10 @@ program::OperandTraits TraitsOf(const Step& step) {
 // Makes the Program of a case: its buffers, the copies from and to what the host sees, and its ops.
 class ProgramOfCase {
  public:
-  ProgramOfCase(const OpCase& op_case, DType dtype, Placement placement)
+  ProgramOfCase(const OpCase& op_case, DType dtype, Home home)
       : case_(op_case),
         dtype_(dtype),
-        placement_(placement),
+        home_(home),
         builder_("conformance", program::Mode::kTrain, 1, dtype, {{"data", 1}}),
         host_(op_case.operands.size()),
         uses_(op_case.operands.size()),
@@ -160,7 +160,7 @@ class ProgramOfCase {
   }
 
   program::Program Build() && {
-    if (placement_ == Placement::kPersistent) {
+    if (home_ == Home::kPersistent) {
       for (size_t i = 0; i < host_.size(); ++i) AddPersistent(i);
     } else {
       AddBuckets();
@@ -222,7 +222,7 @@ class ProgramOfCase {
     if (host_[i].valid()) return;
     if (operand.role == Role::kSaved) return AddPersistent(i);
     host_[i] = builder_.AddBuffer(0, absl::StrCat(operand.name, ".host"), TypeOf(i), operand.shape, Lifetime::kPersistent);
-    uses_[i] = placement_ == Placement::kBox && operand.shape.size() > 1
+    uses_[i] = home_ == Home::kBox && operand.shape.size() > 1
                    ? BoxFor(i)
                    : builder_.Read(builder_.AddBuffer(0, operand.name, TypeOf(i), operand.shape));
     if (operand.role == Role::kInput) {
@@ -268,7 +268,7 @@ class ProgramOfCase {
 
   const OpCase& case_;
   const DType dtype_;
-  const Placement placement_;
+  const Home home_;
   program::Builder builder_;
   std::vector<BufferId> host_;
   std::vector<BufferUse> uses_;  // by operand: what the ops see
@@ -317,27 +317,27 @@ absl::StatusOr<Values> RunOracle(const OpCase& op_case, const Values& values, si
   return results;
 }
 
-const char* Name(Placement placement) {
-  switch (placement) {
-    case Placement::kPersistent:
+const char* Name(Home home) {
+  switch (home) {
+    case Home::kPersistent:
       return "persistent";
-    case Placement::kStep:
+    case Home::kStep:
       return "step";
-    case Placement::kBox:
+    case Home::kBox:
       return "box";
   }
   return "";
 }
 
-LoadedCase::LoadedCase(const OpCase& op_case, DType dtype, Placement placement) : case_(op_case) {
-  ProgramOfCase made(case_, dtype, placement);
+LoadedCase::LoadedCase(const OpCase& op_case, DType dtype, Home home) : case_(op_case) {
+  ProgramOfCase made(case_, dtype, home);
   program_ = std::move(made).Build();
   host_ = made.host();
 }
 
 absl::StatusOr<std::unique_ptr<LoadedCase>> LoadedCase::Load(engine::Backend& backend, const OpCase& op_case, DType dtype,
-                                                             Placement placement) {
-  std::unique_ptr<LoadedCase> result(new LoadedCase(op_case, dtype, placement));
+                                                             Home home) {
+  std::unique_ptr<LoadedCase> result(new LoadedCase(op_case, dtype, home));
   if (absl::Status status = program::Verify(result->program_); !status.ok()) return status;
   auto loaded = backend.Load(result->program_, result->slots_);
   if (!loaded.ok()) return loaded.status();

@@ -30,26 +30,26 @@ Values MakeValues(const OpCase& op_case, Data data, uint64_t seed);
 // The oracle's values after the first `steps` steps of the case, all floating operands in f64.
 absl::StatusOr<Values> RunOracle(const OpCase& op_case, const Values& values, size_t steps = ~size_t{0});
 
-// Where inputs and outputs lie. Parameters are persistent in every placement: alone, or as members of buckets in the others.
-enum class Placement {
+// Where inputs and outputs lie. Parameters are persistent wherever these lie: alone, or as members of buckets.
+enum class Home {
   kPersistent,  // as parameters do
   kStep,        // in buffers of the step, as activations do
   kBox,         // in boxes of such buffers, as parts of concatenations and slices do
 };
-const char* Name(Placement placement);
+const char* Name(Home home);
 
 // One case loaded on device 0 of a backend, which must outlive it.
 class LoadedCase {
  public:
   // `dtype` is that of floating operands. Errors: the Program's verification, or Backend::Load's.
   static absl::StatusOr<std::unique_ptr<LoadedCase>> Load(engine::Backend& backend, const OpCase& op_case,
-                                                          program::DType dtype, Placement placement);
+                                                          program::DType dtype, Home home);
 
   // Writes `values`, runs one more step, and reads all operands but saved ones.
   absl::StatusOr<Values> Run(const Values& values);
 
  private:
-  LoadedCase(const OpCase& op_case, program::DType dtype, Placement placement);
+  LoadedCase(const OpCase& op_case, program::DType dtype, Home home);
 
   OpCase case_;
   program::Program program_;

@@ -18,11 +18,11 @@ class CudaOpCases : public testing::TestWithParam<OpCase> {
     const Values values = MakeValues(op_case, data, seed);
     const absl::StatusOr<Values> expected = RunOracle(op_case, values);
     ASSERT_TRUE(expected.ok()) << expected.status();
-    for (Placement placement : {Placement::kPersistent, Placement::kStep, Placement::kBox}) {
-      SCOPED_TRACE(Name(placement));
+    for (Home home : {Home::kPersistent, Home::kStep, Home::kBox}) {
+      SCOPED_TRACE(Name(home));
       auto backend = cuda::MakeCudaBackend({}, std::make_unique<cuda::HostCalls>(host));
       ASSERT_TRUE(backend.ok()) << backend.status();
-      auto loaded = LoadedCase::Load(**backend, op_case, dtype, placement);
+      auto loaded = LoadedCase::Load(**backend, op_case, dtype, home);
       ASSERT_TRUE(loaded.ok()) << loaded.status();
       for (int step = 0; step < 2; ++step) {  // both slots
         const absl::StatusOr<Values> results = (*loaded)->Run(values);

@@ -133,12 +133,12 @@ TEST_P(Cudnn, EveryOpCaseHasAnEngine) {
   for (const conformance::OpCase& op_case : conformance::AllOpCases()) {
     for (program::DType dtype : {program::DType::kF32, program::DType::kBF16}) {
       if (dtype == program::DType::kBF16 && !conformance::Bf16Tolerance(op_case).has_value()) continue;
-      for (conformance::Placement placement : {conformance::Placement::kPersistent, conformance::Placement::kBox}) {
-        SCOPED_TRACE(op_case.name + " " + program::Name(dtype) + " " + conformance::Name(placement));
+      for (conformance::Home home : {conformance::Home::kPersistent, conformance::Home::kBox}) {
+        SCOPED_TRACE(op_case.name + " " + program::Name(dtype) + " " + conformance::Name(home));
         Counts counts;
         auto backend = MakeCudaBackend({}, std::make_unique<DnnCalls>(GetParam(), counts));
         ASSERT_TRUE(backend.ok()) << backend.status();
-        EXPECT_TRUE(conformance::LoadedCase::Load(**backend, op_case, dtype, placement).ok());
+        EXPECT_TRUE(conformance::LoadedCase::Load(**backend, op_case, dtype, home).ok());
         EXPECT_THAT(counts.without_engine, testing::IsEmpty());
       }
     }

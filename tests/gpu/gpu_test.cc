@@ -28,16 +28,16 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OnGpus(int devices, Precision p
 class GpuOpCases : public testing::TestWithParam<conformance::OpCase> {
  protected:
   void Compare(conformance::Data data, Precision precision, double tolerance, program::DType dtype = program::DType::kF32) {
-    using conformance::Placement;
+    using conformance::Home;
     const conformance::OpCase& op_case = GetParam();
     const conformance::Values values = MakeValues(op_case, data, 4);
     const absl::StatusOr<conformance::Values> expected = RunOracle(op_case, values);
     ASSERT_TRUE(expected.ok()) << expected.status();
-    for (Placement placement : {Placement::kPersistent, Placement::kStep, Placement::kBox}) {
-      SCOPED_TRACE(Name(placement));
+    for (Home home : {Home::kPersistent, Home::kStep, Home::kBox}) {
+      SCOPED_TRACE(Name(home));
       auto backend = OnGpus(1, precision);
       ASSERT_TRUE(backend.ok()) << backend.status();
-      auto loaded = conformance::LoadedCase::Load(**backend, op_case, dtype, placement);
+      auto loaded = conformance::LoadedCase::Load(**backend, op_case, dtype, home);
       ASSERT_TRUE(loaded.ok()) << loaded.status();
       const absl::StatusOr<conformance::Values> results = (*loaded)->Run(values);
       ASSERT_TRUE(results.ok()) << results.status();
