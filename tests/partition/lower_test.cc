@@ -19,6 +19,7 @@ namespace {
 using program::Pass;
 using program::Program;
 using program::Task;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
@@ -73,7 +74,23 @@ TEST(Lower, DataParallelismMovesGradientsAlone) {
 TEST(Lower, OneDeviceMovesNothingAndWaitsOnlyForItsInputs) {
   const layers::LayerGraph graph = Model("lenet");
   const Program program = Lowered(graph, Named("single", graph, 1));
-  for (const Task& task : program.tasks) EXPECT_FALSE(Moves(task));
+  std::vector<std::string> waits;
+  const auto words = [&](program::TaskId id) {
+    return program::Name(program.task(id)) + " of " + program.task(id).from.layer;
+  };
+  for (const Task& task : program.tasks) {
+    EXPECT_FALSE(Moves(task));
+    for (program::TaskId wait : task.waits) waits.push_back(words(task.id) + " for " + words(wait));
+    for (program::TaskId wait : task.waits_previous) {
+      waits.push_back(words(task.id) + " for " + words(wait) + " in the step before");
+    }
+  }
+  // Compute waits for what is loaded, the copies for what is computed; the first load serves the loads behind it.
+  EXPECT_THAT(
+      waits,
+      ElementsAre("load of scalars for sgd_update of bucket0 in the step before", "conv_forward of conv1 for load of images",
+                  "softmax_cross_entropy_forward of loss for load of labels",
+                  "store of loss for softmax_cross_entropy_forward of loss", "store of finite for check_finite of bucket0"));
 }
 
 TEST(Lower, EveryModelUnderEveryNamedPlanIsVerifiedAndRoundTrips) {

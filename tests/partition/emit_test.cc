@@ -1,0 +1,296 @@
+// EmitTasks: what becomes of one resharding, and of a bucket, on every device.
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Pass;
+using program::Program;
+using program::Task;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+
+// "d0 comm all_gather read x write y[0:4,0:2]: 16 32 48", the numbers being bytes read, written and sent.
+std::string Words(const Program& program, const Task& task) {
+  std::string line = absl::StrCat("d", task.device, " ", program::Name(task.lane), " ", program::Name(task));
+  for (const program::BufferUse& use : task.uses) {
+    const program::Buffer& buffer = program.buffer(use.buffer);
+    const bool whole = use.region == program::Region::Whole(buffer.shape);
+    absl::StrAppend(&line, " ", program::Name(use.access), " ", buffer.name, whole ? "" : program::ToString(use.region));
+  }
+  return absl::StrCat(line, ": ", task.work.bytes_read, " ", task.work.bytes_written, " ", task.work.bytes_sent);
+}
+
+// The tasks that come of actions of `layer`.
+std::vector<std::string> TasksOf(const Program& program, const std::string& layer) {
+  std::vector<std::string> lines;
+  for (const Task& task : program.tasks) {
+    if (task.from.layer == layer && task.from.pass != Pass::kOutput) lines.push_back(Words(program, task));
+  }
+  return lines;
+}
+
+const Task& FirstOf(const Program& program, const std::string& layer) {
+  for (const Task& task : program.tasks) {
+    if (task.from.layer == layer) return task;
+  }
+  ADD_FAILURE() << "no task of " << layer;
+  return program.tasks[0];
+}
+
+// x [8,4] in one placement becomes y in another, on replicas x columns.
+struct ReshardCase : LoweringCase {
+  ReshardCase(int64_t replicas, int64_t columns, const ReshardEntry& entry, const TensorPlacement& from,
+              const TensorPlacement& to, program::DType dtype = program::DType::kF32)
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), replicas, columns, {kReplicate, kReplicate}),
+                     {.mode = program::Mode::kEval, .global_batch = 8}) {
+    Sharded();
+    const ValueId x = Add("x", {8, 4}, from), y = Add("y", {8, 4}, to);
+    for (Value& value : lowering.values) value.dtype = dtype;
+    if (entry.kind == ReshardKind::kAllReduce) lowering.values[y.value].in_place_of = x;
+    // No action makes x here: a load stands in for it.
+    lowering.values[x.value].host_input = 0;
+    Act(LoadInput{}, "images", Pass::kInput, {}, {x});
+    Act(Reshard{entry}, "fc1", Pass::kForward, {{x, from}}, {y});
+  }
+  Program Emitted() const {
+    absl::StatusOr<Program> program = EmitTasks(lowering);
+    EXPECT_TRUE(program.ok()) << program.status();
+    return program.ok() ? *std::move(program) : Program{};
+  }
+};
+
+ReshardEntry Entry(int axis, ReshardKind kind, layers::Placement from, layers::Placement to) {
+  return {.axis = axis, .kind = kind, .from = from, .to = to};
+}
+
+TEST(EmitReshard, AnAllGatherOfTwoIsACopyAndAnExchange) {
+  const ReshardCase c(1, 2, Entry(1, ReshardKind::kAllGather, kS1, kR), {kR, kS1}, {kR, kR});
+  EXPECT_THAT(TasksOf(c.Emitted(), "fc1"),
+              ElementsAre("d0 copy copy read x write y[0:8,0:2]: 64 64 0", "d1 copy copy read x write y[0:8,2:4]: 64 64 0",
+                          "d0 comm exchange read x write y[0:8,2:4]: 64 64 64",
+                          "d1 comm exchange read x write y[0:8,0:2]: 64 64 64"));
+}
+
+TEST(EmitReshard, BytesAreThoseOfTheElementType) {
+  const ReshardCase c(1, 2, Entry(1, ReshardKind::kAllGather, kS0, kR), {kR, kS0}, {kR, kR}, program::DType::kBF16);
+  const std::vector<std::string> tasks = TasksOf(c.Emitted(), "fc1");
+  ASSERT_EQ(tasks.size(), 4);
+  EXPECT_EQ(tasks[2], "d0 comm exchange read x write y[4:8,0:4]: 32 32 32");
+}
+
+TEST(EmitReshard, WithoutOverlapTransfersAndCopiesAreInLineWithCompute) {
+  ReshardCase c(1, 2, Entry(1, ReshardKind::kAllGather, kS0, kR), {kR, kS0}, {kR, kR});
+  c.plan.overlap = false;
+  const Program program = c.Emitted();
+  for (const Task& task : program.tasks) {
+    if (task.from.layer == "fc1") {
+      EXPECT_EQ(task.lane, program::Lane::kCompute) << Words(program, task);
+    }
+  }
+}
+
+// Columns meet with those of their own replica; device_order says which devices they are.
+TEST(EmitReshard, ACollectiveIsOneForEachGroupOfTheAxis) {
+  ReshardCase c(2, 2, Entry(1, ReshardKind::kAllToAll, kS1, kS0), {kS0, kS1}, {kS0, kS0});
+  c.plan.device_order = {3, 1, 0, 2};
+  const Program program = c.Emitted();
+  EXPECT_THAT(program.groups, ElementsAre(ElementsAre(3, 1), ElementsAre(0, 2)));
+  EXPECT_THAT(TasksOf(program, "fc1"),
+              ElementsAre("d3 comm all_to_all read x write y: 32 32 16", "d1 comm all_to_all read x write y: 32 32 16",
+                          "d0 comm all_to_all read x write y: 32 32 16", "d2 comm all_to_all read x write y: 32 32 16"));
+  const auto& what = std::get<program::Collective>(FirstOf(program, "fc1").what);
+  EXPECT_EQ(what.dim_from, 0);
+  EXPECT_EQ(what.dim_to, 1);
+}
+
+TEST(EmitReshard, AnAllGatherOfFourSendsItsPartToTheOtherThree) {
+  const ReshardCase c(1, 4, Entry(1, ReshardKind::kAllGather, kS1, kR), {kR, kS1}, {kR, kR});
+  const Program program = c.Emitted();
+  std::vector<std::string> expected;
+  for (int d = 0; d < 4; ++d) expected.push_back(absl::StrCat("d", d, " comm all_gather read x write y: 32 128 96"));
+  EXPECT_THAT(TasksOf(program, "fc1"), ElementsAreArray(expected));
+  EXPECT_EQ(std::get<program::Collective>(FirstOf(program, "fc1").what).dim_to, 1);
+}
+
+TEST(EmitReshard, AReduceScatterReadsItsOperandWhole) {
+  const ReshardCase c(1, 4, Entry(1, ReshardKind::kReduceScatter, kP, kS0), {kR, kP}, {kR, kS0});
+  const Program program = c.Emitted();
+  std::vector<std::string> expected;
+  for (int d = 0; d < 4; ++d) expected.push_back(absl::StrCat("d", d, " comm reduce_scatter read x write y: 128 32 96"));
+  EXPECT_THAT(TasksOf(program, "fc1"), ElementsAreArray(expected));
+  EXPECT_EQ(std::get<program::Collective>(FirstOf(program, "fc1").what).dim_to, 0);
+}
+
+TEST(EmitReshard, AnAllReduceIsInPlace) {
+  const ReshardCase c(1, 2, Entry(1, ReshardKind::kAllReduce, kP, kR), {kR, kP}, {kR, kR});
+  EXPECT_THAT(TasksOf(c.Emitted(), "fc1"),
+              ElementsAre("d0 comm all_reduce accumulate x: 128 128 128", "d1 comm all_reduce accumulate x: 128 128 128"));
+}
+
+// The second axis cuts within the rows of the first: the box is counted from what the device holds.
+TEST(EmitReshard, ASliceIsABoxOfWhatTheDeviceHolds) {
+  const ReshardCase c(2, 2, Entry(1, ReshardKind::kSlice, kR, kS0), {kS0, kR}, {kS0, kS0});
+  EXPECT_THAT(
+      TasksOf(c.Emitted(), "fc1"),
+      ElementsAre("d0 compute copy read x[0:2,0:4] write y: 32 32 0", "d1 compute copy read x[2:4,0:4] write y: 32 32 0",
+                  "d2 compute copy read x[0:2,0:4] write y: 32 32 0", "d3 compute copy read x[2:4,0:4] write y: 32 32 0"));
+}
+
+TEST(EmitReshard, APieceOfAnInputIsWhatTheDeviceLoads) {
+  const ReshardCase c(2, 2, Entry(1, ReshardKind::kSlice, kR, kS0), {kS0, kR}, {kS0, kS0});
+  const Program program = c.Emitted();
+  std::vector<std::string> pieces;
+  for (const program::Piece& piece : program.inputs[0].pieces) {
+    pieces.push_back(absl::StrCat("d", program.buffer(piece.buffer).device, program::ToString(piece.region)));
+  }
+  EXPECT_THAT(pieces, ElementsAre("d0[0:4,0:4]", "d1[0:4,0:4]", "d2[4:8,0:4]", "d3[4:8,0:4]"));
+  EXPECT_EQ(TasksOf(program, "images")[0], "d0 copy load write x: 64 64 0");
+}
+
+// fc1 of two replicas: a weight [6,4] and a bias [6], 120 bytes in one bucket.
+struct BucketCase : LoweringCase {
+  explicit BucketCase(Reduction reduction, LowerOptions of_options = {.global_batch = 8})
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate}), of_options) {
+    plan.reduction = reduction;
+    Sharded();
+    const int fc1 = Node("fc1");
+    for (const layers::ParameterSpec& spec : graph.nodes[fc1].parameters) {
+      const int member = static_cast<int>(lowering.parameters.size());
+      lowering.parameters.push_back(
+          {.spec = spec, .node = fc1, .placement = {kR, kR}, .gradient = {kP, kR}, .bucket = 0, .member = member});
+    }
+    lowering.buckets.push_back({.name = "bucket0", .parameters = {0, 1}, .axes = {0}});
+    Act(CheckGradients{0}, "check", Pass::kUpdate, {}, {});
+    Act(ReduceGradients{0}, "reduce", Pass::kUpdate, {}, {});
+    Act(UpdateParameters{0}, "update", Pass::kUpdate, {}, {});
+    Act(GatherParameters{0}, "gather", Pass::kUpdate, {}, {});
+  }
+  Program Emitted() const {
+    absl::StatusOr<Program> program = EmitTasks(lowering);
+    EXPECT_TRUE(program.ok()) << program.status();
+    return program.ok() ? *std::move(program) : Program{};
+  }
+};
+
+TEST(EmitBuckets, OneTaskChecksAllGradientsOfADevice) {
+  EXPECT_THAT(TasksOf(BucketCase(Reduction::kAllReduce).Emitted(), "check"),
+              ElementsAre("d0 compute check_finite read fc1.weight.gradient write finite[0:1] "
+                          "read fc1.bias.gradient write finite[1:2]: 120 8 0",
+                          "d1 compute check_finite read fc1.weight.gradient write finite[0:1] "
+                          "read fc1.bias.gradient write finite[1:2]: 120 8 0"));
+}
+
+TEST(EmitBuckets, AnAllReduceLeavesTheSumEverywhereAndAllUpdate) {
+  const Program program = BucketCase(Reduction::kAllReduce).Emitted();
+  EXPECT_THAT(TasksOf(program, "reduce"), ElementsAre("d0 comm all_reduce accumulate bucket0.gradient: 120 120 120",
+                                                      "d1 comm all_reduce accumulate bucket0.gradient: 120 120 120"));
+  EXPECT_THAT(TasksOf(program, "update"),
+              ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
+                          "accumulate bucket0: 360 240 0",
+                          "d1 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
+                          "accumulate bucket0: 360 240 0"));
+}
+
+// Two parts of 60 bytes.
+TEST(EmitBuckets, AShardedBucketIsScatteredUpdatedByPartsAndGathered) {
+  const Program program = BucketCase(Reduction::kSharded).Emitted();
+  EXPECT_THAT(TasksOf(program, "reduce"),
+              ElementsAre("d0 comm reduce_scatter read bucket0.gradient write bucket0.gradient[0:1]: 120 120 60",
+                          "d1 comm reduce_scatter read bucket0.gradient write bucket0.gradient[1:2]: 120 120 60"));
+  EXPECT_THAT(TasksOf(program, "update"),
+              ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient[0:1] accumulate bucket0.momentum[0:1] "
+                          "accumulate bucket0[0:1]: 180 120 0",
+                          "d1 compute sgd_update read scalars read bucket0.gradient[1:2] accumulate bucket0.momentum[1:2] "
+                          "accumulate bucket0[1:2]: 180 120 0"));
+  EXPECT_THAT(TasksOf(program, "gather"), ElementsAre("d0 comm all_gather read bucket0[0:1] write bucket0: 120 120 60",
+                                                      "d1 comm all_gather read bucket0[1:2] write bucket0: 120 120 60"));
+}
+
+TEST(EmitBuckets, AMasterAloneUpdatesAndSendsTheResult) {
+  const Program program = BucketCase(Reduction::kMaster).Emitted();
+  EXPECT_THAT(TasksOf(program, "reduce"), ElementsAre("d0 comm reduce accumulate bucket0.gradient: 120 120 0",
+                                                      "d1 comm reduce read bucket0.gradient: 120 120 120"));
+  EXPECT_THAT(TasksOf(program, "update"),
+              ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
+                          "accumulate bucket0: 360 240 0"));
+  EXPECT_THAT(TasksOf(program, "gather"),
+              ElementsAre("d0 comm broadcast read bucket0: 120 120 120", "d1 comm broadcast write bucket0: 120 120 0"));
+}
+
+std::vector<std::string> BucketsOf(const Program& program, const std::string& name) {
+  std::vector<std::string> lines;
+  for (const program::Buffer& buffer : program.buffers) {
+    const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
+    if (bucket == nullptr || buffer.name != name) continue;
+    std::string line = absl::StrCat("d", buffer.device, " ", bucket->held_parts, " from ", bucket->first_part, " of ",
+                                    bucket->parts, buffer.lifetime == program::Lifetime::kStep ? " step:" : " persistent:");
+    for (program::BufferId member : bucket->members) {
+      const program::Buffer& m = program.buffer(member);
+      absl::StrAppend(&line, " ", m.name, program::ToString(m.shape));
+      if (m.layout_as != member) absl::StrAppend(&line, " as ", program.buffer(m.layout_as).name);
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(EmitBuckets, GradientsAndMomentaLieAsTheirWeights) {
+  const Program program = BucketCase(Reduction::kMaster).Emitted();
+  const char *d0 = "d0 1 from 0 of 1", *d1 = "d1 1 from 0 of 1";
+  EXPECT_THAT(BucketsOf(program, "bucket0"), ElementsAre(absl::StrCat(d0, " persistent: fc1.weight[6,4] fc1.bias[6]"),
+                                                         absl::StrCat(d1, " persistent: fc1.weight[6,4] fc1.bias[6]")));
+  const char* gradients = " step: fc1.weight.gradient[6,4] as fc1.weight fc1.bias.gradient[6] as fc1.bias";
+  EXPECT_THAT(BucketsOf(program, "bucket0.gradient"), ElementsAre(absl::StrCat(d0, gradients), absl::StrCat(d1, gradients)));
+  EXPECT_THAT(
+      BucketsOf(program, "bucket0.momentum"),
+      ElementsAre(absl::StrCat(d0, " persistent: fc1.weight.momentum[6,4] as fc1.weight fc1.bias.momentum[6] as fc1.bias")));
+}
+
+TEST(EmitBuckets, AShardedMomentumIsHeldByPartsAlone) {
+  const Program program = BucketCase(Reduction::kSharded).Emitted();
+  const char* members = " persistent: fc1.weight.momentum[6,4] as fc1.weight fc1.bias.momentum[6] as fc1.bias";
+  EXPECT_THAT(BucketsOf(program, "bucket0.momentum"),
+              ElementsAre(absl::StrCat("d0 1 from 0 of 2", members), absl::StrCat("d1 1 from 1 of 2", members)));
+}
+
+// The sum of a gradient is the root's under a master, and the first device's elsewhere.
+TEST(EmitOutputs, AGradientIsStoredOnceFromADeviceThatHasItsSum) {
+  for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {
+    const Program program = BucketCase(reduction, {.global_batch = 8, .expose_gradients = true}).Emitted();
+    ASSERT_EQ(program.outputs.size(), 4);
+    const program::Output& gradient = program.outputs[2];
+    EXPECT_EQ(gradient.name, "fc1.weight");
+    ASSERT_EQ(gradient.pieces.size(), 1);
+    EXPECT_EQ(program.buffer(gradient.pieces[0].buffer).name, "fc1.weight.gradient");
+    EXPECT_EQ(program.buffer(gradient.pieces[0].buffer).device, 0);
+  }
+}
+
+// Every device has flags; columns compute the same loss of their replica's images.
+TEST(EmitOutputs, EachShardOfTheBatchReportsItsLossOnce) {
+  const layers::LayerGraph graph = TwoLayers();
+  LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}));
+  c.Sharded();
+  const absl::StatusOr<Program> program = EmitTasks(c.lowering);
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::array<std::vector<int>, 2> devices;
+  for (size_t output : {0, 1}) {
+    for (const program::Piece& piece : program->outputs[output].pieces) {
+      devices[output].push_back(program->buffer(piece.buffer).device);
+    }
+  }
+  EXPECT_THAT(devices[0], ElementsAre(0, 2)) << "metrics";
+  EXPECT_THAT(devices[1], ElementsAre(0, 1, 2, 3)) << "flags";
+  EXPECT_EQ(Words(*program, program->tasks[4]), "d0 copy store read metrics: 32 32 0");
+}
+
+}  // namespace
+}  // namespace colonnade::partition
