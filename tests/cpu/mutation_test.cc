@@ -271,6 +271,34 @@ void RunInExecutor(const Program& program, CpuOptions::Kernels kernels) {
   ASSERT_TRUE((*executor)->Collect().ok());
 }
 
+// True if the lanes end, each of which takes its tasks in order, once what they wait for has ended and all sides of their
+// meeting are there.
+bool LanesEnd(const Program& program) {
+  const program::Meetings meetings(program);
+  std::vector<std::vector<program::TaskId>> before(program.tasks.size());  // by task
+  for (const Task& task : program.tasks) before[task.id.value].assign(task.waits.begin(), task.waits.end());
+  for (int lane = 0; lane < program.device_count * program::kLaneCount; ++lane) {
+    const auto order =
+        program::LaneOrder(program, lane / program::kLaneCount, static_cast<program::Lane>(lane % program::kLaneCount));
+    for (size_t i = 1; i < order.size(); ++i) before[order[i].value].push_back(order[i - 1]);
+  }
+  std::vector<bool> ended(program.tasks.size());
+  const auto can_start = [&](program::TaskId task) {
+    return std::all_of(before[task.value].begin(), before[task.value].end(),
+                       [&](program::TaskId other) { return ended[other.value]; });
+  };
+  for (size_t left = program.tasks.size(), left_before = left + 1; left < left_before;) {
+    left_before = left;
+    for (const Task& task : program.tasks) {
+      const auto sides = meetings.SidesOf(task.id);
+      if (ended[task.id.value] || !std::all_of(sides.begin(), sides.end(), can_start)) continue;
+      for (program::TaskId side : sides) ended[side.value] = true;
+      left -= sides.size();
+    }
+  }
+  return std::find(ended.begin(), ended.end(), false) == ended.end();
+}
+
 bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
@@ -354,6 +382,7 @@ TEST(Mutation, WhatVerifyAcceptsRunsAsIfInSequence) {
     const std::optional<Program> program = MutantOf(seeds, number, counts);
     if (!program.has_value()) continue;
     Note(number, *program);
+    ASSERT_TRUE(LanesEnd(*program)) << "case " << number << " would hang\n" << program::Print(*program);
     alarm(kSecondsBeforeItHangs);  // ends the test program
     const auto kernels = KernelsFor(*program, number);
     Execution in_lanes(*program, kernels);
@@ -385,6 +414,7 @@ TEST(Mutation, WhatVerifyAcceptsRunsAsIfInSequence) {
       static_cast<long long>(cases), counts.parse_refused, counts.verify_refused, counts.large, counts.unchanged,
       counts.not_loaded, counts.run, counts.wrong_data);
   for (const auto& [rule, count] : counts.rules) std::printf("  %s %d\n", rule.c_str(), count);
+  EXPECT_GE(counts.rules["deadlock"] * 100, cases) << "deadlock hardly ever is the rule that refuses";
   EXPECT_GE(counts.run * 10, cases * 3) << "fewer than three in ten were run: the test says little";
 }
 

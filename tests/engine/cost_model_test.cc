@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
+#include "tests/engine/on_a_switch.h"
 
 namespace colonnade::engine {
 namespace {
@@ -264,10 +264,7 @@ Machine OnASwitch(int devices, CollectiveAlgorithm algorithm) {
   machine.memory_bytes_per_sec.value = 1e30;  // sums cost nothing
   machine.launch_sec.value = 0.125;
   machine.collectives = algorithm;
-  for (int d = 0; d < devices; ++d) {
-    machine.devices.push_back(absl::StrCat("d", d));
-    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {1e9}, .latency_sec = {0.5}});
-  }
+  AddDevicesOnASwitch(machine, devices, 0.5);
   return machine;
 }
 

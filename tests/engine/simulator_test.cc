@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
+#include "tests/engine/on_a_switch.h"
 
 namespace colonnade::engine {
 namespace {
@@ -21,21 +22,6 @@ using program::DType;
 using program::Lane;
 using program::Program;
 using program::Shape;
-
-constexpr double kMs = 1e-3;
-
-// Devices d0, d1 … on one switch: 1 GB/s of memory, 1 MB/ms; links of 1 GB/s each way.
-Machine OnASwitch(int devices, double latency_sec = 0) {
-  Machine machine;
-  machine.name = "test";
-  machine.flops_per_sec.value = 1e12;
-  machine.memory_bytes_per_sec.value = 1e9;
-  for (int d = 0; d < devices; ++d) {
-    machine.devices.push_back(absl::StrCat("d", d));
-    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {1e9}, .latency_sec = {latency_sec}});
-  }
-  return machine;
-}
 
 // Tasks that move a given number of bytes through memory, or between devices.
 class Case {

@@ -1,13 +1,12 @@
 // Times of transfers that the published formulas leave out: sums between phases, loads and stores, staged pairs.
 #include "engine/transfer_phases.h"
 
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/simulator.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
+#include "tests/engine/on_a_switch.h"
 
 namespace colonnade::engine {
 namespace {
@@ -17,21 +16,7 @@ using program::Builder;
 using program::CollectiveKind;
 using program::Lane;
 
-constexpr double kMs = 1e-3;
 constexpr int64_t kBytes = 4'000'000;  // 4 ms on a link, and in memory
-
-// Devices on one switch; links of 1 GB/s each way and `latency_sec` each, memory of 1 GB/s.
-Machine OnASwitch(int devices, double latency_sec = 0) {
-  Machine machine;
-  machine.name = "test";
-  machine.flops_per_sec.value = 1e12;
-  machine.memory_bytes_per_sec.value = 1e9;
-  for (int d = 0; d < devices; ++d) {
-    machine.devices.push_back(absl::StrCat("d", d));
-    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {1e9}, .latency_sec = {latency_sec}});
-  }
-  return machine;
-}
 
 double MsOf(Builder builder, const Machine& machine) {
   const absl::StatusOr<Simulation> simulation = Simulate(std::move(builder).Build(), machine);

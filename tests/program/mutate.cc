@@ -57,13 +57,13 @@ int64_t Mutator::Other(int64_t value) {
 
 void Mutator::Change(Program& program) {
   using Way = void (Mutator::*)(Program&);
-  static constexpr Way kWays[] = {&Mutator::ChangeOperand,     &Mutator::SwapOperands,    &Mutator::ChangeBox,
-                                  &Mutator::ChangeBoxesAlike,  &Mutator::ChangeAccess,    &Mutator::ChangeLane,
-                                  &Mutator::ChangeWaits,       &Mutator::ChangeAttribute, &Mutator::ChangeMeeting,
-                                  &Mutator::ChangeType,        &Mutator::ChangeShape,     &Mutator::ChangeStorage,
-                                  &Mutator::ChangeBucket,      &Mutator::ChangeLifetime,  &Mutator::ChangePiece,
-                                  &Mutator::ChangeDeclaration, &Mutator::MergeOperands,   &Mutator::ChangeLayout,
-                                  &Mutator::DropTask,          &Mutator::RepeatTask,      &Mutator::MoveTask};
+  static constexpr Way kWays[] = {
+      &Mutator::ChangeOperand, &Mutator::SwapOperands,      &Mutator::ChangeBox,   &Mutator::ChangeBoxesAlike,
+      &Mutator::ChangeAccess,  &Mutator::ChangeLane,        &Mutator::ChangeWaits, &Mutator::ChangeAttribute,
+      &Mutator::ChangeMeeting, &Mutator::ChangeType,        &Mutator::ChangeShape, &Mutator::ChangeStorage,
+      &Mutator::ChangeBucket,  &Mutator::ChangeLifetime,    &Mutator::ChangePiece, &Mutator::ChangeDeclaration,
+      &Mutator::MergeOperands, &Mutator::ChangeLayout,      &Mutator::DropTask,    &Mutator::RepeatTask,
+      &Mutator::MoveTask,      &Mutator::MeetInAnotherOrder};
   for (size_t count = OneIn(2) ? 1 : 1 + Any(3); count > 0 && !program.tasks.empty(); --count)
     (this->*AnyOf(kWays))(program);
 }
@@ -382,6 +382,38 @@ void Mutator::MoveTask(Program& program) {
   order.erase(order.begin() + static_cast<int64_t>(from));
   order.insert(order.begin() + static_cast<int64_t>(to), task);
   Reorder(program, order);
+}
+
+// Of two meetings of one device, one behind the other on a lane, the second comes first, and the other devices keep their
+// order. Where both are collectives of one group, whose order has a rule of its own, the second gets a group for itself.
+void Mutator::MeetInAnotherOrder(Program& program) {
+  const Meetings meetings(program);
+  std::vector<std::pair<TaskId, TaskId>> neighbours;
+  for (int device = 0; device < program.device_count; ++device) {
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      std::vector<TaskId> tasks = LaneOrder(program, device, static_cast<Lane>(lane));
+      std::erase_if(tasks, [&](TaskId task) { return meetings.IndexOf(task) < 0; });
+      for (size_t i = 1; i < tasks.size(); ++i) neighbours.push_back({tasks[i - 1], tasks[i]});
+    }
+  }
+  if (neighbours.empty()) return;
+  const auto [first, second] = AnyOf(neighbours);
+  const auto* one = std::get_if<Collective>(&program.task(first).what);
+  const auto* other = std::get_if<Collective>(&program.task(second).what);
+  if (one != nullptr && other != nullptr && one->group == other->group) {
+    program.groups.push_back(std::vector<int>(program.groups[other->group]));
+    for (TaskId side : meetings.SidesOf(second)) {
+      std::get<Collective>(program.tasks[side.value].what).group = static_cast<int>(program.groups.size()) - 1;
+    }
+  }
+  std::vector<int> order = Sequence(program);
+  order.erase(order.begin() + second.value);
+  order.insert(order.begin() + first.value, second.value);
+  Reorder(program, order);
+  for (Task& task : program.tasks) {  // what now comes later can be waited for no more
+    const auto later = [&](TaskId wait) { return wait >= task.id; };
+    task.waits.erase(std::remove_if(task.waits.begin(), task.waits.end(), later), task.waits.end());
+  }
 }
 
 std::string Mutator::Change(const std::string& text) {

@@ -17,7 +17,7 @@ class Mutator {
   explicit Mutator(uint32_t seed) : random_(seed) {}
 
   // Changes one to three things: operands, boxes, access, lanes, waits, attributes, element types, extents, views, buckets,
-  // pieces, the order and number of tasks. What comes out may break any rule, but Print can print it.
+  // pieces, the order and number of tasks and of meetings. What comes out may break any rule, but Print can print it.
   void Change(Program& program);
 
   // Replaces a number or a word of `text` by one that stands in another place of it, or drops, doubles or swaps lines.
@@ -54,6 +54,7 @@ class Mutator {
   void DropTask(Program& program);
   void RepeatTask(Program& program);
   void MoveTask(Program& program);
+  void MeetInAnotherOrder(Program& program);
 
   void ShiftBox(Region& region, const Shape& inside);
   std::mt19937 random_;

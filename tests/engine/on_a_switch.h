@@ -1,0 +1,32 @@
+// Machines whose times one can compute by hand.
+#ifndef COLONNADE_TESTS_ENGINE_ON_A_SWITCH_H_
+#define COLONNADE_TESTS_ENGINE_ON_A_SWITCH_H_
+
+#include "absl/strings/str_cat.h"
+#include "engine/machine.h"
+
+namespace colonnade::engine {
+
+inline constexpr double kMs = 1e-3;
+
+// Devices d0, d1 …, each with a link of 1 GB/s each way to one switch: a way between two has the latency of two links.
+inline void AddDevicesOnASwitch(Machine& machine, int devices, double latency_sec) {
+  for (int d = 0; d < devices; ++d) {
+    machine.devices.push_back(absl::StrCat("d", d));
+    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {1e9}, .latency_sec = {latency_sec}});
+  }
+}
+
+// The same with 1 GB/s of memory, 1 MB/ms.
+inline Machine OnASwitch(int devices, double latency_sec = 0) {
+  Machine machine;
+  machine.name = "test";
+  machine.flops_per_sec.value = 1e12;
+  machine.memory_bytes_per_sec.value = 1e9;
+  AddDevicesOnASwitch(machine, devices, latency_sec);
+  return machine;
+}
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_TESTS_ENGINE_ON_A_SWITCH_H_
