@@ -25,7 +25,7 @@ constexpr int kTimedOut = 124;
 
 // Two steps, under `environment`, which is words of env(1).
 Result Train(const std::string& environment, const std::string& flags) {
-  const std::string line = "env " + environment + " timeout -s KILL 300 timeout 240 " + std::string(kCommand) +
+  const std::string line = "env " + environment + " timeout -k 10 240 " + std::string(kCommand) +
                            " train --model=two_column --data=digits --batch=32 --steps=2 " + flags + " 2>&1";
   FILE* pipe = ::popen(line.c_str(), "r");
   Result result{-1, ""};
