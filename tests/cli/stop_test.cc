@@ -24,17 +24,28 @@ const char kEndless[] = "train --model=two_column --data=digits --width=0.25 --e
 
 class Stop : public Command {
  protected:
-  // Runs until the first step is shown, then sends `signals`.
-  Result StopAfterSteps(const std::string& arguments, const std::vector<int>& signals) const {
+  // Runs until the first step is shown, then sends `signal`.
+  Result StopAfterSteps(const std::string& arguments, int signal) const {
     const pid_t child = Start(arguments);
     AwaitMessage("step ");
-    for (int signal : signals) ::kill(child, signal);
+    ::kill(child, signal);
+    return Wait(child);
+  }
+  // The same, and goes on sending it until the command has ended. Signals that come at once count as one.
+  Result StopAgainAndAgain(const std::string& arguments, int signal) const {
+    const pid_t child = Start(arguments);
+    AwaitMessage("step ");
+    for (siginfo_t ended{}; ended.si_pid == 0;) {
+      ::kill(child, signal);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::waitid(P_PID, child, &ended, WEXITED | WNOHANG | WNOWAIT);
+    }
     return Wait(child);
   }
 };
 
 TEST_F(Stop, ATestThatWasNotMadeIsNotReported) {
-  const Result r = StopAfterSteps(kEndless, {SIGINT});
+  const Result r = StopAfterSteps(kEndless, SIGINT);
   EXPECT_EQ(r.code, 130) << r.err;
   EXPECT_THAT(r.out, HasSubstr("loss"));
   EXPECT_THAT(r.out, Not(HasSubstr("test")));
@@ -42,7 +53,7 @@ TEST_F(Stop, ATestThatWasNotMadeIsNotReported) {
 }
 
 TEST_F(Stop, JsonSaysThatARunWasStoppedOrWasNot) {
-  const json stopped = json::parse(StopAfterSteps(absl::StrCat(kEndless, "--json"), {SIGINT}).out);
+  const json stopped = json::parse(StopAfterSteps(absl::StrCat(kEndless, "--json"), SIGINT).out);
   EXPECT_EQ(stopped["stopped"], true);
   EXPECT_TRUE(stopped["test"].is_null());
   EXPECT_GT(stopped["steps"], 0);
@@ -52,7 +63,7 @@ TEST_F(Stop, JsonSaysThatARunWasStoppedOrWasNot) {
 }
 
 TEST_F(Stop, SigtermSavesAndAsksToBeRunAgain) {
-  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--json --save=", In("w.safetensors")), {SIGTERM});
+  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--json --save=", In("w.safetensors")), SIGTERM);
   EXPECT_EQ(r.code, 75) << r.err;
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
   EXPECT_EQ(json::parse(r.out)["stopped"], true);
@@ -60,13 +71,13 @@ TEST_F(Stop, SigtermSavesAndAsksToBeRunAgain) {
 }
 
 TEST_F(Stop, SigtermWithNothingSavedIs143) {
-  const Result r = StopAfterSteps(kEndless, {SIGTERM});
+  const Result r = StopAfterSteps(kEndless, SIGTERM);
   EXPECT_EQ(r.code, 143) << r.err;
   EXPECT_THAT(r.out, HasSubstr("loss"));
 }
 
 TEST_F(Stop, ASecondSigtermDoesNotLoseWhatTheFirstKeeps) {
-  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--save=", In("w.safetensors")), {SIGTERM, SIGTERM, SIGTERM});
+  const Result r = StopAgainAndAgain(absl::StrCat(kEndless, "--save=", In("w.safetensors")), SIGTERM);
   EXPECT_EQ(r.code, 75) << r.err;
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
 }
