@@ -225,6 +225,23 @@ TEST(EmitBuckets, AMasterAloneUpdatesAndSendsTheResult) {
               ElementsAre("d0 comm broadcast read bucket0: 120 120 120", "d1 comm broadcast write bucket0: 120 120 0"));
 }
 
+// Once a step, before the first kernel that reads them.
+TEST(EmitBuckets, KernelsReadParametersRoundedToTheirType) {
+  BucketCase c(Reduction::kAllReduce, {.global_batch = 8, .dtype = program::DType::kBF16});
+  c.lowering.actions.clear();
+  const ValueId x = c.Add("x", {8, 4}, {kS0, kR}), y = c.Add("y", {8, 6}, {kS0, kR});
+  for (Value& value : c.lowering.values) value.dtype = program::DType::kBF16;
+  c.lowering.values[x.value].host_input = 0;
+  c.Act(LoadInput{}, "images", Pass::kInput, {}, {x});
+  c.ForwardOf("fc1", {{x, {kS0, kR}}}, {y});
+  const std::vector<std::string> tasks = TasksOf(c.Emitted(), "fc1");
+  ASSERT_EQ(tasks.size(), 6);  // of two devices
+  EXPECT_EQ(tasks[0], "d0 compute copy read fc1.weight write fc1.weight.bf16: 96 48 0");
+  EXPECT_EQ(tasks[2], "d0 compute copy read fc1.bias write fc1.bias.bf16: 24 12 0");
+  EXPECT_THAT(tasks[4], ::testing::StartsWith("d0 compute fully_connected_forward read x read fc1.weight.bf16 read "
+                                              "fc1.bias.bf16 write y:"));
+}
+
 std::vector<std::string> BucketsOf(const Program& program, const std::string& name) {
   std::vector<std::string> lines;
   for (const program::Buffer& buffer : program.buffers) {
