@@ -401,7 +401,7 @@ void Mutator::MeetInAnotherOrder(Program& program) {
   const auto* one = std::get_if<Collective>(&program.task(first).what);
   const auto* other = std::get_if<Collective>(&program.task(second).what);
   if (one != nullptr && other != nullptr && one->group == other->group) {
-    program.groups.push_back(std::vector<int>(program.groups[other->group]));
+    program.groups.push_back(program.groups[other->group]);
     for (TaskId side : meetings.SidesOf(second)) {
       std::get<Collective>(program.tasks[side.value].what).group = static_cast<int>(program.groups.size()) - 1;
     }
