@@ -60,7 +60,7 @@ TEST(HostileIdx, AHeaderOf4GiBOverFewBytesAllocatesFew) {
                                       {GzippedWithZeros(header, 1000), before},
                                       {GzippedWithZeros(header, 200 * kMiB), before}}) {
     absl::Status status;
-    const size_t largest = LargestAllocationIn([&] { status = ParseIdx(file, "f", 3).status(); });
+    const size_t largest = LargestAllocationIn([&status, &file = file] { status = ParseIdx(file, "f", 3).status(); });
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
     EXPECT_LT(largest, kMiB / 2);
