@@ -24,12 +24,12 @@ absl::Status CheckPiecesFit(const Program& program, const Declared& declared) {
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
     if (!Fits(piece.region, declared.shape)) {
-      return Broken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has a piece ", ToString(piece.region),
-                    ", which is not inside");
+      return Broken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has a piece ",
+                    ToString(piece.region), ", which is not inside");
     }
     if (piece.region.size != buffer.shape || std::holds_alternative<Bucket>(buffer.storage)) {
-      return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer), " of shape ",
-                    ToString(buffer.shape), "; expected a tensor of the piece's extents");
+      return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer),
+                    " of shape ", ToString(buffer.shape), "; expected a tensor of the piece's extents");
     }
   }
   return absl::OkStatus();
@@ -52,7 +52,8 @@ absl::Status CheckStateOf(const Program& program, const Declared& declared) {
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
     if (buffer.lifetime != Lifetime::kPersistent || !IsMaster(buffer.dtype)) {
-      return Broken(kOutputsRule, declared.owner, " lies in ", Describe(buffer), "; expected a persistent buffer of f32 or f64");
+      return Broken(kOutputsRule, declared.owner, " lies in ", Describe(buffer),
+                    "; expected a persistent buffer of f32 or f64");
     }
   }
   return CheckPiecesCover(declared);
@@ -93,13 +94,13 @@ absl::Status CheckInputs(const Program& program) {
 // Metrics and flags are whole on each device that has a piece.
 absl::Status CheckWholePieces(const Declared& declared, const Shape& expected, const char* what) {
   if (declared.shape != expected) {
-    return Broken(kOutputsRule, declared.owner, " has shape ", ToString(declared.shape), "; expected ", ToString(expected), ", ",
-                  what);
+    return Broken(kOutputsRule, declared.owner, " has shape ", ToString(declared.shape), "; expected ", ToString(expected),
+                  ", ", what);
   }
   for (const Piece& piece : declared.pieces) {
     if (piece.region == Region::Whole(expected)) continue;
-    return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), "; expected all of ", ToString(expected),
-                  ", ", what);
+    return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), "; expected all of ",
+                  ToString(expected), ", ", what);
   }
   return absl::OkStatus();
 }
@@ -154,8 +155,9 @@ absl::Status CheckHostCopies(const Program& program) {
     const BufferUse& use = task.uses[0];
     const auto it = copies.find({load != nullptr ? load->input : store->output, use.buffer});
     if (it == copies.end() || use.region != Region::Whole(program.buffer(use.buffer).shape)) {
-      return Broken(kOutputsRule, Describe(task), " moves ", ToString(use.region), " of ", Describe(program.buffer(use.buffer)),
-                    ", which is not a whole piece of that ", load != nullptr ? "input" : "output");
+      return Broken(kOutputsRule, Describe(task), " moves ", ToString(use.region), " of ",
+                    Describe(program.buffer(use.buffer)), ", which is not a whole piece of that ",
+                    load != nullptr ? "input" : "output");
     }
     ++it->second;
   }

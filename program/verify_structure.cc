@@ -42,8 +42,8 @@ class StorageCheck {
                     " in device, element type or lifetime");
     }
     if (!Fits(view.region, parent.shape) || view.region.size != buffer_.shape) {
-      return Broken(kStructureRule, Describe(buffer_), " of shape ", ToString(buffer_.shape), " is the box ", ToString(view.region),
-                    " of ", Describe(parent), " of shape ", ToString(parent.shape));
+      return Broken(kStructureRule, Describe(buffer_), " of shape ", ToString(buffer_.shape), " is the box ",
+                    ToString(view.region), " of ", Describe(parent), " of shape ", ToString(parent.shape));
     }
     return absl::OkStatus();
   }
@@ -51,8 +51,8 @@ class StorageCheck {
   absl::Status operator()(const Bucket& bucket) const {
     if (bucket.parts < 1 || bucket.parts > kMaxAttribute || bucket.first_part < 0 || bucket.held_parts < 1 ||
         bucket.held_parts > bucket.parts || bucket.first_part > bucket.parts - bucket.held_parts) {
-      return Broken(kStructureRule, Describe(buffer_), " holds ", bucket.held_parts, " parts from ", bucket.first_part, " of ",
-                    bucket.parts, "; expected a range inside the bucket");
+      return Broken(kStructureRule, Describe(buffer_), " holds ", bucket.held_parts, " parts from ", bucket.first_part,
+                    " of ", bucket.parts, "; expected a range inside the bucket");
     }
     if (buffer_.shape != Shape{bucket.parts}) {
       return Broken(kStructureRule, Describe(buffer_), " is a bucket of ", bucket.parts, " parts, but its shape is ",
@@ -66,8 +66,8 @@ class StorageCheck {
       const Buffer& member = program_.buffer(bucket.members[i]);
       const auto* storage = std::get_if<BucketMember>(&member.storage);
       if (storage == nullptr || *storage != BucketMember{buffer_.id, static_cast<int>(i)} || !Akin(member, buffer_)) {
-        return Broken(kStructureRule, Describe(buffer_), " has as member ", i, " ", Describe(member), ", which is not its member ", i,
-                      " of equal device, element type and lifetime");
+        return Broken(kStructureRule, Describe(buffer_), " has as member ", i, " ", Describe(member),
+                      ", which is not its member ", i, " of equal device, element type and lifetime");
       }
       elements += ElementCount(member.shape);
       if (elements > kMaxElements) return Broken(kStructureRule, Describe(buffer_), " has more than 2^48 elements");
@@ -97,7 +97,8 @@ absl::Status CheckBuffers(const Program& program) {
   std::vector<int> views(program.buffers.size());  // by buffer: on the way to its root
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
-    if (buffer.id.value != static_cast<int32_t>(i)) return Broken(kStructureRule, "buffers[", i, "] has id ", buffer.id.value);
+    if (buffer.id.value != static_cast<int32_t>(i))
+      return Broken(kStructureRule, "buffers[", i, "] has id ", buffer.id.value);
     if (buffer.device < 0 || buffer.device >= program.device_count) {
       return Broken(kStructureRule, Describe(buffer), " is on device ", buffer.device, " of ", program.device_count);
     }
@@ -106,7 +107,8 @@ absl::Status CheckBuffers(const Program& program) {
                     " extents, none negative, and at most 2^48 elements");
     }
     if (buffer.lifetime == Lifetime::kPersistent && !persistent.emplace(buffer.device, buffer.name).second) {
-      return Broken(kStructureRule, Describe(buffer), " is not the only persistent buffer of that name on device ", buffer.device);
+      return Broken(kStructureRule, Describe(buffer), " is not the only persistent buffer of that name on device ",
+                    buffer.device);
     }
   }
   for (const Buffer& buffer : program.buffers) {
@@ -131,7 +133,8 @@ absl::Status CheckMeshAndGroups(const Program& program) {
   int64_t devices = 1;
   for (const MeshAxis& axis : program.mesh) {
     if (axis.size < 1 || axis.size > kMaxDevices || (devices *= axis.size) > kMaxDevices) {
-      return Broken(kStructureRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ", kMaxDevices, " devices");
+      return Broken(kStructureRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ", kMaxDevices,
+                    " devices");
     }
   }
   if (program.device_count != devices) {
@@ -158,8 +161,8 @@ absl::Status CheckUse(const Program& program, const Task& task, const BufferUse&
                   "; data moves between devices in exchanges and collectives alone");
   }
   if (!Fits(use.region, buffer.shape)) {
-    return Broken(kStructureRule, Describe(task), " uses the box ", ToString(use.region), " of ", Describe(buffer), " of shape ",
-                  ToString(buffer.shape));
+    return Broken(kStructureRule, Describe(task), " uses the box ", ToString(use.region), " of ", Describe(buffer),
+                  " of shape ", ToString(buffer.shape));
   }
   const Buffer& root = program.buffer(RootOf(program, use.buffer));
   if (const auto* bucket = std::get_if<Bucket>(&root.storage)) {
@@ -168,8 +171,8 @@ absl::Status CheckUse(const Program& program, const Task& task, const BufferUse&
                                   use.region.offset[0] + use.region.size[0] <= bucket->first_part + bucket->held_parts
                             : bucket->held_parts == bucket->parts;
     if (!inside) {
-      return Broken(kStructureRule, Describe(task), " uses ", ToString(use.region), " of ", Describe(buffer), ", but device ",
-                    task.device, " holds only parts ", bucket->first_part, " to ",
+      return Broken(kStructureRule, Describe(task), " uses ", ToString(use.region), " of ", Describe(buffer),
+                    ", but device ", task.device, " holds only parts ", bucket->first_part, " to ",
                     bucket->first_part + bucket->held_parts - 1, " of its bucket");
     }
   }
