@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/sanitized.h"
 
 namespace colonnade::cli {
 namespace {
@@ -90,12 +91,13 @@ TEST_F(WeightsFiles, AReplacedFileKeepsItsMode) {
 }
 
 TEST_F(WeightsFiles, WithoutMemoryForAThreadTheEndIs12WithOneMessage) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs more address space than the test allows";
   const auto limit = [] {
     const struct rlimit bytes = {100'000 * 1024, RLIM_INFINITY};
     ::setrlimit(RLIMIT_AS, &bytes);
   };
   const Result r = Wait(Start(absl::StrCat(kTrain, "--devices=2 --plan=data"), limit));
-  if (r.code == 127) GTEST_SKIP() << "the libraries alone need more address space: " << r.err;  // under a sanitizer
+  if (r.code == 127) GTEST_SKIP() << "the libraries alone need more address space: " << r.err;
   EXPECT_EQ(r.code, 12) << r.err;
   EXPECT_EQ(r.out, "");
   EXPECT_THAT(r.err, HasSubstr("colonnade: no thread can be started; use fewer devices or threads"));

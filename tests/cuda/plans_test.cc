@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "host_calls.h"
 #include "tests/partition/random_run.h"
+#include "tests/sanitized.h"
 
 namespace colonnade::partition {
 namespace {
@@ -33,7 +34,7 @@ const Gpus kMachines[] = {{1, true},        {16, true},        {16, false},    {
 
 TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
   Random random(9);
-  for (int i = 0; i < 105; ++i) {
+  for (int i = 0; i < Draws(105); ++i) {
     const Drawn drawn = DrawCase(random, false);
     LowerOptions options{
         .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/partition/random_run.h"
+#include "tests/sanitized.h"
 
 namespace colonnade::partition {
 namespace {
@@ -32,7 +33,7 @@ const BackendMaker& OneDnn() {
 TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
   Random random(20131);
   Coverage coverage;
-  for (int i = 0; i < 240; ++i) {
+  for (int i = 0; i < Draws(240); ++i) {
     const Drawn drawn = DrawCase(random, false);
     const LowerOptions options{
         .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};
@@ -56,7 +57,7 @@ TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
     }
     coverage.Count(drawn.network.graph, drawn.plan, drawn.batch);
   }
-  EXPECT_TRUE(coverage.Missing().empty()) << "never drawn:\n  " << absl::StrJoin(coverage.Missing(), "\n  ");
+  EXPECT_TRUE(kSanitized || coverage.Missing().empty()) << "never drawn:\n  " << absl::StrJoin(coverage.Missing(), "\n  ");
   RecordProperty("covered", static_cast<int>(coverage.size()));
 }
 

@@ -1,0 +1,18 @@
+// Whether this is a build with a sanitizer, which looks for other faults than wrong numbers and takes several times as long.
+#ifndef COLONNADE_TESTS_SANITIZED_H_
+#define COLONNADE_TESTS_SANITIZED_H_
+
+namespace colonnade {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// How many random cases a test draws, of those that it draws as released.
+constexpr int Draws(int cases) { return kSanitized ? cases / 4 : cases; }
+
+}  // namespace colonnade
+
+#endif  // COLONNADE_TESTS_SANITIZED_H_
