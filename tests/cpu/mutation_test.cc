@@ -2,7 +2,7 @@
 // CPU backend as it runs any Program and once more one task after the other, with equal bits.
 //
 // COLONNADE_MUTATIONS says how many (1,000), COLONNADE_MUTATIONS_FROM which is the first (0). The case that runs stands in
-// COLONNADE_MUTATIONS_FILE, where that is set, so that a crash can be run again.
+// COLONNADE_MUTATIONS_FILE, where that is set, so that a crash can be run again. tests/mutations.sh runs very many.
 #include <unistd.h>
 
 #include <algorithm>
