@@ -45,6 +45,12 @@ const Task& FirstOf(const Program& program, const std::string& layer) {
   return program.tasks[0];
 }
 
+Program Emitted(const LoweringCase& c) {
+  absl::StatusOr<Program> program = EmitTasks(c.lowering);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? *std::move(program) : Program{};
+}
+
 // x [8,4] in one placement becomes y in another, on replicas x columns.
 struct ReshardCase : LoweringCase {
   ReshardCase(int64_t replicas, int64_t columns, const ReshardEntry& entry, const TensorPlacement& from,
@@ -60,11 +66,6 @@ struct ReshardCase : LoweringCase {
     Act(LoadInput{}, "images", Pass::kInput, {}, {x});
     Act(Reshard{entry}, "fc1", Pass::kForward, {{x, from}}, {y});
   }
-  Program Emitted() const {
-    absl::StatusOr<Program> program = EmitTasks(lowering);
-    EXPECT_TRUE(program.ok()) << program.status();
-    return program.ok() ? *std::move(program) : Program{};
-  }
 };
 
 ReshardEntry Entry(int axis, ReshardKind kind, layers::Placement from, layers::Placement to) {
@@ -73,7 +74,7 @@ ReshardEntry Entry(int axis, ReshardKind kind, layers::Placement from, layers::P
 
 TEST(EmitReshard, AnAllGatherOfTwoIsACopyAndAnExchange) {
   const ReshardCase c(1, 2, Entry(1, ReshardKind::kAllGather, kS1, kR), {kR, kS1}, {kR, kR});
-  EXPECT_THAT(TasksOf(c.Emitted(), "fc1"),
+  EXPECT_THAT(TasksOf(Emitted(c), "fc1"),
               ElementsAre("d0 copy copy read x write y[0:8,0:2]: 64 64 0", "d1 copy copy read x write y[0:8,2:4]: 64 64 0",
                           "d0 comm exchange read x write y[0:8,2:4]: 64 64 64",
                           "d1 comm exchange read x write y[0:8,0:2]: 64 64 64"));
@@ -81,7 +82,7 @@ TEST(EmitReshard, AnAllGatherOfTwoIsACopyAndAnExchange) {
 
 TEST(EmitReshard, BytesAreThoseOfTheElementType) {
   const ReshardCase c(1, 2, Entry(1, ReshardKind::kAllGather, kS0, kR), {kR, kS0}, {kR, kR}, program::DType::kBF16);
-  const std::vector<std::string> tasks = TasksOf(c.Emitted(), "fc1");
+  const std::vector<std::string> tasks = TasksOf(Emitted(c), "fc1");
   ASSERT_EQ(tasks.size(), 4);
   EXPECT_EQ(tasks[2], "d0 comm exchange read x write y[4:8,0:4]: 32 32 32");
 }
@@ -89,7 +90,7 @@ TEST(EmitReshard, BytesAreThoseOfTheElementType) {
 TEST(EmitReshard, WithoutOverlapTransfersAndCopiesAreInLineWithCompute) {
   ReshardCase c(1, 2, Entry(1, ReshardKind::kAllGather, kS0, kR), {kR, kS0}, {kR, kR});
   c.plan.overlap = false;
-  const Program program = c.Emitted();
+  const Program program = Emitted(c);
   for (const Task& task : program.tasks) {
     if (task.from.layer == "fc1") {
       EXPECT_EQ(task.lane, program::Lane::kCompute) << Words(program, task);
@@ -101,7 +102,7 @@ TEST(EmitReshard, WithoutOverlapTransfersAndCopiesAreInLineWithCompute) {
 TEST(EmitReshard, ACollectiveIsOneForEachGroupOfTheAxis) {
   ReshardCase c(2, 2, Entry(1, ReshardKind::kAllToAll, kS1, kS0), {kS0, kS1}, {kS0, kS0});
   c.plan.device_order = {3, 1, 0, 2};
-  const Program program = c.Emitted();
+  const Program program = Emitted(c);
   EXPECT_THAT(program.groups, ElementsAre(ElementsAre(3, 1), ElementsAre(0, 2)));
   EXPECT_THAT(TasksOf(program, "fc1"),
               ElementsAre("d3 comm all_to_all read x write y: 32 32 16", "d1 comm all_to_all read x write y: 32 32 16",
@@ -113,7 +114,7 @@ TEST(EmitReshard, ACollectiveIsOneForEachGroupOfTheAxis) {
 
 TEST(EmitReshard, AnAllGatherOfFourSendsItsPartToTheOtherThree) {
   const ReshardCase c(1, 4, Entry(1, ReshardKind::kAllGather, kS1, kR), {kR, kS1}, {kR, kR});
-  const Program program = c.Emitted();
+  const Program program = Emitted(c);
   std::vector<std::string> expected;
   for (int d = 0; d < 4; ++d) expected.push_back(absl::StrCat("d", d, " comm all_gather read x write y: 32 128 96"));
   EXPECT_THAT(TasksOf(program, "fc1"), ElementsAreArray(expected));
@@ -122,7 +123,7 @@ TEST(EmitReshard, AnAllGatherOfFourSendsItsPartToTheOtherThree) {
 
 TEST(EmitReshard, AReduceScatterReadsItsOperandWhole) {
   const ReshardCase c(1, 4, Entry(1, ReshardKind::kReduceScatter, kP, kS0), {kR, kP}, {kR, kS0});
-  const Program program = c.Emitted();
+  const Program program = Emitted(c);
   std::vector<std::string> expected;
   for (int d = 0; d < 4; ++d) expected.push_back(absl::StrCat("d", d, " comm reduce_scatter read x write y: 128 32 96"));
   EXPECT_THAT(TasksOf(program, "fc1"), ElementsAreArray(expected));
@@ -131,7 +132,7 @@ TEST(EmitReshard, AReduceScatterReadsItsOperandWhole) {
 
 TEST(EmitReshard, AnAllReduceIsInPlace) {
   const ReshardCase c(1, 2, Entry(1, ReshardKind::kAllReduce, kP, kR), {kR, kP}, {kR, kR});
-  EXPECT_THAT(TasksOf(c.Emitted(), "fc1"),
+  EXPECT_THAT(TasksOf(Emitted(c), "fc1"),
               ElementsAre("d0 comm all_reduce accumulate x: 128 128 128", "d1 comm all_reduce accumulate x: 128 128 128"));
 }
 
@@ -139,14 +140,14 @@ TEST(EmitReshard, AnAllReduceIsInPlace) {
 TEST(EmitReshard, ASliceIsABoxOfWhatTheDeviceHolds) {
   const ReshardCase c(2, 2, Entry(1, ReshardKind::kSlice, kR, kS0), {kS0, kR}, {kS0, kS0});
   EXPECT_THAT(
-      TasksOf(c.Emitted(), "fc1"),
+      TasksOf(Emitted(c), "fc1"),
       ElementsAre("d0 compute copy read x[0:2,0:4] write y: 32 32 0", "d1 compute copy read x[2:4,0:4] write y: 32 32 0",
                   "d2 compute copy read x[0:2,0:4] write y: 32 32 0", "d3 compute copy read x[2:4,0:4] write y: 32 32 0"));
 }
 
 TEST(EmitReshard, APieceOfAnInputIsWhatTheDeviceLoads) {
   const ReshardCase c(2, 2, Entry(1, ReshardKind::kSlice, kR, kS0), {kS0, kR}, {kS0, kS0});
-  const Program program = c.Emitted();
+  const Program program = Emitted(c);
   std::vector<std::string> pieces;
   for (const program::Piece& piece : program.inputs[0].pieces) {
     pieces.push_back(absl::StrCat("d", program.buffer(piece.buffer).device, program::ToString(piece.region)));
@@ -173,15 +174,10 @@ struct BucketCase : LoweringCase {
     Act(UpdateParameters{0}, "update", Pass::kUpdate, {}, {});
     Act(GatherParameters{0}, "gather", Pass::kUpdate, {}, {});
   }
-  Program Emitted() const {
-    absl::StatusOr<Program> program = EmitTasks(lowering);
-    EXPECT_TRUE(program.ok()) << program.status();
-    return program.ok() ? *std::move(program) : Program{};
-  }
 };
 
 TEST(EmitBuckets, OneTaskChecksAllGradientsOfADevice) {
-  EXPECT_THAT(TasksOf(BucketCase(Reduction::kAllReduce).Emitted(), "check"),
+  EXPECT_THAT(TasksOf(Emitted(BucketCase(Reduction::kAllReduce)), "check"),
               ElementsAre("d0 compute check_finite read fc1.weight.gradient write finite[0:1] "
                           "read fc1.bias.gradient write finite[1:2]: 120 8 0",
                           "d1 compute check_finite read fc1.weight.gradient write finite[0:1] "
@@ -189,7 +185,7 @@ TEST(EmitBuckets, OneTaskChecksAllGradientsOfADevice) {
 }
 
 TEST(EmitBuckets, AnAllReduceLeavesTheSumEverywhereAndAllUpdate) {
-  const Program program = BucketCase(Reduction::kAllReduce).Emitted();
+  const Program program = Emitted(BucketCase(Reduction::kAllReduce));
   EXPECT_THAT(TasksOf(program, "reduce"), ElementsAre("d0 comm all_reduce accumulate bucket0.gradient: 120 120 120",
                                                       "d1 comm all_reduce accumulate bucket0.gradient: 120 120 120"));
   EXPECT_THAT(TasksOf(program, "update"),
@@ -201,7 +197,7 @@ TEST(EmitBuckets, AnAllReduceLeavesTheSumEverywhereAndAllUpdate) {
 
 // Two parts of 60 bytes.
 TEST(EmitBuckets, AShardedBucketIsScatteredUpdatedByPartsAndGathered) {
-  const Program program = BucketCase(Reduction::kSharded).Emitted();
+  const Program program = Emitted(BucketCase(Reduction::kSharded));
   EXPECT_THAT(TasksOf(program, "reduce"),
               ElementsAre("d0 comm reduce_scatter read bucket0.gradient write bucket0.gradient[0:1]: 120 120 60",
                           "d1 comm reduce_scatter read bucket0.gradient write bucket0.gradient[1:2]: 120 120 60"));
@@ -215,7 +211,7 @@ TEST(EmitBuckets, AShardedBucketIsScatteredUpdatedByPartsAndGathered) {
 }
 
 TEST(EmitBuckets, AMasterAloneUpdatesAndSendsTheResult) {
-  const Program program = BucketCase(Reduction::kMaster).Emitted();
+  const Program program = Emitted(BucketCase(Reduction::kMaster));
   EXPECT_THAT(TasksOf(program, "reduce"), ElementsAre("d0 comm reduce accumulate bucket0.gradient: 120 120 0",
                                                       "d1 comm reduce read bucket0.gradient: 120 120 120"));
   EXPECT_THAT(TasksOf(program, "update"),
@@ -234,7 +230,7 @@ TEST(EmitBuckets, KernelsReadParametersRoundedToTheirType) {
   c.lowering.values[x.value].host_input = 0;
   c.Act(LoadInput{}, "images", Pass::kInput, {}, {x});
   c.ForwardOf("fc1", {{x, {kS0, kR}}}, {y});
-  const std::vector<std::string> tasks = TasksOf(c.Emitted(), "fc1");
+  const std::vector<std::string> tasks = TasksOf(Emitted(c), "fc1");
   ASSERT_EQ(tasks.size(), 6);  // of two devices
   EXPECT_EQ(tasks[0], "d0 compute copy read fc1.weight write fc1.weight.bf16: 96 48 0");
   EXPECT_EQ(tasks[2], "d0 compute copy read fc1.bias write fc1.bias.bf16: 24 12 0");
@@ -260,7 +256,7 @@ std::vector<std::string> BucketsOf(const Program& program, const std::string& na
 }
 
 TEST(EmitBuckets, GradientsAndMomentaLieAsTheirWeights) {
-  const Program program = BucketCase(Reduction::kMaster).Emitted();
+  const Program program = Emitted(BucketCase(Reduction::kMaster));
   const char *d0 = "d0 1 from 0 of 1", *d1 = "d1 1 from 0 of 1";
   EXPECT_THAT(BucketsOf(program, "bucket0"), ElementsAre(absl::StrCat(d0, " persistent: fc1.weight[6,4] fc1.bias[6]"),
                                                          absl::StrCat(d1, " persistent: fc1.weight[6,4] fc1.bias[6]")));
@@ -272,7 +268,7 @@ TEST(EmitBuckets, GradientsAndMomentaLieAsTheirWeights) {
 }
 
 TEST(EmitBuckets, AShardedMomentumIsHeldByPartsAlone) {
-  const Program program = BucketCase(Reduction::kSharded).Emitted();
+  const Program program = Emitted(BucketCase(Reduction::kSharded));
   const char* members = " persistent: fc1.weight.momentum[6,4] as fc1.weight fc1.bias.momentum[6] as fc1.bias";
   EXPECT_THAT(BucketsOf(program, "bucket0.momentum"),
               ElementsAre(absl::StrCat("d0 1 from 0 of 2", members), absl::StrCat("d1 1 from 1 of 2", members)));
@@ -281,7 +277,7 @@ TEST(EmitBuckets, AShardedMomentumIsHeldByPartsAlone) {
 // The sum of a gradient is the root's under a master, and the first device's elsewhere.
 TEST(EmitOutputs, AGradientIsStoredOnceFromADeviceThatHasItsSum) {
   for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {
-    const Program program = BucketCase(reduction, {.global_batch = 8, .expose_gradients = true}).Emitted();
+    const Program program = Emitted(BucketCase(reduction, {.global_batch = 8, .expose_gradients = true}));
     ASSERT_EQ(program.outputs.size(), 4);
     const program::Output& gradient = program.outputs[2];
     EXPECT_EQ(gradient.name, "fc1.weight");
@@ -296,17 +292,16 @@ TEST(EmitOutputs, EachShardOfTheBatchReportsItsLossOnce) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}));
   c.Sharded();
-  const absl::StatusOr<Program> program = EmitTasks(c.lowering);
-  ASSERT_TRUE(program.ok()) << program.status();
+  const Program program = Emitted(c);
   std::array<std::vector<int>, 2> devices;
   for (size_t output : {0, 1}) {
-    for (const program::Piece& piece : program->outputs[output].pieces) {
-      devices[output].push_back(program->buffer(piece.buffer).device);
+    for (const program::Piece& piece : program.outputs[output].pieces) {
+      devices[output].push_back(program.buffer(piece.buffer).device);
     }
   }
   EXPECT_THAT(devices[0], ElementsAre(0, 2)) << "metrics";
   EXPECT_THAT(devices[1], ElementsAre(0, 1, 2, 3)) << "flags";
-  EXPECT_EQ(Words(*program, program->tasks[4]), "d0 copy store read metrics: 32 32 0");
+  EXPECT_EQ(Words(program, program.tasks[4]), "d0 copy store read metrics: 32 32 0");
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+// Each rule of Verify, broken in each of its ways: tables of breakages, which stand together so that one sees what is
+// missing.
+
 #include "program/verify.h"
 
 #include <functional>
