@@ -10,6 +10,12 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitized = true;
+#else
+inline constexpr bool kThreadSanitized = false;
+#endif
+
 // How many random cases a test draws, of those that it draws as released.
 constexpr int Draws(int cases) { return kSanitized ? cases / 4 : cases; }
 

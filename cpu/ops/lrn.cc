@@ -17,9 +17,11 @@ struct Normalisation {
   float alpha_over_size, beta, k;
 };
 
+// Of `channels`: a window that reaches past all of a group takes no more memory than one of the whole group.
 template <class Op>
-Normalisation NormalisationOf(const Op& op) {
-  return {op.size / 2, op.groups, static_cast<float>(op.alpha / static_cast<double>(op.size)), static_cast<float>(op.beta),
+Normalisation NormalisationOf(const Op& op, int64_t channels) {
+  return {std::min(op.size / 2, channels / op.groups - 1), op.groups,
+          static_cast<float>(op.alpha / static_cast<double>(op.size)), static_cast<float>(op.beta),
           static_cast<float>(op.k)};
 }
 
@@ -178,7 +180,7 @@ T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
 
 PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
-    const Normalisation lrn = NormalisationOf(op);
+    const Normalisation lrn = NormalisationOf(op, context.view(0).shape[1]);
     return KernelOf(
         [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
           const ForwardOperands operands = {DataOf<const float>(run, context, 0), DataOf<float>(run, context, 1),
@@ -194,7 +196,7 @@ PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) 
 
 PreparedKernel Prepare(const program::LrnBackward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
-    const Normalisation lrn = NormalisationOf(op);
+    const Normalisation lrn = NormalisationOf(op, context.view(0).shape[1]);
     return KernelOf(
         [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
           const BackwardOperands operands = {DataOf<const float>(run, context, 0), DataOf<const float>(run, context, 1),

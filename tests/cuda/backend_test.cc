@@ -19,8 +19,9 @@
 namespace colonnade::cuda {
 namespace {
 
-program::Program Lowered(const std::string& model, const std::string& plan_name, int devices, int64_t batch) {
-  const absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, {});
+program::Program Lowered(const std::string& model, const std::string& plan_name, int devices, int64_t batch,
+                         double width = 1) {
+  const absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, {.width = width});
   EXPECT_TRUE(graph.ok());
   const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = devices, .global_batch = batch});
   EXPECT_TRUE(plan.ok()) << plan.status();
@@ -141,7 +142,7 @@ std::vector<std::vector<double>> Trained(const program::Program& program, Made& 
 TEST(CudaBackend, StepsThatAreGraphsComputeWhatEagerOnesDo) {
   for (const std::string plan : {"hybrid", "data"}) {
     for (const bool nccl : {false, true}) {
-      const program::Program program = Lowered("two_column", plan, 4, 16);
+      const program::Program program = Lowered("two_column", plan, 4, 4, /*width=*/0.25);
       Made eager = MakeBackend({.devices = 4, .graphs = false}, {.gpus = 4, .nccl = nccl});
       const auto expected = Trained(program, eager);
       EXPECT_EQ(eager.calls->graph_launches(), 0);

@@ -24,11 +24,11 @@ TEST(CalibrationOfGpus, GivesAProfileThatCanBeReadAgain) {
   CalibrationTarget target = CpuTarget(kGpus);
   target.dtype = program::DType::kBF16;
   target.make_backend = target.make_mover = make;
-  const auto graph = models::BuildModel("two_column", {});
+  const auto graph = models::BuildModel("two_column", {.width = 0.5});
   ASSERT_TRUE(graph.ok());
   Calibration calibration(target);
   for (const CalibrationPlan& plan : CalibrationPlans(kGpus)) {
-    const absl::Status loaded = calibration.Load(*graph, plan, {8, 16});
+    const absl::Status loaded = calibration.Load(*graph, plan, {4, 8});
     ASSERT_TRUE(loaded.ok()) << loaded;
     for (int p = 0; p < calibration.loaded(); ++p) {
       const absl::Status ran = calibration.Run(p, 1, absl::ZeroDuration());
