@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "partition/plan.h"
 
 namespace colonnade::cli {
 namespace {
@@ -124,6 +125,10 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--bucket-bytes", flags.bucket_bytes, "least bytes of a gradient bucket (default: the plan's)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->group(group);
+  app.add_option("--piece-bytes", flags.piece_bytes,
+                 "most bytes that a reduction moves before a transfer of activations may go first (default: the plan's)")
+      ->check(CLI::Range(partition::kLeastPieceBytes, int64_t{1} << 40))
       ->group(group);
   AddProfileFlag(app, flags);
 }

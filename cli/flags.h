@@ -28,6 +28,7 @@ struct Flags {
   int columns = 0;
   std::string reduction, overlap;  // empty: the plan's own
   int64_t bucket_bytes = 0;        // 0: the plan's own
+  int64_t piece_bytes = 0;         // likewise
   // Machine
   std::string backend = "auto";
   std::string kernels = "onednn";

@@ -107,6 +107,7 @@ void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
   plan.reduction = partition::ReductionFromName(flags.reduction).value_or(plan.reduction);
   if (!flags.overlap.empty()) plan.overlap = flags.overlap == "on";
   if (flags.bucket_bytes > 0) plan.bucket_bytes = flags.bucket_bytes;
+  if (flags.piece_bytes > 0) plan.piece_bytes = flags.piece_bytes;
 }
 
 int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) {

@@ -61,13 +61,13 @@ struct CheckGradients {
   int bucket = 0;
 };
 struct ReduceGradients {
-  int bucket = 0;
+  int bucket = 0, piece = 0;
 };
 struct UpdateParameters {
   int bucket = 0;
 };
 struct GatherParameters {
-  int bucket = 0;
+  int bucket = 0, piece = 0;
 };  // after an update that only some devices made
 struct GatherGradients {
   int bucket = 0;
@@ -96,6 +96,7 @@ struct GradientBucket {
   std::string name;
   std::vector<int> parameters;
   std::vector<int> axes;  // over which the gradients are partial
+  int pieces = 1;         // in which it is reduced, each of as many bytes
 };
 
 struct Lowering {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
 #include "program/status_macros.h"
@@ -11,6 +13,26 @@ std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& gradient) 
     if (mesh.axes[a].size > 1 && gradient[a].kind == layers::Placement::Kind::kPartial) axes.push_back(a);
   }
   return axes;
+}
+
+// True if a layer's values may have to be moved: the plan splits more than the batch.
+bool MovesActivations(const Plan& plan) {
+  return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
+    for (int a = 0; a < plan.mesh.axis_count(); ++a) {
+      if (plan.mesh.axes[a].size > 1 && layer.second[a] != layers::Strategy::kBatch) return true;
+    }
+    return false;
+  });
+}
+
+// One where nothing could go first between pieces: without overlap, or where no activation is moved. A sharded reduction
+// moves a bucket whole, since each device holds the one part that it updates.
+int PiecesOf(const Lowering& lowering, const GradientBucket& bucket) {
+  const Plan& plan = lowering.plan;
+  if (!plan.overlap || !MovesActivations(plan)) return 1;
+  if (plan.reduction == Reduction::kSharded || lowering.ReductionSize(bucket) == 1) return 1;
+  const int64_t bytes = lowering.LocalElements(bucket) * program::SizeInBytes(program::DType::kF32);
+  return static_cast<int>((bytes + plan.piece_bytes - 1) / plan.piece_bytes);
 }
 
 }  // namespace
@@ -47,6 +69,7 @@ absl::Status BucketGradients(Lowering& lowering) {
     }
     last = first - 1;
   }
+  for (GradientBucket& bucket : lowering.buckets) bucket.pieces = PiecesOf(lowering, bucket);
   for (const ShardedParameter& p : lowering.parameters) {
     if (p.bucket < 0) return absl::InternalError(absl::StrCat("BucketGradients: ", p.spec.name, " is in no bucket"));
   }

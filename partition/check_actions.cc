@@ -9,18 +9,26 @@ namespace {
 
 enum BucketStage { kNotChecked, kChecked, kReduced, kUpdated, kGathered };
 
-// The stage in which an action leaves its bucket, and −1 for actions that have none.
-struct StageOf {
+// How far an action brings its bucket; the bucket is −1 for actions that have none.
+struct Progress {
   int bucket = -1;
   BucketStage stage = kNotChecked;
+  int piece = 0;
 };
 
-StageOf StageAfter(const Action& action) {
+Progress ProgressOf(const Action& action) {
   if (const auto* check = std::get_if<CheckGradients>(&action.what)) return {check->bucket, kChecked};
-  if (const auto* reduce = std::get_if<ReduceGradients>(&action.what)) return {reduce->bucket, kReduced};
+  if (const auto* reduce = std::get_if<ReduceGradients>(&action.what)) return {reduce->bucket, kReduced, reduce->piece};
   if (const auto* update = std::get_if<UpdateParameters>(&action.what)) return {update->bucket, kUpdated};
-  if (const auto* gather = std::get_if<GatherParameters>(&action.what)) return {gather->bucket, kGathered};
+  if (const auto* gather = std::get_if<GatherParameters>(&action.what)) return {gather->bucket, kGathered, gather->piece};
   return {};
+}
+
+// True if `next` may follow: the next piece of the same stage, or a later stage once all pieces are through.
+bool MayFollow(const Progress& at, const Progress& next, int pieces) {
+  if (next.stage == at.stage) return next.piece == at.piece + 1 && next.piece < pieces;
+  const bool is_reduced_whole = at.stage != kReduced || at.piece == pieces - 1;
+  return next.stage > at.stage && next.piece == 0 && is_reduced_whole;
 }
 
 }  // namespace
@@ -28,7 +36,7 @@ StageOf StageAfter(const Action& action) {
 absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
   auto broken = [&](const std::string& what) { return absl::InternalError(absl::StrCat("after ", pass, ": ", what)); };
   std::vector<bool> made(lowering.values.size(), false);
-  std::vector<BucketStage> stage(lowering.buckets.size(), kNotChecked);
+  std::vector<Progress> progress(lowering.buckets.size());
   for (const Action& action : lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
       if (!operand.value.valid() || made[operand.value.value] || lowering.value(operand.value).host_input >= 0) continue;
@@ -40,13 +48,13 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
       if (made[output.value]) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
       made[output.value] = true;
     }
-    const StageOf after = StageAfter(action);
-    if (after.bucket < 0) continue;
-    const GradientBucket& bucket = lowering.buckets[after.bucket];
-    if (after.stage > kChecked && stage[after.bucket] < kChecked)
-      return broken(bucket.name + " is used before it is checked");
-    if (stage[after.bucket] >= after.stage) return broken(bucket.name + " is reduced, updated or gathered out of order");
-    stage[after.bucket] = after.stage;
+    const Progress next = ProgressOf(action);
+    if (next.bucket < 0) continue;
+    const GradientBucket& bucket = lowering.buckets[next.bucket];
+    Progress& at = progress[next.bucket];
+    if (next.stage > kChecked && at.stage < kChecked) return broken(bucket.name + " is used before it is checked");
+    if (!MayFollow(at, next, bucket.pieces)) return broken(bucket.name + " is reduced, updated or gathered out of order");
+    at = next;
   }
   return absl::OkStatus();
 }

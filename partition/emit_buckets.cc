@@ -18,7 +18,8 @@ using program::Region;
 }  // namespace
 
 int64_t Emitter::PartsOf(int bucket) const {
-  return lowering_.plan.reduction == Reduction::kSharded ? lowering_.ReductionSize(lowering_.buckets[bucket]) : 1;
+  const GradientBucket& of = lowering_.buckets[bucket];
+  return lowering_.plan.reduction == Reduction::kSharded ? lowering_.ReductionSize(of) : of.pieces;
 }
 
 int Emitter::MemberIndex(int bucket, int position) const {
@@ -30,9 +31,9 @@ bool Emitter::Updates(int bucket, int position) const {
   return lowering_.plan.reduction != Reduction::kMaster || MemberIndex(bucket, position) == 0;
 }
 
-// The part of a bucket that `position` updates.
-Region Emitter::PartOf(int bucket, int position) const {
-  if (PartsOf(bucket) == 1) return {{0}, {1}};
+// The parts of a bucket that `position` updates.
+Region Emitter::UpdatedParts(int bucket, int position) const {
+  if (lowering_.plan.reduction != Reduction::kSharded) return {{0}, {PartsOf(bucket)}};
   return {{MemberIndex(bucket, position)}, {1}};
 }
 
@@ -43,13 +44,14 @@ BufferId Emitter::MemberBuffer(BufferId bucket, int member) const {
 BufferId Emitter::AddBucket(int index, int position, const BucketRole& role) {
   const GradientBucket& bucket = lowering_.buckets[index];
   const ByPosition& weights = buckets_[index].weights;
-  program::Builder::BucketSpec spec{.device = lowering_.plan.device_at(position),
-                                    .name = absl::StrCat(bucket.name, role.suffix),
-                                    .dtype = MasterType(),
-                                    .lifetime = role.lifetime,
-                                    .parts = PartsOf(index),
-                                    .first_part = role.updated_part_alone ? PartOf(index, position).offset[0] : 0,
-                                    .held_parts = role.updated_part_alone ? 1 : PartsOf(index)};
+  program::Builder::BucketSpec spec{
+      .device = lowering_.plan.device_at(position),
+      .name = absl::StrCat(bucket.name, role.suffix),
+      .dtype = MasterType(),
+      .lifetime = role.lifetime,
+      .parts = PartsOf(index),
+      .first_part = role.updated_parts_alone ? UpdatedParts(index, position).offset[0] : 0,
+      .held_parts = role.updated_parts_alone ? UpdatedParts(index, position).size[0] : PartsOf(index)};
   for (int parameter : bucket.parameters) {
     const ShardedParameter& p = lowering_.parameters[parameter];
     spec.member_names.push_back(absl::StrCat(p.spec.name, role.suffix));
@@ -62,8 +64,10 @@ BufferId Emitter::AddBucket(int index, int position, const BucketRole& role) {
 void Emitter::AddBuckets() {
   const BucketRole weights{.lifetime = Lifetime::kPersistent},
       gradients{.suffix = ".gradient", .lifetime = Lifetime::kStep, .laid_out_as_weights = true},
-      momentum{
-          .suffix = ".momentum", .lifetime = Lifetime::kPersistent, .laid_out_as_weights = true, .updated_part_alone = true};
+      momentum{.suffix = ".momentum",
+               .lifetime = Lifetime::kPersistent,
+               .laid_out_as_weights = true,
+               .updated_parts_alone = true};
   for (size_t b = 0; b < lowering_.buckets.size(); ++b) {
     const int index = static_cast<int>(b);
     BucketBuffers& made = buckets_.emplace_back();
@@ -122,22 +126,27 @@ void Emitter::Emit(const Action& action, const CheckGradients& check) {
 void Emitter::Emit(const Action& action, const ReduceGradients& reduce) {
   const CollectiveKind kinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce};
   EmitBucketCollective(action, reduce.bucket, buckets_[reduce.bucket].gradients,
-                       kinds[static_cast<int>(lowering_.plan.reduction)]);
+                       kinds[static_cast<int>(lowering_.plan.reduction)], reduce.piece);
 }
 
 void Emitter::Emit(const Action& action, const GatherParameters& gather) {
   const bool master = lowering_.plan.reduction == Reduction::kMaster;
   EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].weights,
-                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
+                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather, gather.piece);
 }
 
 void Emitter::Emit(const Action& action, const GatherGradients& gather) {
-  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather);
+  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather, /*piece=*/0);
 }
 
-// A collective over each group that reduces bucket `index`, in place in `buffers`.
-void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosition& buffers, CollectiveKind kind) {
-  const int64_t bytes = lowering_.LocalElements(lowering_.buckets[index]) * program::SizeInBytes(MasterType());
+// A collective over each group that reduces bucket `index`, in place in `buffers`: of one piece, or, where each device has a
+// part of its own, of all parts.
+void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosition& buffers, CollectiveKind kind,
+                                   int piece) {
+  using program::Access;
+  const int64_t total = lowering_.LocalElements(lowering_.buckets[index]) * program::SizeInBytes(MasterType());
+  const int pieces = lowering_.buckets[index].pieces;
+  const int64_t bytes = total * (piece + 1) / pieces - total * piece / pieces;
   for (int first = 0; first < positions_; ++first) {
     const std::vector<int> group = mesh_.AxesGroup(first, lowering_.buckets[index].axes);
     if (group[0] != first) continue;
@@ -145,27 +154,26 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
     std::vector<int> devices;
     std::vector<Member> members;
     for (int p : group) {
-      const program::BufferUse part{buffers[p], PartOf(index, p), program::Access::kRead};
-      program::BufferUse part_written = part;
-      part_written.access = program::Access::kWrite;
       const bool root = p == group[0];
+      const auto piece_as = [&](Access access) { return program::BufferUse{buffers[p], {{piece}, {1}}, access}; };
+      const auto part_as = [&](Access access) { return program::BufferUse{buffers[p], UpdatedParts(index, p), access}; };
       const int64_t held = kind == CollectiveKind::kAllGather ? bytes / size : bytes;
       Member member{.work = {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(kind, held, size, root)}};
       switch (kind) {
         case CollectiveKind::kAllReduce:
-          member.uses = {builder_.Accumulate(buffers[p])};
+          member.uses = {piece_as(Access::kAccumulate)};
           break;
         case CollectiveKind::kReduceScatter:
-          member.uses = {builder_.Read(buffers[p]), part_written};
+          member.uses = {builder_.Read(buffers[p]), part_as(Access::kWrite)};
           break;
         case CollectiveKind::kAllGather:
-          member.uses = {part, builder_.Write(buffers[p])};
+          member.uses = {part_as(Access::kRead), builder_.Write(buffers[p])};
           break;
         case CollectiveKind::kReduce:
-          member.uses = {root ? builder_.Accumulate(buffers[p]) : builder_.Read(buffers[p])};
+          member.uses = {piece_as(root ? Access::kAccumulate : Access::kRead)};
           break;
         case CollectiveKind::kBroadcast:
-          member.uses = {root ? builder_.Read(buffers[p]) : builder_.Write(buffers[p])};
+          member.uses = {piece_as(root ? Access::kRead : Access::kWrite)};
           break;
         case CollectiveKind::kAllToAll:
           break;
@@ -178,11 +186,12 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
 }
 
 void Emitter::Emit(const Action& action, const UpdateParameters& update) {
-  const int64_t elements = lowering_.LocalElements(lowering_.buckets[update.bucket]) / PartsOf(update.bucket);
+  const int64_t elements = lowering_.LocalElements(lowering_.buckets[update.bucket]) *
+                           UpdatedParts(update.bucket, 0).size[0] / PartsOf(update.bucket);
   const BucketBuffers& bucket = buckets_[update.bucket];
   for (int p = 0; p < positions_; ++p) {
     if (!Updates(update.bucket, p)) continue;
-    const Region part = PartOf(update.bucket, p);
+    const Region part = UpdatedParts(update.bucket, p);
     AddCompute(p,
                {program::SgdUpdate{lowering_.options.momentum, lowering_.options.weight_decay},
                 {builder_.Read(scalars_[p]),

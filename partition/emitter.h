@@ -32,7 +32,7 @@ class Emitter {
     const char* suffix = "";  // of names
     program::Lifetime lifetime;
     bool laid_out_as_weights = false;  // member by member
-    bool updated_part_alone = false;   // holds no part of the bucket but the one that its position updates
+    bool updated_parts_alone = false;  // holds no parts of the bucket but those that its position updates
   };
 
   // emitter.cc
@@ -76,14 +76,15 @@ class Emitter {
   int64_t PartsOf(int bucket) const;
   bool Updates(int bucket, int position) const;
   int MemberIndex(int bucket, int position) const;
-  program::Region PartOf(int bucket, int position) const;
+  program::Region UpdatedParts(int bucket, int position) const;
   program::BufferId MemberBuffer(program::BufferId bucket, int member) const;
   void Emit(const Action& action, const CheckGradients& check);
   void Emit(const Action& action, const ReduceGradients& reduce);
   void Emit(const Action& action, const UpdateParameters& update);
   void Emit(const Action& action, const GatherParameters& gather);
   void Emit(const Action& action, const GatherGradients& gather);
-  void EmitBucketCollective(const Action& action, int bucket, const ByPosition& buffers, program::CollectiveKind kind);
+  void EmitBucketCollective(const Action& action, int bucket, const ByPosition& buffers, program::CollectiveKind kind,
+                            int piece);
 
   // emit_outputs.cc
   void AddParameters();

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "layers/traits.h"
 #include "partition/passes.h"
@@ -34,6 +38,7 @@ TensorPlacement BiasGradientPlacement(const TensorPlacement& dy) {
 
 struct Placer {
   Lowering& lowering;
+  std::vector<Action> sums;  // to go before the action that was placed last
 
   void Make(ValueId id, const TensorPlacement& placement) { lowering.values[id.value].placement = placement; }
 
@@ -74,10 +79,51 @@ struct Placer {
   void Place(Action& action, const BiasGradient& bias) {
     action.inputs[0].needed = lowering.shardings[bias.node].output_gradient;
   }
+  // Contributions that lie alike are added where they are, so that their sum is moved once: into `sums` if others lie
+  // differently, else by the action itself.
   void Place(Action& action, const SumGradients& sum) {
-    const TensorPlacement& placement = lowering.shardings[sum.node].output_gradient;
+    const TensorPlacement needed = lowering.shardings[sum.node].output_gradient;
+    std::vector<ActionOperand> operands;
+    for (const std::vector<ValueId>& alike : ThatLieAlike(action.inputs)) {
+      const TensorPlacement placement = lowering.value(alike[0]).placement;
+      if (alike.size() == action.inputs.size() && IsSentOnTheWay(placement, needed)) return PlaceSum(action, placement);
+      if (alike.size() == 1 || !IsSentOnTheWay(placement, needed)) {
+        for (ValueId value : alike) operands.push_back({value, needed});
+        continue;
+      }
+      const Value& total = lowering.value(action.outputs[0]);
+      const ValueId part = lowering.AddValue({.name = absl::StrCat(total.name, sums.size()), .shape = total.shape});
+      Action& first = sums.emplace_back(Action{.what = sum, .outputs = {part}, .from = action.from});
+      for (ValueId value : alike) first.inputs.push_back({value, {}});
+      PlaceSum(first, placement);
+      operands.push_back({part, needed});
+    }
+    action.inputs = std::move(operands);
+    PlaceSum(action, needed);
+  }
+  void PlaceSum(Action& action, const TensorPlacement& placement) {
     for (ActionOperand& operand : action.inputs) operand.needed = placement;
     Make(action.outputs[0], placement);
+  }
+  // By placement, in the order of the first of each.
+  std::vector<std::vector<ValueId>> ThatLieAlike(const std::vector<ActionOperand>& operands) const {
+    std::vector<std::vector<ValueId>> groups;
+    for (const ActionOperand& operand : operands) {
+      const TensorPlacement& placement = lowering.value(operand.value).placement;
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const std::vector<ValueId>& values) {
+        return lowering.value(values[0]).placement == placement;
+      });
+      if (group == groups.end()) group = groups.insert(groups.end(), std::vector<ValueId>());
+      group->push_back(operand.value);
+    }
+    return groups;
+  }
+  // False for what is loaded as needed, and where each device takes a box of what it holds.
+  bool IsSentOnTheWay(const TensorPlacement& from, const TensorPlacement& to) const {
+    if (from.empty()) return false;
+    const std::vector<ReshardEntry> path = PlanReshard(lowering.plan.mesh, from, to);
+    return std::any_of(path.begin(), path.end(),
+                       [](const ReshardEntry& entry) { return CollectiveOf(entry.kind).has_value(); });
   }
   // The actions of later passes do not exist yet.
   void Place(Action&, const LoadInput&) {}
@@ -108,10 +154,15 @@ void PlaceParameters(Lowering& lowering) {
 }  // namespace
 
 absl::Status ExpandShards(Lowering& lowering) {
-  Placer placer{lowering};
+  Placer placer{lowering, {}};
+  std::vector<Action> actions;
   for (Action& action : lowering.actions) {
+    placer.sums.clear();
     std::visit([&](const auto& what) { placer.Place(action, what); }, action.what);
+    for (Action& sum : placer.sums) actions.push_back(std::move(sum));
+    actions.push_back(std::move(action));
   }
+  lowering.actions = std::move(actions);
   PlaceParameters(lowering);
   for (const Value& value : lowering.values) {
     if (value.placement.empty() && value.host_input < 0) {

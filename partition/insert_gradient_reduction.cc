@@ -25,12 +25,16 @@ void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& a
   const program::Provenance backward{bucket.name, Pass::kBackward}, update{bucket.name, Pass::kUpdate};
   const bool reduced = lowering.ReductionSize(bucket) > 1;
   const bool updates_a_part = reduced && lowering.plan.reduction != Reduction::kAllReduce;
-  if (reduced) actions.push_back({.what = ReduceGradients{index}, .from = backward});
+  for (int piece = 0; reduced && piece < bucket.pieces; ++piece) {
+    actions.push_back({.what = ReduceGradients{index, piece}, .from = backward});
+  }
   if (reduced && lowering.options.expose_gradients && lowering.plan.reduction == Reduction::kSharded) {
     actions.push_back({.what = GatherGradients{index}, .from = backward});
   }
   actions.push_back({.what = UpdateParameters{index}, .from = update});
-  if (updates_a_part) actions.push_back({.what = GatherParameters{index}, .from = update});
+  for (int piece = 0; updates_a_part && piece < bucket.pieces; ++piece) {
+    actions.push_back({.what = GatherParameters{index, piece}, .from = update});
+  }
 }
 
 }  // namespace

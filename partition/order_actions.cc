@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include "partition/passes.h"
 
@@ -28,28 +30,59 @@ class Orderer {
  private:
   struct Late {
     Action action;
-    int64_t ready;
+    int bucket;
+  };
+  // A transfer of gradients that stands in out_[at] and is expected to begin at `start`.
+  struct GradientTransfer {
+    size_t at;
+    int bucket;
+    int64_t made, start;
   };
 
   void Place(Action& action) {
-    if (const auto* reduce = std::get_if<ReduceGradients>(&action.what)) {
-      comm_ = std::max(comm_, compute_) + BucketBytes(reduce->bucket) * kPicosecondsPerCommByte;
-      reduced_[reduce->bucket] = comm_;
-    } else if (const auto* update = std::get_if<UpdateParameters>(&action.what)) {
-      if (reduced_[update->bucket] > 0) return late_.push_back({std::move(action), reduced_[update->bucket]});
+    if (const auto* reduce = std::get_if<ReduceGradients>(&action.what))
+      return TransferGradients(action, reduce->bucket, compute_);
+    if (const auto* gather = std::get_if<GatherGradients>(&action.what))
+      return TransferGradients(action, gather->bucket, compute_);
+    if (const auto* update = std::get_if<UpdateParameters>(&action.what)) {
+      if (reduced_[update->bucket] > 0) return late_.push_back({std::move(action), update->bucket});
     } else if (const auto* gather = std::get_if<GatherParameters>(&action.what)) {
-      return late_.push_back({std::move(action), reduced_[gather->bucket]});
+      return late_.push_back({std::move(action), gather->bucket});
     } else if (std::holds_alternative<Reshard>(action.what)) {
-      compute_ = comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) * kPicosecondsPerCommByte;
+      return TransferValue(action);
     } else {
-      while (!late_.empty() && late_.front().ready <= compute_) EmitLate();
+      while (!late_.empty() && reduced_[late_.front().bucket] <= compute_) EmitLate();
       compute_ += ComputePicoseconds(action);
     }
     out_.push_back(std::move(action));
   }
 
+  void TransferGradients(Action& action, int bucket, int64_t made) {
+    const int64_t start = std::max(comm_, made);
+    transfers_.push_back({out_.size(), bucket, made, start});
+    comm_ = reduced_[bucket] = start + BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kPicosecondsPerCommByte;
+    out_.push_back(std::move(action));
+  }
+
+  // The next action waits for a value, but nothing does for gradients: those whose transfer has not begun let it go first.
+  void TransferValue(Action& action) {
+    std::vector<std::pair<Action, GradientTransfer>> put_off;
+    while (!transfers_.empty() && transfers_.back().start >= compute_) {
+      const GradientTransfer transfer = transfers_.back();
+      transfers_.pop_back();
+      comm_ = transfer.start;
+      put_off.emplace_back(std::move(out_[transfer.at]), transfer);
+      out_.erase(out_.begin() + static_cast<std::ptrdiff_t>(transfer.at));
+    }
+    compute_ = comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) * kPicosecondsPerCommByte;
+    out_.push_back(std::move(action));
+    for (auto next = put_off.rbegin(); next != put_off.rend(); ++next) {
+      TransferGradients(next->first, next->second.bucket, next->second.made);
+    }
+  }
+
   void EmitLate() {
-    compute_ = std::max(compute_, late_.front().ready);
+    compute_ = std::max(compute_, reduced_[late_.front().bucket]);
     out_.push_back(std::move(late_.front().action));
     late_.pop_front();
   }
@@ -81,7 +114,8 @@ class Orderer {
   }
 
   Lowering& lowering_;
-  std::vector<int64_t> reduced_;  // by bucket: when its reduction is expected to end, or 0
+  std::vector<int64_t> reduced_;             // by bucket: when its reduction is expected to end, or 0
+  std::vector<GradientTransfer> transfers_;  // in the order of the lane
   std::deque<Late> late_;
   std::vector<Action> out_;
   int64_t compute_ = 0, comm_ = 0;  // picoseconds from the beginning of the step

@@ -95,8 +95,8 @@ absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<i
 }
 
 absl::Status CheckFields(const Json& root) {
-  static const auto& fields = *new std::vector<std::string>{"colonnade_plan", "name",         "mesh",         "layers",
-                                                            "reduction",      "bucket_bytes", "device_order", "overlap"};
+  static const auto& fields = *new std::vector<std::string>{
+      "colonnade_plan", "name", "mesh", "layers", "reduction", "bucket_bytes", "piece_bytes", "device_order", "overlap"};
   for (const auto& [field, value] : root.items()) {
     if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
     const std::string nearest = program::NearestName(field, fields);
@@ -112,6 +112,16 @@ absl::Status CheckFields(const Json& root) {
   return absl::OkStatus();
 }
 
+absl::Status ParseBytes(const Json& root, const char* field, int64_t least, int64_t& bytes) {
+  if (!root.contains(field)) return absl::OkStatus();
+  const Json& value = root[field];
+  if (!value.is_number_integer() || value < least) {
+    return Wrong(field, absl::StrCat("a whole number from ", least), Found(value));
+  }
+  bytes = value.get<int64_t>();
+  return absl::OkStatus();
+}
+
 absl::Status ParseOptional(const Json& root, Plan& plan) {
   if (root.contains("name")) {
     if (!root["name"].is_string()) return Wrong("name", "text", Found(root["name"]));
@@ -121,11 +131,8 @@ absl::Status ParseOptional(const Json& root, Plan& plan) {
     if (!root["overlap"].is_boolean()) return Wrong("overlap", "true or false", Found(root["overlap"]));
     plan.overlap = root["overlap"].get<bool>();
   }
-  if (root.contains("bucket_bytes")) {
-    const Json& bytes = root["bucket_bytes"];
-    if (!bytes.is_number_integer() || bytes < 1) return Wrong("bucket_bytes", "a whole number from 1", Found(bytes));
-    plan.bucket_bytes = bytes.get<int64_t>();
-  }
+  RETURN_IF_ERROR(ParseBytes(root, "bucket_bytes", 1, plan.bucket_bytes));
+  RETURN_IF_ERROR(ParseBytes(root, "piece_bytes", kLeastPieceBytes, plan.piece_bytes));
   if (root.contains("reduction")) {
     RETURN_IF_ERROR(ParseReduction(root["reduction"], plan.reduction));
   }
@@ -163,6 +170,7 @@ std::string PlanToJson(const Plan& plan) {
   root["reduction"] = Name(plan.reduction);
   root["overlap"] = plan.overlap;
   root["bucket_bytes"] = plan.bucket_bytes;
+  root["piece_bytes"] = plan.piece_bytes;
   if (!plan.device_order.empty()) root["device_order"] = plan.device_order;
   root["layers"] = Json::object();
   for (const auto& [layer, strategies] : plan.layers) {

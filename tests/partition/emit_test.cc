@@ -221,6 +221,28 @@ TEST(EmitBuckets, AMasterAloneUpdatesAndSendsTheResult) {
               ElementsAre("d0 comm broadcast read bucket0: 120 120 120", "d1 comm broadcast write bucket0: 120 120 0"));
 }
 
+// Two pieces of 60 bytes; what is updated is all of the bucket.
+TEST(EmitBuckets, APieceIsAPartOfItsBucket) {
+  for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {
+    BucketCase c(reduction);
+    c.lowering.buckets[0].pieces = 2;
+    c.Act(ReduceGradients{0, 1}, "reduce 1", Pass::kUpdate, {}, {});
+    c.Act(GatherParameters{0, 1}, "gather 1", Pass::kUpdate, {}, {});
+    const Program program = Emitted(c);
+    const bool all = reduction == Reduction::kAllReduce;
+    EXPECT_EQ(TasksOf(program, "reduce")[0], all ? "d0 comm all_reduce accumulate bucket0.gradient[0:1]: 60 60 60"
+                                                 : "d0 comm reduce accumulate bucket0.gradient[0:1]: 60 60 0");
+    EXPECT_EQ(TasksOf(program, "reduce 1")[1], all ? "d1 comm all_reduce accumulate bucket0.gradient[1:2]: 60 60 60"
+                                                   : "d1 comm reduce read bucket0.gradient[1:2]: 60 60 60");
+    EXPECT_EQ(TasksOf(program, "update")[0],
+              "d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum accumulate bucket0: 360 "
+              "240 0");
+    if (!all) {
+      EXPECT_EQ(TasksOf(program, "gather 1")[1], "d1 comm broadcast write bucket0[1:2]: 60 60 0");
+    }
+  }
+}
+
 // Once a step, before the first kernel that reads them.
 TEST(EmitBuckets, KernelsReadParametersRoundedToTheirType) {
   BucketCase c(Reduction::kAllReduce, {.global_batch = 8, .dtype = program::DType::kBF16});

@@ -78,6 +78,58 @@ TEST(ExpandShards, LabelsLieAsTheBatchOfTheLogitsAndSumsAsTheGradient) {
                           "sum relu: a(S0,S1) a(S0,S1) -> sum(S0,S1)"));
 }
 
+// relu's output is read by four layers: two are split by row or column, so that their dx lie differently.
+struct FourReaders : LoweringCase {
+  explicit FourReaders(const std::map<std::string, std::vector<layers::Strategy>>& named)
+      : LoweringCase(Graph(), PlanOf(Graph(), 1, 2, {kReplicate, kReplicate}, named)) {
+    Sharded();
+    std::vector<ActionOperand> contributions;
+    for (const char* layer : {"a", "b", "c", "d"}) {
+      const ValueId dy = Add(absl::StrCat("dy_", layer), {8, 6}), dx = Add(absl::StrCat("dx_", layer), {8, 6});
+      lowering.values[dy.value].host_input = 0;
+      BackwardOf(layer, {{}, {}, {dy, {}}}, {dx});
+      contributions.push_back({dx, {}});
+    }
+    Act(SumGradients{Node("relu")}, "relu", program::Pass::kBackward, contributions, {Add("relu.dy", {8, 6})});
+  }
+  std::vector<std::string> Sums() {
+    EXPECT_TRUE(ExpandShards(lowering).ok());
+    std::vector<std::string> sums;
+    for (const std::string& line : Actions(lowering)) {
+      if (line.rfind("sum", 0) == 0) sums.push_back(line);
+    }
+    return sums;
+  }
+  static layers::LayerGraph Graph() {
+    layers::GraphBuilder net("four_readers");
+    const auto x = net.Relu("relu", net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 6}));
+    std::vector<layers::LayerId> read;
+    for (const char* name : {"a", "b", "c", "d"}) read.push_back(net.FullyConnected(name, x, {.out_features = 6}));
+    net.SoftmaxCrossEntropy("loss",
+                            net.Add("add", {net.Add("add_ab", {read[0], read[1]}), net.Add("add_cd", {read[2], read[3]})}));
+    return Built(std::move(net));
+  }
+};
+
+TEST(ExpandShards, ContributionsThatLieAlikeAreAddedWhereTheyAre) {
+  const std::vector<layers::Strategy> column = {kReplicate, kColumn};
+  FourReaders c({{"a", column}, {"b", column}, {"c", column}, {"d", column}});
+  EXPECT_THAT(c.Sums(), ElementsAre("sum relu: dx_a(R,P) dx_b(R,P) dx_c(R,P) dx_d(R,P) -> relu.dy(R,P)"));
+}
+
+TEST(ExpandShards, ContributionsThatLieDifferentlyAreAddedInGroupsFirst) {
+  const std::vector<layers::Strategy> column = {kReplicate, kColumn}, row = {kReplicate, kRow};
+  FourReaders c({{"a", column}, {"b", row}, {"c", column}});
+  EXPECT_THAT(c.Sums(), ElementsAre("sum relu: dx_a(R,P) dx_c(R,P) -> relu.dy0(R,P)",
+                                    "sum relu: relu.dy0(R,R) dx_b(R,R) dx_d(R,R) -> relu.dy(R,R)"));
+}
+
+// A slice costs nothing, and what is sliced first is less to add.
+TEST(ExpandShards, ContributionsThatAreOnlySlicedAreSlicedFirst) {
+  FourReaders c({{"relu", {kReplicate, kGroup}}});
+  EXPECT_THAT(c.Sums(), ElementsAre("sum relu: dx_a(R,S1) dx_b(R,S1) dx_c(R,S1) dx_d(R,S1) -> relu.dy(R,S1)"));
+}
+
 TEST(ExpandShards, AValueThatNobodyMakesIsAnInternalError) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}));

@@ -1,5 +1,8 @@
 // BucketGradients and InsertGradientReduction.
 #include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -68,6 +71,39 @@ TEST(BucketGradients, OnlyWhatADeviceHoldsCounts) {
               ElementsAre("bucket0 over 0: fc2.weight fc2.bias", "bucket1 over 0: fc1.weight fc1.bias"));
 }
 
+// 58 elements, 232 bytes, in one bucket.
+TEST(BucketGradients, ABucketIsReducedInPiecesThatAreNoLarger) {
+  for (const auto& [piece_bytes, pieces] : std::vector<std::pair<int64_t, int>>{{232, 1}, {231, 2}, {116, 2}, {115, 3}}) {
+    GradientCase c;
+    c.plan.layers["fc1"] = {kBatch, kColumn};
+    c.plan.mesh = Mesh::ReplicasByColumns(2, 2);
+    c.plan.piece_bytes = piece_bytes;
+    ASSERT_TRUE(BucketGradients(c.lowering).ok());
+    EXPECT_EQ(c.lowering.buckets[0].pieces, pieces) << piece_bytes;
+  }
+}
+
+TEST(BucketGradients, ABucketIsOnePieceWhereNothingCouldGoFirst) {
+  const auto pieces = [](auto change) {
+    GradientCase c;
+    c.plan.layers["fc1"] = {kBatch, kColumn};
+    c.plan.mesh = Mesh::ReplicasByColumns(2, 2);
+    c.plan.piece_bytes = 100;
+    change(c);
+    EXPECT_TRUE(BucketGradients(c.lowering).ok());
+    return c.lowering.buckets[0].pieces;
+  };
+  EXPECT_EQ(pieces([](GradientCase&) {}), 3);
+  EXPECT_EQ(pieces([](GradientCase& c) { c.plan.overlap = false; }), 1);
+  EXPECT_EQ(pieces([](GradientCase& c) { c.plan.reduction = Reduction::kSharded; }), 1);
+  EXPECT_EQ(pieces([](GradientCase& c) { c.plan.mesh = Mesh::ReplicasByColumns(2, 1); }), 1) << "no activation moves";
+  EXPECT_EQ(pieces([](GradientCase& c) {
+              for (ShardedParameter& p : c.lowering.parameters) p.gradient = {kR, kR};
+            }),
+            1)
+      << "nothing is reduced";
+}
+
 TEST(BucketGradients, ABucketIsReducedOverTheSameAxes) {
   GradientCase c;
   c.lowering.parameters[2].gradient = {kR, kR};
@@ -121,6 +157,23 @@ TEST(InsertGradientReduction, WhatSomeDevicesUpdateIsGathered) {
       expected.push_back(line);
     }
     EXPECT_EQ(Actions(c.lowering), expected) << Name(reduction);
+  }
+}
+
+TEST(InsertGradientReduction, PiecesAreReducedInTurnAndUpdatedTogether) {
+  for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {
+    GradientCase c;
+    c.TwoBuckets();
+    c.plan.reduction = reduction;
+    c.lowering.buckets[0].pieces = 2;
+    ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+    std::vector<std::string> expected = {
+        "backward fc2:", "check bucket0:", "reduce bucket0:", "reduce bucket0:", "update bucket0:"};
+    if (reduction == Reduction::kMaster) expected.insert(expected.end(), {"gather bucket0:", "gather bucket0:"});
+    std::vector<std::string> actions = Actions(c.lowering);
+    actions.resize(expected.size());
+    EXPECT_EQ(actions, expected);
+    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[3].what).piece, 1);
   }
 }
 

@@ -1,6 +1,8 @@
 // OrderActions counts 800 ps for each element that an action other than a product makes, 800 ps for each element of a bucket
 // and of a value that is moved, and 10 ps for each flop.
-#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -27,6 +29,11 @@ struct OrderCase : LoweringCase {
     const std::string& name = lowering.buckets[bucket].name;
     Act(ReduceGradients{bucket}, name, Pass::kBackward, {}, {});
     Act(UpdateParameters{bucket}, name, Pass::kUpdate, {}, {});
+  }
+  // A transfer of so many elements, for which the next action waits.
+  void Gather(const std::string& name, int64_t elements) {
+    Act(Reshard{{.axis = 0, .kind = ReshardKind::kAllGather}}, "relu", Pass::kBackward, {},
+        {Add(name, {2 * elements}, {kS0, kR})});
   }
   // The backward action of a ReLU that makes so many elements on each device.
   void Relu(const std::string& name, int64_t elements) { BackwardOf("relu", {}, {Add(name, {2 * elements}, {kS0, kR})}); }
@@ -67,15 +74,66 @@ TEST(OrderActions, ReductionsFollowOneAnotherAndGathersTheirUpdates) {
                           "update bucket1:", "backward relu: -> d(S0,R)"));
 }
 
-TEST(OrderActions, AnExchangeOfActivationsHoldsUpComputeAndWaitsForReductions) {
+TEST(OrderActions, AnExchangeOfActivationsHoldsUpComputeAndWaitsForAReductionThatHasBegun) {
   OrderCase c({100});
   c.Reduce(0);
-  const ValueId moved = c.Add("moved", {20}, {kS0, kR});
-  c.Act(Reshard{{.axis = 0, .kind = ReshardKind::kAllGather}}, "relu", Pass::kBackward, {}, {moved});  // ends at 110
   c.Relu("a", 1);
+  c.Gather("moved", 10);  // from 100 to 110
+  c.Relu("b", 1);
   ASSERT_TRUE(OrderActions(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("reduce bucket0:", "all_gather/0 relu: -> moved(S0,R)",
-                                               "update bucket0:", "backward relu: -> a(S0,R)"));
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "all_gather/0 relu: -> moved(S0,R)",
+                          "update bucket0:", "backward relu: -> b(S0,R)"));
+}
+
+// bucket1 would begin at 100, behind bucket0; the exchange is wanted at 10.
+TEST(OrderActions, AnExchangeOfActivationsGoesBeforeReductionsThatHaveNotBegun) {
+  OrderCase c({100, 50});
+  c.Reduce(0);
+  c.Relu("a", 10);
+  c.Reduce(1);
+  c.Gather("moved", 10);  // from 100 to 110, and bucket1 from there to 160
+  c.Relu("b", 49);
+  c.Relu("c", 1);
+  c.Relu("d", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "all_gather/0 relu: -> moved(S0,R)",
+                          "reduce bucket1:", "update bucket0:", "backward relu: -> b(S0,R)", "backward relu: -> c(S0,R)",
+                          "update bucket1:", "backward relu: -> d(S0,R)"));
+}
+
+// Of four pieces of 25 elements two have begun at 30; the exchange waits for 20 elements instead of 70.
+TEST(OrderActions, AnExchangeOfActivationsWaitsForOnePieceOfABucket) {
+  OrderCase c({100});
+  c.lowering.buckets[0].pieces = 4;
+  for (int piece = 0; piece < 4; ++piece) c.Act(ReduceGradients{0, piece}, "bucket0", Pass::kBackward, {}, {});
+  c.Act(UpdateParameters{0}, "bucket0", Pass::kUpdate, {}, {});
+  c.Relu("a", 30);
+  c.Gather("moved", 10);  // from 50 to 60, and the pieces that are left from there to 110
+  c.Relu("b", 50);
+  c.Relu("c", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("reduce bucket0:", "reduce bucket0:", "backward relu: -> a(S0,R)",
+                                               "all_gather/0 relu: -> moved(S0,R)", "reduce bucket0:", "reduce bucket0:",
+                                               "backward relu: -> b(S0,R)", "update bucket0:", "backward relu: -> c(S0,R)"));
+  for (const auto& [at, piece] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {4, 2}, {5, 3}}) {
+    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[at].what).piece, piece);
+  }
+}
+
+// What gathers a bucket's gradients stays behind what scatters them.
+TEST(OrderActions, ReductionsThatAreOvertakenKeepTheirOrder) {
+  OrderCase c({100, 50});
+  c.Reduce(0);
+  c.Act(ReduceGradients{1}, "bucket1", Pass::kBackward, {}, {});
+  c.Act(GatherGradients{1}, "bucket1", Pass::kBackward, {}, {});
+  c.Relu("a", 1);
+  c.Gather("moved", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "all_gather/0 relu: -> moved(S0,R)",
+                          "reduce bucket1:", "gather_gradients bucket1:", "update bucket0:"));
 }
 
 // fc1: 4 samples on each device, 2·4·6·4 = 192 flop forward and 384 backward: 3840 ps, beside which nothing is made.

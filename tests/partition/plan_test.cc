@@ -32,11 +32,14 @@ TEST(PlanJson, RoundTripsEveryField) {
   plan.reduction = Reduction::kSharded;
   plan.overlap = false;
   plan.bucket_bytes = 12345;
+  plan.piece_bytes = 23456;
   plan.device_order = {3, 1, 2, 0};
   absl::StatusOr<Plan> parsed = PlanFromJson(PlanToJson(plan));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(PlanToJson(*parsed), PlanToJson(plan));
   EXPECT_EQ(parsed->layers, plan.layers);
+  EXPECT_EQ(parsed->bucket_bytes, 12345);
+  EXPECT_EQ(parsed->piece_bytes, 23456);
   EXPECT_EQ(parsed->mesh, plan.mesh);
   EXPECT_TRUE(ValidatePlan(*parsed, graph, 64).ok());
 }
@@ -70,6 +73,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "overlap": 1})", "overlap"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 0})",
                 "bucket_bytes"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "piece_bytes": 1023})",
+                "field piece_bytes: expected a whole number from 1024, found 1023"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 2]})",
                 "device_order"},
         BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})",

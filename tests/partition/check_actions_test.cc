@@ -1,0 +1,67 @@
+// What must hold after each lowering pass.
+#include "partition/check_actions.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Pass;
+using ::testing::HasSubstr;
+
+// One bucket in two pieces.
+struct CheckCase : LoweringCase {
+  CheckCase() : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate})) {
+    lowering.buckets.push_back({.name = "bucket0", .axes = {0}, .pieces = 2});
+  }
+  void Do(ActionKind what) { Act(what, "bucket0", Pass::kUpdate, {}, {}); }
+  std::string Problem() const { return std::string(CheckActions(lowering, "the test").message()); }
+};
+
+TEST(CheckActions, AValueIsMadeOnceAndBeforeItIsRead) {
+  CheckCase c;
+  const ValueId x = c.Add("x", {8, 4});
+  c.ForwardOf("fc1", {}, {x});
+  c.ForwardOf("relu", {{x, {}}}, {});
+  EXPECT_EQ(c.Problem(), "");
+  std::swap(c.lowering.actions[0], c.lowering.actions[1]);
+  EXPECT_THAT(c.Problem(), HasSubstr("after the test: layer relu reads x before it is made"));
+  c.lowering.actions[0] = c.lowering.actions[1];
+  EXPECT_THAT(c.Problem(), HasSubstr("x is made twice"));
+}
+
+TEST(CheckActions, ABucketIsCheckedReducedUpdatedAndGathered) {
+  CheckCase c;
+  c.Do(CheckGradients{0});
+  for (int piece : {0, 1}) c.Do(ReduceGradients{0, piece});
+  c.Do(UpdateParameters{0});
+  for (int piece : {0, 1}) c.Do(GatherParameters{0, piece});
+  EXPECT_EQ(c.Problem(), "");
+  c.lowering.actions.erase(c.lowering.actions.begin());
+  EXPECT_THAT(c.Problem(), HasSubstr("bucket0 is used before it is checked"));
+}
+
+TEST(CheckActions, APieceIsReducedOnceInTurnAndBeforeTheUpdate) {
+  const auto problem = [](const std::vector<ActionKind>& actions) {
+    CheckCase c;
+    c.Do(CheckGradients{0});
+    for (const ActionKind& what : actions) c.Do(what);
+    return c.Problem();
+  };
+  const char* out_of_order = "bucket0 is reduced, updated or gathered out of order";
+  EXPECT_EQ(problem({ReduceGradients{0, 0}, ReduceGradients{0, 1}, UpdateParameters{0}}), "");
+  EXPECT_THAT(problem({ReduceGradients{0, 0}, ReduceGradients{0, 0}}), HasSubstr(out_of_order));
+  EXPECT_THAT(problem({ReduceGradients{0, 1}}), HasSubstr(out_of_order));
+  EXPECT_THAT(problem({ReduceGradients{0, 0}, ReduceGradients{0, 1}, ReduceGradients{0, 2}}), HasSubstr(out_of_order));
+  EXPECT_THAT(problem({ReduceGradients{0, 0}, UpdateParameters{0}}), HasSubstr(out_of_order));
+  EXPECT_THAT(problem({UpdateParameters{0}, UpdateParameters{0}}), HasSubstr(out_of_order));
+  EXPECT_THAT(problem({UpdateParameters{0}, ReduceGradients{0, 0}}), HasSubstr(out_of_order));
+  EXPECT_THAT(problem({CheckGradients{0}}), HasSubstr(out_of_order));
+}
+
+}  // namespace
+}  // namespace colonnade::partition
