@@ -24,7 +24,7 @@ absl::Status RunPlan(const Flags& flags);
 absl::Status RunSimulate(const Flags& flags);
 absl::Status RunTable(const Flags& flags);
 absl::Status RunCalibrate(const Flags& flags);
-absl::Status ListModels();
+absl::Status ListModels(const Flags& flags);
 absl::Status RunModels(const Flags& flags);  // one model, or the list
 
 }  // namespace colonnade::cli

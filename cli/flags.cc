@@ -9,7 +9,7 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr char kMachineGroup[] = "Machine";
+constexpr char kModelGroup[] = "Model", kMachineGroup[] = "Machine";
 constexpr double kNoLimit = std::numeric_limits<double>::max(), kLargestMoment = 1e6;
 
 // A finite number from `least` to `most`.
@@ -56,10 +56,14 @@ void AddDtypeFlag(CLI::App& app, Flags& flags) {
 }  // namespace
 
 void AddModelFlags(CLI::App& app, Flags& flags) {
-  const std::string group = "Model";
   app.add_option("--model", flags.model, "network of the zoo; list: names them, with parameters and flop")
       ->required()
-      ->group(group);
+      ->group(kModelGroup);
+  AddNetworkFlags(app, flags);
+}
+
+void AddNetworkFlags(CLI::App& app, Flags& flags) {
+  const std::string group = kModelGroup;
   app.add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or the model's)")
       ->check(CLI::Range(1, 4096))
       ->group(group);

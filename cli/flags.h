@@ -56,7 +56,8 @@ struct Flags {
   int64_t curve_steps = 600;
 };
 
-void AddModelFlags(CLI::App& app, Flags& flags);
+void AddModelFlags(CLI::App& app, Flags& flags);    // --model and AddNetworkFlags
+void AddNetworkFlags(CLI::App& app, Flags& flags);  // what the network is to be instead of itself
 void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags);

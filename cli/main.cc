@@ -187,8 +187,14 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
 
 CLI::App* AddModels(CLI::App& app, Flags& flags) {
   CLI::App* models = app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them.");
-  models->add_option("name", flags.model, "the network whose layers are shown, with shapes, parameters and flop");
-  models->footer("Examples:\n  colonnade models\n  colonnade models alexnet2012");
+  CLI::Option* name =
+      models->add_option("NAME", flags.model, "the network whose layers are shown, with shapes, parameters and flop");
+  colonnade::cli::AddNetworkFlags(*models, flags);
+  for (CLI::Option* option : models->get_options()) {
+    if (option->get_group() == "Model") option->needs(name);
+  }
+  colonnade::cli::AddJsonFlag(*models, flags);
+  models->footer("Examples:\n  colonnade models\n  colonnade models vgg16 --width=0.5 --input-size=32 --classes=10");
   return models;
 }
 
@@ -286,7 +292,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    if (flags.model == "list") return Report(colonnade::cli::ListModels(), {});
+    if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
     std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, argc, argv).c_str());
     return kUsage;
   }
@@ -298,7 +304,7 @@ int Main(int argc, char** argv) {
   Outcome outcome;
   absl::Status status;
   if (flags.model == "list") {
-    status = colonnade::cli::ListModels();
+    status = colonnade::cli::ListModels(flags);
   } else if (train->parsed()) {
     status = colonnade::cli::RunTrain(flags, g_stop, outcome);
   } else if (eval->parsed()) {

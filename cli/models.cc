@@ -1,41 +1,118 @@
 #include "models/models.h"
 
-#include <cstdio>
+#include <algorithm>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "cli/commands.h"
+#include "cli/prediction.h"
+#include "cli/session.h"
 #include "layers/layer.h"
 #include "program/status_macros.h"
 #include "program/types.h"
 
 namespace colonnade::cli {
+namespace {
 
-absl::Status ListModels() {
+using Json = nlohmann::ordered_json;
+
+// A column is as wide as its widest cell; numbers stand at its right.
+struct Column {
+  std::string title;
+  bool numbers = false;
+};
+
+void PrintTable(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    widths.push_back(columns[c].title.size());
+    for (const std::vector<std::string>& row : rows) widths[c] = std::max(widths[c], row[c].size());
+  }
+  const auto print = [&](auto cell_of) {
+    std::vector<std::string> cells;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const int width = static_cast<int>(widths[c]);
+      cells.push_back(absl::StrFormat("%*s", columns[c].numbers ? width : -width, cell_of(c)));
+    }
+    const std::string line = absl::StrJoin(cells, "  ");
+    PrintLine(std::string(absl::StripTrailingAsciiWhitespace(line)));
+  };
+  print([&](size_t c) { return columns[c].title; });
+  for (const std::vector<std::string>& row : rows) print([&](size_t c) { return row[c]; });
+}
+
+// Of floating-point operations.
+std::string Mega(int64_t flops) { return absl::StrFormat("%.3f", static_cast<double>(flops) / 1e6); }
+std::string Giga(int64_t flops) { return absl::StrFormat("%.3f", static_cast<double>(flops) / 1e9); }
+
+int64_t ParametersOf(const layers::LayerNode& node) {
+  int64_t parameters = 0;
+  for (const layers::ParameterSpec& parameter : node.parameters) parameters += program::ElementCount(parameter.shape);
+  return parameters;
+}
+
+void PrintLayers(const layers::LayerGraph& graph) {
+  std::vector<std::vector<std::string>> rows;
+  for (const layers::LayerNode& node : graph.nodes) {
+    rows.push_back({node.name, layers::TypeName(node.layer), program::ToString(node.sample_shape),
+                    absl::StrCat(ParametersOf(node)), Mega(layers::ForwardFlops(node, 1))});
+  }
+  rows.push_back({"in all", "", "", absl::StrCat(graph.ParameterCount()), Mega(graph.ForwardFlops(1))});
+  PrintTable({{"layer"}, {"type"}, {"output"}, {"parameters", true}, {"Mflop/image", true}}, rows);
+}
+
+Json LayersReport(const layers::LayerGraph& graph) {
+  Json layers = Json::array();
+  for (const layers::LayerNode& node : graph.nodes) {
+    layers.push_back({{"name", node.name},
+                      {"type", layers::TypeName(node.layer)},
+                      {"output", node.sample_shape},
+                      {"parameters", ParametersOf(node)},
+                      {"forward_flops", layers::ForwardFlops(node, 1)}});
+  }
+  return {{"model", graph.name},
+          {"layers", std::move(layers)},
+          {"parameters", graph.ParameterCount()},
+          {"forward_flops", graph.ForwardFlops(1)}};
+}
+
+}  // namespace
+
+absl::Status ListModels(const Flags& flags) {
+  std::vector<std::vector<std::string>> rows;
+  Json list = Json::array();
   for (const models::ModelInfo& model : models::AllModels()) {
     ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(model.name, {}));
-    std::printf("%s\n", absl::StrFormat("%-12s %11d parameters %9.3f Gflop  %dx%dx%d  %s", model.name,
-                                        graph.ParameterCount(), static_cast<double>(graph.ForwardFlops(1)) / 1e9,
-                                        model.input_channels, model.input_size, model.input_size, model.description)
-                            .c_str());
+    const program::Shape& image = graph.nodes[0].sample_shape;
+    rows.push_back({model.name, absl::StrCat(graph.ParameterCount()), Giga(graph.ForwardFlops(1)), absl::StrJoin(image, "x"),
+                    model.description});
+    list.push_back({{"model", model.name},
+                    {"description", model.description},
+                    {"input", image},
+                    {"classes", graph.classes()},
+                    {"parameters", graph.ParameterCount()},
+                    {"forward_flops", graph.ForwardFlops(1)}});
+  }
+  if (flags.json) {
+    PrintJson({{"models", std::move(list)}});
+  } else {
+    PrintTable({{"model"}, {"parameters", true}, {"Gflop", true}, {"image"}, {"description"}}, rows);
   }
   return absl::OkStatus();
 }
 
 absl::Status RunModels(const Flags& flags) {
-  if (flags.model.empty()) return ListModels();
-  ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
-  std::printf("%-20s %-22s %-18s %12s %9s\n", "layer", "type", "output", "parameters", "Gflop");
-  for (const layers::LayerNode& node : graph.nodes) {
-    int64_t parameters = 0;
-    for (const layers::ParameterSpec& parameter : node.parameters) parameters += program::ElementCount(parameter.shape);
-    std::printf("%s\n", absl::StrFormat("%-20s %-22s %-18s %12d %9.3f", node.name, layers::TypeName(node.layer),
-                                        program::ToString(node.sample_shape), parameters,
-                                        static_cast<double>(layers::ForwardFlops(node, 1)) / 1e9)
-                            .c_str());
+  if (flags.model.empty()) return ListModels(flags);
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags, nullptr));
+  if (flags.json) {
+    PrintJson(LayersReport(graph));
+  } else {
+    PrintLayers(graph);
   }
-  std::printf("%s\n", absl::StrFormat("%-62s %12d %9.3f", "in all, Gflop of one image's forward pass",
-                                      graph.ParameterCount(), static_cast<double>(graph.ForwardFlops(1)) / 1e9)
-                          .c_str());
   return absl::OkStatus();
 }
 

@@ -160,11 +160,7 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
                            {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes});
 }
 
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
-                                    std::vector<partition::Candidate>* candidates) {
-  Session session;
-  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
-  session.model = model;
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::ImageSet* images) {
   models::ModelOptions options{.input_channels = flags.input_channels,
                                .input_size = flags.input_size,
                                .classes = flags.classes,
@@ -173,14 +169,19 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   if (images != nullptr && options.input_channels == 0) options.input_channels = images->sample_shape[0];
   if (images != nullptr && options.input_size == 0) options.input_size = images->sample_shape[1];
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);
-  if (!graph.ok()) {
-    const std::string from = images != nullptr && flags.input_size == 0
-                                 ? absl::StrFormat(" (built for the images %s of %s)%s",
-                                                   program::ToString(images->sample_shape), images->name, ModelsFor(*images))
-                                 : "";
-    return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
-  }
-  session.graph = *std::move(graph);
+  if (graph.ok()) return graph;
+  const std::string from = images != nullptr && flags.input_size == 0
+                               ? absl::StrFormat(" (built for the images %s of %s)%s",
+                                                 program::ToString(images->sample_shape), images->name, ModelsFor(*images))
+                               : "";
+  return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
+}
+
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
+                                    std::vector<partition::Candidate>* candidates) {
+  Session session;
+  ASSIGN_OR_RETURN(session.model, models::FindModel(flags.model));
+  ASSIGN_OR_RETURN(session.graph, BuildNetwork(flags, images));
   if (images != nullptr) {
     RETURN_IF_ERROR(CheckImages(flags, session, *images));
   }

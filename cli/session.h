@@ -29,8 +29,10 @@ struct Session {
   int threads_per_device = 1;
 };
 
-// The model as the flags ask for it; where they leave channels and size open, those of `images` (may be null). With
-// --plan=auto the planner's choice for --machine; `candidates`, if not null, gets all that it judged.
+// The model as the flags ask for it; where they leave channels and size open, those of `images` (may be null).
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::ImageSet* images);
+// That model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not null, gets all that it
+// judged.
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
                                     std::vector<partition::Candidate>* candidates = nullptr);
 

@@ -4,6 +4,7 @@
 //   two_column   a small network of two columns with a cross connection at conv3; 8x8 digits
 //   alexnet2012  Krizhevsky et al. 2012: two columns as grouped convolutions, LRN; 227x227
 //   alexnet      Krizhevsky 2014, one column, with torchvision's layer names; 224x224
+//   vgg11, vgg16 Simonyan & Zisserman 2014, configurations A and D, with torchvision's layer names; 224x224
 #ifndef COLONNADE_MODELS_MODELS_H_
 #define COLONNADE_MODELS_MODELS_H_
 
@@ -47,6 +48,8 @@ absl::StatusOr<layers::LayerGraph> Lenet(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> TwoColumn(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Alexnet2012(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Alexnet(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Vgg11(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Vgg16(const ModelOptions& options);
 
 // `channels` times the width, to the nearest multiple of 8, at least 8; `channels` itself at width 1.
 int64_t Widen(int64_t channels, double width);

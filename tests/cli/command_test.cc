@@ -72,7 +72,7 @@ TEST_F(Command, ModelListNamesThemWithParameters) {
 }
 
 TEST_F(Command, HelpEndsWithTwoExamples) {
-  for (const char* sub : {"train", "eval", "verify", "program", "plan", "simulate", "table", "calibrate"}) {
+  for (const char* sub : {"train", "eval", "verify", "program", "plan", "simulate", "table", "calibrate", "models"}) {
     const Result r = Run(absl::StrCat(sub, " --help"));
     EXPECT_EQ(r.code, 0) << sub;
     const std::vector<std::string> parts = absl::StrSplit(r.out, "Examples:\n");

@@ -1,5 +1,8 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
 
 namespace colonnade::cli {
@@ -7,22 +10,87 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
 
 TEST_F(Command, ModelsListsTheZoo) {
   const Result r = Run("models");
   EXPECT_EQ(r.code, 0) << r.err;
-  for (const char* name : {"two_column", "lenet", "alexnet2012", "alexnet"}) EXPECT_THAT(r.out, HasSubstr(name));
+  for (const char* name : {"two_column", "lenet", "alexnet2012", "alexnet", "vgg11", "vgg16"}) {
+    EXPECT_THAT(r.out, ContainsRegex(absl::StrCat("\n", name, " ")));
+  }
+  EXPECT_THAT(r.out, ContainsRegex("\nalexnet +61100840 +1\\.428  3x224x224  "));
+}
+
+TEST_F(Command, TheZooIsAlsoOneJsonObject) {
+  for (const char* arguments : {"models --json", "train --model=list --json"}) {
+    const Json zoo = Json::parse(Run(arguments).out);
+    ASSERT_EQ(zoo.at("models").size(), 6u) << arguments;
+    EXPECT_EQ(zoo.at("models")[0].at("model"), "lenet");
+    EXPECT_EQ(zoo.at("models")[0].at("input"), Json({1, 28, 28}));
+    EXPECT_EQ(zoo.at("models")[0].at("classes"), 10);
+    EXPECT_EQ(zoo.at("models")[0].at("parameters"), 61706);
+  }
 }
 
 TEST_F(Command, ModelsOfANameShowsItsLayers) {
   const Result r = Run("models alexnet");
   EXPECT_EQ(r.code, 0) << r.err;
   // 64 filters of 3 x 11 x 11 and their biases; 2 x 64 x 363 x 55 x 55 flop.
-  EXPECT_THAT(r.out, ContainsRegex("features\\.0 +Conv2d +\\[64,55,55\\] +23296 +0\\.141\n"));
-  EXPECT_THAT(r.out, ContainsRegex("in all, .* 61100840 +"));
+  EXPECT_THAT(r.out, ContainsRegex("\nfeatures\\.0 +Conv2d +\\[64,55,55\\] +23296 +140\\.554\n"));
+  // torchvision's documentation of AlexNet_Weights.IMAGENET1K_V1: num_params 61100840, 0.71 billion multiply-adds.
+  EXPECT_THAT(r.out, ContainsRegex("\nin all +61100840 +1428\\.377\n"));
 }
 
-TEST_F(Command, ModelsOfAnUnknownNameIsRefused) { ExpectError("models alexnett", 2, {"alexnett", "alexnet"}); }
+// Numbers stand in the last column: where all lines end at one place, that column and those before it are aligned.
+TEST_F(Command, TheTableOfLayersIsAlignedAndNoWiderThanATerminal) {
+  for (const char* arguments : {"models alexnet2012", "models vgg16", "models vgg16 --width=8 --input-size=448"}) {
+    const std::string out = Run(arguments).out;
+    const std::vector<std::string> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
+    ASSERT_GT(lines.size(), 20u) << arguments;
+    for (const std::string& line : lines) EXPECT_EQ(line.size(), lines[0].size()) << arguments << "\n" << line;
+    EXPECT_LE(lines[0].size(), 100u) << arguments;
+  }
+}
+
+TEST_F(Command, TheLayersOfANameAreAlsoOneJsonObjectWhoseTotalsAreTheirSums) {
+  const Result r = Run("models vgg16 --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json net = Json::parse(r.out);
+  EXPECT_EQ(net.at("model"), "vgg16");
+  int64_t parameters = 0, flops = 0;
+  for (const Json& layer : net.at("layers")) {
+    parameters += layer.at("parameters").get<int64_t>();
+    flops += layer.at("forward_flops").get<int64_t>();
+  }
+  EXPECT_EQ(parameters, 138'357'544);
+  EXPECT_EQ(net.at("parameters"), parameters);
+  EXPECT_EQ(net.at("forward_flops"), flops);
+  EXPECT_EQ(net.at("layers")[1], (Json{{"name", "features.0"},
+                                       {"type", "Conv2d"},
+                                       {"output", {64, 224, 224}},
+                                       {"parameters", 64 * 27 + 64},
+                                       {"forward_flops", 2 * 27 * 64 * 224 * 224}}));
+}
+
+TEST_F(Command, ModelsTakesTheFlagsThatShapeANetwork) {
+  const Result r = Run("models vgg11 --width=0.125 --input-size=64 --channels=1 --classes=7 --dropout=off");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, ContainsRegex("\nimages +Input +\\[1,64,64\\] "));
+  EXPECT_THAT(r.out, ContainsRegex("\nfeatures\\.0 +Conv2d +\\[8,64,64\\] +80 "));
+  EXPECT_THAT(r.out, ContainsRegex("\nclassifier\\.6 +FullyConnected +\\[7\\] +3591 "));
+  EXPECT_THAT(r.out, Not(HasSubstr("Dropout")));
+}
+
+TEST_F(Command, ModelsOfAnUnknownNameIsRefused) {
+  ExpectError("models alexnett", 2, {"alexnett", "did you mean \"alexnet\"?"});
+  ExpectError("models vgg61 --json", 2, {"unknown model \"vgg61\"", "did you mean \"vgg"});
+}
+
+TEST_F(Command, ModelsRefusesShapesThatANetworkCannotHave) {
+  ExpectError("models vgg11 --input-size=31", 2, {"\"vgg11\"", "\"features.20\"", "at least 2x2", "[512,1,1]"});
+  ExpectError("models --width=0.5", 2, {"--width requires NAME"});
+}
 
 }  // namespace
 }  // namespace colonnade::cli

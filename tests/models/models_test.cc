@@ -7,7 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "program/verify.h"
 
 namespace colonnade::models {
 namespace {
@@ -20,11 +22,36 @@ layers::LayerGraph Built(const std::string& name, ModelOptions options = {}) {
   return *std::move(graph);
 }
 
+// Of the last three, num_params in torchvision's documentation of AlexNet_Weights, VGG11_Weights and VGG16_Weights
+// (IMAGENET1K_V1).
 TEST(Models, HaveThePublishedNumberOfParameters) {
-  EXPECT_EQ(Built("alexnet").ParameterCount(), 61'100'840);
   EXPECT_EQ(Built("alexnet2012").ParameterCount(), 60'965'224);
   EXPECT_EQ(Built("lenet").ParameterCount(), 61'706);
   EXPECT_EQ(Built("two_column").ParameterCount(), 320 + 9'280 + 36'928 + 18'496 + 32'896 + 1'290);
+  EXPECT_EQ(Built("alexnet").ParameterCount(), 61'100'840);
+  EXPECT_EQ(Built("vgg11").ParameterCount(), 132'863'336);
+  EXPECT_EQ(Built("vgg16").ParameterCount(), 138'357'544);
+}
+
+// GFLOPS in the same documentation, which counts a multiplication and its addition as one and gives two decimals.
+TEST(Models, HaveThePublishedNumberOfMultiplications) {
+  for (const auto& [name, giga] : std::map<std::string, double>{{"alexnet", 0.71}, {"vgg11", 7.61}, {"vgg16", 15.47}}) {
+    EXPECT_NEAR(static_cast<double>(Built(name).ForwardFlops(1)) / 2e9, giga, 0.005) << name;
+  }
+}
+
+std::map<std::string, program::Shape> SampleShapes(const layers::LayerGraph& graph) {
+  std::map<std::string, program::Shape> shapes;
+  for (const layers::LayerNode& node : graph.nodes) shapes[node.name] = node.sample_shape;
+  return shapes;
+}
+
+std::map<std::string, program::Shape> ParameterShapes(const layers::LayerGraph& graph) {
+  std::map<std::string, program::Shape> shapes;
+  for (const layers::LayerNode& node : graph.nodes) {
+    for (const layers::ParameterSpec& p : node.parameters) shapes[p.name] = p.shape;
+  }
+  return shapes;
 }
 
 TEST(Models, AlexnetHasTorchvisionsNamesAndShapes) {
@@ -37,11 +64,45 @@ TEST(Models, AlexnetHasTorchvisionsNamesAndShapes) {
       {"classifier.1.weight", {4096, 9216}},    {"classifier.1.bias", {4096}},
       {"classifier.4.weight", {4096, 4096}},    {"classifier.4.bias", {4096}},
       {"classifier.6.weight", {1000, 4096}},    {"classifier.6.bias", {1000}}};
-  std::map<std::string, program::Shape> found;
-  for (const layers::LayerNode& node : Built("alexnet").nodes) {
-    for (const layers::ParameterSpec& p : node.parameters) found[p.name] = p.shape;
+  EXPECT_EQ(ParameterShapes(Built("alexnet")), expected);
+}
+
+// torchvision/models/vgg.py: make_layers counts convolutions, ReLUs and poolings alike.
+TEST(Models, VggHasTorchvisionsNamesAndShapes) {
+  const std::map<std::string, program::Shape> expected = {
+      {"features.0.weight", {64, 3, 3, 3}},     {"features.0.bias", {64}},
+      {"features.3.weight", {128, 64, 3, 3}},   {"features.3.bias", {128}},
+      {"features.6.weight", {256, 128, 3, 3}},  {"features.6.bias", {256}},
+      {"features.8.weight", {256, 256, 3, 3}},  {"features.8.bias", {256}},
+      {"features.11.weight", {512, 256, 3, 3}}, {"features.11.bias", {512}},
+      {"features.13.weight", {512, 512, 3, 3}}, {"features.13.bias", {512}},
+      {"features.16.weight", {512, 512, 3, 3}}, {"features.16.bias", {512}},
+      {"features.18.weight", {512, 512, 3, 3}}, {"features.18.bias", {512}},
+      {"classifier.0.weight", {4096, 25088}},   {"classifier.0.bias", {4096}},
+      {"classifier.3.weight", {4096, 4096}},    {"classifier.3.bias", {4096}},
+      {"classifier.6.weight", {1000, 4096}},    {"classifier.6.bias", {1000}}};
+  EXPECT_EQ(ParameterShapes(Built("vgg11")), expected);
+  std::vector<std::string> layers;
+  for (const layers::LayerNode& node : Built("vgg16").nodes) {
+    if (!node.parameters.empty()) layers.push_back(node.name);
   }
-  EXPECT_EQ(found, expected);
+  EXPECT_THAT(layers,
+              ::testing::ElementsAre("features.0", "features.2", "features.5", "features.7", "features.10", "features.12",
+                                     "features.14", "features.17", "features.19", "features.21", "features.24",
+                                     "features.26", "features.28", "classifier.0", "classifier.3", "classifier.6"));
+}
+
+TEST(Models, VggHalvesItsImageFiveTimesAndRoundsDown) {
+  for (const auto& [size, last] : std::map<int64_t, int64_t>{{32, 1}, {63, 1}, {64, 2}, {224, 7}, {256, 8}}) {
+    for (const char* name : {"vgg11", "vgg16"}) {
+      EXPECT_EQ(SampleShapes(Built(name, {.input_size = size}))["flatten"], (program::Shape{512 * last * last}))
+          << name << " " << size;
+    }
+  }
+  const absl::Status small = BuildModel("vgg16", {.input_size = 31}).status();
+  for (const char* part : {"\"vgg16\"", "MaxPool \"features.30\"", "expected an image of at least 2x2", "[512,1,1]"}) {
+    EXPECT_THAT(std::string(small.message()), HasSubstr(part));
+  }
 }
 
 TEST(Models, Alexnet2012HasThePapersImages) {
@@ -66,12 +127,6 @@ TEST(Models, AnUnknownNameIsAUsageErrorThatNamesTheNearest) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"alexnet2012\"?"));
   EXPECT_EQ(BuildModel("lenet", {.width = 0}).status().code(), absl::StatusCode::kFailedPrecondition);
-}
-
-std::map<std::string, program::Shape> SampleShapes(const layers::LayerGraph& graph) {
-  std::map<std::string, program::Shape> shapes;
-  for (const layers::LayerNode& node : graph.nodes) shapes[node.name] = node.sample_shape;
-  return shapes;
 }
 
 TEST(Models, AlexnetAndLenetHaveTheirPapersImages) {
@@ -183,11 +238,14 @@ TEST(Models, NamesAndOwnShapesAreThoseOfTheList) {
     EXPECT_FALSE(model.description.empty());
     EXPECT_GT(model.learning_rate, 0);
   }
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("lenet", "two_column", "alexnet2012", "alexnet"));
-  const ModelInfo& published = **FindModel("alexnet2012");
-  EXPECT_EQ(published.learning_rate, 0.01);
-  EXPECT_EQ(published.momentum, 0.9);
-  EXPECT_EQ(published.weight_decay, 5e-4);
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("lenet", "two_column", "alexnet2012", "alexnet", "vgg11", "vgg16"));
+  // Krizhevsky et al. 2012, section 5; Simonyan & Zisserman 2014, section 3.1.
+  for (const char* name : {"alexnet2012", "vgg11", "vgg16"}) {
+    const ModelInfo& published = **FindModel(name);
+    EXPECT_EQ(published.learning_rate, 0.01) << name;
+    EXPECT_EQ(published.momentum, 0.9) << name;
+    EXPECT_EQ(published.weight_decay, 5e-4) << name;
+  }
 }
 
 // A layer whose sizes do not divide is replicated by the named plans; no model is refused by them.
@@ -198,6 +256,28 @@ TEST(Models, EveryModelIsSpreadOver2And4And8DevicesByEveryNamedPlan) {
       for (int devices : {2, 4, 8}) {
         const absl::Status status = partition::NamedPlan(name, graph, {.devices = devices, .global_batch = 64}).status();
         EXPECT_TRUE(status.ok()) << model.name << " " << name << " over " << devices << ": " << status;
+      }
+    }
+  }
+}
+
+// The smallest image and narrow layers; all sizes divide by 8, so that no layer is left whole.
+TEST(Models, VggIsLoweredWithoutReplicatedLayersOn1And2And4And8Devices) {
+  for (const char* name : {"vgg11", "vgg16"}) {
+    const layers::LayerGraph graph = Built(name, {.input_size = 32, .classes = 8, .width = 0.125});
+    for (const auto& [plan_name, all_devices] : std::map<std::string, std::vector<int>>{
+             {"single", {1}}, {"data", {2, 4, 8}}, {"model", {2, 4, 8}}, {"hybrid", {2, 4, 8}}, {"owt", {2, 4, 8}}}) {
+      for (int devices : all_devices) {
+        const absl::StatusOr<partition::Plan> plan =
+            partition::NamedPlan(plan_name, graph, {.devices = devices, .global_batch = 16});
+        ASSERT_TRUE(plan.ok()) << name << " " << plan_name << " " << devices << ": " << plan.status();
+        EXPECT_THAT(plan->notes, ::testing::IsEmpty()) << name << " " << plan_name << " " << devices;
+        for (program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
+          const absl::StatusOr<program::Program> program =
+              partition::Lower(graph, *plan, {.mode = mode, .global_batch = 16});
+          ASSERT_TRUE(program.ok()) << name << " " << plan_name << " " << devices << ": " << program.status();
+          EXPECT_TRUE(program::Verify(*program).ok()) << name << " " << plan_name << " " << devices;
+        }
       }
     }
   }

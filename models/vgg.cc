@@ -1,0 +1,59 @@
+// VGG, configurations A (vgg11) and D (vgg16), without batch normalisation. Source: Simonyan & Zisserman 2014,
+// arXiv:1409.1556, table 1. Layers have torchvision's names, so that its weights fit. Weights start as in He et al. 2015
+// where the paper trains a shallower network first.
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "models/models.h"
+
+namespace colonnade::models {
+namespace {
+
+using layers::GraphBuilder;
+using layers::LayerId;
+
+// Convolutions of 3x3 in stages, with as many output channels as table 1 says; each stage ends with a pooling that halves
+// rows and columns.
+using Stages = std::vector<std::vector<int64_t>>;
+
+LayerId Features(GraphBuilder& net, LayerId x, const Stages& stages, double width) {
+  int index = 0;
+  const auto next_name = [&index] { return absl::StrCat("features.", index++); };
+  for (const std::vector<int64_t>& stage : stages) {
+    for (int64_t channels : stage) {
+      x = net.Conv2d(next_name(), x, {.out_channels = Widen(channels, width), .kernel = 3, .pad = 1});
+      x = net.Relu(next_name(), x);
+    }
+    x = net.MaxPool(next_name(), x, {.kernel = 2});
+  }
+  return x;
+}
+
+absl::StatusOr<layers::LayerGraph> Vgg(const std::string& name, const Stages& stages, const ModelOptions& options) {
+  GraphBuilder net(name);
+  auto x = net.Input("images", {options.input_channels, options.input_size, options.input_size});
+  x = Features(net, x, stages, options.width);
+  x = net.Flatten("flatten", x);
+  x = net.FullyConnected("classifier.0", x, {.out_features = Widen(4096, options.width)});
+  x = net.Relu("classifier.1", x);
+  if (options.dropout) x = net.Dropout("classifier.2", x, {.rate = 0.5});
+  x = net.FullyConnected("classifier.3", x, {.out_features = Widen(4096, options.width)});
+  x = net.Relu("classifier.4", x);
+  if (options.dropout) x = net.Dropout("classifier.5", x, {.rate = 0.5});
+  x = net.FullyConnected("classifier.6", x, {.out_features = options.classes});
+  net.SoftmaxCrossEntropy("loss", x);
+  return std::move(net).Build();
+}
+
+}  // namespace
+
+absl::StatusOr<layers::LayerGraph> Vgg11(const ModelOptions& options) {
+  return Vgg("vgg11", {{64}, {128}, {256, 256}, {512, 512}, {512, 512}}, options);
+}
+
+absl::StatusOr<layers::LayerGraph> Vgg16(const ModelOptions& options) {
+  return Vgg("vgg16", {{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}}, options);
+}
+
+}  // namespace colonnade::models
