@@ -2,6 +2,7 @@
 // arXiv:1409.1556, table 1. Layers have torchvision's names, so that its weights fit. Weights start as in He et al. 2015
 // where the paper trains a shallower network first.
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
