@@ -43,11 +43,13 @@ int64_t AlignmentOf(const Convolution& convolution) {
 
 std::string KeyOf(const Convolution& c) {
   const program::Window& w = c.window;
+  const std::string pad_behind =
+      w.pad_bottom == w.pad_top && w.pad_right == w.pad_left ? "" : absl::StrFormat(":%dx%d", w.pad_bottom, w.pad_right);
   const bool tf32 = c.dtype == program::DType::kF32 && c.precision == Precision::kTf32;
   std::string key =
-      absl::StrFormat("%s %s n%d c%d h%d w%d k%d p%d q%d window %dx%d stride %dx%d pad %dx%d groups %d align %d",
+      absl::StrFormat("%s %s n%d c%d h%d w%d k%d p%d q%d window %dx%d stride %dx%d pad %dx%d%s groups %d align %d",
                       Name(c.pass), tf32 ? "tf32" : program::Name(c.dtype), c.n, c.c, c.h, c.w, c.k, c.p, c.q, w.size_h,
-                      w.size_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w, c.groups, AlignmentOf(c));
+                      w.size_w, w.stride_h, w.stride_w, w.pad_top, w.pad_left, pad_behind, c.groups, AlignmentOf(c));
   if (c.bias != nullptr) key += " bias";
   if (c.relu) key += " relu";
   if (c.deterministic) key += " deterministic";

@@ -1,4 +1,7 @@
-// The mean over each window; shapes as for MaxPool.
+// The mean over each window; shapes and ceil_mode as for MaxPool.
+//
+// The divisor is the number of the window's cells that lie in the image, or with count_pad in the image and its `pad`. Cells
+// beyond that, which ceil_mode may add to the last windows, never count, as in PyTorch.
 #ifndef COLONNADE_LAYERS_AVG_POOL_H_
 #define COLONNADE_LAYERS_AVG_POOL_H_
 
@@ -14,9 +17,11 @@ namespace colonnade::layers {
 
 struct AvgPool {
   int64_t kernel = 2;
-  int64_t stride = 0;     // 0: as kernel
-  int64_t pad = 0;        // less than kernel
+  int64_t kernel_w = 0;   // 0: as kernel
+  int64_t stride = 0;     // 0: as the kernel
+  int64_t pad = 0;        // on all sides; less than the kernel
   bool count_pad = true;  // padding counts in the divisor
+  bool ceil_mode = false;
   bool operator==(const AvgPool&) const = default;
 };
 

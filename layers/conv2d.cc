@@ -15,8 +15,10 @@ program::Window WindowOf(const Conv2d& layer) {
           .size_w = layer.kernel_w != 0 ? layer.kernel_w : layer.kernel,
           .stride_h = layer.stride,
           .stride_w = layer.stride,
-          .pad_h = layer.pad,
-          .pad_w = layer.pad};
+          .pad_top = layer.pad,
+          .pad_left = layer.pad,
+          .pad_bottom = layer.pad,
+          .pad_right = layer.pad};
 }
 
 // Groups of what one device holds: its input channels over those that one filter reads.

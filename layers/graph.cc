@@ -88,7 +88,7 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
   }
   std::vector<program::Shape> shapes;
   for (LayerId input : inputs) {
-    if (!input.valid() || input.value >= static_cast<int32_t>(graph_.nodes.size())) return fail("an input is no layer");
+    if (!IsLayer(input)) return fail("an input is no layer");
     shapes.push_back(graph_.node(input).sample_shape);
   }
   absl::StatusOr<program::Shape> output = OutputSampleShape(layer, shapes);
@@ -122,6 +122,14 @@ LayerId GraphBuilder::MaxPool(const std::string& name, LayerId x, layers::MaxPoo
 }
 LayerId GraphBuilder::AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes) {
   return Append(name, attributes, {x});
+}
+LayerId GraphBuilder::GlobalAvgPool(const std::string& name, LayerId x) {
+  layers::AvgPool whole;
+  if (IsLayer(x) && graph_.node(x).sample_shape.size() == 3) {
+    const program::Shape& image = graph_.node(x).sample_shape;
+    whole.kernel = image[1], whole.kernel_w = image[2];
+  }
+  return Append(name, whole, {x});  // refuses what is no image
 }
 LayerId GraphBuilder::Lrn(const std::string& name, LayerId x, layers::Lrn attributes) {
   return Append(name, attributes, {x});

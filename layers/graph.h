@@ -64,6 +64,7 @@ class GraphBuilder {
   LayerId Gelu(const std::string& name, LayerId x);
   LayerId MaxPool(const std::string& name, LayerId x, layers::MaxPool attributes);
   LayerId AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes);
+  LayerId GlobalAvgPool(const std::string& name, LayerId x);  // an AvgPool whose window is the image: {C, 1, 1}
   LayerId Lrn(const std::string& name, LayerId x, layers::Lrn attributes);
   LayerId Dropout(const std::string& name, LayerId x, layers::Dropout attributes);
   LayerId Flatten(const std::string& name, LayerId x);
@@ -74,6 +75,7 @@ class GraphBuilder {
   absl::StatusOr<LayerGraph> Build() &&;
 
  private:
+  bool IsLayer(LayerId id) const { return id.valid() && id.value < static_cast<int32_t>(graph_.nodes.size()); }
   LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
   absl::Status CheckStreams() const;
 

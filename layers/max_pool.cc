@@ -9,21 +9,18 @@ namespace {
 
 constexpr int64_t kLargestKernel = 15;  // a place in the window is noted in one byte
 
-program::Window WindowOf(const MaxPool& layer) {
-  const int64_t stride = layer.stride != 0 ? layer.stride : layer.kernel;
-  return {layer.kernel, layer.kernel, stride, stride, layer.pad, layer.pad};
-}
+Pooling PoolingOf(const MaxPool& layer) { return {layer.kernel, layer.kernel, layer.stride, layer.pad, layer.ceil_mode}; }
 
 }  // namespace
 
 const char* TypeName(const MaxPool&) { return "MaxPool"; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const MaxPool& layer, absl::Span<const program::Shape> inputs) {
-  if (layer.pad >= layer.kernel || layer.kernel > kLargestKernel) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected pad < kernel and kernel ≤ %d, found kernel %d, pad %d",
-                                                      kLargestKernel, layer.kernel, layer.pad));
+  if (layer.kernel > kLargestKernel) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected kernel ≤ %d, found kernel %d", kLargestKernel, layer.kernel));
   }
-  return SlideOver(inputs, WindowOf(layer));
+  return PoolOver(inputs, PoolingOf(layer));
 }
 
 std::vector<ParameterSpec> Parameters(const MaxPool&, absl::Span<const program::Shape>) { return {}; }
@@ -37,7 +34,7 @@ std::vector<SavedSpec> Saved(const MaxPool&, const LayerShapes& local) {
 }
 
 std::vector<EmittedOp> EmitForward(const MaxPool& layer, const ForwardShard& shard) {
-  const program::Window window = WindowOf(layer);
+  const program::Window window = WindowOver(PoolingOf(layer), shard.inputs[0].shape);
   EmittedOp op{.op = program::MaxPoolForward{window},
                .uses = {Read(shard.inputs[0]), Write(shard.output)},
                .work = MoveWork({shard.inputs[0]}, {shard.output},
@@ -48,7 +45,7 @@ std::vector<EmittedOp> EmitForward(const MaxPool& layer, const ForwardShard& sha
 
 std::vector<EmittedOp> EmitBackward(const MaxPool& layer, const BackwardShard& shard) {
   if (!shard.d_inputs[0]) return {};
-  return {{.op = program::MaxPoolBackward{WindowOf(layer)},
+  return {{.op = program::MaxPoolBackward{WindowOver(PoolingOf(layer), shard.d_inputs[0]->shape)},
            .uses = {Read(shard.saved[0]), Read(*shard.d_output), Write(*shard.d_inputs[0])},
            .work = MoveWork({*shard.d_output}, {*shard.d_inputs[0]}, program::ElementCount(shard.d_output->shape))}};
 }

@@ -35,15 +35,16 @@ struct Sum {
   bool operator==(const Sum&) const = default;
 };
 
-// Geometry of a sliding window; rows (h) and columns (w) apart. pad is added on both sides with zeros.
+// Geometry of a sliding window; rows (h) and columns (w) apart. The image is padded with zeros on each of its four sides.
 struct Window {
   int64_t size_h = 1, size_w = 1;
   int64_t stride_h = 1, stride_w = 1;
-  int64_t pad_h = 0, pad_w = 0;
+  int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
   bool operator==(const Window&) const = default;
 };
 
-// y[n,k,p,q] = Σ_{c,r,s} x[n, c, p·stride+r−pad, q·stride+s−pad] · w[k,c,r,s] + b[k], c over the channels of k's group.
+// y[n,k,p,q] = Σ_{c,r,s} x[n, c, p·stride+r−pad_top, q·stride+s−pad_left] · w[k,c,r,s] + b[k], c over the channels of k's
+// group.
 struct ConvForward {  // x [n,C,H,W], w [K,C/groups,R,S], [b [K]] → y [n,K,P,Q]
   Window window;
   int64_t groups = 1;
@@ -105,7 +106,9 @@ struct MaxPoolBackward {  // argmax, dy → dx
   Window window;
   bool operator==(const MaxPoolBackward&) const = default;
 };
-// The mean over each window; padding counts in the divisor if count_pad.
+// The mean over each window: its sum over the number of its cells that count. Those are the cells in the image, and with
+// count_pad those in the padding that opposite sides share: rows of [−pad_top, H + pad_top), columns of [−pad_left,
+// W + pad_left). So what pad_bottom and pad_right have beyond pad_top and pad_left, as after rounding up, never counts.
 struct AvgPoolForward {  // x → y
   Window window;
   bool count_pad = true;

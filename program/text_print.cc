@@ -50,7 +50,9 @@ class FieldPrinter {
   void Append(double value) { out_ += Digits(value); }
   void Append(const Shape& value) { out_ += ToString(value); }
   void Append(const Window& w) {
-    absl::StrAppend(&out_, w.size_h, "x", w.size_w, "/", w.stride_h, "x", w.stride_w, "+", w.pad_h, "x", w.pad_w);
+    absl::StrAppend(&out_, w.size_h, "x", w.size_w, "/", w.stride_h, "x", w.stride_w, "+", w.pad_top, "x", w.pad_left);
+    if (w.pad_bottom == w.pad_top && w.pad_right == w.pad_left) return;
+    absl::StrAppend(&out_, ":", w.pad_bottom, "x", w.pad_right);
   }
 
   std::string& out_;

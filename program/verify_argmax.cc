@@ -38,8 +38,10 @@ std::optional<Note> NoteOf(const Program& program, const Task& task) {
 }
 
 std::string DescribeWindow(const Window& window) {
+  const Shape begin = {window.pad_top, window.pad_left}, end = {window.pad_bottom, window.pad_right};
   return absl::StrCat("a window of ", ToString({window.size_h, window.size_w}), ", stride ",
-                      ToString({window.stride_h, window.stride_w}), ", padding ", ToString({window.pad_h, window.pad_w}));
+                      ToString({window.stride_h, window.stride_w}), ", padding ", ToString(begin),
+                      begin == end ? "" : absl::StrCat(" before and ", ToString(end), " behind"));
 }
 
 absl::Status CheckAlike(const Program& program, const Note& note, const Note& first) {

@@ -1,5 +1,6 @@
 // The part of the rule `structure` that looks at one task: its operands' number, access, element types and extents.
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -284,26 +285,37 @@ class OperandCheck {
     return problem_.empty();
   }
 
-  // The output extent of one dimension; fails if the window does not fit.
-  int64_t OutputExtent(int64_t input, int64_t size, int64_t stride, int64_t pad) {
-    if (size < 1 || stride < 1 || pad < 0 || size > kMaxAttribute || stride > kMaxAttribute || pad > kMaxAttribute ||
-        input + 2 * pad < size) {
-      Fail("has a window of ", size, " with stride ", stride, " and padding ", pad, " over ", input,
-           "; expected one that fits");
+  // One dimension of a window; its padding before and behind.
+  struct Span {
+    int64_t size, stride, begin, end;
+  };
+  static Span Rows(const Window& w) { return {w.size_h, w.stride_h, w.pad_top, w.pad_bottom}; }
+  static Span Columns(const Window& w) { return {w.size_w, w.stride_w, w.pad_left, w.pad_right}; }
+
+  // The output extent of one dimension; fails if the window is none or does not fit. A pooling's padding is less than its
+  // window: else a window may hold nothing but padding, which has no maximum and no mean.
+  int64_t OutputExtent(int64_t input, const Span& w, bool pools) {
+    const auto fail = [&](absl::string_view expected) {
+      Fail("has a window of ", w.size, " with stride ", w.stride, " and padding ", w.begin,
+           w.end == w.begin ? "" : absl::StrCat(" before and ", w.end, " behind"), " over ", input, "; expected ", expected);
       return 0;
-    }
-    return (input + 2 * pad - size) / stride + 1;
+    };
+    if (w.size < 1 || w.stride < 1) return fail("a size and a stride of at least 1");
+    if (w.begin < 0 || w.end < 0) return fail("padding of at least 0");
+    if (std::max({w.size, w.stride, w.begin, w.end}) > kMaxAttribute) return fail("none of these above 2^31");
+    if (pools && std::max(w.begin, w.end) >= w.size) return fail("padding less than the window");
+    if (input + w.begin + w.end < w.size) return fail("a window that fits into the padded input");
+    return (input + w.begin + w.end - w.size) / w.stride + 1;
   }
 
   // Whether `y` has the image extents that `window` leaves of `x`.
-  bool Windows(const Window& window, size_t x, size_t y) {
-    const int64_t p = OutputExtent(Size(x)[2], window.size_h, window.stride_h, window.pad_h);
-    const int64_t q = OutputExtent(Size(x)[3], window.size_w, window.stride_w, window.pad_w);
+  bool Windows(const Window& window, bool pools, size_t x, size_t y) {
+    const int64_t p = OutputExtent(Size(x)[2], Rows(window), pools), q = OutputExtent(Size(x)[3], Columns(window), pools);
     return problem_.empty() && Shaped(y, {Size(x)[0], Size(y)[1], p, q});
   }
 
   bool Conv(const Window& window, int64_t groups, size_t x, size_t w, size_t y) {
-    if (!Ranked({x, w, y}, 4) || !Windows(window, x, y)) return false;
+    if (!Ranked({x, w, y}, 4) || !Windows(window, /*pools=*/false, x, y)) return false;
     const int64_t channels = Size(x)[1];
     if (groups < 1 || channels % groups != 0 || Size(y)[1] % groups != 0) {
       Fail("has ", groups, " groups, which do not divide ", channels, " input and ", Size(y)[1], " output channels");
@@ -317,7 +329,7 @@ class OperandCheck {
   }
 
   bool Pool(const Window& window, size_t x, size_t y) {
-    if (!Ranked({x, y}, 4) || !Windows(window, x, y)) return false;
+    if (!Ranked({x, y}, 4) || !Windows(window, /*pools=*/true, x, y)) return false;
     if (Size(x)[1] != Size(y)[1]) Fail("pools ", Size(x)[1], " channels to ", Size(y)[1]);
     return problem_.empty();
   }

@@ -21,28 +21,31 @@ namespace {
 
 // Geometry of one convolution, and where its primitive descriptors are made.
 struct ConvGeometry {
-  dnnl::memory::dims strides, pad;
+  dnnl::memory::dims strides, pad_begin, pad_end;
   MemoryDesc bias;
   dnnl::engine engine;
 
   ConvGeometry(const Window& window, bool has_bias, int64_t outputs, const dnnl::engine& engine)
-      : strides{window.stride_h, window.stride_w}, pad{window.pad_h, window.pad_w}, engine(engine) {
+      : strides{window.stride_h, window.stride_w},
+        pad_begin{window.pad_top, window.pad_left},
+        pad_end{window.pad_bottom, window.pad_right},
+        engine(engine) {
     if (has_bias) bias = MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
   }
 
   convolution_forward::primitive_desc Forward(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
     return Describe<convolution_forward>(engine, attr, prop_kind::forward_training, algorithm::convolution_direct, l.x, l.w,
-                                         bias, l.y, strides, pad, pad);
+                                         bias, l.y, strides, pad_begin, pad_end);
   }
   convolution_forward::primitive_desc Hint(const OperandLayouts& l) const { return Forward(AnyLayout(l), {}); }
   convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
     return DescribeBackward<convolution_backward_data>(engine, Hint(l), attr, algorithm::convolution_direct, l.x, l.w, l.y,
-                                                       strides, pad, pad);
+                                                       strides, pad_begin, pad_end);
   }
   convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l,
                                                                const dnnl::primitive_attr& attr) const {
     return DescribeBackward<convolution_backward_weights>(engine, Hint(l), attr, algorithm::convolution_direct, l.x, l.w,
-                                                          bias, l.y, strides, pad, pad);
+                                                          bias, l.y, strides, pad_begin, pad_end);
   }
 };
 

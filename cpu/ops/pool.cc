@@ -1,10 +1,12 @@
 #include "cpu/ops/pool.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
+#include "cpu/threads/parallel.h"
 
 namespace colonnade::cpu {
 
@@ -25,13 +27,8 @@ struct PoolGeometry {
         y(DescOf(Natural(DType::kF32, y_shape))),
         strides{window.stride_h, window.stride_w},
         size{window.size_h, window.size_w},
-        pad_begin{window.pad_h, window.pad_w} {
-    // Windows that begin inside may reach beyond pad; oneDNN wants to be told how far.
-    for (int d = 0; d < 2; ++d) {
-      const int64_t reach = (y_shape[2 + d] - 1) * strides[d] + size[d] - x_shape[2 + d] - pad_begin[d];
-      pad_end.push_back(std::max(pad_begin[d], reach));
-    }
-  }
+        pad_begin{window.pad_top, window.pad_left},
+        pad_end{window.pad_bottom, window.pad_right} {}
 
   PoolingForward::primitive_desc Forward(prop_kind kind, algorithm what, const dnnl::engine& engine) const {
     return Describe<PoolingForward>(engine, UserScratchpad(), kind, what, x, y, strides, size, dilation, pad_begin, pad_end);
@@ -42,9 +39,75 @@ struct PoolGeometry {
   }
 };
 
-algorithm Average(bool count_pad) {
-  return count_pad ? algorithm::pooling_avg_include_padding : algorithm::pooling_avg_exclude_padding;
-}
+// A mean's cells along rows or columns: those of window `i`, and how many of them count (op.h).
+struct Cells {
+  int64_t begin, end, counted;
+
+  Cells(int64_t i, int64_t size, int64_t stride, int64_t pad, bool count_pad, int64_t extent) {
+    const int64_t first = i * stride - pad, last = first + size, margin = count_pad ? pad : 0;
+    begin = std::max<int64_t>(first, 0), end = std::min(last, extent);
+    counted = std::min(last, extent + margin) - std::max(first, -margin);
+  }
+};
+
+// The means of an op from images x to images y.
+template <class Op>
+struct Means {
+  Op op;
+  Shape x, y;
+
+  Cells Rows(int64_t p) const { return {p, op.window.size_h, op.window.stride_h, op.window.pad_top, op.count_pad, x[2]}; }
+  Cells Columns(int64_t q) const {
+    return {q, op.window.size_w, op.window.stride_w, op.window.pad_left, op.count_pad, x[3]};
+  }
+
+  // oneDNN divides by a window's cells, all or those in the image. Nothing where neither is right for every window.
+  std::optional<algorithm> Known() const {
+    if (!op.count_pad) return algorithm::pooling_avg_exclude_padding;
+    const bool whole = Rows(y[2] - 1).counted == op.window.size_h && Columns(y[3] - 1).counted == op.window.size_w;
+    if (whole) return algorithm::pooling_avg_include_padding;
+    const bool nothing_counts = op.window.pad_top == 0 && op.window.pad_left == 0;  // of the padding
+    return nothing_counts ? std::optional(algorithm::pooling_avg_exclude_padding) : std::nullopt;
+  }
+
+  // Calls f(pixel of x, pixel of y, divisor) for the cells of a plane's windows.
+  template <class F>
+  void ForEachCell(const F& f) const {
+    for (int64_t p = 0; p < y[2]; ++p) {
+      const Cells rows = Rows(p);
+      for (int64_t q = 0; q < y[3]; ++q) {
+        const Cells columns = Columns(q);
+        const float divisor = static_cast<float>(rows.counted * columns.counted);
+        for (int64_t h = rows.begin; h < rows.end; ++h) {
+          for (int64_t w = columns.begin; w < columns.end; ++w) f(h * x[3] + w, p * y[3] + q, divisor);
+        }
+      }
+    }
+  }
+
+  // Without oneDNN: use 1 = the sum of use 0 over its divisors; kBack: from y to x. Slower, and seldom needed.
+  template <bool kBack>
+  std::unique_ptr<Kernel> Plain(const TaskContext& context) const {
+    return KernelOf([means = *this, context](const RunArguments& run) {
+      const View &from_view = context.view(0), &to_view = context.view(1);
+      const int64_t lanes = from_view.kind == View::Kind::kBlocked ? kChannelBlock : 1;
+      const int64_t from_plane = from_view.shape[2] * from_view.shape[3] * lanes,
+                    to_plane = to_view.shape[2] * to_view.shape[3] * lanes;
+      ParallelFor(context.threads, means.x[0] * means.x[1] / lanes, [&](int64_t begin, int64_t end) {
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const float* from = run.as<const float>(0) + from_view.offset + plane * from_plane;
+          float* to = run.as<float>(1) + to_view.offset + plane * to_plane;
+          std::fill_n(to, to_plane, 0.0f);
+          means.ForEachCell([&](int64_t in, int64_t out, float divisor) {
+            const int64_t from_at = (kBack ? out : in) * lanes, to_at = (kBack ? in : out) * lanes;
+            for (int64_t l = 0; l < lanes; ++l) to[to_at + l] += from[from_at + l] / divisor;
+          });
+        }
+      });
+      return absl::OkStatus();
+    });
+  }
+};
 
 absl::Status NoPoolKernel() { return absl::UnimplementedError("oneDNN has no pooling of these shapes"); }
 
@@ -89,14 +152,18 @@ PreparedKernel Prepare(const program::MaxPoolBackward& op, const TaskContext& ou
 }
 
 PreparedKernel Prepare(const program::AvgPoolForward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) {
-    return PrepareForward(op.window, Average(op.count_pad), /*with_argmax=*/false, context);
+  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+    const Means<program::AvgPoolForward> means = {op, context.view(0).shape, context.view(1).shape};
+    if (!means.Known()) return {means.Plain</*kBack=*/false>(context)};
+    return PrepareForward(op.window, *means.Known(), /*with_argmax=*/false, context);
   });
 }
 
 PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) {
-    return PrepareBackward(op.window, Average(op.count_pad), /*with_argmax=*/false, context);
+  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+    const Means<program::AvgPoolBackward> means = {op, context.view(1).shape, context.view(0).shape};
+    if (!means.Known()) return {means.Plain</*kBack=*/true>(context)};
+    return PrepareBackward(op.window, *means.Known(), /*with_argmax=*/false, context);
   });
 }
 

@@ -17,14 +17,14 @@ struct Conv {
 
   int64_t c_per_group() const { return c / groups; }
   int64_t k_per_group() const { return k / groups; }
-  int64_t Row(int64_t out, int64_t r) const { return out * window.stride_h + r - window.pad_h; }
-  int64_t Column(int64_t out, int64_t s) const { return out * window.stride_w + s - window.pad_w; }
+  int64_t Row(int64_t out, int64_t r) const { return out * window.stride_h + r - window.pad_top; }
+  int64_t Column(int64_t out, int64_t s) const { return out * window.stride_w + s - window.pad_left; }
   int64_t FirstColumn(int64_t s) const {
-    const int64_t missing = window.pad_w - s;
+    const int64_t missing = window.pad_left - s;
     return missing <= 0 ? 0 : (missing + window.stride_w - 1) / window.stride_w;
   }
   int64_t EndColumn(int64_t s) const {
-    const int64_t last = w - 1 + window.pad_w - s;
+    const int64_t last = w - 1 + window.pad_left - s;
     return last < 0 ? 0 : std::min(q, last / window.stride_w + 1);
   }
 };
@@ -43,7 +43,7 @@ void ForEachRow(const Conv& conv, F f) {
             for (int64_t p = 0; p < conv.p; ++p) {
               const int64_t row = conv.Row(p, r);
               if (row < 0 || row >= conv.h) continue;
-              const int64_t x = ((n * conv.c + first_c + c) * conv.h + row) * conv.w + s - conv.window.pad_w;
+              const int64_t x = ((n * conv.c + first_c + c) * conv.h + row) * conv.w + s - conv.window.pad_left;
               const int64_t y = ((n * conv.k + k) * conv.p + p) * conv.q;
               f(x, y, w, first, end);
             }

@@ -13,7 +13,7 @@ void ForEachCell(const program::Window& window, const program::Shape& x, const p
       for (int64_t q = 0; q < y[3]; ++q) {
         for (int64_t r = 0; r < window.size_h; ++r) {
           for (int64_t s = 0; s < window.size_w; ++s) {
-            const int64_t row = p * window.stride_h + r - window.pad_h, column = q * window.stride_w + s - window.pad_w;
+            const int64_t row = p * window.stride_h + r - window.pad_top, column = q * window.stride_w + s - window.pad_left;
             if (row < 0 || row >= x[2] || column < 0 || column >= x[3]) continue;
             f((plane * x[2] + row) * x[3] + column, (plane * y[2] + p) * y[3] + q, r * window.size_w + s);
           }
@@ -23,11 +23,15 @@ void ForEachCell(const program::Window& window, const program::Shape& x, const p
   }
 }
 
-// The divisor of each window's mean.
-std::vector<double> Divisors(const program::Window& window, bool count_pad, const program::Shape& x,
-                             const program::Shape& y) {
-  std::vector<double> divisors(program::ElementCount(y), count_pad ? static_cast<double>(window.size_h * window.size_w) : 0);
-  if (!count_pad) ForEachCell(window, x, y, [&](int64_t, int64_t out, int64_t) { divisors[out] += 1; });
+// The divisor of each window's mean: its cells in the image, or in the image with all the padding that counts.
+std::vector<double> Divisors(program::Window window, bool count_pad, const program::Shape& x, const program::Shape& y) {
+  program::Shape counted = x;
+  if (count_pad) {
+    counted[2] += 2 * window.pad_top, counted[3] += 2 * window.pad_left;
+    window.pad_top = window.pad_left = 0;
+  }
+  std::vector<double> divisors(program::ElementCount(y));
+  ForEachCell(window, counted, y, [&](int64_t, int64_t out, int64_t) { divisors[out] += 1; });
   return divisors;
 }
 

@@ -62,16 +62,15 @@ void GraphBuilder::AddConvolution() {
   const auto x = AddTensor(kX, {c_.n, c_.c, c_.h, c_.w});
   const auto filter = AddTensor(kFilter, {c_.k, c_.c / c_.groups, c_.window.size_h, c_.window.size_w});
   const auto product = AddTensor(fuses ? kProduct : kY, Y());
-  const std::array<int64_t, 2> pads = {c_.window.pad_h, c_.window.pad_w};
-  const auto convolution =
-      Add(DescriptorBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-              .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-              .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
-              .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
-              .SetAll(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::array<int64_t, 2>{1, 1})
-              .SetAll(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::array<int64_t, 2>{c_.window.stride_h, c_.window.stride_w})
-              .SetAll(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pads)
-              .SetAll(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pads));
+  const auto convolution = Add(
+      DescriptorBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+          .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+          .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+          .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+          .SetAll(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::array<int64_t, 2>{1, 1})
+          .SetAll(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::array<int64_t, 2>{c_.window.stride_h, c_.window.stride_w})
+          .SetAll(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::array<int64_t, 2>{c_.window.pad_top, c_.window.pad_left})
+          .SetAll(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::array<int64_t, 2>{c_.window.pad_bottom, c_.window.pad_right}));
   const PassNames names = NamesOf(c_.pass);
   operations_.push_back(Add(DescriptorBuilder(names.operation)
                                 .Refer(names.x, x)

@@ -40,10 +40,10 @@ COLONNADE_HOST_DEVICE inline Pixel PixelOf(const Image& image, int64_t i) {
 template <class F>
 COLONNADE_HOST_DEVICE inline void ForEachCell(const program::Window& window, const Image& in, const Pixel& o, const F& f) {
   for (int64_t r = 0; r < window.size_h; ++r) {
-    const int64_t h = o.h * window.stride_h + r - window.pad_h;
+    const int64_t h = o.h * window.stride_h + r - window.pad_top;
     if (h < 0 || h >= in.h) continue;
     for (int64_t s = 0; s < window.size_w; ++s) {
-      const int64_t w = o.w * window.stride_w + s - window.pad_w;
+      const int64_t w = o.w * window.stride_w + s - window.pad_left;
       if (w >= 0 && w < in.w) f(r * window.size_w + s, h, w);
     }
   }
@@ -88,8 +88,8 @@ COLONNADE_HOST_DEVICE inline Chunk WindowsOver(int64_t at, int64_t size, int64_t
 template <class F>
 COLONNADE_HOST_DEVICE inline void ForEachWindow(const program::Window& window, const Pixel& at, const Image& out,
                                                 const F& f) {
-  const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_h, out.h);
-  const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_w, out.w);
+  const Chunk rows = WindowsOver(at.h, window.size_h, window.stride_h, window.pad_top, out.h);
+  const Chunk columns = WindowsOver(at.w, window.size_w, window.stride_w, window.pad_left, out.w);
   for (int64_t p = rows.begin; p < rows.end; ++p) {
     for (int64_t q = columns.begin; q < columns.end; ++q) f(p, q);
   }
@@ -108,7 +108,7 @@ struct MaxPoolBackwardElements {
     float sums[lanes] = {};
     ForEachWindow(window, at, out, [&](int64_t p, int64_t q) {
       const int64_t own =
-          (at.h + window.pad_h - p * window.stride_h) * window.size_w + at.w + window.pad_w - q * window.stride_w;
+          (at.h + window.pad_top - p * window.stride_h) * window.size_w + at.w + window.pad_left - q * window.stride_w;
       const auto cell = VectorAt<lanes>(argmax, cells.At(at.n, at.c, p, q));
       const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, p, q));
       for (int l = 0; l < lanes; ++l) {
@@ -119,16 +119,15 @@ struct MaxPoolBackwardElements {
   }
 };
 
-// Cells of a window, from `first`, that lie in [0, extent), or all of them.
-COLONNADE_HOST_DEVICE inline int64_t CellsInside(int64_t first, int64_t size, int64_t extent) {
-  const int64_t begin = first < 0 ? 0 : first, end = first + size < extent ? first + size : extent;
+// Cells of a window, from `first`, that lie in [−pad, extent + pad).
+COLONNADE_HOST_DEVICE inline int64_t CellsInside(int64_t first, int64_t size, int64_t extent, int64_t pad) {
+  const int64_t begin = first < -pad ? -pad : first, end = first + size < extent + pad ? first + size : extent + pad;
   return end - begin;
 }
 COLONNADE_HOST_DEVICE inline float WindowDivisor(const program::Window& w, bool count_pad, const Image& in, int64_t p,
                                                  int64_t q) {
-  if (count_pad) return static_cast<float>(w.size_h * w.size_w);
-  return static_cast<float>(CellsInside(p * w.stride_h - w.pad_h, w.size_h, in.h) *
-                            CellsInside(q * w.stride_w - w.pad_w, w.size_w, in.w));
+  return static_cast<float>(CellsInside(p * w.stride_h - w.pad_top, w.size_h, in.h, count_pad ? w.pad_top : 0) *
+                            CellsInside(q * w.stride_w - w.pad_left, w.size_w, in.w, count_pad ? w.pad_left : 0));
 }
 
 template <class T, int lanes>

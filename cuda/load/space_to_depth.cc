@@ -22,12 +22,12 @@ int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // In blocks of block_h × block_w, which divide the strides.
 std::optional<SpaceToDepth> InBlocks(int64_t block_h, int64_t block_w, const Window& window, const Shape& x, const Shape& y,
                                      int64_t lanes) {
-  SpaceToDepth fold{.block_h = block_h, .block_w = block_w, .pad_h = window.pad_h, .pad_w = window.pad_w};
+  SpaceToDepth fold{.block_h = block_h, .block_w = block_w, .pad_h = window.pad_top, .pad_w = window.pad_left};
   fold.channels = DivideUp(block_h * block_w * x[1], lanes) * lanes;
   // Enough blocks for the last window's reach and for the whole image.
   const Window folded = FoldedWindow(window, fold);
-  fold.rows = std::max((y[2] - 1) * folded.stride_h + folded.size_h, DivideUp(x[2] + window.pad_h, block_h));
-  fold.columns = std::max((y[3] - 1) * folded.stride_w + folded.size_w, DivideUp(x[3] + window.pad_w, block_w));
+  fold.rows = std::max((y[2] - 1) * folded.stride_h + folded.size_h, DivideUp(x[2] + window.pad_top, block_h));
+  fold.columns = std::max((y[3] - 1) * folded.stride_w + folded.size_w, DivideUp(x[3] + window.pad_left, block_w));
   const bool fits = (fold.rows - folded.size_h) / folded.stride_h + 1 == y[2] &&
                     (fold.columns - folded.size_w) / folded.stride_w + 1 == y[3];
   return fits ? std::optional(fold) : std::nullopt;

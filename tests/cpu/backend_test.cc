@@ -149,7 +149,7 @@ struct WeightsProgram {
     const BufferId a = step("a", {batch, 96}), b = step("b", {batch, 80});
     conv_w = builder.AddBuffer(0, "conv.w", DType::kF32, {96, 32, 3, 3}, Lifetime::kPersistent);
     fc_w = builder.AddBuffer(0, "fc.w", DType::kF32, {80, 96}, Lifetime::kPersistent);
-    builder.AddCompute(0, Lane::kCompute, program::ConvForward{.window = {3, 3, 1, 1, 1, 1}, .groups = 2},
+    builder.AddCompute(0, Lane::kCompute, program::ConvForward{.window = {3, 3, 1, 1, 1, 1, 1, 1}, .groups = 2},
                        {builder.Read(x), builder.Read(conv_w), builder.Write(y)}, {}, {"conv"});
     builder.AddCompute(0, Lane::kCompute, program::FullyConnectedForward{},
                        {builder.Read(a), builder.Read(fc_w), builder.Write(b)}, {}, {"fc"});
@@ -276,7 +276,7 @@ TEST(CpuBackend, EqualBitsForAnyNumberOfThreads) {
                  w = builder.AddBuffer(0, "w", DType::kF32, {48, 32, 3, 3});
   const BufferId y = builder.AddBuffer(0, "y", DType::kF32, {3, 48, 9, 9}),
                  db = builder.AddBuffer(0, "db", DType::kF32, {48});
-  builder.AddCompute(0, Lane::kCompute, program::ConvForward{.window = {3, 3, 1, 1, 1, 1}, .relu = true},
+  builder.AddCompute(0, Lane::kCompute, program::ConvForward{.window = {3, 3, 1, 1, 1, 1, 1, 1}, .relu = true},
                      {builder.Read(x), builder.Read(w), builder.Write(y)}, {}, {"conv"});
   builder.AddCompute(0, Lane::kCompute, program::BiasBackward{}, {builder.Read(y), builder.Write(db)}, {}, {"conv"});
   const program::Program program = std::move(builder).Build();
@@ -366,7 +366,7 @@ TEST(CpuBackend, TheFirstOfEqualMaximaTakesTheGradient) {
     const Fed x = AddFed(builder, 0, "x", DType::kF32, image), dy = AddFed(builder, 0, "dy", DType::kF32, pooled);
     const BufferId y = builder.AddBuffer(0, "y", DType::kF32, pooled), dx = builder.AddBuffer(0, "dx", DType::kF32, image);
     const BufferId argmax = builder.AddBuffer(0, "argmax", DType::kU8, pooled);
-    const program::Window window{3, 3, 2, 2, 0, 0};
+    const program::Window window{3, 3, 2, 2};
     builder.AddCompute(0, Lane::kCompute, program::MaxPoolForward{window},
                        {builder.Read(x.step), builder.Write(y), builder.Write(argmax)}, {}, {"pool"});
     builder.AddCompute(0, Lane::kCompute, program::MaxPoolBackward{window},

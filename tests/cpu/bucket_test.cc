@@ -85,7 +85,7 @@ struct Sharded {
       scalars.push_back(AddFed(builder, d, "scalars", DType::kF64, {4}));
       flag.push_back(builder.AddBuffer(d, "flag", DType::kI32, {1}));
       const BufferId y = builder.AddBuffer(d, "y", dtype, {kBatch, kOut, kSize, kSize});
-      const program::Window window{3, 3, 1, 1, 1, 1};
+      const program::Window window{3, 3, 1, 1, 1, 1, 1, 1};
       builder.AddCompute(d, Lane::kCompute, program::ConvForward{.window = window, .bias = true},
                          {builder.Read(x[d].step), builder.Read(w[d]), builder.Read(b[d]), builder.Write(y)}, {}, {"conv"});
       const auto gradient = members(gradients[d]);

@@ -1,5 +1,6 @@
 #include "op_cases.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -11,14 +12,12 @@ using program::DType;
 using program::Shape;
 using program::Window;
 
-int64_t OutputExtent(int64_t in, int64_t size, int64_t stride, int64_t pad) { return (in + 2 * pad - size) / stride + 1; }
-
 Shape WindowedShape(const Shape& x, int64_t channels, const Window& w) {
-  return {x[0], channels, OutputExtent(x[2], w.size_h, w.stride_h, w.pad_h),
-          OutputExtent(x[3], w.size_w, w.stride_w, w.pad_w)};
+  return {x[0], channels, (x[2] + w.pad_top + w.pad_bottom - w.size_h) / w.stride_h + 1,
+          (x[3] + w.pad_left + w.pad_right - w.size_w) / w.stride_w + 1};
 }
 
-Window Square(int64_t size, int64_t stride = 1, int64_t pad = 0) { return {size, size, stride, stride, pad, pad}; }
+Window Square(int64_t size, int64_t stride = 1, int64_t pad = 0) { return {size, size, stride, stride, pad, pad, pad, pad}; }
 
 // Adds operands to a case by name and role.
 class Case {
@@ -166,14 +165,17 @@ OpCase MaxPoolWithoutArgmax(const Shape& shape, const Window& window) {
   return std::move(c).Done();
 }
 
-// With a divisor of 2^k that counts the padding, means of integers are exact.
+// Where all divisors are a window's 2^k cells, means of integers are exact.
 OpCase AvgPool(const std::string& name, const Shape& shape, const Window& window, bool count_pad) {
   Case c(absl::StrCat("avg_pool_", name, count_pad ? "" : "_without_pad"));
   const Map m(c, shape, WindowedShape(shape, shape[1], window));
   c.Run(program::AvgPoolForward{window, count_pad}, {m.x, m.y});
   c.Run(program::AvgPoolBackward{window, count_pad}, {m.dy, m.dx});
   const int64_t cells = window.size_h * window.size_w;
-  const bool exact = (cells & (cells - 1)) == 0 && (count_pad || (window.pad_h == 0 && window.pad_w == 0));
+  const Window& w = window;
+  const bool all_count = count_pad ? w.pad_bottom <= w.pad_top && w.pad_right <= w.pad_left
+                                   : std::max({w.pad_top, w.pad_left, w.pad_bottom, w.pad_right}) == 0;
+  const bool exact = (cells & (cells - 1)) == 0 && all_count;
   OpCase done = std::move(c).Done(m.check());
   return exact ? done : Inexact(done);
 }
@@ -287,16 +289,20 @@ void AddConvs(std::vector<OpCase>& cases) {
   cases.push_back(Conv("16_to_16_groups_16", {2, 16, 6, 6}, 16, Square(3, 1, 1), 16, bias));
   cases.push_back(Conv("4_to_8_groups_4", {2, 4, 6, 6}, 8, Square(3, 1, 1), 4));
   cases.push_back(Conv("16_to_32_stride_2", {2, 16, 13, 13}, 32, Square(3, 2, 1)));
-  cases.push_back(Conv("5_to_7_rectangular", {2, 5, 11, 13}, 7, {3, 5, 2, 1, 1, 2}, 1, bias));
-  cases.push_back(Conv("32_to_16_rectangular", {2, 32, 11, 13}, 16, {1, 7, 1, 3, 0, 3}, 1, relu));
+  cases.push_back(Conv("5_to_7_rectangular", {2, 5, 11, 13}, 7, {3, 5, 2, 1, 1, 2, 1, 2}, 1, bias));
+  cases.push_back(Conv("32_to_16_rectangular", {2, 32, 11, 13}, 16, {1, 7, 1, 3, 0, 3, 0, 3}, 1, relu));
   cases.push_back(Conv("window_beyond_image", {2, 16, 2, 3}, 16, Square(5, 1, 2)));
   cases.push_back(Conv("3x3_over_1x1", {3, 7, 1, 1}, 5, Square(3, 1, 1)));
   cases.push_back(Conv("pixels_between_windows", {2, 16, 8, 8}, 32, Square(2, 3)));
   cases.push_back(Conv("pixels_after_the_last_window", {2, 3, 8, 8}, 4, Square(3, 2)));
   cases.push_back(Conv("3_to_16_stride_2_pad_2", {2, 3, 13, 13}, 16, Square(5, 2, 2), 1, bias_relu));
   cases.push_back(Conv("48_to_96", {2, 48, 5, 5}, 96, Square(3, 1, 1), 1, bias));
-  cases.push_back(Conv("24_to_24_groups_4", {2, 24, 6, 5}, 24, {3, 1, 1, 1, 0, 0}, 4, bias_relu));
-  cases.push_back(Conv("7_to_11_even_window", {5, 7, 8, 8}, 11, {2, 3, 1, 1, 1, 1}, 1, bias));
+  cases.push_back(Conv("24_to_24_groups_4", {2, 24, 6, 5}, 24, {3, 1, 1, 1}, 4, bias_relu));
+  cases.push_back(Conv("7_to_11_even_window", {5, 7, 8, 8}, 11, {2, 3, 1, 1, 1, 1, 1, 1}, 1, bias));
+  cases.push_back(Conv("16_to_32_four_pads", {2, 16, 7, 9}, 32, {3, 3, 2, 2, 0, 1, 1, 2}, 1, bias_relu));
+  cases.push_back(Conv("5_to_7_four_pads", {2, 5, 8, 6}, 7, {3, 5, 1, 2, 2, 0, 1, 3}, 1, bias));
+  cases.push_back(Conv("32_to_32_groups_2_four_pads", {2, 32, 5, 6}, 32, {3, 2, 1, 1, 0, 1, 2, 0}, 2, bias));
+  cases.push_back(Conv("3_to_16_stride_4_four_pads", {2, 3, 18, 21}, 16, {5, 5, 4, 4, 1, 2, 3, 0}, 1, bias_relu));
   cases.push_back(Conv("64_to_8_groups_2_of_1x1", {1, 64, 4, 4}, 8, Square(1), 2, bias));
   cases.push_back(Conv("sgd_32_to_48", {2, 32, 5, 5}, 48, Square(3, 1, 1), 1, sgd));
   cases.push_back(Conv("sgd_32_to_32_groups_2", {2, 32, 5, 5}, 32, Square(3, 1, 1), 2, sgd));
@@ -341,7 +347,10 @@ void AddPools(std::vector<OpCase>& cases) {
   for (int64_t channels : {31, 32}) {
     const std::string name = absl::StrCat(channels, "_channels_");
     cases.push_back(MaxPool(name + "pad", {2, channels, 7, 7}, Square(3, 2, 1)));
-    cases.push_back(MaxPool(name + "rectangular", {2, channels, 7, 9}, {3, 2, 2, 1, 1, 0}));
+    cases.push_back(MaxPool(name + "rectangular", {2, channels, 7, 9}, {3, 2, 2, 1, 1, 0, 1, 0}));
+    cases.push_back(MaxPool(name + "four_pads", {2, channels, 7, 8}, {3, 4, 2, 2, 0, 1, 2, 3}));
+    cases.push_back(MaxPool(name + "rounded_up", {2, channels, 8, 6}, {3, 3, 2, 2, 0, 0, 1, 1}));
+    cases.push_back(MaxPool(name + "rounded_up_pad", {2, channels, 6, 8}, {3, 3, 2, 2, 1, 1, 2, 2}));
     cases.push_back(MaxPool(name + "after_the_last_window", {1, channels, 8, 8}, Square(3, 2)));
     cases.push_back(MaxPool(name + "between_windows", {2, channels, 8, 8}, Square(2, 3)));
     cases.push_back(MaxPool(name + "global", {3, channels, 7, 7}, Square(7)));
@@ -352,10 +361,14 @@ void AddPools(std::vector<OpCase>& cases) {
       cases.push_back(AvgPool(name + "2x2_pad", {2, channels, 7, 5}, Square(2, 2, 1), count_pad));
       cases.push_back(AvgPool(name + "3x3", {2, channels, 7, 11}, Square(3, 2), count_pad));
       cases.push_back(AvgPool(name + "3x3_pad", {2, channels, 7, 7}, Square(3, 2, 1), count_pad));
-      cases.push_back(AvgPool(name + "rectangular", {2, channels, 7, 9}, {3, 2, 2, 1, 1, 0}, count_pad));
+      cases.push_back(AvgPool(name + "rectangular", {2, channels, 7, 9}, {3, 2, 2, 1, 1, 0, 1, 0}, count_pad));
+      cases.push_back(AvgPool(name + "four_pads", {2, channels, 7, 8}, {3, 4, 2, 2, 0, 1, 2, 3}, count_pad));
+      cases.push_back(AvgPool(name + "less_pad_behind", {2, channels, 7, 8}, {4, 2, 1, 2, 2, 1, 0, 0}, count_pad));
+      cases.push_back(AvgPool(name + "rounded_up", {2, channels, 8, 6}, {3, 3, 2, 2, 0, 0, 1, 1}, count_pad));
+      cases.push_back(AvgPool(name + "rounded_up_pad", {2, channels, 6, 8}, {3, 3, 2, 2, 1, 1, 2, 2}, count_pad));
       cases.push_back(AvgPool(name + "between_windows", {2, channels, 8, 8}, Square(2, 3), count_pad));
     }
-    cases.push_back(AvgPool(name + "global", {3, channels, 5, 7}, {5, 7, 1, 1, 0, 0}, true));
+    cases.push_back(AvgPool(name + "global", {3, channels, 5, 7}, {5, 7, 1, 1}, true));
   }
   cases.push_back(AvgPool("1_channel", {1, 1, 1, 1}, Square(1), true));
 }

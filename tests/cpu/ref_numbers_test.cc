@@ -81,7 +81,7 @@ TEST(Ref, CopyFlattensInRowMajorOrder) {
 // x 3 x 3, w 2 x 2, pad 0: y[p,q] = x·w over the window that begins at (p,q).
 TEST(Ref, ConvolutionWithBiasAndRelu) {
   Vector x = {1, 2, 3, 4, 5, 6, 7, 8, 9}, w = {1, 0, 0, -1, 2, 1, 0, 0}, b = {10, -20}, y(8);
-  const program::Window window{2, 2, 1, 1, 0, 0};
+  const program::Window window{2, 2, 1, 1};
   const std::vector<Tensor> operands = {Of(x, {1, 1, 3, 3}), Of(w, {2, 1, 2, 2}), Of(b, {2}), Of(y, {1, 2, 2, 2})};
   RunOk(program::ConvForward{.window = window, .bias = true}, operands);
   EXPECT_THAT(y, ElementsAre(6, 6, 6, 6, -16, -13, -7, -4));
@@ -91,7 +91,7 @@ TEST(Ref, ConvolutionWithBiasAndRelu) {
 
 TEST(Ref, ConvolutionWithStrideAndPad) {
   Vector x = {1, 2, 3, 4, 5, 6, 7, 8, 9}, w(9, 1), y(4);
-  const program::Window window{3, 3, 2, 2, 1, 1};
+  const program::Window window{3, 3, 2, 2, 1, 1, 1, 1};
   RunOk(program::ConvForward{.window = window}, {Of(x, {1, 1, 3, 3}), Of(w, {1, 1, 3, 3}), Of(y, {1, 1, 2, 2})});
   EXPECT_THAT(y, ElementsAre(1 + 2 + 4 + 5, 2 + 3 + 5 + 6, 4 + 5 + 7 + 8, 5 + 6 + 8 + 9));
 }
@@ -110,7 +110,7 @@ TEST(Ref, AGroupSeesItsOwnChannelsOnly) {
 
 TEST(Ref, ConvolutionGradientsOverwriteWhatWasThere) {
   Vector x = {1, 2, 3}, w = {5, 7}, dy = {1, -1}, dx(3, 99), dw(2, 99);
-  const program::Window window{1, 2, 1, 1, 0, 0};
+  const program::Window window{1, 2, 1, 1};
   RunOk(program::ConvBackwardData{.window = window}, {Of(dy, {1, 1, 1, 2}), Of(w, {1, 1, 1, 2}), Of(dx, {1, 1, 1, 3})});
   EXPECT_THAT(dx, ElementsAre(5, 7 - 5, -7));
   RunOk(program::ConvBackwardWeights{.window = window}, {Of(x, {1, 1, 1, 3}), Of(dy, {1, 1, 1, 2}), Of(dw, {1, 1, 1, 2})});
@@ -146,7 +146,7 @@ TEST(Ref, BiasAndRelu) {
 TEST(Ref, TheFirstOfEqualMaximaIsNotedByItsPlaceInTheWindow) {
   Vector x = {1, 5, 5, 2, 5, 5}, y(2), dy = {10, 20}, dx(6, 99);  // 2 x 3
   std::vector<uint8_t> argmax(2);
-  const program::Window window{2, 2, 1, 1, 0, 0};
+  const program::Window window{2, 2, 1, 1};
   RunOk(program::MaxPoolForward{window}, {Of(x, {1, 1, 2, 3}), Of(y, {1, 1, 1, 2}), Of(argmax, {1, 1, 1, 2})});
   EXPECT_THAT(y, ElementsAre(5, 5));
   EXPECT_THAT(argmax, ElementsAre(1, 0));
@@ -157,7 +157,7 @@ TEST(Ref, TheFirstOfEqualMaximaIsNotedByItsPlaceInTheWindow) {
 TEST(Ref, PaddingIsNeverTheMaximum) {
   Vector x = {-3, -1, -2, -4}, y(4);
   std::vector<uint8_t> argmax(4);
-  const program::Window window{3, 3, 2, 2, 2, 2};  // the first window holds the first cell alone
+  const program::Window window{3, 3, 2, 2, 2, 2, 2, 2};  // the first window holds the first cell alone
   RunOk(program::MaxPoolForward{window}, {Of(x, {1, 1, 2, 2}), Of(y, {1, 1, 2, 2}), Of(argmax, {1, 1, 2, 2})});
   EXPECT_THAT(y, ElementsAre(-3, -1, -2, -1));
   EXPECT_THAT(argmax, ElementsAre(8, 7, 5, 1));
@@ -165,7 +165,7 @@ TEST(Ref, PaddingIsNeverTheMaximum) {
 
 TEST(Ref, PaddingCountsInAMeanIfAsked) {
   Vector x = {12, 24, 36, 48}, y(1), dy = {36}, dx(4);
-  const program::Window window{3, 3, 2, 2, 1, 1};
+  const program::Window window{3, 3, 2, 2, 1, 1, 1, 1};
   const Tensor image = Of(x, {1, 1, 2, 2}), mean = Of(y, {1, 1, 1, 1});
   RunOk(program::AvgPoolForward{window, true}, {image, mean});
   EXPECT_THAT(y, ElementsAre(120.0 / 9));
@@ -175,6 +175,35 @@ TEST(Ref, PaddingCountsInAMeanIfAsked) {
   EXPECT_THAT(dx, ElementsAre(4, 4, 4, 4));
   RunOk(program::AvgPoolBackward{window, false}, {Of(dy, {1, 1, 1, 1}), Of(dx, {1, 1, 2, 2})});
   EXPECT_THAT(dx, ElementsAre(9, 9, 9, 9));
+}
+
+// Three windows of 3 at stride 2 over four cells and one of padding before them: the last one has the last cell and two that
+// lie behind it, of which the nearer is padding that counts.
+TEST(Ref, AMeanDoesNotCountPaddingThatOnlyOneSideHas) {
+  Vector x = {12, 24, 36, 48}, y(3), dy = {6, 6, 6}, dx(4);
+  const program::Window window{1, 3, 1, 2, 0, 1, 0, 2};
+  const Tensor image = Of(x, {1, 1, 1, 4}), mean = Of(y, {1, 1, 1, 3});
+  RunOk(program::AvgPoolForward{window, true}, {image, mean});
+  EXPECT_THAT(y, ElementsAre(36.0 / 3, 108.0 / 3, 48.0 / 2));
+  RunOk(program::AvgPoolForward{window, false}, {image, mean});
+  EXPECT_THAT(y, ElementsAre(36.0 / 2, 108.0 / 3, 48.0 / 1));
+  RunOk(program::AvgPoolBackward{window, true}, {Of(dy, {1, 1, 1, 3}), Of(dx, {1, 1, 1, 4})});
+  EXPECT_THAT(dx, ElementsAre(2, 2 + 2, 2, 2 + 3));
+  RunOk(program::AvgPoolBackward{window, false}, {Of(dy, {1, 1, 1, 3}), Of(dx, {1, 1, 1, 4})});
+  EXPECT_THAT(dx, ElementsAre(3, 3 + 2, 2, 2 + 6));
+}
+
+TEST(Ref, AConvolutionsPaddingBeforeAndBehindAreApart) {
+  Vector x = {1, 10, 100}, w = {2, 3, 5}, y(3), dy = {1, 1, 1}, dx(3), dw(3);
+  const program::Window window{1, 3, 1, 1, 0, 1, 0, 1}, more{1, 3, 1, 1, 0, 0, 0, 2};
+  RunOk(program::ConvForward{.window = window}, {Of(x, {1, 1, 1, 3}), Of(w, {1, 1, 1, 3}), Of(y, {1, 1, 1, 3})});
+  EXPECT_THAT(y, ElementsAre(53, 532, 320));
+  RunOk(program::ConvForward{.window = more}, {Of(x, {1, 1, 1, 3}), Of(w, {1, 1, 1, 3}), Of(y, {1, 1, 1, 3})});
+  EXPECT_THAT(y, ElementsAre(532, 320, 200));
+  RunOk(program::ConvBackwardData{.window = more}, {Of(dy, {1, 1, 1, 3}), Of(w, {1, 1, 1, 3}), Of(dx, {1, 1, 1, 3})});
+  EXPECT_THAT(dx, ElementsAre(2, 5, 10));
+  RunOk(program::ConvBackwardWeights{.window = more}, {Of(x, {1, 1, 1, 3}), Of(dy, {1, 1, 1, 3}), Of(dw, {1, 1, 1, 3})});
+  EXPECT_THAT(dw, ElementsAre(111, 110, 100));
 }
 
 // s = 1 + 3/3·Σx² with x = 1, 2, 3, 4; y = x/s for beta = 1.

@@ -55,7 +55,7 @@ void ExpectGradient(const std::function<Vector(Vector&)>& f, Vector x, const Vec
 }
 
 TEST(Gradients, Convolution) {
-  const program::Window window{3, 2, 2, 1, 1, 0};
+  const program::Window window{3, 2, 2, 1, 1, 0, 1, 0};
   const Shape x = {2, 4, 5, 4}, w = {6, 2, 3, 2}, b = {6}, y = {2, 6, 3, 3};
   Vector xv = Random(x, 1), wv = Random(w, 2), bv = Random(b, 3), r = Random(y, 4);
   auto forward = [&](Vector& xs, Vector& ws, Vector& bs) {
@@ -91,7 +91,7 @@ TEST(Gradients, FullyConnectedAndBias) {
 
 TEST(Gradients, PoolingReluAndLrn) {
   const Shape x = {2, 4, 5, 4}, y = {2, 4, 3, 2};
-  const program::Window window{3, 2, 2, 2, 1, 0};
+  const program::Window window{3, 2, 2, 2, 1, 0, 1, 0};
   Vector xv = Random(x, 1), r = Random(y, 2), rx = Random(x, 3), dx(xv.size());
   Vector out(r.size()), argmax(r.size()), out_x(xv.size()), scale(xv.size());
   ASSERT_TRUE(Apply(program::MaxPoolForward{window}, {Of(xv, x), Of(out, y), Of(argmax, y)}).ok());

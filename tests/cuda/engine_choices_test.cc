@@ -95,11 +95,14 @@ TEST(KeyOf, NamesAllThatTheChoiceDependsOn) {
                             .k = 8,
                             .p = 6,
                             .q = 7,
-                            .window = {3, 3, 1, 1, 1, 1},
+                            .window = {3, 3, 1, 1, 1, 1, 1, 1},
                             .x = at(64),
                             .filter = at(128),
                             .y = at(256)};
   EXPECT_EQ(KeyOf(base), "forward f32 n2 c4 h6 w7 k8 p6 q7 window 3x3 stride 1x1 pad 1x1 groups 1 align 16");
+  Convolution four_pads = base;
+  four_pads.window.pad_right = 2;
+  EXPECT_EQ(KeyOf(four_pads), "forward f32 n2 c4 h6 w7 k8 p6 q7 window 3x3 stride 1x1 pad 1x1:1x2 groups 1 align 16");
   const auto differs = [&](auto change) {
     Convolution other = base;
     change(other);
@@ -107,7 +110,7 @@ TEST(KeyOf, NamesAllThatTheChoiceDependsOn) {
   };
   EXPECT_TRUE(differs([](Convolution& c) { c.pass = Convolution::Pass::kBackwardData; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.n = 3; }));
-  EXPECT_TRUE(differs([](Convolution& c) { c.window.pad_w = 0; }));
+  EXPECT_TRUE(differs([](Convolution& c) { c.window.pad_right = 0; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.groups = 2; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.precision = Precision::kTf32; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.dtype = program::DType::kBF16; }));

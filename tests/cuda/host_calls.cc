@@ -42,7 +42,7 @@ void ForEachProduct(const Convolution& c, F f) {
         for (int64_t q = 0; q < c.q; ++q) {
           for (int64_t r = 0; r < w.size_h; ++r) {
             for (int64_t s = 0; s < w.size_w; ++s) {
-              const int64_t h = p * w.stride_h + r - w.pad_h, column = q * w.stride_w + s - w.pad_w;
+              const int64_t h = p * w.stride_h + r - w.pad_top, column = q * w.stride_w + s - w.pad_left;
               if (h < 0 || h >= c.h || column < 0 || column >= c.w) continue;
               for (int64_t i = 0; i < inputs; ++i) {
                 f(((n * c.h + h) * c.w + column) * c.c + k / outputs * inputs + i,

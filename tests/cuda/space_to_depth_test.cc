@@ -30,16 +30,23 @@ struct Case {
   int64_t channels, height, width;
 };
 const Case kCases[] = {
-    {{11, 11, 4, 4, 2, 2}, 3, 39, 39}, {{11, 11, 4, 4, 0, 0}, 3, 43, 35},
-    {{7, 7, 2, 2, 3, 3}, 3, 16, 20},   {{5, 5, 1, 1, 2, 2}, 1, 12, 12},
-    {{3, 3, 1, 1, 0, 0}, 3, 8, 9},     {{3, 2, 3, 2, 1, 0}, 5, 13, 12},
-    {{2, 2, 3, 3, 0, 0}, 3, 11, 14},   {{1, 1, 1, 1, 0, 0}, 4, 5, 5},
-    {{3, 3, 4, 4, 0, 0}, 3, 10, 14},  // the last three rows and columns are in no window
+    {{11, 11, 4, 4, 2, 2, 2, 2}, 3, 39, 39},
+    {{11, 11, 4, 4}, 3, 43, 35},
+    {{7, 7, 2, 2, 3, 3, 3, 3}, 3, 16, 20},
+    {{5, 5, 1, 1, 2, 2, 2, 2}, 1, 12, 12},
+    {{3, 3, 1, 1}, 3, 8, 9},
+    {{3, 2, 3, 2, 1, 0, 1, 0}, 5, 13, 12},
+    {{2, 2, 3, 3}, 3, 11, 14},
+    {{1, 1, 1, 1}, 4, 5, 5},
+    {{5, 5, 4, 4, 1, 2, 3, 0}, 3, 18, 21},
+    {{3, 3, 2, 2, 0, 1, 2, 0}, 3, 9, 10},
+    {{3, 3, 4, 4}, 3, 10, 14},  // the last three rows and columns are in no window
 };
 
 Shape OutputOf(const Case& c, int64_t n, int64_t k) {
   const Window& w = c.window;
-  return {n, k, (c.height + 2 * w.pad_h - w.size_h) / w.stride_h + 1, (c.width + 2 * w.pad_w - w.size_w) / w.stride_w + 1};
+  return {n, k, (c.height + w.pad_top + w.pad_bottom - w.size_h) / w.stride_h + 1,
+          (c.width + w.pad_left + w.pad_right - w.size_w) / w.stride_w + 1};
 }
 
 std::string Text(const Case& c) {
@@ -118,7 +125,7 @@ std::vector<double> Convolve(const Window& window, const Shape& x_shape, const f
           double sum = 0;
           for (int64_t r = 0; r < f_shape[2]; ++r) {
             for (int64_t s = 0; s < f_shape[3]; ++s) {
-              const int64_t h = p * window.stride_h + r - window.pad_h, w = q * window.stride_w + s - window.pad_w;
+              const int64_t h = p * window.stride_h + r - window.pad_top, w = q * window.stride_w + s - window.pad_left;
               if (h < 0 || w < 0 || h >= x_shape[2] || w >= x_shape[3]) continue;
               for (int64_t c = 0; c < x_shape[1]; ++c) {
                 sum += double{x[OffsetOf(xs, {n, c, h, w})]} * f[OffsetOf(fs, {k, c, r, s})];
@@ -162,7 +169,7 @@ TEST(SpaceToDepth, FoldedConvolutionsComputeTheSame) {
 }
 
 TEST(SpaceToDepth, WhereItGainsNothingImagesStay) {
-  const Window window = {11, 11, 4, 4, 2, 2};
+  const Window window = {11, 11, 4, 4, 2, 2, 2, 2};
   const Shape x = {256, 3, 224, 224}, y = {256, 64, 55, 55};
   const auto tf32 = FoldOfImages(window, x, y, DType::kF32, Precision::kTf32),
              bf16 = FoldOfImages(window, x, y, DType::kBF16, Precision::kF32);
@@ -172,9 +179,11 @@ TEST(SpaceToDepth, WhereItGainsNothingImagesStay) {
   EXPECT_EQ(bf16, blocks);
   EXPECT_EQ(FoldedWindow(window, blocks), (Window{.size_h = 3, .size_w = 3}));
   EXPECT_FALSE(FoldOfImages(window, x, y, DType::kF32, Precision::kF32).has_value()) << "no tensor cores";
-  EXPECT_FALSE(FoldOfImages({3, 3, 1, 1, 1, 1}, {8, 64, 9, 9}, {8, 64, 9, 9}, DType::kBF16, Precision::kF32).has_value());
-  EXPECT_FALSE(FoldOfImages({3, 3, 1, 1, 1, 1}, {8, 3, 9, 9}, {8, 64, 9, 9}, DType::kF32, Precision::kTf32).has_value());
-  EXPECT_FALSE(FoldOfImages({5, 5, 4, 4, 0, 0}, {8, 3, 9, 9}, {8, 64, 2, 2}, DType::kF32, Precision::kTf32).has_value())
+  EXPECT_FALSE(
+      FoldOfImages({3, 3, 1, 1, 1, 1, 1, 1}, {8, 64, 9, 9}, {8, 64, 9, 9}, DType::kBF16, Precision::kF32).has_value());
+  EXPECT_FALSE(
+      FoldOfImages({3, 3, 1, 1, 1, 1, 1, 1}, {8, 3, 9, 9}, {8, 64, 9, 9}, DType::kF32, Precision::kTf32).has_value());
+  EXPECT_FALSE(FoldOfImages({5, 5, 4, 4}, {8, 3, 9, 9}, {8, 64, 2, 2}, DType::kF32, Precision::kTf32).has_value())
       << "filters of 5 x 5 would be 8 x 8";
 }
 

@@ -85,7 +85,7 @@ Convolution Layer(program::DType dtype, Precision precision = Precision::kF32) {
           .k = 192,
           .p = 27,
           .q = 27,
-          .window = {5, 5, 1, 1, 2, 2},
+          .window = {5, 5, 1, 1, 2, 2, 2, 2},
           .precision = precision,
           .dtype = dtype};
 }
@@ -204,7 +204,7 @@ TEST_P(Cudnn, FoldedImagesNeedNoCopy) {
       c.deterministic = deterministic;
       alignas(16) const float bias = 0;
       if (pass == Convolution::Pass::kForward) c.bias = &bias, c.relu = true;
-      c.pass = pass, c.n = 256, c.c = 3, c.h = c.w = 224, c.k = 64, c.p = c.q = 55, c.window = {11, 11, 4, 4, 2, 2};
+      c.pass = pass, c.n = 256, c.c = 3, c.h = c.w = 224, c.k = 64, c.p = c.q = 55, c.window = {11, 11, 4, 4, 2, 2, 2, 2};
       const int64_t as_it_is = workspace(c);
       const auto fold = FoldOfImages(c.window, {c.n, c.c, c.h, c.w}, {c.n, c.k, c.p, c.q}, dtype, precision);
       ASSERT_TRUE(fold.has_value());

@@ -120,7 +120,7 @@ TEST(EmitConv2d, GroupsAreThoseOfTheShard) {
   local.inputs[0][1] = 2;  // half of the groups
   local.parameters[0][0] = local.parameters[1][0] = local.output[1] = 4;
   const OneShard half(conv, local);
-  const program::Window window{3, 3, 2, 2, 1, 1};
+  const program::Window window{3, 3, 2, 2, 1, 1, 1, 1};
   EXPECT_EQ(half.Forward()[0].op, program::Op(program::ConvForward{.window = window, .groups = 2, .bias = true}));
   EXPECT_EQ(half.Backward()[0].op, program::Op(program::ConvBackwardWeights{.window = window, .groups = 2, .bias = true}));
   EXPECT_EQ(half.Backward()[1].op, program::Op(program::ConvBackwardData{.window = window, .groups = 2}));
@@ -183,7 +183,7 @@ TEST(EmitPool, MaximumNotesItsPlaceInTraining) {
   EXPECT_THAT(train.ForwardWords(), ElementsAre("max_pool_forward read x, write y, write argmax"));
   EXPECT_THAT(eval.ForwardWords(), ElementsAre("max_pool_forward read x, write y"));
   EXPECT_THAT(train.BackwardWords(), ElementsAre("max_pool_backward read argmax, read dy, write dx"));
-  EXPECT_EQ(train.Forward()[0].op, program::Op(program::MaxPoolForward{{3, 3, 2, 2, 1, 1}}));
+  EXPECT_EQ(train.Forward()[0].op, program::Op(program::MaxPoolForward{{3, 3, 2, 2, 1, 1, 1, 1}}));
   const std::vector<SavedSpec> saved = Saved(Layer{pool}, ShapesOf(pool, kImage));
   ASSERT_EQ(saved.size(), 1u);
   EXPECT_EQ(saved[0].dtype, program::DType::kU8);
@@ -194,7 +194,25 @@ TEST(EmitPool, StrideZeroIsTheKernelAndMeansNeedNothingSaved) {
   const OneShard shard(AvgPool{.kernel = 2, .count_pad = false}, kImage);
   EXPECT_THAT(shard.ForwardWords(), ElementsAre("avg_pool_forward read x, write y"));
   EXPECT_THAT(shard.BackwardWords(), ElementsAre("avg_pool_backward read dy, write dx"));
-  EXPECT_EQ(shard.Backward()[0].op, program::Op(program::AvgPoolBackward{{2, 2, 2, 2, 0, 0}, false}));
+  EXPECT_EQ(shard.Backward()[0].op, program::Op(program::AvgPoolBackward{{2, 2, 2, 2}, false}));
+}
+
+TEST(EmitPool, RoundingUpIsPaddingBehind) {
+  const std::vector<Shape> image = {{2, 4, 8, 5}};
+  const program::Window window{3, 3, 2, 2, 0, 0, 1, 0}, padded{3, 3, 2, 2, 1, 1, 2, 1};
+  const OneShard max(MaxPool{.kernel = 3, .stride = 2, .ceil_mode = true}, image);
+  EXPECT_EQ(max.Forward()[0].op, program::Op(program::MaxPoolForward{window}));
+  EXPECT_EQ(max.Backward()[0].op, program::Op(program::MaxPoolBackward{window}));
+  const OneShard mean(AvgPool{.kernel = 3, .stride = 2, .pad = 1, .ceil_mode = true}, image);
+  EXPECT_EQ(mean.Forward()[0].op, program::Op(program::AvgPoolForward{padded}));
+  EXPECT_EQ(mean.Backward()[0].op, program::Op(program::AvgPoolBackward{padded}));
+}
+
+TEST(EmitPool, AnOblongMeanCountsAllOfItsCells) {
+  const OneShard shard(AvgPool{.kernel = 5, .kernel_w = 4}, {{2, 4, 5, 8}});
+  EXPECT_EQ(shard.Forward()[0].op, program::Op(program::AvgPoolForward{{5, 4, 5, 4}}));
+  EXPECT_EQ(shard.Backward()[0].op, program::Op(program::AvgPoolBackward{{5, 4, 5, 4}}));
+  EXPECT_EQ(shard.Forward()[0].work.flops, 2 * 4 * 2 * 20);
 }
 
 TEST(EmitLrn, GroupsAreThoseOfTheShardAndTheScaleIsSavedInTraining) {

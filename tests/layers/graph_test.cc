@@ -190,6 +190,23 @@ TEST(GraphBuilder, LayersMayHaveSeveralInputsAndSeveralReaders) {
   EXPECT_EQ(graph->classes(), 6);
 }
 
+TEST(GraphBuilder, AGlobalMeanIsAnAvgPoolWhoseWindowIsTheImage) {
+  GraphBuilder net("net");
+  auto mean = net.GlobalAvgPool("mean", net.Input("images", {6, 5, 7}));
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", mean));
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node(mean).layer, Layer(AvgPool{.kernel = 5, .kernel_w = 7}));
+  EXPECT_EQ(graph->OutputShape(mean, 2), (Shape{2, 6, 1, 1}));
+  EXPECT_EQ(graph->classes(), 6);
+}
+
+TEST(GraphBuilder, AGlobalMeanIsOfImages) {
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.GlobalAvgPool("mean", net.Input("images", {6})); }),
+              AllOf(HasSubstr("AvgPool \"mean\""), HasSubstr("expected one input of shape [C,H,W], found [6]")));
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.GlobalAvgPool("mean", LayerId{7}); }), HasSubstr("no layer"));
+}
+
 TEST(GraphBuilder, SizesBeyondReasonAreRefusedBeforeTheyOverflow) {
   constexpr int64_t kAbsurd = int64_t{1} << 60;
   auto error_of = [](auto add) {

@@ -52,6 +52,16 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"max_pool_overlaps", MaxPool{.kernel = 3, .stride = 2}, {{96, 55, 55}}, {96, 27, 27}},
         Rule{"max_pool_pad", MaxPool{.kernel = 3, .stride = 2, .pad = 1}, {{3, 5, 7}}, {3, 3, 4}},
         Rule{"max_pool_largest", MaxPool{.kernel = 15}, {{3, 15, 15}}, {3, 1, 1}},
+        Rule{"max_pool_ceil_112", MaxPool{.kernel = 3, .stride = 2, .ceil_mode = true}, {{64, 112, 112}}, {64, 56, 56}},
+        Rule{"max_pool_ceil_exact", MaxPool{.kernel = 3, .stride = 2, .ceil_mode = true}, {{96, 55, 13}}, {96, 27, 6}},
+        Rule{"max_pool_ceil_14", MaxPool{.kernel = 3, .stride = 2, .ceil_mode = true}, {{480, 14, 28}}, {480, 7, 14}},
+        Rule{"max_pool_ceil_pad", MaxPool{.kernel = 3, .stride = 2, .pad = 1, .ceil_mode = true}, {{3, 8, 6}}, {3, 5, 4}},
+        Rule{"max_pool_ceil_not_behind",
+             MaxPool{.kernel = 2, .stride = 2, .pad = 1, .ceil_mode = true},
+             {{3, 3, 4}},
+             {3, 2, 3}},
+        Rule{"avg_pool_ceil", AvgPool{.kernel = 2, .ceil_mode = true}, {{3, 7, 9}}, {3, 4, 5}},
+        Rule{"avg_pool_oblong", AvgPool{.kernel = 2, .kernel_w = 3}, {{3, 5, 9}}, {3, 2, 3}},
         Rule{"avg_pool", AvgPool{.kernel = 6, .stride = 1}, {{3, 6, 7}}, {3, 1, 2}},
         Rule{"avg_pool_large", AvgPool{.kernel = 33}, {{3, 33, 33}}, {3, 1, 1}},
         Rule{"lrn", Lrn{.size = 3, .groups = 3}, {{9, 2, 2}}, {9, 2, 2}}, Rule{"dropout", Dropout{.rate = 0}, {{31}}, {31}},
@@ -101,6 +111,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"max_pool_largest", MaxPool{.kernel = 16}, {{3, 32, 32}}, {"kernel ≤ 15", "kernel 16"}},
         Refusal{"max_pool_stride", MaxPool{.kernel = 2, .stride = -1}, {{3, 5, 7}}, {"stride -1"}},
         Refusal{"avg_pool_pad", AvgPool{.kernel = 2, .pad = 3}, {{3, 5, 7}}, {"pad < kernel", "pad 3"}},
+        Refusal{"max_pool_ceil_too_large",
+                MaxPool{.kernel = 5, .stride = 4, .ceil_mode = true},
+                {{3, 4, 7}},
+                {"at least 5x5", "[3,4,7]"}},
+        Refusal{
+            "avg_pool_oblong_pad", AvgPool{.kernel = 3, .kernel_w = 2, .pad = 2}, {{3, 5, 7}}, {"pad < kernel", "kernel 2"}},
         Refusal{"avg_pool_too_large", AvgPool{.kernel = 6}, {{3, 5, 7}}, {"at least 6x6", "[3,5,7]"}},
         Refusal{"lrn_even", Lrn{.size = 4}, {{3, 5, 7}}, {"odd size", "size 4"}},
         Refusal{"lrn_groups", Lrn{.groups = 2}, {{3, 5, 7}}, {"3 channels", "groups 2"}},
@@ -118,6 +134,39 @@ int64_t CountedPlaces(int64_t size, int64_t kernel, int64_t stride, int64_t pad)
   int64_t places = 0;
   for (int64_t start = -pad; start + kernel <= size + pad; start += stride) ++places;
   return places;
+}
+
+// The number of windows from the first on, the last of which is the one that reaches the end of the padded image, or the
+// last that begins before the end of the image.
+int64_t CountedWindows(int64_t size, int64_t kernel, int64_t stride, int64_t pad) {
+  int64_t windows = 0;
+  for (int64_t start = -pad; start < size; start += stride) {
+    ++windows;
+    if (start + kernel >= size + pad) break;
+  }
+  return windows;
+}
+
+TEST(Window, TheCeilingRuleCountsTheLastWindowThatBeginsInTheImage) {
+  for (int64_t size : {1, 2, 5, 13, 31, 32, 33, 227}) {
+    for (int64_t kernel : {1, 2, 3, 5, 11}) {
+      for (int64_t stride : {1, 2, 3, 4, 7}) {
+        for (int64_t pad = 0; pad < kernel; ++pad) {
+          const std::vector<Shape> x = {{4, size, 2 * size}};
+          const Shape expected = {4, CountedWindows(size, kernel, stride, pad),
+                                  CountedWindows(2 * size, kernel, stride, pad)};
+          for (const Layer& layer : {Layer{MaxPool{.kernel = kernel, .stride = stride, .pad = pad, .ceil_mode = true}},
+                                     Layer{AvgPool{.kernel = kernel, .stride = stride, .pad = pad, .ceil_mode = true}}}) {
+            absl::StatusOr<Shape> y = OutputSampleShape(layer, x);
+            ASSERT_EQ(y.ok(), size + 2 * pad >= kernel) << size << " " << kernel << " " << stride << " " << pad;
+            if (y.ok()) {
+              EXPECT_EQ(*y, expected) << size << " " << kernel << " " << stride << " " << pad;
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Window, OutputSizeIsTheNumberOfPlacesWhereTheWindowFits) {

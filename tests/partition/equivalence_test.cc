@@ -116,6 +116,23 @@ TEST(Equivalence, InBf16PlansAreAsNearToExactAsOneDevice) {
   EXPECT_LE(far, kFew);
 }
 
+// In double, whose sums differ by rounding alone.
+void ExpectTheSameOnOneDevice(const RandomNetwork& network, const Plan& plan) {
+  Random random(3);
+  const LowerOptions options{.global_batch = 8, .dtype = program::DType::kF64, .expose_gradients = true};
+  const Batch batch = DrawBatch(random, network, 8, false);
+  Tensors parameters;
+  absl::StatusOr<Result> one = RunSteps(network.graph, SinglePlan(network.graph), options, Reference(), batch, nullptr,
+                                        random, false, 1, &parameters);
+  absl::StatusOr<Result> many =
+      RunSteps(network.graph, plan, options, Reference(), batch, &parameters, random, false, 1, nullptr);
+  ASSERT_TRUE(one.ok() && many.ok()) << one.status() << many.status();
+  EXPECT_NEAR(many->losses[0], one->losses[0], 1e-10);
+  for (const auto& [name, gradient] : one->gradients) {
+    EXPECT_LE(RelativeDistance(many->gradients.at(name), gradient), 1e-10) << name;
+  }
+}
+
 // A value that is partial on one axis, read by two layers that need it differently on the other: its sum, which is done in
 // place, must not be done twice.
 TEST(Equivalence, AForkAfterARowSplitIsSummedOnce) {
@@ -132,19 +149,24 @@ TEST(Equivalence, AForkAfterARowSplitIsSummedOnce) {
   plan.layers["conv1"] = {kBatch, kColumn};
   plan.layers["conv2"] = {kBatch, kRow};
   plan.layers["pool"] = {kReplicate, kGroup};
-  Random random(3);
-  const LowerOptions options{.global_batch = 8, .dtype = program::DType::kF64, .expose_gradients = true};
-  const Batch batch = DrawBatch(random, network, 8, false);
-  Tensors parameters;
-  absl::StatusOr<Result> one = RunSteps(network.graph, SinglePlan(network.graph), options, Reference(), batch, nullptr,
-                                        random, false, 1, &parameters);
-  absl::StatusOr<Result> many =
-      RunSteps(network.graph, plan, options, Reference(), batch, &parameters, random, false, 1, nullptr);
-  ASSERT_TRUE(one.ok() && many.ok()) << one.status() << many.status();
-  EXPECT_NEAR(many->losses[0], one->losses[0], 1e-10);
-  for (const auto& [name, gradient] : one->gradients) {
-    EXPECT_LE(RelativeDistance(many->gradients.at(name), gradient), 1e-10) << name;
-  }
+  ExpectTheSameOnOneDevice(network, plan);
+}
+
+TEST(Equivalence, AGlobalMeanMayBeSplitByChannelAndByImage) {
+  using enum layers::Strategy;
+  layers::GraphBuilder net("mean");
+  auto x = net.Conv2d("conv", net.Input("images", {1, 6, 9}), {.out_channels = 6, .kernel = 3, .pad = 1});
+  x = net.MaxPool("pool", x, {.kernel = 3, .stride = 2, .ceil_mode = true});
+  x = net.GlobalAvgPool("mean", x);
+  x = net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4});
+  net.SoftmaxCrossEntropy("loss", x);
+  RandomNetwork network{*std::move(net).Build(), 4};
+  Plan plan{.name = "mean", .mesh = Mesh::ReplicasByColumns(2, 2)};
+  for (const char* layer : {"pool", "mean", "flatten"}) plan.layers[layer] = {kBatch, kGroup};
+  plan.layers["conv"] = {kBatch, kColumn};
+  plan.layers["fc"] = {kBatch, kRow};
+  plan.layers["loss"] = {kBatch, kReplicate};
+  ExpectTheSameOnOneDevice(network, plan);
 }
 
 // An error that one device and many share would pass the tests above; the derivative along random directions shows it.

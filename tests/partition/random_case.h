@@ -89,10 +89,14 @@ class NetworkDrawer {
           return net_.MaxPool(Next("max_pool"), net_.Relu(Next("relu"), x), {.kernel = 3, .stride = 2, .pad = 1});
         }
         extent_ = (extent_ - 2) / 2 + 1;
+        // Overlapping windows of the same extent, which is rounded up: other draws stay as they are.
+        if (counter_ % 2) return net_.MaxPool(Next("max_pool"), x, {.kernel = 3, .stride = 2, .ceil_mode = true});
         return net_.MaxPool(Next("max_pool"), x, {.kernel = 2, .stride = 2});
       case 5:
         if (extent_ < 4) return x;
         extent_ = (extent_ - 2) / 2 + 1;
+        // The same extent; a divisor of 3 is not exact.
+        if (!exact_ && counter_ % 2) return net_.AvgPool(Next("avg_pool"), x, {.kernel = 3, .stride = 2, .ceil_mode = true});
         return net_.AvgPool(Next("avg_pool"), x, {.kernel = 2, .stride = 2});
       case 6: {
         const int64_t before = channels_;

@@ -211,7 +211,8 @@ void Mutator::ChangeAttribute(Program& program) {
     } else if constexpr (std::is_same_v<T, Shape>) {
       if (!value.empty()) AnyOf(value) = Other(value[0]);
     } else if constexpr (std::is_same_v<T, Window>) {
-      int64_t* sizes[] = {&value.size_h, &value.size_w, &value.stride_h, &value.stride_w, &value.pad_h, &value.pad_w};
+      int64_t* sizes[] = {&value.size_h,  &value.size_w,   &value.stride_h,   &value.stride_w,
+                          &value.pad_top, &value.pad_left, &value.pad_bottom, &value.pad_right};
       int64_t* size = AnyOf(sizes);
       *size = Other(*size);
     } else if constexpr (std::is_integral_v<T>) {

@@ -189,7 +189,7 @@ class OneDevice {
 
 // The ops on images; returns images [2,4,6,6].
 BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
-  const Window same{3, 3, 1, 1, 1, 1}, half{2, 2, 2, 2, 0, 0};
+  const Window same{3, 3, 1, 1, 1, 1, 1, 1}, half{2, 2, 2, 2};
   const Shape image = {2, 4, 6, 6}, small = {2, 4, 3, 3};
   const BufferId w = d.State(DType::kF32, {4, 2, 3, 3}), bias = d.State(DType::kF32, {4});
   const BufferId y = d.Do(ConvForward{same, 2, true, true}, {images, w, bias}, {image})[0];

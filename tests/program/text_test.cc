@@ -58,6 +58,32 @@ TEST(Text, ReadsAsOneLinePerTask) {
   EXPECT_THAT(text, HasSubstr(" work flops=10 read=20 written=30 sent=0 from conv forward\n"));
 }
 
+// EveryOp with another window in its average pooling.
+std::string TextWithWindow(const Window& window) {
+  Program program = EveryOp();
+  for (Task& task : program.tasks) {
+    auto* compute = std::get_if<Compute>(&task.what);
+    if (compute == nullptr) continue;
+    if (auto* pool = std::get_if<AvgPoolForward>(&compute->op)) pool->window = window;
+  }
+  return Print(program);
+}
+
+TEST(Text, AWindowTellsItsPaddingBehindOnlyWhereThatIsAnother) {
+  EXPECT_THAT(TextWithWindow({3, 2, 2, 2, 1, 0, 1, 0}), HasSubstr("avg_pool_forward{window=3x2/2x2+1x0 count_pad=0}"));
+  for (const auto& [window, words] : {std::pair(Window{3, 3, 2, 2, 1, 0, 0, 1}, "window=3x3/2x2+1x0:0x1 "),
+                                      std::pair(Window{3, 2, 2, 2, 0, 0, 1, 0}, "window=3x2/2x2+0x0:1x0 "),
+                                      std::pair(Window{2, 3, 2, 2, 0, 0, 0, 1}, "window=2x3/2x2+0x0:0x1 ")}) {
+    const std::string text = TextWithWindow(window);
+    EXPECT_THAT(text, HasSubstr(words));
+    const auto parsed = Parse(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(Print(*parsed), text);
+  }
+  const std::string cut = absl::StrReplaceAll(TextWithWindow({3, 3, 2, 2, 0, 0, 1, 2}), {{"+0x0:1x2", "+0x0:1"}});
+  EXPECT_THAT(std::string(Parse(cut).status().message()), HasSubstr("\"x\""));
+}
+
 TEST(Text, SkipsBlankLinesAndComments) {
   const std::string text = Print(EveryOp());
   const auto parsed = Parse(absl::StrCat("# a comment\n\n", absl::StrReplaceAll(text, {{"\n", "\n   \n"}})));

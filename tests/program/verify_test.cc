@@ -183,9 +183,19 @@ const Breakage kStructure[] = {
 const Breakage kOperands[] = {
     {"operand_count", "structure", "operands", [](Program& p) { Find(p, "conv_forward").uses.pop_back(); }},
     {"operand_access", "structure", "operands", [](Program& p) { Find(p, "copy").uses[0].access = Access::kAccumulate; }},
-    {"conv_window", "structure", "shape", [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window.pad_h = 1; }},
+    {"conv_window", "structure", "shape",
+     [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window.pad_bottom = 1; }},
     {"conv_window_size", "structure", "window",
      [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window.stride_w = 0; }},
+    {"conv_pad", "structure", "padding 0 before and -1 behind over 4; expected padding of at least 0",
+     [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window.pad_right = -1; }},
+    {"conv_window_beyond_the_padded_image", "structure",
+     "a window of 8 with stride 1 and padding 1 before and 2 behind over 4; expected a window that fits",
+     [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window = {3, 8, 1, 1, 0, 1, 0, 2}; }},
+    {"window_without_end", "structure", "expected none of these above 2^31",
+     [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).window.pad_top = int64_t{1} << 62; }},
+    {"pool_of_padding_alone", "structure", "padding 0 before and 2 behind over 6; expected padding less than the window",
+     [](Program& p) { OpOf<AvgPoolForward>(Find(p, "avg_pool_forward")).window.pad_bottom = 2; }, EveryOp},
     {"conv_groups", "structure", "groups", [](Program& p) { OpOf<ConvForward>(Find(p, "conv_forward")).groups = 3; }},
     {"copy_count", "structure", "elements", [](Program& p) { Find(p, "copy").uses[0].region.size[0] = 1; }},
     {"fc_shape", "structure", "shape",
@@ -220,7 +230,7 @@ const Breakage kOperands[] = {
     {"argmax_type", "structure", "u8",
      [](Program& p) { p.buffer(Find(p, "max_pool_forward").uses[2].buffer).dtype = DType::kF32; }, EveryOp},
     {"argmax_cells", "structure", "289 cells",
-     [](Program& p) { OpOf<MaxPoolForward>(Find(p, "max_pool_forward")).window = {17, 17, 8, 8, 16, 16}; }, EveryOp},
+     [](Program& p) { OpOf<MaxPoolForward>(Find(p, "max_pool_forward")).window = {17, 17, 8, 8, 16, 16, 16, 16}; }, EveryOp},
 };
 
 const Breakage kMeetings[] = {
@@ -358,7 +368,7 @@ const Breakage kOverlap[] = {
      EveryCollective},
 };
 
-void ShiftedPooling(Program& p) { OpOf<MaxPoolBackward>(Find(p, "max_pool_backward")).window = {3, 3, 2, 2, 1, 1}; }
+void ShiftedPooling(Program& p) { OpOf<MaxPoolBackward>(Find(p, "max_pool_backward")).window = {3, 3, 2, 2, 1, 1, 1, 1}; }
 
 // The pooling backward reads this box of the note through a view.
 void ReadArgmaxThroughAView(Program& p, const Region& box) {
