@@ -164,6 +164,10 @@ absl::Status CheckUse(const Program& program, const Task& task, const BufferUse&
     return Broken(kStructureRule, Describe(task), " uses the box ", ToString(use.region), " of ", Describe(buffer),
                   " of shape ", ToString(buffer.shape));
   }
+  if (use.region.elements() == 0) {
+    return Broken(kStructureRule, Describe(task), " uses the box ", ToString(use.region), " of ", Describe(buffer),
+                  ", which holds nothing; expected at least one element");
+  }
   const Buffer& root = program.buffer(RootOf(program, use.buffer));
   if (const auto* bucket = std::get_if<Bucket>(&root.storage)) {
     const bool inside = root.id == buffer.id

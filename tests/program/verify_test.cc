@@ -210,6 +210,8 @@ const Breakage kOperands[] = {
        use.region = Region::Whole({2});
        Find(p, "sgd_update").uses[2].region = Region::Whole({1});
      }},
+    {"box_of_nothing", "structure", "holds nothing; expected at least one element",
+     [](Program& p) { Find(p, "bias_backward").uses[0].region.size[0] = 0; }, EveryOp},
     {"load_input", "structure", "input 3", [](Program& p) { OpOf<Load>(Find(p, "load")).input = 3; }},
     {"exchange_nothing", "structure", "neither",
      [](Program& p) { WhatOf<Exchange>(Find(p, "exchange")) = {.message = 0, .peer = 1}; }},
