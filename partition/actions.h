@@ -67,7 +67,7 @@ struct UpdateParameters {
   int bucket = 0;
 };
 struct GatherParameters {
-  int bucket = 0, piece = 0;
+  int bucket = 0;
 };  // after an update that only some devices made
 struct GatherGradients {
   int bucket = 0;

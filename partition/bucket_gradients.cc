@@ -31,8 +31,8 @@ int PiecesOf(const Lowering& lowering, const GradientBucket& bucket) {
   const Plan& plan = lowering.plan;
   if (!plan.overlap || !MovesActivations(plan)) return 1;
   if (plan.reduction == Reduction::kSharded || lowering.ReductionSize(bucket) == 1) return 1;
-  const int64_t bytes = lowering.LocalElements(bucket) * program::SizeInBytes(program::DType::kF32);
-  return static_cast<int>((bytes + plan.piece_bytes - 1) / plan.piece_bytes);
+  const int64_t bytes = lowering.LocalElements(bucket) * program::SizeInBytes(program::MasterType(lowering.options.dtype));
+  return static_cast<int>(bytes / plan.piece_bytes + (bytes % plan.piece_bytes != 0 ? 1 : 0));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ Progress ProgressOf(const Action& action) {
   if (const auto* check = std::get_if<CheckGradients>(&action.what)) return {check->bucket, kChecked};
   if (const auto* reduce = std::get_if<ReduceGradients>(&action.what)) return {reduce->bucket, kReduced, reduce->piece};
   if (const auto* update = std::get_if<UpdateParameters>(&action.what)) return {update->bucket, kUpdated};
-  if (const auto* gather = std::get_if<GatherParameters>(&action.what)) return {gather->bucket, kGathered, gather->piece};
+  if (const auto* gather = std::get_if<GatherParameters>(&action.what)) return {gather->bucket, kGathered};
   return {};
 }
 
@@ -55,6 +55,9 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
     if (next.stage > kChecked && at.stage < kChecked) return broken(bucket.name + " is used before it is checked");
     if (!MayFollow(at, next, bucket.pieces)) return broken(bucket.name + " is reduced, updated or gathered out of order");
     at = next;
+  }
+  for (const Progress& at : progress) {
+    if (at.stage == kChecked || at.stage == kReduced) return broken(lowering.buckets[at.bucket].name + " is never updated");
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // Parameters, their gradients and their momenta: buckets, their checks, reductions and updates.
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "partition/emitter.h"
@@ -132,36 +133,36 @@ void Emitter::Emit(const Action& action, const ReduceGradients& reduce) {
 void Emitter::Emit(const Action& action, const GatherParameters& gather) {
   const bool master = lowering_.plan.reduction == Reduction::kMaster;
   EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].weights,
-                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather, gather.piece);
+                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
 }
 
 void Emitter::Emit(const Action& action, const GatherGradients& gather) {
-  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather, /*piece=*/0);
+  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather);
 }
 
-// A collective over each group that reduces bucket `index`, in place in `buffers`: of one piece, or, where each device has a
-// part of its own, of all parts.
+// A collective over each group that reduces bucket `index`, in place in `buffers`: of all of it, or of one piece.
 void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosition& buffers, CollectiveKind kind,
-                                   int piece) {
+                                   std::optional<int> piece) {
   using program::Access;
-  const int64_t total = lowering_.LocalElements(lowering_.buckets[index]) * program::SizeInBytes(MasterType());
-  const int pieces = lowering_.buckets[index].pieces;
-  const int64_t bytes = total * (piece + 1) / pieces - total * piece / pieces;
+  const GradientBucket& bucket = lowering_.buckets[index];
+  const int64_t total = lowering_.LocalElements(bucket) * program::SizeInBytes(MasterType());
+  const int64_t bytes = piece ? total * (*piece + 1) / bucket.pieces - total * *piece / bucket.pieces : total;
+  const Region region = piece ? Region{{*piece}, {1}} : Region{{0}, {PartsOf(index)}};
   for (int first = 0; first < positions_; ++first) {
-    const std::vector<int> group = mesh_.AxesGroup(first, lowering_.buckets[index].axes);
+    const std::vector<int> group = mesh_.AxesGroup(first, bucket.axes);
     if (group[0] != first) continue;
     const int64_t size = static_cast<int64_t>(group.size());
     std::vector<int> devices;
     std::vector<Member> members;
     for (int p : group) {
       const bool root = p == group[0];
-      const auto piece_as = [&](Access access) { return program::BufferUse{buffers[p], {{piece}, {1}}, access}; };
+      const auto all_as = [&](Access access) { return program::BufferUse{buffers[p], region, access}; };
       const auto part_as = [&](Access access) { return program::BufferUse{buffers[p], UpdatedParts(index, p), access}; };
       const int64_t held = kind == CollectiveKind::kAllGather ? bytes / size : bytes;
       Member member{.work = {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(kind, held, size, root)}};
       switch (kind) {
         case CollectiveKind::kAllReduce:
-          member.uses = {piece_as(Access::kAccumulate)};
+          member.uses = {all_as(Access::kAccumulate)};
           break;
         case CollectiveKind::kReduceScatter:
           member.uses = {builder_.Read(buffers[p]), part_as(Access::kWrite)};
@@ -170,10 +171,10 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
           member.uses = {part_as(Access::kRead), builder_.Write(buffers[p])};
           break;
         case CollectiveKind::kReduce:
-          member.uses = {piece_as(root ? Access::kAccumulate : Access::kRead)};
+          member.uses = {all_as(root ? Access::kAccumulate : Access::kRead)};
           break;
         case CollectiveKind::kBroadcast:
-          member.uses = {piece_as(root ? Access::kRead : Access::kWrite)};
+          member.uses = {all_as(root ? Access::kRead : Access::kWrite)};
           break;
         case CollectiveKind::kAllToAll:
           break;

@@ -4,6 +4,7 @@
 #ifndef COLONNADE_PARTITION_EMITTER_H_
 #define COLONNADE_PARTITION_EMITTER_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,7 +85,7 @@ class Emitter {
   void Emit(const Action& action, const GatherParameters& gather);
   void Emit(const Action& action, const GatherGradients& gather);
   void EmitBucketCollective(const Action& action, int bucket, const ByPosition& buffers, program::CollectiveKind kind,
-                            int piece);
+                            std::optional<int> piece = std::nullopt);
 
   // emit_outputs.cc
   void AddParameters();

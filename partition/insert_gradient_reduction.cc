@@ -32,9 +32,7 @@ void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& a
     actions.push_back({.what = GatherGradients{index}, .from = backward});
   }
   actions.push_back({.what = UpdateParameters{index}, .from = update});
-  for (int piece = 0; updates_a_part && piece < bucket.pieces; ++piece) {
-    actions.push_back({.what = GatherParameters{index, piece}, .from = update});
-  }
+  if (updates_a_part) actions.push_back({.what = GatherParameters{index}, .from = update});
 }
 
 }  // namespace

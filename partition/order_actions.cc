@@ -48,7 +48,7 @@ class Orderer {
       if (reduced_[update->bucket] > 0) return late_.push_back({std::move(action), update->bucket});
     } else if (const auto* gather = std::get_if<GatherParameters>(&action.what)) {
       return late_.push_back({std::move(action), gather->bucket});
-    } else if (std::holds_alternative<Reshard>(action.what)) {
+    } else if (const auto* reshard = std::get_if<Reshard>(&action.what); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {
       while (!late_.empty() && reduced_[late_.front().bucket] <= compute_) EmitLate();
@@ -64,7 +64,8 @@ class Orderer {
     out_.push_back(std::move(action));
   }
 
-  // The next action waits for a value, but nothing does for gradients: those whose transfer has not begun let it go first.
+  // The next action waits for a value, and nothing waits for gradients: those whose transfer would begin now or later let it
+  // go first.
   void TransferValue(Action& action) {
     std::vector<std::pair<Action, GradientTransfer>> put_off;
     while (!transfers_.empty() && transfers_.back().start >= compute_) {

@@ -38,8 +38,7 @@ struct Plan {
   Reduction reduction = Reduction::kAllReduce;
   bool overlap = true;             // off: transfers and reductions run in line with compute, reductions after backward
   int64_t bucket_bytes = 8 << 20;  // gradients are reduced in buckets of at least this many bytes
-  int64_t piece_bytes =
-      16 << 20;  // of a bucket, at most so many are reduced at a time: a transfer that hurries waits for no more
+  int64_t piece_bytes = 16 << 20;  // most bytes of a bucket in one reduction: a transfer of activations waits for no more
   std::vector<int> device_order;   // device at each mesh position; empty: the identity
   std::vector<std::string> notes;  // why a named plan gave a layer less than it asked for; not in the file
 

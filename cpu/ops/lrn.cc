@@ -17,7 +17,7 @@ struct Normalisation {
   float alpha_over_size, beta, k;
 };
 
-// Of `channels`: a window that reaches past all of a group takes no more memory than one of the whole group.
+// The window is cut to its group of the `channels`, so that scratch does not grow with it.
 template <class Op>
 Normalisation NormalisationOf(const Op& op, int64_t channels) {
   return {std::min(op.size / 2, channels / op.groups - 1), op.groups,

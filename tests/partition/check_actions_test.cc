@@ -39,7 +39,7 @@ TEST(CheckActions, ABucketIsCheckedReducedUpdatedAndGathered) {
   c.Do(CheckGradients{0});
   for (int piece : {0, 1}) c.Do(ReduceGradients{0, piece});
   c.Do(UpdateParameters{0});
-  for (int piece : {0, 1}) c.Do(GatherParameters{0, piece});
+  c.Do(GatherParameters{0});
   EXPECT_EQ(c.Problem(), "");
   c.lowering.actions.erase(c.lowering.actions.begin());
   EXPECT_THAT(c.Problem(), HasSubstr("bucket0 is used before it is checked"));
@@ -61,6 +61,7 @@ TEST(CheckActions, APieceIsReducedOnceInTurnAndBeforeTheUpdate) {
   EXPECT_THAT(problem({UpdateParameters{0}, UpdateParameters{0}}), HasSubstr(out_of_order));
   EXPECT_THAT(problem({UpdateParameters{0}, ReduceGradients{0, 0}}), HasSubstr(out_of_order));
   EXPECT_THAT(problem({CheckGradients{0}}), HasSubstr(out_of_order));
+  EXPECT_THAT(problem({ReduceGradients{0, 0}}), HasSubstr("bucket0 is never updated"));
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST(ExpandShards, LabelsLieAsTheBatchOfTheLogitsAndSumsAsTheGradient) {
                           "sum relu: a(S0,S1) a(S0,S1) -> sum(S0,S1)"));
 }
 
-// relu's output is read by four layers: two are split by row or column, so that their dx lie differently.
+// relu's output is read by four layers; each test says how they are split.
 struct FourReaders : LoweringCase {
   explicit FourReaders(const std::map<std::string, std::vector<layers::Strategy>>& named)
       : LoweringCase(Graph(), PlanOf(Graph(), 1, 2, {kReplicate, kReplicate}, named)) {

@@ -122,6 +122,20 @@ TEST(OrderActions, AnExchangeOfActivationsWaitsForOnePieceOfABucket) {
   }
 }
 
+// A slice is a copy on the device itself, of 2 · 10 elements here.
+TEST(OrderActions, ASliceIsNoTransfer) {
+  OrderCase c({100, 50});
+  c.Reduce(0);
+  c.Relu("a", 10);
+  c.Reduce(1);
+  c.Act(Reshard{{.axis = 0, .kind = ReshardKind::kSlice}}, "relu", Pass::kBackward, {}, {c.Add("cut", {20}, {kS0, kR})});
+  c.Relu("b", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "reduce bucket1:", "slice/0 relu: -> cut(S0,R)",
+                          "backward relu: -> b(S0,R)", "update bucket0:", "update bucket1:"));
+}
+
 // What gathers a bucket's gradients stays behind what scatters them.
 TEST(OrderActions, ReductionsThatAreOvertakenKeepTheirOrder) {
   OrderCase c({100, 50});

@@ -182,12 +182,18 @@ class Coverage {
     if (!shardings.ok()) return;
     Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
     if (!ExpandPasses(lowering).ok() || !AdvanceRelu(lowering).ok() || !ExpandShards(lowering).ok() ||
-        !InsertResharding(lowering).ok()) {
+        !InsertResharding(lowering).ok() || !BucketGradients(lowering).ok()) {
       return;
+    }
+    for (const GradientBucket& bucket : lowering.buckets) {
+      if (bucket.pieces > 1) drawn_.insert(InPieces(plan.reduction));
     }
     for (const Action& action : lowering.actions) {
       if (const auto* reshard = std::get_if<Reshard>(&action.what)) {
         drawn_.insert(Entry(reshard->entry.from, reshard->entry.to));
+      }
+      if (std::holds_alternative<SumGradients>(action.what) && IsPartial(lowering.value(action.outputs[0]).placement)) {
+        drawn_.insert(kSumOfPartial);
       }
       const auto* forward = std::get_if<Forward>(&action.what);
       const auto* backward = std::get_if<Backward>(&action.what);
@@ -212,6 +218,12 @@ class Coverage {
   size_t size() const { return drawn_.size(); }
 
  private:
+  static constexpr char kSumOfPartial[] = "gradients that are added before they are reduced";
+  static std::string InPieces(Reduction reduction) { return absl::StrCat("a bucket in pieces, ", Name(reduction)); }
+  static bool IsPartial(const TensorPlacement& placement) {
+    return std::any_of(placement.begin(), placement.end(),
+                       [](const layers::Placement& p) { return p.kind == layers::Placement::Kind::kPartial; });
+  }
   static std::string Entry(layers::Placement from, layers::Placement to) {
     auto name = [](const layers::Placement& p) {
       if (p.groups == 1) return layers::ToString(p);
@@ -221,11 +233,15 @@ class Coverage {
   }
 
   static std::vector<std::string> Expected() {
-    std::vector<std::string> expected = {
-        "split(0) -> split(1)",     "split(1) -> split(0)",       "split(0) -> replicated",   "split(1) -> replicated",
-        "split(1) -> replicated/g", "replicated -> split(0)",     "replicated -> split(1)",   "replicated -> replicated/g",
-        "replicated/g -> split(1)", "replicated/g -> replicated", "partial -> split(0)",      "partial -> split(1)",
-        "partial -> replicated",    "partial/g -> split(1)",      "partial/g -> replicated/g"};
+    std::vector<std::string> expected = {"split(0) -> split(1)",          "split(1) -> split(0)",
+                                         "split(0) -> replicated",        "split(1) -> replicated",
+                                         "split(1) -> replicated/g",      "replicated -> split(0)",
+                                         "replicated -> split(1)",        "replicated -> replicated/g",
+                                         "replicated/g -> split(1)",      "replicated/g -> replicated",
+                                         "partial -> split(0)",           "partial -> split(1)",
+                                         "partial -> replicated",         "partial/g -> split(1)",
+                                         "partial/g -> replicated/g",     kSumOfPartial,
+                                         InPieces(Reduction::kAllReduce), InPieces(Reduction::kMaster)};
     const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
         {"Conv2d", {"replicate", "batch", "column", "group", "row"}},
         {"FullyConnected", {"replicate", "batch", "column", "row"}},
