@@ -128,11 +128,11 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"on", "off"}))
       ->group(group);
   app.add_option("--bucket-bytes", flags.bucket_bytes, "least bytes of a gradient bucket (default: the plan's)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->check(CLI::Range(int64_t{1}, partition::kMostPlanBytes))
       ->group(group);
   app.add_option("--piece-bytes", flags.piece_bytes,
                  "most bytes that a reduction moves before a transfer of activations may go first (default: the plan's)")
-      ->check(CLI::Range(partition::kLeastPieceBytes, int64_t{1} << 40))
+      ->check(CLI::Range(partition::kLeastPieceBytes, partition::kMostPlanBytes))
       ->group(group);
   AddProfileFlag(app, flags);
 }

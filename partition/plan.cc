@@ -112,12 +112,10 @@ absl::Status CheckFields(const Json& root) {
   return absl::OkStatus();
 }
 
-constexpr int64_t kMostBytes = int64_t{1} << 40;  // more than any device has
-
 absl::Status ParseBytes(const Json& root, const char* field, int64_t least, int64_t& bytes) {
   if (!root.contains(field)) return absl::OkStatus();
   const Json& value = root[field];
-  if (!value.is_number_integer() || value < least || value > kMostBytes) {
+  if (!value.is_number_integer() || value < least || value > kMostPlanBytes) {
     return Wrong(field, absl::StrCat("a whole number from ", least, " to 2^40"), Found(value));
   }
   bytes = value.get<int64_t>();

@@ -29,7 +29,8 @@ enum class Reduction {
 const char* Name(Reduction reduction);
 std::optional<Reduction> ReductionFromName(absl::string_view name);
 
-inline constexpr int64_t kLeastPieceBytes = 1024;  // smaller pieces are all overhead
+inline constexpr int64_t kLeastPieceBytes = 1024;            // smaller pieces are all overhead
+inline constexpr int64_t kMostPlanBytes = int64_t{1} << 40;  // of bucket_bytes and piece_bytes: more than any device has
 
 struct Plan {
   std::string name;
