@@ -20,21 +20,24 @@ absl::StatusOr<Sharding> Shard(const ActivationLayer&, const LayerShapes& local,
   return ShardChannelwise(local, strategy, axis_size);
 }
 
-std::vector<SavedSpec> Saved(const ActivationLayer&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const ActivationLayer& layer, const ForwardShard& shard) {
-  return {{.op = program::ActivationForward{layer.activation},
-           .uses = {Read(shard.inputs[0]), Write(shard.output)},
-           .work = MoveWork({shard.inputs[0]}, {shard.output}, program::ElementCount(shard.output.shape))}};
-}
-
-std::vector<EmittedOp> EmitBackward(const ActivationLayer& layer, const BackwardShard& shard) {
-  if (!shard.d_inputs[0]) return {};
-  const bool keeps_input = program::WithFormula(layer.activation, [](auto formula) { return formula.kKeepsInput; });
-  const Operand& kept = keeps_input ? shard.inputs[0] : shard.output;
-  return {{.op = program::ActivationBackward{layer.activation},
-           .uses = {Read(kept), Read(*shard.d_output), Write(*shard.d_inputs[0])},
-           .work = MoveWork({kept, *shard.d_output}, {*shard.d_inputs[0]}, program::ElementCount(shard.output.shape))}};
+LayerStages Stages(const ActivationLayer& layer, const LayerShapes&, const StageOptions&) {
+  const program::Activation activation = layer.activation;
+  const bool keeps_input = program::WithFormula(activation, [](auto formula) { return formula.kKeepsInput; });
+  const Slot kept = keeps_input ? X() : Y();
+  Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}};
+  forward.emit = [activation](const StageShard& s) -> std::vector<EmittedOp> {
+    return {{.op = program::ActivationForward{activation},
+             .uses = {Read(s[X()]), Write(s[Y()])},
+             .work = MoveWork({s[X()]}, {s[Y()]}, program::ElementCount(s[Y()].shape))}};
+  };
+  Stage backward{.pass = program::Pass::kBackward, .reads = {kept, D(Y())}, .writes = {D(X())}};
+  backward.emit = [activation, kept](const StageShard& s) -> std::vector<EmittedOp> {
+    return {{.op = program::ActivationBackward{activation},
+             .uses = {Read(s[kept]), Read(s[D(Y())]), Write(s[D(X())])},
+             .work = MoveWork({s[kept], s[D(Y())]}, {s[D(X())]}, program::ElementCount(s[D(Y())].shape))}};
+  };
+  if (activation == program::Activation::kRelu) forward.epilogue = activation, backward.masks = true;
+  return {.stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 #include "program/activation.h"
 
 namespace colonnade::layers {
@@ -36,9 +36,7 @@ const char* TypeName(const ActivationLayer& layer);
 absl::StatusOr<program::Shape> OutputSampleShape(const ActivationLayer& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const ActivationLayer& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const ActivationLayer& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const ActivationLayer& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const ActivationLayer& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const ActivationLayer& layer, const BackwardShard& shard);
+LayerStages Stages(const ActivationLayer& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

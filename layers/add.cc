@@ -24,24 +24,35 @@ absl::StatusOr<Sharding> Shard(const Add&, const LayerShapes& local, Strategy st
   return ShardChannelwise(local, strategy, axis_size);
 }
 
-std::vector<SavedSpec> Saved(const Add&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const Add&, const ForwardShard& shard) {
-  const int64_t elements = program::ElementCount(shard.output.shape);
-  EmittedOp op{.op = program::Sum{},
-               .work = MoveWork(shard.inputs, {shard.output}, elements * (static_cast<int64_t>(shard.inputs.size()) - 1))};
-  for (const Operand& x : shard.inputs) op.uses.push_back(Read(x));
-  op.uses.push_back(Write(shard.output));
-  return {std::move(op)};
-}
-
-std::vector<EmittedOp> EmitBackward(const Add&, const BackwardShard& shard) {
-  std::vector<EmittedOp> ops;
-  for (const std::optional<Operand>& dx : shard.d_inputs) {
-    if (!dx) continue;
-    ops.push_back({.op = program::Copy{}, .uses = {Read(*shard.d_output), Write(*dx)}, .work = MoveWork({*dx}, {*dx})});
+LayerStages Stages(const Add&, const LayerShapes& whole, const StageOptions&) {
+  const int count = static_cast<int>(whole.inputs.size());
+  Stage forward{.pass = program::Pass::kForward, .writes = {Y()}},
+      backward{.pass = program::Pass::kBackward, .reads = {D(Y())}};
+  for (int k = 0; k < count; ++k) {
+    forward.reads.push_back(X(k));
+    backward.writes.push_back(D(X(k)));
   }
-  return ops;
+  forward.emit = [count](const StageShard& s) -> std::vector<EmittedOp> {
+    std::vector<Operand> xs;
+    EmittedOp sum{.op = program::Sum{}};
+    for (int k = 0; k < count; ++k) {
+      xs.push_back(s[X(k)]);
+      sum.uses.push_back(Read(xs.back()));
+    }
+    sum.uses.push_back(Write(s[Y()]));
+    sum.work = MoveWork(xs, {s[Y()]}, program::ElementCount(s[Y()].shape) * (count - 1));
+    return {std::move(sum)};
+  };
+  backward.emit = [count](const StageShard& s) {
+    std::vector<EmittedOp> copies;
+    for (int k = 0; k < count; ++k) {
+      if (!s.has(D(X(k)))) continue;
+      const Operand& dx = s[D(X(k))];
+      copies.push_back({.op = program::Copy{}, .uses = {Read(s[D(Y())]), Write(dx)}, .work = MoveWork({dx}, {dx})});
+    }
+    return copies;
+  };
+  return {.stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

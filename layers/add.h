@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -20,9 +20,7 @@ const char* TypeName(const Add&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Add& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Add& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Add& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const Add& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const Add& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const Add& layer, const BackwardShard& shard);
+LayerStages Stages(const Add& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -29,21 +29,22 @@ absl::StatusOr<Sharding> Shard(const AvgPool&, const LayerShapes& local, Strateg
   return ShardChannelwise(local, strategy, axis_size);
 }
 
-std::vector<SavedSpec> Saved(const AvgPool&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const AvgPool& layer, const ForwardShard& shard) {
-  const program::Window window = WindowOver(PoolingOf(layer), shard.inputs[0].shape);
-  return {{.op = program::AvgPoolForward{window, layer.count_pad},
-           .uses = {Read(shard.inputs[0]), Write(shard.output)},
-           .work = MoveWork({shard.inputs[0]}, {shard.output}, Flops(window, shard.output.shape))}};
-}
-
-std::vector<EmittedOp> EmitBackward(const AvgPool& layer, const BackwardShard& shard) {
-  if (!shard.d_inputs[0]) return {};
-  const program::Window window = WindowOver(PoolingOf(layer), shard.d_inputs[0]->shape);
-  return {{.op = program::AvgPoolBackward{window, layer.count_pad},
-           .uses = {Read(*shard.d_output), Write(*shard.d_inputs[0])},
-           .work = MoveWork({*shard.d_output}, {*shard.d_inputs[0]}, Flops(window, shard.d_output->shape))}};
+LayerStages Stages(const AvgPool& layer, const LayerShapes&, const StageOptions&) {
+  Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}};
+  forward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
+    const program::Window window = WindowOver(PoolingOf(layer), s[X()].shape);
+    return {{.op = program::AvgPoolForward{window, layer.count_pad},
+             .uses = {Read(s[X()]), Write(s[Y()])},
+             .work = MoveWork({s[X()]}, {s[Y()]}, Flops(window, s[Y()].shape))}};
+  };
+  Stage backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}};
+  backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
+    const program::Window window = WindowOver(PoolingOf(layer), s[D(X())].shape);
+    return {{.op = program::AvgPoolBackward{window, layer.count_pad},
+             .uses = {Read(s[D(Y())]), Write(s[D(X())])},
+             .work = MoveWork({s[D(Y())]}, {s[D(X())]}, Flops(window, s[D(Y())].shape))}};
+  };
+  return {.stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

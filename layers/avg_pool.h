@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -29,9 +29,7 @@ const char* TypeName(const AvgPool&);
 absl::StatusOr<program::Shape> OutputSampleShape(const AvgPool& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const AvgPool& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const AvgPool& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const AvgPool& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const AvgPool& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const AvgPool& layer, const BackwardShard& shard);
+LayerStages Stages(const AvgPool& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -6,18 +6,17 @@
 namespace colonnade::layers {
 namespace {
 
-// The box of the concatenation that input `k` fills.
-program::Region PartOf(const std::vector<program::Shape>& inputs, size_t k) {
-  program::Region region = program::Region::Whole(inputs[k]);
-  for (size_t i = 0; i < k; ++i) region.offset[1] += inputs[i][1];
+// The box of the concatenation that an input of this shape fills whose first channel is the given one.
+program::Region PartFrom(int64_t channel, const program::Shape& input) {
+  program::Region region = program::Region::Whole(input);
+  region.offset[1] = channel;
   return region;
 }
 
-template <class Operands>
-std::vector<program::Shape> ShapesOf(const Operands& operands) {
-  std::vector<program::Shape> shapes;
-  for (const Operand& x : operands) shapes.push_back(x.shape);
-  return shapes;
+std::vector<int64_t> ChannelsOf(const std::vector<program::Shape>& inputs) {
+  std::vector<int64_t> channels;
+  for (const program::Shape& x : inputs) channels.push_back(x[1]);
+  return channels;
 }
 
 }  // namespace
@@ -47,29 +46,39 @@ absl::StatusOr<Sharding> Shard(const Concat&, const LayerShapes& local, Strategy
   return NotLegal("Concat", strategy, "expected replicate or batch");
 }
 
-std::vector<SavedSpec> Saved(const Concat&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const Concat&, const ForwardShard& shard) {
-  const std::vector<program::Shape> shapes = ShapesOf(shard.inputs);
-  std::vector<EmittedOp> ops;
-  for (size_t k = 0; k < shapes.size(); ++k) {
-    ops.push_back({.op = program::Copy{},
-                   .uses = {Read(shard.inputs[k]), {shard.output.buffer, PartOf(shapes, k), program::Access::kWrite}},
-                   .work = MoveWork({shard.inputs[k]}, {shard.inputs[k]})});
+LayerStages Stages(const Concat&, const LayerShapes& whole, const StageOptions&) {
+  const int count = static_cast<int>(whole.inputs.size());
+  Stage forward{.pass = program::Pass::kForward, .writes = {Y()}},
+      backward{.pass = program::Pass::kBackward, .reads = {D(Y())}};
+  for (int k = 0; k < count; ++k) {
+    forward.reads.push_back(X(k));
+    backward.writes.push_back(D(X(k)));
   }
-  return ops;
-}
-
-std::vector<EmittedOp> EmitBackward(const Concat&, const BackwardShard& shard) {
-  const std::vector<program::Shape> shapes = ShapesOf(shard.inputs);
-  std::vector<EmittedOp> ops;
-  for (size_t k = 0; k < shapes.size(); ++k) {
-    if (!shard.d_inputs[k]) continue;
-    ops.push_back({.op = program::Copy{},
-                   .uses = {{shard.d_output->buffer, PartOf(shapes, k), program::Access::kRead}, Write(*shard.d_inputs[k])},
-                   .work = MoveWork({*shard.d_inputs[k]}, {*shard.d_inputs[k]})});
-  }
-  return ops;
+  forward.emit = [count](const StageShard& s) {
+    std::vector<EmittedOp> copies;
+    int64_t channel = 0;
+    for (int k = 0; k < count; ++k) {
+      const Operand& x = s[X(k)];
+      copies.push_back({.op = program::Copy{},
+                        .uses = {Read(x), {s[Y()].buffer, PartFrom(channel, x.shape), program::Access::kWrite}},
+                        .work = MoveWork({x}, {x})});
+      channel += x.shape[1];
+    }
+    return copies;
+  };
+  backward.emit = [channels = ChannelsOf(whole.inputs)](const StageShard& s) {
+    std::vector<EmittedOp> copies;
+    int64_t channel = 0;
+    for (int k = 0; k < static_cast<int>(channels.size()); channel += channels[k++]) {
+      if (!s.has(D(X(k)))) continue;
+      const Operand& dx = s[D(X(k))];
+      copies.push_back({.op = program::Copy{},
+                        .uses = {{s[D(Y())].buffer, PartFrom(channel, dx.shape), program::Access::kRead}, Write(dx)},
+                        .work = MoveWork({dx}, {dx})});
+    }
+    return copies;
+  };
+  return {.stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -23,9 +23,7 @@ const char* TypeName(const Concat&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Concat& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Concat& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Concat& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const Concat& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const Concat& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const Concat& layer, const BackwardShard& shard);
+LayerStages Stages(const Concat& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
+#include "layers/product.h"
 #include "layers/window.h"
 #include "program/status_macros.h"
 
@@ -24,19 +25,6 @@ program::Window WindowOf(const Conv2d& layer) {
 // Groups of what one device holds: its input channels over those that one filter reads.
 int64_t LocalGroups(const program::Shape& x, const program::Shape& w) { return x[1] / w[1]; }
 
-// 2 flop for each product of a weight and an element of y.
-int64_t Flops(const program::Shape& w, const program::Shape& y) { return 2 * program::ElementCount(y) * w[1] * w[2] * w[3]; }
-
-absl::StatusOr<Sharding> ColumnSharding(const LayerShapes& local, int64_t axis_size) {
-  RETURN_IF_ERROR(CheckDivides(Strategy::kColumn, axis_size, "output channels", local.output[1]));
-  Sharding sharding = ReplicatedSharding(local);
-  sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
-  sharding.parameter_gradients = sharding.parameters;
-  sharding.output = sharding.output_gradient = Placement::Split(1);
-  sharding.input_gradients = {Placement::Partial()};
-  return sharding;
-}
-
 absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
   if (groups % axis_size != 0 && axis_size % groups != 0) {
     return NotLegal(
@@ -49,22 +37,13 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
   sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
   sharding.parameter_gradients = sharding.parameters;
   sharding.output = sharding.output_gradient = Placement::Split(1);
+  LayInner(local, Placement::Split(1), sharding);
   if (groups % axis_size == 0) {
     sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
   } else {
     sharding.inputs = {Placement::Replicated(groups)};
     sharding.input_gradients = {Placement::Partial(groups)};
   }
-  return sharding;
-}
-
-absl::StatusOr<Sharding> RowSharding(const Conv2d& layer, const LayerShapes& local, int64_t axis_size) {
-  if (layer.bias) return NotLegal("Conv2d", Strategy::kRow, "its bias must be a step of its own");
-  RETURN_IF_ERROR(CheckDivides(Strategy::kRow, axis_size, "input channels", local.inputs[0][1]));
-  Sharding sharding = ReplicatedSharding(local);
-  sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
-  sharding.parameters = sharding.parameter_gradients = {Placement::Split(1)};
-  sharding.output = Placement::Partial();
   return sharding;
 }
 
@@ -101,7 +80,7 @@ std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const prog
   return parameters;
 }
 
-absl::StatusOr<Sharding> Shard(const Conv2d& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
+absl::StatusOr<Sharding> Shard(const Conv2d&, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
   const int64_t groups = LocalGroups(local.inputs[0], local.parameters[0]);
   switch (strategy) {
     case Strategy::kReplicate:
@@ -109,46 +88,32 @@ absl::StatusOr<Sharding> Shard(const Conv2d& layer, const LayerShapes& local, St
     case Strategy::kBatch:
       return BatchSharding(local, axis_size);
     case Strategy::kColumn:
-      if (groups == 1) return ColumnSharding(local, axis_size);
+      if (groups == 1) return ProductByColumns(local, axis_size, "output channels");
       return NotLegal("Conv2d", strategy, absl::StrFormat("it has %d groups; expected strategy group", groups));
     case Strategy::kGroup:
       if (groups > 1) return GroupSharding(local, axis_size, groups);
       return NotLegal("Conv2d", strategy, "it has one group; expected strategy column");
     case Strategy::kRow:
-      if (groups == 1) return RowSharding(layer, local, axis_size);
+      if (groups == 1) return ProductByRows(local, axis_size, "input channels");
       return NotLegal("Conv2d", strategy, absl::StrFormat("it has %d groups; expected strategy group", groups));
   }
   return NotLegal("Conv2d", strategy, "unknown strategy");
 }
 
-std::vector<SavedSpec> Saved(const Conv2d&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const Conv2d& layer, const ForwardShard& shard) {
-  const Operand &x = shard.inputs[0], &w = shard.parameters[0];
-  EmittedOp op{
-      .op = program::ConvForward{.window = WindowOf(layer), .groups = LocalGroups(x.shape, w.shape), .bias = layer.bias},
-      .uses = {Read(x), Read(w)},
-      .work = MoveWork({x, w}, {shard.output}, Flops(w.shape, shard.output.shape))};
-  if (layer.bias) op.uses.push_back(Read(shard.parameters[1]));
-  op.uses.push_back(Write(shard.output));
-  return {std::move(op)};
-}
-
-std::vector<EmittedOp> EmitBackward(const Conv2d& layer, const BackwardShard& shard) {
-  const Operand &x = shard.inputs[0], &w = shard.parameters[0], &dy = *shard.d_output, &dw = shard.d_parameters[0];
-  const int64_t groups = LocalGroups(x.shape, w.shape);
-  // The weights' gradient first, so that its reduction starts as early as it can.
-  std::vector<EmittedOp> ops;
-  ops.push_back({.op = program::ConvBackwardWeights{.window = WindowOf(layer), .groups = groups, .bias = layer.bias},
-                 .uses = {Read(x), Read(dy), Write(dw)},
-                 .work = MoveWork({x, dy}, {dw}, Flops(w.shape, dy.shape))});
-  if (layer.bias) ops[0].uses.push_back(Write(shard.d_parameters[1]));
-  if (shard.d_inputs[0]) {
-    ops.push_back({.op = program::ConvBackwardData{.window = WindowOf(layer), .groups = groups},
-                   .uses = {Read(dy), Read(w), Write(*shard.d_inputs[0])},
-                   .work = MoveWork({dy, w}, {*shard.d_inputs[0]}, Flops(w.shape, dy.shape))});
-  }
-  return ops;
+LayerStages Stages(const Conv2d& layer, const LayerShapes& whole, const StageOptions& options) {
+  const program::Window window = WindowOf(layer);
+  return ProductStages(
+      {.has_bias = layer.bias,
+       .forward = [window](const program::Shape& x, const program::Shape& w, bool bias, bool relu) -> program::Op {
+         return program::ConvForward{.window = window, .groups = LocalGroups(x, w), .bias = bias, .relu = relu};
+       },
+       .backward_weights = [window](const program::Shape& x, const program::Shape& w, bool bias) -> program::Op {
+         return program::ConvBackwardWeights{.window = window, .groups = LocalGroups(x, w), .bias = bias};
+       },
+       .backward_data = [window](const program::Shape& x, const program::Shape& w) -> program::Op {
+         return program::ConvBackwardData{.window = window, .groups = LocalGroups(x, w)};
+       }},
+      whole, options);
 }
 
 }  // namespace colonnade::layers

@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -36,9 +36,7 @@ const char* TypeName(const Conv2d&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Conv2d& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const Conv2d& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const Conv2d& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const Conv2d& layer, const BackwardShard& shard);
+LayerStages Stages(const Conv2d& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -6,8 +6,9 @@
 namespace colonnade::layers {
 namespace {
 
-program::Op DropoutOp(const Dropout& layer, const program::Shape& global_shape, const program::Region& region) {
-  return program::Dropout{layer.rate, layer.stream, global_shape, region.offset};
+// The mask of a device's part of a tensor is that part of the whole tensor's mask.
+program::Op DropoutOp(const Dropout& layer, const Operand& part) {
+  return program::Dropout{layer.rate, layer.stream, part.global_shape, part.offset};
 }
 
 }  // namespace
@@ -28,21 +29,20 @@ absl::StatusOr<Sharding> Shard(const Dropout&, const LayerShapes& local, Strateg
   return ShardChannelwise(local, strategy, axis_size);
 }
 
-std::vector<SavedSpec> Saved(const Dropout&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const Dropout& layer, const ForwardShard& shard) {
-  const program::Work work = MoveWork({shard.inputs[0]}, {shard.output});
-  if (!shard.train) return {{.op = program::Copy{}, .uses = {Read(shard.inputs[0]), Write(shard.output)}, .work = work}};
-  return {{.op = DropoutOp(layer, shard.global_output_shape, shard.output_region),
-           .uses = {Read(shard.scalars), Read(shard.inputs[0]), Write(shard.output)},
-           .work = work}};
-}
-
-std::vector<EmittedOp> EmitBackward(const Dropout& layer, const BackwardShard& shard) {
-  if (!shard.d_inputs[0]) return {};
-  return {{.op = DropoutOp(layer, shard.global_output_shape, shard.output_region),
-           .uses = {Read(shard.scalars), Read(*shard.d_output), Write(*shard.d_inputs[0])},
-           .work = MoveWork({*shard.d_output}, {*shard.d_inputs[0]})}};
+LayerStages Stages(const Dropout& layer, const LayerShapes&, const StageOptions& options) {
+  Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}};
+  forward.emit = [layer, train = options.train](const StageShard& s) -> std::vector<EmittedOp> {
+    const program::Work work = MoveWork({s[X()]}, {s[Y()]});
+    if (!train) return {{.op = program::Copy{}, .uses = {Read(s[X()]), Write(s[Y()])}, .work = work}};
+    return {{.op = DropoutOp(layer, s[Y()]), .uses = {Read(s.scalars), Read(s[X()]), Write(s[Y()])}, .work = work}};
+  };
+  Stage backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}};
+  backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
+    return {{.op = DropoutOp(layer, s[D(X())]),
+             .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])},
+             .work = MoveWork({s[D(Y())]}, {s[D(X())]})}};
+  };
+  return {.stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

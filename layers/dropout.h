@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -22,9 +22,7 @@ const char* TypeName(const Dropout&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Dropout& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Dropout& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Dropout& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const Dropout& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const Dropout& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const Dropout& layer, const BackwardShard& shard);
+LayerStages Stages(const Dropout& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

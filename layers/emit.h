@@ -19,42 +19,12 @@ struct ParameterSpec {
   program::Initializer initializer;
 };
 
-// A tensor that forward leaves for backward alone.
-struct SavedSpec {
-  std::string name;                     // "argmax"
-  std::optional<program::DType> dtype;  // absent: the Program's master type (program::MasterType), f32 or f64
-  program::Shape shape;                 // local
-};
-
-// A whole buffer and its shape.
+// A whole buffer: one device's part of a tensor.
 struct Operand {
   program::BufferId buffer;
   program::Shape shape;
-};
-
-// ForwardOperands and BackwardOperands (shard_operands.h) fill these.
-struct ForwardShard {
-  std::vector<Operand> inputs;  // of a loss: the labels behind them
-  std::vector<Operand> parameters;
-  Operand output;              // of a loss: the metrics
-  std::vector<Operand> saved;  // as Saved() lists them; empty in evaluation, but for a loss
-  Operand scalars;             // program::StepScalar
-  bool train = true;
-  program::Shape global_output_shape;
-  program::Region output_region;  // where this shard's output lies in the global tensor
-};
-
-struct BackwardShard {
-  // As forward had them; those that EmitBackward does not read have a shape and no buffer.
-  std::vector<Operand> inputs, parameters;
-  Operand output;
-  std::vector<Operand> saved;
-  Operand scalars;
-  std::optional<Operand> d_output;               // absent for the loss
-  std::vector<std::optional<Operand>> d_inputs;  // absent where nobody needs it
-  std::vector<Operand> d_parameters;
-  program::Shape global_output_shape;
-  program::Region output_region;
+  program::Shape global_shape{};  // of the tensor
+  program::Shape offset{};        // of this part in it
 };
 
 struct EmittedOp {

@@ -19,19 +19,16 @@ absl::StatusOr<Sharding> Shard(const Flatten&, const LayerShapes& local, Strateg
   return ShardChannelwise(local, strategy, axis_size);
 }
 
-std::vector<SavedSpec> Saved(const Flatten&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const Flatten&, const ForwardShard& shard) {
-  return {{.op = program::Copy{},
-           .uses = {Read(shard.inputs[0]), Write(shard.output)},
-           .work = MoveWork({shard.inputs[0]}, {shard.output})}};
-}
-
-std::vector<EmittedOp> EmitBackward(const Flatten&, const BackwardShard& shard) {
-  if (!shard.d_inputs[0]) return {};
-  return {{.op = program::Copy{},
-           .uses = {Read(*shard.d_output), Write(*shard.d_inputs[0])},
-           .work = MoveWork({*shard.d_output}, {*shard.d_inputs[0]})}};
+LayerStages Stages(const Flatten&, const LayerShapes&, const StageOptions&) {
+  const auto copy = [](Slot from, Slot to) {
+    return [from, to](const StageShard& s) -> std::vector<EmittedOp> {
+      return {{.op = program::Copy{}, .uses = {Read(s[from]), Write(s[to])}, .work = MoveWork({s[from]}, {s[to]})}};
+    };
+  };
+  return {.stages = {
+              {.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}, .emit = copy(X(), Y())},
+              {.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}, .emit = copy(D(Y()), D(X()))},
+          }};
 }
 
 }  // namespace colonnade::layers

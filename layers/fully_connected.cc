@@ -4,15 +4,10 @@
 
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
+#include "layers/product.h"
 #include "program/status_macros.h"
 
 namespace colonnade::layers {
-namespace {
-
-int64_t Flops(const program::Shape& w, const program::Shape& y) { return 2 * program::ElementCount(w) * y[0]; }
-
-}  // namespace
-
 const char* TypeName(const FullyConnected&) { return "FullyConnected"; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const FullyConnected& layer, absl::Span<const program::Shape> inputs) {
@@ -36,58 +31,34 @@ std::vector<ParameterSpec> Parameters(const FullyConnected& layer, absl::Span<co
   return parameters;
 }
 
-absl::StatusOr<Sharding> Shard(const FullyConnected& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
-  Sharding sharding = ReplicatedSharding(local);
+absl::StatusOr<Sharding> Shard(const FullyConnected&, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
   switch (strategy) {
     case Strategy::kReplicate:
-      return sharding;
+      return ReplicatedSharding(local);
     case Strategy::kBatch:
       return BatchSharding(local, axis_size);
     case Strategy::kColumn:
-      RETURN_IF_ERROR(CheckDivides(strategy, axis_size, "output features", local.output[1]));
-      sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
-      sharding.parameter_gradients = sharding.parameters;
-      sharding.output = sharding.output_gradient = Placement::Split(1);
-      sharding.input_gradients = {Placement::Partial()};
-      return sharding;
+      return ProductByColumns(local, axis_size, "output features");
     case Strategy::kRow:
-      if (layer.bias) return NotLegal("FullyConnected", strategy, "its bias must be a step of its own");
-      RETURN_IF_ERROR(CheckDivides(strategy, axis_size, "input features", local.inputs[0][1]));
-      sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
-      sharding.parameters = sharding.parameter_gradients = {Placement::Split(1)};
-      sharding.output = Placement::Partial();
-      return sharding;
+      return ProductByRows(local, axis_size, "input features");
     case Strategy::kGroup:
       break;
   }
   return NotLegal("FullyConnected", strategy, "it has no groups; expected replicate, batch, column or row");
 }
 
-std::vector<SavedSpec> Saved(const FullyConnected&, const LayerShapes&) { return {}; }
-
-std::vector<EmittedOp> EmitForward(const FullyConnected& layer, const ForwardShard& shard) {
-  const Operand &x = shard.inputs[0], &w = shard.parameters[0];
-  EmittedOp op{.op = program::FullyConnectedForward{.bias = layer.bias},
-               .uses = {Read(x), Read(w)},
-               .work = MoveWork({x, w}, {shard.output}, Flops(w.shape, shard.output.shape))};
-  if (layer.bias) op.uses.push_back(Read(shard.parameters[1]));
-  op.uses.push_back(Write(shard.output));
-  return {std::move(op)};
-}
-
-std::vector<EmittedOp> EmitBackward(const FullyConnected& layer, const BackwardShard& shard) {
-  const Operand &x = shard.inputs[0], &w = shard.parameters[0], &dy = *shard.d_output, &dw = shard.d_parameters[0];
-  std::vector<EmittedOp> ops;
-  ops.push_back({.op = program::FullyConnectedBackwardWeights{.bias = layer.bias},
-                 .uses = {Read(x), Read(dy), Write(dw)},
-                 .work = MoveWork({x, dy}, {dw}, Flops(w.shape, dy.shape))});
-  if (layer.bias) ops[0].uses.push_back(Write(shard.d_parameters[1]));
-  if (shard.d_inputs[0]) {
-    ops.push_back({.op = program::FullyConnectedBackwardData{},
-                   .uses = {Read(dy), Read(w), Write(*shard.d_inputs[0])},
-                   .work = MoveWork({dy, w}, {*shard.d_inputs[0]}, Flops(w.shape, dy.shape))});
-  }
-  return ops;
+LayerStages Stages(const FullyConnected& layer, const LayerShapes& whole, const StageOptions& options) {
+  using program::Shape;
+  return ProductStages(
+      {.has_bias = layer.bias,
+       .forward = [](const Shape&, const Shape&, bool bias, bool relu) -> program::Op {
+         return program::FullyConnectedForward{.bias = bias, .relu = relu};
+       },
+       .backward_weights = [](const Shape&, const Shape&, bool bias) -> program::Op {
+         return program::FullyConnectedBackwardWeights{.bias = bias};
+       },
+       .backward_data = [](const Shape&, const Shape&) -> program::Op { return program::FullyConnectedBackwardData{}; }},
+      whole, options);
 }
 
 }  // namespace colonnade::layers

@@ -20,8 +20,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -37,9 +37,7 @@ const char* TypeName(const FullyConnected&);
 absl::StatusOr<program::Shape> OutputSampleShape(const FullyConnected& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const FullyConnected& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const FullyConnected& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const FullyConnected& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const FullyConnected& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const FullyConnected& layer, const BackwardShard& shard);
+LayerStages Stages(const FullyConnected& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -43,8 +43,11 @@ std::vector<program::Shape> LayerGraph::InputShapes(LayerId id, int64_t n) const
 LayerShapes LayerGraph::Shapes(LayerId id, int64_t n) const {
   LayerShapes shapes{.inputs = InputShapes(id, n), .output = OutputShape(id, n)};
   for (const ParameterSpec& parameter : node(id).parameters) shapes.parameters.push_back(parameter.shape);
+  if (TraitsOf(node(id).layer).is_loss) {
+    shapes.inputs.push_back({n});
+    shapes.output = {program::kMetricCount};
+  }
   shapes.global_inputs = shapes.inputs;
-  shapes.global_output = shapes.output;
   return shapes;
 }
 
@@ -58,7 +61,7 @@ int64_t LayerGraph::ParameterCount() const {
 
 // Each element of a weight multiplies as many elements of the output as there are outputs per output channel.
 int64_t ForwardFlops(const LayerNode& node, int64_t n) {
-  if (node.parameters.empty()) return 0;
+  if (!TraitsOf(node.layer).multiplies_weights) return 0;
   const program::Shape& weight = node.parameters[0].shape;
   return 2 * n * program::ElementCount(weight) * (program::ElementCount(node.sample_shape) / weight[0]);
 }

@@ -46,7 +46,7 @@ struct LayerGraph {
   // The shape of a node's output for a batch of n.
   program::Shape OutputShape(LayerId id, int64_t n) const;
   std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;
-  // All extents of a node on one device that holds a batch of n.
+  // All extents of a node, but those of its inner tensors, on one device that holds a batch of n.
   LayerShapes Shapes(LayerId id, int64_t n) const;
   int64_t ParameterCount() const;         // values
   int64_t ForwardFlops(int64_t n) const;  // of all nodes

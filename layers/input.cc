@@ -19,8 +19,6 @@ std::vector<ParameterSpec> Parameters(const Input&, absl::Span<const program::Sh
 absl::StatusOr<Sharding> Shard(const Input&, const LayerShapes& local, Strategy, int64_t) {
   return ReplicatedSharding(local);
 }
-std::vector<SavedSpec> Saved(const Input&, const LayerShapes&) { return {}; }
-std::vector<EmittedOp> EmitForward(const Input&, const ForwardShard&) { return {}; }
-std::vector<EmittedOp> EmitBackward(const Input&, const BackwardShard&) { return {}; }
+LayerStages Stages(const Input&, const LayerShapes&, const StageOptions&) { return {}; }
 
 }  // namespace colonnade::layers

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -21,9 +21,7 @@ const char* TypeName(const Input&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Input& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Input& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Input& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const Input& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const Input& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const Input& layer, const BackwardShard& shard);
+LayerStages Stages(const Input& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -18,16 +18,8 @@ absl::StatusOr<Sharding> Shard(const Layer& layer, const LayerShapes& local, Str
   return std::visit([&](const auto& l) { return Shard(l, local, strategy, axis_size); }, layer);
 }
 
-std::vector<SavedSpec> Saved(const Layer& layer, const LayerShapes& local) {
-  return std::visit([&](const auto& l) { return Saved(l, local); }, layer);
-}
-
-std::vector<EmittedOp> EmitForward(const Layer& layer, const ForwardShard& shard) {
-  return std::visit([&](const auto& l) { return EmitForward(l, shard); }, layer);
-}
-
-std::vector<EmittedOp> EmitBackward(const Layer& layer, const BackwardShard& shard) {
-  return std::visit([&](const auto& l) { return EmitBackward(l, shard); }, layer);
+LayerStages Stages(const Layer& layer, const LayerShapes& whole, const StageOptions& options) {
+  return std::visit([&](const auto& l) { return Stages(l, whole, options); }, layer);
 }
 
 }  // namespace colonnade::layers

@@ -1,6 +1,6 @@
 // The functions that each layer provides, and the variant of all layers.
 //
-// A layer type is an attribute struct with, in a file pair of its own (conv2d.h, conv2d.cc …), overloads of the seven
+// A layer type is an attribute struct with, in a file pair of its own (conv2d.h, conv2d.cc …), overloads of the five
 // functions that the concept LayerType lists. They describe ONE device: no layer knows a device, rank, group or plan.
 //
 // Shapes: sample shapes leave the batch dimension out ({C, H, W}, {F}); all other shapes hold it as dimension 0.
@@ -21,7 +21,6 @@
 #include "layers/concat.h"
 #include "layers/conv2d.h"
 #include "layers/dropout.h"
-#include "layers/emit.h"
 #include "layers/flatten.h"
 #include "layers/fully_connected.h"
 #include "layers/input.h"
@@ -29,6 +28,7 @@
 #include "layers/max_pool.h"
 #include "layers/sharding.h"
 #include "layers/softmax_cross_entropy.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -39,7 +39,7 @@ using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, Ma
 template <class L>
 concept LayerType = std::equality_comparable<L> &&
     requires(const L& layer, absl::Span<const program::Shape> inputs, const LayerShapes& local, Strategy strategy,
-             int64_t axis_size, const ForwardShard& forward, const BackwardShard& backward) {
+             int64_t axis_size, const StageOptions& options) {
   // "Conv2d"
   { TypeName(layer) } -> std::same_as<const char*>;
   // The shape rule, on sample shapes. InvalidArgument says what was expected and what was found.
@@ -49,11 +49,8 @@ concept LayerType = std::equality_comparable<L> &&
   // The layer spread over one more axis of axis_size > 1 positions; `local` has the extents that the axes before have left.
   // InvalidArgument with expected, found and the nearest sizes that work, where this is not legal.
   { Shard(layer, local, strategy, axis_size) } -> std::same_as<absl::StatusOr<Sharding>>;
-  // What forward leaves for backward, beside inputs and output.
-  { Saved(layer, local) } -> std::same_as<std::vector<SavedSpec>>;
-  // The ops of one shard, their operands in the order that program/op.h gives.
-  { EmitForward(layer, forward) } -> std::same_as<std::vector<EmittedOp>>;
-  { EmitBackward(layer, backward) } -> std::same_as<std::vector<EmittedOp>>;
+  // What it computes, from its shapes before any axis cuts them.
+  { Stages(layer, local, options) } -> std::same_as<LayerStages>;
 };
 
 template <class Variant>
@@ -67,9 +64,7 @@ const char* TypeName(const Layer& layer);
 absl::StatusOr<program::Shape> OutputSampleShape(const Layer& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Layer& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Layer& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const Layer& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const Layer& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const Layer& layer, const BackwardShard& shard);
+LayerStages Stages(const Layer& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -14,7 +14,12 @@ Sharding ReplicatedSharding(const LayerShapes& local) {
   sharding.input_gradients = sharding.inputs;
   sharding.parameters.assign(local.parameters.size(), Placement::Replicated());
   sharding.parameter_gradients = sharding.parameters;
+  LayInner(local, Placement::Replicated(), sharding);
   return sharding;
+}
+
+void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sharding) {
+  sharding.inner.assign(local.inner.size(), {placement, placement});
 }
 
 absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size) {
@@ -23,6 +28,7 @@ absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_si
   sharding.inputs.assign(local.inputs.size(), Placement::Split(0));
   sharding.input_gradients = sharding.inputs;
   sharding.output = sharding.output_gradient = Placement::Split(0);
+  LayInner(local, Placement::Split(0), sharding);
   sharding.parameter_gradients.assign(local.parameters.size(), Placement::Partial());
   return sharding;
 }
@@ -34,6 +40,7 @@ absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t a
   sharding.inputs.assign(local.inputs.size(), Placement::Split(1));
   sharding.input_gradients = sharding.inputs;
   sharding.output = sharding.output_gradient = Placement::Split(1);
+  LayInner(local, Placement::Split(1), sharding);
   return sharding;
 }
 

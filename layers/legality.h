@@ -14,11 +14,14 @@ namespace colonnade::layers {
 // Every tensor whole on every position.
 Sharding ReplicatedSharding(const LayerShapes& local);
 
-// Inputs and output cut along the batch; parameters whole, their gradients partial sums. InvalidArgument if the axis does
-// not divide the batch that is left.
+// All inner tensors made and needed in one placement.
+void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sharding);
+
+// Inputs, output and inner tensors cut along the batch; parameters whole, their gradients partial sums. InvalidArgument if
+// the axis does not divide the batch that is left.
 absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size);
 
-// Inputs and output cut along the channels, no communication: layers that treat each channel alone.
+// Inputs, output and inner tensors cut along the channels, no communication: layers that treat each channel alone.
 absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size);
 
 // replicate, batch and group for a layer that treats each channel alone.

@@ -11,6 +11,8 @@ int64_t LocalGroups(const Lrn& layer, int64_t channels, int64_t global_channels)
   return layer.groups * channels / global_channels;
 }
 
+int64_t GroupsIn(const Lrn& layer, const Operand& part) { return LocalGroups(layer, part.shape[1], part.global_shape[1]); }
+
 int64_t Flops(const Lrn& layer, const program::Shape& y) { return program::ElementCount(y) * (2 * layer.size + 10); }
 
 absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
@@ -26,6 +28,7 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
   Sharding sharding = ReplicatedSharding(local);
   sharding.inputs = sharding.input_gradients = {Placement::Replicated(groups)};
   sharding.output = sharding.output_gradient = Placement::Replicated(groups);
+  LayInner(local, Placement::Replicated(groups), sharding);
   return sharding;
 }
 
@@ -63,27 +66,29 @@ absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strat
   return NotLegal("Lrn", strategy, "expected replicate, batch or group");
 }
 
-std::vector<SavedSpec> Saved(const Lrn&, const LayerShapes& local) { return {{"scale", std::nullopt, local.output}}; }
-
-std::vector<EmittedOp> EmitForward(const Lrn& layer, const ForwardShard& shard) {
-  const int64_t groups = LocalGroups(layer, shard.output.shape[1], shard.global_output_shape[1]);
-  EmittedOp op{.op = program::LrnForward{layer.size, groups, layer.alpha, layer.beta, layer.k},
-               .uses = {Read(shard.inputs[0]), Write(shard.output)},
-               .work = MoveWork({shard.inputs[0]}, {shard.output}, Flops(layer, shard.output.shape))};
-  if (!shard.saved.empty()) {
-    op.uses.push_back(Write(shard.saved[0]));
-    op.work.bytes_written += MoveWork({}, {shard.saved[0]}).bytes_written;
-  }
-  return {std::move(op)};
-}
-
-std::vector<EmittedOp> EmitBackward(const Lrn& layer, const BackwardShard& shard) {
-  if (!shard.d_inputs[0]) return {};
-  const int64_t groups = LocalGroups(layer, shard.d_output->shape[1], shard.global_output_shape[1]);
-  return {{.op = program::LrnBackward{layer.size, groups, layer.alpha, layer.beta, layer.k},
-           .uses = {Read(shard.inputs[0]), Read(shard.saved[0]), Read(*shard.d_output), Write(*shard.d_inputs[0])},
-           .work = MoveWork({shard.inputs[0], shard.saved[0], *shard.d_output}, {*shard.d_inputs[0]},
-                            2 * Flops(layer, shard.d_output->shape))}};
+LayerStages Stages(const Lrn& layer, const LayerShapes& whole, const StageOptions&) {
+  const Slot scale = Inner();
+  Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y(), scale}};
+  forward.emit = [layer, scale](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &x = s[X()], &y = s[Y()];
+    EmittedOp op{.op = program::LrnForward{layer.size, GroupsIn(layer, y), layer.alpha, layer.beta, layer.k},
+                 .uses = {Read(x), Write(y)},
+                 .work = MoveWork({x}, {y}, Flops(layer, y.shape))};
+    if (s.has(scale)) {
+      op.uses.push_back(Write(s[scale]));
+      op.work.bytes_written += MoveWork({}, {s[scale]}).bytes_written;
+    }
+    return {std::move(op)};
+  };
+  Stage backward{.pass = program::Pass::kBackward, .reads = {X(), scale, D(Y())}, .writes = {D(X())}};
+  backward.emit = [layer, scale](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &x = s[X()], &dy = s[D(Y())], &dx = s[D(X())];
+    return {{.op = program::LrnBackward{layer.size, GroupsIn(layer, dy), layer.alpha, layer.beta, layer.k},
+             .uses = {Read(x), Read(s[scale]), Read(dy), Write(dx)},
+             .work = MoveWork({x, s[scale], dy}, {dx}, 2 * Flops(layer, dy.shape))}};
+  };
+  return {.inner = {{.name = "scale", .shape = whole.output, .in_master_type = true}},
+          .stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

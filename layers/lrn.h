@@ -22,8 +22,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -40,9 +40,7 @@ const char* TypeName(const Lrn&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Lrn& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const Lrn& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const Lrn& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const Lrn& layer, const BackwardShard& shard);
+LayerStages Stages(const Lrn& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -29,25 +29,25 @@ absl::StatusOr<Sharding> Shard(const MaxPool&, const LayerShapes& local, Strateg
   return ShardChannelwise(local, strategy, axis_size);
 }
 
-std::vector<SavedSpec> Saved(const MaxPool&, const LayerShapes& local) {
-  return {{"argmax", program::DType::kU8, local.output}};
-}
-
-std::vector<EmittedOp> EmitForward(const MaxPool& layer, const ForwardShard& shard) {
-  const program::Window window = WindowOver(PoolingOf(layer), shard.inputs[0].shape);
-  EmittedOp op{.op = program::MaxPoolForward{window},
-               .uses = {Read(shard.inputs[0]), Write(shard.output)},
-               .work = MoveWork({shard.inputs[0]}, {shard.output},
-                                program::ElementCount(shard.output.shape) * window.size_h * window.size_w)};
-  if (!shard.saved.empty()) op.uses.push_back(Write(shard.saved[0]));
-  return {std::move(op)};
-}
-
-std::vector<EmittedOp> EmitBackward(const MaxPool& layer, const BackwardShard& shard) {
-  if (!shard.d_inputs[0]) return {};
-  return {{.op = program::MaxPoolBackward{WindowOver(PoolingOf(layer), shard.d_inputs[0]->shape)},
-           .uses = {Read(shard.saved[0]), Read(*shard.d_output), Write(*shard.d_inputs[0])},
-           .work = MoveWork({*shard.d_output}, {*shard.d_inputs[0]}, program::ElementCount(shard.d_output->shape))}};
+LayerStages Stages(const MaxPool& layer, const LayerShapes& whole, const StageOptions&) {
+  const Slot argmax = Inner();
+  Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y(), argmax}};
+  forward.emit = [layer, argmax](const StageShard& s) -> std::vector<EmittedOp> {
+    const program::Window window = WindowOver(PoolingOf(layer), s[X()].shape);
+    EmittedOp op{.op = program::MaxPoolForward{window},
+                 .uses = {Read(s[X()]), Write(s[Y()])},
+                 .work = MoveWork({s[X()]}, {s[Y()]}, program::ElementCount(s[Y()].shape) * window.size_h * window.size_w)};
+    if (s.has(argmax)) op.uses.push_back(Write(s[argmax]));
+    return {std::move(op)};
+  };
+  Stage backward{.pass = program::Pass::kBackward, .reads = {argmax, D(Y())}, .writes = {D(X())}, .routes = true};
+  backward.emit = [layer, argmax](const StageShard& s) -> std::vector<EmittedOp> {
+    return {{.op = program::MaxPoolBackward{WindowOver(PoolingOf(layer), s[D(X())].shape)},
+             .uses = {Read(s[argmax]), Read(s[D(Y())]), Write(s[D(X())])},
+             .work = MoveWork({s[D(Y())]}, {s[D(X())]}, program::ElementCount(s[D(Y())].shape))}};
+  };
+  return {.inner = {{.name = "argmax", .shape = whole.output, .dtype = program::DType::kU8}},
+          .stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

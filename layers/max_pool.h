@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -30,9 +30,7 @@ const char* TypeName(const MaxPool&);
 absl::StatusOr<program::Shape> OutputSampleShape(const MaxPool& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const MaxPool& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const MaxPool& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
-std::vector<SavedSpec> Saved(const MaxPool& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const MaxPool& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const MaxPool& layer, const BackwardShard& shard);
+LayerStages Stages(const MaxPool& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

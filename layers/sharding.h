@@ -38,7 +38,12 @@ struct Placement {
 };
 std::string ToString(const Placement& placement);  // "replicated", "split(1)", "partial", "replicated/2", "partial/2"
 
-// One legal way to spread a layer over one axis. Vectors follow the layer's inputs and parameters.
+// How one stage of a layer makes a tensor, and how others need it.
+struct InnerPlacement {
+  Placement made, needed;
+};
+
+// One legal way to spread a layer over one axis. Vectors follow the layer's inputs, parameters and inner tensors.
 struct Sharding {
   std::vector<Placement> inputs;  // needed of each input
   std::vector<Placement> parameters;
@@ -46,15 +51,16 @@ struct Sharding {
   Placement output_gradient;                   // needed of dy in the backward pass
   std::vector<Placement> input_gradients;      // made
   std::vector<Placement> parameter_gradients;  // made
+  std::vector<InnerPlacement> inner;
 };
 
 // Local extents of a layer's tensors on a device, after the axes before the one in question have cut them.
 struct LayerShapes {
-  std::vector<program::Shape> inputs;
+  std::vector<program::Shape> inputs;  // of a loss: the labels behind them
   std::vector<program::Shape> parameters;
-  program::Shape output;
+  std::vector<program::Shape> inner;
+  program::Shape output;                      // of a loss: the metrics
   std::vector<program::Shape> global_inputs;  // extents before any axis cut them
-  program::Shape global_output;
 };
 
 }  // namespace colonnade::layers

@@ -25,23 +25,23 @@ absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy&, const LayerShapes& lo
   return sharding;
 }
 
-std::vector<SavedSpec> Saved(const SoftmaxCrossEntropy&, const LayerShapes& local) {
-  return {{"probabilities", std::nullopt, local.inputs[0]}};
-}
-
-std::vector<EmittedOp> EmitForward(const SoftmaxCrossEntropy&, const ForwardShard& shard) {
-  const Operand &logits = shard.inputs[0], &labels = shard.inputs[1];
-  return {{.op = program::SoftmaxCrossEntropyForward{},
-           .uses = {Read(logits), Read(labels), Write(shard.saved[0]), Write(shard.output)},
-           .work = MoveWork({logits}, {shard.saved[0]}, 5 * program::ElementCount(logits.shape))}};
-}
-
-std::vector<EmittedOp> EmitBackward(const SoftmaxCrossEntropy&, const BackwardShard& shard) {
-  if (!shard.d_inputs[0]) return {};
-  const Operand &p = shard.saved[0], &labels = shard.inputs[1];
-  return {{.op = program::SoftmaxCrossEntropyBackward{},
-           .uses = {Read(shard.scalars), Read(p), Read(labels), Write(*shard.d_inputs[0])},
-           .work = MoveWork({p}, {*shard.d_inputs[0]}, 2 * program::ElementCount(p.shape))}};
+LayerStages Stages(const SoftmaxCrossEntropy&, const LayerShapes& whole, const StageOptions&) {
+  const Slot logits = X(0), labels = X(1), probabilities = Inner(), metrics = Y();
+  Stage forward{.pass = program::Pass::kForward, .reads = {logits, labels}, .writes = {metrics, probabilities}};
+  forward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
+    return {{.op = program::SoftmaxCrossEntropyForward{},
+             .uses = {Read(s[logits]), Read(s[labels]), Write(s[probabilities]), Write(s[metrics])},
+             .work = MoveWork({s[logits]}, {s[probabilities]}, 5 * program::ElementCount(s[logits].shape))}};
+  };
+  Stage backward{.pass = program::Pass::kBackward, .reads = {labels, probabilities}, .writes = {D(logits)}};
+  backward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &p = s[probabilities], &dx = s[D(logits)];
+    return {{.op = program::SoftmaxCrossEntropyBackward{},
+             .uses = {Read(s.scalars), Read(p), Read(s[labels]), Write(dx)},
+             .work = MoveWork({p}, {dx}, 2 * program::ElementCount(p.shape))}};
+  };
+  return {.inner = {{.name = "probabilities", .shape = whole.inputs[0], .in_master_type = true, .required = true}},
+          .stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

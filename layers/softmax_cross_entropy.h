@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "layers/emit.h"
 #include "layers/sharding.h"
+#include "layers/stage.h"
 
 namespace colonnade::layers {
 
@@ -23,9 +23,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& laye
 std::vector<ParameterSpec> Parameters(const SoftmaxCrossEntropy& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy& layer, const LayerShapes& local, Strategy strategy,
                                int64_t axis_size);
-std::vector<SavedSpec> Saved(const SoftmaxCrossEntropy& layer, const LayerShapes& local);
-std::vector<EmittedOp> EmitForward(const SoftmaxCrossEntropy& layer, const ForwardShard& shard);
-std::vector<EmittedOp> EmitBackward(const SoftmaxCrossEntropy& layer, const BackwardShard& shard);
+LayerStages Stages(const SoftmaxCrossEntropy& layer, const LayerShapes& whole, const StageOptions& options);
 
 }  // namespace colonnade::layers
 

@@ -7,11 +7,11 @@ namespace {
 struct Describe {
   LayerTraits operator()(const Input&) const { return {.is_input = true}; }
   LayerTraits operator()(const Conv2d& conv) const {
-    return {.is_convolution = true, .multiplies_weights = true, .has_bias = conv.bias, .groups = conv.groups};
+    return {.is_convolution = true, .multiplies_weights = true, .groups = conv.groups};
   }
-  LayerTraits operator()(const FullyConnected& fc) const { return {.multiplies_weights = true, .has_bias = fc.bias}; }
-  LayerTraits operator()(const Relu&) const { return {.is_relu = true}; }
-  LayerTraits operator()(const MaxPool&) const { return {.is_max_pool = true}; }
+  LayerTraits operator()(const FullyConnected&) const { return {.multiplies_weights = true}; }
+  LayerTraits operator()(const Relu&) const { return {}; }
+  LayerTraits operator()(const MaxPool&) const { return {}; }
   LayerTraits operator()(const Concat&) const { return {.needs_all_channels = true}; }
   LayerTraits operator()(const SoftmaxCrossEntropy&) const { return {.is_loss = true, .needs_all_channels = true}; }
   LayerTraits operator()(const Gelu&) const { return {}; }
@@ -25,12 +25,5 @@ struct Describe {
 }  // namespace
 
 LayerTraits TraitsOf(const Layer& layer) { return std::visit(Describe{}, layer); }
-
-Layer WithoutBias(const Layer& layer) {
-  Layer stripped = layer;
-  if (auto* conv = std::get_if<Conv2d>(&stripped)) conv->bias = false;
-  if (auto* fc = std::get_if<FullyConnected>(&stripped)) fc->bias = false;
-  return stripped;
-}
 
 }  // namespace colonnade::layers

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "layers/graph.h"
+#include "layers/stage.h"
 #include "partition/lower.h"
 #include "partition/plan.h"
 #include "partition/reshard.h"
@@ -27,7 +28,11 @@ struct Value {
   program::Shape shape;                 // global
   TensorPlacement placement;            // empty before ExpandShards
   std::optional<program::DType> dtype;  // before ChoosePrecision: absent but for what has a type of its own, as labels have
+  bool in_master_type = false;          // f32 or f64, also where activations are bf16
   int host_input = -1;                  // index of the Program input that it is loaded from, or −1
+  int parameter = -1;                   // index of the parameter that it is, or whose gradient it is, or −1
+  bool is_gradient = false;             // of the parameter
+  bool is_metrics = false;              // what a loss reports to the host
   ValueId in_place_of;                  // the value whose buffers this one takes over
 };
 
@@ -38,19 +43,12 @@ struct ActionOperand {
 
 // Kinds of actions. Inputs and outputs stand in Action.
 struct LoadInput {};  // → value
-struct Forward {      // inputs of the node, [labels] → y, or z where the bias is added apart
-  int node = 0;
-  bool fused_relu = false;
+// What the stage reads → what it writes; an output that nobody wants is invalid.
+struct RunStage {
+  int node = 0, stage = 0;
+  std::optional<program::Activation> epilogue{};  // applied to the output
 };
-struct AddBias {
-  int node = 0;
-};  // z → y
-struct Backward {
-  int node = 0;
-};  // inputs of the node, [labels], y, dy → dx of each input (invalid: not needed)
-struct BiasGradient {
-  int node = 0;
-};  // dy →
+struct RoundParameter {};  // value → the value in the type in which kernels read it
 struct SumGradients {
   int node = 0;
 };  // contributions → dy of the node's output
@@ -72,8 +70,8 @@ struct GatherParameters {
 struct GatherGradients {
   int bucket = 0;
 };  // so that a sharded gradient can be shown whole
-using ActionKind = std::variant<LoadInput, Forward, AddBias, Backward, BiasGradient, SumGradients, Reshard, CheckGradients,
-                                ReduceGradients, UpdateParameters, GatherParameters, GatherGradients>;
+using ActionKind = std::variant<LoadInput, RunStage, RoundParameter, SumGradients, Reshard, CheckGradients, ReduceGradients,
+                                UpdateParameters, GatherParameters, GatherGradients>;
 
 struct Action {
   ActionKind what;
@@ -84,8 +82,7 @@ struct Action {
 
 struct ShardedParameter {
   layers::ParameterSpec spec;  // global
-  int node = 0;
-  bool separate_bias = false;
+  int node = 0, index = 0;     // it is the node's parameter `index`
   TensorPlacement placement;
   TensorPlacement gradient;  // as the backward pass makes it
   int bucket = -1, member = -1;
@@ -112,6 +109,12 @@ struct Lowering {
 
   bool train() const { return options.mode == program::Mode::kTrain; }
   const Value& value(ValueId id) const { return values[id.value]; }
+  const layers::Stage& stage(const RunStage& run) const { return shardings[run.node].stages.stages[run.stage]; }
+  // The stage that an action runs, or null.
+  const layers::Stage* StageOf(const Action& action) const {
+    const auto* run = std::get_if<RunStage>(&action.what);
+    return run != nullptr ? &stage(*run) : nullptr;
+  }
   ValueId AddValue(Value value) {
     values.push_back(std::move(value));
     return ValueId{static_cast<int32_t>(values.size()) - 1};
@@ -131,12 +134,6 @@ struct Lowering {
     return size;
   }
 };
-
-// True if the strategies of a node put its bias into an action of its own.
-inline bool BiasIsSeparate(const Lowering& lowering, int node) {
-  auto strategies = lowering.plan.layers.find(lowering.graph.nodes[node].name);
-  return strategies != lowering.plan.layers.end() && HasSeparateBias(lowering.graph.nodes[node], strategies->second);
-}
 
 }  // namespace colonnade::partition
 

@@ -31,6 +31,10 @@ bool MayFollow(const Progress& at, const Progress& next, int pieces) {
   return next.stage > at.stage && next.piece == 0 && is_reduced_whole;
 }
 
+bool IsThereFromTheBeginning(const Value& value) {
+  return value.host_input >= 0 || (value.parameter >= 0 && !value.is_gradient);
+}
+
 }  // namespace
 
 absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
@@ -39,7 +43,8 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
   std::vector<Progress> progress(lowering.buckets.size());
   for (const Action& action : lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
-      if (!operand.value.valid() || made[operand.value.value] || lowering.value(operand.value).host_input >= 0) continue;
+      if (!operand.value.valid() || made[operand.value.value] || IsThereFromTheBeginning(lowering.value(operand.value)))
+        continue;
       return broken(
           absl::StrCat("layer ", action.from.layer, " reads ", lowering.value(operand.value).name, " before it is made"));
     }

@@ -81,33 +81,6 @@ void Emitter::AddBuckets() {
   }
 }
 
-program::BufferId Emitter::ReadableParameter(const ShardedParameter& parameter, int position) const {
-  const BucketBuffers& bucket = buckets_[parameter.bucket];
-  return bucket.rounded.empty() ? MemberBuffer(bucket.weights[position], parameter.member)
-                                : bucket.rounded[parameter.member][position];
-}
-
-void Emitter::EmitRounding(int node, const program::Provenance& from) {
-  const program::DType dtype = lowering_.options.dtype;
-  for (const ShardedParameter& parameter : lowering_.parameters) {
-    if (parameter.node != node || dtype == MasterType()) continue;
-    BucketBuffers& bucket = buckets_[parameter.bucket];
-    bucket.rounded.resize(lowering_.buckets[parameter.bucket].parameters.size(), ByPosition(positions_));
-    for (int p = 0; p < positions_; ++p) {
-      const int device = lowering_.plan.device_at(p);
-      const BufferId master = MemberBuffer(bucket.weights[p], parameter.member);
-      const BufferId rounded = builder_.AddBuffer(device, absl::StrCat(parameter.spec.name, ".", program::Name(dtype)),
-                                                  dtype, builder_.shape(master));
-      bucket.rounded[parameter.member][p] = rounded;
-      const int64_t elements = program::ElementCount(builder_.shape(master));
-      builder_.AddCompute(device, program::Lane::kCompute, program::Copy{}, {builder_.Read(master), builder_.Write(rounded)},
-                          {.bytes_read = elements * program::SizeInBytes(MasterType()),
-                           .bytes_written = elements * program::SizeInBytes(dtype)},
-                          from);
-    }
-  }
-}
-
 void Emitter::Emit(const Action& action, const CheckGradients& check) {
   const GradientBucket& bucket = lowering_.buckets[check.bucket];
   for (int p = 0; p < positions_; ++p) {

@@ -26,7 +26,6 @@ class Emitter {
   // The buffers of one bucket at each position; momentum is absent in evaluation, and where a position updates nothing.
   struct BucketBuffers {
     ByPosition weights, gradients, momenta;
-    std::vector<ByPosition> rounded;  // by member; empty where kernels read the weights themselves
   };
   // In what a bucket of weights, of gradients and of momenta differ.
   struct BucketRole {
@@ -38,7 +37,11 @@ class Emitter {
 
   // emitter.cc
   void AddScalarsAndFlags();
+  // Gives values that are parameters or their gradients the memory of their buckets.
+  void PlaceInBuckets();
+  // A buffer for a value that has none.
   program::BufferId Make(ValueId value, int position);
+  void MakeOutputs(const Action& action);
   program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
   layers::Operand OperandAt(ValueId value, int position) const;
   // `op` counts bytes of f32 where operands are of `dtype`.
@@ -48,22 +51,10 @@ class Emitter {
     AddCompute(position, std::move(op), lane, from, lowering_.options.dtype);
   }
   void Emit(const Action& action, const LoadInput&);
-  void Emit(const Action& action, const Forward& forward);
-  void Emit(const Action& action, const AddBias& add);
-  void Emit(const Action& action, const Backward& backward);
-  void Emit(const Action& action, const BiasGradient& bias);
+  void Emit(const Action& action, const RunStage& run);
+  void Emit(const Action& action, const RoundParameter&);
   void Emit(const Action& action, const SumGradients&);
-  void MakeSaved(int node);
-  std::vector<layers::Operand> ParameterOperands(int node, int position, bool gradients) const;
   program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
-  // Rounds the parameters of a node to the type in which kernels read them, where it is not their own.
-  void EmitRounding(int node, const program::Provenance& from);
-  // What kernels at `position` read of a parameter.
-  program::BufferId ReadableParameter(const ShardedParameter& parameter, int position) const;
-  // The layer as its forward and backward actions compute it, and its local extents: alike at every position.
-  layers::Layer LayerOf(int node) const;
-  layers::LayerShapes ShapesOf(int node) const;
-  program::Region OutputRegion(int node, int position) const;
 
   // emit_reshard.cc
   void Emit(const Action& action, const Reshard& reshard);
@@ -98,8 +89,7 @@ class Emitter {
   const int positions_;
   const program::Lane comm_lane_, copy_lane_;
   program::Builder builder_;
-  std::vector<ByPosition> buffers_;                               // by value
-  std::vector<std::vector<std::vector<layers::Operand>>> saved_;  // by node, by position
+  std::vector<ByPosition> buffers_;  // by value
   std::vector<BucketBuffers> buckets_;
   ByPosition scalars_, flags_, metrics_;
   std::vector<program::Input> inputs_;

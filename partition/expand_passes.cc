@@ -1,5 +1,4 @@
 #include "absl/strings/str_cat.h"
-#include "layers/shard_operands.h"
 #include "layers/traits.h"
 #include "partition/passes.h"
 #include "program/status_macros.h"
@@ -9,31 +8,41 @@ namespace {
 
 using layers::LayerId;
 using layers::LayerNode;
+using layers::Slot;
+using layers::Stage;
 using program::Pass;
-
-// Which of a node's forward tensors its backward ops read, found by emitting them once on numbered operands.
-struct BackwardReads {
-  std::vector<bool> inputs;
-  bool output = false;
-};
 
 class Expander {
  public:
-  explicit Expander(Lowering& lowering) : lowering_(lowering), graph_(lowering.graph), n_(lowering.options.global_batch) {}
+  explicit Expander(Lowering& lowering)
+      : lowering_(lowering),
+        graph_(lowering.graph),
+        n_(lowering.options.global_batch),
+        nodes_(graph_.nodes.size()),
+        contributions_(graph_.nodes.size()) {}
 
   absl::Status Run() {
     RETURN_IF_ERROR(CheckInputs());
-    ListParameters();
-    Load();
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) ForwardOf(static_cast<int>(i));
-    if (lowering_.train()) {
-      FindGradients();
-      for (int i = static_cast<int>(graph_.nodes.size()) - 1; i >= 0; --i) BackwardOf(i);
-    }
+    const int count = static_cast<int>(graph_.nodes.size());
+    for (int i = 0; i < count; ++i) AddParameters(i);
+    AddInputs();
+    FindGradients();
+    for (int i = 0; i < count; ++i) FindWanted(i);
+    for (int i = 0; i < count; ++i) RunPass(i, Pass::kForward);
+    for (int i = count - 1; i >= 0; --i) RunPass(i, Pass::kBackward);
     return absl::OkStatus();
   }
 
  private:
+  // The values of a node by slot, made when a stage first writes them.
+  struct NodeValues {
+    std::vector<ValueId> parameters, inner;
+    ValueId y, dy;
+    bool has_gradient = false;  // of y
+    std::vector<bool> runs;     // by stage
+    std::vector<bool> inner_is_wanted;
+  };
+
   absl::Status CheckInputs() {
     int inputs = 0;
     for (const LayerNode& node : graph_.nodes) inputs += layers::TraitsOf(node.layer).is_input;
@@ -42,140 +51,153 @@ class Expander {
         absl::StrCat("network \"", graph_.name, "\": expected one input layer, found ", inputs));
   }
 
-  bool IsLoss(int i) const { return layers::TraitsOf(graph_.nodes[i].layer).is_loss; }
-  LayerId Id(int i) const { return LayerId{i}; }
+  const layers::LayerStages& StagesOf(int i) const { return lowering_.shardings[i].stages; }
 
-  void ListParameters() {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const int node = static_cast<int>(i);
-      const bool separate = BiasIsSeparate(lowering_, node);
-      for (size_t p = 0; p < graph_.nodes[i].parameters.size(); ++p) {
-        lowering_.parameters.push_back(
-            {.spec = graph_.nodes[i].parameters[p], .node = node, .separate_bias = separate && p == 1});
-      }
+  void AddParameters(int i) {
+    const std::vector<layers::ParameterSpec>& specs = graph_.nodes[i].parameters;
+    for (int p = 0; p < static_cast<int>(specs.size()); ++p) {
+      lowering_.parameters.push_back({.spec = specs[p], .node = i, .index = p});
+      nodes_[i].parameters.push_back(lowering_.AddValue(
+          {.name = specs[p].name, .shape = specs[p].shape, .in_master_type = true, .parameter = LastParameter()}));
     }
   }
+  int LastParameter() const { return static_cast<int>(lowering_.parameters.size()) - 1; }
 
-  void Load() {
+  void AddInputs() {
     labels_ = lowering_.AddValue({.name = "labels", .shape = {n_}, .dtype = program::DType::kI32, .host_input = 1});
-    output_.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
-      output_[i] = lowering_.AddValue(
-          {.name = graph_.nodes[i].name, .shape = graph_.OutputShape(Id(static_cast<int>(i)), n_), .host_input = 0});
+      const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
+      nodes_[i].y = lowering_.AddValue({.name = graph_.nodes[i].name, .shape = shape, .host_input = 0});
     }
   }
 
-  std::vector<ActionOperand> InputsOf(int i) const {
-    std::vector<ActionOperand> inputs;
-    for (LayerId input : graph_.nodes[i].inputs) inputs.push_back({output_[input.value], {}});
-    if (IsLoss(i)) inputs.push_back({labels_, {}});
-    return inputs;
-  }
-
-  void ForwardOf(int i) {
-    const LayerNode& node = graph_.nodes[i];
-    if (layers::TraitsOf(node.layer).is_input) return;
-    Action action{.what = Forward{.node = i}, .inputs = InputsOf(i), .from = {node.name, Pass::kForward}};
-    if (IsLoss(i)) {
-      lowering_.actions.push_back(std::move(action));
-      return;
-    }
-    const program::Shape shape = graph_.OutputShape(Id(i), n_);
-    output_[i] = lowering_.AddValue({.name = absl::StrCat(node.name, ".y"), .shape = shape});
-    if (!BiasIsSeparate(lowering_, i)) {
-      action.outputs = {output_[i]};
-      lowering_.actions.push_back(std::move(action));
-      return;
-    }
-    const ValueId sum = lowering_.AddValue({.name = absl::StrCat(node.name, ".z"), .shape = shape});
-    action.outputs = {sum};
-    lowering_.actions.push_back(std::move(action));
-    lowering_.actions.push_back(
-        {.what = AddBias{i}, .inputs = {{sum, {}}}, .outputs = {output_[i]}, .from = {node.name, Pass::kForward}});
-  }
-
-  // A node's output has a gradient if a parameter stands before it.
+  // In training, a node's output has a gradient if a parameter stands before it.
   void FindGradients() {
-    has_gradient_.resize(graph_.nodes.size());
-    contributions_.resize(graph_.nodes.size());
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (size_t i = 0; i < graph_.nodes.size() && lowering_.train(); ++i) {
       bool needed = !graph_.nodes[i].parameters.empty();
-      for (LayerId input : graph_.nodes[i].inputs) needed = needed || has_gradient_[input.value];
-      has_gradient_[i] = needed;
+      for (LayerId input : graph_.nodes[i].inputs) needed = needed || nodes_[input.value].has_gradient;
+      nodes_[i].has_gradient = needed;
     }
   }
 
-  BackwardReads ReadsOf(int i) const {
-    const layers::Layer& layer = graph_.nodes[i].layer;
-    layers::BackwardShard shard = layers::BackwardOperands(layer, graph_.Shapes(Id(i), n_));
-    int32_t next = 0;
-    auto number = [&next](layers::Operand& operand) { operand.buffer = program::BufferId{next++}; };
-    for (layers::Operand& input : shard.inputs) number(input);
-    number(shard.output);
-
-    BackwardReads reads;
-    reads.inputs.resize(shard.inputs.size());
-    for (const layers::EmittedOp& op : layers::EmitBackward(layer, shard)) {
-      for (const program::BufferUse& use : op.uses) {
-        for (size_t k = 0; k < shard.inputs.size(); ++k) {
-          if (use.buffer == shard.inputs[k].buffer) reads.inputs[k] = true;
-        }
-        if (use.buffer == shard.output.buffer) reads.output = true;
+  // Stages of forward all run; those of backward run that make a gradient which is wanted, or what such a stage reads.
+  void FindWanted(int i) {
+    const layers::LayerStages& stages = StagesOf(i);
+    NodeValues& values = nodes_[i];
+    values.runs.resize(stages.stages.size());
+    values.inner.resize(stages.inner.size());
+    for (const layers::InnerSpec& inner : stages.inner) values.inner_is_wanted.push_back(inner.required);
+    for (size_t s = stages.stages.size(); s-- > 0;) {
+      const Stage& stage = stages.stages[s];
+      bool runs = stage.pass == Pass::kForward;
+      for (Slot slot : stage.writes) runs = runs || IsWanted(i, slot);
+      values.runs[s] = runs;
+      for (Slot slot : stage.reads) {
+        if (runs && slot.kind == Slot::Kind::kInner) values.inner_is_wanted[slot.index] = true;
       }
     }
-    return reads;
+  }
+
+  bool IsWanted(int i, Slot slot) const {
+    switch (slot.kind) {
+      case Slot::Kind::kInput: {
+        const std::vector<LayerId>& inputs = graph_.nodes[i].inputs;
+        return slot.index < static_cast<int>(inputs.size()) && nodes_[inputs[slot.index].value].has_gradient;
+      }
+      case Slot::Kind::kParameter:
+        return lowering_.train();
+      case Slot::Kind::kInner:
+        return nodes_[i].inner_is_wanted[slot.index];
+      case Slot::Kind::kOutput:
+        break;
+    }
+    return !slot.gradient;
+  }
+
+  void RunPass(int i, Pass pass) {
+    const std::vector<Stage>& stages = StagesOf(i).stages;
+    for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
+      if (stages[s].pass != pass || !nodes_[i].runs[s]) continue;
+      Action action{.what = RunStage{i, s}, .from = {graph_.nodes[i].name, pass}};
+      for (Slot slot : stages[s].reads) action.inputs.push_back({ValueRead(i, slot), {}});
+      for (Slot slot : stages[s].writes) action.outputs.push_back(IsWanted(i, slot) ? ValueWritten(i, slot) : ValueId{});
+      lowering_.actions.push_back(std::move(action));
+    }
+  }
+
+  ValueId ValueRead(int i, Slot slot) {
+    NodeValues& values = nodes_[i];
+    const std::vector<LayerId>& inputs = graph_.nodes[i].inputs;
+    switch (slot.kind) {
+      case Slot::Kind::kInput:
+        return slot.index < static_cast<int>(inputs.size()) ? nodes_[inputs[slot.index].value].y : labels_;
+      case Slot::Kind::kParameter:
+        return values.parameters[slot.index];
+      case Slot::Kind::kInner:
+        return values.inner[slot.index];
+      case Slot::Kind::kOutput:
+        break;
+    }
+    if (!slot.gradient) return values.y;
+    if (!values.dy.valid()) values.dy = GradientOf(i);
+    return values.dy;
+  }
+
+  ValueId ValueWritten(int i, Slot slot) {
+    const LayerNode& node = graph_.nodes[i];
+    const program::Shape& shape = ShapeOf(lowering_.shardings[i].whole, slot);
+    switch (slot.kind) {
+      case Slot::Kind::kInput: {
+        const std::string number = node.inputs.size() > 1 ? absl::StrCat(slot.index) : "";
+        const ValueId dx = lowering_.AddValue({.name = absl::StrCat(node.name, ".dx", number), .shape = shape});
+        contributions_[node.inputs[slot.index].value].push_back(dx);
+        return dx;
+      }
+      case Slot::Kind::kParameter: {
+        const int parameter = lowering_.value(nodes_[i].parameters[slot.index]).parameter;
+        return lowering_.AddValue({.name = absl::StrCat(lowering_.parameters[parameter].spec.name, ".gradient"),
+                                   .shape = shape,
+                                   .in_master_type = true,
+                                   .parameter = parameter,
+                                   .is_gradient = true});
+      }
+      case Slot::Kind::kInner: {
+        const layers::InnerSpec& inner = StagesOf(i).inner[slot.index];
+        return nodes_[i].inner[slot.index] = lowering_.AddValue({.name = absl::StrCat(node.name, ".", inner.name),
+                                                                 .shape = shape,
+                                                                 .dtype = inner.dtype,
+                                                                 .in_master_type = inner.in_master_type});
+      }
+      case Slot::Kind::kOutput:
+        break;
+    }
+    const bool loss = layers::TraitsOf(node.layer).is_loss;
+    return nodes_[i].y = lowering_.AddValue({.name = loss ? "metrics" : absl::StrCat(node.name, ".y"),
+                                             .shape = shape,
+                                             .dtype = loss ? std::optional(program::DType::kF64) : std::nullopt,
+                                             .is_metrics = loss});
   }
 
   // The gradient of node i's output: the one contribution, or the sum of several.
-  ActionOperand GradientOf(int i) {
-    std::vector<ValueId>& parts = contributions_[i];
-    if (parts.size() == 1) return {parts[0], {}};
+  ValueId GradientOf(int i) {
+    const std::vector<ValueId>& parts = contributions_[i];
+    if (parts.size() == 1) return parts[0];
     Action sum{.what = SumGradients{i}, .from = {graph_.nodes[i].name, Pass::kBackward}};
     for (ValueId part : parts) sum.inputs.push_back({part, {}});
     const ValueId total =
-        lowering_.AddValue({.name = absl::StrCat(graph_.nodes[i].name, ".dy"), .shape = graph_.OutputShape(Id(i), n_)});
+        lowering_.AddValue({.name = absl::StrCat(graph_.nodes[i].name, ".dy"), .shape = lowering_.value(parts[0]).shape});
     sum.outputs = {total};
     lowering_.actions.push_back(std::move(sum));
-    return {total, {}};
-  }
-
-  void BackwardOf(int i) {
-    const LayerNode& node = graph_.nodes[i];
-    if (!has_gradient_[i]) return;
-    Action action{.what = Backward{i}, .inputs = InputsOf(i), .from = {node.name, Pass::kBackward}};
-    const BackwardReads reads = ReadsOf(i);
-    for (size_t k = 0; k < action.inputs.size(); ++k) {
-      if (!reads.inputs[k]) action.inputs[k].value = ValueId{};
-    }
-    action.inputs.push_back({reads.output ? output_[i] : ValueId{}, {}});
-    if (!IsLoss(i)) {
-      const ActionOperand dy = GradientOf(i);
-      action.inputs.push_back(dy);
-      if (BiasIsSeparate(lowering_, i)) {
-        lowering_.actions.push_back({.what = BiasGradient{i}, .inputs = {dy}, .from = {node.name, Pass::kBackward}});
-      }
-    }
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const int producer = node.inputs[k].value;
-      ValueId dx;
-      if (has_gradient_[producer]) {
-        dx = lowering_.AddValue({.name = absl::StrCat(node.name, node.inputs.size() > 1 ? absl::StrCat(".dx", k) : ".dx"),
-                                 .shape = graph_.OutputShape(Id(producer), n_)});
-        contributions_[producer].push_back(dx);
-      }
-      action.outputs.push_back(dx);
-    }
-    lowering_.actions.push_back(std::move(action));
+    return total;
   }
 
   Lowering& lowering_;
   const layers::LayerGraph& graph_;
   const int64_t n_;
+  std::vector<NodeValues> nodes_;
+  std::vector<std::vector<ValueId>> contributions_;  // by node, to the gradient of its output
   ValueId labels_;
-  std::vector<ValueId> output_;  // by node
-  std::vector<bool> has_gradient_;
-  std::vector<std::vector<ValueId>> contributions_;
 };
 
 }  // namespace

@@ -8,14 +8,9 @@ using program::Pass;
 
 // Parameters whose gradient an action makes.
 std::vector<int> GradientsMadeBy(const Lowering& lowering, const Action& action) {
-  const auto* backward = std::get_if<Backward>(&action.what);
-  const auto* bias = std::get_if<BiasGradient>(&action.what);
   std::vector<int> made;
-  for (size_t i = 0; i < lowering.parameters.size(); ++i) {
-    const ShardedParameter& p = lowering.parameters[i];
-    if ((backward && p.node == backward->node && !p.separate_bias) || (bias && p.node == bias->node && p.separate_bias)) {
-      made.push_back(static_cast<int>(i));
-    }
+  for (ValueId output : action.outputs) {
+    if (output.valid() && lowering.value(output).is_gradient) made.push_back(lowering.value(output).parameter);
   }
   return made;
 }

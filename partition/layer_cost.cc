@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "layers/shard_operands.h"
 #include "layers/traits.h"
 #include "partition/task_work.h"
 #include "program/status_macros.h"
@@ -38,18 +37,22 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
   ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, mesh, strategies, global_batch));
   LayerCost layer{.sharding = std::move(sharding)};
   const layers::LayerNode& node = graph.node(id);
-  const layers::Layer computed = HasSeparateBias(node, strategies) ? layers::WithoutBias(node.layer) : node.layer;
-  const layers::LayerShapes local = LocalShapes(mesh, layer.sharding, graph.Shapes(id, global_batch));
-  layers::BackwardShard backward = layers::BackwardOperands(computed, local);
-  for (size_t k = 0; k < node.inputs.size(); ++k) {
-    if (layers::TraitsOf(graph.node(node.inputs[k]).layer).is_input) backward.d_inputs[k].reset();
+  const auto is_wanted = [&](layers::Slot slot) {
+    const bool of_input = slot.kind == layers::Slot::Kind::kInput && slot.gradient;
+    return !of_input || !layers::TraitsOf(graph.node(node.inputs[slot.index]).layer).is_input;
+  };
+  for (int s = 0; s < static_cast<int>(layer.sharding.stages.stages.size()); ++s) {
+    layer.compute_sec += SecondsOf(EmitOnOneDevice(mesh, layer.sharding, s, is_wanted), cost);
   }
-  layer.compute_sec = SecondsOf(layers::EmitForward(computed, layers::ForwardOperands(computed, local)), cost) +
-                      SecondsOf(layers::EmitBackward(computed, backward), cost);
-  for (size_t p = 0; p < local.parameters.size(); ++p) {
+  for (size_t v = 0; v < layer.sharding.whole.inner.size(); ++v) {
+    layer.transfer_sec += CostOfReshard(mesh, layer.sharding.inner_made[v], layer.sharding.inner_needed[v],
+                                        layer.sharding.whole.inner[v], cost);
+  }
+  for (size_t p = 0; p < node.parameters.size(); ++p) {
+    const Shape local = RegionOn(mesh, layer.sharding.parameters[p], node.parameters[p].shape, 0).size;
     program::Task update;
     update.what = program::Compute{program::SgdUpdate{}};
-    update.work = UpdateWork(program::ElementCount(local.parameters[p]));
+    update.work = UpdateWork(program::ElementCount(local));
     layer.compute_sec += cost.compute(update);
     int64_t members = 1;
     for (int a = 0; a < mesh.axis_count(); ++a) {
@@ -57,8 +60,7 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
       if (partial) members *= mesh.axes[a].size;
     }
     if (members > 1)
-      layer.reduction_sec +=
-          cost.transfer(CollectiveKind::kAllReduce, static_cast<int>(members), Bytes(local.parameters[p]));
+      layer.reduction_sec += cost.transfer(CollectiveKind::kAllReduce, static_cast<int>(members), Bytes(local));
   }
   return layer;
 }

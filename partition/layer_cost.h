@@ -26,7 +26,8 @@ struct CostFunctions {
 
 struct LayerCost {
   NodeSharding sharding;
-  double compute_sec = 0;    // forward, backward and update on one device
+  double compute_sec = 0;    // all stages and the update on one device
+  double transfer_sec = 0;   // between its stages
   double reduction_sec = 0;  // of the gradients of its parameters
 };
 

@@ -17,7 +17,7 @@ struct LoweringPass {
 };
 
 constexpr LoweringPass kPasses[] = {
-    {"expand passes", ExpandPasses},       {"advance ReLU", AdvanceRelu},
+    {"expand passes", ExpandPasses},       {"advance masks", AdvanceMasks},
     {"expand shards", ExpandShards},       {"insert resharding", InsertResharding},
     {"bucket gradients", BucketGradients}, {"insert gradient reduction", InsertGradientReduction},
     {"fuse epilogues", FuseEpilogues},     {"choose precision", ChoosePrecision},
@@ -28,7 +28,7 @@ constexpr LoweringPass kPasses[] = {
 
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
   RETURN_IF_ERROR(ValidatePlan(plan, graph, options.global_batch));
-  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings, ShardGraph(graph, plan, options.global_batch));
+  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings, ShardGraph(graph, plan, options.global_batch, options.mode));
   Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings)};
   for (const LoweringPass& pass : kPasses) {
     RETURN_IF_ERROR(pass.run(lowering));

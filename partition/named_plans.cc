@@ -22,7 +22,7 @@ enum class AxisRule { kBatch, kColumns, kOneWeirdTrick };
 
 bool HasParameters(const LayerNode& node) { return !node.parameters.empty(); }
 
-// The strategy under which a layer without parameters takes what its producer makes as it lies.
+// The strategy under which a layer that multiplies no weights takes what its producer makes as it lies.
 Strategy Following(const LayerNode& node, const Placement& produced) {
   if (produced.kind == Placement::Kind::kSplit && produced.dim == 0) return Strategy::kBatch;
   const bool cut = produced.kind == Placement::Kind::kSplit || produced.groups > 1;
@@ -31,8 +31,8 @@ Strategy Following(const LayerNode& node, const Placement& produced) {
 
 Strategy Wanted(AxisRule rule, const LayerNode& node, const Placement& produced) {
   if (rule == AxisRule::kBatch) return Strategy::kBatch;
-  if (!HasParameters(node)) return Following(node, produced);
   const layers::LayerTraits traits = layers::TraitsOf(node.layer);
+  if (!traits.multiplies_weights) return Following(node, produced);
   if (rule == AxisRule::kOneWeirdTrick && traits.is_convolution) return Strategy::kBatch;
   return traits.groups > 1 ? Strategy::kGroup : Strategy::kColumn;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "partition/passes.h"
+#include "program/op_traits.h"
 
 namespace colonnade::partition {
 namespace {
@@ -96,22 +97,25 @@ class Orderer {
   }
   int64_t BucketBytes(int bucket) const { return lowering_.LocalElements(lowering_.buckets[bucket]) * kBytesPerElement; }
 
-  // A convolution or matrix product does 2·|y|·|w|/K flop forward, twice that backward; all else moves its output once.
+  // Products take the time of their arithmetic; besides, each value that is made is moved once.
   int64_t ComputePicoseconds(const Action& action) const {
-    const auto* forward = std::get_if<Forward>(&action.what);
-    const auto* backward = std::get_if<Backward>(&action.what);
-    const int node = forward ? forward->node : backward ? backward->node : -1;
     int64_t picoseconds = 0;
     for (ValueId output : action.outputs) {
-      if (output.valid()) picoseconds += 2 * ValueBytes(output) * kPicosecondsPerMemoryByte;
+      if (output.valid() && !lowering_.value(output).is_gradient) {
+        picoseconds += 2 * ValueBytes(output) * kPicosecondsPerMemoryByte;
+      }
     }
-    if (node < 0 || lowering_.graph.nodes[node].parameters.empty()) return picoseconds;
-    const NodeSharding& sharding = lowering_.shardings[node];
-    const program::Shape& weight = lowering_.graph.nodes[node].parameters[0].shape;
-    const int64_t y = LocalElements(sharding.output_gradient,
-                                    lowering_.graph.OutputShape(layers::LayerId{node}, lowering_.options.global_batch));
-    const int64_t flops = 2 * y * (program::ElementCount(weight) / weight[0]) * (backward ? 2 : 1);
-    return picoseconds + flops * kPicosecondsPerFlop;
+    const auto* run = std::get_if<RunStage>(&action.what);
+    return run != nullptr ? picoseconds + ProductFlops(*run) * kPicosecondsPerFlop : picoseconds;
+  }
+
+  // On one device, as if every gradient were wanted.
+  int64_t ProductFlops(const RunStage& run) const {
+    int64_t flops = 0;
+    for (const layers::EmittedOp& op : EmitOnOneDevice(lowering_.plan.mesh, lowering_.shardings[run.node], run.stage)) {
+      if (program::IsTimedByFlops(program::CostClassOf(op.op))) flops += op.work.flops;
+    }
+    return flops;
   }
 
   Lowering& lowering_;

@@ -15,11 +15,11 @@ namespace colonnade::partition {
 // parameter has its gradient action; no value has a placement.
 absl::Status ExpandPasses(Lowering& lowering);
 
-// Takes the gradient of a ReLU that a max pooling alone reads before the pooling's: gradients reach the largest element of a
-// window only, which is above zero where the pooled one is, so that dx is the same, bit for bit, of tensors as small as the
-// pooled one, and the ReLU's output need not be kept. Applies only if both layers have the same placement. After: no such
-// ReLU's gradient comes after its pooling's.
-absl::Status AdvanceRelu(Lowering& lowering);
+// A gradient that is masked (ReLU) by what a routing (max pooling) alone reads is masked before it is routed: gradients
+// reach the largest element of a window only, which is above zero where the pooled one is, so that dx is the same, bit for
+// bit, of tensors as small as the pooled one, and what would mask the large one need not be kept. Applies only if both
+// layers have the same placement. After: no such mask comes after its routing.
+absl::Status AdvanceMasks(Lowering& lowering);
 
 // Gives every value the placement in which it is made and every operand the one that is needed. After: no placement is
 // empty.
@@ -36,10 +36,11 @@ absl::Status BucketGradients(Lowering& lowering);
 // has none. Before: buckets. After: every bucket is updated once.
 absl::Status InsertGradientReduction(Lowering& lowering);
 
-// Makes a ReLU that alone reads a convolution's or a fully connected layer's output part of that action.
+// Makes an activation that alone reads what a stage writes part of that stage, where the stage takes one.
 absl::Status FuseEpilogues(Lowering& lowering);
 
-// Gives values the Program's element type. After: no value of another floating type.
+// Gives values their element types, and kernels that compute in another type than that of parameters a rounded copy of each.
+// After: every value has a type.
 absl::Status ChoosePrecision(Lowering& lowering);
 
 // Orders the actions so that compute does not wait for a reduction that has only begun: an update stands where the reduction

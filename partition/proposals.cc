@@ -44,7 +44,7 @@ class AdditiveCost {
 
   double OfNode(int node, int option) const {
     const LayerCost& c = options_[node][option].cost;
-    return c.compute_sec + exposed_ * c.reduction_sec;
+    return c.compute_sec + c.transfer_sec + exposed_ * c.reduction_sec;
   }
 
   // Between a node and the k-th of its producers: values forward, gradients backward.

@@ -14,6 +14,7 @@ namespace {
 using layers::LayerId;
 using layers::LayerNode;
 using layers::Placement;
+using layers::Slot;
 using layers::Strategy;
 using program::Shape;
 
@@ -34,6 +35,12 @@ void Append(const layers::Sharding& on_axis, NodeSharding& all) {
   append(on_axis.parameters, all.parameters);
   append(on_axis.input_gradients, all.input_gradients);
   append(on_axis.parameter_gradients, all.parameter_gradients);
+  all.inner_made.resize(on_axis.inner.size());
+  all.inner_needed.resize(on_axis.inner.size());
+  for (size_t v = 0; v < on_axis.inner.size(); ++v) {
+    all.inner_made[v].push_back(on_axis.inner[v].made);
+    all.inner_needed[v].push_back(on_axis.inner[v].needed);
+  }
   all.output.push_back(on_axis.output);
   all.output_gradient.push_back(on_axis.output_gradient);
 }
@@ -52,22 +59,70 @@ absl::Status CheckBatch(const Mesh& mesh, absl::Span<const Strategy> strategies,
 
 }  // namespace
 
-bool HasSeparateBias(const LayerNode& node, absl::Span<const Strategy> strategies) {
-  const bool has_row = std::find(strategies.begin(), strategies.end(), Strategy::kRow) != strategies.end();
-  return has_row && layers::TraitsOf(node.layer).has_bias;
+const TensorPlacement& Made(const NodeSharding& sharding, Slot slot) {
+  switch (slot.kind) {
+    case Slot::Kind::kInput:
+      return sharding.input_gradients[slot.index];
+    case Slot::Kind::kParameter:
+      return slot.gradient ? sharding.parameter_gradients[slot.index] : sharding.parameters[slot.index];
+    case Slot::Kind::kInner:
+      return sharding.inner_made[slot.index];
+    case Slot::Kind::kOutput:
+      break;
+  }
+  return sharding.output;
 }
 
-layers::LayerShapes LocalShapes(const Mesh& mesh, const NodeSharding& sharding, layers::LayerShapes whole) {
-  auto cut = [&mesh](const TensorPlacement& placement, Shape& shape) { shape = RegionOn(mesh, placement, shape, 0).size; };
-  for (size_t k = 0; k < whole.inputs.size(); ++k) cut(sharding.inputs[k], whole.inputs[k]);
-  whole.parameters.resize(sharding.parameters.size());
-  for (size_t p = 0; p < whole.parameters.size(); ++p) cut(sharding.parameters[p], whole.parameters[p]);
-  cut(sharding.output, whole.output);
-  return whole;
+const TensorPlacement& Needed(const NodeSharding& sharding, Slot slot) {
+  switch (slot.kind) {
+    case Slot::Kind::kInput:
+      return sharding.inputs[slot.index];
+    case Slot::Kind::kParameter:
+      return sharding.parameters[slot.index];
+    case Slot::Kind::kInner:
+      return sharding.inner_needed[slot.index];
+    case Slot::Kind::kOutput:
+      break;
+  }
+  return slot.gradient ? sharding.output_gradient : sharding.output;
+}
+
+const Shape& ShapeOf(const layers::LayerShapes& whole, Slot slot) {
+  switch (slot.kind) {
+    case Slot::Kind::kInput:
+      return whole.inputs[slot.index];
+    case Slot::Kind::kParameter:
+      return whole.parameters[slot.index];
+    case Slot::Kind::kInner:
+      return whole.inner[slot.index];
+    case Slot::Kind::kOutput:
+      break;
+  }
+  return whole.output;
+}
+
+std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeSharding& sharding, int stage,
+                                               absl::FunctionRef<bool(Slot)> is_wanted) {
+  const layers::Stage& of = sharding.stages.stages[stage];
+  layers::StageShard shard;
+  shard.scalars = {{}, {program::kStepScalarCount}};
+  const auto put = [&](Slot slot, const TensorPlacement& placement) {
+    const Shape& shape = ShapeOf(sharding.whole, slot);
+    const program::Region region = RegionOn(mesh, placement, shape, 0);
+    shard.Put(slot, {{}, region.size, shape, region.offset});
+  };
+  for (Slot slot : of.reads) put(slot, Needed(sharding, slot));
+  bool runs = false;
+  for (Slot slot : of.writes) {
+    if (!is_wanted(slot)) continue;
+    put(slot, Made(sharding, slot));
+    runs = true;
+  }
+  return runs ? of.emit(shard) : std::vector<layers::EmittedOp>();
 }
 
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId id, const Mesh& mesh,
-                                       absl::Span<const Strategy> strategies, int64_t global_batch) {
+                                       absl::Span<const Strategy> strategies, int64_t global_batch, program::Mode mode) {
   const LayerNode& node = graph.node(id);
   if (static_cast<int>(strategies.size()) != mesh.axis_count()) {
     return absl::InvalidArgumentError(
@@ -77,17 +132,15 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
   absl::Status batch = CheckBatch(mesh, strategies, global_batch);
   if (!batch.ok()) return absl::Status(batch.code(), absl::StrFormat("layer \"%s\": %s", node.name, batch.message()));
 
-  const bool bias_is_separate = HasSeparateBias(node, strategies);
-  const layers::Layer layer = bias_is_separate ? layers::WithoutBias(node.layer) : node.layer;
-  layers::LayerShapes local = graph.Shapes(id, global_batch);
-  if (bias_is_separate) local.parameters.pop_back();
-
-  NodeSharding all;
+  NodeSharding all{.whole = graph.Shapes(id, global_batch)};
+  all.stages = layers::Stages(node.layer, all.whole, {.train = mode == program::Mode::kTrain, .strategies = strategies});
+  for (const layers::InnerSpec& inner : all.stages.inner) all.whole.inner.push_back(inner.shape);
+  layers::LayerShapes local = all.whole;
   for (int a = 0; a < mesh.axis_count(); ++a) {
     const int64_t size = mesh.axes[a].size;
     layers::Sharding on_axis = layers::ReplicatedSharding(local);
     if (size > 1) {
-      absl::StatusOr<layers::Sharding> sharding = layers::Shard(layer, local, strategies[a], size);
+      absl::StatusOr<layers::Sharding> sharding = layers::Shard(node.layer, local, strategies[a], size);
       if (!sharding.ok()) {
         return absl::Status(sharding.status().code(), absl::StrFormat("layer \"%s\" on axis \"%s\": %s", node.name,
                                                                       mesh.axes[a].name, sharding.status().message()));
@@ -97,13 +150,14 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
     Append(on_axis, all);
     for (size_t i = 0; i < local.inputs.size(); ++i) Cut(on_axis.inputs[i], size, local.inputs[i]);
     for (size_t i = 0; i < local.parameters.size(); ++i) Cut(on_axis.parameters[i], size, local.parameters[i]);
-    if (!layers::TraitsOf(layer).is_loss) Cut(on_axis.output, size, local.output);
+    for (size_t i = 0; i < local.inner.size(); ++i) Cut(on_axis.inner[i].made, size, local.inner[i]);
+    Cut(on_axis.output, size, local.output);
   }
   return all;
 }
 
-absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan,
-                                                     int64_t global_batch) {
+absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
+                                                     program::Mode mode) {
   std::vector<NodeSharding> shardings(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
@@ -114,7 +168,7 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
           "plan \"%s\": field layers: expected a strategy for layer \"%s\", found none", plan.name, node.name));
     }
     absl::StatusOr<NodeSharding> sharding =
-        ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second, global_batch);
+        ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second, global_batch, mode);
     if (!sharding.ok()) {
       return absl::Status(sharding.status().code(),
                           absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));

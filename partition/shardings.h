@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "layers/graph.h"
@@ -15,31 +16,37 @@
 
 namespace colonnade::partition {
 
-// layers::Sharding, on all axes.
+// What a plan makes of a layer: its stages, and layers::Sharding on all axes.
 struct NodeSharding {
-  std::vector<TensorPlacement> inputs;
-  std::vector<TensorPlacement> parameters;  // for a row layer without its bias, which lies as `output_gradient` says
-  TensorPlacement output;
-  TensorPlacement output_gradient;
-  std::vector<TensorPlacement> input_gradients;
-  std::vector<TensorPlacement> parameter_gradients;
+  layers::LayerStages stages;
+  layers::LayerShapes whole;  // global extents, those of inner tensors included
+  std::vector<TensorPlacement> inputs, parameters;
+  TensorPlacement output, output_gradient;
+  std::vector<TensorPlacement> input_gradients, parameter_gradients;
+  std::vector<TensorPlacement> inner_made, inner_needed;
 };
 
-// True if the layer's bias must be added after a sum over devices: it has a bias and some axis has strategy row.
-bool HasSeparateBias(const layers::LayerNode& node, absl::Span<const layers::Strategy> strategies);
+// How the stage that makes a tensor leaves it on the mesh, and how those that read it need it.
+const TensorPlacement& Made(const NodeSharding& sharding, layers::Slot slot);
+const TensorPlacement& Needed(const NodeSharding& sharding, layers::Slot slot);
+// Global extents.
+const program::Shape& ShapeOf(const layers::LayerShapes& whole, layers::Slot slot);
+
+// The ops of one stage at position 0, on operands that have shapes and no buffers; all that it writes is there but what
+// `is_wanted` refuses. A stage of which nothing is wanted does not run and has none.
+std::vector<layers::EmittedOp> EmitOnOneDevice(
+    const Mesh& mesh, const NodeSharding& sharding, int stage,
+    absl::FunctionRef<bool(layers::Slot)> is_wanted = [](layers::Slot) { return true; });
 
 // The layer `id` under one strategy per axis, for a global batch. InvalidArgument naming layer, axis, expected and found;
 // FailedPrecondition where the batch does not split.
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
-                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch);
-
-// The extents of a layer's tensors on every device, from `whole` ones (LayerGraph::Shapes). Of a row layer, whose bias is
-// added apart, without its bias.
-layers::LayerShapes LocalShapes(const Mesh& mesh, const NodeSharding& sharding, layers::LayerShapes whole);
+                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
+                                       program::Mode mode = program::Mode::kTrain);
 
 // All layers under `plan`, by node; entries of inputs are empty.
-absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan,
-                                                     int64_t global_batch);
+absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
+                                                     program::Mode mode = program::Mode::kTrain);
 
 }  // namespace colonnade::partition
 

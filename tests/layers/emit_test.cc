@@ -1,8 +1,9 @@
-// What one shard of each layer computes: ops, operands in the order of program/op.h, regions, and work.
+// What the stages of each layer compute on one shard: ops, operands in the order of program/op.h, regions, and work.
 
-#include <map>
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,58 +21,98 @@ using program::Shape;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// The operands of one shard, each with a name, and the ops that a layer emits on them in words.
+// The operands of one shard, each with a name, and the ops that a layer's stages emit on them in words.
 class OneShard {
  public:
-  OneShard(Layer layer, const LayerShapes& local, bool train = true) : layer_(std::move(layer)) {
-    const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(layer_);
-    for (size_t i = 0; i < local.inputs.size(); ++i) {
-      forward.inputs.push_back(Make(local.inputs.size() > 1 ? absl::StrCat("x", i) : "x", local.inputs[i]));
-    }
-    if (loss) forward.inputs.push_back(Make("labels", {local.inputs[0][0]}));
+  // A device that holds `local` of `whole`, from element 0 on. In evaluation no inner tensor is there that backward alone
+  // would read.
+  OneShard(const Layer& layer, const LayerShapes& local, const LayerShapes& whole, const StageOptions& options = {})
+      : stages_(Stages(layer, whole, options)) {
+    const bool loss = TraitsOf(layer).is_loss;
     const std::vector<std::string> parameters = {"w", "b"};
-    for (size_t i = 0; i < local.parameters.size(); ++i) {
-      forward.parameters.push_back(Make(parameters[i], local.parameters[i]));
-    }
-    forward.output = loss ? Make("metrics", {program::kMetricCount}) : Make("y", local.output);
-    if (train || loss) {
-      for (const SavedSpec& saved : Saved(layer_, local)) forward.saved.push_back(Make(saved.name, saved.shape));
-    }
-    forward.scalars = Make("scalars", {program::kStepScalarCount});
-    forward.train = train;
-    forward.global_output_shape = local.global_output;
-    forward.output_region = Region::Whole(local.output);
-
-    backward = {.inputs = forward.inputs,
-                .parameters = forward.parameters,
-                .output = forward.output,
-                .saved = forward.saved,
-                .scalars = forward.scalars,
-                .global_output_shape = forward.global_output_shape,
-                .output_region = forward.output_region};
-    if (!loss) backward.d_output = Make("dy", local.output);
     for (size_t i = 0; i < local.inputs.size(); ++i) {
-      backward.d_inputs.push_back(Make(local.inputs.size() > 1 ? absl::StrCat("dx", i) : "dx", local.inputs[i]));
+      const bool labels = loss && i + 1 == local.inputs.size(), alone = local.inputs.size() == (loss ? 2 : 1);
+      Add(X(static_cast<int>(i)), labels ? "labels" : alone ? "x" : absl::StrCat("x", i), local.inputs[i], whole.inputs[i]);
     }
     for (size_t i = 0; i < local.parameters.size(); ++i) {
-      backward.d_parameters.push_back(Make("d" + parameters[i], local.parameters[i]));
+      Add(Parameter(static_cast<int>(i)), parameters[i], local.parameters[i], whole.parameters[i]);
+    }
+    const std::vector<InnerSpec> inner = Stages(layer, local, options).inner;
+    for (int v = 0; v < static_cast<int>(inner.size()); ++v) {
+      Add(Inner(v), inner[v].name, inner[v].shape, stages_.inner[v].shape);
+      if (!options.train && !inner[v].required && !IsReadForward(Inner(v))) unwanted_.push_back(Inner(v));
+    }
+    Add(Y(), loss ? "metrics" : "y", local.output, whole.output);
+    const size_t count = operands_.size();
+    for (size_t i = 0; i < count; ++i) {
+      const Named of = operands_[i];
+      Add(D(of.slot), "d" + of.name, of.operand.shape, of.operand.global_shape);
+    }
+    Add({}, "scalars", {program::kStepScalarCount}, {});
+  }
+  OneShard(const Layer& layer, const std::vector<Shape>& inputs, const StageOptions& options = {})
+      : OneShard(layer, ShapesOf(layer, inputs), ShapesOf(layer, inputs), options) {}
+
+  // Nobody reads it.
+  void DoNotWant(Slot slot) { unwanted_.push_back(slot); }
+  // Where the part of every tensor of `of`'s extents begins in it.
+  void Offset(const Shape& of, const Shape& offset) {
+    for (Named& named : operands_) {
+      if (named.operand.global_shape == of) named.operand.offset = offset;
     }
   }
-  OneShard(const Layer& layer, const std::vector<Shape>& inputs, bool train = true)
-      : OneShard(layer, ShapesOf(layer, inputs), train) {}
 
-  std::vector<EmittedOp> Forward() const { return EmitForward(layer_, forward); }
-  std::vector<EmittedOp> Backward() const { return EmitBackward(layer_, backward); }
+  std::vector<EmittedOp> Stage(int index, std::optional<program::Activation> epilogue = {}) const {
+    const layers::Stage& stage = stages_.stages[index];
+    StageShard shard;
+    shard.scalars = operands_.back().operand;
+    shard.epilogue = epilogue;
+    for (Slot slot : stage.reads) shard.Put(slot, OperandOf(slot));
+    for (Slot slot : stage.writes) {
+      if (!IsUnwanted(slot)) shard.Put(slot, OperandOf(slot));
+    }
+    return stage.emit(shard);
+  }
+  std::vector<EmittedOp> Forward() const { return All(program::Pass::kForward); }
+  std::vector<EmittedOp> Backward() const { return All(program::Pass::kBackward); }
+  std::vector<std::string> StageWords(int index) const { return Words(Stage(index)); }
   std::vector<std::string> ForwardWords() const { return Words(Forward()); }
   std::vector<std::string> BackwardWords() const { return Words(Backward()); }
-
-  ForwardShard forward;
-  BackwardShard backward;
+  const LayerStages& stages() const { return stages_; }
 
  private:
-  Operand Make(std::string name, Shape shape) {
-    operands_.push_back({std::move(name), shape});
-    return {program::BufferId{static_cast<int32_t>(operands_.size()) - 1}, std::move(shape)};
+  struct Named {
+    Slot slot;
+    std::string name;
+    Operand operand;
+  };
+
+  void Add(Slot slot, std::string name, const Shape& shape, const Shape& global) {
+    const program::BufferId buffer{static_cast<int32_t>(operands_.size())};
+    operands_.push_back({slot, std::move(name), {buffer, shape, global, Shape(shape.size(), 0)}});
+  }
+  const Operand& OperandOf(Slot slot) const {
+    const auto is_it = [&](const Named& named) { return named.slot == slot; };
+    return std::find_if(operands_.begin(), operands_.end(), is_it)->operand;
+  }
+  bool IsUnwanted(Slot slot) const { return std::find(unwanted_.begin(), unwanted_.end(), slot) != unwanted_.end(); }
+  bool IsReadForward(Slot slot) const {
+    return std::any_of(stages_.stages.begin(), stages_.stages.end(), [&](const layers::Stage& stage) {
+      return stage.pass == program::Pass::kForward &&
+             std::find(stage.reads.begin(), stage.reads.end(), slot) != stage.reads.end();
+    });
+  }
+
+  // Of the stages of a pass of which something is wanted.
+  std::vector<EmittedOp> All(program::Pass pass) const {
+    std::vector<EmittedOp> all;
+    for (int s = 0; s < static_cast<int>(stages_.stages.size()); ++s) {
+      const std::vector<Slot>& writes = stages_.stages[s].writes;
+      const bool runs = !std::all_of(writes.begin(), writes.end(), [&](Slot slot) { return IsUnwanted(slot); });
+      if (stages_.stages[s].pass != pass || !runs) continue;
+      for (EmittedOp& op : Stage(s)) all.push_back(std::move(op));
+    }
+    return all;
   }
 
   // "conv_forward read x, read w, write y"; a region is told where it is not the whole operand.
@@ -81,9 +122,9 @@ class OneShard {
       std::string line = Name(op.op);
       const char* comma = " ";
       for (const program::BufferUse& use : op.uses) {
-        const auto& [name, shape] = operands_[use.buffer.value];
-        absl::StrAppend(&line, comma, Name(use.access), " ", name);
-        if (use.region != Region::Whole(shape)) absl::StrAppend(&line, ToString(use.region));
+        const Named& of = operands_[use.buffer.value];
+        absl::StrAppend(&line, comma, Name(use.access), " ", of.name);
+        if (use.region != Region::Whole(of.operand.shape)) absl::StrAppend(&line, ToString(use.region));
         comma = ", ";
       }
       lines.push_back(std::move(line));
@@ -91,8 +132,9 @@ class OneShard {
     return lines;
   }
 
-  Layer layer_;
-  std::vector<std::pair<std::string, Shape>> operands_;
+  LayerStages stages_;
+  std::vector<Named> operands_;  // the scalars last
+  std::vector<Slot> unwanted_;
 };
 
 const std::vector<Shape> kImage = {{2, 4, 5, 5}};
@@ -115,11 +157,12 @@ TEST(EmitConv2d, OperandsStandInTheOrderOfTheOp) {
 
 TEST(EmitConv2d, GroupsAreThoseOfTheShard) {
   const Conv2d conv{.out_channels = 8, .kernel = 3, .stride = 2, .pad = 1, .groups = 4};
-  LayerShapes local = ShapesOf(conv, kImage);
-  EXPECT_EQ(std::get<program::ConvForward>(OneShard(conv, local).Forward()[0].op).groups, 4);
+  const LayerShapes whole = ShapesOf(conv, kImage);
+  LayerShapes local = whole;
+  EXPECT_EQ(std::get<program::ConvForward>(OneShard(conv, kImage).Forward()[0].op).groups, 4);
   local.inputs[0][1] = 2;  // half of the groups
   local.parameters[0][0] = local.parameters[1][0] = local.output[1] = 4;
-  const OneShard half(conv, local);
+  const OneShard half(conv, local, whole);
   const program::Window window{3, 3, 2, 2, 1, 1, 1, 1};
   EXPECT_EQ(half.Forward()[0].op, program::Op(program::ConvForward{.window = window, .groups = 2, .bias = true}));
   EXPECT_EQ(half.Backward()[0].op, program::Op(program::ConvBackwardWeights{.window = window, .groups = 2, .bias = true}));
@@ -147,12 +190,52 @@ TEST(EmitFullyConnected, OperandsStandInTheOrderOfTheOp) {
   EXPECT_EQ(without.Backward()[1].work, (program::Work{flops, 4 * (14 + 84), 4 * 24, 0}));
 }
 
+// With strategy row on some axis: the sum over devices stands between the product and the bias.
+TEST(EmitProduct, UnderRowTheBiasIsAddedInAStageOfItsOwn) {
+  const std::vector<Strategy> row = {Strategy::kReplicate, Strategy::kRow};
+  for (const auto& [layer, inputs, op] : std::vector<std::tuple<Layer, std::vector<Shape>, std::string>>{
+           {Conv2d{.out_channels = 8, .kernel = 3}, kImage, "conv"},
+           {FullyConnected{.out_features = 7}, kFlat, "fully_connected"}}) {
+    const OneShard shard(layer, inputs, {.strategies = row});
+    ASSERT_EQ(shard.stages().stages.size(), 4u);
+    EXPECT_THAT(shard.StageWords(0), ElementsAre(op + "_forward read x, read w, write z"));
+    EXPECT_THAT(shard.StageWords(1), ElementsAre("bias_forward read z, read b, write y"));
+    EXPECT_THAT(shard.StageWords(2), ElementsAre("bias_backward read dy, write db"));
+    EXPECT_THAT(shard.StageWords(3), ElementsAre(op + "_backward_weights read x, read dy, write dw",
+                                                 op + "_backward_data read dy, read w, write dx"));
+  }
+}
+
+TEST(EmitProduct, UnderRowTheOpsOfTheProductHaveNoBias) {
+  const std::vector<Strategy> row = {Strategy::kRow};
+  const OneShard conv(Conv2d{.out_channels = 8, .kernel = 3}, kImage, {.strategies = row}),
+      fc(FullyConnected{.out_features = 7}, kFlat, {.strategies = row});
+  EXPECT_FALSE(std::get<program::ConvForward>(conv.Stage(0)[0].op).bias);
+  EXPECT_FALSE(std::get<program::ConvBackwardWeights>(conv.Stage(3)[0].op).bias);
+  EXPECT_FALSE(std::get<program::FullyConnectedForward>(fc.Stage(0)[0].op).bias);
+  EXPECT_FALSE(std::get<program::FullyConnectedBackwardWeights>(fc.Stage(3)[0].op).bias);
+}
+
+TEST(EmitProduct, ABiasAddedApartMovesTheSumOnceAndAddsOncePerElement) {
+  const OneShard shard(FullyConnected{.out_features = 7}, kFlat, {.strategies = {Strategy::kRow}});
+  EXPECT_EQ(shard.Stage(1)[0].work, (program::Work{14, 4 * 14, 4 * 14, 0}));
+  EXPECT_EQ(shard.Stage(2)[0].work, (program::Work{14, 4 * 14, 4 * 7, 0}));
+}
+
+TEST(EmitProduct, AnEpilogueIsPartOfTheOp) {
+  const OneShard conv(Conv2d{.out_channels = 8, .kernel = 3}, kImage), fc(FullyConnected{.out_features = 7}, kFlat);
+  EXPECT_FALSE(std::get<program::ConvForward>(conv.Stage(0)[0].op).relu);
+  EXPECT_TRUE(std::get<program::ConvForward>(conv.Stage(0, program::Activation::kRelu)[0].op).relu);
+  EXPECT_FALSE(std::get<program::FullyConnectedForward>(fc.Stage(0)[0].op).relu);
+  EXPECT_TRUE(std::get<program::FullyConnectedForward>(fc.Stage(0, program::Activation::kRelu)[0].op).relu);
+}
+
 TEST(EmitConcat, EachInputFillsItsRegionAndEachGradientIsReadFromIt) {
   OneShard shard(Concat{}, {{2, 4, 5, 5}, {2, 1, 5, 5}, {2, 3, 5, 5}});
   EXPECT_THAT(shard.ForwardWords(),
               ElementsAre("copy read x0, write y[0:2,0:4,0:5,0:5]", "copy read x1, write y[0:2,4:5,0:5,0:5]",
                           "copy read x2, write y[0:2,5:8,0:5,0:5]"));
-  shard.backward.d_inputs[1].reset();
+  shard.DoNotWant(D(X(1)));
   EXPECT_THAT(shard.BackwardWords(),
               ElementsAre("copy read dy[0:2,0:4,0:5,0:5], write dx0", "copy read dy[0:2,5:8,0:5,0:5], write dx2"));
 }
@@ -161,7 +244,7 @@ TEST(EmitAdd, SumsForwardAndCopiesTheGradientBackward) {
   OneShard shard(Add{}, {kFlat[0], kFlat[0], kFlat[0]});
   EXPECT_THAT(shard.ForwardWords(), ElementsAre("sum read x0, read x1, read x2, write y"));
   EXPECT_EQ(shard.Forward()[0].work, (program::Work{2 * 24, 4 * 72, 4 * 24, 0}));
-  shard.backward.d_inputs[0].reset();
+  shard.DoNotWant(D(X(0)));
   EXPECT_THAT(shard.BackwardWords(), ElementsAre("copy read dy, write dx1", "copy read dy, write dx2"));
 }
 
@@ -179,22 +262,23 @@ TEST(EmitElementwise, OperandsStandInTheOrderOfTheOp) {
 
 TEST(EmitPool, MaximumNotesItsPlaceInTraining) {
   const MaxPool pool{.kernel = 3, .stride = 2, .pad = 1};
-  const OneShard train(pool, kImage), eval(pool, kImage, /*train=*/false);
+  const OneShard train(pool, kImage), eval(pool, kImage, {.train = false});
   EXPECT_THAT(train.ForwardWords(), ElementsAre("max_pool_forward read x, write y, write argmax"));
   EXPECT_THAT(eval.ForwardWords(), ElementsAre("max_pool_forward read x, write y"));
   EXPECT_THAT(train.BackwardWords(), ElementsAre("max_pool_backward read argmax, read dy, write dx"));
   EXPECT_EQ(train.Forward()[0].op, program::Op(program::MaxPoolForward{{3, 3, 2, 2, 1, 1, 1, 1}}));
-  const std::vector<SavedSpec> saved = Saved(Layer{pool}, ShapesOf(pool, kImage));
-  ASSERT_EQ(saved.size(), 1u);
-  EXPECT_EQ(saved[0].dtype, program::DType::kU8);
-  EXPECT_EQ(saved[0].shape, (Shape{2, 4, 3, 3}));
+  const std::vector<InnerSpec>& inner = train.stages().inner;
+  ASSERT_EQ(inner.size(), 1u);
+  EXPECT_EQ(inner[0].dtype, program::DType::kU8);
+  EXPECT_EQ(inner[0].shape, (Shape{2, 4, 3, 3}));
 }
 
-TEST(EmitPool, StrideZeroIsTheKernelAndMeansNeedNothingSaved) {
+TEST(EmitPool, StrideZeroIsTheKernelAndMeansLeaveNothingForBackward) {
   const OneShard shard(AvgPool{.kernel = 2, .count_pad = false}, kImage);
   EXPECT_THAT(shard.ForwardWords(), ElementsAre("avg_pool_forward read x, write y"));
   EXPECT_THAT(shard.BackwardWords(), ElementsAre("avg_pool_backward read dy, write dx"));
   EXPECT_EQ(shard.Backward()[0].op, program::Op(program::AvgPoolBackward{{2, 2, 2, 2}, false}));
+  EXPECT_THAT(shard.stages().inner, IsEmpty());
 }
 
 TEST(EmitPool, RoundingUpIsPaddingBehind) {
@@ -215,13 +299,14 @@ TEST(EmitPool, AnOblongMeanCountsAllOfItsCells) {
   EXPECT_EQ(shard.Forward()[0].work.flops, 2 * 4 * 2 * 20);
 }
 
-TEST(EmitLrn, GroupsAreThoseOfTheShardAndTheScaleIsSavedInTraining) {
+TEST(EmitLrn, GroupsAreThoseOfTheShardAndTheScaleIsMadeInTraining) {
   const Lrn lrn{.size = 3, .groups = 4, .alpha = 0.5, .beta = 0.25, .k = 1};
-  LayerShapes local = ShapesOf(lrn, {{2, 8, 5, 5}});
-  EXPECT_EQ(std::get<program::LrnForward>(OneShard(lrn, local).Forward()[0].op).groups, 4);
+  const LayerShapes whole = ShapesOf(lrn, {{2, 8, 5, 5}});
+  LayerShapes local = whole;
+  EXPECT_EQ(std::get<program::LrnForward>(OneShard(lrn, local, whole).Forward()[0].op).groups, 4);
   for (int64_t groups : {1, 2}) {  // blocks of two channels
     local.inputs[0][1] = local.output[1] = 2 * groups;
-    const OneShard shard(lrn, local);
+    const OneShard shard(lrn, local, whole);
     EXPECT_THAT(shard.ForwardWords(), ElementsAre("lrn_forward read x, write y, write scale"));
     EXPECT_THAT(shard.BackwardWords(), ElementsAre("lrn_backward read x, read scale, read dy, write dx"));
     EXPECT_EQ(shard.Forward()[0].op, program::Op(program::LrnForward{3, groups, 0.5, 0.25, 1}));
@@ -231,50 +316,52 @@ TEST(EmitLrn, GroupsAreThoseOfTheShardAndTheScaleIsSavedInTraining) {
     EXPECT_EQ(shard.Forward()[0].work.flops, 2 * 2 * groups * 25 * (2 * 3 + 10));
     EXPECT_EQ(shard.Backward()[0].work.flops, 2 * shard.Forward()[0].work.flops);
     EXPECT_EQ(shard.Forward()[0].work.bytes_written, 2 * bytes);
-    const OneShard eval(lrn, local, /*train=*/false);
+    const OneShard eval(lrn, local, whole, {.train = false});
     EXPECT_THAT(eval.ForwardWords(), ElementsAre("lrn_forward read x, write y"));
     EXPECT_EQ(eval.Forward()[0].work.bytes_written, bytes);
   }
 }
 
 TEST(EmitDropout, BothPassesDrawTheMaskOfTheShardsPlaceInTheGlobalTensor) {
-  OneShard shard(Dropout{.rate = 0.25, .stream = 77}, kFlat);
-  shard.forward.global_output_shape = shard.backward.global_output_shape = {4, 24};
-  shard.forward.output_region.offset = shard.backward.output_region.offset = {2, 12};
+  const Layer dropout = Dropout{.rate = 0.25, .stream = 77};
+  OneShard shard(dropout, ShapesOf(dropout, kFlat), ShapesOf(dropout, {{4, 24}}));
+  shard.Offset({4, 24}, {2, 12});
   EXPECT_THAT(shard.ForwardWords(), ElementsAre("dropout read scalars, read x, write y"));
   EXPECT_THAT(shard.BackwardWords(), ElementsAre("dropout read scalars, read dy, write dx"));
   const program::Op expected = program::Dropout{.rate = 0.25, .stream = 77, .global_shape = {4, 24}, .offset = {2, 12}};
   EXPECT_EQ(shard.Forward()[0].op, expected);
   EXPECT_EQ(shard.Backward()[0].op, expected);
-  EXPECT_THAT(OneShard(Dropout{}, kFlat, /*train=*/false).ForwardWords(), ElementsAre("copy read x, write y"));
+  EXPECT_THAT(OneShard(Dropout{}, kFlat, {.train = false}).ForwardWords(), ElementsAre("copy read x, write y"));
 }
 
 TEST(EmitLoss, TheLabelsAreTheSecondInputAndTheProbabilitiesAreAlwaysWritten) {
   for (bool train : {true, false}) {
-    EXPECT_THAT(OneShard(SoftmaxCrossEntropy{}, kFlat, train).ForwardWords(),
+    EXPECT_THAT(OneShard(SoftmaxCrossEntropy{}, kFlat, {.train = train}).ForwardWords(),
                 ElementsAre("softmax_cross_entropy_forward read x, read labels, write probabilities, write metrics"));
   }
   EXPECT_THAT(OneShard(SoftmaxCrossEntropy{}, kFlat).BackwardWords(),
               ElementsAre("softmax_cross_entropy_backward read scalars, read probabilities, read labels, write dx"));
 }
 
-TEST(EmitInput, IsNothing) {
-  ForwardShard forward;
-  EXPECT_THAT(EmitForward(Layer{Input{{4, 5, 5}}}, forward), IsEmpty());
-  EXPECT_THAT(EmitBackward(Layer{Input{{4, 5, 5}}}, BackwardShard{}), IsEmpty());
-}
+TEST(EmitInput, IsNothing) { EXPECT_THAT(Stages(Layer{Input{{4, 5, 5}}}, {}, {}).stages, IsEmpty()); }
 
+// A stage of which nobody wants anything does not run.
 TEST(EmitBackward, ComputesNoGradientThatNobodyNeeds) {
   for (const Layer& layer : {Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Lrn{}},
                              Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{Concat{}}}) {
-    OneShard shard(layer, kImage);
+    const OneShard shard(layer, kImage);
     EXPECT_EQ(shard.Backward().size(), 1u) << TypeName(layer);
-    shard.backward.d_inputs[0].reset();
-    EXPECT_THAT(shard.Backward(), IsEmpty()) << TypeName(layer);
+    EXPECT_THAT(shard.stages().stages[1].writes, ElementsAre(D(X()))) << TypeName(layer);
+  }
+  for (const Layer& layer : {Layer{Add{}}, Layer{Concat{}}}) {
+    OneShard shard(layer, {kImage[0], kImage[0]});
+    EXPECT_EQ(shard.Stage(1).size(), 2u) << TypeName(layer);
+    shard.DoNotWant(D(X(0)));
+    EXPECT_EQ(shard.Stage(1).size(), 1u) << TypeName(layer);
   }
   OneShard conv(Conv2d{.out_channels = 4, .kernel = 3}, kImage), fc(FullyConnected{.out_features = 4}, kFlat);
-  conv.backward.d_inputs[0].reset();
-  fc.backward.d_inputs[0].reset();
+  conv.DoNotWant(D(X(0)));
+  fc.DoNotWant(D(X(0)));
   EXPECT_THAT(conv.BackwardWords(), ElementsAre("conv_backward_weights read x, read dy, write dw, write db"));
   EXPECT_THAT(fc.BackwardWords(), ElementsAre("fully_connected_backward_weights read x, read dy, write dw, write db"));
 }

@@ -190,6 +190,21 @@ TEST(GraphBuilder, LayersMayHaveSeveralInputsAndSeveralReaders) {
   EXPECT_EQ(graph->classes(), 6);
 }
 
+TEST(LayerGraph, ShapesOfALossHaveTheLabelsLastAndTheMetricsAsOutput) {
+  GraphBuilder net("net");
+  auto fc = net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 5});
+  auto loss = net.SoftmaxCrossEntropy("loss", fc);
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const LayerShapes of_loss = graph->Shapes(loss, 3), of_fc = graph->Shapes(fc, 3);
+  EXPECT_EQ(of_loss.inputs, (std::vector<Shape>{{3, 5}, {3}}));
+  EXPECT_EQ(of_loss.global_inputs, of_loss.inputs);
+  EXPECT_EQ(of_loss.output, Shape{program::kMetricCount});
+  EXPECT_EQ(of_fc.inputs, (std::vector<Shape>{{3, 4}}));
+  EXPECT_EQ(of_fc.parameters, (std::vector<Shape>{{5, 4}, {5}}));
+  EXPECT_EQ(of_fc.output, (Shape{3, 5}));
+}
+
 TEST(GraphBuilder, AGlobalMeanIsAnAvgPoolWhoseWindowIsTheImage) {
   GraphBuilder net("net");
   auto mean = net.GlobalAvgPool("mean", net.Input("images", {6, 5, 7}));

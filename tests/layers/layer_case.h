@@ -1,4 +1,4 @@
-// What the tests of layers share: the extents of a layer on one device, and the operands that lowering would give it.
+// What the tests of layers share: the extents of a layer's tensors.
 #ifndef COLONNADE_TESTS_LAYERS_LAYER_CASE_H_
 #define COLONNADE_TESTS_LAYERS_LAYER_CASE_H_
 
@@ -7,12 +7,15 @@
 
 #include "gtest/gtest.h"
 #include "layers/layer.h"
+#include "layers/traits.h"
 
 namespace colonnade::layers {
 
-// The extents of `layer` on `inputs`, which have their batch dimension, before any axis cuts them.
-inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape>& inputs) {
-  LayerShapes shapes{.inputs = inputs, .global_inputs = inputs};
+// The extents of `layer` on `inputs`, which have their batch dimension, before any axis cuts them. Its inner tensors are
+// those that it has under `strategies`.
+inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape>& inputs,
+                            const std::vector<Strategy>& strategies = {}) {
+  LayerShapes shapes{.inputs = inputs};
   std::vector<program::Shape> samples;
   for (const program::Shape& x : inputs) samples.emplace_back(x.begin() + 1, x.end());
   absl::StatusOr<program::Shape> sample = OutputSampleShape(layer, samples);
@@ -20,8 +23,13 @@ inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape
   if (!sample.ok()) return shapes;
   shapes.output = {inputs[0][0]};
   shapes.output.insert(shapes.output.end(), sample->begin(), sample->end());
-  shapes.global_output = shapes.output;
+  if (TraitsOf(layer).is_loss) {
+    shapes.inputs.push_back({inputs[0][0]});
+    shapes.output = {program::kMetricCount};
+  }
+  shapes.global_inputs = shapes.inputs;
   for (const ParameterSpec& p : Parameters(layer, inputs)) shapes.parameters.push_back(p.shape);
+  for (const InnerSpec& inner : Stages(layer, shapes, {.strategies = strategies}).inner) shapes.inner.push_back(inner.shape);
   return shapes;
 }
 

@@ -42,8 +42,8 @@ class LegalShardings : public ::testing::TestWithParam<Case> {
   // Calls `check` with the extents, the sharding and the axis size of every way that is legal.
   template <class F>
   void ForEachLegal(F check) const {
-    const LayerShapes global = ShapesOf(layer(), GetParam().inputs);
     for (Strategy strategy : kStrategies) {
+      const LayerShapes global = ShapesOf(layer(), GetParam().inputs, {strategy});
       for (int64_t size : kAll) {
         if (!IsLegal(strategy, size)) continue;
         SCOPED_TRACE(absl::StrCat(Name(strategy), " over ", size));
@@ -70,6 +70,7 @@ LayerShapes Cut(const Sharding& sharding, int64_t axis_size, LayerShapes local) 
   for (size_t i = 0; i < local.parameters.size(); ++i) {
     local.parameters[i] = Cut(sharding.parameters[i], axis_size, local.parameters[i]);
   }
+  for (size_t i = 0; i < local.inner.size(); ++i) local.inner[i] = Cut(sharding.inner[i].made, axis_size, local.inner[i]);
   local.output = Cut(sharding.output, axis_size, local.output);
   return local;
 }
@@ -83,8 +84,8 @@ void ExpectPartsMultiplyBack(const Placement& placement, int64_t axis_size, cons
 }
 
 TEST_P(LegalShardings, AreThoseOfTheTableAndNoOther) {
-  const LayerShapes global = ShapesOf(layer(), GetParam().inputs);
   for (Strategy strategy : kStrategies) {
+    const LayerShapes global = ShapesOf(layer(), GetParam().inputs, {strategy});
     for (int64_t size : kAll) {
       const absl::Status status = layers::Shard(layer(), global, strategy, size).status();
       EXPECT_EQ(status.ok(), IsLegal(strategy, size)) << Name(strategy) << " over " << size << ": " << status;
@@ -96,11 +97,12 @@ TEST_P(LegalShardings, AreThoseOfTheTableAndNoOther) {
 }
 
 TEST_P(LegalShardings, LocalExtentsMultiplyBackToGlobalOnes) {
-  ForEachLegal([](const LayerShapes& global, const Sharding& sharding, Strategy, int64_t size) {
+  ForEachLegal([this](const LayerShapes& global, const Sharding& sharding, Strategy, int64_t size) {
     ASSERT_EQ(sharding.inputs.size(), global.inputs.size());
     ASSERT_EQ(sharding.input_gradients.size(), global.inputs.size());
     ASSERT_EQ(sharding.parameters.size(), global.parameters.size());
     ASSERT_EQ(sharding.parameter_gradients.size(), global.parameters.size());
+    ASSERT_EQ(sharding.inner.size(), global.inner.size());
     for (size_t i = 0; i < global.inputs.size(); ++i) {
       ExpectPartsMultiplyBack(sharding.inputs[i], size, global.inputs[i]);
       ExpectPartsMultiplyBack(sharding.input_gradients[i], size, global.inputs[i]);
@@ -109,8 +111,12 @@ TEST_P(LegalShardings, LocalExtentsMultiplyBackToGlobalOnes) {
       ExpectPartsMultiplyBack(sharding.parameters[i], size, global.parameters[i]);
       ExpectPartsMultiplyBack(sharding.parameter_gradients[i], size, global.parameters[i]);
     }
+    for (size_t i = 0; i < global.inner.size(); ++i) {
+      ExpectPartsMultiplyBack(sharding.inner[i].made, size, global.inner[i]);
+      ExpectPartsMultiplyBack(sharding.inner[i].needed, size, global.inner[i]);
+    }
     ExpectPartsMultiplyBack(sharding.output, size, global.output);
-    ExpectPartsMultiplyBack(sharding.output_gradient, size, global.output);
+    if (!TraitsOf(layer()).is_loss) ExpectPartsMultiplyBack(sharding.output_gradient, size, global.output);
   });
 }
 
@@ -133,6 +139,25 @@ TEST_P(LegalShardings, ShardsFitTogether) {
     if (local.parameters.size() == 2) {
       EXPECT_EQ(local.parameters[1], (Shape{local.parameters[0][0]}));
     }
+  });
+}
+
+// An inner tensor lies as what the layer makes of the same elements; only a product by rows makes a sum of it.
+TEST_P(LegalShardings, InnerTensorsLieAsTheOutputDoes) {
+  ForEachLegal([this](const LayerShapes& global, const Sharding& sharding, Strategy strategy, int64_t) {
+    for (const InnerPlacement& inner : sharding.inner) {
+      if (TraitsOf(layer()).multiplies_weights) {
+        EXPECT_EQ(strategy, kRow);
+        EXPECT_EQ(inner.made, Placement::Partial());
+        EXPECT_EQ(inner.needed, sharding.output);
+        continue;
+      }
+      EXPECT_EQ(inner.made, inner.needed);
+      EXPECT_EQ(inner.made, TraitsOf(layer()).is_loss ? sharding.inputs[0] : sharding.output);
+    }
+    const bool has_inner = std::holds_alternative<MaxPool>(layer()) || std::holds_alternative<Lrn>(layer()) ||
+                           TraitsOf(layer()).is_loss || (strategy == kRow && global.parameters.size() == 2);
+    EXPECT_EQ(sharding.inner.size(), has_inner ? 1u : 0u);
   });
 }
 
@@ -168,7 +193,10 @@ std::vector<Case> Cases() {
     return legal;
   };
   return {
-      {"conv", Conv2d{.out_channels = 24, .kernel = 3}, {image}, {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}}},
+      {"conv",
+       Conv2d{.out_channels = 24, .kernel = 3},
+       {image},
+       {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}, {kRow, kAll}}},
       {"conv_without_bias",
        Conv2d{.out_channels = 24, .kernel = 3, .bias = false},
        {image},
@@ -182,7 +210,10 @@ std::vector<Case> Cases() {
       {"conv_of_3_groups", Conv2d{.out_channels = 24, .groups = 3, .bias = false}, {image}, and_group({3})},
       {"conv_of_4_groups", Conv2d{.out_channels = 24, .groups = 4}, {image}, and_group({2, 4})},
       {"conv_of_12_groups", Conv2d{.out_channels = 12, .groups = 12}, {image}, and_group(kAll)},
-      {"fc", FullyConnected{.out_features = 12}, {flat}, {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}}},
+      {"fc",
+       FullyConnected{.out_features = 12},
+       {flat},
+       {{kReplicate, kAll}, {kBatch, kAll}, {kColumn, kAll}, {kRow, kAll}}},
       {"fc_without_bias",
        FullyConnected{.out_features = 12, .bias = false},
        {flat},
@@ -220,7 +251,13 @@ std::string Words(const std::vector<Placement>& placements) {
   return words;
 }
 
-// "x … w … y … dy … dx … dw …", or the message of the error.
+// "partial → replicated", or one placement where the two are the same.
+std::string Words(const InnerPlacement& inner) {
+  const std::string made = ToString(inner.made);
+  return inner.made == inner.needed ? made : absl::StrCat(made, " → ", ToString(inner.needed));
+}
+
+// "x … w … y … dy … dx … dw … inner …", or the message of the error.
 std::string Words(const Layer& layer, const LayerShapes& local, Strategy strategy, int64_t size) {
   absl::StatusOr<Sharding> s = layers::Shard(layer, local, strategy, size);
   if (!s.ok()) return std::string(s.status().message());
@@ -229,6 +266,7 @@ std::string Words(const Layer& layer, const LayerShapes& local, Strategy strateg
   absl::StrAppend(&words, " y ", ToString(s->output), " dy ", ToString(s->output_gradient), " dx",
                   Words(s->input_gradients));
   if (!s->parameters.empty()) absl::StrAppend(&words, " dw", Words(s->parameter_gradients));
+  for (const InnerPlacement& inner : s->inner) absl::StrAppend(&words, " inner ", Words(inner));
   return words;
 }
 
@@ -258,18 +296,42 @@ TEST(Shard, PlacementsOfAFullyConnectedLayer) {
             "x split(1) w split(1) y partial dy replicated dx split(1) dw split(1)");
 }
 
+// The bias is added to the whole sum, which another axis may have cut.
+TEST(Shard, ARowProductsSumIsMadeInSummandsAndNeededWhole) {
+  const std::vector<Shape> image = {{8, 8, 6, 6}};
+  const Layer fc = FullyConnected{.out_features = 12}, conv = Conv2d{.out_channels = 16},
+              grouped = Conv2d{.out_channels = 16, .groups = 2};
+  const LayerShapes of_fc = ShapesOf(fc, {{8, 16}}, {kRow}), of_conv = ShapesOf(conv, image, {kRow}),
+                    of_grouped = ShapesOf(grouped, image, {kRow});
+  for (const std::string& words : {Words(fc, of_fc, kRow, 4), Words(conv, of_conv, kRow, 2)}) {
+    EXPECT_EQ(words,
+              "x split(1) w split(1) replicated y replicated dy replicated dx split(1) dw split(1) replicated "
+              "inner partial → replicated");
+  }
+  EXPECT_THAT(Words(fc, of_fc, kReplicate, 2), HasSubstr("inner replicated"));
+  EXPECT_THAT(Words(fc, of_fc, kBatch, 2), HasSubstr("inner split(0)"));
+  EXPECT_THAT(Words(fc, of_fc, kColumn, 2), HasSubstr("inner split(1)"));
+  EXPECT_THAT(Words(conv, of_conv, kColumn, 2), HasSubstr("inner split(1)"));
+  for (int64_t size : {2, 4}) EXPECT_THAT(Words(grouped, of_grouped, kGroup, size), HasSubstr("inner split(1)")) << size;
+}
+
 TEST(Shard, PlacementsOfLayersWithoutParameters) {
   const std::vector<Shape> x = {{8, 8, 6, 6}};
-  for (const Layer& layer : {Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Dropout{}},
-                             Layer{Flatten{}}, Layer{Lrn{.groups = 4}}}) {
-    EXPECT_EQ(Words(layer, ShapesOf(layer, x), kGroup, 4), "x split(1) y split(1) dy split(1) dx split(1)")
-        << TypeName(layer);
+  const std::string by_channels = "x split(1) y split(1) dy split(1) dx split(1)";
+  for (const Layer& layer :
+       {Layer{Relu{}}, Layer{Gelu{}}, Layer{AvgPool{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}}) {
+    EXPECT_EQ(Words(layer, ShapesOf(layer, x), kGroup, 4), by_channels) << TypeName(layer);
+  }
+  for (const Layer& layer : {Layer{MaxPool{}}, Layer{Lrn{.groups = 4}}}) {
+    EXPECT_EQ(Words(layer, ShapesOf(layer, x), kGroup, 4), by_channels + " inner split(1)") << TypeName(layer);
   }
   const Layer lrn = Lrn{.groups = 2}, loss = SoftmaxCrossEntropy{};
-  EXPECT_EQ(Words(lrn, ShapesOf(lrn, x), kGroup, 4), "x replicated/2 y replicated/2 dy replicated/2 dx replicated/2");
+  EXPECT_EQ(Words(lrn, ShapesOf(lrn, x), kGroup, 4),
+            "x replicated/2 y replicated/2 dy replicated/2 dx replicated/2 inner replicated/2");
   const std::string words = Words(loss, ShapesOf(loss, {{8, 10}}), kBatch, 4);
-  EXPECT_THAT(words, HasSubstr("x split(0) y partial"));
+  EXPECT_THAT(words, HasSubstr("x split(0) split(0) y partial")) << "logits and labels";
   EXPECT_THAT(words, HasSubstr("dx split(0)"));
+  EXPECT_THAT(words, HasSubstr("inner split(0)"));
 }
 
 TEST(Shard, ASecondAxisCutsWhatTheFirstHasLeft) {
@@ -311,7 +373,7 @@ TEST(Shard, AStrategyThatDoesNotFitTheLayerSaysWhichDo) {
   const Layer dense = Conv2d{.out_channels = 16}, grouped = Conv2d{.out_channels = 16, .groups = 2};
   const std::vector<Shape> x = {{8, 8, 6, 6}};
   EXPECT_THAT(Words(dense, ShapesOf(dense, x), kGroup, 2), HasSubstr("one group; expected strategy column"));
-  EXPECT_THAT(Words(dense, ShapesOf(dense, x), kRow, 2), HasSubstr("bias"));
+  EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kRow, 2), HasSubstr("2 groups; expected strategy group"));
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kColumn, 2), HasSubstr("2 groups; expected strategy group"));
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kGroup, 3), HasSubstr("its 2 groups or is a multiple of them, found 3"));
   EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, x), kGroup, 2), HasSubstr("expected replicate or batch"));

@@ -25,13 +25,24 @@ struct CheckCase : LoweringCase {
 TEST(CheckActions, AValueIsMadeOnceAndBeforeItIsRead) {
   CheckCase c;
   const ValueId x = c.Add("x", {8, 4});
-  c.ForwardOf("fc1", {}, {x});
-  c.ForwardOf("relu", {{x, {}}}, {});
+  c.ForwardOf("fc1", {{Y(), x}});
+  c.ForwardOf("relu", {{X(), x}});
   EXPECT_EQ(c.Problem(), "");
   std::swap(c.lowering.actions[0], c.lowering.actions[1]);
   EXPECT_THAT(c.Problem(), HasSubstr("after the test: layer relu reads x before it is made"));
   c.lowering.actions[0] = c.lowering.actions[1];
   EXPECT_THAT(c.Problem(), HasSubstr("x is made twice"));
+}
+
+// Of a parameter's two values, backward makes the gradient.
+TEST(CheckActions, AParameterIsThereFromTheBeginningAndItsGradientIsNot) {
+  CheckCase c;
+  const ValueId w = c.Add("w", {6, 4});
+  c.lowering.values[w.value].parameter = 0;
+  c.ForwardOf("fc1", {{layers::Parameter(0), w}});
+  EXPECT_EQ(c.Problem(), "");
+  c.lowering.values[w.value].is_gradient = true;
+  EXPECT_THAT(c.Problem(), HasSubstr("layer fc1 reads w before it is made"));
 }
 
 TEST(CheckActions, ABucketIsCheckedReducedUpdatedAndGathered) {

@@ -57,7 +57,6 @@ struct ReshardCase : LoweringCase {
               const TensorPlacement& to, program::DType dtype = program::DType::kF32)
       : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), replicas, columns, {kReplicate, kReplicate}),
                      {.mode = program::Mode::kEval, .global_batch = 8}) {
-    Sharded();
     const ValueId x = Add("x", {8, 4}, from), y = Add("y", {8, 4}, to);
     for (Value& value : lowering.values) value.dtype = dtype;
     if (entry.kind == ReshardKind::kAllReduce) lowering.values[y.value].in_place_of = x;
@@ -161,12 +160,16 @@ struct BucketCase : LoweringCase {
   explicit BucketCase(Reduction reduction, LowerOptions of_options = {.global_batch = 8})
       : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate}), of_options) {
     plan.reduction = reduction;
-    Sharded();
     const int fc1 = Node("fc1");
     for (const layers::ParameterSpec& spec : graph.nodes[fc1].parameters) {
       const int member = static_cast<int>(lowering.parameters.size());
-      lowering.parameters.push_back(
-          {.spec = spec, .node = fc1, .placement = {kR, kR}, .gradient = {kP, kR}, .bucket = 0, .member = member});
+      lowering.parameters.push_back({.spec = spec,
+                                     .node = fc1,
+                                     .index = member,
+                                     .placement = {kR, kR},
+                                     .gradient = {kP, kR},
+                                     .bucket = 0,
+                                     .member = member});
     }
     lowering.buckets.push_back({.name = "bucket0", .parameters = {0, 1}, .axes = {0}});
     Act(CheckGradients{0}, "check", Pass::kUpdate, {}, {});
@@ -242,21 +245,81 @@ TEST(EmitBuckets, APieceIsAPartOfItsBucket) {
   }
 }
 
-// Once a step, before the first kernel that reads them.
+// The master of a parameter is a member of its bucket; a copy of it is a buffer of its own.
 TEST(EmitBuckets, KernelsReadParametersRoundedToTheirType) {
   BucketCase c(Reduction::kAllReduce, {.global_batch = 8, .dtype = program::DType::kBF16});
   c.lowering.actions.clear();
   const ValueId x = c.Add("x", {8, 4}, {kS0, kR}), y = c.Add("y", {8, 6}, {kS0, kR});
-  for (Value& value : c.lowering.values) value.dtype = program::DType::kBF16;
   c.lowering.values[x.value].host_input = 0;
   c.Act(LoadInput{}, "images", Pass::kInput, {}, {x});
-  c.ForwardOf("fc1", {{x, {kS0, kR}}}, {y});
+  std::vector<SlotValue> of_fc1 = {{X(), x, {kS0, kR}}, {Y(), y}};
+  for (const SlotValue& master : c.ParametersOf("fc1", /*gradients=*/false)) {
+    const Value& of = c.lowering.value(master.value);
+    const ValueId rounded = c.Add(absl::StrCat(of.name, ".bf16"), of.shape, {kR, kR});
+    c.Act(RoundParameter{}, "fc1", Pass::kForward, {{master.value, {kR, kR}}}, {rounded});
+    of_fc1.push_back({master.slot, rounded, {kR, kR}});
+  }
+  for (Value& value : c.lowering.values) {
+    value.dtype = value.in_master_type ? program::DType::kF32 : program::DType::kBF16;
+  }
+  c.ForwardOf("fc1", of_fc1);
   const std::vector<std::string> tasks = TasksOf(Emitted(c), "fc1");
   ASSERT_EQ(tasks.size(), 6);  // of two devices
   EXPECT_EQ(tasks[0], "d0 compute copy read fc1.weight write fc1.weight.bf16: 96 48 0");
   EXPECT_EQ(tasks[2], "d0 compute copy read fc1.bias write fc1.bias.bf16: 24 12 0");
   EXPECT_THAT(tasks[4], ::testing::StartsWith("d0 compute fully_connected_forward read x read fc1.weight.bf16 read "
                                               "fc1.bias.bf16 write y:"));
+}
+
+// A stage's parameters and their gradients are the members of buckets, at their places.
+TEST(EmitBuckets, StagesReadParametersAndMakeGradientsInTheirBuckets) {
+  BucketCase c(Reduction::kAllReduce);
+  c.lowering.actions.clear();
+  const ValueId x = c.Add("x", {8, 4}, {kS0, kR}), dy = c.Add("dy", {8, 6}, {kS0, kR});
+  for (ValueId given : {x, dy}) {
+    c.lowering.values[given.value].host_input = 0;
+    c.Act(LoadInput{}, "images", Pass::kInput, {}, {given});
+  }
+  std::vector<SlotValue> of_fc1 = {{X(), x, {kS0, kR}}, {D(Y()), dy, {kS0, kR}}};
+  of_fc1.push_back(c.ParametersOf("fc1", /*gradients=*/false)[0]);
+  for (const SlotValue& gradient : c.ParametersOf("fc1", /*gradients=*/true)) of_fc1.push_back(gradient);
+  c.BackwardOf("fc1", of_fc1);
+  for (Value& value : c.lowering.values) value.dtype = program::DType::kF32;
+  const Program program = Emitted(c);
+  EXPECT_EQ(TasksOf(program, "fc1")[0],
+            "d0 compute fully_connected_backward_weights read x read dy write fc1.weight.gradient "
+            "write fc1.bias.gradient: 160 96 0");
+  const program::BufferId weight_gradient = FirstOf(program, "fc1").uses[2].buffer;
+  bool is_member = false;
+  for (const program::Buffer& buffer : program.buffers) {
+    const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
+    is_member =
+        is_member || (bucket != nullptr && buffer.name == "bucket0.gradient" && bucket->members[0] == weight_gradient);
+  }
+  EXPECT_TRUE(is_member);
+}
+
+// An operand knows of what it is a part: dropout's mask is that of the device's place in the whole.
+TEST(EmitStages, OperandsAreOfTheDevicesPlaceInTheWhole) {
+  layers::GraphBuilder net("dropped");
+  auto images = net.Input("images", {4});
+  net.SoftmaxCrossEntropy("loss", net.Dropout("dropout", images, {.rate = 0.5}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"dropout", {kBatch, kGroup}}}));
+  const ValueId x = c.Add("x", {8, 4}, {kS0, kS1}), y = c.Add("y", {8, 4}, {kS0, kS1});
+  for (Value& value : c.lowering.values) value.dtype = program::DType::kF32;
+  c.lowering.values[x.value].host_input = 0;
+  c.Act(LoadInput{}, "images", Pass::kInput, {}, {x});
+  c.ForwardOf("dropout", {{X(), x, {kS0, kS1}}, {Y(), y}});
+  const Program program = Emitted(c);
+  std::vector<std::string> places;
+  for (const Task& task : program.tasks) {
+    if (task.from.layer != "dropout") continue;
+    const auto& dropout = std::get<program::Dropout>(std::get<program::Compute>(task.what).op);
+    places.push_back(absl::StrCat("d", task.device, " ", program::ToString(dropout.global_shape), " at ",
+                                  program::ToString(dropout.offset)));
+  }
+  EXPECT_THAT(places, ElementsAre("d0 [8,4] at [0,0]", "d1 [8,4] at [0,2]", "d2 [8,4] at [4,0]", "d3 [8,4] at [4,2]"));
 }
 
 std::vector<std::string> BucketsOf(const Program& program, const std::string& name) {
@@ -312,7 +375,6 @@ TEST(EmitOutputs, AGradientIsStoredOnceFromADeviceThatHasItsSum) {
 TEST(EmitOutputs, EachShardOfTheBatchReportsItsLossOnce) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}));
-  c.Sharded();
   const Program program = Emitted(c);
   std::array<std::vector<int>, 2> devices;
   for (size_t output : {0, 1}) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/partition/lowering_case.h"
@@ -8,26 +10,38 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// The parameters that an action reads, then those whose gradients it makes.
+std::vector<std::string> ParametersOf(const Lowering& lowering, const Action& action) {
+  std::vector<std::string> names;
+  const auto add = [&](ValueId id) {
+    if (id.valid() && lowering.value(id).parameter >= 0) names.push_back(lowering.value(id).name);
+  };
+  for (const ActionOperand& operand : action.inputs) add(operand.value);
+  for (ValueId output : action.outputs) add(output);
+  return names;
+}
+
 TEST(ExpandPasses, BackwardVisitsLayersInReverseAndReadsOnlyWhatItsOpsRead) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: images -> fc1.y",               //
-                                               "forward relu: fc1.y -> relu.y",              //
-                                               "forward fc2: relu.y -> fc2.y",               //
-                                               "forward loss: fc2.y labels",                 //
-                                               "backward loss: - labels - -> loss.dx",       //
-                                               "backward fc2: relu.y - loss.dx -> fc2.dx",   //
-                                               "backward relu: - relu.y fc2.dx -> relu.dx",  //
-                                               "backward fc1: images - relu.dx -> -"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: images -> fc1.y",                              //
+                                               "forward relu: fc1.y -> relu.y",                             //
+                                               "forward fc2: relu.y -> fc2.y",                              //
+                                               "forward loss: fc2.y labels -> metrics loss.probabilities",  //
+                                               "backward loss: labels loss.probabilities -> loss.dx",       //
+                                               "backward fc2: relu.y loss.dx -> fc2.dx",                    //
+                                               "backward relu: relu.y fc2.dx -> relu.dx",                   //
+                                               "backward fc1: images relu.dx"));
 }
 
 TEST(ExpandPasses, EvaluationHasNoBackward) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.mode = program::Mode::kEval, .global_batch = 8});
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: images -> fc1.y", "forward relu: fc1.y -> relu.y",
-                                               "forward fc2: relu.y -> fc2.y", "forward loss: fc2.y labels"));
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("forward fc1: images -> fc1.y", "forward relu: fc1.y -> relu.y", "forward fc2: relu.y -> fc2.y",
+                          "forward loss: fc2.y labels -> metrics loss.probabilities"));
 }
 
 TEST(ExpandPasses, TheBiasOfARowLayerIsAnActionOfItsOwn) {
@@ -37,14 +51,92 @@ TEST(ExpandPasses, TheBiasOfARowLayerIsAnActionOfItsOwn) {
   const std::vector<std::string> actions = Actions(c.lowering);
   ASSERT_EQ(actions.size(), 10u);
   EXPECT_EQ(actions[2], "forward fc2: relu.y -> fc2.z");
-  EXPECT_EQ(actions[3], "add_bias fc2: fc2.z -> fc2.y");
-  EXPECT_EQ(actions[6], "bias_gradient fc2: loss.dx");
-  EXPECT_EQ(actions[7], "backward fc2: relu.y - loss.dx -> fc2.dx");
-  std::vector<std::string> apart;
+  EXPECT_EQ(actions[3], "forward fc2: fc2.z -> fc2.y");
+  EXPECT_EQ(actions[6], "backward fc2: loss.dx");
+  EXPECT_EQ(actions[7], "backward fc2: relu.y loss.dx -> fc2.dx");
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[2]), ElementsAre("fc2.weight"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[3]), ElementsAre("fc2.bias"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[6]), ElementsAre("fc2.bias.gradient"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[7]), ElementsAre("fc2.weight", "fc2.weight.gradient"));
+}
+
+// Each parameter is one value, which all stages read, and has one gradient.
+TEST(ExpandPasses, ParametersAndTheirGradientsAreValues) {
+  const layers::LayerGraph graph = TwoLayers();
+  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  std::vector<std::string> parameters, values;
   for (const ShardedParameter& p : c.lowering.parameters) {
-    if (p.separate_bias) apart.push_back(p.spec.name);
+    parameters.push_back(absl::StrCat(p.spec.name, " ", p.node, " ", p.index));
   }
-  EXPECT_THAT(apart, ElementsAre("fc2.bias"));
+  for (const Value& value : c.lowering.values) {
+    if (value.parameter < 0) continue;
+    values.push_back(absl::StrCat(value.name, " ", value.parameter, value.is_gradient ? " gradient" : ""));
+    EXPECT_TRUE(value.in_master_type) << value.name;
+    EXPECT_EQ(value.shape, c.lowering.parameters[value.parameter].spec.shape) << value.name;
+  }
+  EXPECT_THAT(parameters, ElementsAre("fc1.weight 1 0", "fc1.bias 1 1", "fc2.weight 3 0", "fc2.bias 3 1"));
+  EXPECT_THAT(values, ::testing::UnorderedElementsAre("fc1.weight 0", "fc1.bias 1", "fc2.weight 2", "fc2.bias 3",
+                                                      "fc1.weight.gradient 0 gradient", "fc1.bias.gradient 1 gradient",
+                                                      "fc2.weight.gradient 2 gradient", "fc2.bias.gradient 3 gradient"));
+}
+
+TEST(ExpandPasses, EvaluationMakesNoInnerValueThatBackwardAloneWouldRead) {
+  const layers::LayerGraph graph = PooledRelu();
+  for (const bool train : {true, false}) {
+    LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}),
+                   {.mode = train ? program::Mode::kTrain : program::Mode::kEval, .global_batch = 8});
+    ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+    EXPECT_EQ(Actions(c.lowering)[2],
+              train ? "forward pool: relu.y -> pool.y pool.argmax" : "forward pool: relu.y -> pool.y");
+    const auto is_argmax = [](const Value& value) { return value.name == "pool.argmax"; };
+    EXPECT_EQ(std::any_of(c.lowering.values.begin(), c.lowering.values.end(), is_argmax), train);
+  }
+}
+
+// The pooling stands before the first parameter: it has no gradient, and what its gradient would read is not made.
+TEST(ExpandPasses, NoInnerValueIsMadeForAGradientThatNobodyWants) {
+  layers::GraphBuilder net("late");
+  auto x = net.Flatten("flatten", net.MaxPool("pool", net.Input("images", {1, 4, 4}), {.kernel = 2, .stride = 2}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("forward pool: images -> pool.y", "forward flatten: pool.y -> flatten.y",
+                          "forward fc: flatten.y -> fc.y", "forward loss: fc.y labels -> metrics loss.probabilities",
+                          "backward loss: labels loss.probabilities -> loss.dx", "backward fc: flatten.y loss.dx"));
+}
+
+// z is read forward, in evaluation too.
+TEST(ExpandPasses, AnInnerValueThatForwardReadsIsMadeInEvaluation) {
+  const layers::LayerGraph graph = TwoLayers();
+  LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kRow}}}),
+                 {.mode = program::Mode::kEval, .global_batch = 8});
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  const std::vector<std::string> actions = Actions(c.lowering);
+  ASSERT_EQ(actions.size(), 5u);
+  EXPECT_EQ(actions[2], "forward fc2: relu.y -> fc2.z");
+  EXPECT_EQ(actions[3], "forward fc2: fc2.z -> fc2.y");
+}
+
+TEST(ExpandPasses, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
+  layers::GraphBuilder net("types");
+  auto x = net.Conv2d("conv", net.Input("images", {2, 4, 4}), {.out_channels = 2, .kernel = 1});
+  x = net.Flatten("flatten", net.MaxPool("pool", net.Lrn("lrn", x, {}), {.kernel = 2, .stride = 2}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  std::vector<std::string> own;
+  for (const Value& value : c.lowering.values) {
+    if (value.parameter >= 0) continue;
+    if (value.dtype) own.push_back(absl::StrCat(value.name, " ", program::Name(*value.dtype)));
+    if (value.in_master_type) own.push_back(absl::StrCat(value.name, " master"));
+    if (value.is_metrics) own.push_back(absl::StrCat(value.name, " is metrics"));
+  }
+  EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "lrn.scale master", "pool.argmax u8", "metrics f64",
+                                                   "metrics is metrics", "loss.probabilities master"));
 }
 
 TEST(ExpandPasses, GradientsOfAValueThatSeveralLayersReadAreSummed) {
@@ -56,9 +148,9 @@ TEST(ExpandPasses, GradientsOfAValueThatSeveralLayersReadAreSummed) {
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
   EXPECT_THAT(std::vector<std::string>(actions.begin() + 4, actions.end()),
-              ElementsAre("backward loss: - labels - -> loss.dx", "backward add: - - - loss.dx -> add.dx0 add.dx1",
-                          "backward relu: - relu.y add.dx0 -> relu.dx", "sum fc: add.dx1 relu.dx -> fc.dy",
-                          "backward fc: images - fc.dy -> -"));
+              ElementsAre("backward loss: labels loss.probabilities -> loss.dx", "backward add: loss.dx -> add.dx0 add.dx1",
+                          "backward relu: relu.y add.dx0 -> relu.dx", "sum fc: add.dx1 relu.dx -> fc.dy",
+                          "backward fc: images fc.dy"));
 }
 
 // A layer before every parameter has no gradient, and nobody makes one for it.
@@ -69,7 +161,7 @@ TEST(ExpandPasses, NothingIsDifferentiatedBeforeTheFirstParameter) {
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_EQ(Actions(c.lowering).back(), "backward fc: relu.y - loss.dx -> -");
+  EXPECT_EQ(Actions(c.lowering).back(), "backward fc: relu.y loss.dx");
 }
 
 TEST(ExpandPasses, TwoInputLayersAreRefused) {

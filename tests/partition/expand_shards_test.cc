@@ -16,65 +16,97 @@ std::vector<std::string> Parameters(const Lowering& lowering) {
   return lines;
 }
 
-ShardedParameter ParameterOf(const LoweringCase& c, const std::string& layer, int index, bool separate_bias = false) {
+ShardedParameter ParameterOf(const LoweringCase& c, const std::string& layer, int index) {
   const int node = c.Node(layer);
-  return {.spec = c.graph.nodes[node].parameters[index], .node = node, .separate_bias = separate_bias};
+  return {.spec = c.graph.nodes[node].parameters[index], .node = node, .index = index};
 }
 
 // Column on the second axis, batch on the first.
 TEST(ExpandShards, OperandsLieAsTheLayerNeedsThemAndResultsAsItMakesThem) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"fc1", {kBatch, kColumn}}, {"relu", {kBatch, kGroup}}}));
-  c.Sharded();
   const ValueId x = c.Add("x", {8, 4}), y = c.Add("y", {8, 6}), r = c.Add("r", {8, 6}), dr = c.Add("dr", {8, 6}),
                 dy = c.Add("dy", {8, 6}), dx = c.Add("dx", {8, 4});
   c.lowering.values[x.value].host_input = c.lowering.values[dr.value].host_input = 0;
-  c.ForwardOf("fc1", {{x, {}}}, {y});
-  c.ForwardOf("relu", {{y, {}}}, {r});
-  c.BackwardOf("relu", {{}, {r, {}}, {dr, {}}}, {dy});
-  c.BackwardOf("fc1", {{x, {}}, {}, {dy, {}}}, {dx});
+  c.ForwardOf("fc1", {{X(), x}, {Y(), y}});
+  c.ForwardOf("relu", {{X(), y}, {Y(), r}});
+  c.BackwardOf("relu", {{Y(), r}, {D(Y()), dr}, {D(X()), dy}});
+  c.BackwardOf("fc1", {{X(), x}, {D(Y()), dy}, {D(X()), dx}});
   c.lowering.parameters = {ParameterOf(c, "fc1", 0), ParameterOf(c, "fc1", 1), ParameterOf(c, "fc2", 0)};
   ASSERT_TRUE(ExpandShards(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x(S0,R) -> y(S0,S1)", "forward relu: y(S0,S1) -> r(S0,S1)",
-                                               "backward relu: - r(S0,S1) dr(S0,S1) -> dy(S0,S1)",
-                                               "backward fc1: x(S0,R) - dy(S0,S1) -> dx(S0,P)"));
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("forward fc1: x(S0,R) -> y(S0,S1)", "forward relu: y(S0,S1) -> r(S0,S1)",
+                          "backward relu: r(S0,S1) dr(S0,S1) -> dy(S0,S1)", "backward fc1: x(S0,R) dy(S0,S1) -> dx(S0,P)"));
   EXPECT_THAT(Parameters(c.lowering),
               ElementsAre("fc1.weight R,S0 gradient P,S0", "fc1.bias R,S0 gradient P,S0", "fc2.weight R,R gradient P,R"));
 }
 
 // Row: z is a sum over columns, the bias is added to the whole, its gradient is a sum over the batch alone.
-TEST(ExpandShards, ARowLayersBiasLiesAsItsSum) {
+TEST(ExpandShards, ARowLayersSumIsMadePartialAndNeededWholeWhereItsBiasIsAdded) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"fc2", {kBatch, kRow}}}));
-  c.Sharded();
+  const layers::Slot sum = layers::Inner();
   const ValueId x = c.Add("x", {8, 6}), z = c.Add("z", {8, 4}), y = c.Add("y", {8, 4}), dy = c.Add("dy", {8, 4}),
                 dx = c.Add("dx", {8, 6});
   c.lowering.values[x.value].host_input = c.lowering.values[dy.value].host_input = 0;
-  c.ForwardOf("fc2", {{x, {}}}, {z});
-  c.Act(AddBias{c.Node("fc2")}, "fc2", program::Pass::kForward, {{z, {}}}, {y});
-  c.Act(BiasGradient{c.Node("fc2")}, "fc2", program::Pass::kBackward, {{dy, {}}}, {});
-  c.BackwardOf("fc2", {{x, {}}, {}, {dy, {}}}, {dx});
-  c.lowering.parameters = {ParameterOf(c, "fc2", 0), ParameterOf(c, "fc2", 1, /*separate_bias=*/true)};
+  c.ForwardOf("fc2", {{X(), x}, {sum, z}});
+  c.ForwardOf("fc2", {{sum, z}, {Y(), y}});
+  c.BackwardOf("fc2", {{D(Y()), dy}});
+  c.BackwardOf("fc2", {{X(), x}, {D(Y()), dy}, {D(X()), dx}});
+  c.lowering.parameters = {ParameterOf(c, "fc2", 0), ParameterOf(c, "fc2", 1)};
   ASSERT_TRUE(ExpandShards(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering),
-              ElementsAre("forward fc2: x(S0,S1) -> z(S0,P)", "add_bias fc2: z(S0,R) -> y(S0,R)",
-                          "bias_gradient fc2: dy(S0,R)", "backward fc2: x(S0,S1) - dy(S0,R) -> dx(S0,S1)"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc2: x(S0,S1) -> z(S0,P)", "forward fc2: z(S0,R) -> y(S0,R)",
+                                               "backward fc2: dy(S0,R)", "backward fc2: x(S0,S1) dy(S0,R) -> dx(S0,S1)"));
   EXPECT_THAT(Parameters(c.lowering), ElementsAre("fc2.weight R,S1 gradient P,S1", "fc2.bias R,R gradient P,R"));
+}
+
+// The actions of ExpandPasses: parameters are read where they lie, their gradients are made as the layer makes them.
+TEST(ExpandShards, ParametersAndTheirGradientsArePlacedAsValues) {
+  const layers::LayerGraph graph = TwoLayers();
+  LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"fc1", {kBatch, kColumn}}, {"fc2", {kBatch, kRow}}}));
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandShards(c.lowering).ok());
+  std::vector<std::string> placed;
+  for (const Value& value : c.lowering.values) {
+    if (value.parameter >= 0) placed.push_back(absl::StrCat(value.name, " ", Letters(value.placement)));
+  }
+  EXPECT_THAT(placed, ::testing::UnorderedElementsAre("fc1.weight R,S0", "fc1.bias R,S0", "fc2.weight R,S1", "fc2.bias R,R",
+                                                      "fc1.weight.gradient P,S0", "fc1.bias.gradient P,S0",
+                                                      "fc2.weight.gradient P,S1", "fc2.bias.gradient P,R"));
+  int reads = 0;
+  for (const Action& action : c.lowering.actions) {
+    for (const ActionOperand& operand : action.inputs) {
+      const Value& value = c.lowering.value(operand.value);
+      if (value.parameter < 0) continue;
+      EXPECT_EQ(operand.needed, value.placement) << value.name;
+      ++reads;
+    }
+  }
+  EXPECT_EQ(reads, 6) << "weights in both passes, biases forward";
+}
+
+TEST(ExpandShards, WhatForwardLeavesForBackwardLiesAsTheOutputDoes) {
+  const layers::LayerGraph graph = PooledRelu();
+  LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"pool", {kBatch, kGroup}}}));
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandShards(c.lowering).ok());
+  const std::vector<std::string> actions = Actions(c.lowering);
+  EXPECT_EQ(actions[2], "forward pool: relu.y(S0,S1) -> pool.y(S0,S1) pool.argmax(S0,S1)");
+  EXPECT_EQ(actions[5], "forward loss: fc.y(S0,R) labels(S0,R) -> metrics(P,R) loss.probabilities(S0,R)");
 }
 
 TEST(ExpandShards, LabelsLieAsTheBatchOfTheLogitsAndSumsAsTheGradient) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"relu", {kBatch, kGroup}}}));
-  c.Sharded();
   const ValueId logits = c.Add("logits", {8, 4}), labels = c.Add("labels", {8}), a = c.Add("a", {8, 6}),
                 sum = c.Add("sum", {8, 6}), d_logits = c.Add("d_logits", {8, 4});
   for (ValueId given : {logits, labels, a}) c.lowering.values[given.value].host_input = 0;
-  c.BackwardOf("loss", {{}, {labels, {}}, {}}, {d_logits});
-  c.ForwardOf("loss", {{logits, {}}, {labels, {}}}, {});
+  c.BackwardOf("loss", {{X(1), labels}, {D(X()), d_logits}});
+  c.ForwardOf("loss", {{X(), logits}, {X(1), labels}});
   c.Act(SumGradients{c.Node("relu")}, "relu", program::Pass::kBackward, {{a, {}}, {a, {}}}, {sum});
   ASSERT_TRUE(ExpandShards(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
-              ElementsAre("backward loss: - labels(S0,R) - -> d_logits(S0,R)", "forward loss: logits(S0,R) labels(S0,R)",
+              ElementsAre("backward loss: labels(S0,R) -> d_logits(S0,R)", "forward loss: logits(S0,R) labels(S0,R)",
                           "sum relu: a(S0,S1) a(S0,S1) -> sum(S0,S1)"));
 }
 
@@ -82,12 +114,13 @@ TEST(ExpandShards, LabelsLieAsTheBatchOfTheLogitsAndSumsAsTheGradient) {
 struct FourReaders : LoweringCase {
   explicit FourReaders(const std::map<std::string, std::vector<layers::Strategy>>& named)
       : LoweringCase(Graph(), PlanOf(Graph(), 1, 2, {kReplicate, kReplicate}, named)) {
-    Sharded();
     std::vector<ActionOperand> contributions;
+    const ValueId x = Add("x", {8, 6});
+    lowering.values[x.value].host_input = 0;
     for (const char* layer : {"a", "b", "c", "d"}) {
       const ValueId dy = Add(absl::StrCat("dy_", layer), {8, 6}), dx = Add(absl::StrCat("dx_", layer), {8, 6});
       lowering.values[dy.value].host_input = 0;
-      BackwardOf(layer, {{}, {}, {dy, {}}}, {dx});
+      BackwardOf(layer, {{X(), x}, {D(Y()), dy}, {D(X()), dx}});
       contributions.push_back({dx, {}});
     }
     Act(SumGradients{Node("relu")}, "relu", program::Pass::kBackward, contributions, {Add("relu.dy", {8, 6})});
@@ -133,7 +166,7 @@ TEST(ExpandShards, ContributionsThatAreOnlySlicedAreSlicedFirst) {
 TEST(ExpandShards, AValueThatNobodyMakesIsAnInternalError) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}));
-  c.Sharded().Add("stray", {8, 4});
+  c.Add("stray", {8, 4});
   const absl::Status status = ExpandShards(c.lowering);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("stray"));

@@ -8,7 +8,6 @@ namespace {
 
 using program::DType;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 struct FusionCase : LoweringCase {
   explicit FusionCase(layers::LayerGraph network = TwoLayers(), std::vector<layers::Strategy> fc1 = {kReplicate, kReplicate})
@@ -19,19 +18,19 @@ struct FusionCase : LoweringCase {
 TEST(FuseEpilogues, AReluThatAloneReadsAProductBecomesPartOfIt) {
   FusionCase c;
   const ValueId y = c.Add("y", {8, 6}), r = c.Add("r", {8, 6});
-  c.ForwardOf("fc1", {{c.x, {}}}, {y});
-  c.ForwardOf("relu", {{y, {}}}, {r});
-  c.BackwardOf("relu", {{}, {r, {}}}, {});
+  c.ForwardOf("fc1", {{X(), c.x}, {Y(), y}});
+  c.ForwardOf("relu", {{X(), y}, {Y(), r}});
+  c.BackwardOf("relu", {{Y(), r}});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward+relu fc1: x -> r", "backward relu: - r"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward+relu fc1: x -> r", "backward relu: r"));
 }
 
 TEST(FuseEpilogues, AProductThatOthersReadTooStaysWhole) {
   FusionCase c;
   const ValueId y = c.Add("y", {8, 6});
-  c.ForwardOf("fc1", {{c.x, {}}}, {y});
-  c.ForwardOf("relu", {{y, {}}}, {c.Add("r", {8, 6})});
-  c.BackwardOf("fc1", {{y, {}}}, {});
+  c.ForwardOf("fc1", {{X(), c.x}, {Y(), y}});
+  c.ForwardOf("relu", {{X(), y}, {Y(), c.Add("r", {8, 6})}});
+  c.BackwardOf("fc1", {{X(), y}});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x -> y", "forward relu: y -> r", "backward fc1: y"));
 }
@@ -39,29 +38,31 @@ TEST(FuseEpilogues, AProductThatOthersReadTooStaysWhole) {
 TEST(FuseEpilogues, NothingIsFusedAcrossATransfer) {
   FusionCase c;
   const ValueId z = c.Add("z", {8, 6}), y = c.Add("y", {8, 6});
-  c.ForwardOf("fc1", {{c.x, {}}}, {z});
+  c.ForwardOf("fc1", {{X(), c.x}, {Y(), z}});
   c.Act(Reshard{{.axis = 1, .kind = ReshardKind::kAllReduce}}, "relu", program::Pass::kForward, {{z, {}}}, {y});
-  c.ForwardOf("relu", {{y, {}}}, {c.Add("r", {8, 6})});
+  c.ForwardOf("relu", {{X(), y}, {Y(), c.Add("r", {8, 6})}});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x -> z", "all_reduce/1 relu: z -> y", "forward relu: y -> r"));
 }
 
+// What the product makes is read by the bias, and the op that adds the bias applies no activation.
 TEST(FuseEpilogues, AProductWhoseBiasIsAddedApartIsNotFused) {
   FusionCase c(TwoLayers(), {kReplicate, kRow});
-  const ValueId y = c.Add("y", {8, 6});
-  c.ForwardOf("fc1", {{c.x, {}}}, {y});
-  c.ForwardOf("relu", {{y, {}}}, {c.Add("r", {8, 6})});
+  const ValueId z = c.Add("z", {8, 6}), y = c.Add("y", {8, 6});
+  c.ForwardOf("fc1", {{X(), c.x}, {layers::Inner(), z}});
+  c.ForwardOf("fc1", {{layers::Inner(), z}, {Y(), y}});
+  c.ForwardOf("relu", {{X(), y}, {Y(), c.Add("r", {8, 6})}});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x -> y", "forward relu: y -> r"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: x -> z", "forward fc1: z -> y", "forward relu: y -> r"));
 }
 
 TEST(FuseEpilogues, OnlyProductsTakeARelu) {
   FusionCase c(PooledRelu());
   const ValueId p = c.Add("p", {8, 4}), y = c.Add("y", {8, 4});
-  c.ForwardOf("pool", {{c.x, {}}}, {p});
-  c.ForwardOf("relu", {{p, {}}}, {c.Add("r", {8, 4})});
-  c.ForwardOf("fc", {{c.x, {}}}, {y});
-  c.ForwardOf("flatten", {{y, {}}}, {c.Add("f", {8, 4})});
+  c.ForwardOf("pool", {{X(), c.x}, {Y(), p}});
+  c.ForwardOf("relu", {{X(), p}, {Y(), c.Add("r", {8, 4})}});
+  c.ForwardOf("fc", {{X(), c.x}, {Y(), y}});
+  c.ForwardOf("flatten", {{X(), y}, {Y(), c.Add("f", {8, 4})}});
   ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("forward pool: x -> p", "forward relu: p -> r", "forward fc: x -> y", "forward flatten: y -> f"));
@@ -78,14 +79,84 @@ TEST(ChoosePrecision, ValuesTakeTheProgramsTypeAndLabelsKeepTheirs) {
   }
 }
 
-TEST(ChoosePrecision, AnotherFloatingTypeIsAnInternalErrorAndOneThatIsNoneIsRefused) {
-  LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 1, {kReplicate, kReplicate}), {.dtype = DType::kBF16});
-  c.lowering.values[c.Add("odd", {8, 6}).value].dtype = DType::kF32;
-  const absl::Status status = ChoosePrecision(c.lowering);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("odd is of type f32"));
-  LoweringCase bytes(TwoLayers(), PlanOf(TwoLayers(), 1, 1, {kReplicate, kReplicate}), {.dtype = DType::kU8});
-  EXPECT_EQ(ChoosePrecision(bytes.lowering).code(), absl::StatusCode::kInvalidArgument);
+// What layers keep for themselves is not rounded, nor what has a type of its own: flags, places in windows, metrics.
+TEST(ChoosePrecision, WhatIsInTheMasterTypeIsF32WhereActivationsAreBf16) {
+  const std::vector<std::pair<DType, DType>> types = {
+      {DType::kF32, DType::kF32}, {DType::kBF16, DType::kF32}, {DType::kF64, DType::kF64}};
+  for (const auto& [dtype, master] : types) {
+    LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 1, {kReplicate, kReplicate}), {.dtype = dtype});
+    const ValueId scale = c.Add("scale", {8, 6}), metrics = c.Add("metrics", {4});
+    c.lowering.values[scale.value].in_master_type = true;
+    c.lowering.values[metrics.value].dtype = DType::kF64;
+    ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+    EXPECT_EQ(c.lowering.value(scale).dtype, master);
+    EXPECT_EQ(c.lowering.value(metrics).dtype, DType::kF64);
+  }
+}
+
+// Of a step of TwoLayers, from ExpandPasses on.
+struct PrecisionCase : LoweringCase {
+  explicit PrecisionCase(DType dtype)
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}, {{"fc1", {kReplicate, kColumn}}}),
+                     {.global_batch = 8, .dtype = dtype}) {
+    EXPECT_TRUE(ExpandPasses(lowering).ok());
+    EXPECT_TRUE(ExpandShards(lowering).ok());
+    for (Value& value : lowering.values) {
+      if (value.parameter < 0) value.placement = {};  // keeps the lines short
+    }
+    for (Action& action : lowering.actions) {
+      for (ActionOperand& operand : action.inputs) operand.needed = {};
+    }
+  }
+};
+
+TEST(ChoosePrecision, InBf16AParameterIsRoundedOnceBeforeItsFirstReader) {
+  PrecisionCase c(DType::kBF16);
+  ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("round fc1: -> fc1.weight.bf16(R,S0)", "round fc1: -> fc1.bias.bf16(R,S0)",
+                          "forward fc1: images fc1.weight.bf16 fc1.bias.bf16 -> fc1.y", "forward relu: fc1.y -> relu.y",
+                          "round fc2: -> fc2.weight.bf16(R,R)", "round fc2: -> fc2.bias.bf16(R,R)",
+                          "forward fc2: relu.y fc2.weight.bf16 fc2.bias.bf16 -> fc2.y",
+                          "forward loss: fc2.y labels -> metrics loss.probabilities",
+                          "backward loss: labels loss.probabilities -> loss.dx",
+                          "backward fc2: relu.y fc2.weight.bf16 loss.dx -> fc2.dx",
+                          "backward relu: relu.y fc2.dx -> relu.dx", "backward fc1: images fc1.weight.bf16 relu.dx"));
+  const Action& round = c.lowering.actions[1];
+  EXPECT_EQ(c.lowering.value(round.inputs[0].value).parameter, 1) << "fc1.bias";
+  EXPECT_EQ(c.lowering.value(round.inputs[0].value).dtype, DType::kF32);
+  EXPECT_EQ(c.lowering.value(round.outputs[0]).dtype, DType::kBF16);
+  EXPECT_EQ(c.lowering.value(round.outputs[0]).parameter, -1);
+  EXPECT_EQ(round.from, (program::Provenance{"fc1", program::Pass::kForward}));
+}
+
+TEST(ChoosePrecision, InBf16GradientsOfParametersStayInTheMasterType) {
+  PrecisionCase c(DType::kBF16);
+  ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+  int gradients = 0;
+  for (const Value& value : c.lowering.values) {
+    if (!value.is_gradient) continue;
+    EXPECT_EQ(value.dtype, DType::kF32) << value.name;
+    ++gradients;
+  }
+  EXPECT_EQ(gradients, 4);
+}
+
+TEST(ChoosePrecision, KernelsThatComputeInTheTypeOfParametersReadThemAsTheyAre) {
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    PrecisionCase c(dtype);
+    const std::vector<std::string> before = Actions(c.lowering);
+    ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+    EXPECT_EQ(Actions(c.lowering), before);
+    const ValueId weight = c.lowering.actions[0].inputs[1].value;
+    EXPECT_EQ(c.lowering.value(weight).parameter, 0);
+    EXPECT_EQ(c.lowering.value(weight).dtype, dtype);
+  }
+}
+
+TEST(ChoosePrecision, AProgramsTypeIsAFloatingOne) {
+  LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 1, {kReplicate, kReplicate}), {.dtype = DType::kU8});
+  EXPECT_EQ(ChoosePrecision(c.lowering).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

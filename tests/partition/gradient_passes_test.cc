@@ -17,16 +17,25 @@ using ::testing::IsEmpty;
 
 // TwoLayers on two replicas: parameters of 24, 6, 24 and 4 elements, whose gradients are sums over axis 0.
 struct GradientCase : LoweringCase {
-  explicit GradientCase(LowerOptions of_options = {.global_batch = 8})
-      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate}), of_options) {
+  explicit GradientCase(LowerOptions of_options = {.global_batch = 8},
+                        const std::map<std::string, std::vector<layers::Strategy>>& named = {})
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate}, named), of_options) {
     for (const char* layer : {"fc1", "fc2"}) {
+      int index = 0;
       for (const layers::ParameterSpec& spec : graph.nodes[Node(layer)].parameters) {
-        lowering.parameters.push_back({.spec = spec, .node = Node(layer), .placement = {kR, kR}, .gradient = {kP, kR}});
+        lowering.parameters.push_back(
+            {.spec = spec, .node = Node(layer), .index = index++, .placement = {kR, kR}, .gradient = {kP, kR}});
       }
     }
   }
   // The bucket of fc2's parameters, then that of fc1's.
   void TwoBuckets() {
+    Buckets();
+    BackwardOf("fc2", ParametersOf("fc2", /*gradients=*/true));
+    BackwardOf("relu", {});
+    BackwardOf("fc1", ParametersOf("fc1", /*gradients=*/true));
+  }
+  void Buckets() {
     for (int b : {0, 1}) {
       lowering.buckets.push_back({.name = absl::StrCat("bucket", b), .parameters = {2 - 2 * b, 3 - 2 * b}, .axes = {0}});
       for (int m : {0, 1}) {
@@ -34,9 +43,6 @@ struct GradientCase : LoweringCase {
         lowering.parameters[2 - 2 * b + m].member = m;
       }
     }
-    BackwardOf("fc2", {}, {});
-    BackwardOf("relu", {}, {});
-    BackwardOf("fc1", {}, {});
   }
 };
 
@@ -121,16 +127,31 @@ TEST(InsertGradientReduction, ABucketIsReducedAndUpdatedOnceItsLastGradientIsMad
                           "backward fc1:", "check bucket1:", "reduce bucket1:", "update bucket1:"));
 }
 
+// Two stages of fc2 make gradients of one bucket, in either order.
 TEST(InsertGradientReduction, ABiasThatIsAnActionOfItsOwnIsWaitedFor) {
+  for (const bool bias_first : {true, false}) {
+    GradientCase c({.global_batch = 8}, {{"fc2", {kBatch, kRow}}});
+    c.Buckets();
+    const std::vector<SlotValue> of_fc2 = c.ParametersOf("fc2", /*gradients=*/true);
+    ASSERT_EQ(of_fc2.size(), 2u);
+    for (const bool bias : {bias_first, !bias_first}) c.BackwardOf("fc2", {of_fc2[bias ? 1 : 0]});
+    c.BackwardOf("fc1", c.ParametersOf("fc1", /*gradients=*/true));
+    ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+    const std::vector<std::string> actions = Actions(c.lowering);
+    EXPECT_THAT(std::vector<std::string>(actions.begin(), actions.begin() + 4),
+                ElementsAre("backward fc2:", "backward fc2:", "check bucket0:", "reduce bucket0:"));
+  }
+}
+
+// What counts is the value that an action makes: a stage that only reads the weight, or makes another's gradient, is none.
+TEST(InsertGradientReduction, AnActionThatReadsAParameterMakesNoGradient) {
   GradientCase c;
-  c.TwoBuckets();
-  c.lowering.parameters[3].separate_bias = true;
-  c.Act(BiasGradient{c.Node("fc2")}, "fc2", program::Pass::kBackward, {}, {});
-  std::rotate(c.lowering.actions.begin() + 1, c.lowering.actions.begin() + 3, c.lowering.actions.end());
-  ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
-  const std::vector<std::string> actions = Actions(c.lowering);
-  EXPECT_THAT(std::vector<std::string>(actions.begin(), actions.begin() + 4),
-              ElementsAre("backward fc2:", "bias_gradient fc2:", "check bucket0:", "reduce bucket0:"));
+  c.Buckets();
+  c.BackwardOf("fc2", c.ParametersOf("fc2", /*gradients=*/true));
+  c.BackwardOf("fc1", {c.ParametersOf("fc1", /*gradients=*/false)[0]});
+  const absl::Status status = InsertGradientReduction(c.lowering);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2 gradients of bucket1 are never made"));
 }
 
 TEST(InsertGradientReduction, WithoutOverlapReductionsComeAfterBackward) {

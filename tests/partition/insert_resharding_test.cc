@@ -14,7 +14,7 @@ struct ReshardCase : LoweringCase {
   // A value that a layer's forward (or backward) makes as `placement` says.
   ValueId Made(const std::string& layer, const std::string& name, TensorPlacement placement, bool backward = false) {
     const ValueId value = Add(name, {8, 6}, std::move(placement));
-    backward ? BackwardOf(layer, {}, {value}) : ForwardOf(layer, {}, {value});
+    backward ? BackwardOf(layer, {{D(X()), value}}) : ForwardOf(layer, {{Y(), value}});
     return value;
   }
 };
@@ -22,7 +22,7 @@ struct ReshardCase : LoweringCase {
 TEST(InsertResharding, WhatLiesAsNeededIsNotMoved) {
   ReshardCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1});
-  c.ForwardOf("relu", {{y, {kS0, kS1}}}, {});
+  c.ForwardOf("relu", {{X(), y, {kS0, kS1}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: -> y(S0,S1)", "forward relu: y(S0,S1)"));
 }
@@ -30,8 +30,8 @@ TEST(InsertResharding, WhatLiesAsNeededIsNotMoved) {
 TEST(InsertResharding, ReadersOfOneNeedShareOneTransfer) {
   ReshardCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1});
-  c.ForwardOf("relu", {{y, {kS0, kR}}}, {});
-  c.ForwardOf("fc2", {{y, {kS0, kR}}}, {});
+  c.ForwardOf("relu", {{X(), y, {kS0, kR}}});
+  c.ForwardOf("fc2", {{X(), y, {kS0, kR}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("forward fc1: -> y(S0,S1)", "all_gather/1 relu: y(S0,S1) -> y@(split(0), replicated)(S0,R)",
@@ -41,8 +41,8 @@ TEST(InsertResharding, ReadersOfOneNeedShareOneTransfer) {
 TEST(InsertResharding, AnActivationMovesForItsReaderAndAGradientForItsMaker) {
   ReshardCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1}), dx = c.Made("fc2", "dx", {kS0, kP}, /*backward=*/true);
-  c.ForwardOf("relu", {{y, {kS0, kR}}}, {});
-  c.BackwardOf("relu", {{dx, {kS0, kS1}}}, {});
+  c.ForwardOf("relu", {{X(), y, {kS0, kR}}});
+  c.BackwardOf("relu", {{D(Y()), dx, {kS0, kS1}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
   ASSERT_EQ(c.lowering.actions.size(), 6u);
   EXPECT_EQ(Actions(c.lowering)[4], "reduce_scatter/1 fc2: dx(S0,P) -> dx@(split(0), split(1))(S0,S1)");
@@ -54,8 +54,8 @@ TEST(InsertResharding, AnActivationMovesForItsReaderAndAGradientForItsMaker) {
 TEST(InsertResharding, AnAllReduceIsDoneInPlaceOnceForAllReaders) {
   ReshardCase c;
   const ValueId z = c.Made("fc1", "z", {kS0, kP});
-  c.ForwardOf("relu", {{z, {kS0, kR}}}, {});
-  c.ForwardOf("fc2", {{z, {kS0, kS1}}}, {});
+  c.ForwardOf("relu", {{X(), z, {kS0, kR}}});
+  c.ForwardOf("fc2", {{X(), z, {kS0, kS1}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("forward fc1: -> z(S0,P)", "all_reduce/1 relu: z(S0,P) -> z@(split(0), replicated)(S0,R)",
@@ -70,9 +70,9 @@ TEST(InsertResharding, AHostInputIsLoadedOnceInEachPlacementThatIsNeeded) {
   ReshardCase c;
   const ValueId x = c.Add("images", {8, 4});
   c.lowering.values[x.value].host_input = 0;
-  c.ForwardOf("fc1", {{x, {kS0, kR}}}, {});
-  c.ForwardOf("relu", {{x, {kS0, kS1}}}, {});
-  c.BackwardOf("fc1", {{x, {kS0, kR}}}, {});
+  c.ForwardOf("fc1", {{X(), x, {kS0, kR}}});
+  c.ForwardOf("relu", {{X(), x, {kS0, kS1}}});
+  c.BackwardOf("fc1", {{X(), x, {kS0, kR}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
   ASSERT_THAT(Actions(c.lowering),
               ElementsAre("load images: -> images(S0,R)", "forward fc1: images(S0,R)", "load images: -> images(S0,S1)",
@@ -83,7 +83,7 @@ TEST(InsertResharding, AHostInputIsLoadedOnceInEachPlacementThatIsNeeded) {
 TEST(InsertResharding, TwoAxesMoveOneAfterTheOther) {
   ReshardCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1});
-  c.ForwardOf("relu", {{y, {kR, kR}}}, {});
+  c.ForwardOf("relu", {{X(), y, {kR, kR}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("forward fc1: -> y(S0,S1)", "all_gather/0 relu: y(S0,S1) -> y@(replicated, split(1))(R,S1)",

@@ -31,7 +31,7 @@ struct Costs {
 // fc1: x [8,4], w [6,4]. fc2: x [8,6], w [4,6]. A product of 192 flop (fc1 and fc2 alike) is done once forward, once for the
 // weights and, but for fc1, once for dx; an update takes 6 flop an element.
 LayerCost Of(const std::string& layer, int64_t replicas, int64_t columns, const Strategies& strategies, Costs& costs) {
-  const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), replicas, columns, strategies));
+  const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), replicas, columns, {kReplicate, kReplicate}));
   absl::StatusOr<LayerCost> cost =
       CostOfLayer(c.graph, layers::LayerId{c.Node(layer)}, c.plan.mesh, strategies, 8, costs.Functions());
   EXPECT_TRUE(cost.ok()) << cost.status();
@@ -46,7 +46,31 @@ TEST(CostOfLayer, IsForwardBackwardAndUpdateOfOneShard) {
   EXPECT_EQ(Of("fc2", 2, 1, {kBatch, kReplicate}, costs).compute_sec, 3 * product / 2 + 6 * (24 + 4));
   EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kColumn}, costs).compute_sec, 3 * product / 2 + 6 * (12 + 2));
   EXPECT_EQ(Of("fc2", 2, 2, {kBatch, kColumn}, costs).compute_sec, 3 * product / 4 + 6 * (12 + 2));
-  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kRow}, costs).compute_sec, 3 * product / 2 + 6 * 12) << "its bias is not counted";
+  const double bias = 8 * 4;  // forward, and once more backward
+  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kRow}, costs).compute_sec, 3 * product / 2 + 2 * bias + 6 * (12 + 4));
+}
+
+// Nobody wants the gradient of the images: forward moves 8 x 16 elements, and there is no backward.
+TEST(CostOfLayer, OfALayerWithoutParametersBehindTheInputIsForwardAlone) {
+  layers::GraphBuilder net("flat");
+  auto x = net.Flatten("flatten", net.Input("images", {1, 4, 4}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  const CostFunctions cost{.compute = [](const program::Task& task) { return static_cast<double>(task.work.bytes_read); }};
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
+  const absl::StatusOr<LayerCost> flatten = CostOfLayer(graph, layers::LayerId{1}, mesh, {kReplicate, kReplicate}, 8, cost);
+  ASSERT_TRUE(flatten.ok()) << flatten.status();
+  EXPECT_EQ(flatten->compute_sec, 4 * 8 * 16);
+}
+
+// z has 8 x 4 elements on each device, of which the batch leaves half.
+TEST(CostOfLayer, ASumInTheMiddleOfALayerIsATransfer) {
+  Costs costs;
+  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kRow}, costs).transfer_sec, 4 * 32);
+  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kRow}, costs).reduction_sec, 0);
+  EXPECT_THAT(costs.transfers, ElementsAre("all_reduce of 2: 128", "all_reduce of 2: 128"));
+  EXPECT_EQ(Of("fc2", 2, 2, {kBatch, kRow}, costs).transfer_sec, 4 * 16);
+  EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kColumn}, costs).transfer_sec, 0);
 }
 
 TEST(CostOfLayer, GradientsThatArePartialAreReduced) {
@@ -78,17 +102,36 @@ TEST(CostOfReshard, EachEntryOfThePathCountsWhatADeviceHoldsBefore) {
   EXPECT_THAT(of(four, {kS0, kS1}, {kS0, kS1}), ElementsAre("0"));
 }
 
-// Compute is cheaper the more it is split, gathers are free, sums are dear. Were the gradients' way back free, fc2 would be
+// Compute is cheaper the more it is split, gathers are free, sums are dear.
+CostFunctions DearSums() {
+  return {.compute = [](const program::Task& task) { return static_cast<double>(task.work.flops); },
+          .transfer =
+              [](CollectiveKind kind, int, double) {
+                const bool sums = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+                return sums ? 1e9 : 0.0;
+              }};
+}
+
+// fc2 has three outputs, so that rows alone would split it.
+TEST(ProposeAssignments, ASumInTheMiddleOfALayerCounts) {
+  layers::GraphBuilder net("odd");
+  auto x = net.FullyConnected("fc1", net.Input("images", {4}), {.out_features = 6});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc2", net.Relu("relu", x), {.out_features = 3}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  const LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}));
+  const CostFunctions cost = DearSums();
+  const auto options = LegalOptions(c.graph, c.plan.mesh, 8, cost);
+  const std::vector<Assignment> best = ProposeAssignments(c.graph, c.plan.mesh, 8, options, cost, /*exposed=*/1, 1);
+  ASSERT_EQ(best.size(), 1u);
+  const int fc2 = c.Node("fc2");
+  EXPECT_EQ(options[fc2][best[0][fc2]].strategies[1], kReplicate);
+}
+
+// Were the gradients' way back free, fc2 would be
 // split by columns, too, though the dx that it makes is a sum.
 TEST(ProposeAssignments, AGradientsWayBackCountsAsMuchAsTheValues) {
   const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}));
-  const CostFunctions cost{.compute = [](const program::Task& task) { return static_cast<double>(task.work.flops); },
-                           .transfer =
-                               [](CollectiveKind kind, int, double) {
-                                 const bool sums =
-                                     kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
-                                 return sums ? 1e9 : 0.0;
-                               }};
+  const CostFunctions cost = DearSums();
   const auto options = LegalOptions(c.graph, c.plan.mesh, 8, cost);
   const std::vector<Assignment> best = ProposeAssignments(c.graph, c.plan.mesh, 8, options, cost, /*exposed=*/1, 1);
   ASSERT_EQ(best.size(), 1u);

@@ -2,7 +2,7 @@
 //
 // An action is one line: kind, layer or bucket, operands with the placement that is needed, "->", outputs with the placement
 // in which they are made. A placement has a letter for each axis: R replicated, S0 split along dimension 0, P partial, R/2
-// and P/2 within one of two runs; "-" is an operand that is not there.
+// and P/2 within one of two runs. Parameters and their gradients are left out, and so is what is not there.
 #ifndef COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
 #define COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
 
@@ -28,11 +28,15 @@ inline std::string Letters(const TensorPlacement& placement) {
 }
 
 struct KindOf {
+  const Lowering& lowering;
   std::string operator()(const LoadInput&) const { return "load"; }
-  std::string operator()(const Forward& f) const { return f.fused_relu ? "forward+relu" : "forward"; }
-  std::string operator()(const AddBias&) const { return "add_bias"; }
-  std::string operator()(const Backward&) const { return "backward"; }
-  std::string operator()(const BiasGradient&) const { return "bias_gradient"; }
+  std::string operator()(const RunStage& run) const {
+    const bool forward = lowering.stage(run).pass == program::Pass::kForward;
+    return absl::StrCat(forward ? "forward" : "backward", !run.epilogue                                ? ""
+                                                          : run.epilogue == program::Activation::kRelu ? "+relu"
+                                                                                                       : "+gelu");
+  }
+  std::string operator()(const RoundParameter&) const { return "round"; }
   std::string operator()(const SumGradients&) const { return "sum"; }
   std::string operator()(const Reshard& r) const { return absl::StrCat(Name(r.entry.kind), "/", r.entry.axis); }
   std::string operator()(const CheckGradients&) const { return "check"; }
@@ -44,16 +48,16 @@ struct KindOf {
 
 inline std::string Words(const Lowering& lowering, const Action& action) {
   auto value = [&](ValueId id, const TensorPlacement& placement) {
-    if (!id.valid()) return std::string("-");
-    return absl::StrCat(lowering.value(id).name, placement.empty() ? "" : absl::StrCat("(", Letters(placement), ")"));
+    if (!id.valid() || lowering.value(id).parameter >= 0) return std::string();
+    return absl::StrCat(" ", lowering.value(id).name, placement.empty() ? "" : absl::StrCat("(", Letters(placement), ")"));
   };
-  std::string line = absl::StrCat(std::visit(KindOf{}, action.what), " ", action.from.layer, ":");
-  for (const ActionOperand& operand : action.inputs) absl::StrAppend(&line, " ", value(operand.value, operand.needed));
-  if (!action.outputs.empty()) absl::StrAppend(&line, " ->");
+  std::string inputs, outputs;
+  for (const ActionOperand& operand : action.inputs) inputs += value(operand.value, operand.needed);
   for (ValueId output : action.outputs) {
-    absl::StrAppend(&line, " ", value(output, output.valid() ? lowering.value(output).placement : TensorPlacement{}));
+    outputs += value(output, output.valid() ? lowering.value(output).placement : TensorPlacement{});
   }
-  return line;
+  return absl::StrCat(std::visit(KindOf{lowering}, action.what), " ", action.from.layer, ":", inputs,
+                      outputs.empty() ? "" : " ->", outputs);
 }
 
 inline std::vector<std::string> Actions(const Lowering& lowering) {
@@ -72,20 +76,23 @@ inline std::vector<std::string> Buckets(const Lowering& lowering) {
   return lines;
 }
 
-// A Lowering with what it refers to.
+// A value by what it is to the layer of an action; if the action reads it, how it is needed.
+struct SlotValue {
+  layers::Slot slot;
+  ValueId value;
+  TensorPlacement needed{};
+};
+
+// A Lowering with what it refers to, and with the shardings with which lowering begins.
 class LoweringCase {
  public:
   LoweringCase(layers::LayerGraph of_graph, Plan of_plan, LowerOptions of_options = {.global_batch = 8})
-      : graph(std::move(of_graph)), plan(std::move(of_plan)), options(of_options), lowering{graph, plan, options} {}
-  LoweringCase(const LoweringCase&) = delete;
-
-  // The shardings with which lowering begins.
-  LoweringCase& Sharded() {
-    absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch);
+      : graph(std::move(of_graph)), plan(std::move(of_plan)), options(of_options), lowering{graph, plan, options} {
+    absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch, options.mode);
     EXPECT_TRUE(shardings.ok()) << shardings.status();
     if (shardings.ok()) lowering.shardings = *std::move(shardings);
-    return *this;
   }
+  LoweringCase(const LoweringCase&) = delete;
 
   int Node(const std::string& name) const {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -102,17 +109,55 @@ class LoweringCase {
     lowering.actions.push_back(
         {.what = what, .inputs = std::move(inputs), .outputs = std::move(outputs), .from = {from, pass}});
   }
-  void ForwardOf(const std::string& layer, std::vector<ActionOperand> inputs, std::vector<ValueId> outputs) {
-    Act(Forward{Node(layer)}, layer, program::Pass::kForward, std::move(inputs), std::move(outputs));
+  // The first stage of a layer in a pass that reads or writes all of `values`; what else it reads or writes is not there.
+  void ForwardOf(const std::string& layer, const std::vector<SlotValue>& values) {
+    StageOf(layer, program::Pass::kForward, values);
   }
-  void BackwardOf(const std::string& layer, std::vector<ActionOperand> inputs, std::vector<ValueId> outputs) {
-    Act(Backward{Node(layer)}, layer, program::Pass::kBackward, std::move(inputs), std::move(outputs));
+  void BackwardOf(const std::string& layer, const std::vector<SlotValue>& values) {
+    StageOf(layer, program::Pass::kBackward, values);
+  }
+  // A value for each of the layer's parameters (or the gradients that its backward makes).
+  std::vector<SlotValue> ParametersOf(const std::string& layer, bool gradients) {
+    std::vector<SlotValue> values;
+    for (size_t p = 0; p < lowering.parameters.size(); ++p) {
+      const ShardedParameter& parameter = lowering.parameters[p];
+      if (parameter.node != Node(layer)) continue;
+      const ValueId value = Add(parameter.spec.name, parameter.spec.shape, parameter.placement);
+      lowering.values[value.value].in_master_type = true;
+      lowering.values[value.value].parameter = static_cast<int>(p);
+      lowering.values[value.value].is_gradient = gradients;
+      const layers::Slot slot = layers::Parameter(parameter.index);
+      values.push_back({gradients ? layers::D(slot) : slot, value, parameter.placement});
+    }
+    return values;
   }
 
   const layers::LayerGraph graph;
   Plan plan;
   LowerOptions options;
   Lowering lowering;
+
+ private:
+  void StageOf(const std::string& layer, program::Pass pass, const std::vector<SlotValue>& values) {
+    const int node = Node(layer);
+    const std::vector<layers::Stage>& stages = lowering.shardings[node].stages.stages;
+    for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
+      if (stages[s].pass != pass) continue;
+      std::vector<ActionOperand> inputs(stages[s].reads.size());
+      std::vector<ValueId> outputs(stages[s].writes.size());
+      size_t placed = 0;
+      for (const SlotValue& v : values) {
+        for (size_t k = 0; k < inputs.size(); ++k) {
+          if (stages[s].reads[k] == v.slot) inputs[k] = {v.value, v.needed}, ++placed;
+        }
+        for (size_t k = 0; k < outputs.size(); ++k) {
+          if (stages[s].writes[k] == v.slot) outputs[k] = v.value, ++placed;
+        }
+      }
+      if (placed == values.size()) return Act(RunStage{node, s}, layer, pass, std::move(inputs), std::move(outputs));
+    }
+    ADD_FAILURE() << "no stage of " << layer << " reads or writes all of these";
+  }
 };
 
 // A plan on replicas x columns that gives each layer of `graph` the strategies named, or `rest`.
@@ -151,6 +196,8 @@ inline layers::LayerGraph PooledRelu(int64_t pool_stride = 2) {
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
   return Built(std::move(net));
 }
+
+using layers::D, layers::X, layers::Y;
 
 inline constexpr layers::Strategy kReplicate = layers::Strategy::kReplicate, kBatch = layers::Strategy::kBatch,
                                   kColumn = layers::Strategy::kColumn, kGroup = layers::Strategy::kGroup,

@@ -16,9 +16,9 @@ using ::testing::ElementsAre;
 
 // Reductions of `bucket_elements` each.
 struct OrderCase : LoweringCase {
-  explicit OrderCase(const std::vector<int64_t>& bucket_elements)
-      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate})) {
-    Sharded();
+  explicit OrderCase(const std::vector<int64_t>& bucket_elements, int64_t columns = 1,
+                     const std::map<std::string, std::vector<layers::Strategy>>& named = {}, int64_t batch = 8)
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, columns, {kBatch, kReplicate}, named), {.global_batch = batch}) {
     for (size_t b = 0; b < bucket_elements.size(); ++b) {
       const int index = static_cast<int>(b);
       lowering.parameters.push_back({.spec = {.shape = {bucket_elements[b]}}, .placement = {kR, kR}, .bucket = index});
@@ -36,7 +36,9 @@ struct OrderCase : LoweringCase {
         {Add(name, {2 * elements}, {kS0, kR})});
   }
   // The backward action of a ReLU that makes so many elements on each device.
-  void Relu(const std::string& name, int64_t elements) { BackwardOf("relu", {}, {Add(name, {2 * elements}, {kS0, kR})}); }
+  void Relu(const std::string& name, int64_t elements) {
+    BackwardOf("relu", {{D(X()), Add(name, {2 * elements}, {kS0, kR})}});
+  }
 };
 
 TEST(OrderActions, AnUpdateStandsWhereItsReductionIsExpectedToHaveEnded) {
@@ -155,10 +157,46 @@ TEST(OrderActions, ProductsCountTheirFlops) {
   for (int64_t bucket : {4, 5}) {  // 3200 and 4000 ps
     OrderCase c({bucket});
     c.Reduce(0);
-    c.BackwardOf("fc1", {}, {{}});
+    c.BackwardOf("fc1", {});
     c.Relu("a", 1);
     ASSERT_TRUE(OrderActions(c.lowering).ok());
     EXPECT_EQ(Actions(c.lowering)[bucket == 4 ? 2 : 3], "update bucket0:") << bucket;
+  }
+}
+
+// Forward multiplies once: 1920 ps.
+TEST(OrderActions, AForwardProductCountsTheFlopsOfItsStage) {
+  for (int64_t bucket : {2, 3}) {  // 1600 and 2400 ps
+    OrderCase c({bucket});
+    c.Reduce(0);
+    c.ForwardOf("fc1", {});
+    c.Relu("a", 1);
+    ASSERT_TRUE(OrderActions(c.lowering).ok());
+    EXPECT_EQ(Actions(c.lowering)[bucket == 2 ? 2 : 3], "update bucket0:") << bucket;
+  }
+}
+
+// Beside its 3840 ps of arithmetic, fc1 makes 24 elements of a gradient, which would be 19200 ps of memory.
+TEST(OrderActions, GradientsOfParametersAreNotCountedAsMoved) {
+  OrderCase c({5});
+  c.lowering.parameters.push_back({.spec = {.name = "w", .shape = {6, 4}}, .node = c.Node("fc1"), .placement = {kR, kR}});
+  c.Reduce(0);
+  c.BackwardOf("fc1", c.ParametersOf("fc1", /*gradients=*/true));
+  c.Relu("a", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering)[3], "update bucket0:");
+}
+
+// fc2 by rows, of 64 samples: 32 of them and 3 of 6 features on each device are 2·32·3·4 = 768 flop of a product, 7680 ps.
+// To add the bias to 32·4 elements would be 1280 ps, were it counted like a product.
+TEST(OrderActions, AStageThatAddsABiasCountsNoFlops) {
+  for (const bool adds_bias : {true, false}) {
+    OrderCase c({1}, /*columns=*/2, {{"fc2", {kBatch, kRow}}}, /*batch=*/64);  // 800 ps
+    c.Reduce(0);
+    c.ForwardOf("fc2", {{layers::Parameter(adds_bias ? 1 : 0), c.Add("parameter", {4})}});
+    c.Relu("a", 1);
+    ASSERT_TRUE(OrderActions(c.lowering).ok());
+    EXPECT_EQ(Actions(c.lowering)[adds_bias ? 3 : 2], "update bucket0:");
   }
 }
 

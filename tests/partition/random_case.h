@@ -181,7 +181,7 @@ class Coverage {
     absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, batch);
     if (!shardings.ok()) return;
     Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
-    if (!ExpandPasses(lowering).ok() || !AdvanceRelu(lowering).ok() || !ExpandShards(lowering).ok() ||
+    if (!ExpandPasses(lowering).ok() || !AdvanceMasks(lowering).ok() || !ExpandShards(lowering).ok() ||
         !InsertResharding(lowering).ok() || !BucketGradients(lowering).ok()) {
       return;
     }
@@ -195,10 +195,10 @@ class Coverage {
       if (std::holds_alternative<SumGradients>(action.what) && IsPartial(lowering.value(action.outputs[0]).placement)) {
         drawn_.insert(kSumOfPartial);
       }
-      const auto* forward = std::get_if<Forward>(&action.what);
-      const auto* backward = std::get_if<Backward>(&action.what);
-      if (!forward && !backward) continue;
-      const layers::LayerNode& node = graph.nodes[forward ? forward->node : backward->node];
+      const auto* run = std::get_if<RunStage>(&action.what);
+      if (run == nullptr) continue;
+      const bool forward = lowering.stage(*run).pass == program::Pass::kForward;
+      const layers::LayerNode& node = graph.nodes[run->node];
       for (int a = 0; a < 2; ++a) {
         if (plan.mesh.axes[a].size == 1) continue;
         drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ",

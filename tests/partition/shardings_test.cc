@@ -52,6 +52,14 @@ layers::LayerGraph Grouped(int64_t groups = 2) {
   return Built(std::move(net));
 }
 
+std::vector<program::Shape> ShapesOf(const std::vector<layers::EmittedOp>& ops) {
+  std::vector<program::Shape> shapes;
+  for (const layers::EmittedOp& op : ops) {
+    for (const program::BufferUse& use : op.uses) shapes.push_back(use.region.size);
+  }
+  return shapes;
+}
+
 // A strategy that became illegal by mistake would be one that random plans never draw.
 TEST(ShardNode, EveryPairOfStrategiesThatIsLegalOnTwoAxes) {
   const layers::LayerGraph graph = Grouped();
@@ -77,12 +85,14 @@ TEST(ShardNode, GroupsOverMorePositionsThanGroupsAreSplitOnceMore) {
   const absl::StatusOr<NodeSharding> row = Sharding(graph, "conv", mesh, {kGroup, kRow});
   ASSERT_TRUE(row.ok()) << row.status();
   EXPECT_EQ(row->inputs[0], (TensorPlacement{half, kS1}));
-  EXPECT_EQ(row->parameters, (std::vector<TensorPlacement>{{kS0, kS1}})) << "its bias is added apart";
-  EXPECT_EQ(row->output, (TensorPlacement{kS1, kP}));
-  const layers::LayerShapes local = LocalShapes(mesh, *row, graph.Shapes(layers::LayerId{2}, 8));
-  EXPECT_EQ(local.inputs[0], (program::Shape{8, 2, 4, 4}));
-  EXPECT_EQ(local.output, (program::Shape{8, 2, 4, 4}));
-  EXPECT_THAT(local.parameters, ElementsAre(program::Shape{2, 2, 3, 3}));
+  EXPECT_EQ(row->parameters, (std::vector<TensorPlacement>{{kS0, kS1}, {kS0, kR}})) << "its bias is added apart";
+  EXPECT_THAT(row->inner_made, ElementsAre(TensorPlacement{kS1, kP}));
+  EXPECT_THAT(row->inner_needed, ElementsAre(TensorPlacement{kS1, kR}));
+  EXPECT_EQ(row->output, (TensorPlacement{kS1, kR}));
+  const program::Shape y = {8, 2, 4, 4};
+  EXPECT_THAT(ShapesOf(EmitOnOneDevice(mesh, *row, 0)),
+              ElementsAre(program::Shape{8, 2, 4, 4}, program::Shape{2, 2, 3, 3}, y));
+  EXPECT_THAT(ShapesOf(EmitOnOneDevice(mesh, *row, 1)), ElementsAre(y, program::Shape{2}, y));
 }
 
 TEST(ShardNode, ARowLayerWithABiasIsLegalOnEitherAxis) {
@@ -92,7 +102,15 @@ TEST(ShardNode, ARowLayerWithABiasIsLegalOnEitherAxis) {
     for (const char* layer : {"fc", "full"}) {
       const absl::StatusOr<NodeSharding> sharding = Sharding(graph, layer, Mesh::ReplicasByColumns(2, 2), strategies);
       ASSERT_TRUE(sharding.ok()) << sharding.status();
-      EXPECT_EQ(sharding->parameters.size(), 1u) << "without its bias";
+      EXPECT_EQ(sharding->parameters.size(), 2u);
+      ASSERT_EQ(sharding->inner_made.size(), 1u);
+      for (size_t a : {0, 1}) {
+        const bool row = strategies[a] == kRow, column = strategies[a] == kColumn;
+        EXPECT_EQ(sharding->inner_made[0][a], row ? kP : strategies[a] == kBatch ? kS0 : column ? kS1 : kR);
+        EXPECT_EQ(sharding->inner_needed[0][a], row ? kR : sharding->inner_made[0][a]);
+        EXPECT_EQ(sharding->parameters[1][a], column ? kS0 : kR) << "its bias lies as its channels";
+      }
+      EXPECT_EQ(sharding->output, sharding->inner_needed[0]);
     }
   }
 }
@@ -102,6 +120,80 @@ TEST(ShardNode, TheSecondAxisSplitsWhatTheFirstHasLeft) {
   const absl::Status status = Sharding(graph, "fc1", Mesh::ReplicasByColumns(3, 4), {kColumn, kColumn}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("output features divisible by 4, found 2"));
+}
+
+TEST(NodeSharding, SaysOfEachSlotItsShapeAndHowItIsMadeAndNeeded) {
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
+  const absl::StatusOr<NodeSharding> sharding = Sharding(TwoLayers(), "fc2", mesh, {kBatch, kRow});
+  ASSERT_TRUE(sharding.ok()) << sharding.status();
+  const layers::Slot w = layers::Parameter(0), b = layers::Parameter(1), z = layers::Inner();
+  const auto words = [&](layers::Slot slot) {
+    return absl::StrCat(program::ToString(ShapeOf(sharding->whole, slot)), " made ", Letters(Made(*sharding, slot)),
+                        " needed ", Letters(Needed(*sharding, slot)));
+  };
+  EXPECT_EQ(Letters(Needed(*sharding, X())), "S0,S1");
+  EXPECT_EQ(Letters(Made(*sharding, D(X()))), "S0,S1");
+  EXPECT_EQ(words(w), "[4,6] made R,S1 needed R,S1");
+  EXPECT_EQ(words(b), "[4] made R,R needed R,R");
+  EXPECT_EQ(Letters(Made(*sharding, D(w))), "P,S1");
+  EXPECT_EQ(Letters(Made(*sharding, D(b))), "P,R");
+  EXPECT_EQ(words(z), "[8,4] made S0,P needed S0,R");
+  EXPECT_EQ(words(Y()), "[8,4] made S0,R needed S0,R");
+  EXPECT_EQ(Letters(Needed(*sharding, D(Y()))), "S0,R");
+  const absl::StatusOr<NodeSharding> by_rows = Sharding(Grouped(), "fc", mesh, {kRow, kColumn});
+  ASSERT_TRUE(by_rows.ok()) << by_rows.status();
+  EXPECT_EQ(Letters(Made(*by_rows, D(X()))), "S1,P");
+  EXPECT_EQ(Letters(Needed(*by_rows, X())), "S1,R");
+  EXPECT_EQ(program::ToString(ShapeOf(by_rows->whole, D(X()))), "[8,128]");
+}
+
+TEST(ShardNode, StagesAreThoseOfTheModeAndTheStrategies) {
+  layers::GraphBuilder net("dropped");
+  net.SoftmaxCrossEntropy("loss", net.Dropout("dropout", net.Input("images", {4}), {.rate = 0.5}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
+  for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
+    const absl::StatusOr<NodeSharding> sharding =
+        ShardNode(graph, layers::LayerId{1}, mesh, {kReplicate, kReplicate}, 8, mode);
+    ASSERT_TRUE(sharding.ok()) << sharding.status();
+    const program::Op op = EmitOnOneDevice(mesh, *sharding, 0)[0].op;
+    EXPECT_EQ(std::holds_alternative<program::Copy>(op), mode == program::Mode::kEval);
+  }
+  for (const auto& [strategy, stages] : std::vector<std::pair<Strategy, size_t>>{{kColumn, 2}, {kRow, 4}}) {
+    EXPECT_EQ(Sharding(TwoLayers(), "fc1", Mesh::ReplicasByColumns(1, 2), {kReplicate, strategy})->stages.stages.size(),
+              stages);
+  }
+}
+
+TEST(EmitOnOneDevice, OpsAreThoseOfTheFirstDevicesPart) {
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
+  const layers::LayerGraph graph = Grouped();
+  const absl::StatusOr<NodeSharding> lrn = Sharding(graph, "lrn", mesh, {kBatch, kGroup});
+  ASSERT_TRUE(lrn.ok()) << lrn.status();
+  const std::vector<layers::EmittedOp> ops = EmitOnOneDevice(mesh, *lrn, 0);
+  ASSERT_EQ(ops.size(), 1u);
+  EXPECT_EQ(std::get<program::LrnForward>(ops[0].op).groups, 1) << "of two blocks";
+  const program::Shape part = {4, 4, 4, 4};
+  EXPECT_THAT(ShapesOf(ops), ElementsAre(part, part, part)) << "x, y, scale";
+}
+
+TEST(EmitOnOneDevice, AGradientThatIsRefusedIsNotComputed) {
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
+  const absl::StatusOr<NodeSharding> fc = Sharding(TwoLayers(), "fc1", mesh, {kReplicate, kReplicate});
+  ASSERT_TRUE(fc.ok()) << fc.status();
+  EXPECT_EQ(EmitOnOneDevice(mesh, *fc, 1).size(), 2u);
+  EXPECT_EQ(EmitOnOneDevice(mesh, *fc, 1, [](layers::Slot slot) { return slot != D(X()); }).size(), 1u);
+}
+
+TEST(EmitOnOneDevice, AStageOfWhichNothingIsWantedHasNoOps) {
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
+  const layers::LayerGraph graph = Grouped();
+  for (const char* layer : {"flatten", "lrn"}) {
+    const absl::StatusOr<NodeSharding> sharding = Sharding(graph, layer, mesh, {kReplicate, kReplicate});
+    ASSERT_TRUE(sharding.ok()) << sharding.status();
+    EXPECT_EQ(EmitOnOneDevice(mesh, *sharding, 1).size(), 1u) << layer;
+    EXPECT_TRUE(EmitOnOneDevice(mesh, *sharding, 1, [](layers::Slot) { return false; }).empty()) << layer;
+  }
 }
 
 // Of the strategies that random plans try, so many are refused because of the layer's type, its groups or its sizes. More of

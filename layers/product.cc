@@ -1,0 +1,118 @@
+#include "layers/product.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "layers/legality.h"
+#include "program/status_macros.h"
+
+namespace colonnade::layers {
+namespace {
+
+using program::Pass;
+
+const Slot kWeight = Parameter(0), kBias = Parameter(1), kSum = Inner(0);
+
+// 2 flop for each product of a weight and an element of y.
+int64_t Flops(const program::Shape& w, const program::Shape& y) {
+  return 2 * program::ElementCount(y) * (program::ElementCount(w) / w[0]);
+}
+
+Stage Multiply(const Product& product, bool bias, Slot to) {
+  Stage stage{.pass = Pass::kForward, .reads = {X(), kWeight}, .writes = {to}, .takes_epilogue = true};
+  if (bias) stage.reads.push_back(kBias);
+  stage.emit = [op = product.forward, bias, to](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &x = s[X()], &w = s[kWeight], &y = s[to];
+    EmittedOp multiply{.op = op(x.shape, w.shape, bias, s.epilogue == program::Activation::kRelu),
+                       .uses = {Read(x), Read(w)},
+                       .work = MoveWork({x, w}, {y}, Flops(w.shape, y.shape))};
+    if (bias) multiply.uses.push_back(Read(s[kBias]));
+    multiply.uses.push_back(Write(y));
+    return {std::move(multiply)};
+  };
+  return stage;
+}
+
+// The weights' gradient comes first, so that its reduction starts as early as it can.
+Stage MultiplyBackward(const Product& product, bool bias) {
+  Stage stage{.pass = Pass::kBackward, .reads = {X(), kWeight, D(Y())}, .writes = {D(kWeight)}};
+  if (bias) stage.writes.push_back(D(kBias));
+  stage.writes.push_back(D(X()));
+  stage.emit = [product, bias](const StageShard& s) {
+    const Operand &x = s[X()], &w = s[kWeight], &dy = s[D(Y())], &dw = s[D(kWeight)];
+    const int64_t flops = Flops(w.shape, dy.shape);
+    std::vector<EmittedOp> ops;
+    ops.push_back({.op = product.backward_weights(x.shape, w.shape, bias),
+                   .uses = {Read(x), Read(dy), Write(dw)},
+                   .work = MoveWork({x, dy}, {dw}, flops)});
+    if (bias) ops[0].uses.push_back(Write(s[D(kBias)]));
+    if (s.has(D(X()))) {
+      const Operand& dx = s[D(X())];
+      ops.push_back({.op = product.backward_data(x.shape, w.shape),
+                     .uses = {Read(dy), Read(w), Write(dx)},
+                     .work = MoveWork({dy, w}, {dx}, flops)});
+    }
+    return ops;
+  };
+  return stage;
+}
+
+Stage AddBias() {
+  Stage stage{.pass = Pass::kForward, .reads = {kSum, kBias}, .writes = {Y()}};
+  stage.emit = [](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &sum = s[kSum], &y = s[Y()];
+    return {{.op = program::BiasForward{},
+             .uses = {Read(sum), Read(s[kBias]), Write(y)},
+             .work = MoveWork({sum}, {y}, program::ElementCount(y.shape))}};
+  };
+  return stage;
+}
+
+Stage AddBiasBackward() {
+  Stage stage{.pass = Pass::kBackward, .reads = {D(Y())}, .writes = {D(kBias)}};
+  stage.emit = [](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &dy = s[D(Y())], &db = s[D(kBias)];
+    return {{.op = program::BiasBackward{},
+             .uses = {Read(dy), Write(db)},
+             .work = MoveWork({dy}, {db}, program::ElementCount(dy.shape))}};
+  };
+  return stage;
+}
+
+}  // namespace
+
+LayerStages ProductStages(const Product& product, const LayerShapes& whole, const StageOptions& options) {
+  const bool rows =
+      std::find(options.strategies.begin(), options.strategies.end(), Strategy::kRow) != options.strategies.end();
+  if (!product.has_bias || !rows) {
+    return {.stages = {Multiply(product, product.has_bias, Y()), MultiplyBackward(product, product.has_bias)}};
+  }
+  return {.inner = {{.name = "z", .shape = whole.output}},
+          .stages = {Multiply(product, false, kSum), AddBias(), AddBiasBackward(), MultiplyBackward(product, false)}};
+}
+
+absl::StatusOr<Sharding> ProductByColumns(const LayerShapes& local, int64_t axis_size, absl::string_view channels) {
+  RETURN_IF_ERROR(CheckDivides(Strategy::kColumn, axis_size, channels, local.output[1]));
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
+  sharding.parameter_gradients = sharding.parameters;
+  sharding.output = sharding.output_gradient = Placement::Split(1);
+  sharding.input_gradients = {Placement::Partial()};
+  LayInner(local, Placement::Split(1), sharding);
+  return sharding;
+}
+
+absl::StatusOr<Sharding> ProductByRows(const LayerShapes& local, int64_t axis_size, absl::string_view channels) {
+  RETURN_IF_ERROR(CheckDivides(Strategy::kRow, axis_size, channels, local.inputs[0][1]));
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
+  sharding.parameters[0] = sharding.parameter_gradients[0] = Placement::Split(1);
+  if (local.inner.empty()) {
+    sharding.output = Placement::Partial();
+  } else {
+    sharding.inner = {{.made = Placement::Partial(), .needed = Placement::Replicated()}};
+  }
+  return sharding;
+}
+
+}  // namespace colonnade::layers

@@ -1,0 +1,99 @@
+// A layer as a list of stages: what each reads and writes, and the ops of one shard.
+//
+// A stage runs on every device alone; what its operands need in the way of communication, lowering puts between stages. Most
+// layers have one stage forward and one backward. A layer with a sum over devices in the middle has two: one that makes the
+// partial sum, and one that reads the whole.
+#ifndef COLONNADE_LAYERS_STAGE_H_
+#define COLONNADE_LAYERS_STAGE_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "layers/emit.h"
+#include "layers/sharding.h"
+#include "program/activation.h"
+#include "program/types.h"
+
+namespace colonnade::layers {
+
+// A tensor of a layer, by what it is to the layer.
+struct Slot {
+  enum class Kind { kInput, kParameter, kInner, kOutput };
+  Kind kind = Kind::kInput;
+  int index = 0;
+  bool gradient = false;
+  bool operator==(const Slot&) const = default;
+};
+// The k-th input; of a loss, the labels are the last.
+constexpr Slot X(int k = 0) { return {Slot::Kind::kInput, k}; }
+constexpr Slot Parameter(int p) { return {Slot::Kind::kParameter, p}; }
+constexpr Slot Inner(int v = 0) { return {Slot::Kind::kInner, v}; }
+constexpr Slot Y() { return {Slot::Kind::kOutput}; }  // of a loss: the metrics
+// The gradient of the loss with respect to a slot.
+constexpr Slot D(Slot slot) { return {slot.kind, slot.index, true}; }
+
+// A tensor that one stage makes and others read: what forward leaves for backward, or what stands between two stages.
+struct InnerSpec {
+  std::string name;                     // "argmax"
+  program::Shape shape;                 // global
+  std::optional<program::DType> dtype;  // absent: that of activations, or of `in_master_type`
+  bool in_master_type = false;          // f32 or f64, also where activations are bf16
+  bool required = false;                // made even where no stage reads it
+};
+
+// The operands of one stage on one device.
+class StageShard {
+ public:
+  // Nobody wants a gradient that is not here.
+  bool has(Slot slot) const { return Find(slot) != nullptr; }
+  // REQUIRES: has(slot).
+  const Operand& operator[](Slot slot) const { return *Find(slot); }
+  void Put(Slot slot, Operand operand) { operands_.emplace_back(slot, std::move(operand)); }
+
+  Operand scalars;                              // program::StepScalar
+  std::optional<program::Activation> epilogue;  // to be applied to what the stage writes, if it takes one
+
+ private:
+  const Operand* Find(Slot slot) const {
+    for (const auto& [of, operand] : operands_) {
+      if (of == slot) return &operand;
+    }
+    return nullptr;
+  }
+  absl::InlinedVector<std::pair<Slot, Operand>, 6> operands_;
+};
+
+struct Stage {
+  program::Pass pass = program::Pass::kForward;
+  std::vector<Slot> reads, writes;
+  // The ops, their operands in the order that program/op_table.h gives. All that the stage reads is there; of what it
+  // writes, what somebody reads.
+  std::function<std::vector<EmittedOp>(const StageShard&)> emit;
+
+  // What lowering may do with the stage.
+  bool takes_epilogue = false;                  // applies an activation to what it writes
+  std::optional<program::Activation> epilogue;  // is this activation alone, which the stage before may apply
+  bool masks = false;                           // D(X) is D(Y) where Y is above zero, and zero elsewhere
+  bool routes = false;                          // D(X) is D(Y) at the largest element of each window of X, Y
+};
+
+// The stages of a layer in the order in which they run: forward's, then backward's.
+struct LayerStages {
+  std::vector<InnerSpec> inner;
+  std::vector<Stage> stages;
+};
+
+// On what a layer's stages depend beside its shapes.
+struct StageOptions {
+  bool train = true;
+  absl::Span<const Strategy> strategies;  // by axis
+};
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_STAGE_H_

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::D;
+using layers::Slot;
+using layers::X;
+using layers::Y;
+
+// Where a stage reads or writes a slot.
+size_t IndexOf(const std::vector<Slot>& slots, Slot slot) {
+  return static_cast<size_t>(std::find(slots.begin(), slots.end(), slot) - slots.begin());
+}
+ActionOperand& Reads(const Lowering& lowering, Action& action, Slot slot) {
+  return action.inputs[IndexOf(lowering.StageOf(action)->reads, slot)];
+}
+ValueId ValueRead(const Lowering& lowering, const Action& action, Slot slot) {
+  return action.inputs[IndexOf(lowering.StageOf(action)->reads, slot)].value;
+}
+ValueId ValueWritten(const Lowering& lowering, const Action& action, Slot slot) {
+  return action.outputs[IndexOf(lowering.StageOf(action)->writes, slot)];
+}
+
+int NodeOf(const Action& action) { return std::get<RunStage>(action.what).node; }
+
+bool Masks(const Lowering& lowering, const Action& action) {
+  const layers::Stage* stage = lowering.StageOf(action);
+  return stage != nullptr && stage->masks && ValueWritten(lowering, action, D(X())).valid();
+}
+
+bool RoutesTo(const Lowering& lowering, const Action& action, ValueId dx) {
+  const layers::Stage* stage = lowering.StageOf(action);
+  return stage != nullptr && stage->routes && ValueWritten(lowering, action, D(X())) == dx;
+}
+
+// The routing action that alone makes what action `mask` reads, or −1: where both layers lie alike on the mesh and the
+// routing makes more than it reads.
+int RoutingBefore(const Lowering& lowering, int mask) {
+  if (!Masks(lowering, lowering.actions[mask])) return -1;
+  const ValueId dy = ValueRead(lowering, lowering.actions[mask], D(Y()));
+  int routing = -1, readers = 0;
+  for (int i = 0; i < static_cast<int>(lowering.actions.size()); ++i) {
+    const Action& action = lowering.actions[i];
+    if (RoutesTo(lowering, action, dy)) routing = i;
+    for (const ActionOperand& operand : action.inputs) readers += operand.value == dy ? 1 : 0;
+  }
+  if (routing < 0 || readers != 1) return -1;
+  const NodeSharding &of_mask = lowering.shardings[NodeOf(lowering.actions[mask])],
+                     &of_routing = lowering.shardings[NodeOf(lowering.actions[routing])];
+  if (of_mask.output != of_routing.output || of_mask.output_gradient != of_routing.output_gradient) return -1;
+  const ValueId read = ValueRead(lowering, lowering.actions[routing], D(Y()));
+  return program::ElementCount(lowering.value(read).shape) < program::ElementCount(lowering.value(dy).shape) ? routing : -1;
+}
+
+// What the forward stages of a node leave for other layers.
+ValueId OutputOf(const Lowering& lowering, int node) {
+  for (const Action& action : lowering.actions) {
+    const layers::Stage* stage = lowering.StageOf(action);
+    if (stage == nullptr || NodeOf(action) != node) continue;
+    const size_t y = IndexOf(stage->writes, Y());
+    if (y < stage->writes.size()) return action.outputs[y];
+  }
+  return {};
+}
+
+}  // namespace
+
+// From   routing: dp → da, mask: y, da → dx     to   mask: p, dp → dx', routing: dx' → da
+// with p the routing layer's y; dx' takes dx's name, and what read dx reads da.
+absl::Status AdvanceMasks(Lowering& lowering) {
+  for (int mask = 0; mask < static_cast<int>(lowering.actions.size()); ++mask) {
+    const int routing = RoutingBefore(lowering, mask);
+    if (routing < 0) continue;
+    Action &of_mask = lowering.actions[mask], &of_routing = lowering.actions[routing];
+    const ValueId dx = ValueWritten(lowering, of_mask, D(X())), da = ValueRead(lowering, of_mask, D(Y())),
+                  pooled = OutputOf(lowering, NodeOf(of_routing));
+    Reads(lowering, of_mask, Y()).value = pooled;
+    Reads(lowering, of_mask, D(Y())).value = std::exchange(Reads(lowering, of_routing, D(Y())).value, dx);
+    lowering.values[dx.value].shape = lowering.value(pooled).shape;
+    for (size_t later = mask + 1; later < lowering.actions.size(); ++later) {
+      for (ActionOperand& operand : lowering.actions[later].inputs) {
+        if (operand.value == dx) operand.value = da;
+      }
+    }
+    const auto begin = lowering.actions.begin();
+    std::rotate(begin + routing, begin + mask, begin + mask + 1);
+    mask = routing - 1;  // looks at it again: another pooling may stand before the one that it has passed
+  }
+  for (int mask = 0; mask < static_cast<int>(lowering.actions.size()); ++mask) {
+    if (RoutingBefore(lowering, mask) >= 0) {
+      return absl::InternalError(
+          absl::StrCat("AdvanceMasks: ", lowering.actions[mask].from.layer, " still comes after what it could mask"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,25 @@
+#include "layers/traits.h"
+
+#include "gtest/gtest.h"
+
+namespace colonnade::layers {
+namespace {
+
+TEST(Traits, SayWhatLoweringAsksOfEachLayer) {
+  EXPECT_TRUE(TraitsOf(Input{}).is_input);
+  EXPECT_TRUE(TraitsOf(SoftmaxCrossEntropy{}).is_loss);
+  EXPECT_TRUE(TraitsOf(Concat{}).needs_all_channels);
+  EXPECT_FALSE(TraitsOf(Add{}).needs_all_channels);
+  const LayerTraits conv = TraitsOf(Conv2d{.groups = 2, .bias = false}), fc = TraitsOf(FullyConnected{});
+  EXPECT_TRUE(conv.is_convolution && conv.multiplies_weights);
+  EXPECT_EQ(conv.groups, 2);
+  EXPECT_TRUE(!fc.is_convolution && fc.multiplies_weights);
+}
+
+struct NoLayer {
+  bool operator==(const NoLayer&) const = default;
+};
+static_assert(LayerType<Conv2d> && !LayerType<NoLayer>);
+
+}  // namespace
+}  // namespace colonnade::layers
