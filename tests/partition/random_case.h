@@ -68,8 +68,11 @@ class NetworkDrawer {
 
   layers::LayerId Block(layers::LayerId x) {
     switch (random_() % (exact_ ? 8 : 10)) {
-      case 0:
-        return Conv(x, 1, RandomChannels(), Pick<int64_t>(random_, {1, 3}));
+      case 0: {
+        const auto kernel =
+            Pick<int64_t>(random_, {1, 3});  // apart: compilers draw a call's arguments in orders of their own
+        return Conv(x, 1, RandomChannels(), kernel);
+      }
       case 1:
       case 2: {
         std::vector<int64_t> groups;
