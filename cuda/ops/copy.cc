@@ -115,7 +115,8 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   ReadyTask ready;
   const int64_t landing_bytes = engine::RoundUp(bytes, kAlignment);
   for (int slot = 0; slot < 2; ++slot) {
-    const char* host = static_cast<const char*>(context.slots[slot].inputs[op.input]) + rows.first_element * size;
+    const char* host = static_cast<const char*>(context.slots[slot].inputs[op.input]);
+    if (host != nullptr) host += rows.first_element * size;  // null where only the need of memory is asked for
     std::vector<Call>& calls = slot == 0 ? ready.calls : ready.odd_calls;
     if (in_place && bytes < kLargeInput) {
       calls.push_back(CopyBytes{context.operands[0].base + y.offset * size, host, bytes, context.gpu, -1});
