@@ -2,6 +2,16 @@
 #ifndef COLONNADE_TESTS_SANITIZED_H_
 #define COLONNADE_TESTS_SANITIZED_H_
 
+// As GCC says it.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+
 namespace colonnade {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,5 +1,6 @@
 // A step of the executor, our own kernels, transfers and lanes allocates nothing. (oneDNN's own small allocations are known
 // and tolerated, so that the Program here has none of its primitives. Sanitizers allocate for themselves.)
+#include "tests/sanitized.h"
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #include <algorithm>

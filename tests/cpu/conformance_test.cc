@@ -16,6 +16,7 @@
 #include "op_cases.h"
 #include "program/op_traits.h"
 #include "program/philox.h"
+#include "tests/sanitized.h"
 
 namespace colonnade::conformance {
 namespace {
@@ -26,11 +27,7 @@ using program::DType;
 constexpr Home kHomes[] = {Home::kPersistent, Home::kStep, Home::kBox};
 
 // ThreadSanitizer does not know OpenMP's teams.
-#if defined(__SANITIZE_THREAD__)
-constexpr int kTwo = 1;
-#else
-constexpr int kTwo = 2;
-#endif
+constexpr int kTwo = kThreadSanitized ? 1 : 2;
 
 // The layouts and the numbers of threads that f32 kernels run in.
 constexpr struct {
