@@ -377,7 +377,8 @@ void Note(int64_t number, const Program& program) {
 
 TEST(Mutation, WhatVerifyAcceptsRunsAsIfInSequence) {
   const std::vector<Program> seeds = Seeds();
-  const int64_t cases = FromEnvironment("COLONNADE_MUTATIONS", 1000), first = FromEnvironment("COLONNADE_MUTATIONS_FROM", 0);
+  const int64_t cases = FromEnvironment("COLONNADE_MUTATIONS", Draws(1000)),
+                first = FromEnvironment("COLONNADE_MUTATIONS_FROM", 0);
   Counts counts;
   for (int64_t number = first; number < first + cases; ++number) {
     const std::optional<Program> program = MutantOf(seeds, number, counts);

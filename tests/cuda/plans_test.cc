@@ -93,7 +93,7 @@ TEST(CudaPlans, InBf16PlansAreAsNearToExactAsOneDeviceOfTheCpu) {
 
 TEST(CudaPlans, ExactDataGivesEqualBitsUnderEveryPlan) {
   Random random(5);
-  for (int i = 0; i < 70; ++i) {
+  for (int i = 0; i < Draws(70); ++i) {
     const Drawn drawn = DrawCase(random, true);
     const LowerOptions options{.global_batch = drawn.batch, .momentum = 0.5, .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, true);

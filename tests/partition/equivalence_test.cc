@@ -63,7 +63,7 @@ TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
 
 TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
   Random random(1404);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < Draws(60); ++i) {
     const Drawn drawn = DrawCase(random, true);
     const LowerOptions options{.global_batch = drawn.batch, .momentum = 0.5, .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, true);
@@ -89,7 +89,7 @@ TEST(Equivalence, InBf16PlansAreAsNearToExactAsOneDevice) {
   // Windows of a max pooling that overlap hang on which of two nearly equal numbers is rounded up: a few cases are further
   // off.
   constexpr double kFactor = 1.5, kFactorOfFew = 3, kFewRoundings = 3.0 / 256;
-  constexpr int kCases = 60, kFew = 3;
+  constexpr int kCases = Draws(60), kFew = 3;
   int far = 0;
   for (int i = 0; i < kCases; ++i) {
     const Drawn drawn = DrawCase(random, false);
