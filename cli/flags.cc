@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "partition/plan.h"
 
 namespace colonnade::cli {
@@ -11,6 +12,14 @@ namespace {
 
 constexpr char kModelGroup[] = "Model", kMachineGroup[] = "Machine";
 constexpr double kNoLimit = std::numeric_limits<double>::max(), kLargestMoment = 1e6;
+
+CLI::Validator BatchNormRule() {
+  auto check = [](std::string& text) -> std::string {
+    if (text == "sync" || SamplesPerGroup(text) > 0) return "";
+    return absl::StrFormat("expected sync, or ghost:N with N samples from 1 to 2^20, found \"%s\"", text);
+  };
+  return {check, "sync|ghost:N"};
+}
 
 // A finite number from `least` to `most`.
 CLI::Validator Number(double least, double most) {
@@ -55,6 +64,13 @@ void AddDtypeFlag(CLI::App& app, Flags& flags) {
 
 }  // namespace
 
+int64_t SamplesPerGroup(absl::string_view batch_norm) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  int64_t samples = 0;
+  const bool is_number = absl::ConsumePrefix(&batch_norm, "ghost:") && absl::SimpleAtoi(batch_norm, &samples);
+  return is_number && samples >= 1 && samples <= kMost ? samples : 0;
+}
+
 void AddModelFlags(CLI::App& app, Flags& flags) {
   app.add_option("--model", flags.model, "network of the zoo; list: names them, with parameters and flop")
       ->required()
@@ -78,6 +94,14 @@ void AddNetworkFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   AddSwitch(app, "--dropout", flags.dropout, "off: without dropout layers")->group(group);
+  app.add_option("--batch-norm", flags.batch_norm,
+                 "sync: over the whole global batch; ghost:N: over each N samples, without communication")
+      ->check(BatchNormRule())
+      ->capture_default_str()
+      ->group(group);
+  AddSwitch(app, "--zero-init-residual", flags.zero_init_residual,
+            "on: the last normalisation of each residual branch begins with weight 0")
+      ->group(group);
 }
 
 void AddDataFlags(CLI::App& app, Flags& flags) {

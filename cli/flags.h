@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/string_view.h"
 
 namespace colonnade::cli {
 
@@ -16,6 +17,7 @@ struct Flags {
   int64_t input_size = 0, input_channels = 0, classes = 0;
   double width = 1.0;
   std::string dropout = "on";
+  std::string batch_norm = "sync", zero_init_residual = "off";
   // Data
   std::string data = "synthetic";
   std::string shuffle = "on";
@@ -55,6 +57,9 @@ struct Flags {
   std::string save_plan, drawing, plots, out, transfers;
   int64_t curve_steps = 600;
 };
+
+// N of "ghost:N", from 1 to 2^20; 0 of anything else.
+int64_t SamplesPerGroup(absl::string_view batch_norm);
 
 void AddModelFlags(CLI::App& app, Flags& flags);    // --model and AddNetworkFlags
 void AddNetworkFlags(CLI::App& app, Flags& flags);  // what the network is to be instead of itself

@@ -165,7 +165,9 @@ absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::
                                .input_size = flags.input_size,
                                .classes = flags.classes,
                                .width = flags.width,
-                               .dropout = flags.dropout == "on"};
+                               .dropout = flags.dropout == "on",
+                               .samples_per_group = SamplesPerGroup(flags.batch_norm),
+                               .zero_init_residual = flags.zero_init_residual == "on"};
   if (images != nullptr && options.input_channels == 0) options.input_channels = images->sample_shape[0];
   if (images != nullptr && options.input_size == 0) options.input_size = images->sample_shape[1];
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);

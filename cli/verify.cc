@@ -25,6 +25,7 @@ void PrintReport(const tools::VerifyReport& report) {
   line("parameter", report.error.parameter, report.tolerance.parameter);
   std::printf("worst: %s, %.3g\n", report.worst_tensor.c_str(), report.worst_error);
   if (!report.training_program_agrees) std::printf("the Program without gradient outputs gives other weights\n");
+  if (!report.differing_copies.empty()) std::printf("%s\n", report.differing_copies.c_str());
   std::printf("%s\n", report.ok ? "the plan computes what one device computes"
                                 : "THE PLAN DOES NOT COMPUTE WHAT ONE DEVICE COMPUTES");
 }
@@ -85,6 +86,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
              {"tolerance", ErrorsJson(report.tolerance)},
              {"max_relative_error", ErrorsJson(report.error)},
              {"training_program_agrees", report.training_program_agrees},
+             {"differing_copies", report.differing_copies},
              {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}}}});
   return absl::OkStatus();
 }

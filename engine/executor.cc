@@ -164,8 +164,8 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
         result.labels += std::llround(At<double>(data, program::kLabels));
         if (!std::isfinite(loss)) note({false, o, device}, "loss", output.layer);
       } else if (output.kind == Output::Kind::kFinite) {
-        for (size_t i = 0; i < program_.parameters.size(); ++i) {
-          if (At<int32_t>(data, static_cast<int64_t>(i)) != 0) continue;
+        for (int64_t i = 0; i < output.shape[0]; ++i) {
+          if (At<int32_t>(data, i) != 0) continue;
           const program::Parameter& parameter = program_.parameters[i];
           note({true, o, device}, absl::StrCat("gradient of ", parameter.name), parameter.layer);
         }

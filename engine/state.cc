@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -34,6 +35,11 @@ double InitialValue(const program::Initializer& initializer, uint64_t seed, uint
   return 0;
 }
 
+// Statistics have no momentum.
+bool Has(const Parameter& parameter, Pieces pieces) {
+  return pieces == &Parameter::value || parameter.role == program::StateRole::kTrained;
+}
+
 absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProgram& loaded, Pieces pieces) {
   NamedTensor tensor{parameter.name, parameter.shape, {}};
   tensor.values.resize(program::ElementCount(parameter.shape));
@@ -51,6 +57,7 @@ absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProg
 absl::StatusOr<std::vector<NamedTensor>> ReadAll(const Program& program, const LoadedProgram& loaded, Pieces pieces) {
   std::vector<NamedTensor> tensors;
   for (const Parameter& parameter : program.parameters) {
+    if (!Has(parameter, pieces)) continue;
     ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, pieces));
     tensors.push_back(std::move(tensor));
   }
@@ -72,6 +79,7 @@ absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces piec
     return std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& t) { return t.name == name; });
   };
   for (const Parameter& parameter : program.parameters) {
+    if (!Has(parameter, pieces)) continue;
     auto tensor = find(parameter.name);
     if (tensor == tensors.end()) {
       return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found no such tensor",
@@ -89,13 +97,14 @@ absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces piec
   }
   for (const NamedTensor& tensor : tensors) {
     const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
-                                   [&](const Parameter& p) { return p.name == tensor.name; });
+                                   [&](const Parameter& p) { return p.name == tensor.name && Has(p, pieces); });
     if (!known) {
       return absl::InvalidArgumentError(
           absl::StrFormat("tensor \"%s\": network \"%s\" has no such parameter", tensor.name, program.model));
     }
   }
   for (const Parameter& parameter : program.parameters) {
+    if (!Has(parameter, pieces)) continue;
     RETURN_IF_ERROR(WritePieces(parameter, loaded, pieces, find(parameter.name)->values));
   }
   return absl::OkStatus();
@@ -146,6 +155,25 @@ absl::Status CheckFinite(const Program& program, const LoadedProgram& loaded) {
   for (const Parameter& parameter : program.parameters) {
     ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, &Parameter::value));
     RETURN_IF_ERROR(CheckFinite(absl::MakeConstSpan(&tensor, 1)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCopies(const Program& program, const LoadedProgram& loaded) {
+  for (const Parameter& parameter : program.parameters) {
+    std::map<program::Shape, std::pair<int, std::vector<double>>> first;  // by offset: a device, and what it holds
+    for (const Piece& piece : parameter.value) {
+      const int device = program.buffer(piece.buffer).device;
+      std::vector<double> values(piece.region.elements());
+      RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(values)));
+      const auto [held, is_first] = first.try_emplace(piece.region.offset, device, values);
+      const std::vector<double>& expected = held->second.second;
+      const auto differ = std::mismatch(values.begin(), values.end(), expected.begin());
+      if (is_first || differ.first == values.end()) continue;
+      return absl::InternalError(absl::StrFormat(
+          "\"%s\": devices %d and %d hold copies that differ, %.17g and %.17g as element %d of their part", parameter.name,
+          held->second.first, device, *differ.second, *differ.first, differ.first - values.begin()));
+    }
   }
   return absl::OkStatus();
 }

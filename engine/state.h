@@ -37,6 +37,10 @@ absl::Status CheckFinite(absl::Span<const NamedTensor> tensors);
 // The same of every parameter that is loaded, one after the other. REQUIRES: synchronized.
 absl::Status CheckFinite(const program::Program& program, const LoadedProgram& loaded);
 
+// Internal, naming tensor and devices, where two devices hold the same box of a parameter and not the same bits of it.
+// REQUIRES: synchronized.
+absl::Status CheckCopies(const program::Program& program, const LoadedProgram& loaded);
+
 // FailedPrecondition where a parameter whose initial values are drawn is all zeros, which is what memory begins with:
 // neither InitializeParameters nor WriteParameters was called. Looks at the smallest. REQUIRES: synchronized.
 absl::Status CheckInitialized(const program::Program& program, const LoadedProgram& loaded);

@@ -43,15 +43,6 @@ LayerStages Stages(const Add&, const LayerShapes& whole, const StageOptions&) {
     sum.work = MoveWork(xs, {s[Y()]}, program::ElementCount(s[Y()].shape) * (count - 1));
     return {std::move(sum)};
   };
-  backward.emit = [count](const StageShard& s) {
-    std::vector<EmittedOp> copies;
-    for (int k = 0; k < count; ++k) {
-      if (!s.has(D(X(k)))) continue;
-      const Operand& dx = s[D(X(k))];
-      copies.push_back({.op = program::Copy{}, .uses = {Read(s[D(Y())]), Write(dx)}, .work = MoveWork({dx}, {dx})});
-    }
-    return copies;
-  };
   return {.stages = {std::move(forward), std::move(backward)}};
 }
 

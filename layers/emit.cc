@@ -11,6 +11,10 @@ program::BufferUse Read(const Operand& x) { return {x.buffer, program::Region::W
 
 program::BufferUse Write(const Operand& x) { return {x.buffer, program::Region::Whole(x.shape), program::Access::kWrite}; }
 
+program::BufferUse Accumulate(const Operand& x) {
+  return {x.buffer, program::Region::Whole(x.shape), program::Access::kAccumulate};
+}
+
 program::Work MoveWork(const std::vector<Operand>& read, const std::vector<Operand>& written, int64_t flops) {
   program::Work work{.flops = flops};
   for (const Operand& x : read) work.bytes_read += kCountedBytes * program::ElementCount(x.shape);

@@ -36,6 +36,7 @@ struct EmittedOp {
 // Uses of a whole operand.
 program::BufferUse Read(const Operand& x);
 program::BufferUse Write(const Operand& x);
+program::BufferUse Accumulate(const Operand& x);
 
 // Work that reads and writes whole operands once, counted as f32. Small operands (biases, scalars, metrics, labels) are left
 // out by those who call it.

@@ -137,6 +137,9 @@ LayerId GraphBuilder::GlobalAvgPool(const std::string& name, LayerId x) {
 LayerId GraphBuilder::Lrn(const std::string& name, LayerId x, layers::Lrn attributes) {
   return Append(name, attributes, {x});
 }
+LayerId GraphBuilder::BatchNorm(const std::string& name, LayerId x, layers::BatchNorm attributes) {
+  return Append(name, attributes, {x});
+}
 LayerId GraphBuilder::Dropout(const std::string& name, LayerId x, layers::Dropout attributes) {
   attributes.stream = program::StreamOfName(name);
   return Append(name, attributes, {x});
@@ -147,6 +150,9 @@ LayerId GraphBuilder::Concat(const std::string& name, std::vector<LayerId> xs) {
 }
 LayerId GraphBuilder::Add(const std::string& name, std::vector<LayerId> xs) {
   return Append(name, layers::Add{}, std::move(xs));
+}
+LayerId GraphBuilder::AddNarrow(const std::string& name, LayerId wide, LayerId narrow) {
+  return Append(name, layers::AddNarrow{}, {wide, narrow});
 }
 LayerId GraphBuilder::SoftmaxCrossEntropy(const std::string& name, LayerId logits) {
   return Append(name, layers::SoftmaxCrossEntropy{}, {logits});

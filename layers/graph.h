@@ -66,10 +66,12 @@ class GraphBuilder {
   LayerId AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes);
   LayerId GlobalAvgPool(const std::string& name, LayerId x);  // an AvgPool whose window is the image: {C, 1, 1}
   LayerId Lrn(const std::string& name, LayerId x, layers::Lrn attributes);
+  LayerId BatchNorm(const std::string& name, LayerId x, layers::BatchNorm attributes = {});
   LayerId Dropout(const std::string& name, LayerId x, layers::Dropout attributes);
   LayerId Flatten(const std::string& name, LayerId x);
   LayerId Concat(const std::string& name, std::vector<LayerId> xs);
   LayerId Add(const std::string& name, std::vector<LayerId> xs);
+  LayerId AddNarrow(const std::string& name, LayerId wide, LayerId narrow);
   LayerId SoftmaxCrossEntropy(const std::string& name, LayerId logits);
 
   absl::StatusOr<LayerGraph> Build() &&;

@@ -17,7 +17,9 @@
 #include "absl/types/span.h"
 #include "layers/activation.h"
 #include "layers/add.h"
+#include "layers/add_narrow.h"
 #include "layers/avg_pool.h"
+#include "layers/batch_norm.h"
 #include "layers/concat.h"
 #include "layers/conv2d.h"
 #include "layers/dropout.h"
@@ -32,8 +34,8 @@
 
 namespace colonnade::layers {
 
-using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, MaxPool, AvgPool, Lrn, Dropout, Flatten, Add,
-                           SoftmaxCrossEntropy>;
+using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, MaxPool, AvgPool, Lrn, BatchNorm, Dropout,
+                           Flatten, Add, AddNarrow, SoftmaxCrossEntropy>;
 
 // What a type needs to be a layer.
 template <class L>

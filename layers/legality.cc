@@ -14,6 +14,7 @@ Sharding ReplicatedSharding(const LayerShapes& local) {
   sharding.input_gradients = sharding.inputs;
   sharding.parameters.assign(local.parameters.size(), Placement::Replicated());
   sharding.parameter_gradients = sharding.parameters;
+  sharding.state.assign(local.state.size(), Placement::Replicated());
   LayInner(local, Placement::Replicated(), sharding);
   return sharding;
 }

@@ -43,7 +43,7 @@ struct InnerPlacement {
   Placement made, needed;
 };
 
-// One legal way to spread a layer over one axis. Vectors follow the layer's inputs, parameters and inner tensors.
+// One legal way to spread a layer over one axis. Vectors follow the layer's inputs, parameters, state and inner tensors.
 struct Sharding {
   std::vector<Placement> inputs;  // needed of each input
   std::vector<Placement> parameters;
@@ -51,6 +51,7 @@ struct Sharding {
   Placement output_gradient;                   // needed of dy in the backward pass
   std::vector<Placement> input_gradients;      // made
   std::vector<Placement> parameter_gradients;  // made
+  std::vector<Placement> state;
   std::vector<InnerPlacement> inner;
 };
 
@@ -58,7 +59,7 @@ struct Sharding {
 struct LayerShapes {
   std::vector<program::Shape> inputs;  // of a loss: the labels behind them
   std::vector<program::Shape> parameters;
-  std::vector<program::Shape> inner;
+  std::vector<program::Shape> state, inner;
   program::Shape output;                      // of a loss: the metrics
   std::vector<program::Shape> global_inputs;  // extents before any axis cut them
 };

@@ -23,7 +23,7 @@ namespace colonnade::layers {
 
 // A tensor of a layer, by what it is to the layer.
 struct Slot {
-  enum class Kind { kInput, kParameter, kInner, kOutput };
+  enum class Kind { kInput, kParameter, kState, kInner, kOutput };
   Kind kind = Kind::kInput;
   int index = 0;
   bool gradient = false;
@@ -32,6 +32,7 @@ struct Slot {
 // The k-th input; of a loss, the labels are the last.
 constexpr Slot X(int k = 0) { return {Slot::Kind::kInput, k}; }
 constexpr Slot Parameter(int p) { return {Slot::Kind::kParameter, p}; }
+constexpr Slot State(int s) { return {Slot::Kind::kState, s}; }
 constexpr Slot Inner(int v = 0) { return {Slot::Kind::kInner, v}; }
 constexpr Slot Y() { return {Slot::Kind::kOutput}; }  // of a loss: the metrics
 // The gradient of the loss with respect to a slot.
@@ -70,10 +71,12 @@ class StageShard {
 
 struct Stage {
   program::Pass pass = program::Pass::kForward;
-  std::vector<Slot> reads, writes;
+  std::vector<Slot> reads, writes;  // a state that is read may be updated
   // The ops, their operands in the order that program/op_table.h gives. All that the stage reads is there; of what it
-  // writes, what somebody reads.
+  // writes, what somebody reads. A stage without ops leaves what it reads as all that it writes, and costs nothing.
   std::function<std::vector<EmittedOp>(const StageShard&)> emit;
+
+  bool reads_masters = false;  // its parameters, in f32 or f64, also where activations are bf16
 
   // What lowering may do with the stage.
   bool takes_epilogue = false;                  // applies an activation to what it writes
@@ -84,6 +87,7 @@ struct Stage {
 
 // The stages of a layer in the order in which they run: forward's, then backward's.
 struct LayerStages {
+  std::vector<ParameterSpec> state;  // what training writes and evaluation reads, beside parameters: running means
   std::vector<InnerSpec> inner;
   std::vector<Stage> stages;
 };

@@ -12,6 +12,7 @@ struct Describe {
   LayerTraits operator()(const FullyConnected&) const { return {.multiplies_weights = true}; }
   LayerTraits operator()(const Relu&) const { return {}; }
   LayerTraits operator()(const MaxPool&) const { return {}; }
+  LayerTraits operator()(const BatchNorm& norm) const { return {.samples_per_group = norm.samples_per_group}; }
   LayerTraits operator()(const Concat&) const { return {.needs_all_channels = true}; }
   LayerTraits operator()(const SoftmaxCrossEntropy&) const { return {.is_loss = true, .needs_all_channels = true}; }
   LayerTraits operator()(const Gelu&) const { return {}; }
@@ -20,6 +21,7 @@ struct Describe {
   LayerTraits operator()(const Dropout&) const { return {}; }
   LayerTraits operator()(const Flatten&) const { return {}; }
   LayerTraits operator()(const Add&) const { return {}; }
+  LayerTraits operator()(const AddNarrow&) const { return {.needs_all_channels = true}; }
 };
 
 }  // namespace

@@ -4,7 +4,13 @@
 //   two_column   a small network of two columns with a cross connection at conv3; 8x8 digits
 //   alexnet2012  Krizhevsky et al. 2012: two columns as grouped convolutions, LRN; 227x227
 //   alexnet      Krizhevsky 2014, one column, with torchvision's layer names; 224x224
-//   vgg11, vgg16 Simonyan & Zisserman 2014, configurations A and D, with torchvision's layer names; 224x224
+//   vgg11, vgg16, vgg16_bn
+//                Simonyan & Zisserman 2014, configurations A and D, with torchvision's layer names; 224x224
+//   googlenet    Szegedy et al. 2014, without its auxiliary heads; 224x224
+//   resnet18, resnet34, resnet50, resnet101, resnet152, resnext50_32x4d
+//                He et al. 2015 and Xie et al. 2016, with torchvision's layer names; 224x224
+//   resnet20, resnet56
+//                He et al. 2015, section 4.2, option A; 32x32
 #ifndef COLONNADE_MODELS_MODELS_H_
 #define COLONNADE_MODELS_MODELS_H_
 
@@ -23,8 +29,10 @@ struct ModelOptions {
   int64_t input_channels = 0;
   int64_t input_size = 0;  // rows and columns of the image
   int64_t classes = 0;
-  double width = 1.0;   // channels and features times this, rounded to a multiple of 8
-  bool dropout = true;  // false: without dropout layers
+  double width = 1.0;               // channels and features times this, rounded to a multiple of 8
+  bool dropout = true;              // false: without dropout layers
+  int64_t samples_per_group = 0;    // of batch normalisation; 0: the whole global batch
+  bool zero_init_residual = false;  // the last normalisation of each residual branch begins with weight 0
 };
 
 // A network's own shape and published training recipe.
@@ -50,6 +58,16 @@ absl::StatusOr<layers::LayerGraph> Alexnet2012(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Alexnet(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Vgg11(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Vgg16(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Vgg16Bn(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Googlenet(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnet18(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnet34(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnet50(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnet101(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnet152(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnext50_32x4d(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnet20(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> Resnet56(const ModelOptions& options);
 
 // `channels` times the width, to the nearest multiple of 8, at least 8; `channels` itself at width 1.
 int64_t Widen(int64_t channels, double width);

@@ -32,6 +32,7 @@ struct Value {
   int host_input = -1;                  // index of the Program input that it is loaded from, or −1
   int parameter = -1;                   // index of the parameter that it is, or whose gradient it is, or −1
   bool is_gradient = false;             // of the parameter
+  int state = -1;                       // index of the state that it is, or −1
   bool is_metrics = false;              // what a loss reports to the host
   ValueId in_place_of;                  // the value whose buffers this one takes over
 };
@@ -88,6 +89,13 @@ struct ShardedParameter {
   int bucket = -1, member = -1;
 };
 
+// A tensor that outlives the step and is not trained.
+struct ShardedState {
+  layers::ParameterSpec spec;  // global
+  int node = 0, index = 0;     // it is the node's state `index`
+  TensorPlacement placement;
+};
+
 // Parameters that are reduced, updated and gathered together.
 struct GradientBucket {
   std::string name;
@@ -105,6 +113,7 @@ struct Lowering {
   std::vector<Value> values;
   std::vector<Action> actions;
   std::vector<ShardedParameter> parameters;
+  std::vector<ShardedState> state;
   std::vector<GradientBucket> buckets;
 
   bool train() const { return options.mode == program::Mode::kTrain; }

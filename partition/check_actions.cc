@@ -32,7 +32,14 @@ bool MayFollow(const Progress& at, const Progress& next, int pieces) {
 }
 
 bool IsThereFromTheBeginning(const Value& value) {
-  return value.host_input >= 0 || (value.parameter >= 0 && !value.is_gradient);
+  return value.host_input >= 0 || value.state >= 0 || (value.parameter >= 0 && !value.is_gradient);
+}
+
+// A rounded copy is made before, and keeps what it was made of.
+bool IsUpdated(const Lowering& lowering, ValueId id, const std::vector<Progress>& progress) {
+  const int parameter = id.valid() ? lowering.value(id).parameter : -1;
+  const int bucket = parameter >= 0 ? lowering.parameters[parameter].bucket : -1;
+  return bucket >= 0 && progress[bucket].stage >= kUpdated;
 }
 
 }  // namespace
@@ -43,6 +50,10 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
   std::vector<Progress> progress(lowering.buckets.size());
   for (const Action& action : lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
+      if (IsUpdated(lowering, operand.value, progress)) {
+        return broken(absl::StrCat("layer ", action.from.layer, " reads ", lowering.value(operand.value).name,
+                                   " after it is updated"));
+      }
       if (!operand.value.valid() || made[operand.value.value] || IsThereFromTheBeginning(lowering.value(operand.value)))
         continue;
       return broken(

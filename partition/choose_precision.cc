@@ -14,7 +14,9 @@ void RoundParameters(Lowering& lowering) {
   absl::flat_hash_map<ValueId, ValueId> rounded;
   std::vector<Action> actions;
   for (Action& action : lowering.actions) {
+    const layers::Stage* stage = lowering.StageOf(action);
     for (ActionOperand& operand : action.inputs) {
+      if (stage != nullptr && stage->reads_masters) break;
       if (!operand.value.valid() || lowering.value(operand.value).parameter < 0) continue;
       ValueId& copy = rounded[operand.value];
       if (!copy.valid()) {

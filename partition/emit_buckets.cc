@@ -1,4 +1,4 @@
-// Parameters, their gradients and their momenta: buckets, their checks, reductions and updates.
+// What outlives a step, parameters, their gradients and their momenta: buckets, their checks, reductions and updates.
 
 #include <algorithm>
 #include <optional>
@@ -77,6 +77,16 @@ void Emitter::AddBuckets() {
       if (!lowering_.train()) continue;
       made.gradients.push_back(AddBucket(index, p, gradients));
       made.momenta.push_back(Updates(index, p) ? AddBucket(index, p, momentum) : BufferId{});
+    }
+  }
+}
+
+void Emitter::AddState() {
+  for (const ShardedState& state : lowering_.state) {
+    ByPosition& made = state_.emplace_back();
+    for (int p = 0; p < positions_; ++p) {
+      made.push_back(builder_.AddBuffer(lowering_.plan.device_at(p), state.spec.name, MasterType(),
+                                        RegionOn(mesh_, state.placement, state.spec.shape, p).size, Lifetime::kPersistent));
     }
   }
 }

@@ -30,6 +30,18 @@ void Emitter::AddParameters() {
     }
     builder_.AddParameter(std::move(parameter));
   }
+  for (size_t s = 0; s < lowering_.state.size(); ++s) {
+    const ShardedState& state = lowering_.state[s];
+    program::Parameter statistic{.name = state.spec.name,
+                                 .layer = lowering_.graph.nodes[state.node].name,
+                                 .role = program::StateRole::kStatistic,
+                                 .shape = state.spec.shape,
+                                 .initializer = state.spec.initializer};
+    for (int p = 0; p < positions_; ++p) {
+      statistic.value.push_back({state_[s][p], RegionOn(mesh_, state.placement, state.spec.shape, p)});
+    }
+    builder_.AddParameter(std::move(statistic));
+  }
 }
 
 void Emitter::AddStore(int output, const Piece& piece, const std::string& layer) {

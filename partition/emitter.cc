@@ -36,8 +36,9 @@ Emitter::Emitter(const Lowering& lowering)
 
 absl::StatusOr<program::Program> Emitter::Run() && {
   AddBuckets();
+  AddState();
   AddScalarsAndFlags();
-  PlaceInBuckets();
+  PlaceWhatIsThere();
   for (const Action& action : lowering_.actions) {
     std::visit([&](const auto& what) { Emit(action, what); }, action.what);
   }
@@ -61,10 +62,11 @@ void Emitter::AddScalarsAndFlags() {
   }
 }
 
-void Emitter::PlaceInBuckets() {
+void Emitter::PlaceWhatIsThere() {
   for (size_t v = 0; v < lowering_.values.size(); ++v) {
     const Value& value = lowering_.values[v];
     if (value.is_metrics) buffers_[v] = metrics_;
+    if (value.state >= 0) buffers_[v] = state_[value.state];
     if (value.parameter < 0) continue;
     const ShardedParameter& parameter = lowering_.parameters[value.parameter];
     const BucketBuffers& bucket = buckets_[parameter.bucket];
@@ -93,6 +95,12 @@ void Emitter::MakeOutputs(const Action& action) {
   }
 }
 
+void Emitter::ShareOutputs(const Action& action) {
+  for (ValueId output : action.outputs) {
+    if (output.valid()) buffers_[output.value] = buffers_[action.inputs[0].value.value];
+  }
+}
+
 Operand Emitter::OperandAt(ValueId id, int position) const {
   const Value& value = lowering_.value(id);
   const BufferId buffer = At(id, position);
@@ -118,6 +126,7 @@ void Emitter::Emit(const Action& action, const LoadInput&) {
 
 void Emitter::Emit(const Action& action, const RunStage& run) {
   const layers::Stage& stage = lowering_.stage(run);
+  if (!stage.emit) return ShareOutputs(action);
   MakeOutputs(action);
   for (int p = 0; p < positions_; ++p) {
     layers::StageShard shard;

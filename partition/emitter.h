@@ -37,11 +37,13 @@ class Emitter {
 
   // emitter.cc
   void AddScalarsAndFlags();
-  // Gives values that are parameters or their gradients the memory of their buckets.
-  void PlaceInBuckets();
+  // Gives values that are metrics, state, parameters or gradients of these the memory that they have.
+  void PlaceWhatIsThere();
   // A buffer for a value that has none.
   program::BufferId Make(ValueId value, int position);
   void MakeOutputs(const Action& action);
+  // Gives what the action makes the buffers of what it reads.
+  void ShareOutputs(const Action& action);
   program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
   layers::Operand OperandAt(ValueId value, int position) const;
   // `op` counts bytes of f32 where operands are of `dtype`.
@@ -64,6 +66,7 @@ class Emitter {
 
   // emit_buckets.cc
   void AddBuckets();
+  void AddState();
   program::BufferId AddBucket(int bucket, int position, const BucketRole& role);
   int64_t PartsOf(int bucket) const;
   bool Updates(int bucket, int position) const;
@@ -91,6 +94,7 @@ class Emitter {
   program::Builder builder_;
   std::vector<ByPosition> buffers_;  // by value
   std::vector<BucketBuffers> buckets_;
+  std::vector<ByPosition> state_;
   ByPosition scalars_, flags_, metrics_;
   std::vector<program::Input> inputs_;
 };

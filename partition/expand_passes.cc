@@ -24,7 +24,7 @@ class Expander {
   absl::Status Run() {
     RETURN_IF_ERROR(CheckInputs());
     const int count = static_cast<int>(graph_.nodes.size());
-    for (int i = 0; i < count; ++i) AddParameters(i);
+    for (int i = 0; i < count; ++i) AddParameters(i), AddState(i);
     AddInputs();
     FindGradients();
     for (int i = 0; i < count; ++i) FindWanted(i);
@@ -36,7 +36,7 @@ class Expander {
  private:
   // The values of a node by slot, made when a stage first writes them.
   struct NodeValues {
-    std::vector<ValueId> parameters, inner;
+    std::vector<ValueId> parameters, state, inner;
     ValueId y, dy;
     bool has_gradient = false;  // of y
     std::vector<bool> runs;     // by stage
@@ -59,6 +59,15 @@ class Expander {
       lowering_.parameters.push_back({.spec = specs[p], .node = i, .index = p});
       nodes_[i].parameters.push_back(lowering_.AddValue(
           {.name = specs[p].name, .shape = specs[p].shape, .in_master_type = true, .parameter = LastParameter()}));
+    }
+  }
+  void AddState(int i) {
+    for (const layers::ParameterSpec& spec : StagesOf(i).state) {
+      const int index = static_cast<int>(lowering_.state.size()), of_node = static_cast<int>(nodes_[i].state.size());
+      lowering_.state.push_back({.spec = spec, .node = i, .index = of_node});
+      lowering_.state.back().spec.name = absl::StrCat(graph_.nodes[i].name, ".", spec.name);
+      nodes_[i].state.push_back(lowering_.AddValue(
+          {.name = lowering_.state.back().spec.name, .shape = spec.shape, .in_master_type = true, .state = index}));
     }
   }
   int LastParameter() const { return static_cast<int>(lowering_.parameters.size()) - 1; }
@@ -107,6 +116,8 @@ class Expander {
       }
       case Slot::Kind::kParameter:
         return lowering_.train();
+      case Slot::Kind::kState:
+        return true;
       case Slot::Kind::kInner:
         return nodes_[i].inner_is_wanted[slot.index];
       case Slot::Kind::kOutput:
@@ -134,6 +145,8 @@ class Expander {
         return slot.index < static_cast<int>(inputs.size()) ? nodes_[inputs[slot.index].value].y : labels_;
       case Slot::Kind::kParameter:
         return values.parameters[slot.index];
+      case Slot::Kind::kState:
+        return values.state[slot.index];
       case Slot::Kind::kInner:
         return values.inner[slot.index];
       case Slot::Kind::kOutput:
@@ -162,6 +175,8 @@ class Expander {
                                    .parameter = parameter,
                                    .is_gradient = true});
       }
+      case Slot::Kind::kState:
+        return nodes_[i].state[slot.index];
       case Slot::Kind::kInner: {
         const layers::InnerSpec& inner = StagesOf(i).inner[slot.index];
         return nodes_[i].inner[slot.index] = lowering_.AddValue({.name = absl::StrCat(node.name, ".", inner.name),

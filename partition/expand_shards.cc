@@ -79,12 +79,14 @@ struct Placer {
   void Place(Action&, const GatherGradients&) {}
 };
 
-void PlaceParameters(Lowering& lowering) {
+void PlaceParametersAndState(Lowering& lowering) {
   for (ShardedParameter& p : lowering.parameters) {
     p.placement = lowering.shardings[p.node].parameters[p.index];
     p.gradient = lowering.shardings[p.node].parameter_gradients[p.index];
   }
+  for (ShardedState& s : lowering.state) s.placement = lowering.shardings[s.node].state[s.index];
   for (Value& value : lowering.values) {
+    if (value.state >= 0) value.placement = lowering.state[value.state].placement;
     if (value.parameter >= 0 && !value.is_gradient) value.placement = lowering.parameters[value.parameter].placement;
   }
 }
@@ -101,7 +103,7 @@ absl::Status ExpandShards(Lowering& lowering) {
     actions.push_back(std::move(action));
   }
   lowering.actions = std::move(actions);
-  PlaceParameters(lowering);
+  PlaceParametersAndState(lowering);
   for (const Value& value : lowering.values) {
     if (value.placement.empty() && value.host_input < 0) {
       return absl::InternalError(absl::StrCat("ExpandShards: value ", value.name, " has no placement"));

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
@@ -37,7 +41,7 @@ class Fuser {
     const layers::Stage* makes = lowering_.StageOf(source);
     if (makes == nullptr || !makes->takes_epilogue) return false;
     std::get<RunStage>(source.what).epilogue = stage->epilogue;
-    source.outputs = activation.outputs;
+    std::replace(source.outputs.begin(), source.outputs.end(), x, activation.outputs[0]);
     return true;
   }
 

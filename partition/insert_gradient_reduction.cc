@@ -1,3 +1,7 @@
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
 
@@ -15,19 +19,37 @@ std::vector<int> GradientsMadeBy(const Lowering& lowering, const Action& action)
   return made;
 }
 
+bool IsReduced(const Lowering& lowering, int bucket) { return lowering.ReductionSize(lowering.buckets[bucket]) > 1; }
+
 void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& actions) {
+  if (!IsReduced(lowering, index)) return;
   const GradientBucket& bucket = lowering.buckets[index];
-  const program::Provenance backward{bucket.name, Pass::kBackward}, update{bucket.name, Pass::kUpdate};
-  const bool reduced = lowering.ReductionSize(bucket) > 1;
-  const bool updates_a_part = reduced && lowering.plan.reduction != Reduction::kAllReduce;
-  for (int piece = 0; reduced && piece < bucket.pieces; ++piece) {
+  const program::Provenance backward{bucket.name, Pass::kBackward};
+  for (int piece = 0; piece < bucket.pieces; ++piece) {
     actions.push_back({.what = ReduceGradients{index, piece}, .from = backward});
   }
-  if (reduced && lowering.options.expose_gradients && lowering.plan.reduction == Reduction::kSharded) {
+  if (lowering.options.expose_gradients && lowering.plan.reduction == Reduction::kSharded) {
     actions.push_back({.what = GatherGradients{index}, .from = backward});
   }
+}
+
+void AppendUpdate(const Lowering& lowering, int index, std::vector<Action>& actions) {
+  const program::Provenance update{lowering.buckets[index].name, Pass::kUpdate};
   actions.push_back({.what = UpdateParameters{index}, .from = update});
+  const bool updates_a_part = IsReduced(lowering, index) && lowering.plan.reduction != Reduction::kAllReduce;
   if (updates_a_part) actions.push_back({.what = GatherParameters{index}, .from = update});
+}
+
+// By bucket: the last action that reads a parameter of it, after which alone it may be updated.
+std::vector<size_t> LastReaders(const Lowering& lowering) {
+  std::vector<size_t> last(lowering.buckets.size(), 0);
+  for (size_t i = 0; i < lowering.actions.size(); ++i) {
+    for (const ActionOperand& operand : lowering.actions[i].inputs) {
+      if (!operand.value.valid() || lowering.value(operand.value).parameter < 0) continue;
+      last[lowering.parameters[lowering.value(operand.value).parameter].bucket] = i;
+    }
+  }
+  return last;
 }
 
 }  // namespace
@@ -39,16 +61,26 @@ absl::Status InsertGradientReduction(Lowering& lowering) {
   }
   std::vector<int> missing(lowering.buckets.size());
   for (size_t b = 0; b < missing.size(); ++b) missing[b] = static_cast<int>(lowering.buckets[b].parameters.size());
+  const std::vector<size_t> last_readers = LastReaders(lowering);
   std::vector<Action> actions, after_backward;
-  for (Action& action : lowering.actions) {
-    const std::vector<int> made = GradientsMadeBy(lowering, action);
-    actions.push_back(std::move(action));
+  std::map<size_t, std::vector<int>> updates;  // buckets by the action after which they are updated
+  for (size_t i = 0; i < lowering.actions.size(); ++i) {
+    const std::vector<int> made = GradientsMadeBy(lowering, lowering.actions[i]);
+    actions.push_back(std::move(lowering.actions[i]));
     for (int p : made) {
       const int bucket = lowering.parameters[p].bucket;
       if (--missing[bucket] > 0) continue;
       actions.push_back({.what = CheckGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kBackward}});
-      AppendReduction(lowering, bucket, lowering.plan.overlap ? actions : after_backward);
+      if (!lowering.plan.overlap) {
+        AppendReduction(lowering, bucket, after_backward);
+        AppendUpdate(lowering, bucket, after_backward);
+      } else {
+        AppendReduction(lowering, bucket, actions);
+        if (last_readers[bucket] > i) updates[last_readers[bucket]].push_back(bucket);
+        if (last_readers[bucket] <= i) AppendUpdate(lowering, bucket, actions);
+      }
     }
+    for (int bucket : updates[i]) AppendUpdate(lowering, bucket, actions);
   }
   for (Action& action : after_backward) actions.push_back(std::move(action));
   lowering.actions = std::move(actions);

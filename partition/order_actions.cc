@@ -99,6 +99,8 @@ class Orderer {
 
   // Products take the time of their arithmetic; besides, each value that is made is moved once.
   int64_t ComputePicoseconds(const Action& action) const {
+    const layers::Stage* stage = lowering_.StageOf(action);
+    if (stage != nullptr && !stage->emit) return 0;
     int64_t picoseconds = 0;
     for (ValueId output : action.outputs) {
       if (output.valid() && !lowering_.value(output).is_gradient) {

@@ -32,8 +32,8 @@ absl::Status InsertResharding(Lowering& lowering);
 // one.
 absl::Status BucketGradients(Lowering& lowering);
 
-// Checks, reduces and updates each bucket as soon as its last gradient is made (after backward, without overlap); evaluation
-// has none. Before: buckets. After: every bucket is updated once.
+// Checks and reduces each bucket as soon as its last gradient is made, and updates it when nothing more reads its parameters
+// (after backward, without overlap); evaluation has none. Before: buckets. After: every bucket is updated once.
 absl::Status InsertGradientReduction(Lowering& lowering);
 
 // Makes an activation that alone reads what a stage writes part of that stage, where the stage takes one.

@@ -35,6 +35,7 @@ void Append(const layers::Sharding& on_axis, NodeSharding& all) {
   append(on_axis.parameters, all.parameters);
   append(on_axis.input_gradients, all.input_gradients);
   append(on_axis.parameter_gradients, all.parameter_gradients);
+  append(on_axis.state, all.state);
   all.inner_made.resize(on_axis.inner.size());
   all.inner_needed.resize(on_axis.inner.size());
   for (size_t v = 0; v < on_axis.inner.size(); ++v) {
@@ -65,6 +66,8 @@ const TensorPlacement& Made(const NodeSharding& sharding, Slot slot) {
       return sharding.input_gradients[slot.index];
     case Slot::Kind::kParameter:
       return slot.gradient ? sharding.parameter_gradients[slot.index] : sharding.parameters[slot.index];
+    case Slot::Kind::kState:
+      return sharding.state[slot.index];
     case Slot::Kind::kInner:
       return sharding.inner_made[slot.index];
     case Slot::Kind::kOutput:
@@ -79,6 +82,8 @@ const TensorPlacement& Needed(const NodeSharding& sharding, Slot slot) {
       return sharding.inputs[slot.index];
     case Slot::Kind::kParameter:
       return sharding.parameters[slot.index];
+    case Slot::Kind::kState:
+      return sharding.state[slot.index];
     case Slot::Kind::kInner:
       return sharding.inner_needed[slot.index];
     case Slot::Kind::kOutput:
@@ -93,6 +98,8 @@ const Shape& ShapeOf(const layers::LayerShapes& whole, Slot slot) {
       return whole.inputs[slot.index];
     case Slot::Kind::kParameter:
       return whole.parameters[slot.index];
+    case Slot::Kind::kState:
+      return whole.state[slot.index];
     case Slot::Kind::kInner:
       return whole.inner[slot.index];
     case Slot::Kind::kOutput:
@@ -104,6 +111,7 @@ const Shape& ShapeOf(const layers::LayerShapes& whole, Slot slot) {
 std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeSharding& sharding, int stage,
                                                absl::FunctionRef<bool(Slot)> is_wanted) {
   const layers::Stage& of = sharding.stages.stages[stage];
+  if (!of.emit) return {};
   layers::StageShard shard;
   shard.scalars = {{}, {program::kStepScalarCount}};
   const auto put = [&](Slot slot, const TensorPlacement& placement) {
@@ -112,7 +120,7 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeShard
     shard.Put(slot, {{}, region.size, shape, region.offset});
   };
   for (Slot slot : of.reads) put(slot, Needed(sharding, slot));
-  bool runs = false;
+  bool runs = of.pass == program::Pass::kForward;
   for (Slot slot : of.writes) {
     if (!is_wanted(slot)) continue;
     put(slot, Made(sharding, slot));
@@ -132,8 +140,16 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
   absl::Status batch = CheckBatch(mesh, strategies, global_batch);
   if (!batch.ok()) return absl::Status(batch.code(), absl::StrFormat("layer \"%s\": %s", node.name, batch.message()));
 
+  const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
+  if (group > 0 && global_batch % group != 0) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "layer \"%s\": a global batch of %d is not cut into groups of %d samples; nearest that work: %s%d", node.name,
+        global_batch, group, global_batch > group ? absl::StrFormat("%d or ", global_batch / group * group) : "",
+        (global_batch / group + 1) * group));
+  }
   NodeSharding all{.whole = graph.Shapes(id, global_batch)};
   all.stages = layers::Stages(node.layer, all.whole, {.train = mode == program::Mode::kTrain, .strategies = strategies});
+  for (const layers::ParameterSpec& state : all.stages.state) all.whole.state.push_back(state.shape);
   for (const layers::InnerSpec& inner : all.stages.inner) all.whole.inner.push_back(inner.shape);
   layers::LayerShapes local = all.whole;
   for (int a = 0; a < mesh.axis_count(); ++a) {
@@ -150,6 +166,7 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
     Append(on_axis, all);
     for (size_t i = 0; i < local.inputs.size(); ++i) Cut(on_axis.inputs[i], size, local.inputs[i]);
     for (size_t i = 0; i < local.parameters.size(); ++i) Cut(on_axis.parameters[i], size, local.parameters[i]);
+    for (size_t i = 0; i < local.state.size(); ++i) Cut(on_axis.state[i], size, local.state[i]);
     for (size_t i = 0; i < local.inner.size(); ++i) Cut(on_axis.inner[i].made, size, local.inner[i]);
     Cut(on_axis.output, size, local.output);
   }

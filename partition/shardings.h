@@ -20,7 +20,7 @@ namespace colonnade::partition {
 struct NodeSharding {
   layers::LayerStages stages;
   layers::LayerShapes whole;  // global extents, those of inner tensors included
-  std::vector<TensorPlacement> inputs, parameters;
+  std::vector<TensorPlacement> inputs, parameters, state;
   TensorPlacement output, output_gradient;
   std::vector<TensorPlacement> input_gradients, parameter_gradients;
   std::vector<TensorPlacement> inner_made, inner_needed;

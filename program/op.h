@@ -136,6 +136,44 @@ struct LrnBackward {  // x, s, dy → dx
   bool operator==(const LrnBackward&) const = default;
 };
 
+// Batch normalisation over the n·H·W elements of each channel, in the steps between which devices add their sums. The batch
+// is cut into G equal groups of consecutive samples, each normalised by itself; G is the first extent of `sums`, f64
+// [G,2,C]: Σx, then Σx². With `count` elements in a group of a channel, over all devices,
+//   mean = Σx/count,   var = Σx²/count − mean²,   x̂ = (x − mean)/sqrt(var + epsilon),   y = w·x̂ + b.
+// Sums are of products and in double (program/batch_norm.h bounds what cancels). Source: Ioffe & Szegedy 2015.
+struct BatchNormSums {  // x [n,C,…] → sums, [totals f64 [1,2,C]]   (totals: over all groups)
+  bool operator==(const BatchNormSums&) const = default;
+};
+struct BatchNormForward {  // x, sums, w [C], b [C] → y
+  int64_t count = 1;
+  double epsilon = 1e-5;
+  bool relu = false;  // y = max(·, 0), fused
+  bool operator==(const BatchNormForward&) const = default;
+};
+// Of what evaluation reads: mean ← (1 − momentum)·mean + momentum·Σx/count, and var likewise, with the unbiased variance,
+// var·count/(count − 1).
+struct BatchNormTrack {  // sums f64 [1,2,C], mean [C] (accumulated), var [C] (accumulated)
+  int64_t count = 1;
+  double momentum = 0.1;
+  bool operator==(const BatchNormTrack&) const = default;
+};
+// The sums of one element for each channel that has this mean and variance.
+struct BatchNormRecall {  // mean [C], var [C] → sums f64 [1,2,C]
+  bool operator==(const BatchNormRecall&) const = default;
+};
+// dsums are Σdy, then Σdy·x̂; dw and db the same over all groups.
+struct BatchNormBackwardSums {  // x, dy, sums → dsums f64 [G,2,C], dw, db
+  int64_t count = 1;
+  double epsilon = 1e-5;
+  bool operator==(const BatchNormBackwardSums&) const = default;
+};
+// dx = w/sqrt(var + epsilon) · (dy − (Σdy + x̂·Σdy·x̂)/count).
+struct BatchNormBackward {  // x, dy, sums, dsums, w → dx
+  int64_t count = 1;
+  double epsilon = 1e-5;
+  bool operator==(const BatchNormBackward&) const = default;
+};
+
 // y = x · mask / (1 − rate); the mask is drawn by Philox keyed by (seed, stream, step, global element index), so both
 // passes draw the same one and every plan does too. The operand holds the box of the global tensor at `offset`.
 struct Dropout {  // scalars, x → y   (backward: scalars, dy → dx)
@@ -170,11 +208,12 @@ struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
   bool operator==(const SgdUpdate&) const = default;
 };
 
-using Op =
-    std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
-                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ActivationForward,
-                 ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
-                 LrnBackward, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
+using Op = std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
+                        FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward,
+                        ActivationForward, ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward,
+                        AvgPoolBackward, LrnForward, LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack,
+                        BatchNormRecall, BatchNormBackwardSums, BatchNormBackward, Dropout, SoftmaxCrossEntropyForward,
+                        SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 

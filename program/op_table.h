@@ -45,17 +45,16 @@ struct WorksOnImages {
 };
 
 inline constexpr Access kReads = Access::kRead, kWrites = Access::kWrite, kAccumulates = Access::kAccumulate;
+// Operands that many ops have.
+inline constexpr OperandTrait kX{"x", Role::kInput, kReads}, kY{"y", Role::kOutput, kWrites},
+    kDy{"dy", Role::kOutput, kReads}, kDx{"dx", Role::kInput, kWrites}, kScalars{"scalars", Role::kScalars, kReads},
+    kSampleLabels{"labels", Role::kLabels, kReads}, kSums{"sums", Role::kSums, kReads};
 // Operands of convolutions and fully connected layers.
-inline constexpr OperandTrait kForwardOfWeights[] = {{"x", Role::kInput, kReads},
-                                                     {"w", Role::kWeight, kReads},
-                                                     {"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias},
-                                                     {"y", Role::kOutput, kWrites}};
-inline constexpr OperandTrait kBackwardToData[] = {
-    {"dy", Role::kOutput, kReads}, {"w", Role::kWeight, kReads}, {"dx", Role::kInput, kWrites}};
-inline constexpr OperandTrait kBackwardToWeights[] = {{"x", Role::kInput, kReads},
-                                                      {"dy", Role::kOutput, kReads},
-                                                      {"dw", Role::kWeight, kWrites, Width::kMaster},
-                                                      {"db", Role::kBias, kWrites, Width::kMaster, Occurs::kIfBias}};
+inline constexpr OperandTrait kForwardOfWeights[] = {
+    kX, {"w", Role::kWeight, kReads}, {"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias}, kY};
+inline constexpr OperandTrait kBackwardToData[] = {kDy, {"w", Role::kWeight, kReads}, kDx};
+inline constexpr OperandTrait kBackwardToWeights[] = {
+    kX, kDy, {"dw", Role::kWeight, kWrites, Width::kMaster}, {"db", Role::kBias, kWrites, Width::kMaster, Occurs::kIfBias}};
 
 template <>
 struct OpTraits<Load> : Streams {
@@ -128,13 +127,12 @@ struct OpTraits<FullyConnectedBackwardWeights> : Multiplies {
 template <>
 struct OpTraits<BiasForward> : Streams {
   static constexpr const char* kName = "bias_forward";
-  static constexpr OperandTrait kOperands[] = {
-      {"x", Role::kInput, kReads}, {"b", Role::kBias, kReads}, {"y", Role::kOutput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {kX, {"b", Role::kBias, kReads}, kY};
 };
 template <>
 struct OpTraits<BiasBackward> : Streams {
   static constexpr const char* kName = "bias_backward";
-  static constexpr OperandTrait kOperands[] = {{"dy", Role::kOutput, kReads}, {"db", Role::kBias, kWrites, Width::kMaster}};
+  static constexpr OperandTrait kOperands[] = {kDy, {"db", Role::kBias, kWrites, Width::kMaster}};
 };
 
 // One op of each activation.
@@ -151,7 +149,7 @@ struct OpTraits<ActivationForward> : Streams {
     return WithFormula(op.activation, [](auto formula) { return formula.kForward; });
   }
   static std::vector<ActivationForward> Each() { return OfEachActivation<ActivationForward>(); }
-  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads}, {"y", Role::kOutput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {kX, kY};
 };
 template <>
 struct OpTraits<ActivationBackward> : Streams {
@@ -159,24 +157,20 @@ struct OpTraits<ActivationBackward> : Streams {
     return WithFormula(op.activation, [](auto formula) { return formula.kBackward; });
   }
   static std::vector<ActivationBackward> Each() { return OfEachActivation<ActivationBackward>(); }
-  static constexpr OperandTrait kOperands[] = {
-      {"kept", Role::kSaved, kReads}, {"dy", Role::kOutput, kReads}, {"dx", Role::kInput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {{"kept", Role::kSaved, kReads}, kDy, kDx};
 };
 
 template <>
 struct OpTraits<MaxPoolForward> : WorksOnImages {
   static constexpr const char* kName = "max_pool_forward";
-  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads},
-                                               {"y", Role::kOutput, kWrites},
-                                               {"argmax", Role::kArgmax, kWrites, Width::kElement, Occurs::kMaybe}};
+  static constexpr OperandTrait kOperands[] = {kX, kY, {"argmax", Role::kArgmax, kWrites, Width::kElement, Occurs::kMaybe}};
   static constexpr std::tuple kAttributes{Attribute{"window", &MaxPoolForward::window}};
   static constexpr LayoutRule kLayout = LayoutRule::kArgmax;
 };
 template <>
 struct OpTraits<MaxPoolBackward> : WorksOnImages {
   static constexpr const char* kName = "max_pool_backward";
-  static constexpr OperandTrait kOperands[] = {
-      {"argmax", Role::kArgmax, kReads}, {"dy", Role::kOutput, kReads}, {"dx", Role::kInput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {{"argmax", Role::kArgmax, kReads}, kDy, kDx};
   static constexpr std::tuple kAttributes{Attribute{"window", &MaxPoolBackward::window}};
   static constexpr LayoutRule kLayout = LayoutRule::kArgmax;
 };
@@ -184,45 +178,85 @@ struct OpTraits<MaxPoolBackward> : WorksOnImages {
 template <>
 struct OpTraits<AvgPoolForward> : WorksOnImages {
   static constexpr const char* kName = "avg_pool_forward";
-  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads}, {"y", Role::kOutput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {kX, kY};
   static constexpr std::tuple kAttributes{Attribute{"window", &AvgPoolForward::window},
                                           Attribute{"count_pad", &AvgPoolForward::count_pad}};
 };
 template <>
 struct OpTraits<AvgPoolBackward> : WorksOnImages {
   static constexpr const char* kName = "avg_pool_backward";
-  static constexpr OperandTrait kOperands[] = {{"dy", Role::kOutput, kReads}, {"dx", Role::kInput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {kDy, kDx};
   static constexpr std::tuple kAttributes{Attribute{"window", &AvgPoolBackward::window},
                                           Attribute{"count_pad", &AvgPoolBackward::count_pad}};
 };
 
+template <class Op>
+inline constexpr std::tuple kWindowOfChannels{Attribute{"size", &Op::size}, Attribute{"groups", &Op::groups},
+                                              Attribute{"alpha", &Op::alpha}, Attribute{"beta", &Op::beta},
+                                              Attribute{"k", &Op::k}};
+
 template <>
 struct OpTraits<LrnForward> : WorksOnImages {
   static constexpr const char* kName = "lrn_forward";
-  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads},
-                                               {"y", Role::kOutput, kWrites},
-                                               {"s", Role::kSaved, kWrites, Width::kMaster, Occurs::kMaybe}};
-  static constexpr std::tuple kAttributes{Attribute{"size", &LrnForward::size}, Attribute{"groups", &LrnForward::groups},
-                                          Attribute{"alpha", &LrnForward::alpha}, Attribute{"beta", &LrnForward::beta},
-                                          Attribute{"k", &LrnForward::k}};
+  static constexpr OperandTrait kOperands[] = {kX, kY, {"s", Role::kSaved, kWrites, Width::kMaster, Occurs::kMaybe}};
+  static constexpr const auto& kAttributes = kWindowOfChannels<LrnForward>;
 };
 template <>
 struct OpTraits<LrnBackward> : WorksOnImages {
   static constexpr const char* kName = "lrn_backward";
-  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads},
-                                               {"s", Role::kSaved, kReads, Width::kMaster},
-                                               {"dy", Role::kOutput, kReads},
-                                               {"dx", Role::kInput, kWrites}};
-  static constexpr std::tuple kAttributes{Attribute{"size", &LrnBackward::size}, Attribute{"groups", &LrnBackward::groups},
-                                          Attribute{"alpha", &LrnBackward::alpha}, Attribute{"beta", &LrnBackward::beta},
-                                          Attribute{"k", &LrnBackward::k}};
+  static constexpr OperandTrait kOperands[] = {kX, {"s", Role::kSaved, kReads, Width::kMaster}, kDy, kDx};
+  static constexpr const auto& kAttributes = kWindowOfChannels<LrnBackward>;
+};
+
+// What each channel has one of.
+constexpr OperandTrait OfChannels(const char* name, Access access) { return {name, Role::kBias, access, Width::kMaster}; }
+template <class Op>
+inline constexpr std::tuple kCountAndEpsilon{Attribute{"count", &Op::count}, Attribute{"epsilon", &Op::epsilon}};
+
+template <>
+struct OpTraits<BatchNormSums> : Streams {
+  static constexpr const char* kName = "batch_norm_sums";
+  static constexpr OperandTrait kOperands[] = {
+      kX, {"sums", Role::kSums, kWrites}, {"totals", Role::kSums, kWrites, Width::kElement, Occurs::kMaybe}};
+};
+template <>
+struct OpTraits<BatchNormForward> : Streams {
+  static constexpr const char* kName = "batch_norm_forward";
+  static constexpr OperandTrait kOperands[] = {kX, kSums, OfChannels("w", kReads), OfChannels("b", kReads), kY};
+  static constexpr auto kAttributes =
+      std::tuple_cat(kCountAndEpsilon<BatchNormForward>, std::tuple{Attribute{"relu", &BatchNormForward::relu}});
+};
+template <>
+struct OpTraits<BatchNormTrack> : Streams {
+  static constexpr const char* kName = "batch_norm_track";
+  static constexpr OperandTrait kOperands[] = {kSums, OfChannels("mean", kAccumulates), OfChannels("var", kAccumulates)};
+  static constexpr std::tuple kAttributes{Attribute{"count", &BatchNormTrack::count},
+                                          Attribute{"momentum", &BatchNormTrack::momentum}};
+};
+template <>
+struct OpTraits<BatchNormRecall> : Streams {
+  static constexpr const char* kName = "batch_norm_recall";
+  static constexpr OperandTrait kOperands[] = {
+      OfChannels("mean", kReads), OfChannels("var", kReads), {"sums", Role::kSums, kWrites}};
+};
+template <>
+struct OpTraits<BatchNormBackwardSums> : Streams {
+  static constexpr const char* kName = "batch_norm_backward_sums";
+  static constexpr OperandTrait kOperands[] = {
+      kX, kDy, kSums, {"dsums", Role::kSums, kWrites}, OfChannels("dw", kWrites), OfChannels("db", kWrites)};
+  static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackwardSums>;
+};
+template <>
+struct OpTraits<BatchNormBackward> : Streams {
+  static constexpr const char* kName = "batch_norm_backward";
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kSums, {"dsums", Role::kSums, kReads}, OfChannels("w", kReads), kDx};
+  static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackward>;
 };
 
 template <>
 struct OpTraits<Dropout> : Streams {
   static constexpr const char* kName = "dropout";
-  static constexpr OperandTrait kOperands[] = {
-      {"scalars", Role::kScalars, kReads}, {"x", Role::kInput, kReads}, {"y", Role::kOutput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {kScalars, kX, kY};
   static constexpr std::tuple kAttributes{Attribute{"rate", &Dropout::rate}, Attribute{"stream", &Dropout::stream},
                                           Attribute{"global_shape", &Dropout::global_shape},
                                           Attribute{"offset", &Dropout::offset}};
@@ -232,17 +266,15 @@ template <>
 struct OpTraits<SoftmaxCrossEntropyForward> : Streams {
   static constexpr const char* kName = "softmax_cross_entropy_forward";
   static constexpr OperandTrait kOperands[] = {{"logits", Role::kInput, kReads},
-                                               {"labels", Role::kLabels, kReads},
+                                               kSampleLabels,
                                                {"p", Role::kSaved, kWrites, Width::kMaster},
                                                {"metrics", Role::kMetrics, kWrites}};
 };
 template <>
 struct OpTraits<SoftmaxCrossEntropyBackward> : Streams {
   static constexpr const char* kName = "softmax_cross_entropy_backward";
-  static constexpr OperandTrait kOperands[] = {{"scalars", Role::kScalars, kReads},
-                                               {"p", Role::kSaved, kReads, Width::kMaster},
-                                               {"labels", Role::kLabels, kReads},
-                                               {"dlogits", Role::kInput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {
+      kScalars, {"p", Role::kSaved, kReads, Width::kMaster}, kSampleLabels, {"dlogits", Role::kInput, kWrites}};
 };
 template <>
 struct OpTraits<CheckFinite> : Streams {
@@ -253,7 +285,7 @@ struct OpTraits<CheckFinite> : Streams {
 template <>
 struct OpTraits<SgdUpdate> : Streams {
   static constexpr const char* kName = "sgd_update";
-  static constexpr OperandTrait kOperands[] = {{"scalars", Role::kScalars, kReads},
+  static constexpr OperandTrait kOperands[] = {kScalars,
                                                {"g", Role::kWeight, kReads, Width::kMaster},
                                                {"v", Role::kMomentum, kAccumulates, Width::kMaster},
                                                {"w", Role::kWeight, kAccumulates, Width::kMaster}};

@@ -31,6 +31,7 @@ enum class Role {
   kScalars,  // f64 [kStepScalarCount]
   kMetrics,  // f64 [kMetricCount]
   kFlag,     // i32 [1]
+  kSums,     // f64 [groups,2,C]
 };
 // Whether it holds numbers of a layer, in floating point.
 constexpr bool IsTensor(Role role) {
@@ -48,6 +49,7 @@ constexpr bool IsTensor(Role role) {
     case Role::kScalars:
     case Role::kMetrics:
     case Role::kFlag:
+    case Role::kSums:
       return false;
   }
   return false;

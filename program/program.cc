@@ -1,5 +1,7 @@
 #include "program/program.h"
 
+#include <algorithm>
+
 namespace colonnade::program {
 
 BufferId RootOf(const Program& program, BufferId id) {
@@ -13,6 +15,11 @@ BufferId RootOf(const Program& program, BufferId id) {
       return id;
     }
   }
+}
+
+int TrainedCount(const Program& program) {
+  const auto is_trained = [](const Parameter& p) { return p.role == StateRole::kTrained; };
+  return static_cast<int>(std::count_if(program.parameters.begin(), program.parameters.end(), is_trained));
 }
 
 std::vector<TaskId> LaneOrder(const Program& program, int device, Lane lane) {

@@ -73,13 +73,22 @@ struct Initializer {
   bool operator==(const Initializer&) const = default;
 };
 
+// What a tensor that outlives the steps is to training.
+enum class StateRole {
+  kTrained,    // has a gradient and is updated
+  kStatistic,  // written by training, read by evaluation: a running mean
+};
+
+// A tensor of the network that outlives the steps. Those that are trained come first.
 struct Parameter {
   std::string name;
   std::string layer;
+  StateRole role = StateRole::kTrained;
   Shape shape;  // global
   Initializer initializer;
-  std::vector<Piece> value;     // replicas repeat a region
-  std::vector<Piece> momentum;  // empty in an evaluation Program; a member of a sharded bucket holds a byte range only
+  std::vector<Piece> value;  // replicas repeat a region
+  std::vector<Piece>
+      momentum;  // empty in an evaluation Program and of a statistic; a member of a sharded bucket holds a byte range only
   bool operator==(const Parameter&) const = default;
 };
 
@@ -94,8 +103,8 @@ struct Input {
 };
 
 // A result that Store tasks copy out each step. kMetrics: Σ over its pieces, f64 [kMetricCount]. kFinite: each piece is one
-// device's flags, i32 [number of parameters], 1 where its gradient of that parameter is finite. kGradient: a global tensor,
-// `name` names the parameter.
+// device's flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGradient: a global
+// tensor, `name` names the parameter.
 struct Output {
   enum class Kind { kMetrics, kFinite, kGradient };
   Kind kind = Kind::kMetrics;
@@ -137,6 +146,9 @@ struct Program {
 
 // The buffer that holds the memory of `id`: itself, or the root at the end of its chain of views.
 BufferId RootOf(const Program& program, BufferId id);
+
+// How many parameters are trained.
+int TrainedCount(const Program& program);
 
 // The tasks of `device` on `lane`, in the order in which they run.
 std::vector<TaskId> LaneOrder(const Program& program, int device, Lane lane);

@@ -205,6 +205,7 @@ class Parser {
     line.Expect("layer");
     p.layer = line.Word();
     p.shape = line.ShapeBox();
+    if (line.AcceptWord("statistic")) p.role = StateRole::kStatistic;
     p.initializer.kind = line.OneOf(kInitializers, "constant, gaussian or uniform");
     p.initializer.value = line.Double();
     line.Expect("value");

@@ -67,8 +67,9 @@ class Printer {
     PrintHeader();
     for (const Buffer& buffer : program_.buffers) PrintBuffer(buffer);
     for (const Parameter& p : program_.parameters) {
-      absl::StrAppend(&out_, "parameter ", Quoted(p.name), " layer ", Word(p.layer), " ", ToString(p.shape), " ",
-                      Name(p.initializer.kind), " ", Digits(p.initializer.value), " value");
+      absl::StrAppend(&out_, "parameter ", Quoted(p.name), " layer ", Word(p.layer), " ", ToString(p.shape),
+                      p.role == StateRole::kStatistic ? " statistic " : " ", Name(p.initializer.kind), " ",
+                      Digits(p.initializer.value), " value");
       PrintPieces(p.value, p.shape);
       if (!p.momentum.empty()) out_ += " momentum";
       PrintPieces(p.momentum, p.shape);

@@ -65,7 +65,12 @@ absl::Status CheckParameters(const Program& program) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
     if (!names.insert(p.name).second) return Broken(kOutputsRule, owner, " is declared twice");
     RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value}));
+    const bool first = &p == program.parameters.data();
+    if (p.role == StateRole::kTrained && !first && (&p)[-1].role == StateRole::kStatistic) {
+      return Broken(kOutputsRule, owner, " is trained and stands behind a statistic; expected trained parameters first");
+    }
     if (p.momentum.empty()) continue;
+    if (p.role == StateRole::kStatistic) return Broken(kOutputsRule, owner, " is a statistic and has a momentum");
     if (absl::Status s = CheckStateOf(program, {absl::StrCat("the momentum of ", owner), p.shape, p.momentum}); !s.ok()) {
       return s;
     }
@@ -125,8 +130,8 @@ absl::Status CheckOutputs(const Program& program) {
     if (output.kind == Output::Kind::kMetrics) {
       RETURN_IF_ERROR(CheckWholePieces(declared, {kMetricCount}, "one sum for each metric"));
     } else if (output.kind == Output::Kind::kFinite) {
-      const auto parameters = static_cast<int64_t>(program.parameters.size());
-      RETURN_IF_ERROR(CheckWholePieces(declared, {parameters}, "one flag for each parameter"));
+      const int64_t parameters = TrainedCount(program);
+      RETURN_IF_ERROR(CheckWholePieces(declared, {parameters}, "one flag for each trained parameter"));
     }
   }
   return absl::OkStatus();

@@ -128,6 +128,33 @@ class OperandCheck {
     if (SameShapes({0, 1, 2, 3})) Lrn(op.size, op.groups);
   }
 
+  void operator()(const BatchNormSums&) {
+    if (Normalises(0, 1) && task_.uses.size() == 3) Shaped(2, {1, 2, Size(0)[1]});
+  }
+  void operator()(const BatchNormForward& op) {
+    if (!Counts(op.count) || !SameShapes({0, 4}) || !Normalises(0, 1)) return;
+    Channelwise({2, 3}, Size(0)[1]);
+    Small("epsilon", op.epsilon);
+  }
+  void operator()(const BatchNormTrack& op) {
+    if (!Counts(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
+    Channelwise({2}, Size(1)[0]);
+    Small("momentum", op.momentum);
+  }
+  void operator()(const BatchNormRecall&) {
+    if (Ranked({0}, 1) && SameShapes({0, 1})) Shaped(2, {1, 2, Size(0)[0]});
+  }
+  void operator()(const BatchNormBackwardSums& op) {
+    if (!Counts(op.count) || !SameShapes({0, 1}) || !Normalises(0, 2) || !SameShapes({2, 3})) return;
+    Channelwise({4, 5}, Size(0)[1]);
+    Small("epsilon", op.epsilon);
+  }
+  void operator()(const BatchNormBackward& op) {
+    if (!Counts(op.count) || !SameShapes({0, 1, 5}) || !Normalises(0, 2) || !SameShapes({2, 3})) return;
+    Channelwise({4}, Size(0)[1]);
+    Small("epsilon", op.epsilon);
+  }
+
   void operator()(const Dropout& op) {
     if (!SameShapes({1, 2})) return;
     if (!(op.rate >= 0 && op.rate < 1)) return Fail("has rate ", op.rate, "; expected [0, 1)");
@@ -213,6 +240,9 @@ class OperandCheck {
         return;
       case Role::kMetrics:
         if (Types({i}, DType::kF64)) Shaped(i, {kMetricCount});
+        return;
+      case Role::kSums:
+        Types({i}, DType::kF64);
         return;
       case Role::kFlag:
         if (Types({i}, DType::kI32)) Shaped(i, {1});
@@ -345,6 +375,26 @@ class OperandCheck {
     if (!Ranked({0}, 4)) return;
     if (groups < 1 || Size(0)[1] % groups != 0)
       Fail("has ", groups, " groups, which do not divide ", Size(0)[1], " channels");
+  }
+
+  // Whether `sums` are those of groups of x's samples.
+  bool Normalises(size_t x, size_t sums) {
+    if (!Channels(x) || !Ranked({sums}, 3)) return false;
+    const int64_t groups = Size(sums)[0];
+    if (groups < 1 || Size(x)[0] % groups != 0) {
+      Fail("has ", groups, " groups of samples, which do not divide ", Size(x)[0], " samples");
+    }
+    return problem_.empty() && Shaped(sums, {groups, 2, Size(x)[1]});
+  }
+  void Channelwise(std::initializer_list<size_t> operands, int64_t channels) {
+    for (size_t i : operands) Shaped(i, {channels});
+  }
+  bool Counts(int64_t count) {
+    if (count < 1) Fail("has a count of ", count, "; expected at least 1");
+    return problem_.empty();
+  }
+  void Small(absl::string_view name, double value) {
+    if (!(value >= 0 && value <= 1)) Fail("has ", name, " ", value, "; expected [0, 1]");
   }
 
   const Program& program_;

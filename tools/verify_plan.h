@@ -41,6 +41,7 @@ struct VerifyErrors {
 struct VerifyReport {
   bool ok = true;
   bool training_program_agrees = true;  // the Program that shows no gradients gives the same weights, bit for bit
+  std::string differing_copies;         // of which tensor two devices hold copies that are not equal bits; else empty
   VerifyErrors tolerance;               // the largest that was granted
   VerifyErrors error;                   // the largest that was found, relative
   std::string worst_tensor;

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "cpu/ops/batch_norm.h"
 #include "cpu/ops/conv.h"
 #include "cpu/ops/copy.h"
 #include "cpu/ops/elementwise.h"

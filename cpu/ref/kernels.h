@@ -43,6 +43,12 @@ absl::Status Run(const program::AvgPoolForward& op, absl::Span<const Tensor> ope
 absl::Status Run(const program::AvgPoolBackward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::LrnForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::LrnBackward& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormSums& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormForward& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormTrack& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormRecall& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormBackwardSums& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormBackward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::Dropout& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<const Tensor> operands);

@@ -11,6 +11,8 @@
 
 #include <variant>
 
+#include "cuda/kernels/batch_norm_kernels.h"
+#include "cuda/kernels/batch_norm_sum_kernels.h"
 #include "cuda/kernels/elementwise_kernels.h"
 #include "cuda/kernels/fold_kernels.h"
 #include "cuda/kernels/image_kernels.h"
@@ -23,12 +25,15 @@ namespace colonnade::cuda {
 
 // All kernels on elements of T, in vectors of `lanes`.
 template <class T, int lanes, class... More>
-using KernelsOf = std::variant<
-    SumElements<T, lanes>, AddBias<T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
-    ActivationBackwardElements<program::ReluFormula, T, lanes>, ActivationForwardElements<program::GeluFormula, T, lanes>,
-    ActivationBackwardElements<program::GeluFormula, T, lanes>, DropoutElements<T, lanes>, ChannelSums<T, lanes>,
-    MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>,
-    AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>, More...>;
+using KernelsOf =
+    std::variant<SumElements<T, lanes>, AddBias<T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
+                 ActivationBackwardElements<program::ReluFormula, T, lanes>,
+                 ActivationForwardElements<program::GeluFormula, T, lanes>,
+                 ActivationBackwardElements<program::GeluFormula, T, lanes>, DropoutElements<T, lanes>,
+                 ChannelSums<T, lanes>, MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>,
+                 AvgPoolForwardElements<T, lanes>, AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>,
+                 LrnBackwardElements<T, lanes>, PairSums<PowerTerms<T, lanes>>, PairSums<GradientTerms<T, lanes>>,
+                 BatchNormForwardElements<T, lanes>, BatchNormBackwardElements<T, lanes>, More...>;
 
 template <class A, class B>
 struct BothOf;
@@ -52,7 +57,8 @@ using KernelsOfBFloat16 =
                      ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
 
 using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors,
-                                   SumChannelParts, SumMetrics>,
+                                   SumChannelParts, SumMetrics, SumPairParts, SumGroups, FinishGradientSums,
+                                   ForwardCoefficients, BackwardCoefficients, TrackChannels, RecallChannels>,
                       BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
 
 }  // namespace colonnade::cuda

@@ -116,6 +116,12 @@ PreparedTask Prepare(const program::BiasForward&, const TaskContext& context) {
   return One(AddBiasCall(context.operands[0], context.operands[1], context.operands[2], /*relu=*/false));
 }
 
+ChannelBlocks ChannelBlocksFor(int64_t positions, int64_t vectors) {
+  const auto columns = static_cast<int>(std::min(vectors, kMostVectorsOfBlock));
+  const int64_t blocks_of_part = (vectors + columns - 1) / columns;
+  return {columns, BlocksFor(positions, kThreadsOfBlock / columns, kMostBlocks / blocks_of_part)};
+}
+
 absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls) {
   const int64_t channels = dy.view.shape[1];
   program::Region first_channel = program::Region::Whole(dy.view.shape);
@@ -125,10 +131,7 @@ absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& 
   ASSIGN_OR_RETURN(Walk all, WalkOver({dy.view}));
   const int64_t size = program::SizeInBytes(dy.view.dtype), lanes = kWidestAccess / size;
   const bool wide = channels % lanes == 0 && dy.view.strides[1] == 1 && LieInVectors(all, {{dy.base, size}}, lanes);
-  const int64_t vectors = wide ? channels / lanes : channels;
-  const int columns = static_cast<int>(std::min(vectors, kMostVectorsOfBlock));
-  const int64_t blocks_of_part = (vectors + columns - 1) / columns;
-  const int64_t parts = BlocksFor(positions.count, kThreadsOfBlock / columns, kMostBlocks / blocks_of_part);
+  const auto [columns, parts] = ChannelBlocksFor(positions.count, wide ? channels / lanes : channels);
   double* partial = parts > 1 ? workspace.Take<double>(parts * channels) : nullptr;
   float* sums = reinterpret_cast<float*>(db.base) + db.view.offset;
   calls.push_back(InVectorsOf(dy.view.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {

@@ -15,6 +15,14 @@ PreparedTask Prepare(const program::ActivationBackward& op, const TaskContext& c
 PreparedTask Prepare(const program::Dropout& op, const TaskContext& context);
 PreparedTask Prepare(const program::CheckFinite& op, const TaskContext& context);
 
+// How sums over `positions` of `vectors` of channels are cut into blocks: a column of threads for each of some vectors, and
+// parts of the positions.
+struct ChannelBlocks {
+  int columns;
+  int64_t parts;
+};
+ChannelBlocks ChannelBlocksFor(int64_t positions, int64_t vectors);
+
 // Appends db [K] = Σ dy [n, K, …]; what BiasBackward and the gradients of weights share.
 absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls);
 

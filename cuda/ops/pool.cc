@@ -5,7 +5,9 @@
 namespace colonnade::cuda {
 
 Image ImageOf(const View& view) {
-  const program::Shape &e = view.shape, &s = view.strides;
+  int64_t e[4] = {1, 1, 1, 1}, s[4] = {};
+  std::copy(view.shape.begin(), view.shape.end(), e);
+  std::copy(view.strides.begin(), view.strides.end(), s);
   return {e[0], e[1], e[2], e[3], s[0], s[1], s[2], s[3]};
 }
 

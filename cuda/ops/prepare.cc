@@ -1,5 +1,6 @@
 #include "cuda/ops/prepare.h"
 
+#include "cuda/ops/batch_norm.h"
 #include "cuda/ops/conv.h"
 #include "cuda/ops/copy.h"
 #include "cuda/ops/elementwise.h"

@@ -46,10 +46,25 @@ program::Program OwnKernels() {
     const BufferId metrics = add("metrics", {4}, DType::kF64), flag = add("flag", {1}, DType::kI32), dx = add("dx", image);
     const BufferId v = builder.AddBuffer(d, "v", DType::kF32, {32 * 36}, program::Lifetime::kPersistent);
     const BufferId w = builder.AddBuffer(d, "w", DType::kF32, {32 * 36}, program::Lifetime::kPersistent);
+    const BufferId mean = builder.AddBuffer(d, "mean", DType::kF32, {32}, program::Lifetime::kPersistent);
+    const BufferId var = builder.AddBuffer(d, "var", DType::kF32, {32}, program::Lifetime::kPersistent);
+    const BufferId bn_recalled = add("bn_recalled", {1, 2, 32}, DType::kF64);
     run(program::ActivationForward{program::Activation::kRelu}, {builder.Read(x), builder.Write(relu)});
     run(program::LrnForward{.groups = 2}, {builder.Read(relu), builder.Write(lrn), builder.Write(s)});
     run(program::LrnBackward{.groups = 2}, {builder.Read(relu), builder.Read(s), builder.Read(lrn), builder.Write(dx)});
-    run(program::Copy{}, {builder.Read(dx), builder.Write(matrix)});
+    const BufferId bn_sums = add("bn_sums", {2, 2, 32}, DType::kF64), bn_totals = add("bn_totals", {1, 2, 32}, DType::kF64);
+    const BufferId bn_dsums = add("bn_dsums", {2, 2, 32}, DType::kF64), bn_dx = add("bn_dx", image), bn = add("bn", image);
+    const BufferId bn_w = add("bn_w", {32}), bn_b = add("bn_b", {32});
+    run(program::BatchNormSums{}, {builder.Read(lrn), builder.Write(bn_sums), builder.Write(bn_totals)});
+    run(program::BatchNormRecall{}, {builder.Read(mean), builder.Read(var), builder.Write(bn_recalled)});
+    run(program::BatchNormTrack{.count = 144}, {builder.Read(bn_totals), builder.Accumulate(mean), builder.Accumulate(var)});
+    run(program::BatchNormBackwardSums{.count = 72}, {builder.Read(lrn), builder.Read(dx), builder.Read(bn_sums),
+                                                      builder.Write(bn_dsums), builder.Write(bn_w), builder.Write(bn_b)});
+    run(program::BatchNormForward{.count = 72, .relu = true},
+        {builder.Read(lrn), builder.Read(bn_sums), builder.Read(bn_w), builder.Read(bn_b), builder.Write(bn)});
+    run(program::BatchNormBackward{.count = 72}, {builder.Read(bn), builder.Read(dx), builder.Read(bn_sums),
+                                                  builder.Read(bn_dsums), builder.Read(bn_w), builder.Write(bn_dx)});
+    run(program::Copy{}, {builder.Read(bn_dx), builder.Write(matrix)});
     run(program::Dropout{.global_shape = flat, .offset = {0, 0}},
         {builder.Read(scalars), builder.Read(matrix), builder.Write(dropped)});
     run(program::SoftmaxCrossEntropyForward{},

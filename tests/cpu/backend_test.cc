@@ -1,6 +1,9 @@
 #include "cpu/backend.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -294,6 +297,80 @@ TEST(CpuBackend, EqualBitsForAnyNumberOfThreads) {
     }
     EXPECT_EQ(session.Read(y), first_y);
     EXPECT_EQ(session.Read(db), first_db);
+  }
+}
+
+// Numbers whose sums depend on their order.
+std::vector<double> Fractions(int64_t count, int seed) {
+  std::vector<double> values = Integers(count, seed);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(values[i] / 3 + 1e-3 * std::sin(i));
+  return values;
+}
+
+// The sums of batch normalisation, forward and backward, of images of `shape` in two groups; of `threads`.
+std::vector<std::vector<double>> SumsOfBatchNorm(const Shape& shape, int threads) {
+  program::Builder builder = MakeBuilder(1);
+  const int64_t channels = shape[1], count = program::ElementCount(shape) / channels / 2;
+  const auto add = [&](const char* name, DType dtype, const Shape& of) { return builder.AddBuffer(0, name, dtype, of); };
+  const BufferId x = add("x", DType::kF32, shape), dy = add("dy", DType::kF32, shape);
+  const BufferId sums = add("sums", DType::kF64, {2, 2, channels}), dsums = add("dsums", DType::kF64, {2, 2, channels});
+  const BufferId dw = add("dw", DType::kF32, {channels}), db = add("db", DType::kF32, {channels});
+  builder.AddCompute(0, Lane::kCompute, program::BatchNormSums{}, {builder.Read(x), builder.Write(sums)}, {}, {"norm"});
+  builder.AddCompute(
+      0, Lane::kCompute, program::BatchNormBackwardSums{.count = count},
+      {builder.Read(x), builder.Read(dy), builder.Read(sums), builder.Write(dsums), builder.Write(dw), builder.Write(db)},
+      {}, {"norm"});
+  Session session(std::move(builder).Build(), {.threads_per_device = threads});
+  EXPECT_TRUE(session.status().ok()) << session.status();
+  session.Write(x, Fractions(program::ElementCount(shape), 1));
+  session.Write(dy, Fractions(program::ElementCount(shape), 2));
+  session.Launch(0);
+  EXPECT_TRUE(session->Synchronize(0).ok());
+  return {session.Read(sums), session.Read(dsums), session.Read(dw), session.Read(db)};
+}
+
+TEST(CpuBackend, TheSumsOfBatchNormalisationHaveEqualBitsForAnyNumberOfThreads) {
+  for (const Shape& shape : {Shape{2, 16, 70, 70}, Shape{4, 3, 150, 150}, Shape{8, 160, 7, 7}, Shape{5000, 40}}) {
+    SCOPED_TRACE(program::ToString(shape));
+    const auto one = SumsOfBatchNorm(shape, 1);
+    for (int threads : {2, 3, 5}) EXPECT_EQ(SumsOfBatchNorm(shape, threads), one) << threads << " threads";
+  }
+}
+
+// Between two convolutions, forward and back: its operands lie as theirs do, so that nothing is copied for it.
+TEST(CpuBackend, BatchNormalisationTakesTheLayoutOfConvolutions) {
+  program::Builder builder = MakeBuilder(1);
+  const Shape image = {2, 32, 9, 9}, filters = {32, 32, 3, 3}, of_sums = {1, 2, 32};
+  const auto add = [&](const char* name, const Shape& shape, DType dtype = DType::kF32) {
+    return builder.AddBuffer(0, name, dtype, shape);
+  };
+  const auto keep = [&](const char* name, const Shape& shape) {
+    return builder.AddBuffer(0, name, DType::kF32, shape, Lifetime::kPersistent);
+  };
+  const auto run = [&](program::Op op, program::Uses uses) {
+    builder.AddCompute(0, Lane::kCompute, std::move(op), std::move(uses), {}, {"layer"});
+  };
+  const BufferId x = add("x", image), z = add("z", image), n = add("n", image), y = add("y", image), dn = add("dn", image);
+  const BufferId dz = add("dz", image), dx = add("dx", image), sums = add("sums", of_sums, DType::kF64);
+  const BufferId dsums = add("dsums", of_sums, DType::kF64), dw = add("dw", {32}), db = add("db", {32});
+  const BufferId first = keep("first", filters), second = keep("second", filters), w = keep("w", {32}), b = keep("b", {32});
+  const program::Window same{3, 3, 1, 1, 1, 1, 1, 1};
+  run(program::ConvForward{.window = same}, {builder.Read(x), builder.Read(first), builder.Write(z)});
+  run(program::BatchNormSums{}, {builder.Read(z), builder.Write(sums)});
+  run(program::BatchNormForward{.count = 162, .relu = true},
+      {builder.Read(z), builder.Read(sums), builder.Read(w), builder.Read(b), builder.Write(n)});
+  run(program::ConvForward{.window = same}, {builder.Read(n), builder.Read(second), builder.Write(y)});
+  run(program::ConvBackwardData{.window = same}, {builder.Read(y), builder.Read(second), builder.Write(dn)});
+  run(program::BatchNormBackwardSums{.count = 162},
+      {builder.Read(z), builder.Read(dn), builder.Read(sums), builder.Write(dsums), builder.Write(dw), builder.Write(db)});
+  run(program::BatchNormBackward{.count = 162},
+      {builder.Read(z), builder.Read(dn), builder.Read(sums), builder.Read(dsums), builder.Read(w), builder.Write(dz)});
+  run(program::ConvBackwardData{.window = same}, {builder.Read(dz), builder.Read(first), builder.Write(dx)});
+  Session session(std::move(builder).Build(), {.threads_per_device = 1});
+  ASSERT_TRUE(session.status().ok()) << session.status();
+  for (const engine::AddedReorder& reorder : session->added_reorders()) {
+    const std::string op = program::Name(session.program().task(reorder.task));
+    EXPECT_FALSE(absl::StartsWith(op, "batch_norm")) << op << ": " << reorder.what;
   }
 }
 

@@ -53,6 +53,12 @@ std::vector<double> Scalars(const OpCase& op_case) {
   return scalars;
 }
 
+// To what operands of the run hold.
+double Rounded(double value, Data data) {
+  const auto rounded = static_cast<float>(value);
+  return data == Data::kRounded ? float{program::BFloat16(rounded)} : rounded;
+}
+
 std::vector<double> Numbers(int64_t count, Data data, uint64_t seed, uint32_t stream) {
   std::vector<double> values(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -61,8 +67,7 @@ std::vector<double> Numbers(int64_t count, Data data, uint64_t seed, uint32_t st
       values[i] = static_cast<double>(word % 7) - 3;
     } else {
       const double v = program::Gaussian(seed, program::RandomPurpose::kSyntheticData, stream, 0, i);
-      const auto rounded = static_cast<float>(std::abs(v) < 1e-3 ? v + 0.01 : v);
-      values[i] = data == Data::kRounded ? float{program::BFloat16(rounded)} : rounded;
+      values[i] = Rounded(std::abs(v) < 1e-3 ? v + 0.01 : v, data);
     }
   }
   return values;
@@ -285,6 +290,10 @@ Values MakeValues(const OpCase& op_case, Data data, uint64_t seed) {
     switch (operand.fill) {
       case Fill::kNumbers:
         values.push_back(Numbers(program::ElementCount(operand.shape), data, seed, static_cast<uint32_t>(i)));
+        break;
+      case Fill::kFarFromZero:
+        values.push_back(Numbers(program::ElementCount(operand.shape), data, seed, static_cast<uint32_t>(i)));
+        for (double& value : values.back()) value = Rounded(value + 1000, data);
         break;
       case Fill::kLabels:
         values.push_back(Labels(operand));

@@ -28,6 +28,9 @@ class Case {
   int Parameter(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kParameter}); }
   int Output(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kOutput}); }
   int Scalars() { return Add({"scalars", {program::kStepScalarCount}, Role::kInput, Fill::kScalars, DType::kF64}); }
+  int Sums(std::string name, int64_t groups, int64_t channels) {
+    return Add({std::move(name), {groups, 2, channels}, Role::kOutput, Fill::kNumbers, DType::kF64});
+  }
   int Add(Operand operand) {
     case_.operands.push_back(std::move(operand));
     return static_cast<int>(case_.operands.size()) - 1;
@@ -194,6 +197,45 @@ OpCase LrnWithoutSums(const Shape& shape, const program::LrnForward& op) {
   const int x = c.Input("x", shape), y = c.Output("y", shape);
   c.Run(op, {x, y});
   return Inexact(std::move(c).Done());
+}
+
+struct Statistics {
+  int64_t groups = 1;
+  bool totals = false;  // and what follows from them: running averages, and the sums that evaluation makes of these
+  bool relu = false;
+  bool check = true;  // gradients
+  Fill fill = Fill::kNumbers;
+};
+
+OpCase BatchNorm(const std::string& name, const Shape& shape, const Statistics& s = {}) {
+  Case c(absl::StrCat("batch_norm_", name));
+  const int64_t channels = shape[1], count = program::ElementCount(shape) / channels / s.groups;
+  const int x = c.Add({.name = "x", .shape = shape, .fill = s.fill}), y = c.Output("y", shape), dy = c.Input("dy", shape);
+  const int dx = c.Output("dx", shape), dz = s.relu ? c.Output("dz", shape) : dy;
+  const int w = c.Parameter("w", {channels}), b = c.Parameter("b", {channels});
+  const int dw = c.Like("dw", w, Role::kOutput), db = c.Like("db", b, Role::kOutput);
+  const int sums = c.Sums("sums", s.groups, channels), dsums = c.Sums("dsums", s.groups, channels);
+  const int totals = s.totals ? c.Sums("totals", 1, channels) : -1;
+  constexpr double kEpsilon = 0.125;
+  c.Run(program::BatchNormSums{}, Layer::Present({x, sums, totals}));
+  c.Run(program::BatchNormForward{count, kEpsilon, s.relu}, {x, sums, w, b, y});
+  if (s.relu) c.Run(program::ActivationBackward{program::Activation::kRelu}, {y, dy, dz});
+  c.Run(program::BatchNormBackwardSums{count, kEpsilon}, {x, dz, sums, dsums, dw, db});
+  c.Run(program::BatchNormBackward{count, kEpsilon}, {x, dz, sums, dsums, w, dx});
+  if (s.totals) {
+    const int mean = c.Parameter("mean", {channels}), var = c.Parameter("var", {channels});
+    c.Run(program::BatchNormTrack{count * s.groups, 0.25}, {totals, mean, var});
+    c.Run(program::BatchNormRecall{}, {mean, var, c.Sums("recalled", 1, channels)});
+  }
+  if (!s.check) return Inexact(std::move(c).Done());
+  return Inexact(std::move(c).Done({.y = y, .dy = dy, .forward_steps = 2, .gradients = {{x, dx}, {w, dw}, {b, db}}}));
+}
+
+OpCase BatchNormSums(const std::string& name, const Shape& shape, int64_t groups) {
+  Case c(absl::StrCat("batch_norm_sums_", name));
+  const int x = c.Input("x", shape);
+  c.Run(program::BatchNormSums{}, {x, c.Sums("sums", groups, shape[1]), c.Sums("totals", 1, shape[1])});
+  return std::move(c).Done();
 }
 
 // Scaling by 1/(1−rate) is exact for rates 0, 1/2 and 3/4.
@@ -373,6 +415,27 @@ void AddPools(std::vector<OpCase>& cases) {
   cases.push_back(AvgPool("1_channel", {1, 1, 1, 1}, Square(1), true));
 }
 
+void AddBatchNorms(std::vector<OpCase>& cases) {
+  for (int64_t channels : {1, 3, 16, 17, 31, 32, 64}) {
+    const std::string name = absl::StrCat(channels, "_channels");
+    cases.push_back(BatchNorm(name, {4, channels, 3, 5}));
+    cases.push_back(BatchNorm(name + "_groups_2", {4, channels, 5, 7}, {.groups = 2, .totals = true, .relu = true}));
+    cases.push_back(BatchNorm(name + "_matrix", {12, channels}, {.groups = 2, .totals = true}));
+    cases.push_back(BatchNormSums(name, {4, channels, 5, 5}, 2));
+  }
+  cases.push_back(BatchNorm("of_1", {1, 1, 1, 1}, {.totals = true}));
+  cases.push_back(BatchNorm("groups_of_1_sample", {3, 32, 4, 4}, {.groups = 3}));
+  // More than one piece of each block of channels, whose ends are inside an image.
+  const Statistics many{.totals = true, .relu = true, .check = false}, two{.groups = 2, .totals = true, .check = false};
+  cases.push_back(BatchNorm("32_channels_of_many", {3, 32, 30, 30}, many));
+  cases.push_back(BatchNorm("3_channels_of_many", {17, 3, 45, 45}, many));
+  cases.push_back(BatchNorm("176_channels_of_few", {7, 176, 7, 7}, many));
+  cases.push_back(BatchNorm("matrix_of_many", {4100, 17}, two));
+  // Sums in f32 would keep no digit of these variances.
+  const Statistics far{.totals = true, .check = false, .fill = Fill::kFarFromZero};
+  for (int64_t c : {3, 16}) cases.push_back(BatchNorm(absl::StrCat("far_from_zero_", c), {8, c, 24, 24}, far));
+}
+
 void AddElementwise(std::vector<OpCase>& cases) {
   for (program::Activation activation : program::kActivations) {
     cases.push_back(Activation(activation, "of_1", {1, 1, 1, 1}));
@@ -429,6 +492,7 @@ std::vector<OpCase> AllOpCases() {
   AddConvs(cases);
   AddDense(cases);
   AddPools(cases);
+  AddBatchNorms(cases);
   AddElementwise(cases);
   return cases;
 }

@@ -26,9 +26,10 @@ enum class Role {
 };
 
 enum class Fill {
-  kNumbers,  // small integers for exact data, else normal numbers rounded to f32
-  kLabels,   // classes, and −1 for every fifth sample; `classes` of them
-  kScalars,  // the step scalars
+  kNumbers,      // small integers for exact data, else normal numbers rounded to f32
+  kFarFromZero,  // 1000 more than kNumbers
+  kLabels,       // classes, and −1 for every fifth sample; `classes` of them
+  kScalars,      // the step scalars
 };
 
 struct Operand {

@@ -217,6 +217,55 @@ TEST(Ref, NormalisationKeepsItsSums) {
   EXPECT_THAT(s, ElementsAre(6, 6, 26, 26));
 }
 
+// Channel 0 has 1, 3 in sample 0 and 5, 7 in sample 1; channel 1 ten times that. Two groups of one sample: means 2 and 6,
+// variances 1; with epsilon 3 the scale is 1/2, in channel 1 1/sqrt(103).
+TEST(Ref, BatchNormalisationIsOfEachGroupOfSamples) {
+  Vector x = {1, 3, 10, 30, 5, 7, 50, 70}, sums(8), totals(4), w = {2, 1}, b = {10, -1}, y(8);
+  const Tensor image = Of(x, {2, 2, 1, 2});
+  RunOk(program::BatchNormSums{}, {image, Of(sums, {2, 2, 2}), Of(totals, {1, 2, 2})});
+  EXPECT_THAT(sums, ElementsAre(4, 40, 10, 1000, 12, 120, 74, 7400));
+  EXPECT_THAT(totals, ElementsAre(16, 160, 84, 8400));
+  program::BatchNormForward forward{.count = 2, .epsilon = 3};
+  const double s = 10 / std::sqrt(103.0);
+  RunOk(forward, {image, Of(sums, {2, 2, 2}), Of(w, {2}), Of(b, {2}), Of(y, {2, 2, 1, 2})});
+  EXPECT_THAT(y, Pointwise(DoubleNear(1e-15), Vector{9, 11, -1 - s, -1 + s, 9, 11, -1 - s, -1 + s}));
+  forward.relu = true;
+  RunOk(forward, {image, Of(sums, {2, 2, 2}), Of(w, {2}), Of(b, {2}), Of(y, {2, 2, 1, 2})});
+  EXPECT_THAT(y, Pointwise(DoubleNear(1e-15), Vector{9, 11, 0, 0, 9, 11, 0, 0}));
+}
+
+// Of the same x with one group: mean 4, variance 5; epsilon 4, so that scale = 1/3 and x̂ = −1, −1/3, 1/3, 1.
+TEST(Ref, BatchNormalisationsGradients) {
+  Vector x = {1, 3, 5, 7}, dy = {3, 0, 0, 6}, sums(2), dsums(2), dw(1, 99), db(1, 99), w = {2}, dx(4, 99);
+  const Shape image = {2, 1, 1, 2}, of_sums = {1, 2, 1};
+  RunOk(program::BatchNormSums{}, {Of(x, image), Of(sums, of_sums)});
+  EXPECT_THAT(sums, ElementsAre(16, 84));
+  RunOk(program::BatchNormBackwardSums{.count = 4, .epsilon = 4},
+        {Of(x, image), Of(dy, image), Of(sums, of_sums), Of(dsums, of_sums), Of(dw, {1}), Of(db, {1})});
+  EXPECT_THAT(dsums, Pointwise(DoubleNear(1e-15), Vector{9, 3}));
+  EXPECT_THAT(dw, Pointwise(DoubleNear(1e-15), Vector{3}));
+  EXPECT_THAT(db, ElementsAre(9));
+  RunOk(program::BatchNormBackward{.count = 4, .epsilon = 4},
+        {Of(x, image), Of(dy, image), Of(sums, of_sums), Of(dsums, of_sums), Of(w, {1}), Of(dx, image)});
+  // 2/3·(dy − 9/4 − x̂·3/4)
+  EXPECT_THAT(dx, Pointwise(DoubleNear(1e-15), Vector{1, -4.0 / 3, -5.0 / 3, 2}));
+}
+
+// Mean 4 and variance 5 of four elements: unbiased 20/3.
+TEST(Ref, BatchNormalisationTracksTheUnbiasedVariance) {
+  Vector sums = {16, 84}, mean = {8}, var = {1}, recalled(2);
+  RunOk(program::BatchNormTrack{.count = 4, .momentum = 0.25}, {Of(sums, {1, 2, 1}), Of(mean, {1}), Of(var, {1})});
+  EXPECT_THAT(mean, ElementsAre(7));
+  EXPECT_THAT(var, Pointwise(DoubleNear(1e-15), Vector{0.75 + 5.0 / 3}));
+  Vector one = {3, 9};  // of a single element, whose variance stays what it is
+  RunOk(program::BatchNormTrack{.count = 1, .momentum = 1}, {Of(one, {1, 2, 1}), Of(mean, {1}), Of(var, {1})});
+  EXPECT_THAT(mean, ElementsAre(3));
+  EXPECT_THAT(var, ElementsAre(0));
+  mean = {3}, var = {0.5};
+  RunOk(program::BatchNormRecall{}, {Of(mean, {1}), Of(var, {1}), Of(recalled, {1, 2, 1})});
+  EXPECT_THAT(recalled, ElementsAre(3, 9.5));
+}
+
 TEST(Ref, DropoutDrawsByTheGlobalElement) {
   constexpr int64_t kRows = 3, kColumns = 5;
   Vector scalars = {0, 0, 7, 1234}, x(kRows * kColumns, 1), y(kRows * kColumns), part_y(4), part_x(4, 1);

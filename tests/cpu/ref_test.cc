@@ -132,6 +132,34 @@ TEST(Gradients, PoolingReluAndLrn) {
   }
 }
 
+TEST(Gradients, BatchNormalisation) {
+  const Shape x = {4, 3, 2, 3}, c = {3};
+  for (int64_t groups : {1, 2, 4}) {
+    const Shape of_sums = {groups, 2, 3};
+    const int64_t count = 24 / groups;
+    Vector xv = Random(x, 1), wv = Random(c, 2), bv = Random(c, 3), r = Random(x, 4), sums(6 * groups), dsums(6 * groups);
+    auto forward = [&](Vector& xs, Vector& ws, Vector& bs) {
+      Vector out(xs.size());
+      EXPECT_TRUE(Apply(program::BatchNormSums{}, {Of(xs, x), Of(sums, of_sums)}).ok());
+      EXPECT_TRUE(
+          Apply(program::BatchNormForward{count, 0.5}, {Of(xs, x), Of(sums, of_sums), Of(ws, c), Of(bs, c), Of(out, x)})
+              .ok());
+      return out;
+    };
+    forward(xv, wv, bv);
+    Vector dx(xv.size()), dw(3), db(3);
+    ASSERT_TRUE(Apply(program::BatchNormBackwardSums{count, 0.5},
+                      {Of(xv, x), Of(r, x), Of(sums, of_sums), Of(dsums, of_sums), Of(dw, c), Of(db, c)})
+                    .ok());
+    ASSERT_TRUE(Apply(program::BatchNormBackward{count, 0.5},
+                      {Of(xv, x), Of(r, x), Of(sums, of_sums), Of(dsums, of_sums), Of(wv, c), Of(dx, x)})
+                    .ok());
+    ExpectGradient([&](Vector& v) { return forward(v, wv, bv); }, xv, r, dx, "dx");
+    ExpectGradient([&](Vector& v) { return forward(xv, v, bv); }, wv, r, dw, "dw");
+    ExpectGradient([&](Vector& v) { return forward(xv, wv, v); }, bv, r, db, "db");
+  }
+}
+
 TEST(Gradients, DropoutAndLoss) {
   const Shape x = {4, 6}, s = {4}, labels = {4}, metrics = {4};
   Vector scalars = {0.1, 3, 5, 9}, xv = Random(x, 1), r = Random(x, 2), dx(xv.size()), out(xv.size());

@@ -91,6 +91,12 @@ class WidthCalls : public HostCalls {
     Add(lanes > 1, kernel.walk.count * kernel.channels);
     AddThread(kernel.walk.count / kernel.parts / (kThreadsOfBlock / kernel.columns()));
   }
+  template <class Terms>
+  void Count(const PairSums<Terms>& kernel) {
+    Add(Terms::kLanes > 1, kernel.positions.count * kernel.groups * kernel.channels);
+    AddThread(kernel.positions.count / kernel.parts / (kThreadsOfBlock / kernel.columns()));
+  }
+  void Count(const SumPairParts& kernel) { AddThread(kernel.parts / (kThreadsOfBlock / kernel.columns())); }
   void Count(const SumChannelParts& kernel) { AddThread(kernel.parts / (kThreadsOfBlock / kernel.columns())); }
   void Count(const FiniteTensors& kernel) {
     for (int t = 0; t < kernel.count; ++t) {
@@ -106,6 +112,13 @@ class WidthCalls : public HostCalls {
   template <template <class...> class K, class... T>
   void Count(const K<T...>&) {}
   void Count(const SumMetrics&) {}
+  // Of channels, not elements.
+  void Count(const SumGroups&) {}
+  void Count(const FinishGradientSums&) {}
+  void Count(const ForwardCoefficients&) {}
+  void Count(const BackwardCoefficients&) {}
+  void Count(const TrackChannels&) {}
+  void Count(const RecallChannels&) {}
 
   Counts& counts_;
 };

@@ -99,6 +99,14 @@ TEST(ShapeOf, AWindowsPassesIsThatOfTheImagesBeforeIt) {
 TEST(ShapeOf, WhatStreamsIsItsBytes) {
   ExpectShape(TaskOf(program::Copy{}, {{6, 8}, {6, 8}}, {.bytes_read = 192, .bytes_written = 100}), {.n = 292});
   ExpectShape(TaskOf(program::SgdUpdate{}, {}, {}), {.n = 1});
+  const Shape x = {6, 8, 9, 16}, sums = {2, 2, 8}, c = {8};
+  const program::Work work{.bytes_read = 700, .bytes_written = 77};
+  ExpectShape(TaskOf(program::BatchNormSums{}, {x, sums}, work), {.n = 777});
+  ExpectShape(TaskOf(program::BatchNormForward{}, {x, sums, c, c, x}, work), {.n = 777});
+  ExpectShape(TaskOf(program::BatchNormTrack{}, {sums, c, c}, work), {.n = 777});
+  ExpectShape(TaskOf(program::BatchNormRecall{}, {c, c, sums}, work), {.n = 777});
+  ExpectShape(TaskOf(program::BatchNormBackwardSums{}, {x, x, sums, sums, c, c}, work), {.n = 777});
+  ExpectShape(TaskOf(program::BatchNormBackward{}, {x, x, sums, sums, c, x}, work), {.n = 777});
 }
 
 // ---- Seconds of a task.

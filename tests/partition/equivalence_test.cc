@@ -175,7 +175,7 @@ TEST(Equivalence, WholeNetworksPassFiniteDifferences) {
   for (int i = 0; i < 25; ++i) {
     absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, false).Draw();
     ASSERT_TRUE(network.ok()) << network.status();
-    const int64_t n = 3;
+    const int64_t n = 4;
     const LowerOptions options{.global_batch = n, .dtype = program::DType::kF64, .expose_gradients = true};
     auto run = PlannedRun::Create(network->graph, SinglePlan(network->graph), options, CpuOptions::Kernels::kReference);
     ASSERT_TRUE(run.ok()) << run.status();

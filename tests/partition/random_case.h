@@ -28,8 +28,8 @@ struct RandomNetwork {
   int classes = 0;
 };
 
-// Convolutions (dense and grouped), pooling, LRN, dropout, joins by Add and by Concat, one or two fully connected layers.
-// With `exact`, only operations whose results on small integers are exact.
+// Convolutions (dense and grouped), pooling, LRN, batch normalisation, dropout, joins by Add, AddNarrow and Concat, one or
+// two fully connected layers. With `exact`, only operations whose results on small integers are exact.
 class NetworkDrawer {
  public:
   NetworkDrawer(Random& random, bool exact) : random_(random), exact_(exact), net_("random") {}
@@ -67,7 +67,7 @@ class NetworkDrawer {
   }
 
   layers::LayerId Block(layers::LayerId x) {
-    switch (random_() % (exact_ ? 8 : 10)) {
+    switch (random_() % (exact_ ? 8 : 11)) {
       case 0: {
         const auto kernel =
             Pick<int64_t>(random_, {1, 3});  // apart: compilers draw a call's arguments in orders of their own
@@ -110,6 +110,7 @@ class NetworkDrawer {
                                       net_.MaxPool(Next("max_pool"), a, {.kernel = 3, .stride = 1, .pad = 1})});
       }
       case 7: {
+        if (!exact_ && counter_ % 2) return net_.AddNarrow(Next("add_narrow"), Conv(x, 1, 24), x);
         layers::LayerId a = Conv(x, 1, 6), b = Conv(x, 1, 6, 1);
         channels_ = 12;
         return net_.Concat(Next("concat"), {a, b});
@@ -118,6 +119,11 @@ class NetworkDrawer {
         const int64_t groups = channels_ % 12 == 0 ? Pick<int64_t>(random_, {1, 2, 3, 4}) : 1;
         return net_.Lrn(Next("lrn"), x, {.size = 3, .groups = groups, .alpha = 0.1});
       }
+      // Behind a ReLU: a bias right before a normalisation has the gradient zero, of which roundings alone would be
+      // compared.
+      case 9:
+        return net_.BatchNorm(Next("norm"), net_.Relu(Next("relu"), x),
+                              {.samples_per_group = Pick<int64_t>(random_, {0, 0, 2})});
       default:
         return net_.Dropout(Next("dropout"), x, {.rate = 0.25});
     }
@@ -256,7 +262,9 @@ class Coverage {
         {"Lrn", {"replicate", "batch", "group"}},
         {"Dropout", {"replicate", "batch", "group"}},
         {"Flatten", {"replicate", "batch", "group"}},
+        {"BatchNorm", {"replicate", "batch", "group"}},
         {"Add", {"replicate", "batch", "group"}},
+        {"AddNarrow", {"replicate", "batch"}},
         {"SoftmaxCrossEntropy", {"replicate", "batch"}}};
     for (const auto& [layer, strategies] : legal) {
       for (const std::string& strategy : strategies) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "layers/traits.h"
 #include "tests/partition/harness.h"
 #include "tests/partition/random_case.h"
 
@@ -127,7 +128,11 @@ inline Drawn DrawCase(Random& random, bool exact) {
     const std::vector<int64_t> sizes = {1, 2, 3, 4, 4};
     const int64_t outer = Pick(random, sizes), inner = Pick(random, sizes);
     if (outer * inner == 1) continue;
-    const int64_t batch = outer * inner * (1 + static_cast<int64_t>(random() % 2));
+    int64_t batch = outer * inner * (1 + static_cast<int64_t>(random() % 2));
+    for (const layers::LayerNode& node : network->graph.nodes) {
+      const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
+      if (group > 0 && batch % group != 0) batch *= group;
+    }
     Plan plan = DrawPlan(random, network->graph, outer, inner, batch);
     return {*std::move(network), std::move(plan), batch};
   }

@@ -73,6 +73,9 @@ TEST(TraitsOfOperands, NumberAndOrderFollowAttributesAndCount) {
   EXPECT_EQ(NamesOfOperands(MaxPoolForward{}, 2), "x y");
   EXPECT_EQ(NamesOfOperands(MaxPoolForward{}, 3), "x y argmax");
   EXPECT_EQ(NamesOfOperands(MaxPoolForward{}, 4), "refused");
+  EXPECT_EQ(NamesOfOperands(BatchNormSums{}, 1), "refused");
+  EXPECT_EQ(NamesOfOperands(BatchNormSums{}, 2), "x sums");
+  EXPECT_EQ(NamesOfOperands(BatchNormSums{}, 3), "x sums totals");
   EXPECT_EQ(NamesOfOperands(Sum{}, 1), "refused");
   EXPECT_EQ(NamesOfOperands(Sum{}, 4), "x x x y");
   EXPECT_EQ(NamesOfOperands(CheckFinite{}, 0), "refused");
@@ -83,6 +86,8 @@ TEST(TraitsOfOperands, NumberAndOrderFollowAttributesAndCount) {
 TEST(TraitsOfOperands, AreDescribedAsTheyAre) {
   EXPECT_EQ(DescribeOperands(LrnForward{}), "x read, y write, [s write]");
   EXPECT_EQ(DescribeOperands(Sum{}), "x read …, y write");
+  EXPECT_EQ(DescribeOperands(BatchNormTrack{}), "sums read, mean accumulate, var accumulate");
+  EXPECT_EQ(DescribeOperands(BatchNormBackwardSums{}), "x read, dy read, sums read, dsums write, dw write, db write");
   EXPECT_EQ(DescribeOperands(ConvBackwardWeights{}), "x read, dy read, dw write");
   EXPECT_EQ(DescribeOperands(SgdUpdate{}), "scalars read, g read, v accumulate, w accumulate");
 }

@@ -187,6 +187,28 @@ class OneDevice {
   int count_ = 0;
 };
 
+// Batch normalisation in two groups of one sample.
+void BatchNormOps(OneDevice& d, BufferId images) {
+  constexpr int64_t kCount = 36;
+  const double epsilon = 0.1 + 0.2;
+  const Shape image = d.b.shape(images);
+  const BufferId w = d.State(DType::kF32, {4}), b = d.State(DType::kF32, {4});
+  const BufferId mean = d.State(DType::kF32, {4}), var = d.State(DType::kF32, {4});
+  const BufferId sums = d.New(DType::kF64, {2, 2, 4}), totals = d.New(DType::kF64, {1, 2, 4});
+  const BufferId dsums = d.New(DType::kF64, {2, 2, 4}), recalled = d.New(DType::kF64, {1, 2, 4});
+  const BufferId dw = d.New(DType::kF32, {4}), db = d.New(DType::kF32, {4});
+  const auto run = [&](Op op, Uses uses) {
+    d.b.AddCompute(0, kCompute, std::move(op), std::move(uses), {}, {"batch norm"});
+  };
+  run(BatchNormSums{}, {d.b.Read(images), d.b.Write(sums), d.b.Write(totals)});
+  const BufferId y = d.Do(BatchNormForward{kCount, epsilon, true}, {images, sums, w, b}, {image})[0];
+  run(BatchNormTrack{2 * kCount, 1.0 / 3}, {d.b.Read(totals), d.b.Accumulate(mean), d.b.Accumulate(var)});
+  run(BatchNormRecall{}, {d.b.Read(mean), d.b.Read(var), d.b.Write(recalled)});
+  run(BatchNormBackwardSums{kCount, epsilon},
+      {d.b.Read(images), d.b.Read(y), d.b.Read(sums), d.b.Write(dsums), d.b.Write(dw), d.b.Write(db)});
+  d.Do(BatchNormBackward{kCount, epsilon}, {images, y, sums, dsums, w}, {image});
+}
+
 // The ops on images; returns images [2,4,6,6].
 BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
   const Window same{3, 3, 1, 1, 1, 1, 1, 1}, half{2, 2, 2, 2};
@@ -209,6 +231,7 @@ BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
   const LrnForward lrn{.size = 3, .groups = 2, .alpha = 0.1 + 0.2, .beta = 1.0 / 3, .k = 1};
   const auto normal = d.Do(lrn, {y}, {image, image});
   d.Do(LrnBackward{lrn.size, lrn.groups, lrn.alpha, lrn.beta, lrn.k}, {y, normal[1], normal[0]}, {image});
+  BatchNormOps(d, y);
   return d.Do(Dropout{0.25, 7, {4, 4, 6, 6}, {2, 0, 0, 0}}, {scalars, y}, {image})[0];
 }
 

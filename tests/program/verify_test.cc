@@ -235,6 +235,71 @@ const Breakage kOperands[] = {
      [](Program& p) { OpOf<MaxPoolForward>(Find(p, "max_pool_forward")).window = {17, 17, 8, 8, 16, 16, 16, 16}; }, EveryOp},
 };
 
+// Operand `use` of the op named `word` is of another shape.
+Breakage Reshaped(const char* name, const char* word, int use, Shape shape, const char* says) {
+  return {name, "structure", says,
+          [=](Program& p) {
+            BufferUse& changed = Find(p, word).uses[use];
+            Buffer other = p.buffer(changed.buffer);
+            other.id = other.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+            other.name = "other";
+            other.shape = shape;
+            p.buffers.push_back(other);
+            changed = {other.id, Region::Whole(shape), changed.access};
+          },
+          EveryOp};
+}
+
+template <class OpKind, class T>
+Breakage Changed(const char* name, const char* word, T OpKind::*attribute, T value, const char* says) {
+  return {name, "structure", says, [=](Program& p) { OpOf<OpKind>(Find(p, word)).*attribute = value; }, EveryOp};
+}
+
+const char *const kNormSums = "batch_norm_sums", *const kNorm = "batch_norm_forward", *const kTrack = "batch_norm_track",
+                  *const kRecall = "batch_norm_recall", *const kNormBackwardSums = "batch_norm_backward_sums",
+                  *const kNormBackward = "batch_norm_backward";
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
+const Breakage kBatchNorms[] = {
+    Reshaped("sums_of_no_channels", kNormSums, 0, {4}, "operand 0 of shape [4]; expected [n,K,…]"),
+    Reshaped("sums_rank", kNormSums, 1, {2, 8}, "operand 1 of shape [2,8]; expected rank 3"),
+    Reshaped("sums_groups", kNormSums, 1, {3, 2, 4}, "3 groups of samples, which do not divide 2 samples"),
+    Reshaped("sums_channels", kNormSums, 1, {2, 2, 5}, "operand 1 of shape [2,2,5]; expected [2,2,4]"),
+    Reshaped("sums_two", kNormSums, 1, {2, 1, 4}, "operand 1 of shape [2,1,4]; expected [2,2,4]"),
+    Reshaped("totals", kNormSums, 2, {2, 2, 4}, "operand 2 of shape [2,2,4]; expected [1,2,4]"),
+    {"sums_type", "structure", "operand 1 of f32; expected f64",
+     [](Program& p) { p.buffer(Find(p, kNormSums).uses[1].buffer).dtype = DType::kF32; }, EveryOp},
+    Changed("forward_count", kNorm, &BatchNormForward::count, int64_t{0}, "a count of 0; expected at least 1"),
+    Changed("forward_epsilon", kNorm, &BatchNormForward::epsilon, -1e-9, "epsilon -1e-09; expected [0, 1]"),
+    Reshaped("forward_y", kNorm, 4, {2, 4, 6, 5}, "operand 0 of shape [2,4,6,6], but operand 4 of [2,4,6,5]"),
+    Reshaped("forward_sums", kNorm, 1, {3, 2, 4}, "3 groups of samples, which do not divide 2 samples"),
+    Reshaped("forward_w", kNorm, 2, {5}, "operand 2 of shape [5]; expected [4]"),
+    Reshaped("forward_b", kNorm, 3, {4, 1}, "operand 3 of shape [4,1]; expected [4]"),
+    Changed("track_count", kTrack, &BatchNormTrack::count, int64_t{-1}, "a count of -1; expected at least 1"),
+    Changed("track_momentum", kTrack, &BatchNormTrack::momentum, 1.5, "momentum 1.5; expected [0, 1]"),
+    Changed("track_no_momentum", kTrack, &BatchNormTrack::momentum, kNoNumber, "momentum nan; expected [0, 1]"),
+    Reshaped("track_mean", kTrack, 1, {2, 2}, "operand 1 of shape [2,2]; expected rank 1"),
+    Reshaped("track_sums", kTrack, 0, {2, 2, 4}, "operand 0 of shape [2,2,4]; expected [1,2,4]"),
+    Reshaped("track_var", kTrack, 2, {3}, "operand 2 of shape [3]; expected [4]"),
+    Reshaped("recall_mean", kRecall, 0, {2, 2}, "operand 0 of shape [2,2]; expected rank 1"),
+    Reshaped("recall_var", kRecall, 1, {3}, "operand 0 of shape [4], but operand 1 of [3]"),
+    Reshaped("recall_sums", kRecall, 2, {2, 2, 4}, "operand 2 of shape [2,2,4]; expected [1,2,4]"),
+    Changed("backward_sums_count", kNormBackwardSums, &BatchNormBackwardSums::count, int64_t{0}, "a count of 0"),
+    Changed("backward_sums_epsilon", kNormBackwardSums, &BatchNormBackwardSums::epsilon, 2.0, "epsilon 2; expected [0, 1]"),
+    Reshaped("backward_sums_dy", kNormBackwardSums, 1, {2, 4, 36}, "but operand 1 of [2,4,36]"),
+    Reshaped("backward_sums_sums", kNormBackwardSums, 2, {2, 2, 3}, "operand 2 of shape [2,2,3]; expected [2,2,4]"),
+    Reshaped("backward_sums_dsums", kNormBackwardSums, 3, {1, 2, 4}, "operand 2 of shape [2,2,4], but operand 3 of [1,2,4]"),
+    Reshaped("backward_sums_dw", kNormBackwardSums, 4, {3}, "operand 4 of shape [3]; expected [4]"),
+    Reshaped("backward_sums_db", kNormBackwardSums, 5, {3}, "operand 5 of shape [3]; expected [4]"),
+    Changed("backward_count", kNormBackward, &BatchNormBackward::count, int64_t{0}, "a count of 0"),
+    Changed("backward_epsilon", kNormBackward, &BatchNormBackward::epsilon, 2.0, "epsilon 2; expected [0, 1]"),
+    Reshaped("backward_dy", kNormBackward, 1, {2, 4, 6, 5}, "but operand 1 of [2,4,6,5]"),
+    Reshaped("backward_dx", kNormBackward, 5, {2, 4, 6, 5}, "but operand 5 of [2,4,6,5]"),
+    Reshaped("backward_sums_groups", kNormBackward, 2, {3, 2, 4}, "3 groups of samples, which do not divide 2 samples"),
+    Reshaped("backward_dsums", kNormBackward, 3, {1, 2, 4}, "operand 2 of shape [2,2,4], but operand 3 of [1,2,4]"),
+    Reshaped("backward_w", kNormBackward, 4, {3}, "operand 4 of shape [3]; expected [4]"),
+};
+
 const Breakage kMeetings[] = {
     {"one_side", "messages", "1 side", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).message = 9; }},
     {"peer", "messages", "peers", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).peer = 1; }},
@@ -475,6 +540,7 @@ const Breakage kDeclarations[] = {
 std::string NameOf(const ::testing::TestParamInfo<Breakage>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Structure, VerifyFinds, ::testing::ValuesIn(kStructure), NameOf);
 INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), NameOf);
+INSTANTIATE_TEST_SUITE_P(BatchNorms, VerifyFinds, ::testing::ValuesIn(kBatchNorms), NameOf);
 INSTANTIATE_TEST_SUITE_P(Meetings, VerifyFinds, ::testing::ValuesIn(kMeetings), NameOf);
 INSTANTIATE_TEST_SUITE_P(Data, VerifyFinds, ::testing::ValuesIn(kData), NameOf);
 INSTANTIATE_TEST_SUITE_P(Overlap, VerifyFinds, ::testing::ValuesIn(kOverlap), NameOf);

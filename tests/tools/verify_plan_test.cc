@@ -121,6 +121,59 @@ TEST(VerifyPlan, FindsATrainingProgramThatDiffersFromTheOneThatShowsGradients) {
   EXPECT_LE(report->error.parameter, report->tolerance.parameter);
 }
 
+// resnet20 on digits of 8x8, four devices of data parallelism.
+absl::StatusOr<VerifyReport> VerifyStatistics(const Spoil& spoil) {
+  const layers::LayerGraph graph =
+      *models::BuildModel("resnet20", {.input_channels = 1, .input_size = 8, .classes = 10, .width = 0.5});
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 4, .global_batch = 8});
+  data::SampleStream digits = *data::SampleStream::Create(*data::OpenDataset("digits", data::SplitOf::kTrain, {}), {});
+  VerifyOptions options{
+      .steps = 1, .reference = true, .learning_rate = {.base = 0.01}, .lower = {.global_batch = 8, .weight_decay = 5e-4}};
+  options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p,
+                                  const partition::LowerOptions& lower) {
+    absl::StatusOr<program::Program> program = partition::Lower(g, p, lower);
+    if (program.ok() && p.mesh.device_count() > 1 && spoil) spoil(*program, lower);
+    return program;
+  };
+  return VerifyPlan(graph, plan, digits, options);
+}
+
+// The first update of running statistics on device 2.
+program::BatchNormTrack& TrackOfDeviceTwo(program::Program& program) {
+  for (program::Task& task : program.tasks) {
+    auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute == nullptr || task.device != 2) continue;
+    if (auto* track = std::get_if<program::BatchNormTrack>(&compute->op)) return *track;
+  }
+  std::abort();
+}
+
+TEST(VerifyPlan, ComparesRunningStatistics) {
+  absl::StatusOr<VerifyReport> report = VerifyStatistics(nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << report->differing_copies;
+  report = VerifyStatistics([](program::Program& program, const partition::LowerOptions&) {
+    ForEach<program::BatchNormTrack>(program, [](program::BatchNormTrack& op) { op.momentum += 1e-9; });
+  });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->ok);
+  EXPECT_THAT(report->worst_tensor, HasSubstr("running_"));
+  EXPECT_EQ(report->differing_copies, "");
+}
+
+// One device alone; what the others hold is right, and so is what is read last.
+TEST(VerifyPlan, FindsTheRunningStatisticsOfOneDeviceOffByAnUlp) {
+  absl::StatusOr<VerifyReport> report = VerifyStatistics([](program::Program& program, const partition::LowerOptions&) {
+    double& momentum = TrackOfDeviceTwo(program).momentum;
+    momentum = std::nextafter(momentum, 1.0);
+  });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->ok);
+  EXPECT_LE(report->error.parameter, report->tolerance.parameter);
+  EXPECT_THAT(report->differing_copies, HasSubstr("running_"));
+  EXPECT_THAT(report->differing_copies, HasSubstr("devices 0 and 2"));
+}
+
 TEST(VerifyPlan, WeightsThatOverflowAreNotFiniteRatherThanEqual) {
   const absl::Status status = Verify(nullptr, std::numeric_limits<double>::max()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;

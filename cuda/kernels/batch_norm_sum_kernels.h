@@ -1,0 +1,207 @@
+// The sums of batch normalisation; reduction.h says how they are written, program/op.h what they are.
+//
+// They are in double and always in the same order: blocks add up parts of the positions of a group, a second kernel adds up
+// the parts, and a third the groups. A group's sums have the same bits whatever other groups there are.
+#ifndef COLONNADE_CUDA_BATCH_NORM_SUM_KERNELS_H_
+#define COLONNADE_CUDA_BATCH_NORM_SUM_KERNELS_H_
+
+#include <cstdint>
+
+#include "cuda/kernels/elementwise_kernels.h"
+#include "cuda/kernels/reduction.h"
+#include "cuda/kernels/vector.h"
+#include "cuda/kernels/walk.h"
+#include "program/batch_norm.h"
+
+namespace colonnade::cuda {
+
+// Two sums of each channel of each group, f64 [groups,2,channels] of any strides.
+struct GroupSums {
+  double* data = nullptr;
+  int64_t groups = 1, channels = 0;
+  int64_t stride_g = 0, stride_sum = 0, stride_c = 0;
+  COLONNADE_HOST_DEVICE double& At(int64_t g, int sum, int64_t c) const {
+    return data[g * stride_g + sum * stride_sum + c * stride_c];
+  }
+};
+// Σx and Σx², and what they are of.
+struct GroupStatistics {
+  GroupSums sums;
+  int64_t count;
+  double epsilon;
+  COLONNADE_HOST_DEVICE double MeanOf(int64_t g, int64_t c) const {
+    return program::MomentsOf(sums.At(g, 0, c), sums.At(g, 1, c), count).mean;
+  }
+  COLONNADE_HOST_DEVICE program::Normalisation At(int64_t g, int64_t c) const {
+    return program::NormalisationOf(sums.At(g, 0, c), sums.At(g, 1, c), count, epsilon);
+  }
+};
+// A number of each channel.
+struct ChannelNumbers {
+  float* data;
+  int64_t stride;
+  COLONNADE_HOST_DEVICE float& operator[](int64_t c) const { return data[c * stride]; }
+};
+
+// A tensor whose positions walk from `data` through channel 0 of group 0.
+template <class T>
+struct GroupedTensor {
+  const T* data;
+  int64_t group_stride, channel_stride;
+  COLONNADE_HOST_DEVICE const T* Channel(int64_t g, int64_t c) const { return data + g * group_stride + c * channel_stride; }
+};
+
+template <int lanes>
+struct SumPair {
+  double first[lanes], second[lanes];
+};
+
+// x and x².
+template <class T, int lanes>
+struct PowerTerms {
+  static constexpr int kLanes = lanes;
+  GroupedTensor<T> x;
+  struct Channels {
+    const T* x;
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
+      const auto values = VectorAt<lanes>(x, positions.At(0, j));
+      for (int l = 0; l < lanes; ++l) {
+        const double value = values[l];
+        sums.first[l] += value;
+        sums.second[l] += value * value;
+      }
+    }
+  };
+  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const { return {x.Channel(g, c)}; }
+};
+
+// dy and dy·(x − mean).
+template <class T, int lanes>
+struct GradientTerms {
+  static constexpr int kLanes = lanes;
+  GroupedTensor<T> x, dy;
+  GroupStatistics statistics;
+  struct Channels {
+    const T *x, *dy;
+    double mean[lanes];
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
+      const auto values = VectorAt<lanes>(x, positions.At(0, j)), gradients = VectorAt<lanes>(dy, positions.At(1, j));
+      for (int l = 0; l < lanes; ++l) {
+        const double gradient = gradients[l];
+        sums.first[l] += gradient;
+        sums.second[l] += gradient * (values[l] - mean[l]);
+      }
+    }
+  };
+  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
+    Channels channels = {x.Channel(g, c), dy.Channel(g, c), {}};
+    for (int l = 0; l < lanes; ++l) channels.mean[l] = statistics.MeanOf(g, c + l);
+    return channels;
+  }
+};
+
+// The sums of Terms over the positions of each channel of each group: partial[g][part][·][c]. Blocks are laid out as those
+// of ChannelSums, group after group.
+template <class Terms>
+struct PairSums {
+  static constexpr int kLanes = Terms::kLanes;
+  Walk positions;  // of one group
+  Terms terms;
+  int64_t groups, channels, parts;
+  int vectors_of_block;
+  double* partial;
+  using Part = SumPair<kLanes>;
+  COLONNADE_HOST_DEVICE int64_t blocks_of_part() const {
+    return (channels / kLanes + vectors_of_block - 1) / vectors_of_block;
+  }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return groups * parts * blocks_of_part(); }
+  COLONNADE_HOST_DEVICE int columns() const { return vectors_of_block; }
+  COLONNADE_HOST_DEVICE int64_t ChannelOf(int64_t block, int column) const {
+    return (block % blocks_of_part() * vectors_of_block + column) * kLanes;
+  }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int column) const {
+    Part part = {};
+    const int64_t c = ChannelOf(block, column);
+    if (c >= channels) return part;
+    const int64_t part_of_all = block / blocks_of_part();
+    const Chunk chunk = ChunkOf(positions.count, parts, part_of_all % parts);
+    const auto of_channels = terms.From(part_of_all / parts, c);
+    for (int64_t j = chunk.begin + row; j < chunk.end; j += rows) of_channels.AddTo(part, positions, j);
+    return part;
+  }
+  COLONNADE_HOST_DEVICE static Part Merge(const Part& a, const Part& b) {
+    Part both;
+    for (int l = 0; l < kLanes; ++l) {
+      both.first[l] = a.first[l] + b.first[l];
+      both.second[l] = a.second[l] + b.second[l];
+    }
+    return both;
+  }
+  COLONNADE_HOST_DEVICE void Put(int64_t block, int column, const Part& part) const {
+    const int64_t c = ChannelOf(block, column);
+    double* sums = partial + block / blocks_of_part() * 2 * channels;
+    for (int l = 0; l < kLanes && c < channels; ++l) {
+      sums[c + l] = part.first[l];
+      sums[channels + c + l] = part.second[l];
+    }
+  }
+};
+// sums[g][·][c] = Σ over parts of partial[g][part][·][c].
+struct SumPairParts {
+  const double* partial;
+  int64_t parts;
+  GroupSums sums;
+  static constexpr int kColumns = 8;
+  using Part = double;
+  COLONNADE_HOST_DEVICE int64_t of_group() const { return 2 * sums.channels; }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return (sums.groups * of_group() + kColumns - 1) / kColumns; }
+  COLONNADE_HOST_DEVICE int columns() const { return kColumns; }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int column) const {
+    const int64_t i = block * kColumns + column, g = Quotient(i, of_group());
+    double sum = 0;
+    for (int64_t part = row; part < parts && g < sums.groups; part += rows) {
+      sum += partial[(g * parts + part) * of_group() + i - g * of_group()];
+    }
+    return sum;
+  }
+  COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a + b; }
+  COLONNADE_HOST_DEVICE void Put(int64_t block, int column, Part sum) const {
+    const int64_t i = block * kColumns + column, g = Quotient(i, of_group()), rest = i - g * of_group();
+    const int which = rest < sums.channels ? 0 : 1;
+    if (g < sums.groups) sums.At(g, which, rest - which * sums.channels) = sum;
+  }
+};
+// totals [1,2,C] = Σ over groups.
+struct SumGroups {
+  GroupSums sums, totals;
+  COLONNADE_HOST_DEVICE int64_t count() const { return sums.channels; }
+  COLONNADE_THREAD {
+    for (int which = 0; which < 2; ++which) {
+      double total = 0;
+      for (int64_t g = 0; g < sums.groups; ++g) total += sums.At(g, which, i);
+      totals.At(0, which, i) = total;
+    }
+  }
+};
+// From Σdy·(x − mean) to Σdy·x̂, where it stands, and the sums over groups.
+struct FinishGradientSums {
+  GroupStatistics statistics;
+  GroupSums dsums;
+  ChannelNumbers dw, db;
+  COLONNADE_HOST_DEVICE int64_t count() const { return dsums.channels; }
+  COLONNADE_THREAD {
+    double total_db = 0, total_dw = 0;
+    for (int64_t g = 0; g < dsums.groups; ++g) {
+      double& normalised = dsums.At(g, 1, i);
+      normalised *= statistics.At(g, i).scale;
+      total_db += dsums.At(g, 0, i);
+      total_dw += normalised;
+    }
+    dw[i] = static_cast<float>(total_dw);
+    db[i] = static_cast<float>(total_db);
+  }
+};
+
+}  // namespace colonnade::cuda
+
+#endif  // COLONNADE_CUDA_BATCH_NORM_SUM_KERNELS_H_

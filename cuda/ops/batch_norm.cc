@@ -1,0 +1,157 @@
+#include "cuda/ops/batch_norm.h"
+
+#include <initializer_list>
+#include <vector>
+
+#include "cuda/ops/elementwise.h"
+#include "cuda/ops/pool.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cuda {
+namespace {
+
+GroupSums SumsOf(const TaskContext& context, int use) {
+  const View& view = context.view(use);
+  return {context.at<double>(use), view.shape[0], view.shape[2], view.strides[0], view.strides[1], view.strides[2]};
+}
+
+ChannelNumbers NumbersOf(const TaskContext& context, int use) {
+  return {context.at<float>(use), context.view(use).strides[0]};
+}
+
+// [n,C,…] whose samples are cut into groups.
+int64_t SamplesOfGroup(const View& x, const GroupSums& sums) { return x.shape[0] / sums.groups; }
+
+std::vector<Operand> OperandsAt(const TaskContext& context, std::initializer_list<int> uses) {
+  std::vector<Operand> operands;
+  for (int use : uses) operands.push_back(context.operands[use]);
+  return operands;
+}
+
+// Through the positions of one channel of one group.
+absl::StatusOr<Walk> WalkOverPositions(absl::Span<const Operand> tensors, const GroupSums& sums) {
+  std::vector<View> views;
+  for (const Operand& tensor : tensors) {
+    program::Region first = program::Region::Whole(tensor.view.shape);
+    first.size[0] = SamplesOfGroup(tensor.view, sums);
+    first.size[1] = 1;
+    views.push_back(Slice(tensor.view, first));
+  }
+  return WalkOver(views);
+}
+
+// The walk counts offsets from the operand's base.
+template <class T>
+GroupedTensor<T> Grouped(const TaskContext& context, int use, const GroupSums& sums) {
+  const View& view = context.view(use);
+  return {context.base<T>(use), SamplesOfGroup(view, sums) * view.strides[0], view.strides[1]};
+}
+
+// Appends sums = what the Terms that terms_of(Vector<T, lanes>{}) makes add up to over `tensors`.
+template <class TermsOf>
+absl::Status AppendPairSums(absl::Span<const Operand> tensors, const GroupSums& sums, Workspace& workspace,
+                            std::vector<Call>& calls, const TermsOf& terms_of) {
+  ASSIGN_OR_RETURN(Walk positions, WalkOverPositions(tensors, sums));
+  const program::DType dtype = tensors[0].view.dtype;
+  const bool wide = HaveWideChannels(dtype, tensors);
+  const int64_t lanes = wide ? kWidestAccess / program::SizeInBytes(dtype) : 1;
+  const ChannelBlocks blocks = ChannelBlocksFor(positions.count, sums.channels / lanes);
+  double* partial = workspace.Take<double>(sums.groups * blocks.parts * 2 * sums.channels);
+  calls.push_back(InVectorsOf(dtype, wide, [&](auto vector) {
+    const auto terms = terms_of(vector);
+    return Kernel(PairSums<std::remove_const_t<decltype(terms)>>{positions, terms, sums.groups, sums.channels, blocks.parts,
+                                                                 blocks.columns, partial});
+  }));
+  calls.push_back(Kernel(SumPairParts{partial, blocks.parts, sums}));
+  return absl::OkStatus();
+}
+
+Coefficients TakeCoefficients(const GroupSums& sums, Workspace& workspace) {
+  return {workspace.Take<float>(sums.groups * Coefficients::kKinds * sums.channels), sums.channels};
+}
+
+// Whether there are kernels for these tensors, which lie alike in shape.
+absl::Status CheckImages(absl::Span<const Operand> tensors) {
+  std::vector<View> views;
+  for (const Operand& tensor : tensors) views.push_back(tensor.view);
+  return WalkOver(views).status();
+}
+
+}  // namespace
+
+PreparedTask Prepare(const program::BatchNormSums&, const TaskContext& context) {
+  const GroupSums sums = SumsOf(context, 1);
+  ReadyTask ready;
+  Workspace workspace(context);
+  RETURN_IF_ERROR(AppendPairSums(
+      OperandsAt(context, {0}), sums, workspace, ready.calls,
+      [&]<class T, int lanes>(Vector<T, lanes>) { return PowerTerms<T, lanes>{Grouped<T>(context, 0, sums)}; }));
+  if (context.operands.size() > 2) ready.calls.push_back(Kernel(SumGroups{sums, SumsOf(context, 2)}));
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& context) {
+  const std::vector<Operand> images = OperandsAt(context, {0, 4});
+  RETURN_IF_ERROR(CheckImages(images));
+  const GroupStatistics statistics = {SumsOf(context, 1), op.count, op.epsilon};
+  ReadyTask ready;
+  Workspace workspace(context);
+  const Coefficients of = TakeCoefficients(statistics.sums, workspace);
+  ready.calls.push_back(Kernel(ForwardCoefficients{statistics, NumbersOf(context, 2), NumbersOf(context, 3), of}));
+  const View& x = context.view(0);
+  ready.calls.push_back(InVectorsOf(x.dtype, HaveWideChannels(x.dtype, images), [&]<class T, int lanes>(Vector<T, lanes>) {
+    return Kernel(BatchNormForwardElements<T, lanes>{SamplesOfGroup(x, statistics.sums), ImageOf(x),
+                                                     ImageOf(context.view(4)), of, context.at<T>(0), context.at<T>(4),
+                                                     op.relu});
+  }));
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+PreparedTask Prepare(const program::BatchNormTrack& op, const TaskContext& context) {
+  ReadyTask ready;
+  ready.calls.push_back(
+      Kernel(TrackChannels{SumsOf(context, 0), op.count, op.momentum, NumbersOf(context, 1), NumbersOf(context, 2)}));
+  return ready;
+}
+
+PreparedTask Prepare(const program::BatchNormRecall&, const TaskContext& context) {
+  ReadyTask ready;
+  ready.calls.push_back(Kernel(RecallChannels{NumbersOf(context, 0), NumbersOf(context, 1), SumsOf(context, 2)}));
+  return ready;
+}
+
+PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext& context) {
+  const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
+  const GroupSums dsums = SumsOf(context, 3);
+  ReadyTask ready;
+  Workspace workspace(context);
+  RETURN_IF_ERROR(
+      AppendPairSums(OperandsAt(context, {0, 1}), dsums, workspace, ready.calls, [&]<class T, int lanes>(Vector<T, lanes>) {
+        return GradientTerms<T, lanes>{Grouped<T>(context, 0, dsums), Grouped<T>(context, 1, dsums), statistics};
+      }));
+  ready.calls.push_back(Kernel(FinishGradientSums{statistics, dsums, NumbersOf(context, 4), NumbersOf(context, 5)}));
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& context) {
+  const std::vector<Operand> images = OperandsAt(context, {0, 1, 5});
+  RETURN_IF_ERROR(CheckImages(images));
+  const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
+  ReadyTask ready;
+  Workspace workspace(context);
+  const Coefficients of = TakeCoefficients(statistics.sums, workspace);
+  ready.calls.push_back(Kernel(BackwardCoefficients{statistics, SumsOf(context, 3), NumbersOf(context, 4), of}));
+  const View& x = context.view(0);
+  ready.calls.push_back(InVectorsOf(x.dtype, HaveWideChannels(x.dtype, images), [&]<class T, int lanes>(Vector<T, lanes>) {
+    return Kernel(BatchNormBackwardElements<T, lanes>{SamplesOfGroup(x, statistics.sums), ImageOf(x),
+                                                      ImageOf(context.view(1)), ImageOf(context.view(5)), of,
+                                                      context.at<T>(0), context.at<T>(1), context.at<T>(5)});
+  }));
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
+}  // namespace colonnade::cuda

@@ -1,0 +1,77 @@
+#include "layers/add_narrow.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "layers/legality.h"
+
+namespace colonnade::layers {
+namespace {
+
+using program::Access;
+using Ops = std::vector<EmittedOp>;
+
+// A use of channels [first, end) of a wide tensor.
+program::BufferUse Channels(const Operand& wide, int64_t first, int64_t end, Access access) {
+  program::BufferUse use{wide.buffer, program::Region::Whole(wide.shape), access};
+  use.region.offset[1] = first;
+  use.region.size[1] = end - first;
+  return use;
+}
+
+Ops AddForward(const StageShard& s) {
+  const Operand &wide = s[X(0)], &narrow = s[X(1)], &y = s[Y()];
+  const int64_t some = narrow.shape[1], all = wide.shape[1];
+  Ops ops = {{.op = program::Sum{},
+              .uses = {Channels(wide, 0, some, Access::kRead), Read(narrow), Channels(y, 0, some, Access::kWrite)},
+              .work = MoveWork({narrow, narrow}, {narrow}, program::ElementCount(narrow.shape))}};
+  if (some == all) return ops;
+  EmittedOp rest{.op = program::Copy{},
+                 .uses = {Channels(wide, some, all, Access::kRead), Channels(y, some, all, Access::kWrite)}};
+  const Operand moved{{}, rest.uses[0].region.size};
+  rest.work = MoveWork({moved}, {moved});
+  ops.push_back(std::move(rest));
+  return ops;
+}
+
+Ops CopyFirstChannels(const StageShard& s) {
+  const Operand &dy = s[D(Y())], &dx = s[D(X(1))];
+  return {{.op = program::Copy{},
+           .uses = {Channels(dy, 0, dx.shape[1], Access::kRead), Write(dx)},
+           .work = MoveWork({dx}, {dx})}};
+}
+
+}  // namespace
+
+const char* TypeName(const AddNarrow&) { return "AddNarrow"; }
+
+absl::StatusOr<program::Shape> OutputSampleShape(const AddNarrow&, absl::Span<const program::Shape> inputs) {
+  if (inputs.size() != 2 || inputs[0].empty() || inputs[1].size() != inputs[0].size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected two inputs of equal rank with channels, found %d inputs", inputs.size()));
+  }
+  program::Shape widened = inputs[1];
+  widened[0] = inputs[0][0];
+  if (widened == inputs[0] && inputs[1][0] <= inputs[0][0]) return inputs[0];
+  return absl::InvalidArgumentError(
+      absl::StrFormat("expected a second input of at most the first one's channels and else its shape, found %s and %s",
+                      program::ToString(inputs[0]), program::ToString(inputs[1])));
+}
+
+std::vector<ParameterSpec> Parameters(const AddNarrow&, absl::Span<const program::Shape>) { return {}; }
+
+absl::StatusOr<Sharding> Shard(const AddNarrow&, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
+  if (strategy == Strategy::kReplicate) return ReplicatedSharding(local);
+  if (strategy == Strategy::kBatch) return BatchSharding(local, axis_size);
+  return NotLegal("AddNarrow", strategy, "expected replicate or batch");
+}
+
+LayerStages Stages(const AddNarrow&, const LayerShapes&, const StageOptions&) {
+  return {.stages = {
+              {.pass = program::Pass::kForward, .reads = {X(0), X(1)}, .writes = {Y()}, .emit = AddForward},
+              {.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X(0))}},
+              {.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X(1))}, .emit = CopyFirstChannels},
+          }};
+}
+
+}  // namespace colonnade::layers

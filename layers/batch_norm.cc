@@ -1,0 +1,201 @@
+#include "layers/batch_norm.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "layers/legality.h"
+#include "program/status_macros.h"
+
+namespace colonnade::layers {
+namespace {
+
+using program::Pass;
+using Ops = std::vector<EmittedOp>;
+
+const Slot kWeight = Parameter(0), kBias = Parameter(1), kMean = State(0), kVariance = State(1);
+// f64 [groups,2,C]: of the batch, of its gradients, of the running mean and variance, and [1,2,C] over all groups.
+enum InnerTensor { kSums = 0, kGradientSums = 1, kRecalled = 2, kTotals = 3 };
+
+// Elements that a mean is of, over all devices.
+int64_t Count(const Operand& x, const Operand& sums) {
+  return program::ElementCount(x.global_shape) / (sums.global_shape[0] * x.global_shape[1]);
+}
+
+int64_t Elements(const Operand& x) { return program::ElementCount(x.shape); }
+
+Stage Sum(bool in_groups) {
+  Stage stage{.pass = Pass::kForward, .reads = {X()}, .writes = {Inner(kSums)}};
+  if (in_groups) stage.writes.push_back(Inner(kTotals));
+  stage.emit = [in_groups](const StageShard& s) -> Ops {
+    EmittedOp op{.op = program::BatchNormSums{},
+                 .uses = {Read(s[X()]), Write(s[Inner(kSums)])},
+                 .work = MoveWork({s[X()]}, {}, 3 * Elements(s[X()]))};
+    if (in_groups) op.uses.push_back(Write(s[Inner(kTotals)]));
+    return {std::move(op)};
+  };
+  return stage;
+}
+
+EmittedOp Normalise(const StageShard& s, Slot sums, int64_t count, double epsilon) {
+  const bool relu = s.epilogue == program::Activation::kRelu;
+  return {.op = program::BatchNormForward{.count = count, .epsilon = epsilon, .relu = relu},
+          .uses = {Read(s[X()]), Read(s[sums]), Read(s[kWeight]), Read(s[kBias]), Write(s[Y()])},
+          .work = MoveWork({s[X()]}, {s[Y()]}, 3 * Elements(s[X()]))};
+}
+
+Stage NormaliseByBatch(const BatchNorm& layer) {
+  Stage stage{.pass = Pass::kForward,
+              .reads = {X(), Inner(kSums), kWeight, kBias},
+              .writes = {Y()},
+              .reads_masters = true,
+              .takes_epilogue = true};
+  stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
+    return {Normalise(s, Inner(kSums), Count(s[X()], s[Inner(kSums)]), epsilon)};
+  };
+  return stage;
+}
+
+// Of evaluation. The sums of one element that has the running mean and variance stand for those of a batch.
+Stage NormaliseByRunning(const BatchNorm& layer) {
+  Stage stage{.pass = Pass::kForward,
+              .reads = {X(), kMean, kVariance, kWeight, kBias},
+              .writes = {Y(), Inner(kRecalled)},
+              .reads_masters = true,
+              .takes_epilogue = true};
+  stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
+    return {{.op = program::BatchNormRecall{},
+             .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[Inner(kRecalled)])},
+             .work = {}},
+            Normalise(s, Inner(kRecalled), 1, epsilon)};
+  };
+  return stage;
+}
+
+Stage Track(const BatchNorm& layer, Slot sums, int64_t count) {
+  Stage stage{.pass = Pass::kForward, .reads = {sums, kMean, kVariance}};
+  stage.emit = [momentum = layer.momentum, sums, count](const StageShard& s) -> Ops {
+    return {{.op = program::BatchNormTrack{.count = count, .momentum = momentum},
+             .uses = {Read(s[sums]), Accumulate(s[kMean]), Accumulate(s[kVariance])},
+             .work = {}}};
+  };
+  return stage;
+}
+
+Stage SumGradients(const BatchNorm& layer) {
+  Stage stage{
+      .pass = Pass::kBackward, .reads = {X(), D(Y()), Inner(kSums)}, .writes = {Inner(kGradientSums), D(kWeight), D(kBias)}};
+  stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
+    const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)];
+    return {
+        {.op = program::BatchNormBackwardSums{.count = Count(x, sums), .epsilon = epsilon},
+         .uses = {Read(x), Read(dy), Read(sums), Write(s[Inner(kGradientSums)]), Write(s[D(kWeight)]), Write(s[D(kBias)])},
+         .work = MoveWork({x, dy}, {}, 5 * Elements(x))}};
+  };
+  return stage;
+}
+
+Stage ApplyGradients(const BatchNorm& layer) {
+  Stage stage{.pass = Pass::kBackward,
+              .reads = {X(), D(Y()), Inner(kSums), Inner(kGradientSums), kWeight},
+              .writes = {D(X())},
+              .reads_masters = true};
+  stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
+    const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)], &dx = s[D(X())];
+    return {{.op = program::BatchNormBackward{.count = Count(x, sums), .epsilon = epsilon},
+             .uses = {Read(x), Read(dy), Read(sums), Read(s[Inner(kGradientSums)]), Read(s[kWeight]), Write(dx)},
+             .work = MoveWork({x, dy}, {dx}, 6 * Elements(x))}};
+  };
+  return stage;
+}
+
+// Channels lie along dimension 1 of x and along dimension 2 of sums.
+absl::StatusOr<Sharding> ByChannels(const LayerShapes& local, int64_t axis_size) {
+  ASSIGN_OR_RETURN(Sharding sharding, ChannelwiseSharding(local, axis_size));
+  sharding.parameters.assign(2, Placement::Split(0));
+  sharding.parameter_gradients = sharding.state = sharding.parameters;
+  LayInner(local, Placement::Split(2), sharding);
+  return sharding;
+}
+
+// Sums are added over devices, or each device has groups of its own.
+absl::StatusOr<Sharding> BySamples(const BatchNorm& layer, const LayerShapes& local, int64_t axis_size) {
+  ASSIGN_OR_RETURN(Sharding sharding, BatchSharding(local, axis_size));
+  const InnerPlacement added{.made = Placement::Partial(), .needed = Placement::Replicated()};
+  LayInner(local, Placement::Replicated(), sharding);
+  sharding.inner[kSums] = sharding.inner[kGradientSums] = added;
+  if (layer.samples_per_group == 0) return sharding;
+  RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size,
+                               absl::StrFormat("the number of groups of %d samples", layer.samples_per_group),
+                               local.inner[kSums][0]));
+  const InnerPlacement own{.made = Placement::Split(0), .needed = Placement::Split(0)};
+  sharding.inner[kSums] = sharding.inner[kGradientSums] = own;
+  sharding.inner[kTotals] = added;
+  return sharding;
+}
+
+}  // namespace
+
+const char* TypeName(const BatchNorm&) { return "BatchNorm"; }
+
+absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::Span<const program::Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].empty()) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected one input with channels, found %s",
+                                                      inputs.empty() ? "none" : program::ToString(inputs[0])));
+  }
+  if (!(layer.epsilon > 0 && layer.epsilon <= 1)) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected epsilon above 0 and up to 1, found %g", layer.epsilon));
+  }
+  if (!(layer.momentum >= 0 && layer.momentum <= 1)) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected momentum from 0 to 1, found %g", layer.momentum));
+  }
+  if (layer.samples_per_group < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected samples_per_group of at least 0, found %d", layer.samples_per_group));
+  }
+  return inputs[0];
+}
+
+std::vector<ParameterSpec> Parameters(const BatchNorm& layer, absl::Span<const program::Shape> inputs) {
+  // Sample shapes begin with the channels, others with the batch: those of images have rank 3 and 4.
+  const program::Shape& x = inputs[0];
+  const program::Shape channels = {x.size() == 2 || x.size() == 4 ? x[1] : x[0]};
+  return {{"weight", channels, {program::Initializer::Kind::kConstant, layer.initial_weight}}, {"bias", channels, {}}};
+}
+
+absl::StatusOr<Sharding> Shard(const BatchNorm& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
+  switch (strategy) {
+    case Strategy::kReplicate:
+      return ReplicatedSharding(local);
+    case Strategy::kBatch:
+      return BySamples(layer, local, axis_size);
+    case Strategy::kGroup:
+      return ByChannels(local, axis_size);
+    case Strategy::kColumn:
+    case Strategy::kRow:
+      break;
+  }
+  return NotLegal("BatchNorm", strategy, "expected replicate, batch or group");
+}
+
+LayerStages Stages(const BatchNorm& layer, const LayerShapes& whole, const StageOptions& options) {
+  const int64_t samples = whole.inputs[0][0], channels = whole.inputs[0][1];
+  const bool in_groups = layer.samples_per_group > 0;
+  const int64_t groups = in_groups ? samples / layer.samples_per_group : 1;
+  const auto sums = [channels](const char* name, int64_t of_groups) {
+    return InnerSpec{.name = name, .shape = {of_groups, 2, channels}, .dtype = program::DType::kF64};
+  };
+  LayerStages stages{.state = {{"running_mean", {channels}, {program::Initializer::Kind::kConstant, 0}},
+                               {"running_var", {channels}, {program::Initializer::Kind::kConstant, 1}}},
+                     .inner = {sums("sums", groups), sums("gradient_sums", groups), sums("recalled", 1), sums("totals", 1)}};
+  if (!options.train) {
+    stages.inner[kRecalled].required = true;
+    stages.stages = {NormaliseByRunning(layer)};
+    return stages;
+  }
+  const int64_t count = program::ElementCount(whole.inputs[0]) / channels;
+  stages.stages = {Sum(in_groups), NormaliseByBatch(layer), Track(layer, Inner(in_groups ? kTotals : kSums), count),
+                   SumGradients(layer), ApplyGradients(layer)};
+  return stages;
+}
+
+}  // namespace colonnade::layers

@@ -1,0 +1,40 @@
+// Batch normalisation: each channel has, over a batch, mean b and standard deviation w.
+//
+//   y = w·(x − mean)/sqrt(var + epsilon) + b      x, y [n,C,…]   w, b [C]   mean, var over n and all but the channels
+//
+// In training, mean and var are those of the batch at hand: of the whole global batch, whatever devices hold of it
+// (synchronous; the sums, f64 [1,2,C], are added over devices), or, with samples_per_group = g > 0, of each group of g
+// consecutive samples (Hoffer et al. 2017, "ghost"), which needs no communication where a device holds whole groups. In
+// evaluation they are the running ones: r ← (1 − momentum)·r + momentum·(of the whole batch; var unbiased) after each step.
+// Sums are in double; program/batch_norm.h bounds their error. Source: Ioffe & Szegedy 2015, algorithms 1 and 2; names and
+// defaults are PyTorch's.
+#ifndef COLONNADE_LAYERS_BATCH_NORM_H_
+#define COLONNADE_LAYERS_BATCH_NORM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "layers/sharding.h"
+#include "layers/stage.h"
+
+namespace colonnade::layers {
+
+struct BatchNorm {
+  double epsilon = 1e-5;
+  double momentum = 0.1;
+  int64_t samples_per_group = 0;  // 0: the whole global batch
+  double initial_weight = 1;      // of every w; 0 lets a residual block begin as the identity
+  bool operator==(const BatchNorm&) const = default;
+};
+
+const char* TypeName(const BatchNorm&);
+absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::Span<const program::Shape> inputs);
+std::vector<ParameterSpec> Parameters(const BatchNorm& layer, absl::Span<const program::Shape> inputs);
+absl::StatusOr<Sharding> Shard(const BatchNorm& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);
+LayerStages Stages(const BatchNorm& layer, const LayerShapes& whole, const StageOptions& options);
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_BATCH_NORM_H_

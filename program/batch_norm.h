@@ -1,0 +1,49 @@
+// What the kernels of batch normalisation share: from a channel's sums to what is done with its elements.
+//
+// Σx and Σx² are sums in double of values of at most 24 significant bits, whose squares have 48, so that each product is
+// exact and what is lost is the rounding of the additions: of `count` additions, at most count·2⁻⁵³ of Σx². So
+//   |error of var| ≤ count·2⁻⁵³ · (var + mean²),
+// in practice its square root of count: with count = 10⁶ and |mean| = 1000 standard deviations, below 10⁻⁴ of var at the
+// worst and 10⁻⁷ as it happens, where sums in f32 would keep no digit.
+#ifndef COLONNADE_PROGRAM_BATCH_NORM_H_
+#define COLONNADE_PROGRAM_BATCH_NORM_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "program/host_device.h"
+
+namespace colonnade::program {
+
+struct ChannelMoments {
+  double mean = 0, variance = 0;
+};
+COLONNADE_HOST_DEVICE inline ChannelMoments MomentsOf(double sum, double sum_of_squares, int64_t count) {
+  const double mean = sum / static_cast<double>(count);
+  const double variance = sum_of_squares / static_cast<double>(count) - mean * mean;
+  return {mean, variance > 0 ? variance : 0};
+}
+
+// x̂ = (x − mean)·scale.
+struct Normalisation {
+  double mean = 0, scale = 1;
+};
+COLONNADE_HOST_DEVICE inline Normalisation NormalisationOf(double sum, double sum_of_squares, int64_t count,
+                                                           double epsilon) {
+  const ChannelMoments moments = MomentsOf(sum, sum_of_squares, count);
+  return {moments.mean, 1 / std::sqrt(moments.variance + epsilon)};
+}
+
+// Of `count` elements; of one, the variance as it is.
+COLONNADE_HOST_DEVICE inline double Unbiased(double variance, int64_t count) {
+  return count > 1 ? variance * (static_cast<double>(count) / static_cast<double>(count - 1)) : variance;
+}
+
+// A running mean or variance after a batch.
+COLONNADE_HOST_DEVICE inline double Tracked(double running, double of_batch, double momentum) {
+  return (1 - momentum) * running + momentum * of_batch;
+}
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_BATCH_NORM_H_

@@ -1,0 +1,178 @@
+// What lowering makes of layers with statistics and of joins: state, sums over devices, and what costs nothing.
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+#include "program/op.h"
+#include "tests/partition/lowering_case.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Program;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// images [4,6,6] → conv [8,6,6] → norm → relu → flatten → fc → loss
+layers::LayerGraph Normalised(int64_t samples_per_group = 0) {
+  layers::GraphBuilder net("normalised");
+  auto x = net.Conv2d("conv", net.Input("images", {4, 6, 6}), {.out_channels = 8, .kernel = 3, .pad = 1, .bias = false});
+  x = net.Relu("relu", net.BatchNorm("norm", x, {.samples_per_group = samples_per_group}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  return Built(std::move(net));
+}
+
+Program Lowered(const layers::LayerGraph& graph, const std::string& plan_name, int devices, LowerOptions options) {
+  absl::StatusOr<Plan> plan = NamedPlan(plan_name, graph, {.devices = devices, .global_batch = options.global_batch});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  absl::StatusOr<Program> program = Lower(graph, *plan, options);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? *std::move(program) : Program{};
+}
+
+// "batch_norm_sums", "all_reduce" …: what device 0 does for layer `name`, in order.
+std::vector<std::string> DoneFor(const Program& program, const std::string& name) {
+  std::vector<std::string> done;
+  for (const program::Task& task : program.tasks) {
+    if (task.device != 0 || task.from.layer != name) continue;
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    done.push_back(compute != nullptr ? program::Name(compute->op) : "transfer");
+  }
+  return done;
+}
+
+int CountOf(const Program& program, const std::string& op) {
+  int count = 0;
+  for (const program::Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    count += compute != nullptr && program::Name(compute->op) == op ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Statistics, AreStateBehindTheTrainedParametersInTrainingAndEvaluation) {
+  const layers::LayerGraph graph = Normalised();
+  std::set<std::pair<int, std::string>> held[2];
+  for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
+    const Program program = Lowered(graph, "data", 2, {.mode = mode, .global_batch = 8});
+    std::vector<std::string> names;
+    for (const program::Parameter& p : program.parameters) {
+      names.push_back(p.name);
+      if (p.role == program::StateRole::kTrained) continue;
+      EXPECT_THAT(p.momentum, IsEmpty());
+      EXPECT_EQ(p.layer, "norm");
+      ASSERT_EQ(p.value.size(), 2u);
+      for (const program::Piece& piece : p.value) {
+        const program::Buffer& buffer = program.buffer(piece.buffer);
+        EXPECT_EQ(buffer.lifetime, program::Lifetime::kPersistent);
+        held[mode == program::Mode::kEval].emplace(buffer.device, buffer.name);
+      }
+    }
+    EXPECT_THAT(names, ElementsAre("conv.weight", "norm.weight", "norm.bias", "fc.weight", "fc.bias", "norm.running_mean",
+                                   "norm.running_var"));
+    EXPECT_EQ(program::TrainedCount(program), 5);
+  }
+  EXPECT_EQ(held[0], held[1]) << "evaluation finds what training left, by device and name";
+}
+
+TEST(Statistics, AreCutAsTheirChannels) {
+  const Program program = Lowered(Normalised(), "model", 2, {.global_batch = 8});
+  const program::Parameter& mean = program.parameters[5];
+  EXPECT_EQ(mean.name, "norm.running_mean");
+  EXPECT_THAT(mean.value, ElementsAre(::testing::Field(&program::Piece::region, program::Region{{0}, {4}}),
+                                      ::testing::Field(&program::Piece::region, program::Region{{4}, {4}})));
+  EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_sums", "batch_norm_forward", "batch_norm_track",
+                                                    "batch_norm_backward_sums", "batch_norm_backward"))
+      << "each device has all samples of its channels";
+}
+
+TEST(Statistics, AreSummedOverTheDevicesOfABatchOnceInEachDirection) {
+  EXPECT_THAT(DoneFor(Lowered(Normalised(), "data", 2, {.global_batch = 8}), "norm"),
+              ElementsAre("batch_norm_sums", "transfer", "batch_norm_forward", "batch_norm_track",
+                          "batch_norm_backward_sums", "transfer", "batch_norm_backward"));
+}
+
+TEST(Statistics, OfGroupsThatADeviceHoldsWholeAreSummedForTheRunningOnesAlone) {
+  const std::vector<std::string> done = DoneFor(Lowered(Normalised(2), "data", 2, {.global_batch = 8}), "norm");
+  EXPECT_EQ(std::count(done.begin(), done.end(), "transfer"), 1);
+  ASSERT_GE(done.size(), 2u);
+  EXPECT_EQ(done.back(), "batch_norm_backward");
+  EXPECT_EQ(done[done.size() - 2], "batch_norm_backward_sums") << "no transfer between the stages of backward";
+}
+
+TEST(Statistics, OfGroupsThatDoNotDivideTheBatchAreRefused) {
+  const layers::LayerGraph graph = Normalised(3);
+  const absl::Status status = NamedPlan("single", graph, {.devices = 1, .global_batch = 8}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  for (const char* part : {"\"norm\"", "batch of 8", "groups of 3 samples", "6 or 9"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+}
+
+TEST(Statistics, OfGroupsThatTheDevicesDoNotDivideAreRefused) {
+  const layers::LayerGraph graph = Normalised(4);
+  const Plan plan = PlanOf(graph, 4, 1, {kBatch, kReplicate});
+  const absl::Status status = ShardGraph(graph, plan, 8).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("number of groups of 4 samples"));
+}
+
+TEST(Statistics, EvaluationReadsTheRunningOnesAndWritesNone) {
+  const Program program = Lowered(Normalised(), "data", 2, {.mode = program::Mode::kEval, .global_batch = 8});
+  EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_recall", "batch_norm_forward"));
+}
+
+TEST(Statistics, ParametersOfANormalisationStayInTheMasterType) {
+  const Program program = Lowered(Normalised(), "single", 1, {.global_batch = 8, .dtype = program::DType::kBF16});
+  std::set<std::string> rounded;
+  for (const program::Buffer& buffer : program.buffers) {
+    if (absl::EndsWith(buffer.name, ".bf16")) rounded.insert(buffer.name);
+  }
+  EXPECT_THAT(rounded, ElementsAre("conv.weight.bf16", "fc.bias.bf16", "fc.weight.bf16"));
+}
+
+TEST(Statistics, AReluBehindANormalisationIsFusedIntoIt) {
+  for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
+    EXPECT_EQ(CountOf(Lowered(Normalised(), "single", 1, {.mode = mode, .global_batch = 8}), "relu_forward"), 0);
+  }
+}
+
+// Backward has two stages here: the first makes the weight's gradient, the second still reads the weight.
+TEST(Statistics, AnUpdateWaitsForTheLastStageThatReadsItsParameters) {
+  const layers::LayerGraph graph = Normalised();
+  Plan plan = *NamedPlan("single", graph, {.devices = 1, .global_batch = 8});
+  plan.bucket_bytes = 1;
+  const Program program = *Lower(graph, plan, {.global_batch = 8});
+  const auto weight = std::find_if(program.parameters.begin(), program.parameters.end(),
+                                   [](const program::Parameter& p) { return p.name == "norm.weight"; });
+  const program::BufferId bucket = program::RootOf(program, weight->value[0].buffer);
+  int last_reader = -1, update = -1;
+  for (const program::Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute == nullptr) continue;
+    const int at = task.id.value;
+    if (std::holds_alternative<program::BatchNormBackward>(compute->op)) last_reader = at;
+    const bool updates = std::holds_alternative<program::SgdUpdate>(compute->op);
+    if (updates && program::RootOf(program, task.uses[3].buffer) == bucket) update = at;
+  }
+  EXPECT_GE(last_reader, 0);
+  EXPECT_GT(update, last_reader);
+}
+
+TEST(Joins, AResidualNetworkCopiesNothingButItsFlatten) {
+  const layers::LayerGraph graph = *models::BuildModel("resnet50", {.input_size = 32, .classes = 4, .width = 0.125});
+  const Program program = Lowered(graph, "single", 1, {.global_batch = 2});
+  EXPECT_EQ(CountOf(program, "copy"), 2) << "flatten, forward and backward";
+}
+
+}  // namespace
+}  // namespace colonnade::partition
