@@ -85,7 +85,7 @@ program::Program OwnKernels() {
   }
   for (const program::Input& input : {images, targets, step}) builder.AddInput(input);
   for (const program::Output& output : {results, flags}) builder.AddOutput(output);
-  builder.AddParameter({"w", "layer", {32 * 36}, {}, {}, {}});
+  builder.AddParameter({.name = "w", .layer = "layer", .shape = {32 * 36}});
   const int both = builder.AddGroup({0, 1});
   builder.AddCollective(both, {.kind = program::CollectiveKind::kAllGather, .dim_to = 1},
                         {{{builder.Read(parts[0]), builder.Write(gathered[0])}, {}},

@@ -78,7 +78,10 @@ class TwoColumnsMaker {
     const Shape shapes[] = {{4, 1, 3, 3}, {4}, {3, 16}};
     const char* names[] = {"conv.w", "conv.b", "fc.w"};
     for (int i = 0; i < 3; ++i) {
-      Parameter p{names[i], i < 2 ? "conv" : "fc", shapes[i], {Initializer::Kind::kGaussian, 0.01}, {}, {}};
+      Parameter p{.name = names[i],
+                  .layer = i < 2 ? "conv" : "fc",
+                  .shape = shapes[i],
+                  .initializer = {Initializer::Kind::kGaussian, 0.01}};
       for (int d = 0; d < 2; ++d) {
         Region region = Region::Whole(b_.shape(columns_[d].w[i]));
         if (i < 2) region.offset[0] = 2 * d;
@@ -270,8 +273,11 @@ Program EveryOp() {
   d.b.AddCompute(0, kCompute, CheckFinite{}, {d.b.Read(dw), d.b.Write(flag)}, {}, {"fc", Pass::kUpdate});
   d.b.AddCompute(0, kCompute, SgdUpdate{0.9, 5e-4}, {d.b.Read(scalars), d.b.Read(dw), d.b.Accumulate(v), d.b.Accumulate(w)},
                  {}, {"fc", Pass::kUpdate});
-  d.b.AddParameter(
-      {"fc \"w\"\n", "fc", {10, 144}, {Initializer::Kind::kUniform, 1.0 / 3}, {{w, Region::Whole({10, 144})}}, {}});
+  d.b.AddParameter({.name = "fc \"w\"\n",
+                    .layer = "fc",
+                    .shape = {10, 144},
+                    .initializer = {Initializer::Kind::kUniform, 1.0 / 3},
+                    .value = {{w, Region::Whole({10, 144})}}});
   const int output = d.b.AddOutput({Output::Kind::kGradient, "fc.w", "fc", {10, 144}, {{dw, Region::Whole({10, 144})}}});
   d.b.AddCompute(0, kCompute, Store{output}, {d.b.Read(dw)}, {}, {"fc", Pass::kOutput});
   return std::move(d.b).Build();
