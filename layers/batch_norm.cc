@@ -124,8 +124,7 @@ absl::StatusOr<Sharding> BySamples(const BatchNorm& layer, const LayerShapes& lo
   LayInner(local, Placement::Replicated(), sharding);
   sharding.inner[kSums] = sharding.inner[kGradientSums] = added;
   if (layer.samples_per_group == 0) return sharding;
-  RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size,
-                               absl::StrFormat("the number of groups of %d samples", layer.samples_per_group),
+  RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size, absl::StrFormat("groups of %d samples", layer.samples_per_group),
                                local.inner[kSums][0]));
   const InnerPlacement own{.made = Placement::Split(0), .needed = Placement::Split(0)};
   sharding.inner[kSums] = sharding.inner[kGradientSums] = own;
@@ -138,9 +137,12 @@ absl::StatusOr<Sharding> BySamples(const BatchNorm& layer, const LayerShapes& lo
 const char* TypeName(const BatchNorm&) { return "BatchNorm"; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::Span<const program::Shape> inputs) {
-  if (inputs.size() != 1 || inputs[0].empty()) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected one input with channels, found %s",
-                                                      inputs.empty() ? "none" : program::ToString(inputs[0])));
+  if (inputs.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected one input with channels, found %d", inputs.size()));
+  }
+  if (inputs[0].empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected one input with channels, found one of shape %s", program::ToString(inputs[0])));
   }
   if (!(layer.epsilon > 0 && layer.epsilon <= 1)) {
     return absl::InvalidArgumentError(absl::StrFormat("expected epsilon above 0 and up to 1, found %g", layer.epsilon));
