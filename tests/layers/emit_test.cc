@@ -37,6 +37,9 @@ class OneShard {
     for (size_t i = 0; i < local.parameters.size(); ++i) {
       Add(Parameter(static_cast<int>(i)), parameters[i], local.parameters[i], whole.parameters[i]);
     }
+    for (size_t i = 0; i < local.state.size(); ++i) {
+      Add(State(static_cast<int>(i)), stages_.state[i].name, local.state[i], whole.state[i]);
+    }
     const std::vector<InnerSpec> inner = Stages(layer, local, options).inner;
     for (int v = 0; v < static_cast<int>(inner.size()); ++v) {
       Add(Inner(v), inner[v].name, inner[v].shape, stages_.inner[v].shape);
@@ -71,7 +74,7 @@ class OneShard {
     for (Slot slot : stage.writes) {
       if (!IsUnwanted(slot)) shard.Put(slot, OperandOf(slot));
     }
-    return stage.emit(shard);
+    return stage.emit ? stage.emit(shard) : std::vector<EmittedOp>();
   }
   std::vector<EmittedOp> Forward() const { return All(program::Pass::kForward); }
   std::vector<EmittedOp> Backward() const { return All(program::Pass::kBackward); }
@@ -103,12 +106,13 @@ class OneShard {
     });
   }
 
-  // Of the stages of a pass of which something is wanted.
+  // Of the stages of a pass of which something is wanted, or which update the state alone.
   std::vector<EmittedOp> All(program::Pass pass) const {
     std::vector<EmittedOp> all;
     for (int s = 0; s < static_cast<int>(stages_.stages.size()); ++s) {
       const std::vector<Slot>& writes = stages_.stages[s].writes;
-      const bool runs = !std::all_of(writes.begin(), writes.end(), [&](Slot slot) { return IsUnwanted(slot); });
+      const bool runs =
+          writes.empty() || !std::all_of(writes.begin(), writes.end(), [&](Slot slot) { return IsUnwanted(slot); });
       if (stages_.stages[s].pass != pass || !runs) continue;
       for (EmittedOp& op : Stage(s)) all.push_back(std::move(op));
     }
@@ -240,12 +244,134 @@ TEST(EmitConcat, EachInputFillsItsRegionAndEachGradientIsReadFromIt) {
               ElementsAre("copy read dy[0:2,0:4,0:5,0:5], write dx0", "copy read dy[0:2,5:8,0:5,0:5], write dx2"));
 }
 
-TEST(EmitAdd, SumsForwardAndCopiesTheGradientBackward) {
+TEST(EmitAdd, SumsForwardAndHasNoOpsBackward) {
   OneShard shard(Add{}, {kFlat[0], kFlat[0], kFlat[0]});
   EXPECT_THAT(shard.ForwardWords(), ElementsAre("sum read x0, read x1, read x2, write y"));
   EXPECT_EQ(shard.Forward()[0].work, (program::Work{2 * 24, 4 * 72, 4 * 24, 0}));
-  shard.DoNotWant(D(X(0)));
-  EXPECT_THAT(shard.BackwardWords(), ElementsAre("copy read dy, write dx1", "copy read dy, write dx2"));
+  EXPECT_THAT(shard.BackwardWords(), IsEmpty());
+}
+
+const std::vector<Shape> kNarrow = {{2, 4, 5, 5}, {2, 3, 5, 5}};
+
+TEST(EmitAddNarrow, AddsToTheFirstChannelsAndCopiesTheOthers) {
+  const OneShard shard(AddNarrow{}, kNarrow);
+  EXPECT_THAT(shard.ForwardWords(), ElementsAre("sum read x0[0:2,0:3,0:5,0:5], read x1, write y[0:2,0:3,0:5,0:5]",
+                                                "copy read x0[0:2,3:4,0:5,0:5], write y[0:2,3:4,0:5,0:5]"));
+  EXPECT_EQ(shard.Forward()[0].work, (program::Work{150, 4 * 300, 4 * 150, 0}));
+  EXPECT_EQ(shard.Forward()[1].work, (program::Work{0, 4 * 50, 4 * 50, 0}));
+}
+
+TEST(EmitAddNarrow, OfEqualChannelsIsASum) {
+  const OneShard shard(AddNarrow{}, {kImage[0], kImage[0]});
+  EXPECT_THAT(shard.ForwardWords(), ElementsAre("sum read x0, read x1, write y"));
+}
+
+// The wide input's gradient is dy itself.
+TEST(EmitAddNarrow, BackwardCopiesTheFirstChannelsAlone) {
+  OneShard shard(AddNarrow{}, kNarrow);
+  EXPECT_THAT(shard.StageWords(1), IsEmpty());
+  EXPECT_THAT(shard.BackwardWords(), ElementsAre("copy read dy[0:2,0:3,0:5,0:5], write dx1"));
+  EXPECT_EQ(shard.Backward()[0].work, (program::Work{0, 4 * 150, 4 * 150, 0}));
+  shard.DoNotWant(D(X(1)));
+  EXPECT_THAT(shard.BackwardWords(), IsEmpty());
+}
+
+const BatchNorm kNorm{.epsilon = 0.25, .momentum = 0.125},
+    kNormOfGroups{.epsilon = 0.25, .momentum = 0.125, .samples_per_group = 2};
+const std::vector<Shape> kSixImages = {{6, 4, 5, 5}};
+
+TEST(EmitBatchNorm, OperandsStandInTheOrderOfTheOps) {
+  const OneShard shard(kNorm, kSixImages);
+  EXPECT_THAT(
+      shard.ForwardWords(),
+      ElementsAre("batch_norm_sums read x, write sums", "batch_norm_forward read x, read sums, read w, read b, write y",
+                  "batch_norm_track read sums, accumulate running_mean, accumulate running_var"));
+  EXPECT_THAT(shard.BackwardWords(),
+              ElementsAre("batch_norm_backward_sums read x, read dy, read sums, write gradient_sums, write dw, write db",
+                          "batch_norm_backward read x, read dy, read sums, read gradient_sums, read w, write dx"));
+}
+
+TEST(EmitBatchNorm, OfGroupsTheTotalsAreMadeAndTracked) {
+  const OneShard shard(kNormOfGroups, kSixImages);
+  EXPECT_THAT(shard.StageWords(0), ElementsAre("batch_norm_sums read x, write sums, write totals"));
+  EXPECT_THAT(shard.StageWords(1), ElementsAre("batch_norm_forward read x, read sums, read w, read b, write y"));
+  EXPECT_THAT(shard.StageWords(2),
+              ElementsAre("batch_norm_track read totals, accumulate running_mean, accumulate running_var"));
+}
+
+TEST(EmitBatchNorm, EvaluationRecallsTheRunningOnesAndNormalisesByThem) {
+  for (const BatchNorm& norm : {kNorm, kNormOfGroups}) {
+    const OneShard shard(norm, kSixImages, {.train = false});
+    EXPECT_THAT(shard.ForwardWords(), ElementsAre("batch_norm_recall read running_mean, read running_var, write recalled",
+                                                  "batch_norm_forward read x, read recalled, read w, read b, write y"));
+    EXPECT_THAT(shard.BackwardWords(), IsEmpty());
+    // The sums of one element.
+    EXPECT_EQ(shard.Forward()[1].op, program::Op(program::BatchNormForward{.count = 1, .epsilon = 0.25}));
+  }
+}
+
+// All ops of the training of a part `local` of kSixImages.
+void ExpectCounts(const BatchNorm& norm, const LayerShapes& local, int64_t in_group, int64_t in_all) {
+  const OneShard shard(norm, local, ShapesOf(norm, kSixImages));
+  EXPECT_EQ(shard.Stage(1)[0].op, program::Op(program::BatchNormForward{.count = in_group, .epsilon = 0.25}));
+  EXPECT_EQ(shard.Stage(2)[0].op, program::Op(program::BatchNormTrack{.count = in_all, .momentum = 0.125}));
+  EXPECT_EQ(shard.Stage(3)[0].op, program::Op(program::BatchNormBackwardSums{.count = in_group, .epsilon = 0.25}));
+  EXPECT_EQ(shard.Stage(4)[0].op, program::Op(program::BatchNormBackward{.count = in_group, .epsilon = 0.25}));
+}
+
+// 6 samples of 25 places, whatever a device holds of them; in groups, 2 samples.
+TEST(EmitBatchNorm, CountsAreOfTheGlobalTensorAlsoForAShard) {
+  const LayerShapes sync = ShapesOf(kNorm, kSixImages), ghost = ShapesOf(kNormOfGroups, kSixImages);
+  ExpectCounts(kNorm, sync, 150, 150);
+  ExpectCounts(kNormOfGroups, ghost, 50, 150);
+
+  LayerShapes third = sync, group = ghost;  // by samples
+  for (LayerShapes* local : {&third, &group}) local->inputs[0][0] = local->output[0] = 2;
+  ExpectCounts(kNorm, third, 150, 150);
+  ExpectCounts(kNormOfGroups, group, 50, 150);
+
+  LayerShapes half = sync, half_of_groups = ghost;  // by channels
+  for (LayerShapes* local : {&half, &half_of_groups}) {
+    local->inputs[0][1] = local->output[1] = 2;
+    for (Shape* channels : {&local->parameters[0], &local->parameters[1], &local->state[0], &local->state[1]}) {
+      *channels = {2};
+    }
+  }
+  ExpectCounts(kNorm, half, 150, 150);
+  ExpectCounts(kNormOfGroups, half_of_groups, 50, 150);
+}
+
+TEST(EmitBatchNorm, CountsOfFeaturesAreTheSamples) {
+  const OneShard shard(kNorm, {{6, 10}});
+  EXPECT_EQ(shard.Stage(1)[0].op, program::Op(program::BatchNormForward{.count = 6, .epsilon = 0.25}));
+  EXPECT_EQ(shard.Stage(2)[0].op, program::Op(program::BatchNormTrack{.count = 6, .momentum = 0.125}));
+}
+
+TEST(EmitBatchNorm, AReluIsPartOfTheOpInBothModes) {
+  for (const auto& [train, stage, op] : {std::tuple(true, 1, 0), {false, 0, 1}}) {
+    const OneShard shard(kNorm, kSixImages, {.train = train});
+    EXPECT_FALSE(std::get<program::BatchNormForward>(shard.Stage(stage)[op].op).relu);
+    EXPECT_TRUE(std::get<program::BatchNormForward>(shard.Stage(stage, program::Activation::kRelu)[op].op).relu);
+  }
+}
+
+// Sums of a channel are few and not counted.
+TEST(EmitBatchNorm, WorkReadsXOnceForEachPassOverIt) {
+  const OneShard shard(kNorm, kSixImages);
+  const int64_t x = 6 * 4 * 25;
+  EXPECT_EQ(shard.Stage(0)[0].work, (program::Work{3 * x, 4 * x, 0, 0}));
+  EXPECT_EQ(shard.Stage(1)[0].work, (program::Work{3 * x, 4 * x, 4 * x, 0}));
+  EXPECT_EQ(shard.Stage(2)[0].work, program::Work{});
+  EXPECT_EQ(shard.Stage(3)[0].work, (program::Work{5 * x, 4 * 2 * x, 0, 0}));
+  EXPECT_EQ(shard.Stage(4)[0].work, (program::Work{6 * x, 4 * 2 * x, 4 * x, 0}));
+}
+
+// Nobody needs the gradient of images.
+TEST(EmitBatchNorm, WithoutDxTheParametersGradientsAreMadeStill) {
+  OneShard shard(kNorm, kSixImages);
+  shard.DoNotWant(D(X()));
+  EXPECT_THAT(shard.BackwardWords(), ElementsAre("batch_norm_backward_sums read x, read dy, read sums, "
+                                                 "write gradient_sums, write dw, write db"));
 }
 
 TEST(EmitElementwise, OperandsStandInTheOrderOfTheOp) {
@@ -348,17 +474,15 @@ TEST(EmitInput, IsNothing) { EXPECT_THAT(Stages(Layer{Input{{4, 5, 5}}}, {}, {})
 // A stage of which nobody wants anything does not run.
 TEST(EmitBackward, ComputesNoGradientThatNobodyNeeds) {
   for (const Layer& layer : {Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Lrn{}},
-                             Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{Concat{}}}) {
+                             Layer{Dropout{}}, Layer{Flatten{}}, Layer{Concat{}}}) {
     const OneShard shard(layer, kImage);
     EXPECT_EQ(shard.Backward().size(), 1u) << TypeName(layer);
     EXPECT_THAT(shard.stages().stages[1].writes, ElementsAre(D(X()))) << TypeName(layer);
   }
-  for (const Layer& layer : {Layer{Add{}}, Layer{Concat{}}}) {
-    OneShard shard(layer, {kImage[0], kImage[0]});
-    EXPECT_EQ(shard.Stage(1).size(), 2u) << TypeName(layer);
-    shard.DoNotWant(D(X(0)));
-    EXPECT_EQ(shard.Stage(1).size(), 1u) << TypeName(layer);
-  }
+  OneShard concat(Concat{}, {kImage[0], kImage[0]});
+  EXPECT_EQ(concat.Stage(1).size(), 2u);
+  concat.DoNotWant(D(X(0)));
+  EXPECT_EQ(concat.Stage(1).size(), 1u);
   OneShard conv(Conv2d{.out_channels = 4, .kernel = 3}, kImage), fc(FullyConnected{.out_features = 4}, kFlat);
   conv.DoNotWant(D(X(0)));
   fc.DoNotWant(D(X(0)));

@@ -216,6 +216,38 @@ TEST(GraphBuilder, AGlobalMeanIsAnAvgPoolWhoseWindowIsTheImage) {
   EXPECT_EQ(graph->classes(), 6);
 }
 
+TEST(GraphBuilder, NormalisationsAndNarrowSumsAreAppendedWithTheirAttributes) {
+  GraphBuilder net("net");
+  auto x = net.Input("images", {3, 8, 8});
+  auto wide = net.BatchNorm("norm", net.Conv2d("conv", x, {.out_channels = 5, .bias = false}),
+                            {.epsilon = 0.5, .momentum = 0.25, .samples_per_group = 2, .initial_weight = 0});
+  auto sum = net.AddNarrow("sum", wide, x);
+  auto plain = net.BatchNorm("plain", sum);
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", plain));
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node(wide).layer,
+            Layer(BatchNorm{.epsilon = 0.5, .momentum = 0.25, .samples_per_group = 2, .initial_weight = 0}));
+  EXPECT_EQ(graph->node(plain).layer, Layer(BatchNorm{}));
+  EXPECT_EQ(graph->node(sum).layer, Layer(AddNarrow{}));
+  EXPECT_THAT(graph->node(sum).inputs, ::testing::ElementsAre(wide, x));
+  EXPECT_EQ(graph->OutputShape(sum, 4), (Shape{4, 5, 8, 8}));
+  ASSERT_EQ(graph->node(plain).parameters.size(), 2u);
+  EXPECT_EQ(graph->node(plain).parameters[0].name, "plain.weight");
+  EXPECT_EQ(graph->node(plain).parameters[1].name, "plain.bias");
+  EXPECT_EQ(graph->ParameterCount(), 3 * 5 + 2 * 5 + 2 * 5) << "running means and variances are no parameters";
+}
+
+TEST(GraphBuilder, ANarrowSumWithAWideSecondInputIsRefusedWithBothShapes) {
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
+                auto x = net.Input("images", {3, 8, 8});
+                net.AddNarrow("sum", x, net.Conv2d("conv", x, {.out_channels = 5}));
+              }),
+              AllOf(HasSubstr("AddNarrow \"sum\""), HasSubstr("found [3,8,8] and [5,8,8]")));
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.BatchNorm("norm", net.Input("images", {3}), {.momentum = 2}); }),
+              AllOf(HasSubstr("BatchNorm \"norm\""), HasSubstr("momentum from 0 to 1, found 2")));
+}
+
 TEST(GraphBuilder, AGlobalMeanIsOfImages) {
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.GlobalAvgPool("mean", net.Input("images", {6})); }),
               AllOf(HasSubstr("AvgPool \"mean\""), HasSubstr("expected one input of shape [C,H,W], found [6]")));

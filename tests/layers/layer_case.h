@@ -29,7 +29,9 @@ inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape
   }
   shapes.global_inputs = shapes.inputs;
   for (const ParameterSpec& p : Parameters(layer, inputs)) shapes.parameters.push_back(p.shape);
-  for (const InnerSpec& inner : Stages(layer, shapes, {.strategies = strategies}).inner) shapes.inner.push_back(inner.shape);
+  const LayerStages stages = Stages(layer, shapes, {.strategies = strategies});
+  for (const ParameterSpec& state : stages.state) shapes.state.push_back(state.shape);
+  for (const InnerSpec& inner : stages.inner) shapes.inner.push_back(inner.shape);
   return shapes;
 }
 

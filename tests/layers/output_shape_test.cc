@@ -66,7 +66,12 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"avg_pool_large", AvgPool{.kernel = 33}, {{3, 33, 33}}, {3, 1, 1}},
         Rule{"lrn", Lrn{.size = 3, .groups = 3}, {{9, 2, 2}}, {9, 2, 2}}, Rule{"dropout", Dropout{.rate = 0}, {{31}}, {31}},
         Rule{"flatten", Flatten{}, {{3, 5, 7}}, {105}}, Rule{"add", Add{}, {{3, 5, 7}, {3, 5, 7}, {3, 5, 7}}, {3, 5, 7}},
-        Rule{"loss", SoftmaxCrossEntropy{}, {{10}}, {}}),
+        Rule{"batch_norm_image", BatchNorm{}, {{3, 5, 7}}, {3, 5, 7}},
+        Rule{"batch_norm_flat", BatchNorm{.epsilon = 1, .momentum = 0}, {{31}}, {31}},
+        Rule{"batch_norm_of_groups", BatchNorm{.momentum = 1, .samples_per_group = 3}, {{3, 1, 1}}, {3, 1, 1}},
+        Rule{"add_narrow", AddNarrow{}, {{3, 5, 7}, {2, 5, 7}}, {3, 5, 7}},
+        Rule{"add_narrow_equal", AddNarrow{}, {{3, 5, 7}, {3, 5, 7}}, {3, 5, 7}},
+        Rule{"add_narrow_flat", AddNarrow{}, {{31}, {1}}, {31}}, Rule{"loss", SoftmaxCrossEntropy{}, {{10}}, {}}),
     [](const auto& info) { return info.param.name; });
 
 struct Refusal {
@@ -126,6 +131,22 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"dropout_nan", Dropout{.rate = std::nan("")}, {{3}}, {"nan"}},
         Refusal{"flatten_two", Flatten{}, {{3}, {3}}, {"one input", "2"}}, Refusal{"add_none", Add{}, {}, {"none"}},
         Refusal{"add_shapes", Add{}, {{3, 5, 7}, {3, 7, 5}}, {"[3,5,7]", "[3,7,5]"}},
+        Refusal{"batch_norm_none", BatchNorm{}, {}, {"expected one input with channels, found 0"}},
+        Refusal{"batch_norm_two", BatchNorm{}, {{3}, {3}}, {"expected one input with channels, found 2"}},
+        Refusal{"batch_norm_empty", BatchNorm{}, {Shape{}}, {"expected one input with channels, found one of shape []"}},
+        Refusal{"batch_norm_no_epsilon", BatchNorm{.epsilon = 0}, {{3}}, {"epsilon above 0 and up to 1, found 0"}},
+        Refusal{"batch_norm_epsilon", BatchNorm{.epsilon = 1.5}, {{3}}, {"epsilon above 0 and up to 1, found 1.5"}},
+        Refusal{"batch_norm_epsilon_nan", BatchNorm{.epsilon = std::nan("")}, {{3}}, {"up to 1, found nan"}},
+        Refusal{"batch_norm_momentum", BatchNorm{.momentum = 1.5}, {{3}}, {"momentum from 0 to 1, found 1.5"}},
+        Refusal{"batch_norm_momentum_below", BatchNorm{.momentum = -0.1}, {{3}}, {"momentum from 0 to 1, found -0.1"}},
+        Refusal{"batch_norm_momentum_nan", BatchNorm{.momentum = std::nan("")}, {{3}}, {"from 0 to 1, found nan"}},
+        Refusal{
+            "batch_norm_groups", BatchNorm{.samples_per_group = -1}, {{3}}, {"samples_per_group of at least 0, found -1"}},
+        Refusal{"add_narrow_one", AddNarrow{}, {{3, 5, 7}}, {"two inputs of equal rank with channels, found 1 inputs"}},
+        Refusal{"add_narrow_three", AddNarrow{}, {{3}, {2}, {1}}, {"two inputs of equal rank", "found 3 inputs"}},
+        Refusal{"add_narrow_ranks", AddNarrow{}, {{3, 1, 1}, {3}}, {"two inputs of equal rank with channels"}},
+        Refusal{"add_narrow_wider", AddNarrow{}, {{3, 5, 7}, {4, 5, 7}}, {"at most the first one's", "[3,5,7] and [4,5,7]"}},
+        Refusal{"add_narrow_size", AddNarrow{}, {{3, 5, 7}, {2, 5, 6}}, {"else its shape, found [3,5,7] and [2,5,6]"}},
         Refusal{"loss_image", SoftmaxCrossEntropy{}, {{3, 5, 7}}, {"[classes]", "[3,5,7]"}}),
     [](const auto& info) { return info.param.name; });
 
@@ -223,10 +244,24 @@ TEST(Parameters, OfAFullyConnectedLayerAreRowsOfOutputs) {
   EXPECT_EQ(Parameters(Layer{FullyConnected{.out_features = 7, .bias = false}}, {{8}}).size(), 1u);
 }
 
+TEST(Parameters, OfABatchNormAreOneWeightAndOneBiasForEachChannel) {
+  const Initializer one{Initializer::Kind::kConstant, 1.0}, zero{Initializer::Kind::kConstant, 0.0};
+  for (const auto& [x, channels] : {std::pair(Shape{5, 3, 7}, 5), {Shape{2, 5, 3, 7}, 5}, {Shape{9}, 9}, {Shape{2, 9}, 9}}) {
+    const std::vector<ParameterSpec> p = Parameters(Layer{BatchNorm{}}, {x});
+    ASSERT_EQ(p.size(), 2u);
+    EXPECT_EQ(p[0].name, "weight");
+    EXPECT_EQ(p[1].name, "bias");
+    for (const ParameterSpec& of : p) EXPECT_EQ(of.shape, Shape{channels}) << program::ToString(x);
+    EXPECT_EQ(p[0].initializer, one);
+    EXPECT_EQ(p[1].initializer, zero);
+  }
+  EXPECT_EQ(Parameters(Layer{BatchNorm{.initial_weight = 0}}, {{5, 3, 7}})[0].initializer, zero);
+}
+
 TEST(Parameters, OtherLayersHaveNone) {
   for (const Layer& layer :
        {Layer{Input{{4, 6, 6}}}, Layer{Concat{}}, Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}},
-        Layer{Lrn{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{SoftmaxCrossEntropy{}}}) {
+        Layer{Lrn{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{AddNarrow{}}, Layer{SoftmaxCrossEntropy{}}}) {
     EXPECT_TRUE(Parameters(layer, {{4, 6, 6}}).empty()) << TypeName(layer);
   }
 }
@@ -235,6 +270,10 @@ TEST(Attributes, AreComparedFieldByField) {
   EXPECT_EQ((Conv2d{.out_channels = 4, .kernel = 3}), (Conv2d{.out_channels = 4, .kernel = 3}));
   EXPECT_NE((Conv2d{.out_channels = 4, .kernel = 3}), (Conv2d{.out_channels = 4, .kernel = 3, .pad = 1}));
   EXPECT_NE((Lrn{.groups = 2}), Lrn{});
+  for (const BatchNorm& other : {BatchNorm{.epsilon = 1e-3}, BatchNorm{.momentum = 0.01}, BatchNorm{.samples_per_group = 4},
+                                 BatchNorm{.initial_weight = 0}}) {
+    EXPECT_NE(other, BatchNorm{});
+  }
   EXPECT_NE(Layer{MaxPool{}}, Layer{AvgPool{}});
 }
 

@@ -70,6 +70,7 @@ LayerShapes Cut(const Sharding& sharding, int64_t axis_size, LayerShapes local) 
   for (size_t i = 0; i < local.parameters.size(); ++i) {
     local.parameters[i] = Cut(sharding.parameters[i], axis_size, local.parameters[i]);
   }
+  for (size_t i = 0; i < local.state.size(); ++i) local.state[i] = Cut(sharding.state[i], axis_size, local.state[i]);
   for (size_t i = 0; i < local.inner.size(); ++i) local.inner[i] = Cut(sharding.inner[i].made, axis_size, local.inner[i]);
   local.output = Cut(sharding.output, axis_size, local.output);
   return local;
@@ -102,6 +103,7 @@ TEST_P(LegalShardings, LocalExtentsMultiplyBackToGlobalOnes) {
     ASSERT_EQ(sharding.input_gradients.size(), global.inputs.size());
     ASSERT_EQ(sharding.parameters.size(), global.parameters.size());
     ASSERT_EQ(sharding.parameter_gradients.size(), global.parameters.size());
+    ASSERT_EQ(sharding.state.size(), global.state.size());
     ASSERT_EQ(sharding.inner.size(), global.inner.size());
     for (size_t i = 0; i < global.inputs.size(); ++i) {
       ExpectPartsMultiplyBack(sharding.inputs[i], size, global.inputs[i]);
@@ -111,6 +113,7 @@ TEST_P(LegalShardings, LocalExtentsMultiplyBackToGlobalOnes) {
       ExpectPartsMultiplyBack(sharding.parameters[i], size, global.parameters[i]);
       ExpectPartsMultiplyBack(sharding.parameter_gradients[i], size, global.parameters[i]);
     }
+    for (size_t i = 0; i < global.state.size(); ++i) ExpectPartsMultiplyBack(sharding.state[i], size, global.state[i]);
     for (size_t i = 0; i < global.inner.size(); ++i) {
       ExpectPartsMultiplyBack(sharding.inner[i].made, size, global.inner[i]);
       ExpectPartsMultiplyBack(sharding.inner[i].needed, size, global.inner[i]);
@@ -142,8 +145,10 @@ TEST_P(LegalShardings, ShardsFitTogether) {
   });
 }
 
-// An inner tensor lies as what the layer makes of the same elements; only a product by rows makes a sum of it.
+// An inner tensor lies as what the layer makes of the same elements; only a product by rows makes a sum of it. (Those of
+// BatchNorm are sums of their own, whose placements tests below tell.)
 TEST_P(LegalShardings, InnerTensorsLieAsTheOutputDoes) {
+  if (std::holds_alternative<BatchNorm>(layer())) return;
   ForEachLegal([this](const LayerShapes& global, const Sharding& sharding, Strategy strategy, int64_t) {
     for (const InnerPlacement& inner : sharding.inner) {
       if (TraitsOf(layer()).multiplies_weights) {
@@ -238,6 +243,20 @@ std::vector<Case> Cases() {
       {"flatten_of_8_channels", Flatten{}, {{12, 8, 6, 6}}, and_group({2, 4})},
       {"add", Add{}, {image, image, image}, and_group(kAll)},
       {"concat", Concat{}, {image, image}, whole_samples},
+      {"add_narrow", AddNarrow{}, {image, {12, 4, 6, 6}}, whole_samples},
+      {"batch_norm", BatchNorm{}, {image}, and_group(kAll)},
+      {"batch_norm_of_features", BatchNorm{}, {flat}, and_group(kAll)},
+      {"batch_norm_of_10_channels", BatchNorm{}, {{9, 10, 6, 6}}, {{kReplicate, kAll}, {kBatch, {3}}, {kGroup, {2}}}},
+      // 12 samples are 6 groups of 2, or 4 groups of 3, or one group.
+      {"batch_norm_over_2_samples",
+       BatchNorm{.samples_per_group = 2},
+       {image},
+       {{kReplicate, kAll}, {kBatch, {2, 3}}, {kGroup, kAll}}},
+      {"batch_norm_over_3_samples",
+       BatchNorm{.samples_per_group = 3},
+       {image},
+       {{kReplicate, kAll}, {kBatch, {2, 4}}, {kGroup, kAll}}},
+      {"batch_norm_over_12_samples", BatchNorm{.samples_per_group = 12}, {image}, {{kReplicate, kAll}, {kGroup, kAll}}},
       {"loss", SoftmaxCrossEntropy{}, {flat}, whole_samples},
   };
 }
@@ -257,7 +276,7 @@ std::string Words(const InnerPlacement& inner) {
   return inner.made == inner.needed ? made : absl::StrCat(made, " → ", ToString(inner.needed));
 }
 
-// "x … w … y … dy … dx … dw … inner …", or the message of the error.
+// "x … w … y … dy … dx … dw … state … inner …", or the message of the error.
 std::string Words(const Layer& layer, const LayerShapes& local, Strategy strategy, int64_t size) {
   absl::StatusOr<Sharding> s = layers::Shard(layer, local, strategy, size);
   if (!s.ok()) return std::string(s.status().message());
@@ -266,6 +285,7 @@ std::string Words(const Layer& layer, const LayerShapes& local, Strategy strateg
   absl::StrAppend(&words, " y ", ToString(s->output), " dy ", ToString(s->output_gradient), " dx",
                   Words(s->input_gradients));
   if (!s->parameters.empty()) absl::StrAppend(&words, " dw", Words(s->parameter_gradients));
+  if (!s->state.empty()) absl::StrAppend(&words, " state", Words(s->state));
   for (const InnerPlacement& inner : s->inner) absl::StrAppend(&words, " inner ", Words(inner));
   return words;
 }
@@ -332,6 +352,88 @@ TEST(Shard, PlacementsOfLayersWithoutParameters) {
   EXPECT_THAT(words, HasSubstr("x split(0) split(0) y partial")) << "logits and labels";
   EXPECT_THAT(words, HasSubstr("dx split(0)"));
   EXPECT_THAT(words, HasSubstr("inner split(0)"));
+}
+
+const std::string kNormByBatch =
+    "x split(0) w replicated replicated y split(0) dy split(0) dx split(0) dw partial partial "
+    "state replicated replicated inner ";
+
+// Inner tensors of BatchNorm are, in this order, sums, gradient_sums, recalled and totals.
+TEST(Shard, ABatchNormOverTheGlobalBatchAddsItsSumsOverDevices) {
+  const Layer norm = BatchNorm{};
+  for (const Shape& x : {Shape{8, 8, 6, 6}, Shape{8, 8}}) {
+    EXPECT_EQ(Words(norm, ShapesOf(norm, {x}), kBatch, 2),
+              kNormByBatch + "partial → replicated inner partial → replicated inner replicated inner replicated");
+  }
+}
+
+// Only what evaluation reads is of all groups.
+TEST(Shard, ABatchNormOverGroupsOfSamplesKeepsEachGroupOnItsDevice) {
+  const Layer norm = BatchNorm{.samples_per_group = 2};
+  for (int64_t size : {2, 4}) {
+    EXPECT_EQ(Words(norm, ShapesOf(norm, {{8, 8, 6, 6}}), kBatch, size),
+              kNormByBatch + "split(0) inner split(0) inner replicated inner partial → replicated");
+  }
+}
+
+// Channels lie along dimension 2 of sums.
+TEST(Shard, ABatchNormByChannelsCutsParametersStatisticsAndSumsAlike) {
+  for (const Layer& norm : {Layer{BatchNorm{}}, Layer{BatchNorm{.samples_per_group = 2}}}) {
+    EXPECT_EQ(Words(norm, ShapesOf(norm, {{8, 8, 6, 6}}), kGroup, 4),
+              "x split(1) w split(0) split(0) y split(1) dy split(1) dx split(1) dw split(0) split(0) "
+              "state split(0) split(0) inner split(2) inner split(2) inner split(2) inner split(2)");
+  }
+}
+
+TEST(Shard, AReplicatedBatchNormHasAllOfItsTensorsWhole) {
+  const Layer norm = BatchNorm{.samples_per_group = 2};
+  EXPECT_EQ(Words(norm, ShapesOf(norm, {{8, 8, 6, 6}}), kReplicate, 4),
+            "x replicated w replicated replicated y replicated dy replicated dx replicated dw replicated replicated "
+            "state replicated replicated inner replicated inner replicated inner replicated inner replicated");
+}
+
+TEST(Shard, ABatchNormIsRefusedWithItsNameOrItsGroups) {
+  const Layer norm = BatchNorm{.samples_per_group = 3}, large = BatchNorm{.samples_per_group = 12};
+  const LayerShapes shapes = ShapesOf(norm, {{12, 8, 6, 6}});
+  for (Strategy strategy : {kColumn, kRow}) {
+    EXPECT_EQ(Words(norm, shapes, strategy, 2), absl::StrCat("BatchNorm cannot be spread by strategy ", Name(strategy),
+                                                             ": expected replicate, batch or group"));
+  }
+  EXPECT_EQ(Words(norm, shapes, kBatch, 3),
+            "strategy batch over 3 positions needs groups of 3 samples divisible by 3, found 4; nearest that work: 3 or 6 "
+            "groups of 3 samples, or 1, 2, 4 positions");
+  EXPECT_EQ(Words(large, ShapesOf(large, {{12, 8, 6, 6}}), kBatch, 2),
+            "strategy batch over 2 positions needs groups of 12 samples divisible by 2, found 1; nearest that work: 2 "
+            "groups of 12 samples, or 1 positions");
+  EXPECT_THAT(Words(norm, shapes, kBatch, 5), HasSubstr("needs batch divisible by 5, found 12"));
+  EXPECT_THAT(Words(norm, shapes, kGroup, 3), HasSubstr("needs channels divisible by 3, found 8"));
+}
+
+TEST(Shard, ASecondAxisCutsTheGroupsOrTheChannelsThatTheFirstHasLeft) {
+  const Layer norm = BatchNorm{.samples_per_group = 2};
+  const LayerShapes global = ShapesOf(norm, {{12, 8, 6, 6}});  // 6 groups
+  const LayerShapes third = Cut(*layers::Shard(norm, global, kBatch, 3), 3, global);
+  EXPECT_EQ(third.inner[0], (Shape{2, 2, 8}));
+  EXPECT_TRUE(layers::Shard(norm, third, kBatch, 2).ok());
+  EXPECT_FALSE(layers::Shard(norm, third, kBatch, 4).ok());
+  const LayerShapes quarter = Cut(*layers::Shard(norm, third, kGroup, 4), 4, third);
+  EXPECT_EQ(quarter.inner[0], (Shape{2, 2, 2}));
+  EXPECT_EQ(quarter.inner[3], (Shape{1, 2, 2}));
+  EXPECT_THAT(quarter.state, ::testing::ElementsAre(Shape{2}, Shape{2}));
+  EXPECT_TRUE(layers::Shard(norm, quarter, kGroup, 2).ok());
+  EXPECT_FALSE(layers::Shard(norm, quarter, kGroup, 4).ok());
+}
+
+TEST(Shard, AnAddNarrowHasItsSamplesCutAndNeverItsChannels) {
+  const Layer add = AddNarrow{};
+  const LayerShapes shapes = ShapesOf(add, {{8, 8, 6, 6}, {8, 4, 6, 6}});
+  EXPECT_EQ(Words(add, shapes, kBatch, 4), "x split(0) split(0) y split(0) dy split(0) dx split(0) split(0)");
+  EXPECT_EQ(Words(add, shapes, kReplicate, 4),
+            "x replicated replicated y replicated dy replicated dx replicated replicated");
+  for (Strategy strategy : {kColumn, kGroup, kRow}) {
+    EXPECT_EQ(Words(add, shapes, strategy, 2),
+              absl::StrCat("AddNarrow cannot be spread by strategy ", Name(strategy), ": expected replicate or batch"));
+  }
 }
 
 TEST(Shard, ASecondAxisCutsWhatTheFirstHasLeft) {

@@ -18,9 +18,9 @@ using program::Shape;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// "x0", "p1", "v0", "y"; "dx0" of a gradient.
+// "x0", "p1", "s0", "v0", "y"; "dx0" of a gradient.
 std::string Words(Slot slot) {
-  const std::string kinds[] = {"x", "p", "v", "y"};
+  const std::string kinds[] = {"x", "p", "s", "v", "y"};
   const std::string number = slot.kind == Slot::Kind::kOutput ? "" : absl::StrCat(slot.index);
   return absl::StrCat(slot.gradient ? "d" : "", kinds[static_cast<int>(slot.kind)], number);
 }
@@ -101,8 +101,81 @@ TEST(Stages, InnerTensorsThatAreNotRoundedAreInTheMasterType) {
   EXPECT_FALSE(z.dtype.has_value());
 }
 
+// Slots p are weight and bias, s running_mean and running_var, v sums, gradient_sums, recalled and totals.
+TEST(Stages, ABatchNormOverTheGlobalBatchTracksTheSumsThatItNormalisesBy) {
+  const LayerStages stages = StagesOf(BatchNorm{}, kImage);
+  EXPECT_THAT(Words(stages), ElementsAre("forward: x0 -> v0", "forward: x0 v0 p0 p1 -> y", "forward: v0 s0 s1 ->",
+                                         "backward: x0 dy v0 -> v1 dp0 dp1", "backward: x0 dy v0 v1 p0 -> dx0"));
+}
+
+TEST(Stages, ABatchNormOverGroupsTracksTheTotalsOfAllGroups) {
+  const LayerStages stages = StagesOf(BatchNorm{.samples_per_group = 1}, kImage);
+  EXPECT_THAT(Words(stages), ElementsAre("forward: x0 -> v0 v3", "forward: x0 v0 p0 p1 -> y", "forward: v3 s0 s1 ->",
+                                         "backward: x0 dy v0 -> v1 dp0 dp1", "backward: x0 dy v0 v1 p0 -> dx0"));
+}
+
+TEST(Stages, ABatchNormInEvaluationMakesTheRecalledSumsAloneAndTheyAreRequired) {
+  for (const Layer& norm : {Layer{BatchNorm{}}, Layer{BatchNorm{.samples_per_group = 2}}}) {
+    const LayerStages train = StagesOf(norm, kImage), eval = Stages(norm, ShapesOf(norm, kImage), {.train = false});
+    EXPECT_THAT(Words(eval), ElementsAre("forward: x0 s0 s1 p0 p1 -> y v2"));
+    for (int v = 0; v < 4; ++v) {
+      EXPECT_EQ(eval.inner[v].required, v == 2) << eval.inner[v].name;
+      EXPECT_FALSE(train.inner[v].required) << train.inner[v].name;
+    }
+  }
+}
+
+// In every type of activations: sums in double, a mean of 0 and a variance of 1 before the first step.
+TEST(Stages, ABatchNormsStateIsTheRunningMeanAndVarianceAndItsSumsAreInF64) {
+  const program::Initializer zero{program::Initializer::Kind::kConstant, 0}, one{program::Initializer::Kind::kConstant, 1};
+  for (const auto& [x, channels] : {std::pair(Shape{6, 4, 5, 5}, 4), {Shape{6, 10}, 10}}) {
+    for (const auto& [per_group, groups] : {std::pair(0, 1), {2, 3}, {1, 6}}) {
+      const LayerStages of = StagesOf(BatchNorm{.samples_per_group = per_group}, {x});
+      ASSERT_EQ(of.state.size(), 2u);
+      EXPECT_EQ(of.state[0].name, "running_mean");
+      EXPECT_EQ(of.state[1].name, "running_var");
+      EXPECT_EQ(of.state[0].initializer, zero);
+      EXPECT_EQ(of.state[1].initializer, one);
+      for (const ParameterSpec& state : of.state) EXPECT_EQ(state.shape, Shape{channels});
+      std::vector<std::string> names;
+      std::vector<Shape> shapes;
+      for (const InnerSpec& inner : of.inner) {
+        names.push_back(inner.name);
+        shapes.push_back(inner.shape);
+        EXPECT_EQ(inner.dtype, program::DType::kF64) << inner.name;
+      }
+      EXPECT_THAT(names, ElementsAre("sums", "gradient_sums", "recalled", "totals"));
+      const Shape of_groups = {groups, 2, channels}, of_all = {1, 2, channels};
+      EXPECT_THAT(shapes, ElementsAre(of_groups, of_groups, of_all, of_all)) << per_group;
+    }
+  }
+}
+
+TEST(Stages, ABatchNormReadsMastersWhereverItReadsParameters) {
+  const auto reads_parameters = [](const Stage& stage) {
+    return std::any_of(stage.reads.begin(), stage.reads.end(),
+                       [](Slot slot) { return slot.kind == Slot::Kind::kParameter; });
+  };
+  const Layer norm = BatchNorm{};
+  for (bool train : {true, false}) {
+    for (const Stage& stage : Stages(norm, ShapesOf(norm, kImage), {.train = train}).stages) {
+      EXPECT_EQ(stage.reads_masters, reads_parameters(stage)) << train;
+    }
+  }
+  for (const Stage& stage : StagesOf(Conv2d{.out_channels = 8}, kImage).stages) EXPECT_FALSE(stage.reads_masters);
+}
+
+TEST(Stages, AnAddsGradientIsDyItselfAndAnAddNarrowsOfItsWideInputToo) {
+  const LayerStages add = StagesOf(Add{}, {kFlat[0], kFlat[0]}), narrow = StagesOf(AddNarrow{}, {kFlat[0], Shape{6, 4}});
+  EXPECT_THAT(Words(add), ElementsAre("forward: x0 x1 -> y", "backward: dy -> dx0 dx1"));
+  EXPECT_THAT(Words(narrow), ElementsAre("forward: x0 x1 -> y", "backward: dy -> dx0", "backward: dy -> dx1"));
+  EXPECT_FALSE(add.stages[1].emit);
+  EXPECT_FALSE(narrow.stages[1].emit);
+  EXPECT_TRUE(narrow.stages[2].emit);
+}
+
 // What lowering fuses and moves, by layer.
-TEST(Stages, ProductsTakeAnEpilogueAndAReluIsOneThatMasks) {
+TEST(Stages, ProductsAndNormalisationsTakeAnEpilogueAndAReluIsOneThatMasks) {
   const auto flags = [](const LayerStages& stages) {
     std::vector<std::string> lines;
     for (const Stage& stage : stages.stages) {
@@ -116,6 +189,9 @@ TEST(Stages, ProductsTakeAnEpilogueAndAReluIsOneThatMasks) {
   };
   EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("takes", ""));
   EXPECT_THAT(flags(StagesOf(FullyConnected{.out_features = 7}, kFlat)), ElementsAre("takes", ""));
+  EXPECT_THAT(flags(StagesOf(BatchNorm{}, kImage)), ElementsAre("", "takes", "", "", ""));
+  EXPECT_THAT(flags(Stages(Layer{BatchNorm{}}, ShapesOf(BatchNorm{}, kImage), {.train = false})), ElementsAre("takes"));
+  EXPECT_THAT(flags(StagesOf(AddNarrow{}, {kImage[0], kImage[0]})), ElementsAre("", "", ""));
   EXPECT_THAT(flags(StagesOf(Relu{}, kImage)), ElementsAre("relu", "masks"));
   EXPECT_THAT(flags(StagesOf(MaxPool{}, kImage)), ElementsAre("", "routes"));
   for (const Layer& layer :
@@ -141,6 +217,12 @@ struct Case {
 class EveryLayersStages : public ::testing::TestWithParam<Case> {
  protected:
   LayerStages stages() const { return StagesOf(GetParam().layer, GetParam().inputs, GetParam().strategies); }
+  // Those that BatchNorm has for evaluation, or for the other way to cut its batch, no stage makes.
+  static bool IsRead(const LayerStages& stages, Slot slot) {
+    return std::any_of(stages.stages.begin(), stages.stages.end(), [slot](const Stage& stage) {
+      return std::find(stage.reads.begin(), stage.reads.end(), slot) != stage.reads.end();
+    });
+  }
   static int WritersOf(const LayerStages& stages, Slot slot, Pass pass) {
     int writers = 0;
     for (const Stage& stage : stages.stages) {
@@ -160,7 +242,13 @@ TEST_P(EveryLayersStages, ForwardsComeBeforeBackwards) {
 TEST_P(EveryLayersStages, MakeEveryTensorOnceInItsPass) {
   const LayerStages of = stages();
   EXPECT_EQ(WritersOf(of, Y(), Pass::kForward), 1);
-  for (int v = 0; v < static_cast<int>(of.inner.size()); ++v) EXPECT_EQ(WritersOf(of, Inner(v), Pass::kForward), 1) << v;
+  size_t inner = 0;
+  for (int v = 0; v < static_cast<int>(of.inner.size()); ++v) {
+    const bool is_made = of.inner[v].required || IsRead(of, Inner(v));
+    EXPECT_EQ(WritersOf(of, Inner(v), Pass::kForward) + WritersOf(of, Inner(v), Pass::kBackward), is_made ? 1 : 0) << v;
+    EXPECT_TRUE(is_made || std::holds_alternative<BatchNorm>(GetParam().layer)) << v;
+    inner += is_made;
+  }
   for (int k = 0; k < static_cast<int>(GetParam().inputs.size()); ++k) {
     EXPECT_EQ(WritersOf(of, D(X(k)), Pass::kBackward), 1) << "input " << k;
   }
@@ -170,14 +258,15 @@ TEST_P(EveryLayersStages, MakeEveryTensorOnceInItsPass) {
   }
   size_t written = 0;
   for (const Stage& stage : of.stages) written += stage.writes.size();
-  EXPECT_EQ(written, 1 + of.inner.size() + GetParam().inputs.size() + shapes.parameters.size());
+  EXPECT_EQ(written, 1 + inner + GetParam().inputs.size() + shapes.parameters.size());
 }
 
 TEST_P(EveryLayersStages, ReadWhatIsMadeBefore) {
   std::vector<Slot> made;
   for (const Stage& stage : stages().stages) {
     for (Slot slot : stage.reads) {
-      const bool is_there = slot.kind == Slot::Kind::kInput || slot.kind == Slot::Kind::kParameter || slot == D(Y());
+      const bool is_there = slot.kind == Slot::Kind::kInput || slot.kind == Slot::Kind::kParameter ||
+                            slot.kind == Slot::Kind::kState || slot == D(Y());
       EXPECT_TRUE(is_there || std::find(made.begin(), made.end(), slot) != made.end()) << Words(slot);
       EXPECT_TRUE(stage.pass == Pass::kBackward || !slot.gradient) << Words(slot);
     }
@@ -196,6 +285,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"relu", Relu{}, kImage}, Case{"gelu", Gelu{}, kImage}, Case{"max_pool", MaxPool{}, kImage},
                       Case{"avg_pool", AvgPool{}, kImage}, Case{"lrn", Lrn{}, kImage}, Case{"dropout", Dropout{}, kImage},
                       Case{"flatten", Flatten{}, kImage}, Case{"add", Add{}, {kFlat[0], kFlat[0]}},
+                      Case{"add_narrow", AddNarrow{}, {kImage[0], {2, 3, 5, 5}}}, Case{"batch_norm", BatchNorm{}, kImage},
+                      Case{"batch_norm_of_groups", BatchNorm{.samples_per_group = 2}, kFlat},
                       Case{"loss", SoftmaxCrossEntropy{}, kFlat}),
     [](const auto& info) { return info.param.name; });
 

@@ -10,6 +10,11 @@ TEST(Traits, SayWhatLoweringAsksOfEachLayer) {
   EXPECT_TRUE(TraitsOf(SoftmaxCrossEntropy{}).is_loss);
   EXPECT_TRUE(TraitsOf(Concat{}).needs_all_channels);
   EXPECT_FALSE(TraitsOf(Add{}).needs_all_channels);
+  EXPECT_TRUE(TraitsOf(AddNarrow{}).needs_all_channels);
+  EXPECT_FALSE(TraitsOf(BatchNorm{}).needs_all_channels);
+  EXPECT_EQ(TraitsOf(BatchNorm{.samples_per_group = 6}).samples_per_group, 6);
+  EXPECT_EQ(TraitsOf(BatchNorm{}).samples_per_group, 0);
+  EXPECT_EQ(TraitsOf(Lrn{}).samples_per_group, 0);
   const LayerTraits conv = TraitsOf(Conv2d{.groups = 2, .bias = false}), fc = TraitsOf(FullyConnected{});
   EXPECT_TRUE(conv.is_convolution && conv.multiplies_weights);
   EXPECT_EQ(conv.groups, 2);
