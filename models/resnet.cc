@@ -2,6 +2,7 @@
 // for ImageNet are torchvision's, layer names included: "v1.5", with the stride of a bottleneck in its 3x3 convolution.
 // Those for images of 32x32 are of the paper's section 4.2, with shortcuts without parameters (option A).
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -96,8 +97,15 @@ class ImageNetBuilder {
     return parts_.ConvAndNorm(name + ".conv2", name + ".bn2", x, {.channels = out, .ends_branch = true});
   }
 
+  // Channels between the 1x1 convolutions. Groups keep their number, and each has at least one channel.
+  int64_t Inner(int64_t per_group) const {
+    if (architecture_.groups == 1) return Widen(per_group, width_);
+    const int64_t widened = std::llround(static_cast<double>(per_group) * width_);
+    return architecture_.groups * std::max<int64_t>(1, widened);
+  }
+
   LayerId Bottleneck(const std::string& name, LayerId x, int64_t planes, int64_t out, int64_t stride) {
-    const int64_t groups = architecture_.groups, inner = Widen(planes * architecture_.width_per_group / 64 * groups, width_);
+    const int64_t groups = architecture_.groups, inner = Inner(planes * architecture_.width_per_group / 64);
     x = parts_.ConvAndNorm(name + ".conv1", name + ".bn1", x, {.channels = inner, .kernel = 1});
     x = net_.Relu(name + ".relu1", x);
     x = parts_.ConvAndNorm(name + ".conv2", name + ".bn2", x, {.channels = inner, .stride = stride, .groups = groups});
