@@ -10,17 +10,12 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/verify.h"
+#include "tests/models/built.h"
 
 namespace colonnade::models {
 namespace {
 
 using ::testing::HasSubstr;
-
-layers::LayerGraph Built(const std::string& name, ModelOptions options = {}) {
-  absl::StatusOr<layers::LayerGraph> graph = BuildModel(name, options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
 
 // Of the last three, num_params in torchvision's documentation of AlexNet_Weights, VGG11_Weights and VGG16_Weights
 // (IMAGENET1K_V1).
@@ -33,17 +28,54 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
   EXPECT_EQ(Built("vgg16").ParameterCount(), 138'357'544);
 }
 
-// GFLOPS in the same documentation, which counts a multiplication and its addition as one and gives two decimals.
-TEST(Models, HaveThePublishedNumberOfMultiplications) {
-  for (const auto& [name, giga] : std::map<std::string, double>{{"alexnet", 0.71}, {"vgg11", 7.61}, {"vgg16", 15.47}}) {
-    EXPECT_NEAR(static_cast<double>(Built(name).ForwardFlops(1)) / 2e9, giga, 0.005) << name;
-  }
+// num_params in torchvision's documentation of VGG16_BN_Weights, ResNet18_Weights … and ResNeXt50_32X4D_Weights.
+TEST(Models, WithBatchNormHaveTorchvisionsNumberOfParameters) {
+  EXPECT_EQ(Built("vgg16_bn").ParameterCount(), 138'365'992);
+  EXPECT_EQ(Built("resnet18").ParameterCount(), 11'689'512);
+  EXPECT_EQ(Built("resnet34").ParameterCount(), 21'797'672);
+  EXPECT_EQ(Built("resnet50").ParameterCount(), 25'557'032);
+  EXPECT_EQ(Built("resnet101").ParameterCount(), 44'549'160);
+  EXPECT_EQ(Built("resnet152").ParameterCount(), 60'192'808);
+  EXPECT_EQ(Built("resnext50_32x4d").ParameterCount(), 25'028'904);
 }
 
-std::map<std::string, program::Shape> SampleShapes(const layers::LayerGraph& graph) {
-  std::map<std::string, program::Shape> shapes;
-  for (const layers::LayerNode& node : graph.nodes) shapes[node.name] = node.sample_shape;
-  return shapes;
+// He et al. 2015, section 4.2, with n blocks in each of three stages of c = 16, 32 and 64 channels: 2n convolutions of 3x3
+// without biases, of which the first of the second and third stage reads c/2 channels, and for each the 2c parameters of
+// its normalisation; before them a convolution of the image, behind them a fully connected layer.
+int64_t ParametersOfSection42(int64_t n) {
+  int64_t count = 3 * 16 * 9 + 2 * 16 + (64 * 10 + 10);
+  for (int64_t c : {16, 32, 64}) {
+    const int64_t first = c == 16 ? c : c / 2;
+    count += 9 * c * (first + (2 * n - 1) * c) + 2 * n * 2 * c;
+  }
+  return count;
+}
+
+TEST(Models, ForSmallImagesHaveTheNumberOfParametersOfTheFormula) {
+  EXPECT_EQ(ParametersOfSection42(3), 269'722);
+  EXPECT_EQ(ParametersOfSection42(9), 853'018);
+  EXPECT_EQ(Built("resnet20").ParameterCount(), 269'722);
+  EXPECT_EQ(Built("resnet56").ParameterCount(), 853'018);
+}
+
+// The sum over the layers of bvlc_googlenet/deploy.prototxt, which has no auxiliary heads: 6,990,272 weights and 8,280
+// biases.
+TEST(Models, GooglenetHasTheNumberOfParametersOfBvlcs) { EXPECT_EQ(Built("googlenet").ParameterCount(), 6'998'552); }
+
+// GFLOPS in torchvision's documentation, which counts a multiplication and its addition as one and gives two decimals.
+TEST(Models, HaveThePublishedNumberOfMultiplications) {
+  for (const auto& [name, giga] : std::map<std::string, double>{{"alexnet", 0.71},
+                                                                {"vgg11", 7.61},
+                                                                {"vgg16", 15.47},
+                                                                {"vgg16_bn", 15.47},
+                                                                {"resnet18", 1.81},
+                                                                {"resnet34", 3.66},
+                                                                {"resnet50", 4.09},
+                                                                {"resnet101", 7.80},
+                                                                {"resnet152", 11.51},
+                                                                {"resnext50_32x4d", 4.23}}) {
+    EXPECT_NEAR(static_cast<double>(Built(name).ForwardFlops(1)) / 2e9, giga, 0.005) << name;
+  }
 }
 
 std::map<std::string, program::Shape> ParameterShapes(const layers::LayerGraph& graph) {
@@ -238,13 +270,22 @@ TEST(Models, NamesAndOwnShapesAreThoseOfTheList) {
     EXPECT_FALSE(model.description.empty());
     EXPECT_GT(model.learning_rate, 0);
   }
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("lenet", "two_column", "alexnet2012", "alexnet", "vgg11", "vgg16"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("lenet", "two_column", "alexnet2012", "alexnet", "vgg11", "vgg16",
+                                                     "vgg16_bn", "googlenet", "resnet18", "resnet34", "resnet50",
+                                                     "resnet101", "resnet152", "resnext50_32x4d", "resnet20", "resnet56"));
   // Krizhevsky et al. 2012, section 5; Simonyan & Zisserman 2014, section 3.1.
   for (const char* name : {"alexnet2012", "vgg11", "vgg16"}) {
     const ModelInfo& published = **FindModel(name);
     EXPECT_EQ(published.learning_rate, 0.01) << name;
     EXPECT_EQ(published.momentum, 0.9) << name;
     EXPECT_EQ(published.weight_decay, 5e-4) << name;
+  }
+  // He et al. 2015, sections 3.4 and 4.2; Xie et al. 2016, section 4.
+  for (const char* name : {"resnet18", "resnet50", "resnet152", "resnext50_32x4d", "resnet20", "resnet56"}) {
+    const ModelInfo& published = **FindModel(name);
+    EXPECT_EQ(published.learning_rate, 0.1) << name;
+    EXPECT_EQ(published.momentum, 0.9) << name;
+    EXPECT_EQ(published.weight_decay, 1e-4) << name;
   }
 }
 
