@@ -1,6 +1,7 @@
 #include "engine/state.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -160,19 +161,23 @@ absl::Status CheckFinite(const Program& program, const LoadedProgram& loaded) {
 }
 
 absl::Status CheckCopies(const Program& program, const LoadedProgram& loaded) {
+  struct Copy {
+    int device;
+    std::vector<double> values;
+  };
+  const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
   for (const Parameter& parameter : program.parameters) {
-    std::map<program::Shape, std::pair<int, std::vector<double>>> first;  // by offset: a device, and what it holds
+    std::map<std::pair<program::Shape, program::Shape>, Copy> first;  // of each box
     for (const Piece& piece : parameter.value) {
       const int device = program.buffer(piece.buffer).device;
       std::vector<double> values(piece.region.elements());
       RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(values)));
-      const auto [held, is_first] = first.try_emplace(piece.region.offset, device, values);
-      const std::vector<double>& expected = held->second.second;
-      const auto differ = std::mismatch(values.begin(), values.end(), expected.begin());
-      if (is_first || differ.first == values.end()) continue;
+      const auto& [box, copy] = *first.try_emplace({piece.region.offset, piece.region.size}, Copy{device, values}).first;
+      const auto differ = std::mismatch(values.begin(), values.end(), copy.values.begin(), same_bits);
+      if (differ.first == values.end()) continue;
       return absl::InternalError(absl::StrFormat(
           "\"%s\": devices %d and %d hold copies that differ, %.17g and %.17g as element %d of their part", parameter.name,
-          held->second.first, device, *differ.second, *differ.first, differ.first - values.begin()));
+          copy.device, device, *differ.second, *differ.first, differ.first - values.begin()));
     }
   }
   return absl::OkStatus();
