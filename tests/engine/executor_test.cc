@@ -210,6 +210,29 @@ TEST_F(ExecutorTest, OfGradientsThatAreNotFiniteTheLowestDevicesFirstIsNamed) {
   EXPECT_EQ(result.not_finite_device, 1);
 }
 
+// Flags are of trained parameters, which stand before statistics.
+TEST(ExecutorStatistics, AreNotTakenForParametersWhoseGradientIsNotFinite) {
+  TwoDevices two;
+  for (const char* name : {"norm.running_mean", "norm.running_var"}) {
+    two.program.parameters.push_back({.name = name, .layer = "norm", .role = program::StateRole::kStatistic, .shape = {3}});
+  }
+  FakeBackend backend(2, [&two](const program::Task& task, FakeLoaded& loaded) { two.Meaning(task, loaded); });
+  const std::unique_ptr<Executor> executor = *Executor::Create(two.program, backend);
+  const auto result = [&](double of_a, double of_b) {
+    for (BufferId flags : two.flags) backend.latest->memory[flags.value] = {of_a, of_b};
+    absl::StatusOr<absl::Span<float>> images = executor->NextImages();
+    std::fill(images->begin(), images->end(), 1.0f);
+    absl::Span<int32_t> labels = executor->NextLabels();
+    std::fill(labels.begin(), labels.end(), 1);
+    EXPECT_TRUE(executor->Enqueue({}).ok());
+    return *executor->Collect();
+  };
+  EXPECT_EQ(result(1, 1).not_finite, "");
+  EXPECT_EQ(result(1, 0).not_finite, "gradient of b");
+  EXPECT_EQ(result(1, 0).not_finite_layer, "second");
+  EXPECT_EQ(result(0, 1).not_finite, "gradient of a");
+}
+
 TEST_F(ExecutorTest, ALossThatIsNotFiniteComesBeforeGradients) {
   for (double bad : {kNan, std::numeric_limits<double>::infinity()}) {
     loaded().memory[two_.flags[0].value] = {0, 0};

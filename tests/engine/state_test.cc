@@ -3,11 +3,13 @@
 #include "engine/state.h"
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
@@ -166,6 +168,150 @@ TEST(WriteParameters, NamesTheTensorThatDoesNotFitAndWritesNothing) {
   tensors = good;
   tensors[0].values.pop_back();
   EXPECT_THAT(error(tensors), HasSubstr("tensor \"w\": expected 2400 values, found 2399"));
+}
+
+// "w" [6] trained and cut over `parts` devices, then the statistics "mean" and "var" [4], whole on each.
+Program WithStatistics(int parts) {
+  program::Builder b("net", program::Mode::kTrain, 1, DType::kF32, {{"model", parts}});
+  program::Parameter w{.name = "w", .layer = "l", .shape = {6}, .initializer = {Initializer::Kind::kGaussian, 0.5}};
+  program::Parameter mean{.name = "mean",
+                          .layer = "norm",
+                          .role = program::StateRole::kStatistic,
+                          .shape = {4},
+                          .initializer = {Initializer::Kind::kConstant, 0}};
+  program::Parameter var = mean;
+  var.name = "var";
+  var.initializer.value = 1;
+  for (int d = 0; d < parts; ++d) {
+    const Region part{{6 / parts * d}, {6 / parts}};
+    w.value.push_back({b.AddBuffer(d, "w", DType::kF32, part.size, Lifetime::kPersistent), part});
+    w.momentum.push_back({b.AddBuffer(d, "w.momentum", DType::kF32, part.size, Lifetime::kPersistent), part});
+    for (program::Parameter* p : {&mean, &var}) {
+      p->value.push_back({b.AddBuffer(d, p->name, DType::kF32, {4}, Lifetime::kPersistent), Region::Whole({4})});
+    }
+  }
+  for (const program::Parameter& p : {w, mean, var}) b.AddParameter(p);
+  return std::move(b).Build();
+}
+
+std::vector<std::string> NamesOf(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+TEST(Statistics, BeginAtTheirConstantsOnEveryDevice) {
+  Loaded loaded(WithStatistics(3));
+  for (std::vector<double>& values : loaded.loaded.memory) std::fill(values.begin(), values.end(), 9);
+  ASSERT_TRUE(InitializeParameters(loaded.program, loaded.loaded, 5).ok());
+  for (const program::Piece& piece : loaded.program.parameters[1].value) {
+    EXPECT_THAT(loaded.loaded.memory[piece.buffer.value], ElementsAre(0, 0, 0, 0));
+  }
+  for (const program::Piece& piece : loaded.program.parameters[2].value) {
+    EXPECT_THAT(loaded.loaded.memory[piece.buffer.value], ElementsAre(1, 1, 1, 1));
+  }
+}
+
+// A statistic has no piece of momentum, so that reading one would leave zeros under its name.
+TEST(Statistics, HaveNoMomentumToRead) {
+  Loaded loaded(WithStatistics(2));
+  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.program, loaded.loaded);
+  ASSERT_TRUE(momenta.ok()) << momenta.status();
+  EXPECT_THAT(NamesOf(*momenta), ElementsAre("w"));
+}
+
+TEST(Statistics, HaveNoMomentumToWriteAndOneOfTheirNameIsRefused) {
+  Loaded loaded(WithStatistics(2));
+  ASSERT_TRUE(InitializeParameters(loaded.program, loaded.loaded, 5).ok());
+  EXPECT_TRUE(WriteMomenta(loaded.program, loaded.loaded, {{"w", {6}, {1, 2, 3, 4, 5, 6}}}).ok());
+  EXPECT_THAT((*ReadMomenta(loaded.program, loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
+  const absl::Status status =
+      WriteMomenta(loaded.program, loaded.loaded, {{"w", {6}, {6, 5, 4, 3, 2, 1}}, {"mean", {4}, {7, 7, 7, 7}}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tensor \"mean\": network \"net\" has no such parameter"));
+  EXPECT_THAT((*ReadParameters(loaded.program, loaded.loaded))[1].values, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT((*ReadMomenta(loaded.program, loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
+  Loaded loaded(WithStatistics(2)), other(WithStatistics(3));
+  std::vector<NamedTensor> tensors = loaded.Initial(1);
+  EXPECT_THAT(NamesOf(tensors), ElementsAre("w", "mean", "var"));
+  tensors[1].values = {1, 2, 3, 4};
+  tensors[2].values = {5, 6, 7, 8};
+  ASSERT_TRUE(WriteParameters(other.program, other.loaded, tensors).ok());
+  for (const program::Piece& piece : other.program.parameters[2].value) {
+    EXPECT_THAT(other.loaded.memory[piece.buffer.value], ElementsAre(5, 6, 7, 8));
+  }
+  EXPECT_THAT((*ReadParameters(other.program, other.loaded))[1].values, ElementsAre(1, 2, 3, 4));
+
+  Loaded from_file(WithStatistics(1));
+  const std::string path = ::testing::TempDir() + "/state_test_statistics.safetensors";
+  ASSERT_TRUE(SaveTensors(path, *ReadParameters(other.program, other.loaded)).ok());
+  const absl::StatusOr<std::vector<NamedTensor>> saved = LoadTensors(path);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  std::filesystem::remove(path);
+  ASSERT_TRUE(WriteParameters(from_file.program, from_file.loaded, *saved).ok());
+  EXPECT_THAT((*ReadParameters(from_file.program, from_file.loaded))[2].values, ElementsAre(5, 6, 7, 8));
+
+  tensors.pop_back();
+  EXPECT_THAT(std::string(WriteParameters(other.program, other.loaded, tensors).message()),
+              HasSubstr("tensor \"var\": expected shape [4], found no such tensor"));
+}
+
+TEST(CheckCopies, AgreesWhereAllDevicesHoldTheSame) {
+  for (const auto& [parts, copies] : {std::pair{1, 1}, {4, 1}, {1, 3}, {2, 2}}) {
+    Loaded loaded(Parameters(parts, copies));
+    loaded.Initial(3);
+    EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok()) << parts << " parts, " << copies << " copies";
+  }
+}
+
+TEST(CheckCopies, NamesTensorAndDevicesWhereOneCopyIsOffByTheLastBit) {
+  Loaded loaded(Parameters(2, 2));  // devices 1 and 3 hold the second half of "w"
+  loaded.Initial(3);
+  double& off = loaded.loaded.memory[loaded.program.parameters[0].value[3].buffer.value][35];
+  const float good = static_cast<float>(off);
+  off = std::nextafter(good, 10.0f);
+  const absl::Status status = CheckCopies(loaded.program, loaded.loaded);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"w\": devices 1 and 3 hold copies that differ, "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("as element 35 of their part"));
+  off = good;
+  EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok());
+}
+
+TEST(CheckCopies, LooksAtStatisticsToo) {
+  Loaded loaded(WithStatistics(3));
+  loaded.Initial(1);
+  loaded.loaded.memory[loaded.program.parameters[2].value[2].buffer.value][3] = 1 + 0x1p-23;
+  EXPECT_THAT(std::string(CheckCopies(loaded.program, loaded.loaded).message()),
+              HasSubstr("\"var\": devices 0 and 2 hold copies that differ, 1 and 1.0000001192092896 as element 3"));
+}
+
+// Bits, not values: a zero of another sign is a difference, one and the same NaN is none.
+TEST(CheckCopies, ComparesBits) {
+  Loaded loaded(WithStatistics(2));
+  loaded.Initial(1);
+  const auto mean = [&loaded](int device) -> double& {
+    return loaded.loaded.memory[loaded.program.parameters[1].value[device].buffer.value][0];
+  };
+  mean(1) = -0.0;
+  EXPECT_THAT(std::string(CheckCopies(loaded.program, loaded.loaded).message()), HasSubstr("differ, 0 and -0 as element 0"));
+  mean(0) = mean(1) = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok());
+}
+
+// Boxes that begin at one place and end at others are no copies of each other.
+TEST(CheckCopies, ComparesBoxesOfOneSizeAlone) {
+  Program program = WithStatistics(2);
+  program::Parameter& w = program.parameters[0];
+  program.buffer(w.value[1].buffer).shape = {6};
+  w.value[1].region = Region::Whole({6});
+  Loaded loaded(std::move(program));
+  loaded.Initial(1);
+  loaded.loaded.memory[loaded.program.parameters[0].value[0].buffer.value] = {7, 7, 7};
+  EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok());
 }
 
 TEST(CheckFinite, NamesTensorAndElement) {

@@ -43,9 +43,41 @@ Program ShardedBucket() {
   return std::move(b).Build();
 }
 
+// EveryOp, whose running mean and variance are declared.
+Program WithStatistics() {
+  Program program = EveryOp();
+  const Task& track = Find(program, "batch_norm_track");
+  for (const auto& [name, use, value] : {std::tuple("norm.running_mean", 1, 0.0), {"norm.running_var", 2, 1.0}}) {
+    program.parameters.push_back({.name = name,
+                                  .layer = "batch norm",
+                                  .role = StateRole::kStatistic,
+                                  .shape = {4},
+                                  .initializer = {Initializer::Kind::kConstant, value},
+                                  .value = {{track.uses[use].buffer, Region::Whole({4})}}});
+  }
+  return program;
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, TextRoundTrip,
                          ::testing::Values(
-                             TwoColumns, EveryOp, EveryCollective, ShardedBucket, +[] { return RandomLifetimes(3, 40); }));
+                             TwoColumns, EveryOp, EveryCollective, ShardedBucket, WithStatistics,
+                             +[] { return RandomLifetimes(3, 40); }));
+
+TEST(Text, TellsAStatisticByAWordAndATrainedParameterByNone) {
+  const std::string text = Print(WithStatistics());
+  const std::string mean = "parameter \"norm.running_mean\" layer \"batch norm\" [4] statistic constant 0 value ";
+  EXPECT_THAT(text, HasSubstr(mean));
+  EXPECT_THAT(text, HasSubstr(" [10,144] uniform "));
+  const absl::StatusOr<Program> parsed = Parse(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(TrainedCount(*parsed), 1);
+  ASSERT_EQ(parsed->parameters.size(), 3u);
+  EXPECT_EQ(parsed->parameters[0].role, StateRole::kTrained);
+  EXPECT_EQ(parsed->parameters[1].role, StateRole::kStatistic);
+  const std::string wrong = absl::StrReplaceAll(text, {{" statistic ", " statistics "}});
+  EXPECT_THAT(std::string(Parse(wrong).status().message()), HasSubstr("expected constant, gaussian or uniform"));
+  EXPECT_EQ(TrainedCount(Builder("empty", Mode::kEval, 0, DType::kF32, {}).Build()), 0);
+}
 
 TEST(Text, ReadsAsOneLinePerTask) {
   const std::string text = Print(TwoColumns());

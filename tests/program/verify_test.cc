@@ -485,11 +485,49 @@ const Breakage kArgmax[] = {
      [](Program& p) { p.buffer(Find(p, "max_pool_forward").uses[2].buffer).lifetime = Lifetime::kPersistent; }, EveryOp},
 };
 
+// "mean", which nobody writes.
+void AddStatistic(Program& p) {
+  Buffer mean{.id = {static_cast<int32_t>(p.buffers.size())},
+              .name = "mean",
+              .dtype = DType::kF32,
+              .shape = {3},
+              .lifetime = Lifetime::kPersistent};
+  mean.layout_as = mean.id;
+  p.buffers.push_back(mean);
+  p.parameters.push_back({.name = "mean",
+                          .layer = "norm",
+                          .role = StateRole::kStatistic,
+                          .shape = {3},
+                          .value = {{mean.id, Region::Whole({3})}}});
+}
+
 const Breakage kDeclarations[] = {
-    {"fewer_flags_than_parameters", "outputs", "one flag for each parameter",
+    {"fewer_flags_than_parameters", "outputs", "one flag for each trained parameter",
      [](Program& p) {
        p.parameters.push_back(p.parameters[1]);
        p.parameters.back().name = "more";
+     }},
+    {"flag_of_a_statistic", "outputs", "has shape [3]; expected [2], one flag for each trained parameter",
+     [](Program& p) {
+       p.parameters.back().role = StateRole::kStatistic;
+       p.parameters.back().momentum.clear();
+     }},
+    {"statistic_before_trained", "outputs", "\"fc.w\" is trained and stands behind a statistic; expected trained parameters",
+     [](Program& p) {
+       p.parameters[1].role = StateRole::kStatistic;
+       p.parameters[1].momentum.clear();
+     }},
+    {"statistic_with_momentum", "outputs", "parameter \"fc.w\" is a statistic and has a momentum",
+     [](Program& p) { p.parameters[2].role = StateRole::kStatistic; }},
+    {"statistic_lies_in_step", "outputs", "persistent",
+     [](Program& p) {
+       AddStatistic(p);
+       p.buffer(p.parameters.back().value[0].buffer).lifetime = Lifetime::kStep;
+     }},
+    {"statistic_not_covered", "outputs", "no piece",
+     [](Program& p) {
+       AddStatistic(p);
+       p.parameters.back().shape = {4};
      }},
     {"flags_in_pieces", "outputs", "expected all of",
      [](Program& p) {
@@ -549,6 +587,13 @@ INSTANTIATE_TEST_SUITE_P(Declarations, VerifyFinds, ::testing::ValuesIn(kDeclara
 
 TEST(Verify, AcceptsAScheduledProgram) { ExpectOk(TwoColumns()); }
 TEST(Verify, AcceptsEveryOp) { ExpectOk(EveryOp()); }
+TEST(Verify, AcceptsStatisticsBehindTrainedParametersWithoutAFlag) {
+  Program program = TwoColumns();
+  AddStatistic(program);
+  ExpectOk(program);
+  EXPECT_EQ(TrainedCount(program), 3);
+  EXPECT_EQ(program.parameters.size(), 4u);
+}
 TEST(Verify, AcceptsEveryCollective) { ExpectOk(EveryCollective()); }
 TEST(Verify, AcceptsPartsOfBuckets) { ExpectOk(PartsOfBuckets()); }
 
