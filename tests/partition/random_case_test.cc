@@ -19,9 +19,12 @@ TEST(RandomNetworks, HoldEveryLayerAndEveryOp) {
   for (int i = 0; i < 80; ++i) {
     const Drawn drawn = DrawCase(random, /*exact=*/false);
     for (const layers::LayerNode& node : drawn.network.graph.nodes) layer_types.insert(node.layer.index());
-    const absl::StatusOr<program::Program> program = Lower(drawn.network.graph, drawn.plan, {.global_batch = drawn.batch});
-    ASSERT_TRUE(program.ok()) << program.status();
-    for (const program::Task& task : program->tasks) ops.insert(program::Name(task));
+    for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
+      const LowerOptions options{.mode = mode, .global_batch = drawn.batch};
+      const absl::StatusOr<program::Program> program = Lower(drawn.network.graph, drawn.plan, options);
+      ASSERT_TRUE(program.ok()) << program.status();
+      for (const program::Task& task : program->tasks) ops.insert(program::Name(task));
+    }
   }
   EXPECT_EQ(layer_types.size(), std::variant_size_v<layers::Layer>) << "a layer is never drawn";
   for (const program::Op& op : program::AllOps()) {
