@@ -115,7 +115,7 @@ const std::vector<ModelInfo>& AllModels() {
        .weight_decay = 1e-4,
        .build = Resnet152},
       {.name = "resnext50_32x4d",
-       .description = "ResNeXt-50 of 32 groups of 4 channels (Xie et al. 2016), torchvision's names",
+       .description = "ResNeXt-50 32x4d (Xie et al. 2016), torchvision's names",
        .input_size = 224,
        .classes = 1000,
        .learning_rate = 0.1,
