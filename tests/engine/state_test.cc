@@ -236,7 +236,7 @@ TEST(Statistics, HaveNoMomentumToWriteAndOneOfTheirNameIsRefused) {
 TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
   Loaded loaded(WithStatistics(2)), other(WithStatistics(3));
   std::vector<NamedTensor> tensors = loaded.Initial(1);
-  EXPECT_THAT(NamesOf(tensors), ElementsAre("w", "mean", "var"));
+  ASSERT_THAT(NamesOf(tensors), ElementsAre("w", "mean", "var"));
   tensors[1].values = {1, 2, 3, 4};
   tensors[2].values = {5, 6, 7, 8};
   ASSERT_TRUE(WriteParameters(other.program, other.loaded, tensors).ok());
