@@ -1,4 +1,5 @@
 // Law 2 on the CUDA backend, whose calls the host runs: random networks under random plans against one device of the CPU.
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -34,6 +35,7 @@ const Gpus kMachines[] = {{1, true},        {16, true},        {16, false},    {
 
 TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
   Random random(9);
+  int flipped = 0;
   for (int i = 0; i < Draws(105); ++i) {
     const Drawn drawn = DrawCase(random, false);
     LowerOptions options{
@@ -47,7 +49,10 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
     const auto many = RunSteps(drawn.network.graph, drawn.plan, options, On(kMachines[i % std::size(kMachines)]), batch,
                                &parameters, random, false, 2, nullptr);
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
-    // f32 against double: a ReLU or a maximum on the other side moves a gradient of these small networks by a few 1e-3.
+    // f32 against double: a ReLU or a maximum on the other side moves a gradient of these small networks by a few 1e-3, and
+    // after it the parameters of the second step.
+    constexpr double kBound = 1e-4, kBoundOfFlipped = 1e-3;
+    double farthest = 0;
     for (size_t s = 0; s < one->losses.size(); ++s) {
       ASSERT_LE(std::abs(many->losses[s] - one->losses[s]), 1e-4 * std::abs(one->losses[s])) << Describe(drawn, i);
     }
@@ -55,9 +60,12 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
       ASSERT_LE(RelativeDistance(many->gradients.at(name), gradient), 1e-3) << name << "\n" << Describe(drawn, i);
     }
     for (const auto& [name, value] : one->parameters) {
-      ASSERT_LE(RelativeDistance(many->parameters.at(name), value), 1e-4) << name << "\n" << Describe(drawn, i);
+      farthest = std::max(farthest, RelativeDistance(many->parameters.at(name), value));
     }
+    ASSERT_LE(farthest, kBoundOfFlipped) << Describe(drawn, i);
+    flipped += farthest > kBound ? 1 : 0;
   }
+  EXPECT_LE(flipped, 1) << "networks in which a ReLU or a maximum may be on the other side";
 }
 
 TEST(CudaPlans, InBf16PlansAreAsNearToExactAsOneDeviceOfTheCpu) {
