@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Reads every #include "folder/…" and compares it with the table of who may include whom (docs/architecture.md).
+# Reads every #include "folder/…" and compares it with the table of who may include whom (docs/architecture.md). Outside
+# layers/ and models/ no type of layer is named: what the others need of a layer, its stages and traits say.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 declare -A may=(
@@ -29,5 +30,10 @@ for folder in "${!may[@]}"; do
     fi
   done < <(grep -rnE '^[[:space:]]*#include "' "$folder" --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
 done
-[ $wrong -eq 0 ] && echo "every include keeps to the table"
+types=$(tr '\n' ' ' <layers/layer.h | sed -E 's/.*using Layer = std::variant<([^>]*)>.*/\1/' | tr -s ', ' '|')
+while IFS= read -r found; do
+  echo "$found: names a type of layer"
+  wrong=1
+done < <(grep -rnE "\blayers::($types)\b" partition engine cpu cuda data tools cli --include='*.h' --include='*.cc')
+[ $wrong -eq 0 ] && echo "every include keeps to the table, and no type of layer is named outside"
 exit $wrong

@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "engine/io/file.h"
+#include "layers/traits.h"
 #include "partition/shardings.h"
 #include "program/status_macros.h"
 #include "tools/planning.h"
@@ -65,11 +66,9 @@ program::Shape PartOnDevice(const program::Program& program, absl::string_view i
 std::string LocalShapeOf(const layers::LayerGraph& graph, const partition::Plan& plan,
                          const std::vector<partition::NodeSharding>& shardings, size_t node, const program::Program& program,
                          int device) {
-  const layers::Layer& layer = graph.nodes[node].layer;
-  if (std::holds_alternative<layers::Input>(layer)) return program::ToString(PartOnDevice(program, "images", device));
-  if (std::holds_alternative<layers::SoftmaxCrossEntropy>(layer)) {
-    return program::ToString(PartOnDevice(program, "labels", device));
-  }
+  const layers::LayerTraits traits = layers::TraitsOf(graph.nodes[node].layer);
+  if (traits.is_input) return program::ToString(PartOnDevice(program, "images", device));
+  if (traits.is_loss) return program::ToString(PartOnDevice(program, "labels", device));
   const program::Shape global = graph.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program.global_batch);
   absl::StatusOr<program::Shape> local = partition::LocalShape(plan.mesh, shardings[node].output, global);
   return program::ToString(local.ok() ? *local : global);

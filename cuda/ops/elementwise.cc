@@ -131,7 +131,9 @@ absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& 
   ASSIGN_OR_RETURN(Walk all, WalkOver({dy.view}));
   const int64_t size = program::SizeInBytes(dy.view.dtype), lanes = kWidestAccess / size;
   const bool wide = channels % lanes == 0 && dy.view.strides[1] == 1 && LieInVectors(all, {{dy.base, size}}, lanes);
-  const auto [columns, parts] = ChannelBlocksFor(positions.count, wide ? channels / lanes : channels);
+  const ChannelBlocks blocks = ChannelBlocksFor(positions.count, wide ? channels / lanes : channels);
+  const auto columns = blocks.columns;
+  const auto parts = blocks.parts;
   double* partial = parts > 1 ? workspace.Take<double>(parts * channels) : nullptr;
   float* sums = reinterpret_cast<float*>(db.base) + db.view.offset;
   calls.push_back(InVectorsOf(dy.view.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
