@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
-# Prints one line for each model, plan, number of devices and mode: the hash of the Program's text, or "refused".
+# Prints one line for each model, plan, number of devices, mode and, but for fp32, type: the hash of the Program's text, or "refused".
 #   tests/program_texts.sh COLONNADE                 the lines
 #   tests/program_texts.sh COLONNADE EXPECTED_FILE   compares them with a file of such lines; exit 1 where they differ
 # A change that should not change what is computed leaves every line as it was.
 set -euo pipefail
 command=$1
 texts() {
-  local model plan devices mode text
+  local model plan devices mode dtype text
   for model in two_column lenet alexnet2012 alexnet; do
     for plan in single data model hybrid owt; do
       for devices in 1 2 4 8; do
         [ "$plan" = single ] && [ "$devices" != 1 ] && continue
         for mode in train eval; do
-          printf '%s %s %s %s ' "$model" "$plan" "$devices" "$mode"
-          if text=$("$command" program --model="$model" --plan="$plan" --devices="$devices" --batch=64 --mode="$mode" 2>/dev/null)
-          then sha256sum <<<"$text" | cut -c1-32
-          else echo refused
-          fi
+          for dtype in fp32 bf16; do
+            printf '%s %s %s %s ' "$model" "$plan" "$devices" "$mode"
+            [ "$dtype" = fp32 ] || printf '%s ' "$dtype"
+            if text=$("$command" program --model="$model" --plan="$plan" --devices="$devices" --batch=64 --mode="$mode" \
+              --dtype="$dtype" 2>/dev/null)
+            then sha256sum <<<"$text" | cut -c1-32
+            else echo refused
+            fi
+          done
         done
       done
     done
