@@ -19,6 +19,13 @@ struct CheckCase : LoweringCase {
     lowering.buckets.push_back({.name = "bucket0", .axes = {0}, .pieces = 2});
   }
   void Do(ActionKind what) { Act(what, "bucket0", Pass::kUpdate, {}, {}); }
+  // The one parameter of the bucket.
+  ValueId AddParameter() {
+    lowering.parameters.push_back({.spec = {.name = "w", .shape = {6, 4}}, .bucket = 0});
+    const ValueId w = Add("w", {6, 4});
+    lowering.values[w.value].parameter = 0;
+    return w;
+  }
   std::string Problem() const { return std::string(CheckActions(lowering, "the test").message()); }
 };
 
@@ -37,12 +44,23 @@ TEST(CheckActions, AValueIsMadeOnceAndBeforeItIsRead) {
 // Of a parameter's two values, backward makes the gradient.
 TEST(CheckActions, AParameterIsThereFromTheBeginningAndItsGradientIsNot) {
   CheckCase c;
-  const ValueId w = c.Add("w", {6, 4});
-  c.lowering.values[w.value].parameter = 0;
+  const ValueId w = c.AddParameter();
   c.ForwardOf("fc1", {{layers::Parameter(0), w}});
   EXPECT_EQ(c.Problem(), "");
   c.lowering.values[w.value].is_gradient = true;
   EXPECT_THAT(c.Problem(), HasSubstr("layer fc1 reads w before it is made"));
+}
+
+TEST(CheckActions, AParameterIsNotReadAfterItsUpdate) {
+  CheckCase c;
+  const ValueId w = c.AddParameter();
+  c.Do(CheckGradients{0});
+  for (int piece : {0, 1}) c.Do(ReduceGradients{0, piece});
+  c.ForwardOf("fc1", {{layers::Parameter(0), w}});
+  c.Do(UpdateParameters{0});
+  EXPECT_EQ(c.Problem(), "");
+  std::swap(c.lowering.actions[3], c.lowering.actions[4]);
+  EXPECT_THAT(c.Problem(), HasSubstr("layer fc1 reads w after it is updated"));
 }
 
 TEST(CheckActions, ABucketIsCheckedReducedUpdatedAndGathered) {

@@ -123,7 +123,7 @@ TEST(Statistics, OfGroupsThatTheDevicesDoNotDivideAreRefused) {
   const Plan plan = PlanOf(graph, 4, 1, {kBatch, kReplicate});
   const absl::Status status = ShardGraph(graph, plan, 8).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("number of groups of 4 samples"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("needs groups of 4 samples divisible by 4"));
 }
 
 TEST(Statistics, EvaluationReadsTheRunningOnesAndWritesNone) {
