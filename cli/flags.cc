@@ -94,8 +94,7 @@ void AddNetworkFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   AddSwitch(app, "--dropout", flags.dropout, "off: without dropout layers")->group(group);
-  app.add_option("--batch-norm", flags.batch_norm,
-                 "sync: over the whole global batch; ghost:N: over each N samples, without communication")
+  app.add_option("--batch-norm", flags.batch_norm, "sync: over the whole global batch; ghost:N: over each N samples of it")
       ->check(BatchNormRule())
       ->capture_default_str()
       ->group(group);

@@ -85,18 +85,21 @@ TEST(AdvanceMasks, StaysWhereTheTwoLayersLieDifferently) {
   EXPECT_EQ(Actions(c.lowering)[2], kRelu);
 }
 
+void ExpectThatNothingMoves(const layers::LayerGraph& graph) {
+  LoweringCase c(graph, Together(graph));
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  const std::vector<std::string> before = Actions(c.lowering);
+  ASSERT_TRUE(AdvanceMasks(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering), before);
+}
+
 // GELU's gradient is not dy where its output is above zero.
 TEST(AdvanceMasks, AnActivationThatIsNoMaskStays) {
   layers::GraphBuilder net("pooled_gelu");
   auto x = net.Conv2d("conv", net.Input("images", {3, 8, 8}), {.out_channels = 4, .kernel = 3, .pad = 1});
   x = net.MaxPool("pool", net.Gelu("gelu", x), {.kernel = 2, .stride = 2});
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
-  const layers::LayerGraph graph = Built(std::move(net));
-  LoweringCase c(graph, Together(graph));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  const std::vector<std::string> before = Actions(c.lowering);
-  ASSERT_TRUE(AdvanceMasks(c.lowering).ok());
-  EXPECT_EQ(Actions(c.lowering), before);
+  ExpectThatNothingMoves(Built(std::move(net)));
 }
 
 // A mean's gradient reaches every element of its window.
@@ -105,12 +108,7 @@ TEST(AdvanceMasks, AMaskStaysBehindAPoolingThatIsNoRouting) {
   auto x = net.Conv2d("conv", net.Input("images", {3, 8, 8}), {.out_channels = 4, .kernel = 3, .pad = 1});
   x = net.AvgPool("mean", net.Relu("relu", x), {.kernel = 2, .stride = 2});
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
-  const layers::LayerGraph graph = Built(std::move(net));
-  LoweringCase c(graph, Together(graph));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  const std::vector<std::string> before = Actions(c.lowering);
-  ASSERT_TRUE(AdvanceMasks(c.lowering).ok());
-  EXPECT_EQ(Actions(c.lowering), before);
+  ExpectThatNothingMoves(Built(std::move(net)));
 }
 
 // The pooled values and what the mask reads of them come of the stages that ExpandPasses lists.
