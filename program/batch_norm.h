@@ -3,8 +3,8 @@
 // Σx and Σx² are sums in double of values of at most 24 significant bits, whose squares have 48, so that each product is
 // exact and what is lost is the rounding of the additions: of `count` additions, at most count·2⁻⁵³ of Σx². So
 //   |error of var| ≤ count·2⁻⁵³ · (var + mean²),
-// in practice its square root of count: with count = 10⁶ and |mean| = 1000 standard deviations, below 10⁻⁴ of var at the
-// worst and 10⁻⁷ as it happens, where sums in f32 would keep no digit.
+// and where roundings are independent about sqrt(count)·2⁻⁵³ · (var + mean²). With count = 10⁶ and |mean| = 1000 standard
+// deviations that is 10⁻⁴ of var at the worst and 10⁻⁷ where they are independent; sums in f32 would keep no digit.
 #ifndef COLONNADE_PROGRAM_BATCH_NORM_H_
 #define COLONNADE_PROGRAM_BATCH_NORM_H_
 
