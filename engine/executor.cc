@@ -198,8 +198,10 @@ std::vector<std::vector<TaskTime>> Executor::LastTimes() const {
 }
 
 absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output) const {
-  const int64_t index = &output - program_.outputs.data();
-  if (index < 0 || index >= static_cast<int64_t>(program_.outputs.size()) || output.kind != Output::Kind::kGradient) {
+  // By identity, one by one: the difference of pointers into two arrays says nothing, not even that they are two.
+  size_t index = 0;
+  while (index < program_.outputs.size() && &program_.outputs[index] != &output) ++index;
+  if (index == program_.outputs.size() || output.kind != Output::Kind::kGradient) {
     return absl::FailedPreconditionError("expected a gradient output of this executor's Program");
   }
   if (collected_ == 0) return absl::FailedPreconditionError("no step has been collected");
