@@ -17,7 +17,8 @@ struct Flags {
   int64_t input_size = 0, input_channels = 0, classes = 0;
   double width = 1.0;
   std::string dropout = "on";
-  std::string batch_norm = "sync", zero_init_residual = "off";
+  std::string batch_norm = "sync", zero_init_residual = "off", auxiliary_heads = "off";
+  double label_smoothing = 0;
   // Data
   std::string data = "synthetic";
   std::string shuffle = "on";

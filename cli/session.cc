@@ -167,7 +167,9 @@ absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::
                                .width = flags.width,
                                .dropout = flags.dropout == "on",
                                .samples_per_group = SamplesPerGroup(flags.batch_norm),
-                               .zero_init_residual = flags.zero_init_residual == "on"};
+                               .zero_init_residual = flags.zero_init_residual == "on",
+                               .auxiliary_heads = flags.auxiliary_heads == "on",
+                               .label_smoothing = flags.label_smoothing};
   if (images != nullptr && options.input_channels == 0) options.input_channels = images->sample_shape[0];
   if (images != nullptr && options.input_size == 0) options.input_size = images->sample_shape[1];
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);

@@ -157,6 +157,7 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
       const void* data = slot.outputs[o][p];
       const int device = program_.buffer(output.pieces[p].buffer).device;
       if (output.kind == Output::Kind::kMetrics) {
+        if (p == 0) result.top1_hits = result.top5_hits = result.labels = 0;  // those of the loss before
         const double loss = At<double>(data, program::kLossSum);
         loss_sum += loss;
         result.top1_hits += std::llround(At<double>(data, program::kTop1Hits));

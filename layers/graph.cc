@@ -74,6 +74,15 @@ int64_t LayerGraph::ForwardFlops(int64_t n) const {
 
 int64_t LayerGraph::classes() const { return node(nodes.back().inputs[0]).sample_shape[0]; }
 
+std::vector<bool> LayerGraph::ReachesLast() const {
+  std::vector<bool> reaches(nodes.size(), false);
+  reaches.back() = true;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    for (LayerId input : nodes[i].inputs) reaches[input.value] = reaches[input.value] || reaches[i];
+  }
+  return reaches;
+}
+
 GraphBuilder::GraphBuilder(std::string name) { graph_.name = std::move(name); }
 
 LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<LayerId> inputs) {
@@ -92,6 +101,9 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
   std::vector<program::Shape> shapes;
   for (LayerId input : inputs) {
     if (!IsLayer(input)) return fail("an input is no layer");
+    if (TraitsOf(graph_.node(input).layer).is_loss) {
+      return fail(absl::StrFormat("expected inputs that are tensors, found the loss \"%s\"", graph_.node(input).name));
+    }
     shapes.push_back(graph_.node(input).sample_shape);
   }
   absl::StatusOr<program::Shape> output = OutputSampleShape(layer, shapes);
@@ -154,8 +166,30 @@ LayerId GraphBuilder::Add(const std::string& name, std::vector<LayerId> xs) {
 LayerId GraphBuilder::AddNarrow(const std::string& name, LayerId wide, LayerId narrow) {
   return Append(name, layers::AddNarrow{}, {wide, narrow});
 }
-LayerId GraphBuilder::SoftmaxCrossEntropy(const std::string& name, LayerId logits) {
-  return Append(name, layers::SoftmaxCrossEntropy{}, {logits});
+LayerId GraphBuilder::SoftmaxCrossEntropy(const std::string& name, LayerId logits, layers::SoftmaxCrossEntropy attributes) {
+  return Append(name, attributes, {logits});
+}
+
+// All losses compare with the same labels, and every layer is there for one of them.
+absl::Status GraphBuilder::CheckLosses() const {
+  auto fail = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": %s", graph_.name, what));
+  };
+  if (!TraitsOf(graph_.nodes.back().layer).is_loss) return fail("expected a SoftmaxCrossEntropy as last layer");
+  std::vector<bool> reaches(graph_.nodes.size(), false);
+  for (size_t i = graph_.nodes.size(); i-- > 0;) {
+    const LayerNode& node = graph_.nodes[i];
+    const bool loss = TraitsOf(node.layer).is_loss;
+    if (!loss && !reaches[i]) {
+      return fail(absl::StrFormat("expected every layer to reach a loss, found that \"%s\" does not", node.name));
+    }
+    for (LayerId input : node.inputs) reaches[input.value] = true;
+    const int64_t classes = loss ? graph_.node(node.inputs[0]).sample_shape[0] : graph_.classes();
+    if (classes == graph_.classes()) continue;
+    return fail(absl::StrFormat("expected one number of classes for all losses, found %d of \"%s\" and %d of \"%s\"",
+                                classes, node.name, graph_.classes(), graph_.nodes.back().name));
+  }
+  return absl::OkStatus();
 }
 
 // Hashes of names number the streams of random numbers, of which those of one purpose must differ: names of one hash would
@@ -183,21 +217,10 @@ absl::Status GraphBuilder::CheckStreams() const {
 
 absl::StatusOr<LayerGraph> GraphBuilder::Build() && {
   if (!status_.ok()) return status_;
-  auto fail = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": %s", graph_.name, what));
-  };
-  const size_t count = graph_.nodes.size();
-  if (count == 0 || !TraitsOf(graph_.nodes[0].layer).is_input) return fail("expected an Input as first layer");
-  std::vector<bool> reaches(count, false);
-  for (size_t i = count; i-- > 0;) {
-    const LayerNode& node = graph_.nodes[i];
-    const bool loss = TraitsOf(node.layer).is_loss;
-    if (loss != (i == count - 1)) return fail("expected exactly one SoftmaxCrossEntropy, as last layer");
-    reaches[i] = reaches[i] || loss;
-    if (!reaches[i])
-      return fail(absl::StrFormat("expected every layer to reach the loss, found that \"%s\" does not", node.name));
-    for (LayerId input : node.inputs) reaches[input.value] = true;
+  if (graph_.nodes.empty() || !TraitsOf(graph_.nodes[0].layer).is_input) {
+    return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": expected an Input as first layer", graph_.name));
   }
+  RETURN_IF_ERROR(CheckLosses());
   RETURN_IF_ERROR(CheckStreams());
   return std::move(graph_);
 }

@@ -35,9 +35,10 @@ struct LayerNode {
 // convolutions and fully connected layers; all else counts as none.
 int64_t ForwardFlops(const LayerNode& node, int64_t n);
 
-// Nodes in topological order. Invariants: names are unique; node 0 is the Input of images; the last node is the one
-// SoftmaxCrossEntropy; every layer reaches it; no two layers share a stream of random numbers. Labels are not a node: the
-// loss reads them.
+// Nodes in topological order. Invariants: names are unique; node 0 is the Input of images; every layer reaches a
+// SoftmaxCrossEntropy; the last node is one, the network's own loss; those before it are auxiliary: training minimises the
+// sum of all, evaluation runs what reaches the last. No two layers share a stream of random numbers. Labels are not a node:
+// losses read them.
 struct LayerGraph {
   std::string name;
   std::vector<LayerNode> nodes;
@@ -51,6 +52,8 @@ struct LayerGraph {
   int64_t ParameterCount() const;         // values
   int64_t ForwardFlops(int64_t n) const;  // of all nodes
   int64_t classes() const;
+  // By node: whether the network's own loss depends on it.
+  std::vector<bool> ReachesLast() const;
 };
 
 class GraphBuilder {
@@ -72,13 +75,14 @@ class GraphBuilder {
   LayerId Concat(const std::string& name, std::vector<LayerId> xs);
   LayerId Add(const std::string& name, std::vector<LayerId> xs);
   LayerId AddNarrow(const std::string& name, LayerId wide, LayerId narrow);
-  LayerId SoftmaxCrossEntropy(const std::string& name, LayerId logits);
+  LayerId SoftmaxCrossEntropy(const std::string& name, LayerId logits, layers::SoftmaxCrossEntropy attributes = {});
 
   absl::StatusOr<LayerGraph> Build() &&;
 
  private:
   bool IsLayer(LayerId id) const { return id.valid() && id.value < static_cast<int32_t>(graph_.nodes.size()); }
   LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
+  absl::Status CheckLosses() const;
   absl::Status CheckStreams() const;
 
   LayerGraph graph_;

@@ -1,5 +1,7 @@
 #include "layers/softmax_cross_entropy.h"
 
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
 
@@ -7,7 +9,13 @@ namespace colonnade::layers {
 
 const char* TypeName(const SoftmaxCrossEntropy&) { return "SoftmaxCrossEntropy"; }
 
-absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy&, absl::Span<const program::Shape> inputs) {
+absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& loss, absl::Span<const program::Shape> inputs) {
+  if (!(loss.weight > 0 && std::isfinite(loss.weight))) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected a finite weight above 0, found %g", loss.weight));
+  }
+  if (!(loss.label_smoothing >= 0 && loss.label_smoothing < 1)) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected label smoothing in [0, 1), found %g", loss.label_smoothing));
+  }
   if (inputs.size() == 1 && inputs[0].size() == 1) return program::Shape{};
   return absl::InvalidArgumentError(absl::StrFormat("expected one flat input of logits [classes], found %s",
                                                     inputs.empty() ? "none" : program::ToString(inputs[0])));
@@ -25,18 +33,19 @@ absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy&, const LayerShapes& lo
   return sharding;
 }
 
-LayerStages Stages(const SoftmaxCrossEntropy&, const LayerShapes& whole, const StageOptions&) {
+LayerStages Stages(const SoftmaxCrossEntropy& loss, const LayerShapes& whole, const StageOptions& options) {
+  const SoftmaxCrossEntropy terms = options.train ? loss : SoftmaxCrossEntropy{};
   const Slot logits = X(0), labels = X(1), probabilities = Inner(), metrics = Y();
   Stage forward{.pass = program::Pass::kForward, .reads = {logits, labels}, .writes = {metrics, probabilities}};
   forward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
-    return {{.op = program::SoftmaxCrossEntropyForward{},
+    return {{.op = program::SoftmaxCrossEntropyForward{terms.weight, terms.label_smoothing},
              .uses = {Read(s[logits]), Read(s[labels]), Write(s[probabilities]), Write(s[metrics])},
              .work = MoveWork({s[logits]}, {s[probabilities]}, 5 * program::ElementCount(s[logits].shape))}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {labels, probabilities}, .writes = {D(logits)}};
   backward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &p = s[probabilities], &dx = s[D(logits)];
-    return {{.op = program::SoftmaxCrossEntropyBackward{},
+    return {{.op = program::SoftmaxCrossEntropyBackward{terms.weight, terms.label_smoothing},
              .uses = {Read(s.scalars), Read(p), Read(s[labels]), Write(dx)},
              .work = MoveWork({p}, {dx}, 2 * program::ElementCount(p.shape))}};
   };

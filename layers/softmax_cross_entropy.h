@@ -1,6 +1,9 @@
-// The loss: mean of −log softmax(logits)[label] over the samples whose label is not negative, with top-1 and top-5 hits.
+// A loss: weight · the mean of −Σ_k t_k·log softmax(logits)_k over the samples whose label is not negative, with top-1 and
+// top-5 hits; t is 1 at the label, or with label smoothing s, 1 − s + s/K there and s/K at the other of K classes.
+// Evaluation measures −log softmax(logits)[label]: it knows neither weight nor smoothing.
 //
-// Its output is the metrics (program/op.h); the labels are the second input of its shards.
+// Its output is the metrics (program/op.h); the labels are the second input of its shards. Source of the smoothing: Szegedy
+// et al. 2016, arXiv:1512.00567, section 7.
 #ifndef COLONNADE_LAYERS_SOFTMAX_CROSS_ENTROPY_H_
 #define COLONNADE_LAYERS_SOFTMAX_CROSS_ENTROPY_H_
 
@@ -15,6 +18,8 @@
 namespace colonnade::layers {
 
 struct SoftmaxCrossEntropy {
+  double weight = 1;           // above 0
+  double label_smoothing = 0;  // in [0, 1)
   bool operator==(const SoftmaxCrossEntropy&) const = default;
 };
 

@@ -30,7 +30,7 @@ absl::StatusOr<layers::LayerGraph> Alexnet(const ModelOptions& options) {
   x = net.FullyConnected("classifier.4", x, {.out_features = Widen(4096, width)});
   x = net.Relu("classifier.5", x);
   x = net.FullyConnected("classifier.6", x, {.out_features = options.classes});
-  net.SoftmaxCrossEntropy("loss", x);
+  net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = options.label_smoothing});
   return std::move(net).Build();
 }
 

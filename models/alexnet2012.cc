@@ -49,7 +49,7 @@ absl::StatusOr<layers::LayerGraph> Alexnet2012(const ModelOptions& options) {
   x = net.Relu("relu7", x);
   if (options.dropout) x = net.Dropout("dropout7", x, {.rate = 0.5});
   x = net.FullyConnected("fc8", x, {.out_features = options.classes, .weight_init = kGaussian});
-  net.SoftmaxCrossEntropy("loss", x);
+  net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = options.label_smoothing});
   return std::move(net).Build();
 }
 

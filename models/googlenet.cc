@@ -1,5 +1,5 @@
-// GoogLeNet, the first network of inception modules, without the auxiliary heads that only help training. Source: Szegedy et
-// al. 2014, arXiv:1409.4842, table 1; local response normalisation where its figure 3 has it.
+// GoogLeNet, the first network of inception modules. Source: Szegedy et al. 2014, arXiv:1409.4842, table 1; local response
+// normalisation where its figure 3 has it; the auxiliary heads, which only help training, as in section 5.
 
 #include <string>
 
@@ -30,15 +30,18 @@ class GooglenetBuilder {
     x = Inception({"3a", 64, 96, 128, 16, 32, 32}, x);
     x = Halved("pool3", Inception({"3b", 128, 128, 192, 32, 96, 64}, x));
     x = Inception({"4a", 192, 96, 208, 16, 48, 64}, x);
+    if (options_.auxiliary_heads) Head("head1", x);
     x = Inception({"4b", 160, 112, 224, 24, 64, 64}, x);
     x = Inception({"4c", 128, 128, 256, 24, 64, 64}, x);
     x = Inception({"4d", 112, 144, 288, 32, 64, 64}, x);
+    if (options_.auxiliary_heads) Head("head2", x);
     x = Halved("pool4", Inception({"4e", 256, 160, 320, 32, 128, 128}, x));
     x = Inception({"5a", 256, 160, 320, 32, 128, 128}, x);
     x = Inception({"5b", 384, 192, 384, 48, 128, 128}, x);
     x = net_.Flatten("flatten", net_.GlobalAvgPool("pool5", x));
     if (options_.dropout) x = net_.Dropout("dropout", x, {.rate = 0.4});
-    net_.SoftmaxCrossEntropy("loss", net_.FullyConnected("fc", x, {.out_features = options_.classes}));
+    x = net_.FullyConnected("fc", x, {.out_features = options_.classes});
+    net_.SoftmaxCrossEntropy("loss", x, {.label_smoothing = options_.label_smoothing});
     return std::move(net_).Build();
   }
 
@@ -62,6 +65,16 @@ class GooglenetBuilder {
     const LayerId of5 = ConvRelu(name + ".conv5", ConvRelu(name + ".reduce5", x, m.reduce5, 1), m.conv5, 5);
     const LayerId pool = net_.MaxPool(name + ".pool", x, {.kernel = 3, .stride = 1, .pad = 1});
     return net_.Concat(name + ".concat", {of1, of3, of5, ConvRelu(name + ".pooled", pool, m.pooled, 1)});
+  }
+
+  void Head(const std::string& name, LayerId x) {
+    x = net_.AvgPool(name + ".pool", x, {.kernel = 5, .stride = 3});
+    x = net_.Flatten(name + ".flatten", ConvRelu(name + ".conv", x, 128, 1));
+    x = net_.FullyConnected(name + ".fc1", x, {.out_features = Widen(1024, options_.width)});
+    x = net_.Relu(name + ".relu", x);
+    if (options_.dropout) x = net_.Dropout(name + ".dropout", x, {.rate = 0.7});
+    x = net_.FullyConnected(name + ".fc2", x, {.out_features = options_.classes});
+    net_.SoftmaxCrossEntropy(name + ".loss", x, {.weight = 0.3, .label_smoothing = options_.label_smoothing});
   }
 
   GraphBuilder net_;

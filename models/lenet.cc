@@ -21,7 +21,7 @@ absl::StatusOr<layers::LayerGraph> Lenet(const ModelOptions& options) {
   x = net.FullyConnected("fc6", x, {.out_features = Widen(84, width)});
   x = net.Relu("relu6", x);
   x = net.FullyConnected("fc7", x, {.out_features = options.classes});
-  net.SoftmaxCrossEntropy("loss", x);
+  net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = options.label_smoothing});
   return std::move(net).Build();
 }
 

@@ -73,11 +73,12 @@ const std::vector<ModelInfo>& AllModels() {
        .weight_decay = 5e-4,
        .build = Vgg16Bn},
       {.name = "googlenet",
-       .description = "GoogLeNet (Szegedy et al. 2014) without auxiliary heads",
+       .description = "GoogLeNet (Szegedy et al. 2014)",
        .input_size = 224,
        .classes = 1000,
        .learning_rate = 0.01,
        .weight_decay = 2e-4,
+       .has_auxiliary_heads = true,
        .build = Googlenet},
       {.name = "resnet18",
        .description = "ResNet-18 (He et al. 2015), torchvision's names",
@@ -156,6 +157,9 @@ absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const Mode
   if (!(options.width > 0) || options.width > 64) {
     return absl::FailedPreconditionError(
         absl::StrFormat("width: expected a number above 0 and up to 64, found %g", options.width));
+  }
+  if (options.auxiliary_heads && !model->has_auxiliary_heads) {
+    return absl::FailedPreconditionError(absl::StrFormat("%s has no auxiliary heads; googlenet has", name));
   }
   ModelOptions complete = options;
   if (complete.input_channels == 0) complete.input_channels = model->input_channels;

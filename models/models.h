@@ -6,7 +6,7 @@
 //   alexnet      Krizhevsky 2014, one column, with torchvision's layer names; 224x224
 //   vgg11, vgg16, vgg16_bn
 //                Simonyan & Zisserman 2014, configurations A and D, with torchvision's layer names; 224x224
-//   googlenet    Szegedy et al. 2014, without its auxiliary heads; 224x224
+//   googlenet    Szegedy et al. 2014, with its auxiliary heads as an option; 224x224
 //   resnet18, resnet34, resnet50, resnet101, resnet152, resnext50_32x4d
 //                He et al. 2015 and Xie et al. 2016, with torchvision's layer names; 224x224
 //   resnet20, resnet56
@@ -33,6 +33,8 @@ struct ModelOptions {
   bool dropout = true;              // false: without dropout layers
   int64_t samples_per_group = 0;    // of batch normalisation; 0: the whole global batch
   bool zero_init_residual = false;  // the last normalisation of each residual branch begins with weight 0
+  bool auxiliary_heads = false;     // of googlenet: two more classifiers in training, each with a loss of weight 0.3
+  double label_smoothing = 0;       // of every loss, in [0, 1)
 };
 
 // A network's own shape and published training recipe.
@@ -43,6 +45,7 @@ struct ModelInfo {
   double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
   std::string lr_policy = "constant";  // as --lr-policy takes it; steps are those of a batch of 64
   bool shifts_images = false;          // its recipe moves training images by up to a pixel
+  bool has_auxiliary_heads = false;
   absl::StatusOr<layers::LayerGraph> (*build)(const ModelOptions&);
 };
 

@@ -46,7 +46,7 @@ class Parts {
     const double bound = 1 / std::sqrt(static_cast<double>(features));
     const program::Initializer uniform{program::Initializer::Kind::kUniform, bound};
     x = net.FullyConnected("fc", x, {.out_features = options.classes, .weight_init = uniform, .bias_init = uniform});
-    net.SoftmaxCrossEntropy("loss", x);
+    net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = options.label_smoothing});
     return std::move(net).Build();
   }
 

@@ -25,7 +25,7 @@ absl::StatusOr<layers::LayerGraph> TwoColumn(const ModelOptions& options) {
   x = net.Relu("relu5", x);
   if (options.dropout) x = net.Dropout("dropout5", x, {.rate = 0.25});
   x = net.FullyConnected("fc6", x, {.out_features = options.classes});
-  net.SoftmaxCrossEntropy("loss", x);
+  net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = options.label_smoothing});
   return std::move(net).Build();
 }
 

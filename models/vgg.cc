@@ -47,7 +47,7 @@ absl::StatusOr<layers::LayerGraph> Vgg(const std::string& name, const Stages& st
   x = net.Relu("classifier.4", x);
   if (options.dropout) x = net.Dropout("classifier.5", x, {.rate = 0.5});
   x = net.FullyConnected("classifier.6", x, {.out_features = options.classes});
-  net.SoftmaxCrossEntropy("loss", x);
+  net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = options.label_smoothing});
   return std::move(net).Build();
 }
 

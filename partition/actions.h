@@ -33,7 +33,7 @@ struct Value {
   int parameter = -1;                   // index of the parameter that it is, or whose gradient it is, or −1
   bool is_gradient = false;             // of the parameter
   int state = -1;                       // index of the state that it is, or −1
-  bool is_metrics = false;              // what a loss reports to the host
+  int metrics_of = -1;                  // node of the loss that reports it to the host, or −1
   ValueId in_place_of;                  // the value whose buffers this one takes over
 };
 

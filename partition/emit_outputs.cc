@@ -51,22 +51,28 @@ void Emitter::AddStore(int output, const Piece& piece, const std::string& layer)
                       {.bytes_read = bytes, .bytes_written = bytes}, {layer, program::Pass::kOutput});
 }
 
-void Emitter::AddOutputs() {
-  // The loss of each shard of the batch, from the first position that computes it.
-  const int loss = static_cast<int>(lowering_.graph.nodes.size()) - 1;
-  const std::string& loss_name = lowering_.graph.nodes[loss].name;
-  Output metrics{.kind = Output::Kind::kMetrics, .name = "metrics", .layer = loss_name, .shape = {program::kMetricCount}};
+// Of each shard of the batch, from the first position that computes it.
+void Emitter::AddMetricsOutput(ValueId id) {
+  const Value& metrics = lowering_.value(id);
+  const std::string& loss = lowering_.graph.nodes[metrics.metrics_of].name;
+  Output output{.kind = Output::Kind::kMetrics, .name = metrics.name, .layer = loss, .shape = metrics.shape};
   for (int p = 0; p < positions_; ++p) {
     bool first = true;
     for (int a = 0; a < mesh_.axis_count(); ++a) {
-      const bool batch = lowering_.shardings[loss].inputs[0][a] == layers::Placement::Split(0);
+      const bool batch = lowering_.shardings[metrics.metrics_of].inputs[0][a] == layers::Placement::Split(0);
       first = first && (batch || mesh_.Coordinate(p, a) == 0);
     }
-    if (first) metrics.pieces.push_back({metrics_[p], Region::Whole(metrics.shape)});
+    if (first) output.pieces.push_back({At(id, p), Region::Whole(output.shape)});
   }
-  const std::vector<Piece> metrics_pieces = metrics.pieces;
-  const int metrics_output = builder_.AddOutput(std::move(metrics));
-  for (const Piece& piece : metrics_pieces) AddStore(metrics_output, piece, loss_name);
+  const std::vector<Piece> pieces = output.pieces;
+  const int index = builder_.AddOutput(std::move(output));
+  for (const Piece& piece : pieces) AddStore(index, piece, loss);
+}
+
+void Emitter::AddOutputs() {
+  for (size_t v = 0; v < lowering_.values.size(); ++v) {
+    if (lowering_.values[v].metrics_of >= 0) AddMetricsOutput(ValueId{static_cast<int32_t>(v)});
+  }
   if (!lowering_.train()) return;
 
   Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = builder_.shape(flags_[0])};

@@ -53,7 +53,6 @@ void Emitter::AddScalarsAndFlags() {
     const int device = lowering_.plan.device_at(p);
     const BufferId scalars = builder_.AddBuffer(device, "scalars", program::DType::kF64, {program::kStepScalarCount});
     scalars_.push_back(scalars);
-    metrics_.push_back(builder_.AddBuffer(device, "metrics", program::DType::kF64, {program::kMetricCount}));
     inputs_[kScalars].pieces.push_back({scalars, program::Region::Whole(builder_.shape(scalars))});
     AddCompute(p, {program::Load{kScalars}, {builder_.Write(scalars)}, {}}, Lane::kCopy, {"scalars", Pass::kInput});
     if (!lowering_.train()) continue;
@@ -65,7 +64,6 @@ void Emitter::AddScalarsAndFlags() {
 void Emitter::PlaceWhatIsThere() {
   for (size_t v = 0; v < lowering_.values.size(); ++v) {
     const Value& value = lowering_.values[v];
-    if (value.is_metrics) buffers_[v] = metrics_;
     if (value.state >= 0) buffers_[v] = state_[value.state];
     if (value.parameter < 0) continue;
     const ShardedParameter& parameter = lowering_.parameters[value.parameter];

@@ -37,7 +37,7 @@ class Emitter {
 
   // emitter.cc
   void AddScalarsAndFlags();
-  // Gives values that are metrics, state, parameters or gradients of these the memory that they have.
+  // Gives values that are state, parameters or gradients of these the memory that they have.
   void PlaceWhatIsThere();
   // A buffer for a value that has none.
   program::BufferId Make(ValueId value, int position);
@@ -84,6 +84,7 @@ class Emitter {
   // emit_outputs.cc
   void AddParameters();
   void AddOutputs();
+  void AddMetricsOutput(ValueId metrics);
   void AddGradientOutput(int parameter);
   void AddStore(int output, const program::Piece& piece, const std::string& layer);
 
@@ -95,7 +96,7 @@ class Emitter {
   std::vector<ByPosition> buffers_;  // by value
   std::vector<BucketBuffers> buckets_;
   std::vector<ByPosition> state_;
-  ByPosition scalars_, flags_, metrics_;
+  ByPosition scalars_, flags_;
   std::vector<program::Input> inputs_;
 };
 

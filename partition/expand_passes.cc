@@ -18,6 +18,7 @@ class Expander {
       : lowering_(lowering),
         graph_(lowering.graph),
         n_(lowering.options.global_batch),
+        is_needed_(lowering.train() ? std::vector<bool>(graph_.nodes.size(), true) : graph_.ReachesLast()),
         nodes_(graph_.nodes.size()),
         contributions_(graph_.nodes.size()) {}
 
@@ -90,14 +91,15 @@ class Expander {
     }
   }
 
-  // Stages of forward all run; those of backward run that make a gradient which is wanted, or what such a stage reads.
+  // Of a node that is needed, stages of forward all run; those of backward run that make a gradient which is wanted, or what
+  // such a stage reads.
   void FindWanted(int i) {
     const layers::LayerStages& stages = StagesOf(i);
     NodeValues& values = nodes_[i];
     values.runs.resize(stages.stages.size());
     values.inner.resize(stages.inner.size());
     for (const layers::InnerSpec& inner : stages.inner) values.inner_is_wanted.push_back(inner.required);
-    for (size_t s = stages.stages.size(); s-- > 0;) {
+    for (size_t s = stages.stages.size(); s-- > 0 && is_needed_[i];) {
       const Stage& stage = stages.stages[s];
       bool runs = stage.pass == Pass::kForward;
       for (Slot slot : stage.writes) runs = runs || IsWanted(i, slot);
@@ -187,11 +189,16 @@ class Expander {
       case Slot::Kind::kOutput:
         break;
     }
-    const bool loss = layers::TraitsOf(node.layer).is_loss;
-    return nodes_[i].y = lowering_.AddValue({.name = loss ? "metrics" : absl::StrCat(node.name, ".y"),
-                                             .shape = shape,
-                                             .dtype = loss ? std::optional(program::DType::kF64) : std::nullopt,
-                                             .is_metrics = loss});
+    if (layers::TraitsOf(node.layer).is_loss) return nodes_[i].y = Metrics(i, shape);
+    return nodes_[i].y = lowering_.AddValue({.name = absl::StrCat(node.name, ".y"), .shape = shape});
+  }
+
+  ValueId Metrics(int i, const program::Shape& shape) {
+    const bool is_last = i + 1 == static_cast<int>(graph_.nodes.size());
+    return lowering_.AddValue({.name = is_last ? "metrics" : absl::StrCat(graph_.nodes[i].name, ".metrics"),
+                               .shape = shape,
+                               .dtype = program::DType::kF64,
+                               .metrics_of = i});
   }
 
   // The gradient of node i's output: the one contribution, or the sum of several.
@@ -210,6 +217,7 @@ class Expander {
   Lowering& lowering_;
   const layers::LayerGraph& graph_;
   const int64_t n_;
+  const std::vector<bool> is_needed_;  // evaluation leaves auxiliary losses out, with what is there for them alone
   std::vector<NodeValues> nodes_;
   std::vector<std::vector<ValueId>> contributions_;  // by node, to the gradient of its output
   ValueId labels_;

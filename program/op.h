@@ -185,13 +185,16 @@ struct Dropout {  // scalars, x → y   (backward: scalars, dy → dx)
 };
 
 // p = softmax(logits) per sample, and four sums over the samples with label ≥ 0, written as metrics f64 [4]:
-//   Σ −log p[label],  count of top-1 hits,  count of top-5 hits,  count of labels ≥ 0.
-// A sample is a top-k hit if fewer than k classes have a larger logit, or an equal one and a smaller index.
+//   Σ −weight·Σ_k t_k·log p_k,  count of top-1 hits,  count of top-5 hits,  count of labels ≥ 0,
+// where t = (1 − label_smoothing)·onehot(label) + label_smoothing/K. A sample is a top-k hit if fewer than k classes have a
+// larger logit, or an equal one and a smaller index. Source of the smoothing: Szegedy et al. 2016, section 7.
 struct SoftmaxCrossEntropyForward {  // logits [n,K], labels i32 [n] → p [n,K], metrics f64 [4]
+  double weight = 1, label_smoothing = 0;
   bool operator==(const SoftmaxCrossEntropyForward&) const = default;
 };
-// dlogits = (p − onehot(label)) / scalars.label_count, zero for a sample whose label is negative.
+// dlogits = weight·(p − t) / scalars.label_count, zero for a sample whose label is negative.
 struct SoftmaxCrossEntropyBackward {  // scalars, p, labels → dlogits
+  double weight = 1, label_smoothing = 0;
   bool operator==(const SoftmaxCrossEntropyBackward&) const = default;
 };
 

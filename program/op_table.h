@@ -262,6 +262,10 @@ struct OpTraits<Dropout> : Streams {
                                           Attribute{"offset", &Dropout::offset}};
 };
 
+template <class Op>
+inline constexpr std::tuple kWeightAndSmoothing{Attribute{"weight", &Op::weight},
+                                                Attribute{"label_smoothing", &Op::label_smoothing}};
+
 template <>
 struct OpTraits<SoftmaxCrossEntropyForward> : Streams {
   static constexpr const char* kName = "softmax_cross_entropy_forward";
@@ -269,12 +273,14 @@ struct OpTraits<SoftmaxCrossEntropyForward> : Streams {
                                                kSampleLabels,
                                                {"p", Role::kSaved, kWrites, Width::kMaster},
                                                {"metrics", Role::kMetrics, kWrites}};
+  static constexpr const auto& kAttributes = kWeightAndSmoothing<SoftmaxCrossEntropyForward>;
 };
 template <>
 struct OpTraits<SoftmaxCrossEntropyBackward> : Streams {
   static constexpr const char* kName = "softmax_cross_entropy_backward";
   static constexpr OperandTrait kOperands[] = {
       kScalars, {"p", Role::kSaved, kReads, Width::kMaster}, kSampleLabels, {"dlogits", Role::kInput, kWrites}};
+  static constexpr const auto& kAttributes = kWeightAndSmoothing<SoftmaxCrossEntropyBackward>;
 };
 template <>
 struct OpTraits<CheckFinite> : Streams {

@@ -102,7 +102,8 @@ struct Input {
   bool operator==(const Input&) const = default;
 };
 
-// A result that Store tasks copy out each step. kMetrics: Σ over its pieces, f64 [kMetricCount]. kFinite: each piece is one
+// A result that Store tasks copy out each step. kMetrics: of one loss, Σ over its pieces, f64 [kMetricCount]; the loss of a
+// step is the sum over all of them, hits and labels are those of the last. kFinite: each piece is one
 // device's flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGradient: a global
 // tensor, `name` names the parameter.
 struct Output {

@@ -18,7 +18,8 @@ struct SampleMetrics {
 };
 
 // p = softmax(logits) of one sample; returns its metrics.
-SampleMetrics Softmax(const float* logits, int64_t stride, int64_t classes, int32_t label, float* p, int64_t p_stride) {
+SampleMetrics Softmax(const program::SoftmaxCrossEntropyForward& op, const float* logits, int64_t stride, int64_t classes,
+                      int32_t label, float* p, int64_t p_stride) {
   float largest = logits[0];
   for (int64_t k = 1; k < classes; ++k) largest = std::max(largest, logits[k * stride]);
   double sum = 0;
@@ -30,7 +31,11 @@ SampleMetrics Softmax(const float* logits, int64_t stride, int64_t classes, int3
   for (int64_t k = 0; k < classes; ++k) p[k * p_stride] = static_cast<float>(p[k * p_stride] / sum);
   if (label < 0) return {};
   const float own = logits[label * stride];
-  SampleMetrics metrics = {.loss = std::log(sum) + (static_cast<double>(largest) - own), .counts = true};
+  const double smoothing = op.label_smoothing;
+  double smoothed = (1 - smoothing) * own;
+  for (int64_t k = 0; k < classes && smoothing > 0; ++k)
+    smoothed += smoothing / static_cast<double>(classes) * logits[k * stride];
+  SampleMetrics metrics = {.loss = op.weight * (std::log(sum) + (largest - smoothed)), .counts = true};
   for (int64_t k = 0; k < classes; ++k) {
     const float other = logits[k * stride];
     metrics.rank += k != label && (!(other <= own) || (other == own && k < label)) ? 1 : 0;  // a NaN is ahead of all
@@ -40,10 +45,10 @@ SampleMetrics Softmax(const float* logits, int64_t stride, int64_t classes, int3
 
 }  // namespace
 
-PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward&, const TaskContext& context) {
+PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskContext& context) {
   const int64_t samples = context.view(0).shape[0], classes = context.view(0).shape[1];
   return KernelOf(
-      [logits_view = context.view(0), labels_view = context.view(1), p_view = context.view(2),
+      [op, logits_view = context.view(0), labels_view = context.view(1), p_view = context.view(2),
        metrics_offset = context.view(3).offset, samples, classes, threads = context.threads](const RunArguments& run) {
         const float* logits = run.as<const float>(0) + logits_view.offset;
         const int32_t* labels = run.as<const int32_t>(1) + labels_view.offset;
@@ -58,7 +63,7 @@ PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward&, const TaskCon
         auto* each = reinterpret_cast<SampleMetrics*>(run.workspace);
         ParallelFor(threads, samples, [&](int64_t begin, int64_t end) {
           for (int64_t n = begin; n < end; ++n) {
-            each[n] = Softmax(logits + n * logits_view.strides[0], logits_view.strides[1], classes,
+            each[n] = Softmax(op, logits + n * logits_view.strides[0], logits_view.strides[1], classes,
                               labels[n * labels_view.strides[0]], p + n * p_view.strides[0], p_view.strides[1]);
           }
         });
@@ -76,11 +81,13 @@ PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward&, const TaskCon
       samples * static_cast<int64_t>(sizeof(SampleMetrics)));
 }
 
-PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward&, const TaskContext& context) {
-  return KernelOf([scalars_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
+PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
+  return KernelOf([op, scalars_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
                    d_view = context.view(3), threads = context.threads](const RunArguments& run) {
     const double count = run.as<const double>(0)[scalars_offset + program::kLabelCount];
-    const float scale = static_cast<float>(1.0 / count);
+    const float scale = static_cast<float>(op.weight / count);
+    const float of_each = static_cast<float>(op.label_smoothing / static_cast<double>(p_view.shape[1]));
+    const float of_label = static_cast<float>(1 - op.label_smoothing) + of_each;
     const float* p = run.as<const float>(1) + p_view.offset;
     const int32_t* labels = run.as<const int32_t>(2) + labels_view.offset;
     float* dlogits = run.as<float>(3) + d_view.offset;
@@ -90,7 +97,7 @@ PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward&, const TaskCo
         for (int64_t k = 0; k < p_view.shape[1]; ++k) {
           const float probability = p[n * p_view.strides[0] + k * p_view.strides[1]];
           dlogits[n * d_view.strides[0] + k * d_view.strides[1]] =
-              label < 0 ? 0.0f : (probability - (k == label ? 1.0f : 0.0f)) * scale;
+              label < 0 ? 0.0f : (probability - (k == label ? of_label : of_each)) * scale;
         }
       }
     });

@@ -26,7 +26,7 @@ int64_t RankOf(const double* logits, int64_t classes, int64_t label) {
 
 }  // namespace
 
-absl::Status Run(const program::SoftmaxCrossEntropyForward&, absl::Span<const Tensor> operands) {
+absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const Tensor> operands) {
   const int64_t n = operands[0].shape[0], classes = operands[0].shape[1];
   const std::vector<double> logits = ReadDense(operands[0]), labels = ReadDense(operands[1]);
   std::vector<double> p(n * classes), metrics(program::kMetricCount);
@@ -40,7 +40,9 @@ absl::Status Run(const program::SoftmaxCrossEntropyForward&, absl::Span<const Te
     if (label < 0) continue;
     RETURN_IF_ERROR(CheckLabel(s, label, classes));
     const int64_t rank = RankOf(row, classes, label);
-    metrics[program::kLossSum] += largest + std::log(sum) - row[label];
+    double smoothed = (1 - op.label_smoothing) * row[label];
+    for (int64_t k = 0; k < classes && op.label_smoothing > 0; ++k) smoothed += op.label_smoothing / classes * row[k];
+    metrics[program::kLossSum] += op.weight * (largest + std::log(sum) - smoothed);
     metrics[program::kTop1Hits] += rank < 1;
     metrics[program::kTop5Hits] += rank < 5;
     metrics[program::kLabels] += 1;
@@ -50,7 +52,7 @@ absl::Status Run(const program::SoftmaxCrossEntropyForward&, absl::Span<const Te
   return absl::OkStatus();
 }
 
-absl::Status Run(const program::SoftmaxCrossEntropyBackward&, absl::Span<const Tensor> operands) {
+absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<const Tensor> operands) {
   const int64_t n = operands[1].shape[0], classes = operands[1].shape[1];
   const double count = Scalar(operands[0], program::kLabelCount);
   const std::vector<double> p = ReadDense(operands[1]), labels = ReadDense(operands[2]);
@@ -59,7 +61,10 @@ absl::Status Run(const program::SoftmaxCrossEntropyBackward&, absl::Span<const T
     const auto label = static_cast<int64_t>(labels[s]);
     if (label < 0) continue;
     RETURN_IF_ERROR(CheckLabel(s, label, classes));
-    for (int64_t k = 0; k < classes; ++k) d[s * classes + k] = (p[s * classes + k] - (k == label ? 1 : 0)) / count;
+    for (int64_t k = 0; k < classes; ++k) {
+      const double target = (k == label ? 1 - op.label_smoothing : 0) + op.label_smoothing / classes;
+      d[s * classes + k] = op.weight * (p[s * classes + k] - target) / count;
+    }
   }
   WriteDense(d, operands[3]);
   return absl::OkStatus();

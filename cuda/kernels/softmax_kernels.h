@@ -12,11 +12,11 @@
 
 namespace colonnade::cuda {
 
-// A summary of some logits of a sample: their largest, Σ exp(x − largest), and how many are ahead of the label's.
+// A summary of some logits of a sample: their largest, Σ exp(x − largest), Σ x, and how many are ahead of the label's.
 struct SoftmaxPart {
   float largest;
   int32_t ahead;
-  double sum;
+  double sum, sum_of_logits;
 };
 // What a sample, or several, add to the metrics.
 struct SampleMetrics {
@@ -27,6 +27,7 @@ struct SampleMetrics {
 // A sample's logits as one SoftmaxPart, and its metrics. A label that is no class makes the loss NaN, which the host sees.
 template <class T>
 struct SoftmaxSamples {
+  double weight, smoothing;
   int64_t samples, classes;
   const T* logits;
   int64_t logits_stride_n, logits_stride_k;
@@ -42,10 +43,11 @@ struct SoftmaxSamples {
     const int32_t label = labels[n * labels_stride];
     const bool has_own = label >= 0 && label < classes;
     const float own = has_own ? float{x[label * logits_stride_k]} : 0.0f;
-    Part part = {-INFINITY, 0, 0};
+    Part part = {-INFINITY, 0, 0, 0};
     for (int64_t c = row; c < classes; c += rows) {
       const float other = x[c * logits_stride_k];
       if (other > part.largest) part.largest = other;
+      part.sum_of_logits += static_cast<double>(other);
       // A NaN is ahead of all.
       if (has_own && c != label && (!(other <= own) || (other == own && c < label))) ++part.ahead;
     }
@@ -54,7 +56,8 @@ struct SoftmaxSamples {
   }
   COLONNADE_HOST_DEVICE static Part Merge(const Part& a, const Part& b) {
     const float largest = a.largest > b.largest ? a.largest : b.largest;
-    return {largest, a.ahead + b.ahead, a.sum * ShareOf(a.largest, largest) + b.sum * ShareOf(b.largest, largest)};
+    return {largest, a.ahead + b.ahead, a.sum * ShareOf(a.largest, largest) + b.sum * ShareOf(b.largest, largest),
+            a.sum_of_logits + b.sum_of_logits};
   }
   COLONNADE_HOST_DEVICE void Put(int64_t n, int, const Part& total) const {
     totals[n] = total;
@@ -64,7 +67,8 @@ struct SoftmaxSamples {
       of.loss = static_cast<double>(NAN);
     } else if (label >= 0) {
       const float own = logits[n * logits_stride_n + label * logits_stride_k];
-      of.loss = log(total.sum) + (static_cast<double>(total.largest) - own);
+      const double spread = smoothing > 0 ? smoothing / static_cast<double>(classes) * total.sum_of_logits : 0;
+      of.loss = weight * (log(total.sum) + (static_cast<double>(total.largest) - (1 - smoothing) * own - spread));
       of.top1 = total.ahead < 1 ? 1 : 0;
       of.top5 = total.ahead < 5 ? 1 : 0;
     }
@@ -117,6 +121,7 @@ struct SumMetrics {
 
 template <class T>
 struct SoftmaxBackwardElements {
+  double weight, smoothing;
   int64_t samples, classes;
   const double* scalars;
   const float* p;
@@ -129,8 +134,10 @@ struct SoftmaxBackwardElements {
   COLONNADE_THREAD {
     const int64_t n = Quotient(i, classes), c = i - n * classes;
     const int32_t label = labels[n * labels_stride];
-    const float scale = static_cast<float>(1.0 / scalars[program::kLabelCount]);
-    const float d = label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - (c == label ? 1.0f : 0.0f)) * scale;
+    const float scale = static_cast<float>(weight / scalars[program::kLabelCount]);
+    const float of_each = static_cast<float>(smoothing / static_cast<double>(classes));
+    const float target = c == label ? static_cast<float>(1 - smoothing) + of_each : of_each;
+    const float d = label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - target) * scale;
     dlogits[n * d_stride_n + c * d_stride_k] = static_cast<T>(d);
   }
 };

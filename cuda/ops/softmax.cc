@@ -2,7 +2,7 @@
 
 namespace colonnade::cuda {
 
-PreparedTask Prepare(const program::SoftmaxCrossEntropyForward&, const TaskContext& context) {
+PreparedTask Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskContext& context) {
   const View &logits = context.view(0), &labels = context.view(1), &p = context.view(2);
   const int64_t samples = logits.shape[0], classes = logits.shape[1];
   Workspace workspace(context);
@@ -12,8 +12,8 @@ PreparedTask Prepare(const program::SoftmaxCrossEntropyForward&, const TaskConte
   InTypeOf(logits.dtype, [&]<class T>(T) {
     const T* x = context.at<T>(0);
     const int64_t stride_n = logits.strides[0], stride_k = logits.strides[1];
-    ready.calls.push_back(Kernel(SoftmaxSamples<T>{samples, classes, x, stride_n, stride_k, context.at<int32_t>(1),
-                                                   labels.strides[0], totals, of_sample}));
+    ready.calls.push_back(Kernel(SoftmaxSamples<T>{op.weight, op.label_smoothing, samples, classes, x, stride_n, stride_k,
+                                                   context.at<int32_t>(1), labels.strides[0], totals, of_sample}));
     ready.calls.push_back(Kernel(SoftmaxElements<T>{samples, classes, x, stride_n, stride_k, totals, context.at<float>(2),
                                                     p.strides[0], p.strides[1]}));
   });
@@ -22,13 +22,13 @@ PreparedTask Prepare(const program::SoftmaxCrossEntropyForward&, const TaskConte
   return ready;
 }
 
-PreparedTask Prepare(const program::SoftmaxCrossEntropyBackward&, const TaskContext& context) {
+PreparedTask Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
   const View &p = context.view(1), &labels = context.view(2), &d = context.view(3);
   ReadyTask ready;
   ready.calls.push_back(InTypeOf(d.dtype, [&]<class T>(T) {
-    return Call(Kernel(SoftmaxBackwardElements<T>{p.shape[0], p.shape[1], context.at<double>(0), context.at<float>(1),
-                                                  p.strides[0], p.strides[1], context.at<int32_t>(2), labels.strides[0],
-                                                  context.at<T>(3), d.strides[0], d.strides[1]}));
+    return Call(Kernel(SoftmaxBackwardElements<T>{
+        op.weight, op.label_smoothing, p.shape[0], p.shape[1], context.at<double>(0), context.at<float>(1), p.strides[0],
+        p.strides[1], context.at<int32_t>(2), labels.strides[0], context.at<T>(3), d.strides[0], d.strides[1]}));
   }));
   return ready;
 }

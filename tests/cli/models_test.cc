@@ -35,6 +35,28 @@ TEST_F(Command, TheZooIsAlsoOneJsonObject) {
   }
 }
 
+TEST_F(Command, HeadsAndSmoothingReachTheProgramOfTrainingAlone) {
+  const std::string network = "program --model=googlenet --width=0.1 --input-size=96 --batch=2 --label-smoothing=0.1 ";
+  const Result plain = Run(network), heads = Run(network + "--auxiliary-heads=on"),
+               evaluated = Run(network + "--auxiliary-heads=on --mode=eval");
+  ASSERT_EQ(heads.code, 0) << heads.err;
+  EXPECT_THAT(plain.out, HasSubstr("softmax_cross_entropy_forward{weight=1 label_smoothing=0.1}"));
+  EXPECT_THAT(plain.out, Not(HasSubstr("weight=0.3")));
+  EXPECT_THAT(heads.out, HasSubstr("softmax_cross_entropy_backward{weight=0.3 label_smoothing=0.1}"));
+  EXPECT_THAT(heads.out, HasSubstr("output metrics \"head2.loss.metrics\""));
+  EXPECT_THAT(evaluated.out, HasSubstr("softmax_cross_entropy_forward{weight=1 label_smoothing=0}"));
+  EXPECT_THAT(evaluated.out, Not(HasSubstr("from head1.conv forward")));
+  EXPECT_THAT(evaluated.out, HasSubstr("parameter \"head1.conv.weight\""));
+}
+
+TEST_F(Command, HeadsOfANetworkWithoutAndSmoothingBeyond0To1Are2) {
+  ExpectError("models resnet18 --auxiliary-heads=on", 2, {"resnet18 has no auxiliary heads; googlenet has"});
+  ExpectError("models googlenet --auxiliary-heads=on --input-size=64", 2, {"\"head1.pool\"", "5x5"});
+  for (const char* share : {"1", "-0.1", "nan", "x"}) {
+    ExpectError(absl::StrCat("models lenet --label-smoothing=", share), 2, {"--label-smoothing", share});
+  }
+}
+
 TEST_F(Command, ModelsOfANameShowsItsLayers) {
   const Result r = Run("models alexnet");
   EXPECT_EQ(r.code, 0) << r.err;

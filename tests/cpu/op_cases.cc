@@ -249,16 +249,16 @@ OpCase Dropout(const std::string& name, const Shape& shape, const program::Dropo
   return exact ? done : Inexact(done);
 }
 
-OpCase Softmax(int64_t n, int64_t classes) {
-  Case c(absl::StrCat("softmax_", n, "x", classes));
+OpCase Softmax(int64_t n, int64_t classes, double weight = 1, double smoothing = 0) {
+  Case c(absl::StrCat("softmax_", n, "x", classes, smoothing > 0 ? "_smoothed" : ""));
   const int scalars = c.Scalars(), x = c.Input("logits", {n, classes});
   const int labels =
       c.Add({.name = "labels", .shape = {n}, .fill = Fill::kLabels, .dtype = DType::kI32, .classes = classes});
   const int p = c.Output("p", {n, classes}), dx = c.Output("dlogits", {n, classes});
   const int metrics =
       c.Add({.name = "metrics", .shape = {program::kMetricCount}, .role = Role::kOutput, .dtype = DType::kF64});
-  c.Run(program::SoftmaxCrossEntropyForward{}, {x, labels, p, metrics});
-  c.Run(program::SoftmaxCrossEntropyBackward{}, {scalars, p, labels, dx});
+  c.Run(program::SoftmaxCrossEntropyForward{weight, smoothing}, {x, labels, p, metrics});
+  c.Run(program::SoftmaxCrossEntropyBackward{weight, smoothing}, {scalars, p, labels, dx});
   return Inexact(std::move(c).Done({.y = metrics, .gradients = {{x, dx}}}));
 }
 
@@ -379,6 +379,7 @@ void AddDense(std::vector<OpCase>& cases) {
   cases.push_back(Softmax(7, 2));
   cases.push_back(Softmax(33, 31));
   cases.push_back(Softmax(5, 1000));
+  cases.push_back(Softmax(33, 31, 0.3, 0.1));
 }
 
 void AddPools(std::vector<OpCase>& cases) {

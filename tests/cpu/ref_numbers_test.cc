@@ -295,6 +295,19 @@ TEST(Ref, SoftmaxOverwritesItsMetricsAndSkipsPadding) {
   EXPECT_THAT(d, Pointwise(DoubleNear(1e-15), Vector{0.125, -0.125, 0, 0, 0.25, -0.25}));
 }
 
+// The targets are 0.9 for the label and 0.1 for the other class.
+TEST(Ref, ALossMayBeSmoothedAndWeighted) {
+  Vector logits = {0, std::log(3.0)}, p(2), metrics(4, 99), d(2), scalars = {0, 2, 0, 0};
+  std::vector<int32_t> labels = {1};
+  RunOk(program::SoftmaxCrossEntropyForward{.weight = 0.3, .label_smoothing = 0.2},
+        {Of(logits, {1, 2}), Of(labels, {1}), Of(p, {1, 2}), Of(metrics, {4})});
+  EXPECT_THAT(p, Pointwise(DoubleNear(1e-15), Vector{0.25, 0.75}));
+  EXPECT_THAT(metrics, Pointwise(DoubleNear(1e-15), Vector{-0.3 * (0.1 * std::log(0.25) + 0.9 * std::log(0.75)), 1, 1, 1}));
+  RunOk(program::SoftmaxCrossEntropyBackward{.weight = 0.3, .label_smoothing = 0.2},
+        {Of(scalars, {4}), Of(p, {1, 2}), Of(labels, {1}), Of(d, {1, 2})});
+  EXPECT_THAT(d, Pointwise(DoubleNear(1e-15), Vector{0.3 * 0.15 / 2, -0.3 * 0.15 / 2}));
+}
+
 TEST(Ref, TheSixthLargestLogitIsNoTop5Hit) {
   Vector logits = {6, 5, 4, 3, 2, 1, 0}, p(7), metrics(4);
   std::vector<int32_t> labels = {0};

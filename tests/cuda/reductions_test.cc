@@ -24,7 +24,7 @@ Softmax SoftmaxOf(const std::vector<float>& logits, int32_t label) {
   const auto classes = static_cast<int64_t>(logits.size());
   SoftmaxPart total = {};
   Softmax result = {std::vector<float>(classes), {}};
-  RunOnHost(SoftmaxSamples<float>{1, classes, logits.data(), classes, 1, &label, 1, &total, &result.metrics});
+  RunOnHost(SoftmaxSamples<float>{1, 0, 1, classes, logits.data(), classes, 1, &label, 1, &total, &result.metrics});
   RunOnHost(SoftmaxElements<float>{1, classes, logits.data(), classes, 1, &total, result.p.data(), classes, 1});
   return result;
 }

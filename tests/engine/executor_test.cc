@@ -2,6 +2,7 @@
 
 #include "engine/executor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -208,6 +209,36 @@ TEST_F(ExecutorTest, OfGradientsThatAreNotFiniteTheLowestDevicesFirstIsNamed) {
   EXPECT_EQ(result.not_finite, "gradient of a");
   EXPECT_EQ(result.not_finite_layer, "first");
   EXPECT_EQ(result.not_finite_device, 1);
+}
+
+// Here the last loss is that of device 0 alone.
+TEST(ExecutorLosses, AreSummedAndHitsAreThoseOfTheLast) {
+  TwoDevices two;
+  const int last = static_cast<int>(two.program.outputs.size());
+  two.program.outputs.push_back({.kind = Output::Kind::kMetrics,
+                                 .name = "last",
+                                 .layer = "last",
+                                 .shape = {program::kMetricCount},
+                                 .pieces = {{two.metrics[0], Region::Whole({program::kMetricCount})}}});
+  const auto stores_metrics = [&](const program::Task& task) {
+    return task.device == 0 && std::holds_alternative<program::Compute>(task.what) && task.uses.size() == 1 &&
+           task.uses[0].buffer == two.metrics[0];
+  };
+  const auto found = std::find_if(two.program.tasks.begin(), two.program.tasks.end(), stores_metrics);
+  ASSERT_NE(found, two.program.tasks.end());
+  program::Task store = *found;
+  store.id = TaskId{static_cast<int32_t>(two.program.tasks.size())};
+  std::get<program::Compute>(store.what).op = program::Store{last};
+  two.program.tasks.push_back(store);
+  FakeBackend backend(2, [&two](const program::Task& task, FakeLoaded& loaded) { two.Meaning(task, loaded); });
+  const std::unique_ptr<Executor> executor = *Executor::Create(two.program, backend);
+  for (BufferId flags : two.flags) backend.latest->memory[flags.value] = {1, 1};
+  const absl::StatusOr<StepResult> result = executor->RunStep({1, 1, 1, 1, 2, 2, 2, 2}, {0, 1, -1, 0}, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->labels, 2);
+  EXPECT_EQ(result->top1_hits, 1);
+  EXPECT_EQ(result->top5_hits, 10);
+  EXPECT_EQ(result->loss, (4 + 8 + 4) / 2.0);
 }
 
 // Flags are of trained parameters, which stand before statistics.

@@ -1,5 +1,6 @@
 #include "layers/graph.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,19 +99,44 @@ TEST(GraphBuilder, ANetworkHasOneLossThatEveryLayerReaches) {
               HasSubstr("\"lonely\""));
 }
 
-TEST(GraphBuilder, TheLossIsLastAndAlone) {
-  EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
-                auto x = net.Input("images", {4});
-                net.SoftmaxCrossEntropy("loss1", x);
-                net.SoftmaxCrossEntropy("loss2", x);
-              }),
-              HasSubstr("exactly one SoftmaxCrossEntropy"));
+TEST(GraphBuilder, ALossIsLastAndFeedsNothing) {
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
                 auto x = net.Input("images", {4});
                 net.SoftmaxCrossEntropy("loss", x);
                 net.Relu("relu", x);
               }),
-              HasSubstr("as last layer"));
+              HasSubstr("expected a SoftmaxCrossEntropy as last layer"));
+  EXPECT_THAT(
+      ErrorOf([](GraphBuilder& net) { net.Relu("relu", net.SoftmaxCrossEntropy("loss", net.Input("images", {4}))); }),
+      HasSubstr("Relu \"relu\": expected inputs that are tensors, found the loss \"loss\""));
+}
+
+TEST(GraphBuilder, LossesHaveWeightsAndShareTheLabels) {
+  const auto with = [](layers::SoftmaxCrossEntropy attributes, int64_t classes) {
+    GraphBuilder net("net");
+    auto x = net.Input("images", {4});
+    net.SoftmaxCrossEntropy("head", net.FullyConnected("fc", x, {.out_features = classes}), attributes);
+    net.SoftmaxCrossEntropy("loss", x);
+    return std::string(std::move(net).Build().status().message());
+  };
+  EXPECT_EQ(with({.weight = 0.3, .label_smoothing = 0.999}, 4), "");
+  EXPECT_THAT(with({}, 5), HasSubstr("one number of classes for all losses, found 5 of \"head\" and 4 of \"loss\""));
+  for (double weight : {0.0, -1.0, double{INFINITY}, double{NAN}}) {
+    EXPECT_THAT(with({.weight = weight}, 4), HasSubstr("\"head\": expected a finite weight above 0, found"));
+  }
+  for (double smoothing : {-0.1, 1.0, double{NAN}}) {
+    EXPECT_THAT(with({.label_smoothing = smoothing}, 4), HasSubstr("expected label smoothing in [0, 1), found"));
+  }
+}
+
+TEST(GraphBuilder, WhatIsThereForAnAuxiliaryLossAloneDoesNotReachTheLast) {
+  GraphBuilder net("heads");
+  auto x = net.Relu("shared", net.Input("images", {4}));
+  net.SoftmaxCrossEntropy("head.loss", net.Relu("head", x));
+  net.SoftmaxCrossEntropy("loss", x);
+  const auto graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(graph->ReachesLast(), ::testing::ElementsAre(true, true, false, false, true));
 }
 
 TEST(GraphBuilder, NamesAreUniqueWords) {

@@ -62,6 +62,36 @@ TEST(Models, ForSmallImagesHaveTheNumberOfParametersOfTheFormula) {
 // biases.
 TEST(Models, GooglenetHasTheNumberOfParametersOfBvlcs) { EXPECT_EQ(Built("googlenet").ParameterCount(), 6'998'552); }
 
+// The sum over the layers of bvlc_googlenet/train_val.prototxt, whose heads are those of section 5 of the paper: 128
+// channels of 4x4, 1024 features, 1000 classes, behind 512 and 528 channels.
+TEST(Models, GooglenetsHeadsHaveTheNumberOfParametersOfBvlcs) {
+  const absl::StatusOr<layers::LayerGraph> graph = BuildModel("googlenet", {.auxiliary_heads = true});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->ParameterCount(), 13'378'280);
+  std::vector<double> weights;
+  for (const layers::LayerNode& node : graph->nodes) {
+    if (const auto* loss = std::get_if<layers::SoftmaxCrossEntropy>(&node.layer)) weights.push_back(loss->weight);
+  }
+  EXPECT_THAT(weights, ::testing::ElementsAre(0.3, 0.3, 1));
+}
+
+TEST(Models, HeadsAreRefusedWhereThereAreNone) {
+  EXPECT_THAT(std::string(BuildModel("resnet18", {.auxiliary_heads = true}).status().message()),
+              ::testing::HasSubstr("resnet18 has no auxiliary heads; googlenet has"));
+}
+
+TEST(Models, EveryLossIsSmoothed) {
+  for (const ModelInfo& model : AllModels()) {
+    const absl::StatusOr<layers::LayerGraph> graph =
+        BuildModel(model.name, {.auxiliary_heads = model.name == "googlenet", .label_smoothing = 0.1});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (const layers::LayerNode& node : graph->nodes) {
+      const auto* loss = std::get_if<layers::SoftmaxCrossEntropy>(&node.layer);
+      EXPECT_TRUE(loss == nullptr || loss->label_smoothing == 0.1) << model.name << " " << node.name;
+    }
+  }
+}
+
 // GFLOPS in torchvision's documentation, which counts a multiplication and its addition as one and gives two decimals.
 TEST(Models, HaveThePublishedNumberOfMultiplications) {
   for (const auto& [name, giga] : std::map<std::string, double>{{"alexnet", 0.71},

@@ -31,9 +31,9 @@ const BackendMaker& OneDnn() {
 }
 
 TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
-  Random random(20131);
+  Random random(20132);
   Coverage coverage;
-  for (int i = 0; i < Draws(240); ++i) {
+  for (int i = 0; i < Draws(300); ++i) {
     const Drawn drawn = DrawCase(random, false);
     const LowerOptions options{
         .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};
@@ -85,7 +85,7 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
 
 // Where a sum is split it is rounded once more: so a plan is as far from exact as one device, within a factor.
 TEST(Equivalence, InBf16PlansAreAsNearToExactAsOneDevice) {
-  Random random(16);
+  Random random(18);
   // Windows of a max pooling that overlap hang on which of two nearly equal numbers is rounded up: a few cases are further
   // off.
   constexpr double kFactor = 1.5, kFactorOfFew = 3, kFewRoundings = 3.0 / 256;

@@ -133,10 +133,41 @@ TEST(ExpandPasses, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
     if (value.parameter >= 0) continue;
     if (value.dtype) own.push_back(absl::StrCat(value.name, " ", program::Name(*value.dtype)));
     if (value.in_master_type) own.push_back(absl::StrCat(value.name, " master"));
-    if (value.is_metrics) own.push_back(absl::StrCat(value.name, " is metrics"));
+    if (value.metrics_of >= 0) own.push_back(absl::StrCat(value.name, " of ", graph.nodes[value.metrics_of].name));
   }
   EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "lrn.scale master", "pool.argmax u8", "metrics f64",
-                                                   "metrics is metrics", "loss.probabilities master"));
+                                                   "metrics of loss", "loss.probabilities master"));
+}
+
+layers::LayerGraph TwoLosses() {
+  layers::GraphBuilder net("heads");
+  auto x = net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 4});
+  net.SoftmaxCrossEntropy("head.loss", net.FullyConnected("head", x, {.out_features = 3}), {.weight = 0.3});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("last", x, {.out_features = 3}));
+  return Built(std::move(net));
+}
+
+TEST(ExpandPasses, EachLossHasMetricsAndSendsAGradientBack) {
+  const layers::LayerGraph graph = TwoLosses();
+  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("forward fc: images -> fc.y", "forward head: fc.y -> head.y",
+                          "forward head.loss: head.y labels -> head.loss.metrics head.loss.probabilities",
+                          "forward last: fc.y -> last.y", "forward loss: last.y labels -> metrics loss.probabilities",
+                          "backward loss: labels loss.probabilities -> loss.dx", "backward last: fc.y loss.dx -> last.dx",
+                          "backward head.loss: labels head.loss.probabilities -> head.loss.dx",
+                          "backward head: fc.y head.loss.dx -> head.dx", "sum fc: last.dx head.dx -> fc.dy",
+                          "backward fc: images fc.dy"));
+}
+
+TEST(ExpandPasses, EvaluationRunsWhatReachesTheLastLoss) {
+  const layers::LayerGraph graph = TwoLosses();
+  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.mode = program::Mode::kEval, .global_batch = 8});
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc: images -> fc.y", "forward last: fc.y -> last.y",
+                                               "forward loss: last.y labels -> metrics loss.probabilities"));
+  EXPECT_EQ(c.lowering.parameters.size(), 6u) << "a head's parameters are kept, as files have them";
 }
 
 TEST(ExpandPasses, GradientsOfAValueThatSeveralLayersReadAreSummed) {

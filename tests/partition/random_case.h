@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "layers/graph.h"
+#include "layers/traits.h"
 #include "partition/passes.h"
 #include "partition/plan.h"
 #include "partition/shardings.h"
@@ -29,7 +30,7 @@ struct RandomNetwork {
 };
 
 // Convolutions (dense and grouped), pooling, LRN, batch normalisation, dropout, joins by Add, AddNarrow and Concat, one or
-// two fully connected layers. With `exact`, only operations whose results on small integers are exact.
+// two fully connected layers, one or two losses. With `exact`, only operations whose results on small integers are exact.
 class NetworkDrawer {
  public:
   NetworkDrawer(Random& random, bool exact) : random_(random), exact_(exact), net_("random") {}
@@ -41,13 +42,14 @@ class NetworkDrawer {
     x = Conv(x, 1, RandomChannels());
     const int count = 1 + static_cast<int>(random_() % (exact_ ? 3 : 5));
     for (int i = 0; i < count; ++i) x = Block(x);
+    const int classes = exact_ ? 4 : Pick<int>(random_, {4, 5, 6, 12});
+    if (!exact_ && random_() % 2) AuxiliaryLoss(x, classes);
     x = net_.Flatten("flatten", x);
     if (random_() % 2) {
       x = net_.FullyConnected(Next("fc"), x, {.out_features = Pick<int64_t>(random_, {12, 24, 8})});
       if (random_() % 2) x = net_.Relu(Next("relu"), x);
       if (random_() % 2) x = net_.Dropout(Next("dropout"), x, {.rate = 0.5});
     }
-    const int classes = exact_ ? 4 : Pick<int>(random_, {4, 5, 6, 12});
     x = net_.FullyConnected("classifier", x, {.out_features = classes});
     net_.SoftmaxCrossEntropy("loss", x);
     absl::StatusOr<layers::LayerGraph> graph = std::move(net_).Build();
@@ -64,6 +66,11 @@ class NetworkDrawer {
     return net_.Conv2d(
         Next("conv"), x,
         {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 3 != 0});
+  }
+
+  void AuxiliaryLoss(layers::LayerId x, int classes) {
+    x = net_.FullyConnected("head", net_.Flatten("head.flatten", x), {.out_features = classes});
+    net_.SoftmaxCrossEntropy("head.loss", x, {.weight = 0.3, .label_smoothing = random_() % 2 ? 0.1 : 0});
   }
 
   layers::LayerId Block(layers::LayerId x) {
@@ -195,6 +202,7 @@ class Coverage {
         !InsertResharding(lowering).ok() || !BucketGradients(lowering).ok()) {
       return;
     }
+    drawn_.insert(Losses(graph));
     for (const GradientBucket& bucket : lowering.buckets) {
       if (bucket.pieces > 1) drawn_.insert(InPieces(plan.reduction));
     }
@@ -234,6 +242,11 @@ class Coverage {
     return std::any_of(placement.begin(), placement.end(),
                        [](const layers::Placement& p) { return p.kind == layers::Placement::Kind::kPartial; });
   }
+  static std::string Losses(const layers::LayerGraph& graph) {
+    int losses = 0;
+    for (const layers::LayerNode& node : graph.nodes) losses += layers::TraitsOf(node.layer).is_loss;
+    return absl::StrCat("networks with losses: ", losses);
+  }
   static std::string Entry(layers::Placement from, layers::Placement to) {
     auto name = [](const layers::Placement& p) {
       if (p.groups == 1) return layers::ToString(p);
@@ -251,7 +264,8 @@ class Coverage {
                                          "partial -> split(0)",           "partial -> split(1)",
                                          "partial -> replicated",         "partial/g -> split(1)",
                                          "partial/g -> replicated/g",     kSumOfPartial,
-                                         InPieces(Reduction::kAllReduce), InPieces(Reduction::kMaster)};
+                                         InPieces(Reduction::kAllReduce), InPieces(Reduction::kMaster),
+                                         "networks with losses: 1",       "networks with losses: 2"};
     const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
         {"Conv2d", {"replicate", "batch", "column", "group", "row"}},
         {"FullyConnected", {"replicate", "batch", "column", "row"}},
