@@ -60,6 +60,8 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);
 
+  // Any layer. Those below have a name of their own.
+  LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
   LayerId Input(const std::string& name, program::Shape sample_shape);
   LayerId Conv2d(const std::string& name, LayerId x, layers::Conv2d attributes);
   LayerId FullyConnected(const std::string& name, LayerId x, layers::FullyConnected attributes);
@@ -81,7 +83,6 @@ class GraphBuilder {
 
  private:
   bool IsLayer(LayerId id) const { return id.valid() && id.value < static_cast<int32_t>(graph_.nodes.size()); }
-  LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
   absl::Status CheckLosses() const;
   absl::Status CheckStreams() const;
 

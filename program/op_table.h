@@ -7,48 +7,11 @@
 #include <vector>
 
 #include "program/op.h"
+#include "program/op_row.h"
 #include "program/op_traits.h"
 
 namespace colonnade::program {
 
-template <class Op, class T>
-struct Attribute {
-  const char* name;
-  T Op::*member;
-};
-template <class Op, class T>
-Attribute(const char*, T Op::*) -> Attribute<Op, T>;
-
-// A row has these members: kName or, where one struct has several names, NameOf(op) and Each(), one op of each name;
-// kOperands in the order of a task's uses; kAttributes in that of the text form; kCost; kLayout.
-template <class Op>
-struct OpTraits;
-
-// What rows have in common, each to be named by a row or said anew.
-struct Streams {
-  static constexpr std::tuple<> kAttributes{};
-  static constexpr CostClass kCost = CostClass::kBytes;
-  static constexpr LayoutRule kLayout = LayoutRule::kFree;
-};
-struct Convolves {
-  static constexpr CostClass kCost = CostClass::kConvolution;
-  static constexpr LayoutRule kLayout = LayoutRule::kConvolution;
-};
-struct Multiplies {
-  static constexpr std::tuple<> kAttributes{};
-  static constexpr CostClass kCost = CostClass::kMatrixProduct;
-  static constexpr LayoutRule kLayout = LayoutRule::kMatrixProduct;
-};
-struct WorksOnImages {
-  static constexpr CostClass kCost = CostClass::kImages;
-  static constexpr LayoutRule kLayout = LayoutRule::kFree;
-};
-
-inline constexpr Access kReads = Access::kRead, kWrites = Access::kWrite, kAccumulates = Access::kAccumulate;
-// Operands that many ops have.
-inline constexpr OperandTrait kX{"x", Role::kInput, kReads}, kY{"y", Role::kOutput, kWrites},
-    kDy{"dy", Role::kOutput, kReads}, kDx{"dx", Role::kInput, kWrites}, kScalars{"scalars", Role::kScalars, kReads},
-    kSampleLabels{"labels", Role::kLabels, kReads}, kSums{"sums", Role::kSums, kReads};
 // Operands of convolutions and fully connected layers.
 inline constexpr OperandTrait kForwardOfWeights[] = {
     kX, {"w", Role::kWeight, kReads}, {"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias}, kY};

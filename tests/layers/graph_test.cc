@@ -264,6 +264,19 @@ TEST(GraphBuilder, NormalisationsAndNarrowSumsAreAppendedWithTheirAttributes) {
   EXPECT_EQ(graph->ParameterCount(), 3 * 5 + 2 * 5 + 2 * 5) << "running means and variances are no parameters";
 }
 
+TEST(GraphBuilder, AnyLayerIsAppendedByItsAttributes) {
+  GraphBuilder net("net");
+  auto norm = net.Append("norm", BatchNorm{.epsilon = 0.5}, {net.Input("images", {3, 8, 8})});
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", norm));
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node(norm).layer, Layer(BatchNorm{.epsilon = 0.5}));
+  EXPECT_EQ(graph->OutputShape(norm, 4), (Shape{4, 3, 8, 8}));
+  EXPECT_EQ(graph->ParameterCount(), 2 * 3);
+  EXPECT_THAT(ErrorOf([](GraphBuilder& refused) { refused.Append("norm", BatchNorm{}, {LayerId{7}}); }),
+              AllOf(HasSubstr("BatchNorm \"norm\""), HasSubstr("no layer")));
+}
+
 TEST(GraphBuilder, ANarrowSumWithAWideSecondInputIsRefusedWithBothShapes) {
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
                 auto x = net.Input("images", {3, 8, 8});

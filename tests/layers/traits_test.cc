@@ -21,6 +21,17 @@ TEST(Traits, SayWhatLoweringAsksOfEachLayer) {
   EXPECT_TRUE(!fc.is_convolution && fc.multiplies_weights);
 }
 
+// Of what has no row.
+TEST(Traits, AreNoneOfALayerThatSaysNothing) {
+  for (const Layer& layer : {Layer{Relu{}}, Layer{Lrn{}}, Layer{Flatten{}}}) {
+    const LayerTraits traits = TraitsOf(layer);
+    EXPECT_FALSE(traits.is_input || traits.is_loss || traits.is_convolution || traits.multiplies_weights ||
+                 traits.needs_all_channels);
+    EXPECT_EQ(traits.samples_per_group, 0);
+    EXPECT_EQ(traits.groups, 1);
+  }
+}
+
 struct NoLayer {
   bool operator==(const NoLayer&) const = default;
 };
