@@ -65,6 +65,12 @@ struct RunArguments {
   }
 };
 
+// Element 0 of an operand.
+template <class T>
+T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
+  return run.as<T>(use) + context.view(use).offset;
+}
+
 // A kernel of `run`, called with const RunArguments&; it returns absl::Status.
 template <class Function>
 std::unique_ptr<Kernel> KernelOf(Function run, int64_t workspace_bytes = 0) {

@@ -281,10 +281,6 @@ program::Normalisation At(const Op& op, const Pieces& pieces, const Piece& piece
   return program::NormalisationOf(sum[0], sum[pieces.channels], op.count, op.epsilon);
 }
 
-template <class T>
-T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
-  return run.as<T>(use) + context.view(use).offset;
-}
 // Sums of each block of each piece.
 int64_t PartialBytes(const Pieces& pieces) {
   return pieces.count() * pieces.piece_blocks * static_cast<int64_t>(sizeof(LaneSums));

@@ -171,11 +171,6 @@ int64_t WorkspaceBytes(const Normalisation& lrn, const TaskContext& context) {
   return context.threads * ScratchFloats(lrn, Tiles(context.view(0))) * static_cast<int64_t>(sizeof(float));
 }
 
-template <class T>
-T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
-  return run.as<T>(use) + context.view(use).offset;
-}
-
 }  // namespace
 
 PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) {
