@@ -3,8 +3,10 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 wrong=0
-for stem in conv gemm pool lrn elementwise softmax optimizer copy collective; do
-  ops() { grep -ohE 'Prepare(Exchange|Collective)?\((const program::[A-Za-z]+|absl::Span)' "$1/ops/$stem.h" | sort -u; }
+prepares='Prepare(Exchange|Collective)?\((const program::[A-Za-z]+|absl::Span)'
+stems=$(grep -lE "$prepares" cpu/ops/*.h cuda/ops/*.h | sed -E 's|.*/(.*)\.h|\1|' | sort -u)
+for stem in $stems; do
+  ops() { grep -ohE "$prepares" "$1/ops/$stem.h" | sort -u; }
   for folder in cpu cuda; do
     if ! [ -f "$folder/ops/$stem.h" ] || ! [ -f "$folder/ops/$stem.cc" ]; then echo "$folder/ops/ has no $stem.h and $stem.cc"; wrong=1; fi
   done
