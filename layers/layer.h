@@ -26,6 +26,7 @@
 #include "layers/flatten.h"
 #include "layers/fully_connected.h"
 #include "layers/input.h"
+#include "layers/layer_norm.h"
 #include "layers/lrn.h"
 #include "layers/max_pool.h"
 #include "layers/sharding.h"
@@ -34,8 +35,8 @@
 
 namespace colonnade::layers {
 
-using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, MaxPool, AvgPool, Lrn, BatchNorm, Dropout,
-                           Flatten, Add, AddNarrow, SoftmaxCrossEntropy>;
+using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, MaxPool, AvgPool, Lrn, BatchNorm, LayerNorm,
+                           Dropout, Flatten, Add, AddNarrow, SoftmaxCrossEntropy>;
 
 // What a type needs to be a layer.
 template <class L>

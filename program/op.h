@@ -174,6 +174,23 @@ struct BatchNormBackward {  // x, dy, sums, dsums, w → dx
   bool operator==(const BatchNormBackward&) const = default;
 };
 
+// Layer normalisation: over the C channels of each sample and position, whatever the others hold.
+//   mean = Σ_c x/C,   rstd = 1/sqrt(Σ_c (x − mean)²/C + epsilon),   x̂ = (x − mean)·rstd,   y = w·x̂ + b.
+// moments, [n,3,…], are three numbers of each sample and position: the mean rounded to f32, what that leaves of it, and
+// rstd. So x − mean keeps its digits wherever the mean is. Source: Ba, Kiros & Hinton 2016.
+struct LayerNormForward {  // x [n,C,…], w [C], b [C] → y, moments
+  double epsilon = 1e-5;
+  bool operator==(const LayerNormForward&) const = default;
+};
+// dx = rstd · (g − (Σ_c g + x̂·Σ_c g·x̂)/C),   g = w·dy.
+struct LayerNormBackwardData {  // x, dy, moments, w → dx
+  bool operator==(const LayerNormBackwardData&) const = default;
+};
+// dw = Σ dy·x̂ and db = Σ dy, over samples and positions.
+struct LayerNormBackwardWeights {  // x, dy, moments → dw, db
+  bool operator==(const LayerNormBackwardWeights&) const = default;
+};
+
 // y = x · mask / (1 − rate); the mask is drawn by Philox keyed by (seed, stream, step, global element index), so both
 // passes draw the same one and every plan does too. The operand holds the box of the global tensor at `offset`.
 struct Dropout {  // scalars, x → y   (backward: scalars, dy → dx)
@@ -211,12 +228,13 @@ struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
   bool operator==(const SgdUpdate&) const = default;
 };
 
-using Op = std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
-                        FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward,
-                        ActivationForward, ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward,
-                        AvgPoolBackward, LrnForward, LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack,
-                        BatchNormRecall, BatchNormBackwardSums, BatchNormBackward, Dropout, SoftmaxCrossEntropyForward,
-                        SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
+using Op =
+    std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
+                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ActivationForward,
+                 ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
+                 LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormBackwardSums,
+                 BatchNormBackward, LayerNormForward, LayerNormBackwardData, LayerNormBackwardWeights, Dropout,
+                 SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 

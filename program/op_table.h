@@ -216,6 +216,25 @@ struct OpTraits<BatchNormBackward> : Streams {
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackward>;
 };
 
+inline constexpr OperandTrait kMoments{"moments", Role::kSaved, kReads, Width::kMaster};
+template <>
+struct OpTraits<LayerNormForward> : Streams {
+  static constexpr const char* kName = "layer_norm_forward";
+  static constexpr OperandTrait kOperands[] = {
+      kX, OfChannels("w", kReads), OfChannels("b", kReads), kY, {"moments", Role::kSaved, kWrites, Width::kMaster}};
+  static constexpr std::tuple kAttributes{Attribute{"epsilon", &LayerNormForward::epsilon}};
+};
+template <>
+struct OpTraits<LayerNormBackwardData> : Streams {
+  static constexpr const char* kName = "layer_norm_backward_data";
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kMoments, OfChannels("w", kReads), kDx};
+};
+template <>
+struct OpTraits<LayerNormBackwardWeights> : Streams {
+  static constexpr const char* kName = "layer_norm_backward_weights";
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kMoments, OfChannels("dw", kWrites), OfChannels("db", kWrites)};
+};
+
 template <>
 struct OpTraits<Dropout> : Streams {
   static constexpr const char* kName = "dropout";

@@ -155,6 +155,18 @@ class OperandCheck {
     Small("epsilon", op.epsilon);
   }
 
+  void operator()(const LayerNormForward& op) {
+    if (!SameShapes({0, 3}) || !HasMoments(0, 4)) return;
+    Channelwise({1, 2}, Size(0)[1]);
+    Small("epsilon", op.epsilon);
+  }
+  void operator()(const LayerNormBackwardData&) {
+    if (SameShapes({0, 1, 4}) && HasMoments(0, 2)) Channelwise({3}, Size(0)[1]);
+  }
+  void operator()(const LayerNormBackwardWeights&) {
+    if (SameShapes({0, 1}) && HasMoments(0, 2)) Channelwise({3, 4}, Size(0)[1]);
+  }
+
   void operator()(const Dropout& op) {
     if (!SameShapes({1, 2})) return;
     if (!(op.rate >= 0 && op.rate < 1)) return Fail("has rate ", op.rate, "; expected [0, 1)");
@@ -385,6 +397,13 @@ class OperandCheck {
       Fail("has ", groups, " groups of samples, which do not divide ", Size(x)[0], " samples");
     }
     return problem_.empty() && Shaped(sums, {groups, 2, Size(x)[1]});
+  }
+  // Whether `moments` are three numbers of each sample and position of x.
+  bool HasMoments(size_t x, size_t moments) {
+    if (!Channels(x)) return false;
+    Shape expected = Size(x);
+    expected[1] = 3;
+    return Shaped(moments, expected);
   }
   void Channelwise(std::initializer_list<size_t> operands, int64_t channels) {
     for (size_t i : operands) Shaped(i, {channels});

@@ -7,6 +7,7 @@
 #include "cpu/ops/copy.h"
 #include "cpu/ops/elementwise.h"
 #include "cpu/ops/gemm.h"
+#include "cpu/ops/layer_norm.h"
 #include "cpu/ops/lrn.h"
 #include "cpu/ops/optimizer.h"
 #include "cpu/ops/pool.h"

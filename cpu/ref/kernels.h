@@ -49,6 +49,9 @@ absl::Status Run(const program::BatchNormTrack& op, absl::Span<const Tensor> ope
 absl::Status Run(const program::BatchNormRecall& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormBackwardSums& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormBackward& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::LayerNormForward& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::LayerNormBackwardData& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::LayerNormBackwardWeights& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::Dropout& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<const Tensor> operands);

@@ -16,6 +16,7 @@
 #include "cuda/kernels/elementwise_kernels.h"
 #include "cuda/kernels/fold_kernels.h"
 #include "cuda/kernels/image_kernels.h"
+#include "cuda/kernels/layer_norm_kernels.h"
 #include "cuda/kernels/reduction_kernels.h"
 #include "cuda/kernels/softmax_kernels.h"
 #include "cuda/kernels/vector.h"
@@ -25,15 +26,15 @@ namespace colonnade::cuda {
 
 // All kernels on elements of T, in vectors of `lanes`.
 template <class T, int lanes, class... More>
-using KernelsOf =
-    std::variant<SumElements<T, lanes>, AddBias<T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
-                 ActivationBackwardElements<program::ReluFormula, T, lanes>,
-                 ActivationForwardElements<program::GeluFormula, T, lanes>,
-                 ActivationBackwardElements<program::GeluFormula, T, lanes>, DropoutElements<T, lanes>,
-                 ChannelSums<T, lanes>, MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>,
-                 AvgPoolForwardElements<T, lanes>, AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>,
-                 LrnBackwardElements<T, lanes>, PairSums<PowerTerms<T, lanes>>, PairSums<GradientTerms<T, lanes>>,
-                 BatchNormForwardElements<T, lanes>, BatchNormBackwardElements<T, lanes>, More...>;
+using KernelsOf = std::variant<
+    SumElements<T, lanes>, AddBias<T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
+    ActivationBackwardElements<program::ReluFormula, T, lanes>, ActivationForwardElements<program::GeluFormula, T, lanes>,
+    ActivationBackwardElements<program::GeluFormula, T, lanes>, DropoutElements<T, lanes>, ChannelSums<T, lanes>,
+    MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>,
+    AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>,
+    PairSums<PowerTerms<T, lanes>>, PairSums<GradientTerms<T, lanes>>, BatchNormForwardElements<T, lanes>,
+    BatchNormBackwardElements<T, lanes>, LayerNormMoments<T, lanes>, LayerNormForwardElements<T, lanes>,
+    LayerNormGradientMeans<T, lanes>, LayerNormBackwardElements<T, lanes>, PairSums<LayerNormTerms<T, lanes>>, More...>;
 
 template <class A, class B>
 struct BothOf;
@@ -58,7 +59,7 @@ using KernelsOfBFloat16 =
 
 using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors,
                                    SumChannelParts, SumMetrics, SumPairParts, SumGroups, FinishGradientSums,
-                                   ForwardCoefficients, BackwardCoefficients, TrackChannels, RecallChannels>,
+                                   ForwardCoefficients, BackwardCoefficients, TrackChannels, RecallChannels, PutSumPairs>,
                       BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
 
 }  // namespace colonnade::cuda

@@ -5,6 +5,7 @@
 #include "cuda/ops/copy.h"
 #include "cuda/ops/elementwise.h"
 #include "cuda/ops/gemm.h"
+#include "cuda/ops/layer_norm.h"
 #include "cuda/ops/lrn.h"
 #include "cuda/ops/optimizer.h"
 #include "cuda/ops/pool.h"

@@ -64,7 +64,15 @@ program::Program OwnKernels() {
         {builder.Read(lrn), builder.Read(bn_sums), builder.Read(bn_w), builder.Read(bn_b), builder.Write(bn)});
     run(program::BatchNormBackward{.count = 72}, {builder.Read(bn), builder.Read(dx), builder.Read(bn_sums),
                                                   builder.Read(bn_dsums), builder.Read(bn_w), builder.Write(bn_dx)});
-    run(program::Copy{}, {builder.Read(bn_dx), builder.Write(matrix)});
+    const BufferId ln = add("ln", image), ln_dx = add("ln_dx", image), moments = add("moments", {2, 3, 6, 6});
+    const BufferId ln_w = add("ln_w", {32}), ln_b = add("ln_b", {32});
+    run(program::LayerNormForward{},
+        {builder.Read(bn_dx), builder.Read(bn_w), builder.Read(bn_b), builder.Write(ln), builder.Write(moments)});
+    run(program::LayerNormBackwardWeights{},
+        {builder.Read(bn_dx), builder.Read(ln), builder.Read(moments), builder.Write(ln_w), builder.Write(ln_b)});
+    run(program::LayerNormBackwardData{},
+        {builder.Read(bn_dx), builder.Read(ln), builder.Read(moments), builder.Read(bn_w), builder.Write(ln_dx)});
+    run(program::Copy{}, {builder.Read(ln_dx), builder.Write(matrix)});
     run(program::Dropout{.global_shape = flat, .offset = {0, 0}},
         {builder.Read(scalars), builder.Read(matrix), builder.Write(dropped)});
     run(program::SoftmaxCrossEntropyForward{},

@@ -238,6 +238,27 @@ OpCase BatchNormSums(const std::string& name, const Shape& shape, int64_t groups
   return std::move(c).Done();
 }
 
+// Every result is a handful of roundings to 2⁻²⁴ from exact, wherever the mean is. Gradients of many elements are not
+// compared with finite differences, which take long; nor those of a function that is far from zero, whose differences
+// cancel.
+OpCase LayerNorm(const std::string& name, const Shape& shape, Fill fill = Fill::kNumbers) {
+  Case c(absl::StrCat("layer_norm_", name));
+  Shape of_positions = shape;
+  of_positions[1] = 3;
+  const int x = c.Add({.name = "x", .shape = shape, .fill = fill}), y = c.Output("y", shape), dy = c.Input("dy", shape);
+  const int w = c.Parameter("w", {shape[1]}), b = c.Parameter("b", {shape[1]}), dx = c.Output("dx", shape);
+  const int dw = c.Like("dw", w, Role::kOutput), db = c.Like("db", b, Role::kOutput);
+  const int moments = c.Add({.name = "moments", .shape = of_positions, .role = Role::kSaved});
+  c.Run(program::LayerNormForward{.epsilon = 0.125}, {x, w, b, y, moments});
+  c.Run(program::LayerNormBackwardWeights{}, {x, dy, moments, dw, db});
+  c.Run(program::LayerNormBackwardData{}, {x, dy, moments, w, dx});
+  const bool check = fill == Fill::kNumbers && program::ElementCount(shape) < 10000;
+  OpCase done =
+      check ? std::move(c).Done({.y = y, .dy = dy, .gradients = {{x, dx}, {w, dw}, {b, db}}}) : std::move(c).Done();
+  done.tolerance = 1e-6;
+  return Inexact(std::move(done));
+}
+
 // Scaling by 1/(1−rate) is exact for rates 0, 1/2 and 3/4.
 OpCase Dropout(const std::string& name, const Shape& shape, const program::Dropout& op, bool exact = true) {
   Case c(absl::StrCat("dropout_", name));
@@ -437,6 +458,27 @@ void AddBatchNorms(std::vector<OpCase>& cases) {
   for (int64_t c : {3, 16}) cases.push_back(BatchNorm(absl::StrCat("far_from_zero_", c), {8, c, 24, 24}, far));
 }
 
+void AddLayerNorms(std::vector<OpCase>& cases) {
+  for (int64_t channels : {2, 3, 16, 17, 31, 32, 64}) {
+    const std::string name = absl::StrCat(channels, "_channels");
+    cases.push_back(LayerNorm(name, {3, channels, 3, 5}));
+    cases.push_back(LayerNorm(name + "_of_many", {2, channels, 5, 7}));
+    cases.push_back(LayerNorm(name + "_matrix", {6, channels}));
+  }
+  cases.push_back(LayerNorm("of_1", {1, 1, 1, 1}));
+  cases.push_back(LayerNorm("32_channels_of_1x1", {2, 32, 1, 1}));
+  cases.push_back(LayerNorm("rank_3", {2, 24, 5}));
+  // More than one piece of the tiles, and more channels than a block has threads.
+  cases.push_back(LayerNorm("96_channels_of_pieces", {4, 96, 14, 14}));
+  cases.push_back(LayerNorm("33_channels_of_pieces", {5, 33, 21, 21}));
+  cases.push_back(LayerNorm("matrix_of_pieces", {300, 200}));
+  cases.push_back(LayerNorm("1100_channels", {2, 1100, 2, 2}));
+  cases.push_back(LayerNorm("1101_channels", {2, 1101, 2, 2}));
+  // A mean rounded to f32 would be off by up to 3e-5 standard deviations.
+  for (int64_t c : {16, 33}) cases.push_back(LayerNorm(absl::StrCat("far_from_zero_", c), {4, c, 6, 6}, Fill::kFarFromZero));
+  cases.push_back(LayerNorm("far_from_zero_matrix", {40, 50}, Fill::kFarFromZero));
+}
+
 void AddElementwise(std::vector<OpCase>& cases) {
   for (program::Activation activation : program::kActivations) {
     cases.push_back(Activation(activation, "of_1", {1, 1, 1, 1}));
@@ -494,6 +536,7 @@ std::vector<OpCase> AllOpCases() {
   AddDense(cases);
   AddPools(cases);
   AddBatchNorms(cases);
+  AddLayerNorms(cases);
   AddElementwise(cases);
   return cases;
 }

@@ -251,6 +251,39 @@ TEST(Ref, BatchNormalisationsGradients) {
   EXPECT_THAT(dx, Pointwise(DoubleNear(1e-15), Vector{1, -4.0 / 3, -5.0 / 3, 2}));
 }
 
+// Two samples of two channels at two positions: means 2, 20, 4, 40 and variances 1, 100, 1, 400 (biased), over the channels
+// of each; epsilon 3, so that rstd is 1/2, 1/sqrt(103), 1/2, 1/sqrt(403).
+TEST(Ref, LayerNormalisationIsOverTheChannelsOfEachPosition) {
+  Vector x = {1, 10, 3, 30, 5, 60, 3, 20}, w = {2, 1}, b = {10, -1}, y(8), moments(12);
+  const Shape image = {2, 2, 1, 2};
+  RunOk(program::LayerNormForward{.epsilon = 3},
+        {Of(x, image), Of(w, {2}), Of(b, {2}), Of(y, image), Of(moments, {2, 3, 1, 2})});
+  const double s = 1 / std::sqrt(103.0), t = 1 / std::sqrt(403.0);
+  EXPECT_THAT(y,
+              Pointwise(DoubleNear(1e-14), Vector{9, 10 - 20 * s, -0.5, -1 + 10 * s, 11, 10 + 40 * t, -1.5, -1 - 20 * t}));
+  EXPECT_THAT(moments, Pointwise(DoubleNear(1e-16), Vector{2, 20, 0, 0, 0.5, s, 4, 40, 0, 0, 0.5, t}));
+}
+
+// The mean 1 + 2⁻²⁵ is 1 in f32, from which the differences would be 0 and 2⁻²⁴.
+TEST(Ref, LayerNormalisationKeepsWhatRoundingItsMeanLeaves) {
+  Vector x = {1, 1 + 0x1p-24}, w = {1, 1}, b(2), y(2), moments(3);
+  RunOk(program::LayerNormForward{.epsilon = 1},
+        {Of(x, {1, 2}), Of(w, {2}), Of(b, {2}), Of(y, {1, 2}), Of(moments, {1, 3})});
+  EXPECT_THAT(moments, Pointwise(DoubleNear(1e-15), Vector{1, 0x1p-25, 1}));
+  EXPECT_THAT(y, Pointwise(DoubleNear(1e-20), Vector{-0x1p-25, 0x1p-25}));
+}
+
+// Of x = 1, 3, 5, 7 with epsilon 4: x̂ = −1, −1/3, 1/3, 1. With w = 2, 1, 1, 1/2 and dy = 3, 0, 0, 6, g is 6, 0, 0, 3, whose
+// mean is 9/4, and that of g·x̂ −3/4.
+TEST(Ref, LayerNormalisationsGradients) {
+  Vector x = {1, 3, 5, 7}, dy = {3, 0, 0, 6}, moments = {4, 0, 1.0 / 3}, w = {2, 1, 1, 0.5}, dx(4), dw(4), db(4);
+  RunOk(program::LayerNormBackwardData{}, {Of(x, {1, 4}), Of(dy, {1, 4}), Of(moments, {1, 3}), Of(w, {4}), Of(dx, {1, 4})});
+  EXPECT_THAT(dx, Pointwise(DoubleNear(1e-15), Vector{3.0 / 3, -2.5 / 3, -2.0 / 3, 1.5 / 3}));
+  RunOk(program::LayerNormBackwardWeights{}, {Of(x, {1, 4}), Of(dy, {1, 4}), Of(moments, {1, 3}), Of(dw, {4}), Of(db, {4})});
+  EXPECT_THAT(dw, Pointwise(DoubleNear(1e-15), Vector{-3, 0, 0, 6}));
+  EXPECT_THAT(db, ElementsAre(3, 0, 0, 6));
+}
+
 // Mean 4 and variance 5 of four elements: unbiased 20/3.
 TEST(Ref, BatchNormalisationTracksTheUnbiasedVariance) {
   Vector sums = {16, 84}, mean = {8}, var = {1}, recalled(2);

@@ -96,6 +96,19 @@ class WidthCalls : public HostCalls {
     Add(Terms::kLanes > 1, kernel.positions.count * kernel.groups * kernel.channels);
     AddThread(kernel.positions.count / kernel.parts / (kThreadsOfBlock / kernel.columns()));
   }
+  template <class T, int lanes>
+  void Count(const LayerNormMoments<T, lanes>& kernel) {
+    CountColumns(kernel.over);
+  }
+  template <class T, int lanes>
+  void Count(const LayerNormGradientMeans<T, lanes>& kernel) {
+    CountColumns(kernel.over);
+  }
+  template <int lanes>
+  void CountColumns(const PositionColumns<lanes>& over) {
+    Add(lanes > 1, over.positions() * over.image.c);
+    AddThread(over.image.c / lanes / (kThreadsOfBlock / over.positions_of_block));
+  }
   void Count(const SumPairParts& kernel) { AddThread(kernel.parts / (kThreadsOfBlock / kernel.columns())); }
   void Count(const SumChannelParts& kernel) { AddThread(kernel.parts / (kThreadsOfBlock / kernel.columns())); }
   void Count(const FiniteTensors& kernel) {
@@ -119,6 +132,7 @@ class WidthCalls : public HostCalls {
   void Count(const BackwardCoefficients&) {}
   void Count(const TrackChannels&) {}
   void Count(const RecallChannels&) {}
+  void Count(const PutSumPairs&) {}
 
   Counts& counts_;
 };

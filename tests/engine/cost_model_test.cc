@@ -107,6 +107,10 @@ TEST(ShapeOf, WhatStreamsIsItsBytes) {
   ExpectShape(TaskOf(program::BatchNormRecall{}, {c, c, sums}, work), {.n = 777});
   ExpectShape(TaskOf(program::BatchNormBackwardSums{}, {x, x, sums, sums, c, c}, work), {.n = 777});
   ExpectShape(TaskOf(program::BatchNormBackward{}, {x, x, sums, sums, c, x}, work), {.n = 777});
+  const Shape moments = {6, 3, 9, 16};
+  ExpectShape(TaskOf(program::LayerNormForward{}, {x, c, c, x, moments}, work), {.n = 777});
+  ExpectShape(TaskOf(program::LayerNormBackwardData{}, {x, x, moments, c, x}, work), {.n = 777});
+  ExpectShape(TaskOf(program::LayerNormBackwardWeights{}, {x, x, moments, c, c}, work), {.n = 777});
 }
 
 // ---- Seconds of a task.

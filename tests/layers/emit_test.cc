@@ -374,6 +374,35 @@ TEST(EmitBatchNorm, WithoutDxTheParametersGradientsAreMadeStill) {
                                                  "write gradient_sums, write dw, write db"));
 }
 
+TEST(EmitLayerNorm, OperandsStandInTheOrderOfTheOps) {
+  for (const std::vector<Shape>& x : {kSixImages, {{6, 10}}}) {
+    OneShard shard(LayerNorm{.epsilon = 0.25}, x);
+    EXPECT_THAT(shard.ForwardWords(), ElementsAre("layer_norm_forward read x, read w, read b, write y, write moments"));
+    EXPECT_EQ(shard.Forward()[0].op, program::Op(program::LayerNormForward{.epsilon = 0.25}));
+    const char* weights = "layer_norm_backward_weights read x, read dy, read moments, write dw, write db";
+    EXPECT_THAT(shard.BackwardWords(),
+                ElementsAre(weights, "layer_norm_backward_data read x, read dy, read moments, read w, write dx"));
+    shard.DoNotWant(D(X()));
+    EXPECT_THAT(shard.BackwardWords(), ElementsAre(weights)) << "nobody needs the gradient of images";
+  }
+}
+
+// They are the same, but for what nobody reads.
+TEST(EmitLayerNorm, EvaluationIsTrainingsForward) {
+  const OneShard shard(LayerNorm{.epsilon = 0.25}, kSixImages, {.train = false});
+  EXPECT_THAT(shard.ForwardWords(), ElementsAre("layer_norm_forward read x, read w, read b, write y, write moments"));
+  EXPECT_EQ(shard.Forward()[0].op, program::Op(program::LayerNormForward{.epsilon = 0.25}));
+}
+
+// Three numbers of each sample and position are few, and not counted.
+TEST(EmitLayerNorm, WorkReadsXOnceInEachOp) {
+  const OneShard shard(LayerNorm{}, kSixImages);
+  const int64_t x = 6 * 4 * 25;
+  EXPECT_EQ(shard.Forward()[0].work, (program::Work{8 * x, 4 * x, 4 * x, 0}));
+  EXPECT_EQ(shard.Backward()[0].work, (program::Work{5 * x, 4 * 2 * x, 0, 0}));
+  EXPECT_EQ(shard.Backward()[1].work, (program::Work{11 * x, 4 * 2 * x, 4 * x, 0}));
+}
+
 TEST(EmitElementwise, OperandsStandInTheOrderOfTheOp) {
   const OneShard relu(Relu{}, kImage);
   EXPECT_THAT(relu.ForwardWords(), ElementsAre("relu_forward read x, write y"));

@@ -69,6 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"batch_norm_image", BatchNorm{}, {{3, 5, 7}}, {3, 5, 7}},
         Rule{"batch_norm_flat", BatchNorm{.epsilon = 1, .momentum = 0}, {{31}}, {31}},
         Rule{"batch_norm_of_groups", BatchNorm{.momentum = 1, .samples_per_group = 3}, {{3, 1, 1}}, {3, 1, 1}},
+        Rule{"layer_norm_image", LayerNorm{}, {{3, 5, 7}}, {3, 5, 7}},
+        Rule{"layer_norm_flat", LayerNorm{.epsilon = 1}, {{31}}, {31}},
+        Rule{"layer_norm_of_one_channel", LayerNorm{}, {{1, 5, 7}}, {1, 5, 7}},
         Rule{"add_narrow", AddNarrow{}, {{3, 5, 7}, {2, 5, 7}}, {3, 5, 7}},
         Rule{"add_narrow_equal", AddNarrow{}, {{3, 5, 7}, {3, 5, 7}}, {3, 5, 7}},
         Rule{"add_narrow_flat", AddNarrow{}, {{31}, {1}}, {31}}, Rule{"loss", SoftmaxCrossEntropy{}, {{10}}, {}}),
@@ -142,6 +145,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"batch_norm_momentum_nan", BatchNorm{.momentum = std::nan("")}, {{3}}, {"from 0 to 1, found nan"}},
         Refusal{
             "batch_norm_groups", BatchNorm{.samples_per_group = -1}, {{3}}, {"samples_per_group of at least 0, found -1"}},
+        Refusal{"layer_norm_none", LayerNorm{}, {}, {"expected one input, found 0"}},
+        Refusal{"layer_norm_two", LayerNorm{}, {{3}, {3}}, {"expected one input, found 2"}},
+        Refusal{"layer_norm_empty", LayerNorm{}, {Shape{}}, {"shape [F] or [C,H,W], found []"}},
+        Refusal{"layer_norm_rank_2", LayerNorm{}, {{3, 5}}, {"shape [F] or [C,H,W], found [3,5]"}},
+        Refusal{"layer_norm_no_epsilon", LayerNorm{.epsilon = 0}, {{3}}, {"epsilon above 0 and up to 1, found 0"}},
+        Refusal{"layer_norm_epsilon", LayerNorm{.epsilon = 1.5}, {{3}}, {"epsilon above 0 and up to 1, found 1.5"}},
+        Refusal{"layer_norm_epsilon_nan", LayerNorm{.epsilon = std::nan("")}, {{3}}, {"up to 1, found nan"}},
         Refusal{"add_narrow_one", AddNarrow{}, {{3, 5, 7}}, {"two inputs of equal rank with channels, found 1 inputs"}},
         Refusal{"add_narrow_three", AddNarrow{}, {{3}, {2}, {1}}, {"two inputs of equal rank", "found 3 inputs"}},
         Refusal{"add_narrow_ranks", AddNarrow{}, {{3, 1, 1}, {3}}, {"two inputs of equal rank with channels"}},
@@ -244,16 +254,19 @@ TEST(Parameters, OfAFullyConnectedLayerAreRowsOfOutputs) {
   EXPECT_EQ(Parameters(Layer{FullyConnected{.out_features = 7, .bias = false}}, {{8}}).size(), 1u);
 }
 
-TEST(Parameters, OfABatchNormAreOneWeightAndOneBiasForEachChannel) {
+TEST(Parameters, OfANormalisationAreOneWeightAndOneBiasForEachChannel) {
   const Initializer one{Initializer::Kind::kConstant, 1.0}, zero{Initializer::Kind::kConstant, 0.0};
-  for (const auto& [x, channels] : {std::pair(Shape{5, 3, 7}, 5), {Shape{2, 5, 3, 7}, 5}, {Shape{9}, 9}, {Shape{2, 9}, 9}}) {
-    const std::vector<ParameterSpec> p = Parameters(Layer{BatchNorm{}}, {x});
-    ASSERT_EQ(p.size(), 2u);
-    EXPECT_EQ(p[0].name, "weight");
-    EXPECT_EQ(p[1].name, "bias");
-    for (const ParameterSpec& of : p) EXPECT_EQ(of.shape, Shape{channels}) << program::ToString(x);
-    EXPECT_EQ(p[0].initializer, one);
-    EXPECT_EQ(p[1].initializer, zero);
+  for (const Layer& norm : {Layer{BatchNorm{}}, Layer{LayerNorm{}}}) {
+    for (const auto& [x, channels] :
+         {std::pair(Shape{5, 3, 7}, 5), {Shape{2, 5, 3, 7}, 5}, {Shape{9}, 9}, {Shape{2, 9}, 9}}) {
+      const std::vector<ParameterSpec> p = Parameters(norm, {x});
+      ASSERT_EQ(p.size(), 2u);
+      EXPECT_EQ(p[0].name, "weight");
+      EXPECT_EQ(p[1].name, "bias");
+      for (const ParameterSpec& of : p) EXPECT_EQ(of.shape, Shape{channels}) << program::ToString(x);
+      EXPECT_EQ(p[0].initializer, one);
+      EXPECT_EQ(p[1].initializer, zero);
+    }
   }
   EXPECT_EQ(Parameters(Layer{BatchNorm{.initial_weight = 0}}, {{5, 3, 7}})[0].initializer, zero);
 }
@@ -274,6 +287,7 @@ TEST(Attributes, AreComparedFieldByField) {
                                  BatchNorm{.initial_weight = 0}}) {
     EXPECT_NE(other, BatchNorm{});
   }
+  EXPECT_NE((LayerNorm{.epsilon = 1e-3}), LayerNorm{});
   EXPECT_NE(Layer{MaxPool{}}, Layer{AvgPool{}});
 }
 

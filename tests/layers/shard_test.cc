@@ -161,7 +161,8 @@ TEST_P(LegalShardings, InnerTensorsLieAsTheOutputDoes) {
       EXPECT_EQ(inner.made, TraitsOf(layer()).is_loss ? sharding.inputs[0] : sharding.output);
     }
     const bool has_inner = std::holds_alternative<MaxPool>(layer()) || std::holds_alternative<Lrn>(layer()) ||
-                           TraitsOf(layer()).is_loss || (strategy == kRow && global.parameters.size() == 2);
+                           std::holds_alternative<LayerNorm>(layer()) || TraitsOf(layer()).is_loss ||
+                           (strategy == kRow && global.parameters.size() == 2);
     EXPECT_EQ(sharding.inner.size(), has_inner ? 1u : 0u);
   });
 }
@@ -257,6 +258,8 @@ std::vector<Case> Cases() {
        {image},
        {{kReplicate, kAll}, {kBatch, {2, 4}}, {kGroup, kAll}}},
       {"batch_norm_over_12_samples", BatchNorm{.samples_per_group = 12}, {image}, {{kReplicate, kAll}, {kGroup, kAll}}},
+      {"layer_norm", LayerNorm{}, {image}, whole_samples},
+      {"layer_norm_of_features", LayerNorm{}, {flat}, whole_samples},
       {"loss", SoftmaxCrossEntropy{}, {flat}, whole_samples},
   };
 }
@@ -407,6 +410,26 @@ TEST(Shard, ABatchNormIsRefusedWithItsNameOrItsGroups) {
             "groups of 12 samples, or 1 positions");
   EXPECT_THAT(Words(norm, shapes, kBatch, 5), HasSubstr("needs batch divisible by 5, found 12"));
   EXPECT_THAT(Words(norm, shapes, kGroup, 3), HasSubstr("needs channels divisible by 3, found 8"));
+}
+
+TEST(Shard, ALayerNormOverTheBatchAddsTheGradientsOfItsParametersAlone) {
+  const Layer norm = LayerNorm{};
+  for (const Shape& x : {Shape{8, 8, 6, 6}, Shape{8, 8}}) {
+    EXPECT_EQ(Words(norm, ShapesOf(norm, {x}), kBatch, 4),
+              "x split(0) w replicated replicated y split(0) dy split(0) dx split(0) dw partial partial inner split(0)");
+    EXPECT_EQ(Words(norm, ShapesOf(norm, {x}), kReplicate, 4),
+              "x replicated w replicated replicated y replicated dy replicated dx replicated dw replicated replicated "
+              "inner replicated");
+  }
+}
+
+TEST(Shard, ALayerNormIsNotCutByChannels) {
+  const Layer norm = LayerNorm{};
+  for (Strategy strategy : {kColumn, kGroup, kRow}) {
+    EXPECT_EQ(Words(norm, ShapesOf(norm, {{8, 8, 6, 6}}), strategy, 2),
+              absl::StrCat("LayerNorm cannot be spread by strategy ", Name(strategy),
+                           ": it normalises over all channels; expected replicate or batch"));
+  }
 }
 
 TEST(Shard, ASecondAxisCutsTheGroupsOrTheChannelsThatTheFirstHasLeft) {

@@ -165,6 +165,20 @@ TEST(Stages, ABatchNormReadsMastersWhereverItReadsParameters) {
   for (const Stage& stage : StagesOf(Conv2d{.out_channels = 8}, kImage).stages) EXPECT_FALSE(stage.reads_masters);
 }
 
+// Three numbers of each sample and position, of the type of parameters.
+TEST(Stages, ALayerNormKeepsItsMomentsAndReadsMasters) {
+  for (const auto& [x, moments] : {std::pair(kImage[0], Shape{2, 3, 5, 5}), {kFlat[0], Shape{6, 3}}}) {
+    const LayerStages stages = StagesOf(LayerNorm{}, {x});
+    EXPECT_THAT(Words(stages), ElementsAre("forward: x0 p0 p1 -> y v0", "backward: x0 dy v0 p0 -> dp0 dp1 dx0"));
+    ASSERT_EQ(stages.inner.size(), 1u);
+    EXPECT_EQ(stages.inner[0].name, "moments");
+    EXPECT_EQ(stages.inner[0].shape, moments);
+    EXPECT_TRUE(stages.inner[0].in_master_type && stages.inner[0].required);
+    EXPECT_THAT(stages.state, IsEmpty()) << "evaluation needs nothing of training";
+    for (const Stage& stage : stages.stages) EXPECT_TRUE(stage.reads_masters);
+  }
+}
+
 TEST(Stages, AnAddsGradientIsDyItselfAndAnAddNarrowsOfItsWideInputToo) {
   const LayerStages add = StagesOf(Add{}, {kFlat[0], kFlat[0]}), narrow = StagesOf(AddNarrow{}, {kFlat[0], Shape{6, 4}});
   EXPECT_THAT(Words(add), ElementsAre("forward: x0 x1 -> y", "backward: dy -> dx0 dx1"));
@@ -194,8 +208,8 @@ TEST(Stages, ProductsAndNormalisationsTakeAnEpilogueAndAReluIsOneThatMasks) {
   EXPECT_THAT(flags(StagesOf(AddNarrow{}, {kImage[0], kImage[0]})), ElementsAre("", "", ""));
   EXPECT_THAT(flags(StagesOf(Relu{}, kImage)), ElementsAre("relu", "masks"));
   EXPECT_THAT(flags(StagesOf(MaxPool{}, kImage)), ElementsAre("", "routes"));
-  for (const Layer& layer :
-       {Layer{Gelu{}}, Layer{AvgPool{}}, Layer{Lrn{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Add{}}, Layer{Concat{}}}) {
+  for (const Layer& layer : {Layer{Gelu{}}, Layer{AvgPool{}}, Layer{Lrn{}}, Layer{LayerNorm{}}, Layer{Dropout{}},
+                             Layer{Flatten{}}, Layer{Add{}}, Layer{Concat{}}}) {
     EXPECT_THAT(flags(StagesOf(layer, kImage)), ElementsAre("", "")) << TypeName(layer);
   }
   EXPECT_THAT(flags(StagesOf(SoftmaxCrossEntropy{}, kFlat)), ElementsAre("", ""));
@@ -287,6 +301,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"flatten", Flatten{}, kImage}, Case{"add", Add{}, {kFlat[0], kFlat[0]}},
                       Case{"add_narrow", AddNarrow{}, {kImage[0], {2, 3, 5, 5}}}, Case{"batch_norm", BatchNorm{}, kImage},
                       Case{"batch_norm_of_groups", BatchNorm{.samples_per_group = 2}, kFlat},
+                      Case{"layer_norm", LayerNorm{}, kImage}, Case{"layer_norm_of_features", LayerNorm{}, kFlat},
                       Case{"loss", SoftmaxCrossEntropy{}, kFlat}),
     [](const auto& info) { return info.param.name; });
 

@@ -29,8 +29,9 @@ struct RandomNetwork {
   int classes = 0;
 };
 
-// Convolutions (dense and grouped), pooling, LRN, batch normalisation, dropout, joins by Add, AddNarrow and Concat, one or
-// two fully connected layers, one or two losses. With `exact`, only operations whose results on small integers are exact.
+// Convolutions (dense and grouped), pooling, LRN, batch and layer normalisation, dropout, joins by Add, AddNarrow and
+// Concat, one or two fully connected layers, one or two losses. With `exact`, only operations whose results on small
+// integers are exact.
 class NetworkDrawer {
  public:
   NetworkDrawer(Random& random, bool exact) : random_(random), exact_(exact), net_("random") {}
@@ -48,6 +49,7 @@ class NetworkDrawer {
     if (random_() % 2) {
       x = net_.FullyConnected(Next("fc"), x, {.out_features = Pick<int64_t>(random_, {12, 24, 8})});
       if (random_() % 2) x = net_.Relu(Next("relu"), x);
+      if (!exact_ && counter_ % 3 == 0) x = LayerNorm(x);
       if (random_() % 2) x = net_.Dropout(Next("dropout"), x, {.rate = 0.5});
     }
     x = net_.FullyConnected("classifier", x, {.out_features = classes});
@@ -71,6 +73,11 @@ class NetworkDrawer {
   void AuxiliaryLoss(layers::LayerId x, int classes) {
     x = net_.FullyConnected("head", net_.Flatten("head.flatten", x), {.out_features = classes});
     net_.SoftmaxCrossEntropy("head.loss", x, {.weight = 0.3, .label_smoothing = random_() % 2 ? 0.1 : 0});
+  }
+
+  // A small variance would magnify roundings.
+  layers::LayerId LayerNorm(layers::LayerId x) {
+    return net_.Append(Next("layer_norm"), layers::LayerNorm{.epsilon = 0.1}, {x});
   }
 
   layers::LayerId Block(layers::LayerId x) {
@@ -133,6 +140,7 @@ class NetworkDrawer {
         return net_.BatchNorm(Next("norm"), net_.Relu(Next("relu"), x),
                               {.epsilon = 0.1, .samples_per_group = Pick<int64_t>(random_, {0, 0, 2})});
       default:
+        if (counter_ % 2 == 0) return LayerNorm(x);
         return net_.Dropout(Next("dropout"), x, {.rate = 0.25});
     }
   }
@@ -278,6 +286,7 @@ class Coverage {
         {"Dropout", {"replicate", "batch", "group"}},
         {"Flatten", {"replicate", "batch", "group"}},
         {"BatchNorm", {"replicate", "batch", "group"}},
+        {"LayerNorm", {"replicate", "batch"}},
         {"Add", {"replicate", "batch", "group"}},
         {"AddNarrow", {"replicate", "batch"}},
         {"SoftmaxCrossEntropy", {"replicate", "batch"}}};

@@ -212,6 +212,14 @@ void BatchNormOps(OneDevice& d, BufferId images) {
   d.Do(BatchNormBackward{kCount, epsilon}, {images, y, sums, dsums, w}, {image});
 }
 
+void LayerNormOps(OneDevice& d, BufferId images) {
+  const Shape image = d.b.shape(images);
+  const BufferId w = d.State(DType::kF32, {4}), b = d.State(DType::kF32, {4});
+  const auto forward = d.Do(LayerNormForward{1.0 / 3}, {images, w, b}, {image, {2, 3, 6, 6}});
+  d.Do(LayerNormBackwardData{}, {images, forward[0], forward[1], w}, {image});
+  d.Do(LayerNormBackwardWeights{}, {images, forward[0], forward[1]}, {{4}, {4}});
+}
+
 // The ops on images; returns images [2,4,6,6].
 BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
   const Window same{3, 3, 1, 1, 1, 1, 1, 1}, half{2, 2, 2, 2};
@@ -235,6 +243,7 @@ BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
   const auto normal = d.Do(lrn, {y}, {image, image});
   d.Do(LrnBackward{lrn.size, lrn.groups, lrn.alpha, lrn.beta, lrn.k}, {y, normal[1], normal[0]}, {image});
   BatchNormOps(d, y);
+  LayerNormOps(d, y);
   return d.Do(Dropout{0.25, 7, {4, 4, 6, 6}, {2, 0, 0, 0}}, {scalars, y}, {image})[0];
 }
 

@@ -300,6 +300,29 @@ const Breakage kBatchNorms[] = {
     Reshaped("backward_w", kNormBackward, 4, {3}, "operand 4 of shape [3]; expected [4]"),
 };
 
+const char *const kLayerNorm = "layer_norm_forward", *const kLayerNormData = "layer_norm_backward_data",
+                  *const kLayerNormWeights = "layer_norm_backward_weights";
+
+const Breakage kLayerNorms[] = {
+    Reshaped("forward_no_channels", kLayerNorm, 0, {4}, "operand 0 of shape [4], but operand 3 of [2,4,6,6]"),
+    Reshaped("forward_w", kLayerNorm, 1, {5}, "operand 1 of shape [5]; expected [4]"),
+    Reshaped("forward_b", kLayerNorm, 2, {4, 1}, "operand 2 of shape [4,1]; expected [4]"),
+    Reshaped("forward_y", kLayerNorm, 3, {2, 4, 6, 5}, "operand 0 of shape [2,4,6,6], but operand 3 of [2,4,6,5]"),
+    Reshaped("forward_moments", kLayerNorm, 4, {2, 2, 6, 6}, "operand 4 of shape [2,2,6,6]; expected [2,3,6,6]"),
+    Changed("forward_epsilon", kLayerNorm, &LayerNormForward::epsilon, -1e-9, "epsilon -1e-09; expected [0, 1]"),
+    Changed("forward_no_epsilon", kLayerNorm, &LayerNormForward::epsilon, kNoNumber, "epsilon nan; expected [0, 1]"),
+    Reshaped("data_dy", kLayerNormData, 1, {2, 4, 36}, "but operand 1 of [2,4,36]"),
+    Reshaped("data_moments", kLayerNormData, 2, {2, 3, 6}, "operand 2 of shape [2,3,6]; expected [2,3,6,6]"),
+    Reshaped("data_w", kLayerNormData, 3, {3}, "operand 3 of shape [3]; expected [4]"),
+    Reshaped("data_dx", kLayerNormData, 4, {2, 4, 6, 5}, "but operand 4 of [2,4,6,5]"),
+    Reshaped("weights_dy", kLayerNormWeights, 1, {2, 4, 36}, "but operand 1 of [2,4,36]"),
+    Reshaped("weights_moments", kLayerNormWeights, 2, {2, 4, 6, 6}, "operand 2 of shape [2,4,6,6]; expected [2,3,6,6]"),
+    Reshaped("weights_dw", kLayerNormWeights, 3, {3}, "operand 3 of shape [3]; expected [4]"),
+    Reshaped("weights_db", kLayerNormWeights, 4, {3}, "operand 4 of shape [3]; expected [4]"),
+    {"moments_type", "structure", "operand 4 of f64; expected f32",
+     [](Program& p) { p.buffer(Find(p, kLayerNorm).uses[4].buffer).dtype = DType::kF64; }, EveryOp},
+};
+
 const Breakage kMeetings[] = {
     {"one_side", "messages", "1 side", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).message = 9; }},
     {"peer", "messages", "peers", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).peer = 1; }},
@@ -578,6 +601,7 @@ const Breakage kDeclarations[] = {
 std::string NameOf(const ::testing::TestParamInfo<Breakage>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Structure, VerifyFinds, ::testing::ValuesIn(kStructure), NameOf);
 INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), NameOf);
+INSTANTIATE_TEST_SUITE_P(LayerNorms, VerifyFinds, ::testing::ValuesIn(kLayerNorms), NameOf);
 INSTANTIATE_TEST_SUITE_P(BatchNorms, VerifyFinds, ::testing::ValuesIn(kBatchNorms), NameOf);
 INSTANTIATE_TEST_SUITE_P(Meetings, VerifyFinds, ::testing::ValuesIn(kMeetings), NameOf);
 INSTANTIATE_TEST_SUITE_P(Data, VerifyFinds, ::testing::ValuesIn(kData), NameOf);
