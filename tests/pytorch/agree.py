@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Whether Colonnade and PyTorch compute the same from the same weights and batches.
+
+    python3 tests/pytorch/agree.py --build=build/release
+
+runs three steps of SGD for each network under each plan, in Colonnade (the program tests/pytorch_steps of the build) and in
+PyTorch on the CPU, and prints one line of relative errors for each. Ends with 0 where all are within 1e-4, 1 where one is not,
+2 on wrong usage, 77 where there is no PyTorch (`pip install torch`; nothing else of Colonnade needs it).
+
+--double computes in double on both sides, Colonnade's on its reference kernels, compares each parameter's change, too, and
+grants what rounding to the f32 of the files does; it is slow, so name a small --width.
+"""
+
+import argparse
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    print("skipped: no torch; pip install torch")
+    sys.exit(77)
+
+import safetensors_file
+from networks import NETWORKS, Network
+
+STEPS = 3
+LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.001, 0.9, 5e-4
+PLANS = {"single": 1, "data": 2, "hybrid": 4}  # devices
+
+# Of relative errors: what is granted to sums of f32 in another order, and to one rounding to f32 at the end.
+BOUND, BOUND_OF_DOUBLE = 1e-4, 1e-7
+
+
+def is_statistic(name):
+    return name.endswith((".running_mean", ".running_var"))
+
+
+def initial_weights(options, model, folder):
+    """Colonnade's, with vectors drawn anew: no bias is zero, and no statistic is what it begins with.
+
+    What is normalised lies around 1 with a deviation of 0.3, so that few values lie near the kink of a ReLU. Where many do,
+    roundings decide on which side, and deep networks amplify that: PyTorch's own losses of resnet50 then differ by 1e-2
+    between float and double.
+    """
+    path = folder / "initial.safetensors"
+    run_colonnade(options, model, "single", f"--out={path}")
+    weights = safetensors_file.load(path)
+    for name, tensor in weights.items():
+        layer, kind = name.rsplit(".", 1)
+        normalises = layer + ".running_var" in weights
+        if kind == "running_var":
+            tensor.uniform_(0.5, 1.5)
+        elif kind == "weight" and normalises:
+            tensor.normal_(0.3, 0.03)
+        elif tensor.dim() == 1:
+            tensor.normal_(1 if kind == "bias" and normalises else 0, 0.1)
+    return weights
+
+
+def random_batches(options):
+    shape = (options.batch, 3, options.input_size, options.input_size)
+    batches = {}
+    for step in range(STEPS):
+        batches[f"images{step}"] = torch.randn(shape)
+        batches[f"labels{step}"] = torch.randint(options.classes, (options.batch,)).float()
+    return batches
+
+
+def run_colonnade(options, model, plan, *arguments):
+    program = pathlib.Path(options.build) / "tests" / "pytorch_steps"
+    if not program.exists():
+        sys.exit(f"agree.py: no {program}; cmake --build {options.build} --target pytorch_steps")
+    subprocess.run([
+        program, f"--model={model}", f"--plan={plan}", f"--devices={PLANS[plan]}", f"--batch={options.batch}",
+        f"--input-size={options.input_size}", f"--classes={options.classes}", f"--width={options.width}",
+        f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}", f"--weight-decay={WEIGHT_DECAY}",
+        *(["--double"] if options.double else []), *arguments
+    ], check=True)
+
+
+def run_torch(options, model, weights, batches):
+    """What pytorch_steps writes, by the same names."""
+    dtype = torch.float64 if options.double else torch.float32
+    tensors = {name: weight.to(dtype, copy=True) for name, weight in weights.items()}
+    trained = [tensor.requires_grad_() for name, tensor in tensors.items() if not is_statistic(name)]
+    optimizer = torch.optim.SGD(trained, LEARNING_RATE, MOMENTUM, weight_decay=WEIGHT_DECAY)
+    results, losses = {}, []
+    for step in range(STEPS):
+        logits = NETWORKS[model](Network(tensors, training=True), batches[f"images{step}"].to(dtype))
+        loss = torch.nn.functional.cross_entropy(logits, batches[f"labels{step}"].long())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        results.setdefault("logits", logits.detach())
+    with torch.no_grad():
+        results["logits of evaluation"] = NETWORKS[model](Network(tensors, training=False), batches["images0"].to(dtype))
+    results["losses"] = torch.tensor(losses, dtype=dtype)
+    for name, tensor in tensors.items():
+        results[name] = tensor if is_statistic(name) else tensor.detach() - weights[name]
+    return results
+
+
+def distance(found, expected):
+    """The relative norm of the difference; not a number where one side is not finite."""
+    return ((found.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+def worst(errors):
+    """The largest, and one that is not a number before all others; 0 of none."""
+    return max(errors, key=lambda error: (math.isnan(error), error), default=0.0)
+
+
+def errors_of(found, expected, double):
+    """By kind. Each loss, and each tensor of statistics and of changes, counts for itself."""
+    parameters = found.keys() - {"losses", "logits", "logits of evaluation"}
+    statistics = set(filter(is_statistic, parameters))
+    errors = {
+        "logits": distance(found["logits"], expected["logits"]),
+        "losses": worst(map(distance, found["losses"], expected["losses"])),
+    }
+    if statistics:
+        errors["statistics"] = worst(distance(found[name], expected[name]) for name in statistics)
+    errors["evaluation"] = distance(found["logits of evaluation"], expected["logits of evaluation"])
+    if double:
+        errors["changes"] = worst(distance(found[name], expected[name]) for name in parameters - statistics)
+    return errors
+
+
+def compare(options, model, folder):
+    """Prints a line for each plan; whether all errors are within their bounds."""
+    torch.manual_seed(1)
+    weights, batches = initial_weights(options, model, folder), random_batches(options)
+    files = {name: folder / f"{name}.safetensors" for name in ("weights", "batches", "out")}
+    safetensors_file.save(files["weights"], weights)
+    safetensors_file.save(files["batches"], batches)
+    expected = run_torch(options, model, weights, batches)
+    all_agree = True
+    for plan in options.plans:
+        run_colonnade(options, model, plan, *(f"--{name}={file}" for name, file in files.items()), f"--steps={STEPS}")
+        errors = errors_of(safetensors_file.load(files["out"]), expected, options.double)
+        agrees = all(error <= (BOUND_OF_DOUBLE if options.double else BOUND) for error in errors.values())
+        print(f"{model:<10} {plan:<7}", *(f"{kind} {error:.1e} " for kind, error in errors.items()),
+              "agree" if agrees else "DO NOT AGREE", flush=True)
+        all_agree = all_agree and agrees
+    return all_agree
+
+
+def parse_arguments():
+    networks = ["alexnet", "resnet18", "resnet50", "googlenet", "vgg16_bn"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True, help="folder of the build, with tests/pytorch_steps")
+    parser.add_argument("--networks", type=lambda text: text.split(","), default=networks, help="default: " + ",".join(networks))
+    parser.add_argument("--plans", type=lambda text: text.split(","), default=list(PLANS), help="default: " + ",".join(PLANS))
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--input-size", type=int, default=64)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--width", type=float, default=1, help="channels times this")
+    parser.add_argument("--double", action="store_true", help="all in double")
+    options = parser.parse_args()
+    for given, known in ((options.networks, NETWORKS), (options.plans, PLANS)):
+        if unknown := [name for name in given if name not in known]:
+            parser.error(f"unknown {unknown[0]}; expected some of {','.join(known)}")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        agree = [compare(options, model, pathlib.Path(folder)) for model in options.networks]
+    return 0 if all(agree) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+// A few steps of training under a plan, on weights and batches from files; agree.py compares what comes of them with
+// PyTorch.
+//
+// --out gets `losses`, the `logits` of the first batch before the first update, those that evaluation finds of it after the
+// last, running statistics as they are then, and by how much each parameter has changed. Without --weights it gets those
+// that the network begins with.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bench/command_line.h"
+#include "cpu/backend.h"
+#include "engine/executor.h"
+#include "engine/io/safetensors.h"
+#include "engine/pieces.h"
+#include "engine/state.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+#include "program/status_macros.h"
+#include "program/verify.h"
+
+namespace {
+
+using namespace colonnade;
+
+using engine::NamedTensor;
+using Tensors = std::vector<NamedTensor>;
+
+struct Options {
+  std::string model, plan = "single", weights, batches, out;
+  models::ModelOptions network{.dropout = false};
+  partition::LowerOptions lower;
+  int devices = 1;
+  int64_t steps = 3;
+  double learning_rate = 0.01;
+  bool reference = false;
+};
+
+absl::StatusOr<const NamedTensor*> Find(const Tensors& tensors, const std::string& name) {
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.name == name) return &tensor;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("expected a tensor \"", name, "\", found none"));
+}
+
+// A Program on devices of its own, whose logits can be read after a step.
+class Network {
+ public:
+  static absl::StatusOr<std::unique_ptr<Network>> Create(const Options& options, program::Mode mode) {
+    auto network = std::make_unique<Network>();
+    ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(options.model, options.network));
+    ASSIGN_OR_RETURN(
+        partition::Plan plan,
+        partition::NamedPlan(options.plan, graph, {.devices = options.devices, .global_batch = options.lower.global_batch}));
+    partition::LowerOptions lower = options.lower;
+    lower.mode = mode;
+    ASSIGN_OR_RETURN(network->program_, partition::Lower(graph, plan, lower));
+    RETURN_IF_ERROR(network->KeepLogits());
+    const auto kernels = options.reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn;
+    ASSIGN_OR_RETURN(network->devices_, cpu::MakeCpuBackend({.devices = options.devices, .kernels = kernels}));
+    ASSIGN_OR_RETURN(network->executor_, engine::Executor::Create(network->program_, *network->devices_));
+    return network;
+  }
+
+  const program::Program& program() const { return program_; }
+  engine::LoadedProgram& loaded() { return executor_->loaded(); }
+
+  // One step on the tensors `images<step>` and `labels<step>`.
+  absl::StatusOr<engine::StepResult> Run(const Tensors& batches, int64_t step, double learning_rate) {
+    ASSIGN_OR_RETURN(const NamedTensor* images, Find(batches, absl::StrCat("images", step)));
+    ASSIGN_OR_RETURN(const NamedTensor* labels, Find(batches, absl::StrCat("labels", step)));
+    return executor_->RunStep(std::vector<float>(images->values.begin(), images->values.end()),
+                              std::vector<int32_t>(labels->values.begin(), labels->values.end()),
+                              {.learning_rate = learning_rate, .step = static_cast<uint64_t>(step)});
+  }
+
+  // [batch, classes], as the loss read them in the latest step.
+  absl::StatusOr<NamedTensor> Logits(const std::string& name) const {
+    const int64_t classes = program_.buffer(logits_.front().buffer).shape[1];
+    NamedTensor logits{.name = name, .shape = {program_.global_batch, classes}};
+    logits.values.resize(program::ElementCount(logits.shape));
+    for (const program::Piece& piece : logits_) {
+      std::vector<double> values(piece.region.elements());
+      RETURN_IF_ERROR(executor_->loaded().Read(piece.buffer, absl::MakeSpan(values)));
+      engine::ForEachElement(logits.shape, piece.region,
+                             [&](int64_t global, int64_t local) { logits.values[global] = values[local]; });
+    }
+    return logits;
+  }
+
+ private:
+  // A Program has no output for logits. A buffer of a step shares its memory with later ones, one that outlives steps does
+  // not: so this makes the loss's input persistent on each device. Which samples it holds, the labels beside it say.
+  absl::Status KeepLogits() {
+    for (const program::Task& task : program_.tasks) {
+      const auto* compute = std::get_if<program::Compute>(&task.what);
+      if (compute == nullptr || !std::holds_alternative<program::SoftmaxCrossEntropyForward>(compute->op)) continue;
+      const program::BufferId logits = task.uses[0].buffer, labels = task.uses[1].buffer;
+      program_.buffer(program::RootOf(program_, logits)).lifetime = program::Lifetime::kPersistent;
+      for (const program::Input& input : program_.inputs) {
+        for (const program::Piece& piece : input.pieces) {
+          if (piece.buffer != labels) continue;
+          const program::Shape& shape = program_.buffer(logits).shape;
+          logits_.push_back({logits, {{piece.region.offset[0], 0}, shape}});
+        }
+      }
+    }
+    if (logits_.empty()) return absl::InternalError("no loss reads logits beside labels from the host");
+    return program::Verify(program_);
+  }
+
+  program::Program program_;
+  std::vector<program::Piece> logits_;
+  std::unique_ptr<engine::Backend> devices_;
+  std::unique_ptr<engine::Executor> executor_;
+};
+
+// Parameters as their change since `before`; statistics as they are.
+Tensors Changes(const program::Program& program, const Tensors& before, Tensors after) {
+  for (size_t i = 0; i < after.size(); ++i) {
+    if (program.parameters[i].role == program::StateRole::kStatistic) continue;
+    std::transform(after[i].values.begin(), after[i].values.end(), before[i].values.begin(), after[i].values.begin(),
+                   std::minus<>());
+  }
+  return after;
+}
+
+// What evaluation makes of the first batch.
+absl::StatusOr<NamedTensor> Evaluate(const Options& options, const Tensors& parameters, const Tensors& batches) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Network> network, Network::Create(options, program::Mode::kEval));
+  RETURN_IF_ERROR(engine::WriteParameters(network->program(), network->loaded(), parameters));
+  RETURN_IF_ERROR(network->Run(batches, 0, 0).status());
+  return network->Logits("logits of evaluation");
+}
+
+absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
+  ASSIGN_OR_RETURN(Tensors weights, engine::LoadWeights(options.weights));
+  ASSIGN_OR_RETURN(Tensors batches, engine::LoadTensors(options.batches));
+  RETURN_IF_ERROR(engine::WriteParameters(network.program(), network.loaded(), weights));
+  ASSIGN_OR_RETURN(Tensors before, engine::ReadParameters(network.program(), network.loaded()));
+  Tensors results;
+  NamedTensor losses{.name = "losses", .shape = {options.steps}};
+  for (int64_t step = 0; step < options.steps; ++step) {
+    ASSIGN_OR_RETURN(engine::StepResult result, network.Run(batches, step, options.learning_rate));
+    losses.values.push_back(result.loss);
+    if (step > 0) continue;
+    ASSIGN_OR_RETURN(NamedTensor logits, network.Logits("logits"));
+    results.push_back(std::move(logits));
+  }
+  results.push_back(std::move(losses));
+  ASSIGN_OR_RETURN(Tensors after, engine::ReadParameters(network.program(), network.loaded()));
+  ASSIGN_OR_RETURN(NamedTensor evaluated, Evaluate(options, after, batches));
+  results.push_back(std::move(evaluated));
+  for (NamedTensor& tensor : Changes(network.program(), before, std::move(after))) results.push_back(std::move(tensor));
+  return results;
+}
+
+absl::StatusOr<Tensors> Begin(Network& network) {
+  RETURN_IF_ERROR(engine::InitializeParameters(network.program(), network.loaded(), /*seed=*/1));
+  return engine::ReadParameters(network.program(), network.loaded());
+}
+
+absl::Status Main(const Options& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Network> network, Network::Create(options, program::Mode::kTrain));
+  ASSIGN_OR_RETURN(Tensors results, options.weights.empty() ? Begin(*network) : Train(options, *network));
+  return engine::SaveTensors(options.out, results);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Trains a few steps on weights and batches from files", "pytorch_steps");
+  app.add_option("--model", options.model)->required();
+  app.add_option("--plan", options.plan);
+  app.add_option("--devices", options.devices);
+  app.add_option("--batch", options.lower.global_batch);
+  app.add_option("--input-size", options.network.input_size);
+  app.add_option("--classes", options.network.classes);
+  app.add_option("--width", options.network.width);
+  app.add_option("--steps", options.steps);
+  app.add_option("--learning-rate", options.learning_rate);
+  app.add_option("--momentum", options.lower.momentum);
+  app.add_option("--weight-decay", options.lower.weight_decay);
+  app.add_option("--weights", options.weights, "safetensors file; without it, initial weights are written");
+  app.add_option("--batches", options.batches, "safetensors file of images0, labels0, images1, …");
+  app.add_option("--out", options.out, "safetensors file to write")->required();
+  app.add_flag("--double", options.reference, "all in double, on reference kernels");
+  return bench::Run(app, argc, argv, [&] {
+    if (options.reference) options.lower.dtype = program::DType::kF64;
+    return Main(options);
+  });
+}
