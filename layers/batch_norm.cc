@@ -140,9 +140,9 @@ absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::S
   if (inputs.size() != 1) {
     return absl::InvalidArgumentError(absl::StrFormat("expected one input with channels, found %d", inputs.size()));
   }
-  if (inputs[0].empty()) {
+  if (inputs[0].size() != 1 && inputs[0].size() != 3) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected one input with channels, found one of shape %s", program::ToString(inputs[0])));
+        absl::StrFormat("expected an input of shape [F] or [C,H,W], found %s", program::ToString(inputs[0])));
   }
   if (!(layer.epsilon > 0 && layer.epsilon <= 1)) {
     return absl::InvalidArgumentError(absl::StrFormat("expected epsilon above 0 and up to 1, found %g", layer.epsilon));

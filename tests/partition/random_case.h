@@ -201,7 +201,25 @@ inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t ou
 // What has been drawn: "Conv2d column axis 1 backward", "split(1) -> replicated/g: all_gather".
 class Coverage {
  public:
-  void Count(const layers::LayerGraph& graph, const Plan& plan, int64_t batch) {
+  // Whether something was drawn for the first time.
+  bool Count(const layers::LayerGraph& graph, const Plan& plan, int64_t batch) {
+    const size_t before = drawn_.size();
+    Insert(graph, plan, batch);
+    return drawn_.size() > before;
+  }
+
+  // What should have been drawn and was not.
+  std::vector<std::string> Missing() const {
+    std::vector<std::string> missing;
+    for (const std::string& expected : Expected()) {
+      if (!drawn_.contains(expected)) missing.push_back(expected);
+    }
+    return missing;
+  }
+  size_t size() const { return drawn_.size(); }
+
+ private:
+  void Insert(const layers::LayerGraph& graph, const Plan& plan, int64_t batch) {
     const LowerOptions options{.global_batch = batch};
     absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, batch);
     if (!shardings.ok()) return;
@@ -233,17 +251,6 @@ class Coverage {
     }
   }
 
-  // What should have been drawn and was not.
-  std::vector<std::string> Missing() const {
-    std::vector<std::string> missing;
-    for (const std::string& expected : Expected()) {
-      if (!drawn_.contains(expected)) missing.push_back(expected);
-    }
-    return missing;
-  }
-  size_t size() const { return drawn_.size(); }
-
- private:
   static constexpr char kSumOfPartial[] = "gradients that are added before they are reduced";
   static std::string InPieces(Reduction reduction) { return absl::StrCat("a bucket in pieces, ", Name(reduction)); }
   static bool IsPartial(const TensorPlacement& placement) {
