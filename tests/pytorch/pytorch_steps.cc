@@ -144,7 +144,8 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
   ASSIGN_OR_RETURN(Tensors batches, engine::LoadTensors(options.batches));
   RETURN_IF_ERROR(engine::WriteParameters(network.program(), network.loaded(), weights));
   ASSIGN_OR_RETURN(Tensors before, engine::ReadParameters(network.program(), network.loaded()));
-  Tensors results;
+  ASSIGN_OR_RETURN(NamedTensor evaluated, Evaluate(options, before, batches));
+  Tensors results = {std::move(evaluated)};
   NamedTensor losses{.name = "losses", .shape = {options.steps}};
   for (int64_t step = 0; step < options.steps; ++step) {
     ASSIGN_OR_RETURN(engine::StepResult result, network.Run(batches, step, options.learning_rate));
@@ -155,8 +156,6 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
   }
   results.push_back(std::move(losses));
   ASSIGN_OR_RETURN(Tensors after, engine::ReadParameters(network.program(), network.loaded()));
-  ASSIGN_OR_RETURN(NamedTensor evaluated, Evaluate(options, after, batches));
-  results.push_back(std::move(evaluated));
   for (NamedTensor& tensor : Changes(network.program(), before, std::move(after))) results.push_back(std::move(tensor));
   return results;
 }
