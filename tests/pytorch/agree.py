@@ -74,11 +74,8 @@ def random_batches(options):
 
 
 def run_colonnade(options, model, plan, *arguments):
-    program = pathlib.Path(options.build) / "tests" / "pytorch_steps"
-    if not program.exists():
-        sys.exit(f"agree.py: no {program}; cmake --build {options.build} --target pytorch_steps")
     subprocess.run([
-        program, f"--model={model}", f"--plan={plan}", f"--devices={PLANS[plan]}", f"--batch={options.batch}",
+        options.program, f"--model={model}", f"--plan={plan}", f"--devices={PLANS[plan]}", f"--batch={options.batch}",
         f"--input-size={options.input_size}", f"--classes={options.classes}", f"--width={options.width}",
         f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}", f"--weight-decay={WEIGHT_DECAY}",
         *(["--double"] if options.double else []), *arguments
@@ -169,6 +166,9 @@ def parse_arguments():
     for given, known in ((options.networks, NETWORKS), (options.plans, PLANS)):
         if unknown := [name for name in given if name not in known]:
             parser.error(f"unknown {unknown[0]}; expected some of {','.join(known)}")
+    options.program = pathlib.Path(options.build) / "tests" / "pytorch_steps"
+    if not options.program.exists():
+        parser.error(f"--build: no {options.program}; cmake --build {options.build} --target pytorch_steps")
     return options
 
 
