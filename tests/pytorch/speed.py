@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""What a training step takes on the CPU, in Colonnade and in PyTorch.
+
+    python3 tests/pytorch/speed.py --build=build/release
+
+runs them in turn, round by round, so that they meet the same moods of the machine: `colonnade train`, PyTorch eager with
+channels last, and the same compiled. Everything is fp32 on one device of --threads threads, SGD with momentum and decay. A
+run's time is the median of its steps without the first ones, as `colonnade train --json` has it. Printed are the median and
+the extremes over the rounds: milliseconds a step, then ratios within a round, Colonnade to PyTorch; below 1 Colonnade is
+faster. Ends with 77 where there is no PyTorch.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    print("skipped: no torch; pip install torch")
+    sys.exit(77)
+
+import safetensors_file
+from networks import NETWORKS, Network
+
+CASES = {"resnet18": (16, 224), "resnet50": (16, 224), "resnet20": (128, 32)}  # batch, rows and columns
+WARM_UP_STEPS = 4  # of at least 12, as in engine/trainer.cc
+
+
+class InColonnade:
+    def __init__(self, options, model, batch):
+        self.command = [
+            options.build / "colonnade", "train", f"--model={model}", "--plan=single", "--devices=1", "--data=synthetic",
+            f"--batch={batch}", f"--steps={options.steps}", f"--threads-per-device={options.threads}", "--backend=cpu", "--json"
+        ]
+
+    def run(self):
+        """Milliseconds of the median step."""
+        done = subprocess.run(self.command, check=True, capture_output=True, text=True)
+        return json.loads(done.stdout)["step_ms"]["median"]
+
+
+class InTorch:
+    def __init__(self, options, weights, model, batch, size, compiled):
+        self.steps = options.steps
+        self.images = torch.randn(batch, 3, size, size).contiguous(memory_format=torch.channels_last)
+        self.labels = torch.randint(weights["fc.bias"].numel(), (batch,))
+        self.tensors = {}
+        for name, weight in weights.items():
+            layout = torch.channels_last if weight.dim() == 4 else torch.contiguous_format
+            tensor = weight.clone(memory_format=layout)
+            self.tensors[name] = tensor.requires_grad_(not name.endswith((".running_mean", ".running_var")))
+        trained = [tensor for tensor in self.tensors.values() if tensor.requires_grad]
+        self.optimizer = torch.optim.SGD(trained, lr=1e-4, momentum=0.9, weight_decay=5e-4)
+
+        def loss_of(tensors, images, labels):
+            return torch.nn.functional.cross_entropy(NETWORKS[model](Network(tensors, training=True), images), labels)
+
+        self.loss_of = torch.compile(loss_of) if compiled else loss_of
+
+    def step(self):
+        self.optimizer.zero_grad()
+        loss = self.loss_of(self.tensors, self.images, self.labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def run(self):
+        times = []
+        for _ in range(self.steps):
+            begin = time.perf_counter()
+            self.step()
+            times.append(1e3 * (time.perf_counter() - begin))
+        return statistics.median(times[WARM_UP_STEPS:])
+
+
+def spread(values):
+    return f"{statistics.median(values):9.3f}   {min(values):9.3f} to {max(values):9.3f}"
+
+
+def measure(options, model, folder):
+    batch, size = CASES[model]
+    weights = folder / "initial.safetensors"
+    subprocess.run([options.build / "tests" / "pytorch_steps", f"--model={model}", f"--batch={batch}", f"--out={weights}"],
+                   check=True)
+    weights = safetensors_file.load(weights)
+    sides = {"colonnade": InColonnade(options, model, batch)}
+    for name in options.torch:
+        sides[f"torch {name}"] = InTorch(options, weights, model, batch, size, name == "compiled")
+    times = {name: [] for name in sides}
+    for _ in range(options.rounds):
+        for name, side in sides.items():
+            times[name].append(side.run())
+    print(f"{model}, batch {batch}, {size}x{size}, {options.threads} threads, {options.rounds} rounds of {options.steps} steps")
+    for name in sides:
+        print(f"  {name + ', ms':<28} {spread(times[name])}")
+    for name in list(sides)[1:]:
+        ratios = [ours / theirs for ours, theirs in zip(times["colonnade"], times[name])]
+        print(f"  {'colonnade / ' + name:<28} {spread(ratios)}", flush=True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="folder of a release build, with its tests")
+    parser.add_argument("--networks", type=lambda text: text.split(","), default=list(CASES), help="default: " + ",".join(CASES))
+    parser.add_argument("--torch", type=lambda text: text.split(","), default=["eager", "compiled"],
+                        help="default: eager,compiled; compiling takes minutes")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=12, help="of a run, at least 12")
+    options = parser.parse_args()
+    for given, known in ((options.networks, CASES), (options.torch, ("eager", "compiled"))):
+        if unknown := [name for name in given if name not in known]:
+            parser.error(f"unknown {unknown[0]}; expected some of {','.join(known)}")
+    if options.steps < 12 or options.rounds < 1:
+        parser.error("expected at least 12 steps and 1 round")
+    if not (options.build / "tests" / "pytorch_steps").exists():
+        parser.error(f"--build: no tests/pytorch_steps in {options.build}; cmake --build {options.build}")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    with tempfile.TemporaryDirectory() as folder:
+        for model in options.networks:
+            measure(options, model, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()
