@@ -4,8 +4,8 @@
     python3 tests/pytorch/agree.py --build=build/release
 
 runs three steps of SGD for each network under each plan, in Colonnade (the program tests/pytorch_steps of the build) and in
-PyTorch on the CPU, and prints one line of relative errors for each. Ends with 0 where all are within 1e-4, 1 where one is not,
-2 on wrong usage, 77 where there is no PyTorch (`pip install torch`; nothing else of Colonnade needs it).
+PyTorch on the CPU, and prints one line of relative errors for each. Ends with 0 where all are within 1e-4, 1 where one is
+not, 2 on wrong usage, 77 where there is no PyTorch (`pip install torch`; nothing else of Colonnade needs it).
 
 --double computes in double on both sides, Colonnade's on its reference kernels, compares each parameter's change, too, and
 grants what rounding to the f32 of the files does; it is slow, so name a small --width.
@@ -151,11 +151,14 @@ def compare(options, model, folder):
 
 
 def parse_arguments():
+    def names(text):
+        return text.split(",")
+
     networks = ["alexnet", "resnet18", "resnet50", "googlenet", "vgg16_bn"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, help="folder of the build, with tests/pytorch_steps")
-    parser.add_argument("--networks", type=lambda text: text.split(","), default=networks, help="default: " + ",".join(networks))
-    parser.add_argument("--plans", type=lambda text: text.split(","), default=list(PLANS), help="default: " + ",".join(PLANS))
+    parser.add_argument("--networks", type=names, default=networks, help="default: " + ",".join(networks))
+    parser.add_argument("--plans", type=names, default=list(PLANS), help="default: " + ",".join(PLANS))
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--input-size", type=int, default=64)
     parser.add_argument("--classes", type=int, default=10)

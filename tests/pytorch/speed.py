@@ -7,7 +7,7 @@ runs them in turn, round by round, so that they meet the same moods of the machi
 channels last, and the same compiled. Everything is fp32 on one device of --threads threads, SGD with momentum and decay. A
 run's time is the median of its steps without the first ones, as `colonnade train --json` has it. Printed are the median and
 the extremes over the rounds: milliseconds a step, then ratios within a round, Colonnade to PyTorch; below 1 Colonnade is
-faster. Ends with 77 where there is no PyTorch.
+faster. PyTorch's waiting threads spin: run nothing beside it. Ends with 77 where there is no PyTorch.
 """
 
 import argparse
@@ -37,8 +37,9 @@ WARM_UP_STEPS = 4  # of at least 12, as in engine/trainer.cc
 class InColonnade:
     def __init__(self, options, model, batch):
         self.command = [
-            options.build / "colonnade", "train", f"--model={model}", "--plan=single", "--devices=1", "--data=synthetic",
-            f"--batch={batch}", f"--steps={options.steps}", f"--threads-per-device={options.threads}", "--backend=cpu", "--json"
+            options.build / "colonnade", "train", f"--model={model}", "--data=synthetic", f"--batch={batch}",
+            f"--steps={options.steps}", "--plan=single", "--devices=1", "--backend=cpu",
+            f"--threads-per-device={options.threads}", "--json"
         ]
 
     def run(self):
@@ -98,7 +99,8 @@ def measure(options, model, folder):
     for _ in range(options.rounds):
         for name, side in sides.items():
             times[name].append(side.run())
-    print(f"{model}, batch {batch}, {size}x{size}, {options.threads} threads, {options.rounds} rounds of {options.steps} steps")
+    print(f"{model}, batch {batch}, {size}x{size}, {options.threads} threads,",
+          f"{options.rounds} rounds of {options.steps} steps")
     for name in sides:
         print(f"  {name + ', ms':<28} {spread(times[name])}")
     for name in list(sides)[1:]:
@@ -107,10 +109,13 @@ def measure(options, model, folder):
 
 
 def parse_arguments():
+    def names(text):
+        return text.split(",")
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder of a release build, with its tests")
-    parser.add_argument("--networks", type=lambda text: text.split(","), default=list(CASES), help="default: " + ",".join(CASES))
-    parser.add_argument("--torch", type=lambda text: text.split(","), default=["eager", "compiled"],
+    parser.add_argument("--networks", type=names, default=list(CASES), help="default: " + ",".join(CASES))
+    parser.add_argument("--torch", type=names, default=["eager", "compiled"],
                         help="default: eager,compiled; compiling takes minutes")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
