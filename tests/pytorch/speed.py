@@ -7,11 +7,15 @@ runs them in turn, round by round, so that they meet the same moods of the machi
 channels last, and the same compiled. Everything is fp32 on one device of --threads threads, SGD with momentum and decay. A
 run's time is the median of its steps without the first ones, as `colonnade train --json` has it. Printed are the median and
 the extremes over the rounds: milliseconds a step, then ratios within a round, Colonnade to PyTorch; below 1 Colonnade is
-faster. PyTorch's waiting threads spin: run nothing beside it. Ends with 77 where there is no PyTorch.
+faster. Ends with 77 where there is no PyTorch.
+
+PyTorch's waiting threads would spin, and beside any other work its steps then take many times as long; here they sleep, as
+Colonnade's do after a while, unless OMP_WAIT_POLICY says otherwise.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -19,6 +23,8 @@ import sys
 import tempfile
 import time
 
+OWN_ENVIRONMENT = dict(os.environ)
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # is read when PyTorch is loaded
 try:
     import torch
 except ModuleNotFoundError as error:
@@ -44,7 +50,7 @@ class InColonnade:
 
     def run(self):
         """Milliseconds of the median step."""
-        done = subprocess.run(self.command, check=True, capture_output=True, text=True)
+        done = subprocess.run(self.command, check=True, capture_output=True, text=True, env=OWN_ENVIRONMENT)
         return json.loads(done.stdout)["step_ms"]["median"]
 
 
