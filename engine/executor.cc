@@ -153,11 +153,12 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
   };
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
+    // Hits and labels are those of the last loss.
+    if (output.kind == Output::Kind::kMetrics) result.top1_hits = result.top5_hits = result.labels = 0;
     for (size_t p = 0; p < output.pieces.size(); ++p) {
       const void* data = slot.outputs[o][p];
       const int device = program_.buffer(output.pieces[p].buffer).device;
       if (output.kind == Output::Kind::kMetrics) {
-        if (p == 0) result.top1_hits = result.top5_hits = result.labels = 0;  // those of the loss before
         const double loss = At<double>(data, program::kLossSum);
         loss_sum += loss;
         result.top1_hits += std::llround(At<double>(data, program::kTop1Hits));

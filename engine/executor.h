@@ -29,7 +29,7 @@ struct StepInputs {
 
 // What one step returns.
 struct StepResult {
-  double loss = 0;  // mean over the labels ≥ 0
+  double loss = 0;  // Σ over the losses, each a mean over the labels ≥ 0, weighted in training
   int64_t top1_hits = 0, top5_hits = 0, labels = 0;
   // The first thing that was not finite, empty if all was: "loss", else "gradient of" a parameter; on the lowest such
   // device.

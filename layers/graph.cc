@@ -76,8 +76,8 @@ int64_t LayerGraph::classes() const { return node(nodes.back().inputs[0]).sample
 
 std::vector<bool> LayerGraph::ReachesLast() const {
   std::vector<bool> reaches(nodes.size(), false);
-  reaches.back() = true;
   for (size_t i = nodes.size(); i-- > 0;) {
+    reaches[i] = reaches[i] || i + 1 == nodes.size();
     for (LayerId input : nodes[i].inputs) reaches[input.value] = reaches[input.value] || reaches[i];
   }
   return reaches;

@@ -44,11 +44,16 @@ void Emitter::AddParameters() {
   }
 }
 
-void Emitter::AddStore(int output, const Piece& piece, const std::string& layer) {
-  const int device = builder_.buffer(piece.buffer).device;
-  const int64_t bytes = piece.region.elements() * program::SizeInBytes(builder_.buffer(piece.buffer).dtype);
-  builder_.AddCompute(device, program::Lane::kCopy, program::Store{output}, {builder_.Read(piece.buffer)},
-                      {.bytes_read = bytes, .bytes_written = bytes}, {layer, program::Pass::kOutput});
+// An output, and the tasks that store its pieces.
+void Emitter::AddStored(Output output, const std::string& from) {
+  const std::vector<Piece> pieces = output.pieces;
+  const int index = builder_.AddOutput(std::move(output));
+  for (const Piece& piece : pieces) {
+    const int64_t bytes = piece.region.elements() * program::SizeInBytes(builder_.buffer(piece.buffer).dtype);
+    builder_.AddCompute(builder_.buffer(piece.buffer).device, program::Lane::kCopy, program::Store{index},
+                        {builder_.Read(piece.buffer)}, {.bytes_read = bytes, .bytes_written = bytes},
+                        {from, program::Pass::kOutput});
+  }
 }
 
 // Of each shard of the batch, from the first position that computes it.
@@ -64,9 +69,7 @@ void Emitter::AddMetricsOutput(ValueId id) {
     }
     if (first) output.pieces.push_back({At(id, p), Region::Whole(output.shape)});
   }
-  const std::vector<Piece> pieces = output.pieces;
-  const int index = builder_.AddOutput(std::move(output));
-  for (const Piece& piece : pieces) AddStore(index, piece, loss);
+  AddStored(std::move(output), loss);
 }
 
 void Emitter::AddOutputs() {
@@ -77,9 +80,7 @@ void Emitter::AddOutputs() {
 
   Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = builder_.shape(flags_[0])};
   for (BufferId flags : flags_) finite.pieces.push_back({flags, Region::Whole(finite.shape)});
-  const std::vector<Piece> finite_pieces = finite.pieces;
-  const int finite_output = builder_.AddOutput(std::move(finite));
-  for (const Piece& piece : finite_pieces) AddStore(finite_output, piece, "finite");
+  AddStored(std::move(finite), "finite");
 
   if (!lowering_.options.expose_gradients) return;
   for (size_t i = 0; i < lowering_.parameters.size(); ++i) AddGradientOutput(static_cast<int>(i));
@@ -97,9 +98,7 @@ void Emitter::AddGradientOutput(int index) {
     if (seen || !Updates(p.bucket, position)) continue;
     gradient.pieces.push_back({MemberBuffer(buckets_[p.bucket].gradients[position], p.member), region});
   }
-  const std::vector<Piece> pieces = gradient.pieces;
-  const int output = builder_.AddOutput(std::move(gradient));
-  for (const Piece& piece : pieces) AddStore(output, piece, layer);
+  AddStored(std::move(gradient), layer);
 }
 
 }  // namespace colonnade::partition

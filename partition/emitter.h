@@ -86,7 +86,7 @@ class Emitter {
   void AddOutputs();
   void AddMetricsOutput(ValueId metrics);
   void AddGradientOutput(int parameter);
-  void AddStore(int output, const program::Piece& piece, const std::string& layer);
+  void AddStored(program::Output output, const std::string& from);
 
   const Lowering& lowering_;
   const Mesh& mesh_;

@@ -1,6 +1,7 @@
 // The part of the rule `structure` that looks at one task: its operands' number, access, element types and extents.
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -180,11 +181,11 @@ class OperandCheck {
     }
   }
 
-  void operator()(const SoftmaxCrossEntropyForward&) {
-    if (SameShapes({0, 2})) Labels(1, 0);
+  void operator()(const SoftmaxCrossEntropyForward& op) {
+    if (SameShapes({0, 2}) && Labels(1, 0)) Weighs(op);
   }
-  void operator()(const SoftmaxCrossEntropyBackward&) {
-    if (SameShapes({1, 3})) Labels(2, 1);
+  void operator()(const SoftmaxCrossEntropyBackward& op) {
+    if (SameShapes({1, 3}) && Labels(2, 1)) Weighs(op);
   }
   void operator()(const CheckFinite&) {}
   void operator()(const SgdUpdate&) {
@@ -197,6 +198,15 @@ class OperandCheck {
   }
 
  private:
+  template <class Loss>
+  void Weighs(const Loss& op) {
+    if (!(op.weight > 0 && std::isfinite(op.weight))) {
+      return Fail("has weight ", op.weight, "; expected a finite number above 0");
+    }
+    if (!(op.label_smoothing >= 0 && op.label_smoothing < 1)) {
+      Fail("has label smoothing ", op.label_smoothing, "; expected [0, 1)");
+    }
+  }
   template <class... Parts>
   void Fail(const Parts&... parts) {
     if (problem_.empty()) problem_ = absl::StrCat(parts...);

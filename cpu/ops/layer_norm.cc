@@ -28,7 +28,8 @@ struct NormTiles {
         of_channels(x.kind == View::Kind::kBlocked || positions == 1),
         rows(of_channels ? (channels + kTileLanes - 1) / kTileLanes : channels),
         tiles_of_sample(of_channels ? positions : (positions + kTileLanes - 1) / kTileLanes),
-        pieces(std::clamp<int64_t>(count() * elements() / kPieceElements, 1, kMostPieces)) {}
+        pieces(std::clamp<int64_t>(count() * elements() / kPieceElements, 1, std::clamp<int64_t>(count(), 1, kMostPieces))) {
+  }
 
   int64_t count() const { return samples * tiles_of_sample; }
   int64_t elements() const { return rows * kTileLanes; }

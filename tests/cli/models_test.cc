@@ -49,6 +49,20 @@ TEST_F(Command, HeadsAndSmoothingReachTheProgramOfTrainingAlone) {
   EXPECT_THAT(evaluated.out, HasSubstr("parameter \"head1.conv.weight\""));
 }
 
+// The heads' weights are in the file, and in the memory of an evaluation that runs no head.
+TEST_F(Command, ANetworkWithHeadsIsTestedAsItIsEvaluated) {
+  const std::string network =
+      " --model=googlenet --width=0.02 --input-size=80 --classes=10 --auxiliary-heads=on --batch=4 --json ";
+  const auto test_of = [&](const std::string& arguments) {
+    const Result r = Run(arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.code == 0 ? Json::parse(r.out).at("test") : Json();
+  };
+  const Json trained =
+      test_of(absl::StrCat("train", network, "--label-smoothing=0.1 --steps=2 --save=", In("w.safetensors")));
+  EXPECT_EQ(trained, test_of(absl::StrCat("eval", network, "--init=", In("w.safetensors"))));
+}
+
 TEST_F(Command, HeadsOfANetworkWithoutAndSmoothingBeyond0To1Are2) {
   ExpectError("models resnet18 --auxiliary-heads=on", 2, {"resnet18 has no auxiliary heads; googlenet has"});
   ExpectError("models googlenet --auxiliary-heads=on --input-size=64", 2, {"\"head1.pool\"", "5x5"});

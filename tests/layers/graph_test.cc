@@ -88,7 +88,7 @@ TEST(GraphBuilder, WrongAttributesAreRefused) {
               HasSubstr("channels alone"));
 }
 
-TEST(GraphBuilder, ANetworkHasOneLossThatEveryLayerReaches) {
+TEST(GraphBuilder, EveryLayerReachesALoss) {
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.Relu("r", net.Input("images", {4})); }), HasSubstr("SoftmaxCrossEntropy"));
   EXPECT_THAT(ErrorOf([](GraphBuilder&) {}), HasSubstr("Input"));
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) {

@@ -33,7 +33,7 @@ const BackendMaker& OneDnn() {
 TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
   Random random(20132);
   Coverage coverage;
-  // Then only what covers what is missing, so that no seed must be found when a layer is added.
+  // Then, while something is missing, what covers more: so that no seed must be found when a layer is added.
   const int cases = Draws(300), most = kSanitized ? cases : 20 * cases;
   for (int i = 0; i < cases || (i < most && !coverage.Missing().empty()); ++i) {
     const Drawn drawn = DrawCase(random, false);

@@ -3,6 +3,7 @@
 
 #include "program/verify.h"
 
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -323,6 +324,18 @@ const Breakage kLayerNorms[] = {
      [](Program& p) { p.buffer(Find(p, kLayerNorm).uses[4].buffer).dtype = DType::kF64; }, EveryOp},
 };
 
+const char *const kLoss = "softmax_cross_entropy_forward", *const kLossBackward = "softmax_cross_entropy_backward";
+
+const Breakage kLosses[] = {
+    Changed("forward_weight", kLoss, &SoftmaxCrossEntropyForward::weight, 0.0, "weight 0; expected a finite number above 0"),
+    Changed("forward_no_weight", kLoss, &SoftmaxCrossEntropyForward::weight, kNoNumber, "weight nan; expected"),
+    Changed("forward_smoothing", kLoss, &SoftmaxCrossEntropyForward::label_smoothing, 1.0, "smoothing 1; expected [0, 1)"),
+    Changed("backward_weight", kLossBackward, &SoftmaxCrossEntropyBackward::weight, double{INFINITY},
+            "weight inf; expected"),
+    Changed("backward_smoothing", kLossBackward, &SoftmaxCrossEntropyBackward::label_smoothing, -0.1,
+            "smoothing -0.1; expected [0, 1)"),
+};
+
 const Breakage kMeetings[] = {
     {"one_side", "messages", "1 side", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).message = 9; }},
     {"peer", "messages", "peers", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange", 1)).peer = 1; }},
@@ -601,6 +614,7 @@ const Breakage kDeclarations[] = {
 std::string NameOf(const ::testing::TestParamInfo<Breakage>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Structure, VerifyFinds, ::testing::ValuesIn(kStructure), NameOf);
 INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), NameOf);
+INSTANTIATE_TEST_SUITE_P(Losses, VerifyFinds, ::testing::ValuesIn(kLosses), NameOf);
 INSTANTIATE_TEST_SUITE_P(LayerNorms, VerifyFinds, ::testing::ValuesIn(kLayerNorms), NameOf);
 INSTANTIATE_TEST_SUITE_P(BatchNorms, VerifyFinds, ::testing::ValuesIn(kBatchNorms), NameOf);
 INSTANTIATE_TEST_SUITE_P(Meetings, VerifyFinds, ::testing::ValuesIn(kMeetings), NameOf);

@@ -1,9 +1,9 @@
 // A few steps of training under a plan, on weights and batches from files; agree.py compares what comes of them with
 // PyTorch.
 //
-// --out gets `losses`, the `logits` of the first batch before the first update, those that evaluation finds of it after the
-// last, running statistics as they are then, and by how much each parameter has changed. Without --weights it gets those
-// that the network begins with.
+// --out gets `losses`, the `logits` of the first batch before the first update, those that evaluation finds of it with the
+// same weights, and after the last update the running statistics and by how much each parameter has changed. Without
+// --weights it gets those that the network begins with.
 #include <algorithm>
 #include <functional>
 #include <memory>

@@ -9,8 +9,8 @@ run's time is the median of its steps without the first ones, as `colonnade trai
 the extremes over the rounds: milliseconds a step, then ratios within a round, Colonnade to PyTorch; below 1 Colonnade is
 faster. Ends with 77 where there is no PyTorch.
 
-PyTorch's waiting threads would spin, and beside any other work its steps then take many times as long; here they sleep, as
-Colonnade's do after a while, unless OMP_WAIT_POLICY says otherwise.
+PyTorch's waiting threads would spin, and beside any other work its steps then take many times as long; here they sleep
+after a while, as Colonnade's do, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT says otherwise.
 """
 
 import argparse
@@ -24,7 +24,8 @@ import tempfile
 import time
 
 OWN_ENVIRONMENT = dict(os.environ)
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # is read when PyTorch is loaded
+if "OMP_WAIT_POLICY" not in os.environ:  # is read when PyTorch is loaded
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # what Colonnade sets for itself
 try:
     import torch
 except ModuleNotFoundError as error:
