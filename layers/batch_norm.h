@@ -1,6 +1,8 @@
 // Batch normalisation: each channel has, over a batch, mean b and standard deviation w.
 //
-//   y = w·(x − mean)/sqrt(var + epsilon) + b      x, y [n,F] or [n,C,H,W]   w, b [C]   mean, var over n and all but the channels
+//   y = w·(x − mean)/sqrt(var + epsilon) + b      x, y [n,F] or [n,C,H,W]   w, b [F] or [C]
+//
+// with mean and var over all dimensions but the channels.
 //
 // In training, mean and var are those of the batch at hand: of the whole global batch, whatever devices hold of it
 // (synchronous; the sums, f64 [1,2,C], are added over devices), or, with samples_per_group = g > 0, of each group of g
