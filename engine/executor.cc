@@ -200,7 +200,7 @@ std::vector<std::vector<TaskTime>> Executor::LastTimes() const {
 }
 
 absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output) const {
-  // By identity, one by one: the difference of pointers into two arrays says nothing, not even that they are two.
+  // Compared one by one: the difference of pointers into different arrays is undefined.
   size_t index = 0;
   while (index < program_.outputs.size() && &program_.outputs[index] != &output) ++index;
   if (index == program_.outputs.size() || output.kind != Output::Kind::kGradient) {

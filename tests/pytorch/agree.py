@@ -18,16 +18,10 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import torch
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    print("skipped: no torch; pip install torch")
-    sys.exit(77)
+from torch_or_skip import torch  # before what needs it
 
 import safetensors_file
-from networks import NETWORKS, Network
+from networks import NETWORKS, Network, is_statistic
 
 STEPS = 3
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-4, 0.9, 5e-4
@@ -35,10 +29,6 @@ PLANS = {"single": 1, "data": 2, "hybrid": 4}  # devices
 
 # Of relative errors: what is granted to sums of f32 in another order, and to one rounding to f32 at the end.
 BOUND, BOUND_OF_DOUBLE = 1e-4, 1e-7
-
-
-def is_statistic(name):
-    return name.endswith((".running_mean", ".running_var"))
 
 
 def initial_weights(options, model, folder):

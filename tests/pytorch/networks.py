@@ -9,6 +9,10 @@ import torch.nn.functional as F
 from torch.nn.functional import max_pool2d, relu
 
 
+def is_statistic(name):
+    return name.endswith((".running_mean", ".running_var"))
+
+
 class Network:
     """Layers that find their parameters by name. `training` is as in torch.nn.Module."""
 

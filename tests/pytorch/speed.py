@@ -19,23 +19,16 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
 OWN_ENVIRONMENT = dict(os.environ)
 if "OMP_WAIT_POLICY" not in os.environ:  # is read when PyTorch is loaded
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # what Colonnade sets for itself
-try:
-    import torch
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    print("skipped: no torch; pip install torch")
-    sys.exit(77)
+from torch_or_skip import torch  # before what needs it
 
 import safetensors_file
-from networks import NETWORKS, Network
+from networks import NETWORKS, Network, is_statistic
 
 CASES = {"resnet18": (16, 224), "resnet50": (16, 224), "resnet20": (128, 32)}  # batch, rows and columns
 WARM_UP_STEPS = 4  # of at least 12, as in engine/trainer.cc
@@ -64,7 +57,7 @@ class InTorch:
         for name, weight in weights.items():
             layout = torch.channels_last if weight.dim() == 4 else torch.contiguous_format
             tensor = weight.clone(memory_format=layout)
-            self.tensors[name] = tensor.requires_grad_(not name.endswith((".running_mean", ".running_var")))
+            self.tensors[name] = tensor.requires_grad_(not is_statistic(name))
         trained = [tensor for tensor in self.tensors.values() if tensor.requires_grad]
         self.optimizer = torch.optim.SGD(trained, lr=1e-4, momentum=0.9, weight_decay=5e-4)
 
