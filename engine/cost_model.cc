@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <utility>
 #include <variant>
 
-#include "engine/transfer_phases.h"
 #include "program/memory.h"
 #include "program/op_traits.h"
 
@@ -171,6 +172,44 @@ double CostModel::MeasuredTransferSeconds(const std::string& what, int members, 
   return -1;
 }
 
+double CostModel::PhaseSeconds(const Routes& routes, const Phase& phase) const {
+  double latency = 0, longest = 0;
+  std::vector<double> load(routes.capacities().size()), engines(routes.engine_count());
+  for (const Flow& flow : phase.flows) {
+    double alone = 0, hops = 0;
+    for (const Route& leg : routes.Between(flow.from, flow.to)) {
+      alone += flow.bytes / leg.bytes_per_sec;
+      hops += leg.latency_sec;
+      for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
+      for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);
+    }
+    longest = std::max(longest, alone);
+    latency = std::max(latency, hops * phase.hops);
+  }
+  return latency + longest + MemorySeconds(3 * phase.summed_bytes);
+}
+
+std::vector<Phase> CostModel::CollectivePhases(const Routes& routes, program::CollectiveKind kind,
+                                               const std::vector<int>& group, double bytes, int root) const {
+  std::vector<int> members = group;
+  std::rotate(members.begin(), members.begin() + root, members.end());
+  const auto phases_of = [&](CollectiveAlgorithm algorithm) {
+    const bool ring = algorithm == CollectiveAlgorithm::kRing;
+    return PhasesOf(kind, algorithm, ring ? routes.RingOf(members) : members, bytes, /*root=*/0);
+  };
+  if (machine_.collectives != CollectiveAlgorithm::kFastest) return phases_of(machine_.collectives);
+  std::vector<Phase> fastest;
+  double least = std::numeric_limits<double>::infinity();
+  for (CollectiveAlgorithm algorithm :
+       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect}) {
+    std::vector<Phase> phases = phases_of(algorithm);
+    double seconds = 0;
+    for (const Phase& phase : phases) seconds += PhaseSeconds(routes, phase);
+    if (seconds < least) least = seconds, fastest = std::move(phases);
+  }
+  return fastest;
+}
+
 double CostModel::CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const {
   if (members < 2) return 0;
   const double measured = MeasuredTransferSeconds(program::Name(kind), members, bytes);
@@ -178,21 +217,8 @@ double CostModel::CollectiveSeconds(const Routes& routes, program::CollectiveKin
   std::vector<int> devices(std::min(members, machine_.device_count()));
   std::iota(devices.begin(), devices.end(), 0);
   double seconds = machine_.launch_sec.value;
-  for (const Phase& phase : PhasesOf(kind, machine_.collectives, devices, bytes, /*root=*/0)) {
-    double latency = 0, longest = 0;
-    std::vector<double> load(routes.capacities().size()), engines(routes.engine_count());
-    for (const Flow& flow : phase.flows) {
-      double alone = 0, hops = 0;
-      for (const Route& leg : routes.Between(flow.from, flow.to)) {
-        alone += flow.bytes / leg.bytes_per_sec;
-        hops += leg.latency_sec;
-        for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
-        for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);
-      }
-      longest = std::max(longest, alone);
-      latency = std::max(latency, hops * phase.hops);
-    }
-    seconds += latency + longest + MemorySeconds(3 * phase.summed_bytes);
+  for (const Phase& phase : CollectivePhases(routes, kind, devices, bytes, /*root=*/0)) {
+    seconds += PhaseSeconds(routes, phase);
   }
   return seconds;
 }

@@ -16,9 +16,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/machine.h"
 #include "engine/routes.h"
+#include "engine/transfer_phases.h"
 #include "program/program.h"
 
 namespace colonnade::engine {
@@ -40,6 +42,10 @@ class CostModel {
   double MemorySeconds(double bytes) const;
   // Seconds of a transfer that the profile has measured as a whole, by the bytes of one operand; negative if it has not.
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
+  // What a collective of `group` moves: by the machine's algorithm, or by the one that takes the least time alone. A ring
+  // leads from each member to the nearest that is left.
+  std::vector<Phase> CollectivePhases(const Routes& routes, program::CollectiveKind kind, const std::vector<int>& group,
+                                      double bytes, int root) const;
   // Seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long as its
   // busiest resource.
   double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;
@@ -47,6 +53,7 @@ class CostModel {
  private:
   const OpRate* RateOf(const std::string& op) const;
   double RateAt(const OpRate& op, const OpShape& shape) const;
+  double PhaseSeconds(const Routes& routes, const Phase& phase) const;
 
   const Machine& machine_;
   const int devices_;

@@ -22,7 +22,7 @@ using Read = nlohmann::json;          // read
 
 constexpr char kVersionField[] = "colonnade_machine";
 constexpr const char* kOrigins[] = {"spec", "measured", "published", "guess"};
-constexpr const char* kAlgorithms[] = {"ring", "tree", "direct", "master"};
+constexpr const char* kAlgorithms[] = {"ring", "tree", "direct", "master", "fastest"};
 constexpr const char* kDuplexes[] = {"full", "half", "one-way"};
 constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
 

@@ -71,7 +71,8 @@ struct MeasuredTransfer {
   std::string source;
 };
 
-enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster };
+// kFastest: of ring, tree and direct the one that takes the least time for the bytes at hand, as libraries choose.
+enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster, kFastest };
 const char* Name(CollectiveAlgorithm algorithm);
 
 struct Machine {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -102,6 +103,13 @@ bool IsStaged(const Machine& machine, int from, int to) {
   });
 }
 
+// Of one transfer, over all legs: rate and, negated, latency; the greater is the nearer.
+std::pair<double, double> Nearness(const std::vector<Route>& legs) {
+  double rate = std::numeric_limits<double>::infinity(), latency = 0;
+  for (const Route& leg : legs) rate = std::min(rate, leg.bytes_per_sec), latency += leg.latency_sec;
+  return {rate, -latency};
+}
+
 absl::Status NoRoute(const std::string& from, const std::string& to) {
   return absl::InvalidArgumentError(
       absl::StrFormat("links: expected a way from \"%s\" to \"%s\", found none; add the links between them", from, to));
@@ -143,6 +151,16 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
     }
   }
   return routes;
+}
+
+std::vector<int> Routes::RingOf(std::vector<int> devices) const {
+  for (auto last = devices.begin(); last != devices.end() && last + 1 != devices.end(); ++last) {
+    const auto nearest = std::max_element(last + 1, devices.end(), [&](int a, int b) {
+      return std::pair(Nearness(Between(*last, a)), -a) < std::pair(Nearness(Between(*last, b)), -b);
+    });
+    std::rotate(last + 1, nearest, nearest + 1);
+  }
+  return devices;
 }
 
 }  // namespace colonnade::engine

@@ -30,6 +30,9 @@ class Routes {
   // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has
   // ended. REQUIRES: from ≠ to.
   const std::vector<Route>& Between(int from, int to) const { return between_[from * devices_ + to]; }
+  // Devices in the order of a ring: after each comes, of those that are left, the one to which it has the best rate; of
+  // equal ones that of the least latency, then the first. Begins with the first of `devices`.
+  std::vector<int> RingOf(std::vector<int> devices) const;
   // Null where the machine has no node "host".
   const Route* FromHost(int device) const { return from_host_.empty() ? nullptr : &from_host_[device]; }
   const Route* ToHost(int device) const { return to_host_.empty() ? nullptr : &to_host_[device]; }

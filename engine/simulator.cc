@@ -104,8 +104,8 @@ class JobMaker {
     const auto& collective = std::get<program::Collective>(first.what);
     const double bytes = OperandBytes(program_, first);
     const std::vector<int>& group = program_.groups[collective.group];
-    AddPhases(PhasesOf(collective.kind, machine_.collectives, group, bytes, collective.root), program::Name(collective.kind),
-              static_cast<int>(group.size()), bytes, job);
+    AddPhases(cost_.CollectivePhases(routes_, collective.kind, group, bytes, collective.root),
+              program::Name(collective.kind), static_cast<int>(group.size()), bytes, job);
     return job;
   }
 

@@ -77,6 +77,7 @@ Phase ReducePhase(CollectiveAlgorithm algorithm, const std::vector<int>& members
       return TreePhase(members, bytes);
     case CollectiveAlgorithm::kDirect:
     case CollectiveAlgorithm::kMaster:
+    case CollectiveAlgorithm::kFastest:
       break;
   }
   return SumAtRoot(members, bytes);
@@ -98,6 +99,7 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
       return {phase};
     }
     case CollectiveAlgorithm::kMaster:
+    case CollectiveAlgorithm::kFastest:
       break;
   }
   return {SumAtRoot(members, bytes), Reversed(Gather(members, bytes))};

@@ -35,6 +35,7 @@ struct Phase {
   double summed_bytes = 0;  // that one device receives and adds to its own, beyond what hides behind the flows
 };
 
+// REQUIRES: algorithm is not kFastest.
 std::vector<Phase> PhasesOf(program::CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
                             double operand_bytes, int root);
 

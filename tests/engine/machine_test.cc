@@ -11,6 +11,7 @@
 namespace colonnade::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -148,6 +149,25 @@ TEST(Routes, TakeFewestLinksAndThenTheWidest) {
   EXPECT_EQ(routes->Between(0, 1)[0].latency_sec, 2);
   EXPECT_EQ(routes->Between(0, 2)[0].bytes_per_sec, 100);
   EXPECT_EQ(routes->FromHost(0), nullptr);
+}
+
+// From a, b has the best rate; from b, c and d have one rate, and d the least latency; from d, c and e are alike.
+TEST(Routes, ARingLeadsToTheNearestThatIsLeft) {
+  Machine machine;
+  machine.devices = {"a", "b", "c", "d", "e"};
+  const auto link = [&](const char* from, const char* to, double rate, double latency) {
+    machine.links.push_back({.a = from, .b = to, .bytes_per_sec = {rate}, .latency_sec = {latency}});
+  };
+  for (const std::string& device : machine.devices) link(device.c_str(), "bus", 1, 1);
+  link("a", "b", 9, 1);
+  link("a", "d", 8, 1);
+  link("b", "c", 5, 3);
+  link("b", "d", 5, 2);
+  absl::StatusOr<Routes> routes = Routes::Create(machine);
+  ASSERT_TRUE(routes.ok()) << routes.status();
+  EXPECT_THAT(routes->RingOf({0, 4, 3, 2, 1}), ElementsAre(0, 1, 3, 2, 4));
+  EXPECT_THAT(routes->RingOf({2, 0}), ElementsAre(2, 0));
+  EXPECT_THAT(routes->RingOf({}), ElementsAre());
 }
 
 }  // namespace
