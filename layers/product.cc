@@ -33,26 +33,27 @@ Stage Multiply(const Product& product, bool bias, Slot to) {
   return stage;
 }
 
-// The weights' gradient comes first, so that its reduction starts as early as it can.
-Stage MultiplyBackward(const Product& product, bool bias) {
-  Stage stage{.pass = Pass::kBackward, .reads = {X(), kWeight, D(Y())}, .writes = {D(kWeight)}};
+Stage MultiplyBackwardToWeights(const Product& product, bool bias) {
+  Stage stage{.pass = Pass::kBackward, .reads = {X(), D(Y())}, .writes = {D(kWeight)}};
   if (bias) stage.writes.push_back(D(kBias));
-  stage.writes.push_back(D(X()));
-  stage.emit = [product, bias](const StageShard& s) {
-    const Operand &x = s[X()], &w = s[kWeight], &dy = s[D(Y())], &dw = s[D(kWeight)];
-    const int64_t flops = Flops(w.shape, dy.shape);
-    std::vector<EmittedOp> ops;
-    ops.push_back({.op = product.backward_weights(x.shape, w.shape, bias),
-                   .uses = {Read(x), Read(dy), Write(dw)},
-                   .work = MoveWork({x, dy}, {dw}, flops)});
-    if (bias) ops[0].uses.push_back(Write(s[D(kBias)]));
-    if (s.has(D(X()))) {
-      const Operand& dx = s[D(X())];
-      ops.push_back({.op = product.backward_data(x.shape, w.shape),
-                     .uses = {Read(dy), Read(w), Write(dx)},
-                     .work = MoveWork({dy, w}, {dx}, flops)});
-    }
-    return ops;
+  stage.emit = [op = product.backward_weights, bias](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &x = s[X()], &dy = s[D(Y())], &dw = s[D(kWeight)];
+    EmittedOp multiply{.op = op(x.shape, dw.shape, bias),
+                       .uses = {Read(x), Read(dy), Write(dw)},
+                       .work = MoveWork({x, dy}, {dw}, Flops(dw.shape, dy.shape))};
+    if (bias) multiply.uses.push_back(Write(s[D(kBias)]));
+    return {std::move(multiply)};
+  };
+  return stage;
+}
+
+Stage MultiplyBackwardToInput(const Product& product) {
+  Stage stage{.pass = Pass::kBackward, .reads = {kWeight, D(Y())}, .writes = {D(X())}};
+  stage.emit = [op = product.backward_data](const StageShard& s) -> std::vector<EmittedOp> {
+    const Operand &w = s[kWeight], &dy = s[D(Y())], &dx = s[D(X())];
+    return {{.op = op(dx.shape, w.shape),
+             .uses = {Read(dy), Read(w), Write(dx)},
+             .work = MoveWork({dy, w}, {dx}, Flops(w.shape, dy.shape))}};
   };
   return stage;
 }
@@ -84,11 +85,18 @@ Stage AddBiasBackward() {
 LayerStages ProductStages(const Product& product, const LayerShapes& whole, const StageOptions& options) {
   const bool rows =
       std::find(options.strategies.begin(), options.strategies.end(), Strategy::kRow) != options.strategies.end();
-  if (!product.has_bias || !rows) {
-    return {.stages = {Multiply(product, product.has_bias, Y()), MultiplyBackward(product, product.has_bias)}};
+  const bool bias = product.has_bias, apart = bias && rows;
+  LayerStages stages;
+  if (apart) {
+    stages.inner = {{.name = "z", .shape = whole.output}};
+    stages.stages = {Multiply(product, false, kSum), AddBias(), AddBiasBackward()};
+  } else {
+    stages.stages = {Multiply(product, bias, Y())};
   }
-  return {.inner = {{.name = "z", .shape = whole.output}},
-          .stages = {Multiply(product, false, kSum), AddBias(), AddBiasBackward(), MultiplyBackward(product, false)}};
+  // The weights' gradient comes first, so that its reduction starts as early as it can.
+  stages.stages.push_back(MultiplyBackwardToWeights(product, bias && !apart));
+  stages.stages.push_back(MultiplyBackwardToInput(product));
+  return stages;
 }
 
 absl::StatusOr<Sharding> ProductByColumns(const LayerShapes& local, int64_t axis_size, absl::string_view channels) {

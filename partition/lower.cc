@@ -17,10 +17,15 @@ struct LoweringPass {
 };
 
 constexpr LoweringPass kPasses[] = {
-    {"expand passes", ExpandPasses},       {"advance masks", AdvanceMasks},
-    {"expand shards", ExpandShards},       {"insert resharding", InsertResharding},
-    {"bucket gradients", BucketGradients}, {"insert gradient reduction", InsertGradientReduction},
-    {"fuse epilogues", FuseEpilogues},     {"choose precision", ChoosePrecision},
+    {"expand passes", ExpandPasses},
+    {"advance masks", AdvanceMasks},
+    {"expand shards", ExpandShards},
+    {"insert resharding", InsertResharding},
+    {"hide transfers", HideTransfers},
+    {"bucket gradients", BucketGradients},
+    {"insert gradient reduction", InsertGradientReduction},
+    {"fuse epilogues", FuseEpilogues},
+    {"choose precision", ChoosePrecision},
     {"order actions", OrderActions},
 };
 

@@ -4,18 +4,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "partition/passes.h"
 #include "program/op_traits.h"
 
 namespace colonnade::partition {
 namespace {
 
-// Nominal costs on one device: 100 Gflop/s, 5 GB/s between devices, 10 GB/s of memory. Only their ratio matters, and only
-// for where an update stands among the backward actions. Whole picoseconds, so that every build of every process finds one
-// order.
-constexpr int64_t kPicosecondsPerFlop = 10;
-constexpr int64_t kPicosecondsPerCommByte = 200;
-constexpr int64_t kPicosecondsPerMemoryByte = 100;
+// Nominal costs on one device: 10 Tflop/s, 10 GB/s between devices, 1 TB/s of memory. Only their ratio matters, and only for
+// where an update stands among the backward actions: too early, and compute waits for a reduction; too late, and a gradient
+// keeps its memory. A fast device on slow links is the safe side. Whole femtoseconds, so that every build of every process
+// finds one order.
+constexpr int64_t kFemtosecondsPerFlop = 100;
+constexpr int64_t kFemtosecondsPerCommByte = 100'000;
+constexpr int64_t kFemtosecondsPerMemoryByte = 1'000;
 constexpr int64_t kBytesPerElement = sizeof(float);
 
 class Orderer {
@@ -52,8 +54,9 @@ class Orderer {
     } else if (const auto* reshard = std::get_if<Reshard>(&action.what); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {
+      for (const ActionOperand& operand : action.inputs) AwaitValue(operand.value);
       while (!late_.empty() && reduced_[late_.front().bucket] <= compute_) EmitLate();
-      compute_ += ComputePicoseconds(action);
+      compute_ += ComputeFemtoseconds(action);
     }
     out_.push_back(std::move(action));
   }
@@ -61,12 +64,12 @@ class Orderer {
   void TransferGradients(Action& action, int bucket, int64_t made) {
     const int64_t start = std::max(comm_, made);
     transfers_.push_back({out_.size(), bucket, made, start});
-    comm_ = reduced_[bucket] = start + BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kPicosecondsPerCommByte;
+    comm_ = reduced_[bucket] = start + BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kFemtosecondsPerCommByte;
     out_.push_back(std::move(action));
   }
 
-  // The next action waits for a value, and nothing waits for gradients: those whose transfer would begin now or later let it
-  // go first.
+  // An action waits for a value, and nothing waits for gradients: those whose transfer would begin now or later let it go
+  // first.
   void TransferValue(Action& action) {
     std::vector<std::pair<Action, GradientTransfer>> put_off;
     while (!transfers_.empty() && transfers_.back().start >= compute_) {
@@ -76,11 +79,17 @@ class Orderer {
       put_off.emplace_back(std::move(out_[transfer.at]), transfer);
       out_.erase(out_.begin() + static_cast<std::ptrdiff_t>(transfer.at));
     }
-    compute_ = comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) * kPicosecondsPerCommByte;
+    comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) * kFemtosecondsPerCommByte;
+    moved_[action.outputs[0]] = comm_;
     out_.push_back(std::move(action));
     for (auto next = put_off.rbegin(); next != put_off.rend(); ++next) {
       TransferGradients(next->first, next->second.bucket, next->second.made);
     }
+  }
+
+  void AwaitValue(ValueId value) {
+    const auto moved = moved_.find(value);
+    if (moved != moved_.end()) compute_ = std::max(compute_, moved->second);
   }
 
   void EmitLate() {
@@ -98,17 +107,17 @@ class Orderer {
   int64_t BucketBytes(int bucket) const { return lowering_.LocalElements(lowering_.buckets[bucket]) * kBytesPerElement; }
 
   // Products take the time of their arithmetic; besides, each value that is made is moved once.
-  int64_t ComputePicoseconds(const Action& action) const {
+  int64_t ComputeFemtoseconds(const Action& action) const {
     const layers::Stage* stage = lowering_.StageOf(action);
     if (stage != nullptr && !stage->emit) return 0;
-    int64_t picoseconds = 0;
+    int64_t femtoseconds = 0;
     for (ValueId output : action.outputs) {
       if (output.valid() && !lowering_.value(output).is_gradient) {
-        picoseconds += 2 * ValueBytes(output) * kPicosecondsPerMemoryByte;
+        femtoseconds += 2 * ValueBytes(output) * kFemtosecondsPerMemoryByte;
       }
     }
     const auto* run = std::get_if<RunStage>(&action.what);
-    return run != nullptr ? picoseconds + ProductFlops(*run) * kPicosecondsPerFlop : picoseconds;
+    return run != nullptr ? femtoseconds + ProductFlops(*run) * kFemtosecondsPerFlop : femtoseconds;
   }
 
   // On one device, as if every gradient were wanted.
@@ -121,11 +130,12 @@ class Orderer {
   }
 
   Lowering& lowering_;
-  std::vector<int64_t> reduced_;             // by bucket: when its reduction is expected to end, or 0
-  std::vector<GradientTransfer> transfers_;  // in the order of the lane
+  std::vector<int64_t> reduced_;                 // by bucket: when its reduction is expected to end, or 0
+  absl::flat_hash_map<ValueId, int64_t> moved_;  // by value that moves: when its transfer is expected to end
+  std::vector<GradientTransfer> transfers_;      // in the order of the lane
   std::deque<Late> late_;
   std::vector<Action> out_;
-  int64_t compute_ = 0, comm_ = 0;  // picoseconds from the beginning of the step
+  int64_t compute_ = 0, comm_ = 0;  // femtoseconds from the beginning of the step
 };
 
 }  // namespace

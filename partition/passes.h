@@ -28,6 +28,11 @@ absl::Status ExpandShards(Lowering& lowering);
 // Puts actions of the resharding table before each operand that does not lie as needed. After: every operand does.
 absl::Status InsertResharding(Lowering& lowering);
 
+// Gives compute work while a value moves for which the backward pass waits: the action nearest before that makes parameters'
+// gradients alone, which nothing waits for, goes behind the transfer. What only updates state goes last, since sums over
+// devices that it reads may still move.
+absl::Status HideTransfers(Lowering& lowering);
+
 // Puts parameters of like reduction into buckets, in the order in which backward makes their gradients. After: each is in
 // one.
 absl::Status BucketGradients(Lowering& lowering);

@@ -201,12 +201,12 @@ TEST(EmitProduct, UnderRowTheBiasIsAddedInAStageOfItsOwn) {
            {Conv2d{.out_channels = 8, .kernel = 3}, kImage, "conv"},
            {FullyConnected{.out_features = 7}, kFlat, "fully_connected"}}) {
     const OneShard shard(layer, inputs, {.strategies = row});
-    ASSERT_EQ(shard.stages().stages.size(), 4u);
+    ASSERT_EQ(shard.stages().stages.size(), 5u);
     EXPECT_THAT(shard.StageWords(0), ElementsAre(op + "_forward read x, read w, write z"));
     EXPECT_THAT(shard.StageWords(1), ElementsAre("bias_forward read z, read b, write y"));
     EXPECT_THAT(shard.StageWords(2), ElementsAre("bias_backward read dy, write db"));
-    EXPECT_THAT(shard.StageWords(3), ElementsAre(op + "_backward_weights read x, read dy, write dw",
-                                                 op + "_backward_data read dy, read w, write dx"));
+    EXPECT_THAT(shard.StageWords(3), ElementsAre(op + "_backward_weights read x, read dy, write dw"));
+    EXPECT_THAT(shard.StageWords(4), ElementsAre(op + "_backward_data read dy, read w, write dx"));
   }
 }
 

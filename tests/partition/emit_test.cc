@@ -14,6 +14,7 @@ namespace {
 using program::Pass;
 using program::Program;
 using program::Task;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
@@ -280,15 +281,19 @@ TEST(EmitBuckets, StagesReadParametersAndMakeGradientsInTheirBuckets) {
     c.lowering.values[given.value].host_input = 0;
     c.Act(LoadInput{}, "images", Pass::kInput, {}, {given});
   }
-  std::vector<SlotValue> of_fc1 = {{X(), x, {kS0, kR}}, {D(Y()), dy, {kS0, kR}}};
-  of_fc1.push_back(c.ParametersOf("fc1", /*gradients=*/false)[0]);
-  for (const SlotValue& gradient : c.ParametersOf("fc1", /*gradients=*/true)) of_fc1.push_back(gradient);
-  c.BackwardOf("fc1", of_fc1);
+  std::vector<SlotValue> to_weights = {{X(), x, {kS0, kR}}, {D(Y()), dy, {kS0, kR}}};
+  for (const SlotValue& gradient : c.ParametersOf("fc1", /*gradients=*/true)) to_weights.push_back(gradient);
+  c.BackwardOf("fc1", to_weights);
+  c.BackwardOf(
+      "fc1",
+      {c.ParametersOf("fc1", /*gradients=*/false)[0], {D(Y()), dy, {kS0, kR}}, {D(X()), c.Add("dx", {8, 4}, {kS0, kR})}});
   for (Value& value : c.lowering.values) value.dtype = program::DType::kF32;
   const Program program = Emitted(c);
   EXPECT_EQ(TasksOf(program, "fc1")[0],
             "d0 compute fully_connected_backward_weights read x read dy write fc1.weight.gradient "
             "write fc1.bias.gradient: 160 96 0");
+  EXPECT_THAT(TasksOf(program, "fc1"),
+              Contains("d0 compute fully_connected_backward_data read dy read fc1.weight write dx: 192 64 0"));
   const program::BufferId weight_gradient = FirstOf(program, "fc1").uses[2].buffer;
   bool is_member = false;
   for (const program::Buffer& buffer : program.buffers) {

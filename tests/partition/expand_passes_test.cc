@@ -30,7 +30,8 @@ TEST(ExpandPasses, BackwardVisitsLayersInReverseAndReadsOnlyWhatItsOpsRead) {
                                                "forward fc2: relu.y -> fc2.y",                              //
                                                "forward loss: fc2.y labels -> metrics loss.probabilities",  //
                                                "backward loss: labels loss.probabilities -> loss.dx",       //
-                                               "backward fc2: relu.y loss.dx -> fc2.dx",                    //
+                                               "backward fc2: relu.y loss.dx",                              //
+                                               "backward fc2: loss.dx -> fc2.dx",                           //
                                                "backward relu: relu.y fc2.dx -> relu.dx",                   //
                                                "backward fc1: images relu.dx"));
 }
@@ -49,15 +50,17 @@ TEST(ExpandPasses, TheBiasOfARowLayerIsAnActionOfItsOwn) {
   LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kRow}}}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
-  ASSERT_EQ(actions.size(), 10u);
+  ASSERT_EQ(actions.size(), 11u);
   EXPECT_EQ(actions[2], "forward fc2: relu.y -> fc2.z");
   EXPECT_EQ(actions[3], "forward fc2: fc2.z -> fc2.y");
   EXPECT_EQ(actions[6], "backward fc2: loss.dx");
-  EXPECT_EQ(actions[7], "backward fc2: relu.y loss.dx -> fc2.dx");
+  EXPECT_EQ(actions[7], "backward fc2: relu.y loss.dx");
+  EXPECT_EQ(actions[8], "backward fc2: loss.dx -> fc2.dx");
   EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[2]), ElementsAre("fc2.weight"));
   EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[3]), ElementsAre("fc2.bias"));
   EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[6]), ElementsAre("fc2.bias.gradient"));
-  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[7]), ElementsAre("fc2.weight", "fc2.weight.gradient"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[7]), ElementsAre("fc2.weight.gradient"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[8]), ElementsAre("fc2.weight"));
 }
 
 // Each parameter is one value, which all stages read, and has one gradient.
@@ -151,14 +154,15 @@ TEST(ExpandPasses, EachLossHasMetricsAndSendsAGradientBack) {
   const layers::LayerGraph graph = TwoLosses();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering),
-              ElementsAre("forward fc: images -> fc.y", "forward head: fc.y -> head.y",
-                          "forward head.loss: head.y labels -> head.loss.metrics head.loss.probabilities",
-                          "forward last: fc.y -> last.y", "forward loss: last.y labels -> metrics loss.probabilities",
-                          "backward loss: labels loss.probabilities -> loss.dx", "backward last: fc.y loss.dx -> last.dx",
-                          "backward head.loss: labels head.loss.probabilities -> head.loss.dx",
-                          "backward head: fc.y head.loss.dx -> head.dx", "sum fc: last.dx head.dx -> fc.dy",
-                          "backward fc: images fc.dy"));
+  EXPECT_THAT(
+      Actions(c.lowering),
+      ElementsAre("forward fc: images -> fc.y", "forward head: fc.y -> head.y",
+                  "forward head.loss: head.y labels -> head.loss.metrics head.loss.probabilities",
+                  "forward last: fc.y -> last.y", "forward loss: last.y labels -> metrics loss.probabilities",
+                  "backward loss: labels loss.probabilities -> loss.dx", "backward last: fc.y loss.dx",
+                  "backward last: loss.dx -> last.dx", "backward head.loss: labels head.loss.probabilities -> head.loss.dx",
+                  "backward head: fc.y head.loss.dx", "backward head: head.loss.dx -> head.dx",
+                  "sum fc: last.dx head.dx -> fc.dy", "backward fc: images fc.dy"));
 }
 
 TEST(ExpandPasses, EvaluationRunsWhatReachesTheLastLoss) {

@@ -1,5 +1,5 @@
-// OrderActions counts 800 ps for each element that an action other than a product makes, 800 ps for each element of a bucket
-// and of a value that is moved, and 10 ps for each flop.
+// OrderActions counts 400 ns for 1,000 elements of a bucket or of a value that is moved. In the same time an action other
+// than a product makes 50,000 elements, and a product does 4,000,000 flop.
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,14 +30,15 @@ struct OrderCase : LoweringCase {
     Act(ReduceGradients{bucket}, name, Pass::kBackward, {}, {});
     Act(UpdateParameters{bucket}, name, Pass::kUpdate, {}, {});
   }
-  // A transfer of so many elements, for which the next action waits.
-  void Gather(const std::string& name, int64_t elements) {
-    Act(Reshard{{.axis = 0, .kind = ReshardKind::kAllGather}}, "relu", Pass::kBackward, {},
-        {Add(name, {2 * elements}, {kS0, kR})});
+  // A transfer of so many elements.
+  ValueId Gather(const std::string& name, int64_t elements) {
+    const ValueId moved = Add(name, {2 * elements}, {kS0, kR});
+    Act(Reshard{{.axis = 0, .kind = ReshardKind::kAllGather}}, "relu", Pass::kBackward, {}, {moved});
+    return moved;
   }
-  // The backward action of a ReLU that makes so many elements on each device.
-  void Relu(const std::string& name, int64_t elements) {
-    BackwardOf("relu", {{D(X()), Add(name, {2 * elements}, {kS0, kR})}});
+  // The backward action of a ReLU that takes as long as the transfer of so many elements, and reads `dy`.
+  void Relu(const std::string& name, int64_t elements, ValueId dy = {}) {
+    BackwardOf("relu", {{D(X()), Add(name, {2 * 50 * elements}, {kS0, kR})}, {D(Y()), dy, {kS0, kR}}});
   }
 };
 
@@ -76,16 +77,17 @@ TEST(OrderActions, ReductionsFollowOneAnotherAndGathersTheirUpdates) {
                           "update bucket1:", "backward relu: -> d(S0,R)"));
 }
 
-TEST(OrderActions, AnExchangeOfActivationsHoldsUpComputeAndWaitsForAReductionThatHasBegun) {
+TEST(OrderActions, AnExchangeOfActivationsHoldsUpItsReaderAndWaitsForAReductionThatHasBegun) {
   OrderCase c({100});
   c.Reduce(0);
   c.Relu("a", 1);
-  c.Gather("moved", 10);  // from 100 to 110
+  const ValueId moved = c.Gather("moved", 10);  // from 100 to 110
   c.Relu("b", 1);
+  c.Relu("c", 1, moved);
   ASSERT_TRUE(OrderActions(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "all_gather/0 relu: -> moved(S0,R)",
-                          "update bucket0:", "backward relu: -> b(S0,R)"));
+                          "backward relu: -> b(S0,R)", "update bucket0:", "backward relu: moved(S0,R) -> c(S0,R)"));
 }
 
 // bucket1 would begin at 100, behind bucket0; the exchange is wanted at 10.
@@ -94,15 +96,15 @@ TEST(OrderActions, AnExchangeOfActivationsGoesBeforeReductionsThatHaveNotBegun) 
   c.Reduce(0);
   c.Relu("a", 10);
   c.Reduce(1);
-  c.Gather("moved", 10);  // from 100 to 110, and bucket1 from there to 160
-  c.Relu("b", 49);
+  const ValueId moved = c.Gather("moved", 10);  // from 100 to 110, and bucket1 from there to 160
+  c.Relu("b", 49, moved);
   c.Relu("c", 1);
   c.Relu("d", 1);
   ASSERT_TRUE(OrderActions(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("reduce bucket0:", "backward relu: -> a(S0,R)", "all_gather/0 relu: -> moved(S0,R)",
-                          "reduce bucket1:", "update bucket0:", "backward relu: -> b(S0,R)", "backward relu: -> c(S0,R)",
-                          "update bucket1:", "backward relu: -> d(S0,R)"));
+                          "reduce bucket1:", "update bucket0:", "backward relu: moved(S0,R) -> b(S0,R)",
+                          "backward relu: -> c(S0,R)", "update bucket1:", "backward relu: -> d(S0,R)"));
 }
 
 // Of four pieces of 25 elements two have begun at 30; the exchange waits for 20 elements instead of 70.
@@ -112,19 +114,20 @@ TEST(OrderActions, AnExchangeOfActivationsWaitsForOnePieceOfABucket) {
   for (int piece = 0; piece < 4; ++piece) c.Act(ReduceGradients{0, piece}, "bucket0", Pass::kBackward, {}, {});
   c.Act(UpdateParameters{0}, "bucket0", Pass::kUpdate, {}, {});
   c.Relu("a", 30);
-  c.Gather("moved", 10);  // from 50 to 60, and the pieces that are left from there to 110
-  c.Relu("b", 50);
+  const ValueId moved = c.Gather("moved", 10);  // from 50 to 60, and the pieces that are left from there to 110
+  c.Relu("b", 50, moved);
   c.Relu("c", 1);
   ASSERT_TRUE(OrderActions(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering), ElementsAre("reduce bucket0:", "reduce bucket0:", "backward relu: -> a(S0,R)",
-                                               "all_gather/0 relu: -> moved(S0,R)", "reduce bucket0:", "reduce bucket0:",
-                                               "backward relu: -> b(S0,R)", "update bucket0:", "backward relu: -> c(S0,R)"));
+                                               "all_gather/0 relu: -> moved(S0,R)",
+                                               "reduce bucket0:", "reduce bucket0:", "backward relu: moved(S0,R) -> b(S0,R)",
+                                               "update bucket0:", "backward relu: -> c(S0,R)"));
   for (const auto& [at, piece] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {4, 2}, {5, 3}}) {
     EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[at].what).piece, piece);
   }
 }
 
-// A slice is a copy on the device itself, of 2 · 10 elements here.
+// A slice is a copy on the device itself.
 TEST(OrderActions, ASliceIsNoTransfer) {
   OrderCase c({100, 50});
   c.Reduce(0);
@@ -152,33 +155,23 @@ TEST(OrderActions, ReductionsThatAreOvertakenKeepTheirOrder) {
                           "reduce bucket1:", "gather_gradients bucket1:", "update bucket0:"));
 }
 
-// fc1: 4 samples on each device, 2·4·6·4 = 192 flop forward and 384 backward: 3840 ps, beside which nothing is made.
+// fc1 of 375 samples on each device: 2·375·6·4 = 18,000 flop, which take as long as 4.5 elements.
 TEST(OrderActions, ProductsCountTheirFlops) {
-  for (int64_t bucket : {4, 5}) {  // 3200 and 4000 ps
-    OrderCase c({bucket});
-    c.Reduce(0);
-    c.BackwardOf("fc1", {});
-    c.Relu("a", 1);
-    ASSERT_TRUE(OrderActions(c.lowering).ok());
-    EXPECT_EQ(Actions(c.lowering)[bucket == 4 ? 2 : 3], "update bucket0:") << bucket;
+  for (const bool backward : {true, false}) {
+    for (int64_t bucket : {4, 5}) {
+      OrderCase c({bucket}, /*columns=*/1, {}, /*batch=*/750);
+      c.Reduce(0);
+      backward ? c.BackwardOf("fc1", {}) : c.ForwardOf("fc1", {});
+      c.Relu("a", 1);
+      ASSERT_TRUE(OrderActions(c.lowering).ok());
+      EXPECT_EQ(Actions(c.lowering)[bucket == 4 ? 2 : 3], "update bucket0:") << bucket << backward;
+    }
   }
 }
 
-// Forward multiplies once: 1920 ps.
-TEST(OrderActions, AForwardProductCountsTheFlopsOfItsStage) {
-  for (int64_t bucket : {2, 3}) {  // 1600 and 2400 ps
-    OrderCase c({bucket});
-    c.Reduce(0);
-    c.ForwardOf("fc1", {});
-    c.Relu("a", 1);
-    ASSERT_TRUE(OrderActions(c.lowering).ok());
-    EXPECT_EQ(Actions(c.lowering)[bucket == 2 ? 2 : 3], "update bucket0:") << bucket;
-  }
-}
-
-// Beside its 3840 ps of arithmetic, fc1 makes 24 elements of a gradient, which would be 19200 ps of memory.
+// Beside the arithmetic of 75 samples, 0.9 elements, fc1 makes 24 elements of a gradient: 0.48, were they moved.
 TEST(OrderActions, GradientsOfParametersAreNotCountedAsMoved) {
-  OrderCase c({5});
+  OrderCase c({1}, /*columns=*/1, {}, /*batch=*/150);
   c.lowering.parameters.push_back({.spec = {.name = "w", .shape = {6, 4}}, .node = c.Node("fc1"), .placement = {kR, kR}});
   c.Reduce(0);
   c.BackwardOf("fc1", c.ParametersOf("fc1", /*gradients=*/true));
@@ -187,11 +180,11 @@ TEST(OrderActions, GradientsOfParametersAreNotCountedAsMoved) {
   EXPECT_EQ(Actions(c.lowering)[3], "update bucket0:");
 }
 
-// fc2 by rows, of 64 samples: 32 of them and 3 of 6 features on each device are 2·32·3·4 = 768 flop of a product, 7680 ps.
-// To add the bias to 32·4 elements would be 1280 ps, were it counted like a product.
+// fc2 by rows: 1,200 samples and 3 of 6 features on each device are 2·1200·3·4 = 28,800 flop of a product, 7.2 elements. To
+// add the bias to 1,200·4 elements would be 1.2 elements, were its flops counted.
 TEST(OrderActions, AStageThatAddsABiasCountsNoFlops) {
   for (const bool adds_bias : {true, false}) {
-    OrderCase c({1}, /*columns=*/2, {{"fc2", {kBatch, kRow}}}, /*batch=*/64);  // 800 ps
+    OrderCase c({1}, /*columns=*/2, {{"fc2", {kBatch, kRow}}}, /*batch=*/2400);
     c.Reduce(0);
     c.ForwardOf("fc2", {{layers::Parameter(adds_bias ? 1 : 0), c.Add("parameter", {4})}});
     c.Relu("a", 1);

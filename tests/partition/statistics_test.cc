@@ -90,23 +90,21 @@ TEST(Statistics, AreCutAsTheirChannels) {
   EXPECT_EQ(mean.name, "norm.running_mean");
   EXPECT_THAT(mean.value, ElementsAre(::testing::Field(&program::Piece::region, program::Region{{0}, {4}}),
                                       ::testing::Field(&program::Piece::region, program::Region{{4}, {4}})));
-  EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_sums", "batch_norm_forward", "batch_norm_track",
-                                                    "batch_norm_backward_sums", "batch_norm_backward"))
+  EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_sums", "batch_norm_forward", "batch_norm_backward_sums",
+                                                    "batch_norm_backward", "batch_norm_track"))
       << "each device has all samples of its channels";
 }
 
 TEST(Statistics, AreSummedOverTheDevicesOfABatchOnceInEachDirection) {
   EXPECT_THAT(DoneFor(Lowered(Normalised(), "data", 2, {.global_batch = 8}), "norm"),
-              ElementsAre("batch_norm_sums", "transfer", "batch_norm_forward", "batch_norm_track",
-                          "batch_norm_backward_sums", "transfer", "batch_norm_backward"));
+              ElementsAre("batch_norm_sums", "transfer", "batch_norm_forward", "batch_norm_backward_sums", "transfer",
+                          "batch_norm_backward", "batch_norm_track"));
 }
 
 TEST(Statistics, OfGroupsThatADeviceHoldsWholeAreSummedForTheRunningOnesAlone) {
-  const std::vector<std::string> done = DoneFor(Lowered(Normalised(2), "data", 2, {.global_batch = 8}), "norm");
-  EXPECT_EQ(std::count(done.begin(), done.end(), "transfer"), 1);
-  ASSERT_GE(done.size(), 2u);
-  EXPECT_EQ(done.back(), "batch_norm_backward");
-  EXPECT_EQ(done[done.size() - 2], "batch_norm_backward_sums") << "no transfer between the stages of backward";
+  EXPECT_THAT(DoneFor(Lowered(Normalised(2), "data", 2, {.global_batch = 8}), "norm"),
+              ElementsAre("batch_norm_sums", "batch_norm_forward", "transfer", "batch_norm_backward_sums",
+                          "batch_norm_backward", "batch_norm_track"));
 }
 
 TEST(Statistics, OfGroupsThatDoNotDivideTheBatchAreRefused) {

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+bool Reads(const Action& action, ValueId value) {
+  return std::any_of(action.inputs.begin(), action.inputs.end(),
+                     [&](const ActionOperand& operand) { return value.valid() && operand.value == value; });
+}
+
+bool WritesNothing(const Action& action) {
+  return std::none_of(action.outputs.begin(), action.outputs.end(), [](ValueId value) { return value.valid(); });
+}
+
+// What it writes is gradients of parameters, for which no action of the backward pass waits.
+bool MakesParameterGradientsAlone(const Lowering& lowering, const Action& action) {
+  if (!std::holds_alternative<RunStage>(action.what) || WritesNothing(action)) return false;
+  return std::all_of(action.outputs.begin(), action.outputs.end(),
+                     [&](ValueId value) { return !value.valid() || lowering.value(value).is_gradient; });
+}
+
+bool IsTransfer(const Action& action) {
+  const auto* reshard = std::get_if<Reshard>(&action.what);
+  return reshard != nullptr && CollectiveOf(reshard->entry.kind);
+}
+
+// Whether `later` reads what `earlier` writes, or takes the memory of what `earlier` reads.
+bool DependsOn(const Lowering& lowering, const Action& later, const Action& earlier) {
+  for (ValueId value : earlier.outputs) {
+    if (Reads(later, value)) return true;
+  }
+  for (ValueId value : later.outputs) {
+    if (value.valid() && Reads(earlier, lowering.value(value).in_place_of)) return true;
+  }
+  return false;
+}
+
+using Actions = std::vector<Action>;
+
+// The action nearest before the transfer that may run while it does, back to another transfer and what runs beside that; or
+// the transfer itself.
+Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Actions::iterator transfer) {
+  for (auto action = transfer; action != begin;) {
+    --action;
+    if (IsTransfer(*action)) break;
+    if (!MakesParameterGradientsAlone(lowering, *action)) continue;
+    const bool hides_another = action != begin && IsTransfer(*(action - 1));
+    const bool is_read =
+        std::any_of(action + 1, transfer + 1, [&](const Action& later) { return DependsOn(lowering, later, *action); });
+    return hides_another || is_read ? transfer : action;
+  }
+  return transfer;
+}
+
+// Only updates state, which no other action of the step reads.
+bool UpdatesStateAlone(const Lowering& lowering, const Action& action) {
+  return lowering.train() && std::holds_alternative<RunStage>(action.what) && WritesNothing(action);
+}
+
+}  // namespace
+
+absl::Status HideTransfers(Lowering& lowering) {
+  Actions& actions = lowering.actions;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (!IsTransfer(actions[i])) continue;
+    const auto transfer = actions.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto hidden = HiddenBy(lowering, actions.begin(), transfer);
+    if (hidden != transfer) std::rotate(hidden, hidden + 1, transfer + 1);
+  }
+  std::stable_partition(actions.begin(), actions.end(),
+                        [&](const Action& action) { return !UpdatesStateAlone(lowering, action); });
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition
