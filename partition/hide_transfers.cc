@@ -42,12 +42,10 @@ bool DependsOn(const Lowering& lowering, const Action& later, const Action& earl
 
 using Actions = std::vector<Action>;
 
-// The action nearest before the transfer that may run while it does, back to another transfer and what runs beside that; or
-// the transfer itself.
+// The action nearest before the transfer that may run while it does, unless it runs beside another one; else the transfer.
 Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Actions::iterator transfer) {
   for (auto action = transfer; action != begin;) {
     --action;
-    if (IsTransfer(*action)) break;
     if (!MakesParameterGradientsAlone(lowering, *action)) continue;
     const bool hides_another = action != begin && IsTransfer(*(action - 1));
     const bool is_read =

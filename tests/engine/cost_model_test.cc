@@ -310,6 +310,30 @@ TEST(CollectiveSeconds, SumsTakeThreeWaysThroughMemory) {
   EXPECT_NEAR(SecondsOf(machine, CollectiveKind::kReduce, 3, 1e9), 0.125 + 1 + 2 + 6, kRounding);
 }
 
+// Links of 1 GB/s join the devices in a circle, d0, d2, d1, d3; what is not next to each other has 0.1 GB/s. A hop takes 1
+// s.
+Machine Circle(CollectiveAlgorithm algorithm) {
+  Machine machine = OnASwitch(4, algorithm);
+  for (Link& link : machine.links) link.bytes_per_sec.value = 1e8;
+  const char* circle[] = {"d0", "d2", "d1", "d3", "d0"};
+  for (int d = 0; d < 4; ++d) {
+    machine.links.push_back({.a = circle[d], .b = circle[d + 1], .bytes_per_sec = {1e9}, .latency_sec = {1}});
+  }
+  return machine;
+}
+
+TEST(CollectiveSeconds, ARingTakesTheFastLinks) {
+  EXPECT_NEAR(SecondsOf(Circle(CollectiveAlgorithm::kRing), CollectiveKind::kAllReduce, 4, 3e9), 0.125 + 6 + 1.5 * 3,
+              kRounding);
+}
+
+// Directly a byte takes two hops, and 3 GB take 2 · 7.5 s on the slow links besides.
+TEST(CollectiveSeconds, TheFastestAlgorithmIsChosenByTheBytes) {
+  const Machine fastest = Circle(CollectiveAlgorithm::kFastest);
+  EXPECT_NEAR(SecondsOf(fastest, CollectiveKind::kAllReduce, 4, 1), 0.125 + 2, 1e-7);
+  EXPECT_NEAR(SecondsOf(fastest, CollectiveKind::kAllReduce, 4, 3e9), 0.125 + 6 + 1.5 * 3, kRounding);
+}
+
 TEST(CollectiveSeconds, AreThoseMeasuredWhereThereAre) {
   Machine machine = OnASwitch(4, CollectiveAlgorithm::kRing);
   machine.transfers = {{.what = "all_reduce", .members = 4, .points = {{3e9, 42}}}};
