@@ -32,6 +32,7 @@
 #include "program/text.h"
 #include "program/verify.h"
 #include "tests/cpu/fixture.h"
+#include "tests/environment.h"
 #include "tests/program/mutate.h"
 #include "tests/program/sample_programs.h"
 #include "tests/sanitized.h"
@@ -47,11 +48,6 @@ constexpr int64_t kMostBytes = 64 << 20;         // larger ones are not run
 constexpr int kChanges = 8;                      // of one seed, in one case
 constexpr double kMostProducts = 200e6;          // of a task: an upper bound of its inner loops
 constexpr unsigned kSecondsBeforeItHangs = 120;  // no case takes one
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atoll(value);
-}
 
 Program Lowered(const char* plan, int devices, program::DType dtype) {
   auto graph = models::BuildModel("two_column", {.width = 0.1});

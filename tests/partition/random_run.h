@@ -120,7 +120,7 @@ struct Drawn {
   int64_t batch;
 };
 
-inline Drawn DrawCase(Random& random, bool exact) {
+inline Drawn DrawCase(Random& random, bool exact, Tries* tries = nullptr) {
   for (;;) {
     absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, exact).Draw();
     EXPECT_TRUE(network.ok()) << network.status();
@@ -133,7 +133,7 @@ inline Drawn DrawCase(Random& random, bool exact) {
       const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
       if (group > 0 && batch % group != 0) batch *= group;
     }
-    Plan plan = DrawPlan(random, network->graph, outer, inner, batch);
+    Plan plan = DrawPlan(random, network->graph, outer, inner, batch, tries);
     return {*std::move(network), std::move(plan), batch};
   }
 }
