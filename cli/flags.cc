@@ -119,6 +119,12 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"standard", "none"}))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--pad", flags.pad,
+                 "pixels of value 0 added on each side of every image, before its mean is taken off (--mean and --std stay "
+                 "those of the images without them)")
+      ->check(CLI::Range(int64_t{0}, kMostPad))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--mean", flags.mean, "per channel, of values scaled to 0..1 (default: the training set's)")
       ->delimiter(',')
       ->check(Number(-kLargestMoment, kLargestMoment))

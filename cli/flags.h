@@ -23,6 +23,7 @@ struct Flags {
   std::string data = "synthetic";
   std::string shuffle = "on";
   std::string augment = "standard";
+  int64_t pad = 0;
   std::vector<double> mean, std;
   // Plan
   int64_t batch = 64;
@@ -58,6 +59,8 @@ struct Flags {
   std::string save_plan, drawing, plots, out, transfers;
   int64_t curve_steps = 600;
 };
+
+inline constexpr int64_t kMostPad = 64;
 
 // N of "ghost:N", from 1 to 2^20; 0 of anything else.
 int64_t SamplesPerGroup(absl::string_view batch_norm);

@@ -136,12 +136,21 @@ std::string ModelsFor(const data::ImageSet& images) {
              : absl::StrCat("; ", absl::StrJoin(names, " or "), names.size() > 1 ? " take" : " takes", " such images");
 }
 
+// "; --pad=2 makes such images of them", where zeros around the data's images do.
+std::string PadFor(const Flags& flags, const program::Shape& expected, const program::Shape& found) {
+  const int64_t rows = expected[1] - found[1], columns = expected[2] - found[2];
+  const int64_t pad = flags.pad + rows / 2;
+  if (expected[0] != found[0] || rows != columns || rows % 2 != 0 || pad < 0 || rows == 0 || pad > kMostPad) return "";
+  return absl::StrFormat("; --pad=%d makes such images of them", pad);
+}
+
 absl::Status CheckImages(const Flags& flags, const Session& session, const data::ImageSet& images) {
-  if (images.sample_shape != session.graph.nodes[0].sample_shape) {
+  const program::Shape& expected = session.graph.nodes[0].sample_shape;
+  if (images.sample_shape != expected) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data%s",
-                        flags.model, program::ToString(session.graph.nodes[0].sample_shape), images.name,
-                        program::ToString(images.sample_shape), ModelsFor(images)));
+        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data%s%s",
+                        flags.model, program::ToString(expected), images.name, program::ToString(images.sample_shape),
+                        PadFor(flags, expected, images.sample_shape), ModelsFor(images)));
   }
   const int64_t classes = ClassesOf(flags, *session.model);
   if (images.classes <= classes) return absl::OkStatus();
@@ -156,8 +165,9 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
   const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
   const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
   const int64_t classes = ClassesOf(flags, *model);
-  return data::OpenDataset(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
-                           {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes});
+  return data::OpenDataset(
+      flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
+      {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes, .pad = flags.pad});
 }
 
 absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::ImageSet* images) {

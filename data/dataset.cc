@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -38,6 +40,22 @@ void MeasureMoments(ImageSet& set) {
     set.mean[c] /= count;
     set.std[c] = std::sqrt(std::max(squares[c] / count - set.mean[c] * set.mean[c], 1e-8));
   }
+}
+
+// Pixels of value 0 on each side of each image.
+void Pad(int64_t pad, ImageSet& set) {
+  const int64_t planes = set.size() * set.sample_shape[0], rows = set.sample_shape[1], columns = set.sample_shape[2];
+  const int64_t padded_rows = rows + 2 * pad, padded_columns = columns + 2 * pad;
+  std::vector<uint8_t> pixels(planes * padded_rows * padded_columns);
+  for (int64_t p = 0; p < planes; ++p) {
+    for (int64_t y = 0; y < rows; ++y) {
+      std::copy_n(set.pixels.begin() + (p * rows + y) * columns, columns,
+                  pixels.begin() + (p * padded_rows + y + pad) * padded_columns + pad);
+    }
+  }
+  set.pixels = std::move(pixels);
+  set.sample_shape = {set.sample_shape[0], padded_rows, padded_columns};
+  absl::StrAppend(&set.name, " padded by ", pad);
 }
 
 absl::StatusOr<ImageSet> Digits(SplitOf split) {
@@ -105,6 +123,7 @@ absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, con
                                                        : Folder(spec, split, options.classes));
   set.name = absl::StrCat(spec, split == SplitOf::kTrain ? " train" : " test");
   MeasureMoments(set);
+  if (options.pad > 0) Pad(options.pad, set);
   return set;
 }
 

@@ -120,6 +120,31 @@ TEST_F(Command, TwoRunsGiveEqualBits) {
   }
 }
 
+TEST_F(Command, ImagesThatZerosWouldMakeLargeEnoughNameThePadding) {
+  ExpectError("train --model=two_column --data=digits --input-size=12", 2,
+              {"takes images [1,12,12]", "has [1,8,8]", "; --pad=2 makes such images of them"});
+  ExpectError("verify --model=two_column --data=digits --input-size=12 --pad=5", 2,
+              {"digits train padded by 5 has [1,18,18]", "; --pad=2 makes such images of them"});
+  for (const char* other : {"--input-size=11", "--input-size=12 --channels=3", "--input-size=6"}) {
+    const Result r = Run(absl::StrCat("train --model=two_column --data=digits ", other));
+    EXPECT_EQ(r.code, 2) << other;
+    EXPECT_EQ(r.err.find("--pad"), std::string::npos) << r.err;
+  }
+}
+
+TEST_F(Command, PaddedImagesAreTrainedTestedAndVerified) {
+  const std::string padded = "--model=two_column --data=digits --width=0.25 --input-size=12 --pad=2 --batch=60 ";
+  const Result trained =
+      Run(absl::StrCat("train ", padded, "--plan=model --devices=2 --steps=4 --json --save=", In("w.safetensors")));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("data digits train padded by 2: 1437 images [1,12,12]"));
+  const Result tested = Run(absl::StrCat("eval ", padded, "--plan=model --devices=2 --json --init=", In("w.safetensors")));
+  ASSERT_EQ(tested.code, 0) << tested.err;
+  EXPECT_EQ(json::parse(tested.out)["test"], json::parse(trained.out)["test"]);
+  const Result verified = Run(absl::StrCat("verify ", padded, "--plan=data --devices=2 --steps=1"));
+  EXPECT_EQ(verified.code, 0) << verified.err;
+}
+
 TEST_F(Command, SavedWeightsTestAlikeUnderAnotherPlan) {
   const Result trained =
       Run(absl::StrCat(kTrain, "--plan=hybrid --devices=4 --epochs=1 --json --save=", In("w.safetensors")));

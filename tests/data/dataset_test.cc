@@ -56,6 +56,19 @@ TEST_F(DatasetFolder, PlainFilesAreReadUnderTheNamesOfTheirSplit) {
   EXPECT_TRUE(OpenDataset(path_, SplitOf::kTest, {}).ok());
 }
 
+TEST_F(DatasetFolder, PaddedImagesHaveZerosOnEachSideAndTheMomentsOfTheImagesAlone) {
+  PutPair("train");
+  absl::StatusOr<ImageSet> alone = OpenDataset(path_, SplitOf::kTrain, {});
+  absl::StatusOr<ImageSet> padded = OpenDataset(path_, SplitOf::kTrain, {.pad = 1});
+  ASSERT_TRUE(alone.ok() && padded.ok()) << padded.status();
+  EXPECT_EQ(padded->sample_shape, (program::Shape{1, 3, 5}));
+  EXPECT_THAT(padded->pixels, ::testing::ElementsAre(0, 0, 0, 0, 0, 0, 'a', 'b', 'c', 0, 0, 0, 0, 0, 0,  //
+                                                     0, 0, 0, 0, 0, 0, 'd', 'e', 'f', 0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(padded->mean, alone->mean);
+  EXPECT_EQ(padded->std, alone->std);
+  EXPECT_THAT(padded->name, ::testing::EndsWith(" train padded by 1"));
+}
+
 TEST_F(DatasetFolder, GzippedFilesAreReadAlike) {
   for (const EmbeddedFile& file : EmbeddedFiles()) Put(std::string(file.name), std::string(file.bytes));
   for (SplitOf split : {SplitOf::kTrain, SplitOf::kTest}) {
@@ -132,6 +145,20 @@ TEST(Synthetic, TheMeanOfAnImageGrowsWithItsClass) {
     count[set->labels[i / 256]] += 1;
   }
   for (int c = 0; c < 4; ++c) EXPECT_NEAR(sum[c] / count[c], 79.5 + 24 * c, 1) << "class " << c;
+}
+
+TEST(Synthetic, EachChannelIsPadded) {
+  const DatasetOptions alone{.synthetic_shape = {3, 4, 6}}, padded{.synthetic_shape = {3, 4, 6}, .pad = 2};
+  absl::StatusOr<ImageSet> inner = OpenDataset("synthetic", SplitOf::kTest, alone);
+  absl::StatusOr<ImageSet> outer = OpenDataset("synthetic", SplitOf::kTest, padded);
+  ASSERT_TRUE(inner.ok() && outer.ok());
+  ASSERT_EQ(outer->sample_shape, (program::Shape{3, 8, 10}));
+  ASSERT_EQ(outer->pixels.size(), outer->labels.size() * 3 * 8 * 10);
+  for (size_t i = 0; i < outer->pixels.size(); ++i) {
+    const size_t plane = i / 80, y = i / 10 % 8, x = i % 10;
+    const bool is_inside = y >= 2 && y < 6 && x >= 2 && x < 8;
+    ASSERT_EQ(outer->pixels[i], is_inside ? inner->pixels[(plane * 4 + y - 2) * 6 + x - 2] : 0) << i;
+  }
 }
 
 TEST(Synthetic, TestImagesAreOthersThanTrainingImages) {

@@ -116,6 +116,24 @@ TEST(SampleStream, SamplesOfOneEpochShiftEachByItself) {
   EXPECT_EQ(places.size(), 9u);
 }
 
+// Zeros are pixels like others: their mean is taken off, too.
+TEST(SampleStream, PaddingIsNormalisedAsPixelsOfValueZeroAre) {
+  absl::StatusOr<ImageSet> digits = OpenDataset("digits", SplitOf::kTest, {.pad = 2});
+  ASSERT_TRUE(digits.ok()) << digits.status();
+  const auto zero = static_cast<float>(-digits->mean[0] / digits->std[0]);
+  SampleStream stream = Stream(*digits, {});
+  std::vector<float> image(12 * 12);
+  std::vector<int32_t> label(1);
+  ASSERT_TRUE(stream.Read(0, absl::MakeSpan(image), absl::MakeSpan(label)).ok());
+  for (size_t i = 0; i < image.size(); ++i) {
+    const size_t y = i / 12, x = i % 12;
+    const bool is_inside = y >= 2 && y < 10 && x >= 2 && x < 10;
+    if (!is_inside) {
+      EXPECT_FLOAT_EQ(image[i], zero) << y << " " << x;
+    }
+  }
+}
+
 // The shift belongs to sample and epoch: another cut of the stream, or a jump in it, moves the same sample alike.
 TEST(SampleStream, ShiftsDoNotDependOnHowTheStreamIsRead) {
   const ImageSet digits = *OpenDataset("digits", SplitOf::kTest, {});
