@@ -1,5 +1,6 @@
 #include "partition/layer_cost.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -13,9 +14,7 @@ namespace {
 using program::CollectiveKind;
 using program::Shape;
 
-constexpr double kBytesPerElement = sizeof(float);
-
-double Bytes(const Shape& shape) { return static_cast<double>(program::ElementCount(shape)) * kBytesPerElement; }
+double Bytes(const Shape& shape) { return static_cast<double>(program::ElementCount(shape)) * sizeof(float); }
 
 double SecondsOf(std::vector<layers::EmittedOp> ops, const CostFunctions& cost) {
   double seconds = 0;
@@ -65,18 +64,45 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
   return layer;
 }
 
-double CostOfReshard(const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to, const Shape& shape,
-                     const CostFunctions& cost) {
+double CostOfReshards(const Mesh& mesh, const TensorPlacement& made, absl::Span<const TensorPlacement> needed,
+                      const Shape& shape, const CostFunctions& cost) {
+  struct Copy {
+    TensorPlacement placement;
+    int from = -1;  // the copy that `entry` made it of
+    ReshardEntry entry{};
+    int replaced_by = -1;
+  };
+  std::vector<Copy> copies = {{made}};
   double seconds = 0;
-  TensorPlacement at = from;
-  for (const ReshardEntry& entry : PlanReshard(mesh, from, to)) {
-    if (const std::optional<CollectiveKind> kind = CollectiveOf(entry.kind)) {
-      const int members = static_cast<int>(ReshardGroup(mesh, entry, 0).size());
-      seconds += cost.transfer(*kind, members, Bytes(RegionOn(mesh, at, shape, 0).size));
+  for (const TensorPlacement& to : needed) {
+    for (int at = 0;;) {
+      while (copies[at].replaced_by >= 0) at = copies[at].replaced_by;
+      const std::vector<ReshardEntry> path = PlanReshard(mesh, copies[at].placement, to);
+      if (path.empty()) break;
+      const ReshardEntry& entry = path.front();
+      const auto known = std::find_if(copies.begin(), copies.end(),
+                                      [&](const Copy& copy) { return copy.from == at && copy.entry == entry; });
+      if (known != copies.end()) {
+        at = static_cast<int>(known - copies.begin());
+        continue;
+      }
+      if (const std::optional<CollectiveKind> kind = CollectiveOf(entry.kind)) {
+        const int members = static_cast<int>(ReshardGroup(mesh, entry, 0).size());
+        seconds += cost.transfer(*kind, members, Bytes(RegionOn(mesh, copies[at].placement, shape, 0).size));
+      }
+      Copy copy{.placement = copies[at].placement, .from = at, .entry = entry};
+      copy.placement[entry.axis] = entry.to;
+      if (entry.kind == ReshardKind::kAllReduce) copies[at].replaced_by = static_cast<int>(copies.size());
+      at = static_cast<int>(copies.size());
+      copies.push_back(std::move(copy));
     }
-    at[entry.axis] = entry.to;
   }
   return seconds;
+}
+
+double CostOfReshard(const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to, const Shape& shape,
+                     const CostFunctions& cost) {
+  return CostOfReshards(mesh, from, {to}, shape, cost);
 }
 
 }  // namespace colonnade::partition

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "partition/named_plans.h"
 #include "partition/proposals.h"
@@ -66,9 +67,13 @@ class Search {
     const auto options = LegalOptions(graph_, mesh, options_.lower.global_batch, options_.cost);
     if (std::any_of(options.begin(), options.end(), [](const auto& o) { return o.empty(); })) return absl::OkStatus();
     for (double exposed : {0.0, 1.0}) {
-      for (const Assignment& assignment : ProposeAssignments(graph_, mesh, options_.lower.global_batch, options,
-                                                             options_.cost, exposed, options_.proposals_per_mesh)) {
+      const Proposals proposals = ProposeAssignments(graph_, mesh, options_.lower.global_batch, options, options_.cost,
+                                                     exposed, options_.proposals_per_mesh);
+      for (const Assignment& assignment : proposals.assignments) {
         Plan plan{.name = kAutoPlan, .mesh = mesh};
+        if (!proposals.not_exact.empty()) {
+          plan.notes = {absl::StrCat("proposed by descent, not the best by additive cost: ", proposals.not_exact)};
+        }
         for (size_t node = 0; node < graph_.nodes.size(); ++node) {
           const Strategies& strategies = options[node][assignment[node]].strategies;
           if (!strategies.empty()) plan.layers[graph_.nodes[node].name] = strategies;

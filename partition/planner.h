@@ -1,10 +1,9 @@
 // Searches for the plan that trains fastest (`--plan=auto`).
 //
-// For every mesh of the devices, an additive cost (layer_cost.h) proposes the best assignments of strategies to layers:
-// dynamic programming over the layers where the network is a chain, descent over one layer at a time where it has joins. The
-// makespan of a step is not additive, so `judge`, which the caller makes of a simulator, ranks: all proposals and all named
-// plans first, then variants of the best (reduction, overlap, bucket size, which device sits where), then single layers of
-// the winner exchanged as long as that helps.
+// For every mesh of the devices, an additive cost (additive_cost.h) proposes the best assignments of strategies to layers
+// (proposals.h). The makespan of a step is not additive, so `judge`, which the caller makes of a simulator, ranks: all
+// proposals and all named plans first, then variants of the best (reduction, overlap, bucket size, which device sits where),
+// then single layers of the winner exchanged as long as that helps.
 //
 // Deterministic: a function of its arguments alone.
 #ifndef COLONNADE_PARTITION_PLANNER_H_

@@ -2,6 +2,8 @@
 #ifndef COLONNADE_PARTITION_PROPOSALS_H_
 #define COLONNADE_PARTITION_PROPOSALS_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "partition/layer_cost.h"
@@ -22,11 +24,20 @@ std::vector<std::vector<StrategyOption>> LegalOptions(const layers::LayerGraph& 
 // For each node an index into its options.
 using Assignment = std::vector<int>;
 
-// The best `count` assignments and no equal ones, by Σ compute + resharding + `exposed` · reduction. Exact for a chain;
-// where the network has joins, the local optima of a descent from several starts.
-std::vector<Assignment> ProposeAssignments(const layers::LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
-                                           const std::vector<std::vector<StrategyOption>>& options,
-                                           const CostFunctions& cost, double exposed, int count);
+// Most entries of a table in the search for the best assignments: a second's work.
+inline constexpr int64_t kMostTableEntries = int64_t{1} << 22;
+
+struct Proposals {
+  std::vector<Assignment> assignments;  // the best first
+  std::string not_exact;                // why there may be better ones; empty if there are none
+};
+
+// The `count` assignments of least additive cost (additive_cost.h), and no equal ones: exact, by elimination
+// (elimination.h), where the graph's width allows tables of `most_entries`; else local optima of a descent from several
+// starts.
+Proposals ProposeAssignments(const layers::LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
+                             const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost,
+                             double exposed, int count, int64_t most_entries = kMostTableEntries);
 
 }  // namespace colonnade::partition
 

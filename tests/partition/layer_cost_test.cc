@@ -121,7 +121,8 @@ TEST(ProposeAssignments, ASumInTheMiddleOfALayerCounts) {
   const LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}));
   const CostFunctions cost = DearSums();
   const auto options = LegalOptions(c.graph, c.plan.mesh, 8, cost);
-  const std::vector<Assignment> best = ProposeAssignments(c.graph, c.plan.mesh, 8, options, cost, /*exposed=*/1, 1);
+  const std::vector<Assignment> best =
+      ProposeAssignments(c.graph, c.plan.mesh, 8, options, cost, /*exposed=*/1, 1).assignments;
   ASSERT_EQ(best.size(), 1u);
   const int fc2 = c.Node("fc2");
   EXPECT_EQ(options[fc2][best[0][fc2]].strategies[1], kReplicate);
@@ -133,7 +134,8 @@ TEST(ProposeAssignments, AGradientsWayBackCountsAsMuchAsTheValues) {
   const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}));
   const CostFunctions cost = DearSums();
   const auto options = LegalOptions(c.graph, c.plan.mesh, 8, cost);
-  const std::vector<Assignment> best = ProposeAssignments(c.graph, c.plan.mesh, 8, options, cost, /*exposed=*/1, 1);
+  const std::vector<Assignment> best =
+      ProposeAssignments(c.graph, c.plan.mesh, 8, options, cost, /*exposed=*/1, 1).assignments;
   ASSERT_EQ(best.size(), 1u);
   const int fc1 = c.Node("fc1"), fc2 = c.Node("fc2");
   EXPECT_EQ(options[fc1][best[0][fc1]].strategies[1], kColumn);

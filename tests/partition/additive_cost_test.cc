@@ -1,0 +1,131 @@
+// What the additive cost says of transfers, against the actions and the Program that lowering makes.
+#include "partition/additive_cost.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "partition/lower.h"
+#include "partition/task_work.h"
+#include "tests/partition/lowering_case.h"
+#include "tests/partition/random_case.h"
+#include "tests/sanitized.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::CollectiveKind;
+
+// Kinds and groups differ, and sums of these are exact.
+CostFunctions WeightedBytes() {
+  return {.compute = [](const program::Task&) { return 0.0; },
+          .transfer = [](CollectiveKind kind, int members,
+                         double bytes) { return bytes * (1 + static_cast<int>(kind)) * members; }};
+}
+
+CostFunctions SentBytes() {
+  return {.compute = [](const program::Task&) { return 0.0; },
+          .transfer =
+              [](CollectiveKind kind, int members, double bytes) {
+                return static_cast<double>(BytesSent(kind, static_cast<int64_t>(bytes), members, /*is_root=*/false));
+              }};
+}
+
+// Between the layers of one plan.
+double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batch, const CostFunctions& cost) {
+  std::vector<std::vector<StrategyOption>> options(graph.nodes.size(), std::vector<StrategyOption>(1));
+  double within = 0;
+  for (size_t node = 1; node < graph.nodes.size(); ++node) {
+    StrategyOption& option = options[node][0];
+    option.strategies = plan.layers.at(graph.nodes[node].name);
+    absl::StatusOr<LayerCost> layer =
+        CostOfLayer(graph, layers::LayerId{static_cast<int32_t>(node)}, plan.mesh, option.strategies, batch, cost);
+    EXPECT_TRUE(layer.ok()) << layer.status();
+    option.cost = *std::move(layer);
+    within += option.cost.transfer_sec;
+  }
+  const Assignment only(graph.nodes.size(), 0);
+  return within + AdditiveCost(graph, plan.mesh, batch, options, cost, /*exposed=*/0).OfTransfers(only);
+}
+
+// Of all reshardings that lowering puts between actions.
+double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int64_t batch, const CostFunctions& cost) {
+  LoweringCase c(graph, plan, {.global_batch = batch});
+  for (auto* pass : {&ExpandPasses, &AdvanceMasks, &ExpandShards, &InsertResharding}) {
+    const absl::Status status = pass(c.lowering);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  double seconds = 0;
+  for (const Action& action : c.lowering.actions) {
+    const auto* reshard = std::get_if<Reshard>(&action.what);
+    if (reshard == nullptr || !CollectiveOf(reshard->entry.kind)) continue;
+    const Value& value = c.lowering.value(action.inputs[0].value);
+    const program::Region local = RegionOn(plan.mesh, value.placement, value.shape, 0);
+    seconds += cost.transfer(*CollectiveOf(reshard->entry.kind),
+                             static_cast<int>(ReshardGroup(plan.mesh, reshard->entry, 0).size()),
+                             static_cast<double>(local.elements()) * sizeof(float));
+  }
+  return seconds;
+}
+
+TEST(AdditiveCost, TransfersAreThoseThatLoweringMakes) {
+  Random random(21);
+  const std::vector<std::vector<int64_t>> meshes = {{2, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 2}, {2, 3}};
+  int with_several_readers = 0;
+  for (int draw = 0; draw < Draws(300); ++draw) {
+    const absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, /*exact=*/false).Draw();
+    ASSERT_TRUE(network.ok()) << network.status();
+    const std::vector<int64_t> mesh = Pick(random, meshes);
+    const Plan plan = DrawPlan(random, network->graph, mesh[0], mesh[1], 12);
+    std::vector<int> readers(network->graph.nodes.size());
+    for (const layers::LayerNode& node : network->graph.nodes) {
+      for (layers::LayerId input : node.inputs) with_several_readers += ++readers[input.value] == 2 && input.value > 0;
+    }
+    EXPECT_EQ(Transfers(network->graph, plan, 12, WeightedBytes()),
+              TransfersOfActions(network->graph, plan, 12, WeightedBytes()))
+        << "draw " << draw << ": " << PlanToJson(plan);
+  }
+  EXPECT_GT(with_several_readers, 50);
+}
+
+// images [4,8,8] → conv → relu; conv2a and conv2b of relu [16,8,8] → add → fc → loss
+layers::LayerGraph Residual() {
+  layers::GraphBuilder net("residual");
+  auto x = net.Relu("relu", net.Conv2d("conv", net.Input("images", {4, 8, 8}), {.out_channels = 16, .kernel = 3, .pad = 1}));
+  const auto a = net.Conv2d("conv2a", x, {.out_channels = 16, .kernel = 3, .pad = 1});
+  const auto b = net.Conv2d("conv2b", x, {.out_channels = 16, .kernel = 1});
+  x = net.FullyConnected("fc", net.Flatten("flatten", net.Add("add", {a, b})), {.out_features = 10});
+  net.SoftmaxCrossEntropy("loss", x);
+  return Built(std::move(net));
+}
+
+// What leaves a device for the sake of values and their gradients.
+double BytesSentIn(const program::Program& program) {
+  int64_t bytes = 0;
+  for (const program::Task& task : program.tasks) {
+    if (task.device == 0 && !task.from.layer.starts_with("bucket")) bytes += task.work.bytes_sent;
+  }
+  return static_cast<double>(bytes);
+}
+
+// Under columns both readers need all 16 channels, of which each device holds half, and make sums of all of them: of 8
+// samples one half is gathered, one whole is summed and scattered, and before the classifier another half is gathered.
+TEST(AdditiveCost, ReadersOfLikePlacementsShareOneTransferEachWay) {
+  const layers::LayerGraph graph = Residual();
+  const std::vector<layers::Strategy> column = {kReplicate, kColumn}, group = {kReplicate, kGroup};
+  const Plan columns = PlanOf(graph, 1, 2, {kReplicate, kReplicate},
+                              {{"conv", column}, {"relu", group}, {"conv2a", column}, {"conv2b", column}, {"add", group}});
+  const Plan data = PlanOf(graph, 2, 1, {kBatch, kReplicate});
+  const double half = 8.0 * 16 * 8 * 8 / 2 * sizeof(float);
+  EXPECT_EQ(Transfers(graph, columns, 8, SentBytes()), 3 * half);
+  EXPECT_EQ(Transfers(graph, data, 8, SentBytes()), 0);
+  for (const Plan& plan : {columns, data}) {
+    const absl::StatusOr<program::Program> program = Lower(graph, plan, {.global_batch = 8});
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_EQ(Transfers(graph, plan, 8, SentBytes()), BytesSentIn(*program));
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::partition
