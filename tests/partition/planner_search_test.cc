@@ -162,5 +162,24 @@ TEST(SearchPlans, ProposalsOfTheAdditiveCostAreJudged) {
   EXPECT_GT(with.size(), without.size());
 }
 
+// Twelve readers of one value, of four strategies each: more than a table may hold.
+TEST(SearchPlans, SaysWhereProposalsMayNotBeTheBest) {
+  layers::GraphBuilder net("fan");
+  const auto x = net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 6});
+  std::vector<layers::LayerId> read;
+  for (int i = 0; i < 12; ++i) read.push_back(net.FullyConnected(absl::StrCat("fc", i), x, {.out_features = 6}));
+  net.SoftmaxCrossEntropy("loss", net.Add("add", read));
+  const auto notes = [](const layers::LayerGraph& graph) {
+    std::set<std::string> notes;
+    for (const Candidate& candidate : Search(
+             graph, 2, [](const Program&) { return 1.0; }, 1, 1)) {
+      if (candidate.plan.name == kAutoPlan) notes.insert(candidate.plan.notes.begin(), candidate.plan.notes.end());
+    }
+    return notes;
+  };
+  EXPECT_THAT(notes(Built(std::move(net))), ::testing::ElementsAre(::testing::HasSubstr("proposed by descent")));
+  EXPECT_THAT(notes(TwoLayers()), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace colonnade::partition

@@ -143,7 +143,7 @@ TEST(ProposeAssignments, AreTheBestOfAllOnNetworksWithJoins) {
   }
 }
 
-// Each module joins three branches, on two axes: at most 4·4·16·16·9 = 36864 entries, in which all of them meet.
+// Two convolutions and a pooling read what a ReLU or a concatenation makes: on two axes at most 9·16·16·9 entries.
 TEST(ProposeAssignments, TablesAreSmallWhereBranchesMeet) {
   layers::GraphBuilder net("modules");
   auto x = net.Relu("relu", net.Conv2d("conv", net.Input("images", {4, 8, 8}), {.out_channels = 24, .kernel = 3, .pad = 1}));
@@ -162,7 +162,8 @@ TEST(ProposeAssignments, TablesAreSmallWhereBranchesMeet) {
   Random random(32);
   const CostFunctions cost = DrawCost(random);
   const Options options = DrawOptions(random, graph, mesh, cost);
-  const Proposals exact = ProposeAssignments(graph, mesh, 12, options, cost, /*exposed=*/1, 6, /*most_entries=*/1 << 15);
+  const Proposals exact =
+      ProposeAssignments(graph, mesh, 12, options, cost, /*exposed=*/1, 6, /*most_entries=*/9 * 16 * 16 * 9);
   EXPECT_EQ(exact.not_exact, "");
   EXPECT_EQ(exact.assignments.size(), 6u);
 }
