@@ -52,6 +52,7 @@ struct Convolution {
   Precision precision = Precision::kF32;
   bool deterministic = false;                   // equal bits from run to run
   program::DType dtype = program::DType::kF32;  // of all tensors: f32 or bf16; sums are f32
+  bool writes_f32 = false;  // what the pass writes is, where its factors are bf16; neither bias nor ReLU then
   void *x = nullptr, *filter = nullptr, *y = nullptr;
   const void* bias = nullptr;  // [k] of dtype, forward alone
   bool relu = false;           // likewise

@@ -52,6 +52,7 @@ std::string KeyOf(const Convolution& c) {
                       w.size_w, w.stride_h, w.stride_w, w.pad_top, w.pad_left, pad_behind, c.groups, AlignmentOf(c));
   if (c.bias != nullptr) key += " bias";
   if (c.relu) key += " relu";
+  if (c.writes_f32) key += " to f32";
   if (c.deterministic) key += " deterministic";
   return key;
 }

@@ -88,7 +88,7 @@ LayerStages ProductStages(const Product& product, const LayerShapes& whole, cons
   const bool bias = product.has_bias, apart = bias && rows;
   LayerStages stages;
   if (apart) {
-    stages.inner = {{.name = "z", .shape = whole.output}};
+    stages.inner = {{.name = "z", .shape = whole.output, .in_master_type = true}};
     stages.stages = {Multiply(product, false, kSum), AddBias(), AddBiasBackward()};
   } else {
     stages.stages = {Multiply(product, bias, Y())};

@@ -49,7 +49,7 @@ struct RunStage {
   int node = 0, stage = 0;
   std::optional<program::Activation> epilogue{};  // applied to the output
 };
-struct RoundParameter {};  // value → the value in the type in which kernels read it
+struct Round {};  // value in the master type → the value in the type in which kernels read it
 struct SumGradients {
   int node = 0;
 };  // contributions → dy of the node's output
@@ -71,7 +71,7 @@ struct GatherParameters {
 struct GatherGradients {
   int bucket = 0;
 };  // so that a sharded gradient can be shown whole
-using ActionKind = std::variant<LoadInput, RunStage, RoundParameter, SumGradients, Reshard, CheckGradients, ReduceGradients,
+using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, Reshard, CheckGradients, ReduceGradients,
                                 UpdateParameters, GatherParameters, GatherGradients>;
 
 struct Action {

@@ -8,9 +8,15 @@
 namespace colonnade::partition {
 namespace {
 
+ValueId AddRounded(Lowering& lowering, ValueId id) {
+  const Value& master = lowering.value(id);
+  return lowering.AddValue({.name = absl::StrCat(master.name, ".", program::Name(lowering.options.dtype)),
+                            .shape = master.shape,
+                            .placement = master.placement});
+}
+
 // Rounds each parameter before its first reader, for all of them.
 void RoundParameters(Lowering& lowering) {
-  const program::DType dtype = lowering.options.dtype;
   absl::flat_hash_map<ValueId, ValueId> rounded;
   std::vector<Action> actions;
   for (Action& action : lowering.actions) {
@@ -20,11 +26,8 @@ void RoundParameters(Lowering& lowering) {
       if (!operand.value.valid() || lowering.value(operand.value).parameter < 0) continue;
       ValueId& copy = rounded[operand.value];
       if (!copy.valid()) {
-        const Value& master = lowering.value(operand.value);
-        copy = lowering.AddValue({.name = absl::StrCat(master.name, ".", program::Name(dtype)),
-                                  .shape = master.shape,
-                                  .placement = master.placement});
-        actions.push_back({.what = RoundParameter{}, .inputs = {operand}, .outputs = {copy}, .from = action.from});
+        copy = AddRounded(lowering, operand.value);
+        actions.push_back({.what = Round{}, .inputs = {operand}, .outputs = {copy}, .from = action.from});
       }
       operand.value = copy;
     }
@@ -33,10 +36,48 @@ void RoundParameters(Lowering& lowering) {
   lowering.actions = std::move(actions);
 }
 
+bool IsSummand(const Mesh& mesh, const TensorPlacement& placement) {
+  for (int a = 0; a < static_cast<int>(placement.size()); ++a) {
+    if (mesh.axes[a].size > 1 && placement[a].kind == layers::Placement::Kind::kPartial) return true;
+  }
+  return false;
+}
+
+// True if the action makes a whole sum of summands, and of activations.
+bool EndsSum(const Lowering& lowering, const Action& action) {
+  if (!std::holds_alternative<Reshard>(action.what)) return false;
+  const Value &from = lowering.value(action.inputs[0].value), &to = lowering.value(action.outputs[0]);
+  const Mesh& mesh = lowering.plan.mesh;
+  return IsSummand(mesh, from.placement) && !IsSummand(mesh, to.placement) && !to.in_master_type && !to.dtype;
+}
+
+// Rounds each sum over devices when it is whole, for all that read it; till then it is in the master type.
+void RoundSums(Lowering& lowering) {
+  const Mesh& mesh = lowering.plan.mesh;
+  for (Value& value : lowering.values) value.in_master_type = value.in_master_type || IsSummand(mesh, value.placement);
+  absl::flat_hash_map<ValueId, ValueId> rounded;
+  std::vector<Action> actions;
+  for (Action& action : lowering.actions) {
+    for (ActionOperand& operand : action.inputs) {
+      if (const auto found = rounded.find(operand.value); found != rounded.end()) operand.value = found->second;
+    }
+    actions.push_back(std::move(action));
+    if (!EndsSum(lowering, actions.back())) continue;
+    const ValueId sum = actions.back().outputs[0];
+    const ValueId copy = AddRounded(lowering, sum);
+    lowering.values[sum.value].in_master_type = true;
+    rounded[sum] = copy;
+    actions.push_back(
+        {.what = Round{}, .inputs = {{sum, lowering.value(sum).placement}}, .outputs = {copy}, .from = actions.back().from});
+  }
+  lowering.actions = std::move(actions);
+}
+
 }  // namespace
 
-// In bf16 every activation and its gradient is rounded where it is stored; parameters, their gradients and what layers keep
-// for themselves stay f32 (program::MasterType), and kernels read each parameter through a copy that is rounded once a step.
+// In bf16 every activation and its gradient is rounded where it is stored; parameters, their gradients, what layers keep
+// for themselves and sums over devices stay f32 (program::MasterType), and kernels read each parameter through a copy that
+// is rounded once a step.
 absl::Status ChoosePrecision(Lowering& lowering) {
   const program::DType dtype = lowering.options.dtype;
   if (!program::IsFloat(dtype)) {
@@ -44,7 +85,10 @@ absl::Status ChoosePrecision(Lowering& lowering) {
         absl::StrCat("element type of a Program: expected f32, bf16 or f64, found ", program::Name(dtype)));
   }
   const program::DType master = program::MasterType(dtype);
-  if (master != dtype) RoundParameters(lowering);
+  if (master != dtype) {
+    RoundParameters(lowering);
+    RoundSums(lowering);
+  }
   for (Value& value : lowering.values) {
     if (!value.dtype) value.dtype = value.in_master_type ? master : dtype;
   }

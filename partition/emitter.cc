@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "partition/passes.h"
+#include "program/op_traits.h"
 
 namespace colonnade::partition {
 namespace {
@@ -111,6 +112,18 @@ void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const pr
                       layers::InType(op.work, dtype), from);
 }
 
+void Emitter::CountSummands(layers::EmittedOp& op) const {
+  const auto traits = program::TraitsOfOperands(op.op, op.uses.size());
+  for (size_t k = 0; traits.has_value() && k < traits->size(); ++k) {
+    const program::Role role = (*traits)[k]->role;
+    if (role != program::Role::kInput && role != program::Role::kOutput) continue;
+    const program::DType dtype = builder_.buffer(op.uses[k].buffer).dtype;
+    const int64_t times = program::SizeInBytes(dtype) / program::SizeInBytes(lowering_.options.dtype);
+    const int64_t more = (times - 1) * op.uses[k].region.elements() * static_cast<int64_t>(sizeof(float));
+    (op.uses[k].access == program::Access::kRead ? op.work.bytes_read : op.work.bytes_written) += more;
+  }
+}
+
 void Emitter::Emit(const Action& action, const LoadInput&) {
   const Value& value = lowering_.value(action.outputs[0]);
   for (int p = 0; p < positions_; ++p) {
@@ -134,12 +147,15 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
     for (size_t k = 0; k < stage.writes.size(); ++k) {
       if (action.outputs[k].valid()) shard.Put(stage.writes[k], OperandAt(action.outputs[k], p));
     }
-    for (layers::EmittedOp& op : stage.emit(shard)) AddCompute(p, std::move(op), Lane::kCompute, action.from);
+    for (layers::EmittedOp& op : stage.emit(shard)) {
+      CountSummands(op);
+      AddCompute(p, std::move(op), Lane::kCompute, action.from);
+    }
   }
 }
 
-// Kernels read a parameter in the type of activations.
-void Emitter::Emit(const Action& action, const RoundParameter&) {
+// Kernels read parameters, and sums over devices, in the type of activations.
+void Emitter::Emit(const Action& action, const Round&) {
   MakeOutputs(action);
   for (int p = 0; p < positions_; ++p) {
     const Operand master = OperandAt(action.inputs[0].value, p), rounded = OperandAt(action.outputs[0], p);
@@ -166,7 +182,7 @@ void Emitter::Emit(const Action& action, const SumGradients&) {
     const int64_t sums = static_cast<int64_t>(contributions.size()) - 1;
     AddCompute(
         p, {program::Sum{}, std::move(uses), layers::MoveWork(contributions, {y}, sums * program::ElementCount(y.shape))},
-        Lane::kCompute, action.from);
+        Lane::kCompute, action.from, *lowering_.value(action.outputs[0]).dtype);
   }
 }
 

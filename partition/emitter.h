@@ -52,9 +52,11 @@ class Emitter {
   void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from) {
     AddCompute(position, std::move(op), lane, from, lowering_.options.dtype);
   }
+  // Adds to bytes of f32, which AddCompute takes for as many elements of activations, what operands have that are wider.
+  void CountSummands(layers::EmittedOp& op) const;
   void Emit(const Action& action, const LoadInput&);
   void Emit(const Action& action, const RunStage& run);
-  void Emit(const Action& action, const RoundParameter&);
+  void Emit(const Action& action, const Round&);
   void Emit(const Action& action, const SumGradients&);
   program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
 

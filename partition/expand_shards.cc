@@ -70,7 +70,7 @@ struct Placer {
   }
   // The actions of later passes do not exist yet.
   void Place(Action&, const LoadInput&) {}
-  void Place(Action&, const RoundParameter&) {}
+  void Place(Action&, const Round&) {}
   void Place(Action&, const Reshard&) {}
   void Place(Action&, const CheckGradients&) {}
   void Place(Action&, const ReduceGradients&) {}

@@ -13,9 +13,12 @@
 namespace colonnade::program {
 
 // Operands of convolutions and fully connected layers.
-inline constexpr OperandTrait kForwardOfWeights[] = {
-    kX, {"w", Role::kWeight, kReads}, {"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias}, kY};
-inline constexpr OperandTrait kBackwardToData[] = {kDy, {"w", Role::kWeight, kReads}, kDx};
+inline constexpr OperandTrait kForwardOfWeights[] = {kX,
+                                                     {"w", Role::kWeight, kReads},
+                                                     {"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias},
+                                                     {"y", Role::kOutput, kWrites, Width::kSummand}};
+inline constexpr OperandTrait kBackwardToData[] = {
+    kDy, {"w", Role::kWeight, kReads}, {"dx", Role::kInput, kWrites, Width::kSummand}};
 inline constexpr OperandTrait kBackwardToWeights[] = {
     kX, kDy, {"dw", Role::kWeight, kWrites, Width::kMaster}, {"db", Role::kBias, kWrites, Width::kMaster, Occurs::kIfBias}};
 
@@ -90,7 +93,7 @@ struct OpTraits<FullyConnectedBackwardWeights> : Multiplies {
 template <>
 struct OpTraits<BiasForward> : Streams {
   static constexpr const char* kName = "bias_forward";
-  static constexpr OperandTrait kOperands[] = {kX, {"b", Role::kBias, kReads}, kY};
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads, Width::kMaster}, {"b", Role::kBias, kReads}, kY};
 };
 template <>
 struct OpTraits<BiasBackward> : Streams {

@@ -54,8 +54,8 @@ constexpr bool IsTensor(Role role) {
   }
   return false;
 }
-// The type of a tensor of layers: the op's own, or its MasterType.
-enum class Width { kElement, kMaster };
+// The type of a tensor of layers: the op's own, its MasterType, or, of what may be a summand of a sum over devices, either.
+enum class Width { kElement, kMaster, kSummand };
 enum class Occurs {
   kOnce,
   kIfBias,  // if attribute `bias` is set

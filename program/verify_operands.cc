@@ -47,16 +47,19 @@ class OperandCheck {
     const int members = static_cast<int>(program_.groups[collective.group].size());
     switch (collective.kind) {
       case CollectiveKind::kAllGather:
-      case CollectiveKind::kReduceScatter:
       case CollectiveKind::kAllToAll:
         Accesses({kR, kW});
         return;
+      case CollectiveKind::kReduceScatter:
+        if (Accesses({kR, kW})) SumsMasters();
+        return;
       case CollectiveKind::kAllReduce:
-        Accesses({kA});
+        if (Accesses({kA})) SumsMasters();
         return;
       case CollectiveKind::kReduce:
       case CollectiveKind::kBroadcast:  // which member has which access is a matter of the whole instance
         if (task_.uses.size() != 1) return Fail("has ", task_.uses.size(), " operands; expected 1");
+        if (collective.kind == CollectiveKind::kReduce) SumsMasters();
         if (collective.root < 0 || collective.root >= members) {
           return Fail("names root ", collective.root, " of ", members, " members");
         }
@@ -86,7 +89,9 @@ class OperandCheck {
 
   void operator()(const ConvForward& op) {
     const size_t y = op.bias ? 3 : 2;
-    if (Conv(op.window, op.groups, 0, 1, y) && op.bias) Shaped(2, {Size(1)[0]});
+    if (!Conv(op.window, op.groups, 0, 1, y)) return;
+    if (op.bias) Shaped(2, {Size(1)[0]});
+    MakesSummand(op, y);
   }
   void operator()(const ConvBackwardData& op) { Conv(op.window, op.groups, 2, 1, 0); }
   void operator()(const ConvBackwardWeights& op) {
@@ -95,7 +100,9 @@ class OperandCheck {
 
   void operator()(const FullyConnectedForward& op) {
     const size_t y = op.bias ? 3 : 2;
-    if (FullyConnected(0, 1, y) && op.bias) Shaped(2, {Size(1)[0]});
+    if (!FullyConnected(0, 1, y)) return;
+    if (op.bias) Shaped(2, {Size(1)[0]});
+    MakesSummand(op, y);
   }
   void operator()(const FullyConnectedBackwardData&) { FullyConnected(2, 1, 0); }
   void operator()(const FullyConnectedBackwardWeights& op) {
@@ -218,11 +225,16 @@ class OperandCheck {
   bool IsBucket(size_t i) const { return std::holds_alternative<Bucket>(program_.buffer(task_.uses[i].buffer).storage); }
 
   // Number and access of the operands of a transfer.
-  void Accesses(std::initializer_list<Access> expected) {
+  bool Accesses(std::initializer_list<Access> expected) {
     bool equal = task_.uses.size() == expected.size();
     for (size_t i = 0; equal && i < expected.size(); ++i) equal = task_.uses[i].access == expected.begin()[i];
     const auto word = [](std::string* out, Access access) { absl::StrAppend(out, Name(access)); };
     if (!equal) FailOperands(absl::StrJoin(expected, ", ", word));
+    return equal;
+  }
+  // Sums over devices would be rounded once for each device in bf16, and are no sums of numbers in other types.
+  void SumsMasters() {
+    if (!IsMaster(Type(0))) Fail("sums ", Name(Type(0)), " over devices; expected f32 or f64");
   }
   void FailOperands(const std::string& expected) {
     const auto word = [](std::string* out, const BufferUse& use) { absl::StrAppend(out, Name(use.access)); };
@@ -284,9 +296,17 @@ class OperandCheck {
       if (!IsMaster(Type(i))) Fail("has operand ", i, ", ", trait.name, ", of ", Name(Type(i)), "; expected f32 or f64");
     } else if (!IsFloat(Type(i)) || IsBucket(i)) {
       Fail("has operand ", i, ", ", trait.name, ", of ", Name(Type(i)), "; expected a tensor of f32, f64 or bf16");
-    } else {
+    } else if (trait.width != Width::kSummand || Type(i) != MasterType(*element)) {
       Types({i}, trait.width == Width::kMaster ? MasterType(*element) : *element);
     }
+  }
+
+  // What is added to a sum, or done with it, is not for each summand.
+  template <class Forward>
+  void MakesSummand(const Forward& op, size_t y) {
+    if (Type(y) == Type(0) || !(op.bias || op.relu)) return;
+    Fail("makes a summand of ", Name(Type(y)), " from operands of ", Name(Type(0)),
+         " and has bias or relu; expected these after the sum");
   }
 
   bool Types(std::initializer_list<size_t> operands, DType expected) {

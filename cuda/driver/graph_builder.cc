@@ -55,13 +55,27 @@ PassNames NamesOf(Convolution::Pass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 }
 
+GraphTensor WrittenBy(Convolution::Pass pass) {
+  switch (pass) {
+    case Convolution::Pass::kForward:
+      return kY;
+    case Convolution::Pass::kBackwardData:
+      return kX;
+    case Convolution::Pass::kBackwardWeights:
+      return kFilter;
+  }
+  return kY;
+}
+
 }  // namespace
 
 void GraphBuilder::AddConvolution() {
-  const bool fuses = c_.bias != nullptr || c_.relu;
-  const auto x = AddTensor(kX, {c_.n, c_.c, c_.h, c_.w});
-  const auto filter = AddTensor(kFilter, {c_.k, c_.c / c_.groups, c_.window.size_h, c_.window.size_w});
-  const auto product = AddTensor(fuses ? kProduct : kY, Y());
+  const bool goes_on = c_.bias != nullptr || c_.relu || c_.writes_f32;
+  const GraphTensor written = WrittenBy(c_.pass);
+  const auto operand = [&](GraphTensor name) {
+    return AddTensor(goes_on && name == written ? kProduct : name, ShapeOf(name));
+  };
+  const auto x = operand(kX), filter = operand(kFilter), y = operand(kY);
   const auto convolution = Add(
       DescriptorBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
           .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
@@ -75,25 +89,34 @@ void GraphBuilder::AddConvolution() {
   operations_.push_back(Add(DescriptorBuilder(names.operation)
                                 .Refer(names.x, x)
                                 .Refer(names.filter, filter)
-                                .Refer(names.y, product)
+                                .Refer(names.y, y)
                                 .Refer(names.convolution, convolution)
                                 .Set(names.alpha, 1.0f)
                                 .Set(names.beta, 0.0f)));
-  if (!fuses) return;
+  if (goes_on) AddRest(written == kX ? x : written == kFilter ? filter : y);
+}
+
+void GraphBuilder::AddRest(cudnnBackendDescriptor_t product) {
   cudnnBackendDescriptor_t last = product;
+  if (c_.writes_f32) {
+    const GraphTensor written = WrittenBy(c_.pass);
+    AddPointwise(CUDNN_POINTWISE_IDENTITY, last, nullptr, AddTensor(written, ShapeOf(written)));
+    return;
+  }
   if (c_.bias != nullptr) {
     const auto bias = AddTensor(kBias, {1, c_.k, 1, 1});
-    const auto sum = AddTensor(c_.relu ? kSum : kY, Y());
-    AddPointwise(DescriptorBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR).Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD),
-                 last, bias, sum);
+    const auto sum = AddTensor(c_.relu ? kSum : kY, ShapeOf(kY));
+    AddPointwise(CUDNN_POINTWISE_ADD, last, bias, sum);
     last = sum;
   }
   // max(NaN, 0) is 0, as in program/math.h.
-  if (c_.relu) {
-    AddPointwise(
-        DescriptorBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR).Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_RELU_FWD), last,
-        nullptr, AddTensor(kY, Y()));
-  }
+  if (c_.relu) AddPointwise(CUDNN_POINTWISE_RELU_FWD, last, nullptr, AddTensor(kY, ShapeOf(kY)));
+}
+
+GraphBuilder::Shape4 GraphBuilder::ShapeOf(GraphTensor name) const {
+  if (name == kX) return {c_.n, c_.c, c_.h, c_.w};
+  if (name == kFilter) return {c_.k, c_.c / c_.groups, c_.window.size_h, c_.window.size_w};
+  return {c_.n, c_.k, c_.p, c_.q};
 }
 
 absl::Status GraphBuilder::Finish() {
@@ -105,19 +128,22 @@ absl::Status GraphBuilder::Finish() {
 
 cudnnBackendDescriptor_t GraphBuilder::AddTensor(GraphTensor name, const Shape4& shape) {
   const bool is_virtual = name == kProduct || name == kSum;
+  const bool is_f32 = is_virtual || (c_.writes_f32 && name == WrittenBy(c_.pass));
   const auto& [n, c, h, w] = shape;
   return Add(DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
                  .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{name})
-                 .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, is_virtual ? CUDNN_DATA_FLOAT : TypeOf(c_.dtype))
+                 .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, is_f32 ? CUDNN_DATA_FLOAT : TypeOf(c_.dtype))
                  .SetAll(CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
                  .SetAll(CUDNN_ATTR_TENSOR_STRIDES, Shape4{h * w * c, 1, w * c, c})
                  .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment_)
                  .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual));
 }
 
-void GraphBuilder::AddPointwise(DescriptorBuilder& mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+void GraphBuilder::AddPointwise(cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
                                 cudnnBackendDescriptor_t y) {
-  const auto what = Add(mode.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT));
+  const auto what = Add(DescriptorBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+                            .Set(CUDNN_ATTR_POINTWISE_MODE, mode)
+                            .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT));
   DescriptorBuilder operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.Refer(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what)
       .Refer(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)

@@ -34,12 +34,15 @@ class GraphBuilder {
  private:
   using Shape4 = std::array<int64_t, 4>;
 
-  Shape4 Y() const { return {c_.n, c_.k, c_.p, c_.q}; }
+  Shape4 ShapeOf(GraphTensor name) const;  // of kX, kFilter, kY
   cudnnBackendDescriptor_t Add(DescriptorBuilder& builder) { return builder.FinishInto(parts_, status_); }
 
   // kProduct and kSum are never stored, and not rounded.
   cudnnBackendDescriptor_t AddTensor(GraphTensor name, const Shape4& shape);
-  void AddPointwise(DescriptorBuilder& mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+  // What is done with the convolution's result before it is rounded and stored: nothing, where it is not of its factors'
+  // type, which cuDNN gives to results of point-by-point operations alone.
+  void AddRest(cudnnBackendDescriptor_t product);
+  void AddPointwise(cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
                     cudnnBackendDescriptor_t y);
 
   const Convolution& c_;

@@ -83,11 +83,12 @@ struct SumElements {
   }
 };
 
-// y = x + b, or max(x + b, 0).
-template <class T, int lanes>
+// y = x + b, or max(x + b, 0), rounded to T.
+template <class From, class T, int lanes>
 struct AddBias {
   Walk walk;  // x, b repeated, y
-  const T *x, *b;
+  const From* x;
+  const T* b;
   T* y;
   bool relu;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }

@@ -27,7 +27,7 @@ namespace colonnade::cuda {
 // All kernels on elements of T, in vectors of `lanes`.
 template <class T, int lanes, class... More>
 using KernelsOf = std::variant<
-    SumElements<T, lanes>, AddBias<T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
+    SumElements<T, lanes>, AddBias<T, T, lanes>, ActivationForwardElements<program::ReluFormula, T, lanes>,
     ActivationBackwardElements<program::ReluFormula, T, lanes>, ActivationForwardElements<program::GeluFormula, T, lanes>,
     ActivationBackwardElements<program::GeluFormula, T, lanes>, DropoutElements<T, lanes>, ChannelSums<T, lanes>,
     MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>,
@@ -49,13 +49,15 @@ using KernelsOfFloat = BothOf<KernelsOf<float, 1, SgdElements<1>, FoldPixels<flo
 
 using KernelsOfBFloat16 =
     BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
-                     ConvertElements<program::BFloat16, float, 1>, FoldPixels<float, program::BFloat16>,
-                     FoldPixels<program::BFloat16, program::BFloat16>, UnfoldPixels<program::BFloat16, float>,
-                     UnfoldPixels<program::BFloat16, program::BFloat16>, SoftmaxSamples<program::BFloat16>,
-                     SoftmaxElements<program::BFloat16>, SoftmaxBackwardElements<program::BFloat16>>,
+                     ConvertElements<program::BFloat16, float, 1>, AddBias<float, program::BFloat16, 1>,
+                     FoldPixels<float, program::BFloat16>, FoldPixels<program::BFloat16, program::BFloat16>,
+                     UnfoldPixels<program::BFloat16, float>, UnfoldPixels<program::BFloat16, program::BFloat16>,
+                     SoftmaxSamples<program::BFloat16>, SoftmaxElements<program::BFloat16>,
+                     SoftmaxBackwardElements<program::BFloat16>>,
            KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
                      ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
-                     ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>>>::Type;
+                     ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>,
+                     AddBias<float, program::BFloat16, kLanesOf<program::BFloat16>>>>::Type;
 
 using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors,
                                    SumChannelParts, SumMetrics, SumPairParts, SumGroups, FinishGradientSums,

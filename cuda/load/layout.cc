@@ -54,8 +54,11 @@ class ImageFolds {
   std::optional<SpaceToDepth> FoldFor(const program::Task& task, const Buffer& x) const {
     const auto* compute = std::get_if<program::Compute>(&task.what);
     if (compute == nullptr) return std::nullopt;
+    // What makes summands of another type may widen its operands.
     const auto with = [&](const auto& op, const program::BufferUse& y) {
-      return op.groups == 1 ? FoldOfImages(op.window, x.shape, y.region.size, x.dtype, precision_) : std::nullopt;
+      return op.groups == 1 && program_.buffer(y.buffer).dtype == x.dtype
+                 ? FoldOfImages(op.window, x.shape, y.region.size, x.dtype, precision_)
+                 : std::nullopt;
     };
     if (const auto* forward = std::get_if<program::ConvForward>(&compute->op)) return with(*forward, task.uses.back());
     if (const auto* weights = std::get_if<program::ConvBackwardWeights>(&compute->op)) return with(*weights, task.uses[1]);

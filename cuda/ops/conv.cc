@@ -11,6 +11,7 @@
 
 namespace colonnade::cuda {
 
+using program::DType;
 using program::Shape;
 
 namespace {
@@ -36,16 +37,19 @@ class Pass {
   Convolution& conv() { return conv_; }
   Workspace& workspace() { return workspace_; }
 
-  absl::Status Place(const Uses& uses) {
+  absl::Status Place(const Uses& uses) { return Place(uses, context_.view(uses.written == uses.x ? uses.y : uses.x).dtype); }
+  // With factors of `dtype`, whatever they are.
+  absl::Status Place(const Uses& uses, DType dtype) {
     const Shape &x = context_.view(uses.x).shape, &y = context_.view(uses.y).shape;
-    conv_.dtype = context_.view(uses.x).dtype;
+    conv_.dtype = dtype;
+    const DType written = conv_.writes_f32 ? DType::kF32 : dtype;
     conv_.n = x[0], conv_.c = x[1], conv_.h = x[2], conv_.w = x[3];
     conv_.k = y[1], conv_.p = y[2], conv_.q = y[3];
     const std::optional<SpaceToDepth>& fold = context_.view(uses.x).folded;
     if (fold.has_value()) Fold(*fold);
     for (const auto& [use, data] : {std::pair(uses.x, &conv_.x), {uses.filter, &conv_.filter}, {uses.y, &conv_.y}}) {
       ASSIGN_OR_RETURN(Packed packed, fold.has_value() && use != uses.y ? PackFolded(uses, use, *fold)
-                                      : use == uses.written             ? PackOutput(context_, use, conv_.dtype, workspace_)
+                                      : use == uses.written             ? PackOutput(context_, use, written, workspace_)
                                                                         : PackInput(context_, use, conv_.dtype, workspace_));
       *data = packed.data;
       for (Call& call : packed.before) ready_.calls.push_back(std::move(call));
@@ -104,10 +108,30 @@ class Pass {
   std::vector<Call> after_;
 };
 
+// A summand of a sum over devices: f32 from factors in bf16. cuDNN has engines for that which it compiles when they are
+// asked for, but none for gradients of groups or for odd numbers of channels. There factors are widened: products of bf16
+// are exact in tf32.
+PreparedTask PrepareSummand(const TaskContext& context, Convolution::Pass what, const program::Window& window,
+                            int64_t groups, const Uses& uses) {
+  Pass direct(context, what, window, groups);
+  direct.conv().writes_f32 = true;
+  RETURN_IF_ERROR(direct.Place(uses));
+  PreparedTask ready = direct.Finish();
+  if (ready.ok() || !absl::IsUnimplemented(ready.status())) return ready;
+
+  Pass widened(context, what, window, groups);
+  widened.conv().precision = Precision::kTf32;
+  RETURN_IF_ERROR(widened.Place(uses, DType::kF32));
+  return widened.Finish();
+}
+
 }  // namespace
 
 PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context) {
   const int y = op.bias ? 3 : 2;
+  if (context.view(y).dtype != context.view(0).dtype) {
+    return PrepareSummand(context, Convolution::Pass::kForward, op.window, op.groups, {0, 1, y, /*written=*/y});
+  }
   Pass fused(context, Convolution::Pass::kForward, op.window, op.groups);
   RETURN_IF_ERROR(fused.Place({0, 1, y, /*written=*/y}));
   if (op.bias) fused.conv().bias = context.operands[2].base + context.view(2).offset * SizeInBytes(context.view(2).dtype);
@@ -125,8 +149,12 @@ PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context)
 }
 
 PreparedTask Prepare(const program::ConvBackwardData& op, const TaskContext& context) {
+  const Uses uses{2, 1, 0, /*written=*/2};
+  if (context.view(2).dtype != context.view(0).dtype) {
+    return PrepareSummand(context, Convolution::Pass::kBackwardData, op.window, op.groups, uses);
+  }
   Pass pass(context, Convolution::Pass::kBackwardData, op.window, op.groups);
-  RETURN_IF_ERROR(pass.Place({2, 1, 0, /*written=*/2}));
+  RETURN_IF_ERROR(pass.Place(uses));
   return pass.Finish();
 }
 

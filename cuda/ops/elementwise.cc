@@ -98,8 +98,15 @@ PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
 
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu) {
   ASSIGN_OR_RETURN(Walk walk, WalkOver({x.view, RepeatOverImages(bias.view, y.view.shape), y.view}));
-  return InVectors(walk, {x, bias, y}, [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(AddBias<T, lanes>{walk, DataOf<T>(x), DataOf<T>(bias), DataOf<T>(y), relu});
+  const DType dtype = y.view.dtype;
+  std::vector<Base> bases;
+  for (const Operand* operand : {&x, &bias, &y}) bases.push_back({operand->base, SizeInBytes(operand->view.dtype)});
+  const bool wide = LieInVectors(walk, bases, static_cast<int>(kWidestAccess / SizeInBytes(dtype)));
+  return InVectorsOf(dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
+    if (x.view.dtype == dtype) {
+      return Kernel(AddBias<T, T, lanes>{walk, DataOf<T>(x), DataOf<T>(bias), DataOf<T>(y), relu});
+    }
+    return Kernel(AddBias<float, T, lanes>{walk, DataOf<float>(x), DataOf<T>(bias), DataOf<T>(y), relu});
   });
 }
 

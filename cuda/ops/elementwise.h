@@ -29,7 +29,7 @@ absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& 
 // target = Σ sources, in their order; of f32, bf16, f64 or i32. Unimplemented for others, and for more than 16.
 absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& target);
 
-// y = x + bias over dimension 1, or max(·, 0) of it; y may be x.
+// y = x + bias over dimension 1, or max(·, 0) of it; y may be x. x is of the type of y, or f32.
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu);
 absl::StatusOr<Call> ActivationCall(program::Activation activation, const Operand& x, const Operand& y);
 

@@ -163,10 +163,7 @@ bool EveryCopyHasOneSum(const program::Program& program) {
 bool NcclServes(absl::Span<const TaskContext> members, bool sums) {
   const auto& what = std::get<Collective>(members[0].task.what);
   if (what.kind == CollectiveKind::kAllToAll) return false;
-  const program::DType dtype = members[0].view(0).dtype;
-  if (Sums(what.kind) && (!sums || dtype == program::DType::kU8)) return false;
-  // Sums of three and more are rounded at every hop of a ring; ours are rounded once.
-  if (Sums(what.kind) && dtype == program::DType::kBF16 && members.size() > 2) return false;
+  if (Sums(what.kind) && !sums) return false;
   std::set<int> gpus;
   // The operand that is a part, of those kinds that have one.
   const int part = what.kind == CollectiveKind::kReduceScatter ? 1 : 0;

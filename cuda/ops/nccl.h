@@ -17,7 +17,7 @@ namespace colonnade::cuda {
 bool EveryCopyHasOneSum(const program::Program& program);
 
 // Whether NCCL can run the collective: every member on a GPU of its own, equal parts, a kind that it has (all-to-all it has
-// not), and no sum of bytes; without `sums` no sum at all.
+// not); without `sums` no sum.
 bool NcclServes(absl::Span<const TaskContext> members, bool sums);
 
 // One context per member in the order of the group, which is that of the ranks of `communicator` (Calls::MakeCommunicator).

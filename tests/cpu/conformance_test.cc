@@ -157,6 +157,24 @@ TEST_P(OpCases, ReferenceKernelsOfTheBackendAreTheOracle) {
   }
 }
 
+// Summands stay f32, whose rounding is 6e-8.
+TEST_P(OpCases, InBf16ReferenceKernelsRoundWhatTheyWriteButForSummands) {
+  const OpCase& op_case = GetParam();
+  const std::optional<double> tolerance = Bf16Tolerance(op_case);
+  if (!tolerance.has_value()) GTEST_SKIP() << "an update of what a layer reads";
+  const Values values = MakeValues(op_case, Data::kRounded, 6), expected = Oracle(op_case, values);
+  for (Home home : kHomes) {
+    SCOPED_TRACE(Name(home));
+    OnCpu bf16(op_case, DType::kBF16, home, {.threads_per_device = 1, .kernels = kReference});
+    const Values results = bf16.Run(values);
+    for (size_t i = 0; i < results.size(); ++i) {
+      SCOPED_TRACE(op_case.operands[i].name);
+      if (op_case.operands[i].role == Role::kSaved) continue;
+      EXPECT_LE(RelativeDistance(results[i], expected[i]), op_case.operands[i].in_master_type ? 1e-6 : *tolerance);
+    }
+  }
+}
+
 TEST_P(OpCases, IntegersGiveEqualBits) {
   const OpCase& op_case = GetParam();
   if (!op_case.exact) GTEST_SKIP() << "not exact on integers";

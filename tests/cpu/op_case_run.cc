@@ -185,7 +185,8 @@ class ProgramOfCase {
 
  private:
   DType TypeOf(size_t i) const {
-    return case_.operands[i].dtype.value_or(masters_[i] ? program::MasterType(dtype_) : dtype_);
+    const bool is_master = masters_[i] || case_.operands[i].in_master_type;
+    return case_.operands[i].dtype.value_or(is_master ? program::MasterType(dtype_) : dtype_);
   }
 
   void AddPersistent(size_t i) {

@@ -31,6 +31,10 @@ class Case {
   int Sums(std::string name, int64_t groups, int64_t channels) {
     return Add({std::move(name), {groups, 2, channels}, Role::kOutput, Fill::kNumbers, DType::kF64});
   }
+  int Output(std::string name, Shape shape, bool in_master_type) {
+    return Add(
+        {.name = std::move(name), .shape = std::move(shape), .role = Role::kOutput, .in_master_type = in_master_type});
+  }
   int Add(Operand operand) {
     case_.operands.push_back(std::move(operand));
     return static_cast<int>(case_.operands.size()) - 1;
@@ -61,7 +65,8 @@ OpCase Inexact(OpCase op_case) {
 struct Epilogue {
   bool bias = false;
   bool relu = false;
-  bool sgd = false;  // and an update of w and b from their gradients
+  bool sgd = false;       // and an update of w and b from their gradients
+  bool summands = false;  // y and dx are summands of sums over devices; there is nothing else then
 };
 
 // The operands of a layer with weights.
@@ -72,10 +77,10 @@ struct Layer {
     x = c.Input("x", x_shape);
     w = c.Parameter("w", w_shape);
     if (epilogue.bias) b = c.Parameter("b", {w_shape[0]});
-    y = c.Output("y", y_shape);
+    y = c.Output("y", y_shape, epilogue.summands);
     dz = dy = c.Input("dy", y_shape);
     if (epilogue.relu) dz = c.Output("dz", y_shape);
-    dx = c.Output("dx", x_shape);
+    dx = c.Output("dx", x_shape, epilogue.summands);
     dw = c.Like("dw", w, Role::kOutput);
     if (epilogue.bias) db = c.Like("db", b, Role::kOutput);
   }
@@ -113,7 +118,7 @@ OpCase Conv(const std::string& name, const Shape& x, int64_t outputs, const Wind
 
 OpCase FullyConnected(int64_t n, int64_t in, int64_t out, const Epilogue& e = {}) {
   Case c(absl::StrCat("fully_connected_", n, "x", in, "_to_", out, e.bias ? "_bias" : "", e.relu ? "_relu" : "",
-                      e.sgd ? "_sgd" : ""));
+                      e.sgd ? "_sgd" : "", e.summands ? "_summands" : ""));
   const Layer l(c, {n, in}, {out, in}, {n, out}, e);
   c.Run(program::FullyConnectedForward{.bias = e.bias, .relu = e.relu}, Layer::Present({l.x, l.w, l.b, l.y}));
   if (e.relu) c.Run(program::ActivationBackward{program::Activation::kRelu}, {l.y, l.dy, l.dz});
@@ -329,7 +334,7 @@ OpCase Sgd(const std::string& name, const Shape& shape, const program::SgdUpdate
 
 void AddConvs(std::vector<OpCase>& cases) {
   const Epilogue bias{.bias = true}, bias_relu{.bias = true, .relu = true}, relu{.relu = true};
-  const Epilogue sgd{.bias = true, .sgd = true};
+  const Epilogue sgd{.bias = true, .sgd = true}, summands{.summands = true};
   cases.push_back(Conv("1_to_1_of_1x1", {1, 1, 1, 1}, 1, Square(1)));
   cases.push_back(Conv("31_to_33", {2, 31, 7, 7}, 33, Square(3, 1, 1)));
   cases.push_back(Conv("32_to_32", {3, 32, 7, 5}, 32, Square(3, 1, 1), 1, bias));
@@ -343,6 +348,9 @@ void AddConvs(std::vector<OpCase>& cases) {
   cases.push_back(Conv("20_to_50_lenet", {2, 20, 12, 12}, 50, Square(5), 1, bias));
   cases.push_back(Conv("3_to_96_alexnet", {2, 3, 35, 35}, 96, Square(11, 4), 1, bias_relu));
   cases.push_back(Conv("3_to_64_alexnet_pad", {2, 3, 31, 31}, 64, Square(11, 4, 2), 1, bias_relu));
+  cases.push_back(Conv("summands_16_to_32", {2, 16, 7, 7}, 32, Square(3, 1, 1), 1, summands));
+  cases.push_back(Conv("summands_5_to_7", {3, 5, 8, 6}, 7, Square(5, 2, 2), 1, summands));
+  cases.push_back(Conv("summands_16_to_32_groups_2", {2, 16, 6, 6}, 32, Square(3, 1, 1), 2, summands));
   cases.push_back(Conv("96_to_32_groups_2", {2, 96, 7, 7}, 32, Square(5, 1, 2), 2, bias_relu));
   cases.push_back(Conv("48_to_96_groups_2", {1, 48, 6, 6}, 96, Square(3, 1, 1), 2));
   cases.push_back(Conv("64_to_64_groups_4", {2, 64, 5, 5}, 64, Square(3, 1, 1), 4, bias));
@@ -374,6 +382,9 @@ void AddConvs(std::vector<OpCase>& cases) {
 
 void AddDense(std::vector<OpCase>& cases) {
   const Epilogue bias{.bias = true}, bias_relu{.bias = true, .relu = true}, sgd{.bias = true, .sgd = true};
+  const Epilogue summands{.summands = true};
+  cases.push_back(FullyConnected(5, 33, 31, summands));
+  cases.push_back(FullyConnected(8, 64, 48, summands));
   cases.push_back(FullyConnected(1, 1, 1));
   cases.push_back(FullyConnected(2, 31, 33));
   cases.push_back(FullyConnected(3, 32, 32, bias));

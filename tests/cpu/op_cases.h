@@ -40,6 +40,7 @@ struct Operand {
   std::optional<program::DType> dtype = {};  // absent: the floating type of the run
   int layout_as = -1;                        // a parameter whose physical layout this one shares
   int64_t classes = 0;
+  bool in_master_type = false;  // f32 where the run is in bf16: a summand of a sum over devices
 };
 
 struct Step {

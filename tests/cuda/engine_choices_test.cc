@@ -114,6 +114,7 @@ TEST(KeyOf, NamesAllThatTheChoiceDependsOn) {
   EXPECT_TRUE(differs([](Convolution& c) { c.groups = 2; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.precision = Precision::kTf32; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.dtype = program::DType::kBF16; }));
+  EXPECT_TRUE(differs([](Convolution& c) { c.writes_f32 = true; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.deterministic = true; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.relu = true; }));
   EXPECT_TRUE(differs([&](Convolution& c) { c.bias = at(64); }));

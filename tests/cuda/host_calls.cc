@@ -60,7 +60,8 @@ void Run(const Convolution& c) {
   const int64_t x_count = c.n * c.h * c.w * c.c, y_count = c.n * c.p * c.q * c.k;
   const int64_t w_count = c.k * c.window.size_h * c.window.size_w * (c.c / c.groups);
   const auto write = [&](const std::vector<double>& sums, void* to) {
-    for (size_t i = 0; i < sums.size(); ++i) Put(sums[i], to, c.dtype, static_cast<int64_t>(i));
+    for (size_t i = 0; i < sums.size(); ++i)
+      Put(sums[i], to, c.writes_f32 ? program::DType::kF32 : c.dtype, static_cast<int64_t>(i));
   };
   const auto read = [&](const void* from, int64_t i) { return Get(from, c.dtype, i); };
   switch (c.pass) {
@@ -390,7 +391,8 @@ absl::Status HostCalls::RunRanks(const std::vector<RankCall>& ranks) const {
 
 absl::StatusOr<int64_t> HostCalls::Prepare(int, Call& call) {
   const auto* convolution = std::get_if<Convolution>(&call);
-  if (convolution != nullptr && !options_.fuses && (convolution->bias != nullptr || convolution->relu)) {
+  if (convolution != nullptr && !options_.fuses &&
+      (convolution->bias != nullptr || convolution->relu || convolution->writes_f32)) {
     return absl::UnimplementedError("a convolution alone, please");
   }
   // Some, so that tests see where it lies.

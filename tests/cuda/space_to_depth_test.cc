@@ -201,13 +201,13 @@ class ConvolutionCalls : public HostCalls {
 };
 
 // The convolutions of a step.
-std::vector<Convolution> StepOf(const layers::LayerGraph& graph, int devices, DType dtype, Precision precision) {
+std::vector<Convolution> StepOf(const layers::LayerGraph& graph, const partition::Plan& plan, DType dtype,
+                                Precision precision) {
   std::vector<Convolution> seen;
-  const auto plan = partition::NamedPlan(devices > 1 ? "model" : "single", graph, {.devices = devices, .global_batch = 4});
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  const auto program = partition::Lower(graph, *plan, {.global_batch = 4, .dtype = dtype});
+  const auto program = partition::Lower(graph, plan, {.global_batch = 4, .dtype = dtype});
   EXPECT_TRUE(program.ok()) << program.status();
-  auto backend = MakeCudaBackend({.devices = devices, .precision = precision}, std::make_unique<ConvolutionCalls>(seen));
+  auto backend = MakeCudaBackend({.devices = plan.mesh.device_count(), .precision = precision},
+                                 std::make_unique<ConvolutionCalls>(seen));
   EXPECT_TRUE(backend.ok());
   auto executor = engine::Executor::Create(*program, **backend);
   EXPECT_TRUE(executor.ok()) << executor.status();
@@ -215,6 +215,11 @@ std::vector<Convolution> StepOf(const layers::LayerGraph& graph, int devices, DT
   EXPECT_TRUE((*executor)->Enqueue({.step = 0}).ok());
   EXPECT_TRUE((*executor)->Collect().ok());
   return seen;
+}
+std::vector<Convolution> StepOf(const layers::LayerGraph& graph, int devices, DType dtype, Precision precision) {
+  const auto plan = partition::NamedPlan(devices > 1 ? "model" : "single", graph, {.devices = devices, .global_batch = 4});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return StepOf(graph, *plan, dtype, precision);
 }
 
 TEST(SpaceToDepth, FirstConvolutionsOfTheZooAreFoldedOnTensorCores) {
@@ -254,6 +259,27 @@ TEST(SpaceToDepth, ImagesThatOtherConvolutionsReadTooStay) {
     EXPECT_EQ(convolution.c, 3);
   }
   EXPECT_EQ(first, 4);
+}
+
+// Factors of summands in f32 may be widened, which folded images are not.
+TEST(SpaceToDepth, ImagesOfWhichSummandsAreMadeStay) {
+  using enum layers::Strategy;
+  layers::GraphBuilder net("rows");
+  const auto x = net.Conv2d("conv", net.Input("images", {3, 16, 16}), {.out_channels = 8, .kernel = 4, .stride = 2});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  const auto graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  partition::Plan plan{.name = "rows", .mesh = partition::Mesh::ReplicasByColumns(1, 3)};
+  for (const char* layer : {"flatten", "fc", "loss"}) plan.layers[layer] = {kReplicate, kReplicate};
+  plan.layers["conv"] = {kReplicate, kRow};
+  int first = 0, summands = 0;
+  for (const Convolution& convolution : StepOf(*graph, plan, DType::kBF16, Precision::kF32)) {
+    ++first;
+    summands += convolution.writes_f32;
+    EXPECT_EQ(convolution.c, 1);
+  }
+  EXPECT_EQ(first, 6);
+  EXPECT_EQ(summands, 3) << "forward";
 }
 
 }  // namespace

@@ -50,8 +50,9 @@ DnnGpu GpuOf(const KindOfGpu& kind) {
   return {.name = kind.name, .properties = properties.ok() ? *std::move(properties) : nullptr};
 }
 
+// Engines that write f32 from bf16 cuDNN compiles when asked, which takes a driver of CUDA: here it may have none.
 struct Counts {
-  int prepared = 0, fused = 0, refused = 0;
+  int prepared = 0, fused = 0, refused = 0, summands_refused = 0;
   std::vector<std::string> without_engine;  // and with nothing fused to them
 };
 
@@ -66,6 +67,10 @@ class DnnCalls : public HostCalls {
     if (convolution == nullptr) return HostCalls::Prepare(gpu, call);
     const bool fuses = convolution->bias != nullptr || convolution->relu;
     absl::StatusOr<int64_t> bytes = convolutions_.Prepare(gpu, *convolution);
+    if (convolution->writes_f32 && !bytes.ok()) {
+      ++counts_.summands_refused;
+      return bytes;
+    }
     ++(bytes.ok() ? counts_.prepared : counts_.refused);
     if (bytes.ok() && fuses) ++counts_.fused;
     if (!bytes.ok() && !fuses) counts_.without_engine.push_back(bytes.status().ToString());

@@ -92,13 +92,13 @@ TEST(Stages, TheProbabilitiesAloneAreMadeWhereNobodyReadsThem) {
   EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kFlat, {Strategy::kRow}).inner[0].required);
 }
 
-// In bf16, z is what the product's kernel writes, and scale and probabilities are not rounded.
+// In bf16, z is summed over devices in f32, and scale and probabilities are not rounded.
 TEST(Stages, InnerTensorsThatAreNotRoundedAreInTheMasterType) {
   EXPECT_TRUE(StagesOf(SoftmaxCrossEntropy{}, kFlat).inner[0].in_master_type);
   EXPECT_TRUE(StagesOf(Lrn{}, kImage).inner[0].in_master_type);
   EXPECT_EQ(StagesOf(MaxPool{}, kImage).inner[0].dtype, program::DType::kU8);
   const InnerSpec z = StagesOf(FullyConnected{.out_features = 7}, kFlat, {Strategy::kRow}).inner[0];
-  EXPECT_FALSE(z.in_master_type);
+  EXPECT_TRUE(z.in_master_type);
   EXPECT_FALSE(z.dtype.has_value());
 }
 

@@ -257,7 +257,7 @@ TEST(EmitBuckets, KernelsReadParametersRoundedToTheirType) {
   for (const SlotValue& master : c.ParametersOf("fc1", /*gradients=*/false)) {
     const Value& of = c.lowering.value(master.value);
     const ValueId rounded = c.Add(absl::StrCat(of.name, ".bf16"), of.shape, {kR, kR});
-    c.Act(RoundParameter{}, "fc1", Pass::kForward, {{master.value, {kR, kR}}}, {rounded});
+    c.Act(Round{}, "fc1", Pass::kForward, {{master.value, {kR, kR}}}, {rounded});
     of_fc1.push_back({master.slot, rounded, {kR, kR}});
   }
   for (Value& value : c.lowering.values) {

@@ -7,6 +7,7 @@ namespace colonnade::partition {
 namespace {
 
 using program::DType;
+using program::Pass;
 using ::testing::ElementsAre;
 
 struct FusionCase : LoweringCase {
@@ -140,6 +141,107 @@ TEST(ChoosePrecision, InBf16GradientsOfParametersStayInTheMasterType) {
     ++gradients;
   }
   EXPECT_EQ(gradients, 4);
+}
+
+// What a layer that is split makes of the gradient of its input, and the ReLU before it, which needs the sum.
+struct SumCase : LoweringCase {
+  SumCase(DType dtype, int64_t replicas, TensorPlacement placement)
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), replicas, 2, {kReplicate, kReplicate}),
+                     {.global_batch = 8, .dtype = dtype}),
+        made(placement),
+        dx(Add("dx", {8, 6}, placement)) {
+    BackwardOf("fc2", {{D(X()), dx}});
+  }
+  ValueId Sum(ValueId from, int axis, const std::string& name) {
+    TensorPlacement placement = lowering.value(from).placement;
+    placement[axis] = kR;
+    const ValueId sum = Add(name, {8, 6}, placement);
+    lowering.values[sum.value].in_place_of = from;
+    Act(Reshard{{.axis = axis, .kind = ReshardKind::kAllReduce, .from = kP, .to = kR}}, "fc2", Pass::kBackward,
+        {{from, lowering.value(from).placement}}, {sum});
+    return sum;
+  }
+  void Read(ValueId value) { BackwardOf("relu", {{D(Y()), value, lowering.value(value).placement}}); }
+  DType TypeOf(const std::string& name) const {
+    for (const Value& value : lowering.values) {
+      if (value.name == name) return *value.dtype;
+    }
+    ADD_FAILURE() << "no value " << name;
+    return DType::kU8;
+  }
+
+  TensorPlacement made;
+  ValueId dx;
+};
+
+TEST(ChoosePrecision, InBf16ASumOverDevicesIsInF32AndRoundedOnceForAllItsReaders) {
+  SumCase c(DType::kBF16, 1, {kR, kP});
+  const ValueId sum = c.Sum(c.dx, 1, "sum");
+  c.Read(sum);
+  c.Read(sum);
+  ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(R,P)", "all-reduce/1 fc2: dx(R,P) -> sum(R,R)",
+                                               "round fc2: sum(R,R) -> sum.bf16(R,R)", "backward relu: sum.bf16(R,R)",
+                                               "backward relu: sum.bf16(R,R)"));
+  EXPECT_EQ(c.TypeOf("dx"), DType::kF32);
+  EXPECT_EQ(c.TypeOf("sum"), DType::kF32);
+  EXPECT_EQ(c.TypeOf("sum.bf16"), DType::kBF16);
+  EXPECT_FALSE(c.lowering.value(c.lowering.actions[2].outputs[0]).in_place_of.valid());
+}
+
+TEST(ChoosePrecision, InBf16ASumOverTwoAxesIsRoundedAfterTheSecond) {
+  SumCase c(DType::kBF16, 2, {kP, kP});
+  c.Read(c.Sum(c.Sum(c.dx, 0, "some"), 1, "all"));
+  ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(P,P)", "all-reduce/0 fc2: dx(P,P) -> some(R,P)",
+                                               "all-reduce/1 fc2: some(R,P) -> all(R,R)",
+                                               "round fc2: all(R,R) -> all.bf16(R,R)", "backward relu: all.bf16(R,R)"));
+  EXPECT_EQ(c.TypeOf("some"), DType::kF32);
+  EXPECT_EQ(c.TypeOf("all"), DType::kF32);
+}
+
+TEST(ChoosePrecision, InBf16WhatIsAddedBeforeItIsSummedOverDevicesIsAddedInF32) {
+  SumCase c(DType::kBF16, 1, {kR, kP});
+  const ValueId total = c.Add("total", {8, 6}, {kR, kP});
+  c.Act(SumGradients{c.Node("relu")}, "relu", Pass::kBackward, {{c.dx, c.made}, {c.dx, c.made}}, {total});
+  c.Read(c.Sum(total, 1, "sum"));
+  ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(R,P)", "sum relu: dx(R,P) dx(R,P) -> total(R,P)",
+                                               "all-reduce/1 fc2: total(R,P) -> sum(R,R)",
+                                               "round fc2: sum(R,R) -> sum.bf16(R,R)", "backward relu: sum.bf16(R,R)"));
+  EXPECT_EQ(c.TypeOf("total"), DType::kF32);
+}
+
+// As a row split's z, to which the bias is added in f32.
+TEST(ChoosePrecision, ASumThatIsReadInTheMasterTypeIsNotRounded) {
+  SumCase c(DType::kBF16, 1, {kR, kP});
+  const ValueId sum = c.Sum(c.dx, 1, "sum");
+  for (ValueId id : {c.dx, sum}) c.lowering.values[id.value].in_master_type = true;
+  c.Read(sum);
+  const std::vector<std::string> before = Actions(c.lowering);
+  ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering), before);
+  EXPECT_EQ(c.TypeOf("sum"), DType::kF32);
+}
+
+// Of one device nothing is a summand.
+TEST(ChoosePrecision, WhatIsPartialOnAnAxisOfOneDeviceIsRoundedWhereItIsStored) {
+  SumCase c(DType::kBF16, 1, {kP, kR});
+  c.Read(c.dx);
+  ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+  EXPECT_EQ(c.lowering.actions.size(), 2u);
+  EXPECT_EQ(c.TypeOf("dx"), DType::kBF16);
+}
+
+TEST(ChoosePrecision, InF32AndF64ASumOverDevicesIsReadAsItIs) {
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    SumCase c(dtype, 1, {kR, kP});
+    c.Read(c.Sum(c.dx, 1, "sum"));
+    const std::vector<std::string> before = Actions(c.lowering);
+    ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
+    EXPECT_EQ(Actions(c.lowering), before);
+    EXPECT_EQ(c.TypeOf("sum"), dtype);
+  }
 }
 
 TEST(ChoosePrecision, KernelsThatComputeInTheTypeOfParametersReadThemAsTheyAre) {

@@ -300,6 +300,30 @@ TEST(Lower, InBf16ActivationsAreRoundedAndParametersStayF32) {
   EXPECT_EQ(*parsed, program);
 }
 
+TEST(Lower, InBf16SumsOverDevicesAreInF32AndCountAsMuch) {
+  const layers::LayerGraph graph = Model("lenet");
+  const Program program = Lowered(graph, Named("model", graph, 2), {.dtype = program::DType::kBF16});
+  int sums = 0, summands = 0;
+  for (const Task& task : program.tasks) {
+    const program::Buffer& last = program.buffer(task.uses.back().buffer);
+    if (const auto* what = std::get_if<program::Collective>(&task.what)) {
+      if (what->kind != program::CollectiveKind::kAllReduce) continue;
+      EXPECT_EQ(last.dtype, program::DType::kF32) << last.name;
+      EXPECT_EQ(task.work.bytes_read, 4 * task.uses[0].region.elements()) << last.name;
+      ++sums;
+      continue;
+    }
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (!std::holds_alternative<program::FullyConnectedBackwardData>(compute->op)) continue;
+    const bool is_split = last.dtype == program::DType::kF32;
+    EXPECT_EQ(task.work.bytes_written, (is_split ? 4 : 2) * task.uses[2].region.elements()) << last.name;
+    EXPECT_EQ(task.work.bytes_read, 2 * (task.uses[0].region.elements() + task.uses[1].region.elements())) << last.name;
+    summands += is_split;
+  }
+  EXPECT_GT(sums, 0);
+  EXPECT_GT(summands, 0);
+}
+
 TEST(Lower, InBf16AKernelThatReadsTheF32WeightsIsRefused) {
   const layers::LayerGraph graph = Model("two_column");
   Program program = Lowered(graph, Named("single", graph, 1), {.dtype = program::DType::kBF16});

@@ -36,7 +36,7 @@ struct KindOf {
                                                           : run.epilogue == program::Activation::kRelu ? "+relu"
                                                                                                        : "+gelu");
   }
-  std::string operator()(const RoundParameter&) const { return "round"; }
+  std::string operator()(const Round&) const { return "round"; }
   std::string operator()(const SumGradients&) const { return "sum"; }
   std::string operator()(const Reshard& r) const { return absl::StrCat(Name(r.entry.kind), "/", r.entry.axis); }
   std::string operator()(const CheckGradients&) const { return "check"; }

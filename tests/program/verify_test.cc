@@ -181,7 +181,38 @@ const Breakage kStructure[] = {
      [](Program& p) { FindBuffer(p, "bucket0.conv.b").name = "bucket0.conv.w"; }},
 };
 
+// Operands `uses` of the op named `word` are of another type.
+Breakage Retyped(const char* name, const char* word, std::vector<int> uses, DType dtype, const char* says,
+                 Program (*start)() = EveryOp) {
+  return {name, "structure", says,
+          [=](Program& p) {
+            for (int use : uses) {
+              BufferUse& changed = Find(p, word).uses[use];
+              Buffer other = p.buffer(changed.buffer);
+              other.id = other.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+              other.name = absl::StrCat("other", use);
+              other.dtype = dtype;
+              p.buffers.push_back(other);
+              changed.buffer = other.id;
+            }
+          },
+          start};
+}
+
 const Breakage kOperands[] = {
+    Retyped("summand_of_rounded", "conv_backward_data", {2}, DType::kBF16, "operand 2 of bf16; expected f32"),
+    Retyped("summand_of_doubles", "fully_connected_backward_data", {2}, DType::kF64, "operand 2 of f64; expected f32"),
+    Retyped("summand_with_bias", "conv_forward", {0, 1, 2}, DType::kBF16,
+            "a summand of f32 from operands of bf16 and has bias or relu"),
+    Retyped("matrix_summand_with_bias", "fully_connected_forward", {0, 1, 2}, DType::kBF16,
+            "a summand of f32 from operands of bf16 and has bias or relu"),
+    Retyped("activation_of_another_type", "relu_forward", {0}, DType::kBF16, "operand 1 of f32; expected bf16"),
+    Retyped("bias_added_to_rounded", "bias_forward", {0, 1, 2}, DType::kBF16, "operand 0 of bf16; expected f32"),
+    Retyped("all_reduce_in_bf16", "all_reduce", {0}, DType::kBF16, "sums bf16 over devices; expected f32 or f64",
+            EveryCollective),
+    Retyped("reduce_scatter_in_bf16", "reduce_scatter", {0, 1}, DType::kBF16, "sums bf16 over devices; expected f32 or f64",
+            EveryCollective),
+    Retyped("reduce_in_bf16", "reduce", {0}, DType::kBF16, "sums bf16 over devices; expected f32 or f64", EveryCollective),
     {"operand_count", "structure", "operands", [](Program& p) { Find(p, "conv_forward").uses.pop_back(); }},
     {"operand_access", "structure", "operands", [](Program& p) { Find(p, "copy").uses[0].access = Access::kAccumulate; }},
     {"conv_window", "structure", "shape",
@@ -633,6 +664,16 @@ TEST(Verify, AcceptsStatisticsBehindTrainedParametersWithoutAFlag) {
   EXPECT_EQ(program.parameters.size(), 4u);
 }
 TEST(Verify, AcceptsEveryCollective) { ExpectOk(EveryCollective()); }
+TEST(Verify, AcceptsSummandsInF32OfFactorsInBf16) {
+  for (const Breakage& none : {Retyped("", "conv_backward_data", {0, 1}, DType::kBF16, ""),
+                               Retyped("", "fully_connected_backward_data", {0, 1}, DType::kBF16, ""),
+                               Retyped("", "fully_connected_forward", {0, 1}, DType::kBF16, "", TwoColumns),
+                               Retyped("", "bias_forward", {1, 2}, DType::kBF16, "")}) {
+    Program program = none.start();
+    none.apply(program);
+    EXPECT_TRUE(CheckStructure(program).ok()) << CheckStructure(program);
+  }
+}
 TEST(Verify, AcceptsPartsOfBuckets) { ExpectOk(PartsOfBuckets()); }
 
 TEST(Verify, AcceptsAnAllGatherAndAReduceScatterInPlace) {
