@@ -126,12 +126,11 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
   }
 }
 
-// Where a sum is split it is rounded once more: so a plan is as far from exact as one device, within a factor.
+// A plan rounds to bf16 where one device does. A number that a sum in f32 puts on the other side of a rounding differs, and
+// what hangs on it: in a few cases a maximum. Summands in bf16 put nine cases of ten further off than kNear.
 TEST(Equivalence, InBf16PlansAreAsNearToExactAsOneDevice) {
   Random random(19);
-  // Windows of a max pooling that overlap hang on which of two nearly equal numbers is rounded up: a few cases are further
-  // off.
-  constexpr double kFactor = 1.5, kFactorOfFew = 3, kFewRoundings = 3.0 / 256;
+  constexpr double kNear = 1e-3, kFactor = 1.1, kFewRoundings = 3.0 / 256;
   constexpr int kCases = Draws(60), kFew = 3;
   int far = 0;
   for (int i = 0; i < kCases; ++i) {
@@ -147,14 +146,16 @@ TEST(Equivalence, InBf16PlansAreAsNearToExactAsOneDevice) {
     const auto many =
         RunSteps(drawn.network.graph, drawn.plan, options, Reference(), batch, &parameters, random, false, 1, nullptr);
     ASSERT_TRUE(exact.ok() && one.ok() && many.ok()) << one.status() << many.status() << "\n" << Describe(drawn, i);
-    double own = 0, spread = 0;  // over all gradients: single tensors of these small networks hang on a few signs
+    double own = 0, spread = 0,
+           from_one = 0;  // over all gradients: single tensors of these small networks hang on a few signs
     for (const auto& [name, gradient] : exact->gradients) {
       own = std::max(own, RelativeDistance(one->gradients.at(name), gradient));
       spread = std::max(spread, RelativeDistance(many->gradients.at(name), gradient));
+      from_one = std::max(from_one, RelativeDistance(many->gradients.at(name), one->gradients.at(name)));
     }
     EXPECT_GT(own, 0);
-    far += spread > std::max(kFactor * own, kFewRoundings) ? 1 : 0;
-    EXPECT_LE(spread, std::max(kFactorOfFew * own, kFewRoundings)) << Describe(drawn, i);
+    far += from_one > kNear ? 1 : 0;
+    EXPECT_LE(spread, std::max(kFactor * own, kFewRoundings)) << Describe(drawn, i);
   }
   EXPECT_LE(far, kFew);
 }

@@ -180,7 +180,7 @@ TEST(ChoosePrecision, InBf16ASumOverDevicesIsInF32AndRoundedOnceForAllItsReaders
   c.Read(sum);
   c.Read(sum);
   ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(R,P)", "all-reduce/1 fc2: dx(R,P) -> sum(R,R)",
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(R,P)", "all_reduce/1 fc2: dx(R,P) -> sum(R,R)",
                                                "round fc2: sum(R,R) -> sum.bf16(R,R)", "backward relu: sum.bf16(R,R)",
                                                "backward relu: sum.bf16(R,R)"));
   EXPECT_EQ(c.TypeOf("dx"), DType::kF32);
@@ -193,8 +193,8 @@ TEST(ChoosePrecision, InBf16ASumOverTwoAxesIsRoundedAfterTheSecond) {
   SumCase c(DType::kBF16, 2, {kP, kP});
   c.Read(c.Sum(c.Sum(c.dx, 0, "some"), 1, "all"));
   ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(P,P)", "all-reduce/0 fc2: dx(P,P) -> some(R,P)",
-                                               "all-reduce/1 fc2: some(R,P) -> all(R,R)",
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(P,P)", "all_reduce/0 fc2: dx(P,P) -> some(R,P)",
+                                               "all_reduce/1 fc2: some(R,P) -> all(R,R)",
                                                "round fc2: all(R,R) -> all.bf16(R,R)", "backward relu: all.bf16(R,R)"));
   EXPECT_EQ(c.TypeOf("some"), DType::kF32);
   EXPECT_EQ(c.TypeOf("all"), DType::kF32);
@@ -207,7 +207,7 @@ TEST(ChoosePrecision, InBf16WhatIsAddedBeforeItIsSummedOverDevicesIsAddedInF32) 
   c.Read(c.Sum(total, 1, "sum"));
   ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2: -> dx(R,P)", "sum relu: dx(R,P) dx(R,P) -> total(R,P)",
-                                               "all-reduce/1 fc2: total(R,P) -> sum(R,R)",
+                                               "all_reduce/1 fc2: total(R,P) -> sum(R,R)",
                                                "round fc2: sum(R,R) -> sum.bf16(R,R)", "backward relu: sum.bf16(R,R)"));
   EXPECT_EQ(c.TypeOf("total"), DType::kF32);
 }

@@ -191,6 +191,7 @@ Breakage Retyped(const char* name, const char* word, std::vector<int> uses, DTyp
               Buffer other = p.buffer(changed.buffer);
               other.id = other.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
               other.name = absl::StrCat("other", use);
+              other.storage = Root{};
               other.dtype = dtype;
               p.buffers.push_back(other);
               changed.buffer = other.id;
