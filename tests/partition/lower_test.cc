@@ -314,7 +314,7 @@ TEST(Lower, InBf16SumsOverDevicesAreInF32AndCountAsMuch) {
       continue;
     }
     const auto* compute = std::get_if<program::Compute>(&task.what);
-    if (!std::holds_alternative<program::FullyConnectedBackwardData>(compute->op)) continue;
+    if (compute == nullptr || !std::holds_alternative<program::FullyConnectedBackwardData>(compute->op)) continue;
     const bool is_split = last.dtype == program::DType::kF32;
     EXPECT_EQ(task.work.bytes_written, (is_split ? 4 : 2) * task.uses[2].region.elements()) << last.name;
     EXPECT_EQ(task.work.bytes_read, 2 * (task.uses[0].region.elements() + task.uses[1].region.elements())) << last.name;
