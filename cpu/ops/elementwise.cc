@@ -96,6 +96,7 @@ PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
   if (context.view(0).dtype != DType::kF32) {
     return absl::InvalidArgumentError(absl::StrCat("a sum of ", program::Name(context.view(0).dtype), "; expected f32"));
   }
+  if (inputs == 2) return MapTwo(BoxPlan(*views), context.threads, [](float a, float b) { return a + b; });
   return KernelOf([plan = BoxPlan(*views), inputs, threads = context.threads](const RunArguments& run) {
     plan.ForAllRows(threads, [&](const Row& row) {
       RowSum<float> sum(row.size);
