@@ -26,7 +26,7 @@ absl::StatusOr<Sharding> Shard(const Add&, const LayerShapes& local, Strategy st
 
 LayerStages Stages(const Add&, const LayerShapes& whole, const StageOptions&) {
   const int count = static_cast<int>(whole.inputs.size());
-  Stage forward{.pass = program::Pass::kForward, .writes = {Y()}},
+  Stage forward{.pass = program::Pass::kForward, .writes = {Y()}, .adds = true},
       backward{.pass = program::Pass::kBackward, .reads = {D(Y())}};
   for (int k = 0; k < count; ++k) {
     forward.reads.push_back(X(k));

@@ -36,11 +36,18 @@ Stage Sum(bool in_groups) {
   return stage;
 }
 
+bool HasRelu(const StageShard& s) { return s.epilogue == program::Activation::kRelu; }
+
 EmittedOp Normalise(const StageShard& s, Slot sums, int64_t count, double epsilon) {
-  const bool relu = s.epilogue == program::Activation::kRelu;
-  return {.op = program::BatchNormForward{.count = count, .epsilon = epsilon, .relu = relu},
-          .uses = {Read(s[X()]), Read(s[sums]), Read(s[kWeight]), Read(s[kBias]), Write(s[Y()])},
-          .work = MoveWork({s[X()]}, {s[Y()]}, 3 * Elements(s[X()]))};
+  EmittedOp op{.op = program::BatchNormForward{.count = count, .epsilon = epsilon, .relu = HasRelu(s)},
+               .uses = {Read(s[X()]), Read(s[sums]), Read(s[kWeight]), Read(s[kBias])},
+               .work = MoveWork({s[X()]}, {s[Y()]}, 3 * Elements(s[X()]))};
+  if (const Operand* addend = s.fused(Fused::kAddend)) {
+    op.uses.push_back(Read(*addend));
+    op.work = MoveWork({s[X()], *addend}, {s[Y()]}, 4 * Elements(s[X()]));
+  }
+  op.uses.push_back(Write(s[Y()]));
+  return op;
 }
 
 Stage NormaliseByBatch(const BatchNorm& layer) {
@@ -48,7 +55,8 @@ Stage NormaliseByBatch(const BatchNorm& layer) {
               .reads = {X(), Inner(kSums), kWeight, kBias},
               .writes = {Y()},
               .reads_masters = true,
-              .takes_epilogue = true};
+              .takes_epilogue = true,
+              .takes_addend = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     return {Normalise(s, Inner(kSums), Count(s[X()], s[Inner(kSums)]), epsilon)};
   };
@@ -61,7 +69,8 @@ Stage NormaliseByRunning(const BatchNorm& layer) {
               .reads = {X(), kMean, kVariance, kWeight, kBias},
               .writes = {Y(), Inner(kRecalled)},
               .reads_masters = true,
-              .takes_epilogue = true};
+              .takes_epilogue = true,
+              .takes_addend = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     return {{.op = program::BatchNormRecall{},
              .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[Inner(kRecalled)])},
@@ -81,29 +90,64 @@ Stage Track(const BatchNorm& layer, Slot sums, int64_t count) {
   return stage;
 }
 
+// Of D(Y) as it is, or with the ReLU worked out anew.
+EmittedOp SumGradientsOnly(const StageShard& s, double epsilon) {
+  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)];
+  const program::BatchNormBackwardSums op{.count = Count(x, sums), .epsilon = epsilon};
+  if (!HasRelu(s)) {
+    return {.op = op, .uses = {Read(x), Read(dy), Read(sums)}, .work = MoveWork({x, dy}, {}, 5 * Elements(x))};
+  }
+  return {.op = op,
+          .uses = {Read(x), Read(dy), Read(sums), Read(s[kWeight]), Read(s[kBias])},
+          .work = MoveWork({x, dy}, {}, 8 * Elements(x))};
+}
+
+EmittedOp MaskAndSumGradients(const StageShard& s, const Operand& mask, double epsilon) {
+  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)], &masked = *s.fused(Fused::kMasked);
+  EmittedOp op{.op = program::BatchNormMaskedSums{.count = Count(x, sums), .epsilon = epsilon},
+               .uses = {Read(x), Read(mask), Read(dy), Read(sums)},
+               .work = MoveWork({x, mask, dy}, {masked}, 6 * Elements(x))};
+  if (const Operand* more = s.fused(Fused::kMore)) {
+    op.uses.push_back(Read(*more));
+    op.work = MoveWork({x, mask, dy, *more}, {masked}, 7 * Elements(x));
+  }
+  op.uses.push_back(Write(masked));
+  return op;
+}
+
 Stage SumGradients(const BatchNorm& layer) {
-  Stage stage{
-      .pass = Pass::kBackward, .reads = {X(), D(Y()), Inner(kSums)}, .writes = {Inner(kGradientSums), D(kWeight), D(kBias)}};
+  Stage stage{.pass = Pass::kBackward,
+              .reads = {X(), D(Y()), Inner(kSums), kWeight, kBias},
+              .writes = {Inner(kGradientSums), D(kWeight), D(kBias)},
+              .reads_masters = true,
+              .takes_mask = true,
+              .recalls_mask = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
-    const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)];
-    return {
-        {.op = program::BatchNormBackwardSums{.count = Count(x, sums), .epsilon = epsilon},
-         .uses = {Read(x), Read(dy), Read(sums), Write(s[Inner(kGradientSums)]), Write(s[D(kWeight)]), Write(s[D(kBias)])},
-         .work = MoveWork({x, dy}, {}, 5 * Elements(x))}};
+    const Operand* mask = s.fused(Fused::kMask);
+    EmittedOp op = mask != nullptr ? MaskAndSumGradients(s, *mask, epsilon) : SumGradientsOnly(s, epsilon);
+    for (Slot written : {Inner(kGradientSums), D(kWeight), D(kBias)}) op.uses.push_back(Write(s[written]));
+    return {std::move(op)};
   };
   return stage;
 }
 
 Stage ApplyGradients(const BatchNorm& layer) {
   Stage stage{.pass = Pass::kBackward,
-              .reads = {X(), D(Y()), Inner(kSums), Inner(kGradientSums), kWeight},
+              .reads = {X(), D(Y()), Inner(kSums), Inner(kGradientSums), kWeight, kBias},
               .writes = {D(X())},
-              .reads_masters = true};
+              .reads_masters = true,
+              .recalls_mask = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)], &dx = s[D(X())];
-    return {{.op = program::BatchNormBackward{.count = Count(x, sums), .epsilon = epsilon},
-             .uses = {Read(x), Read(dy), Read(sums), Read(s[Inner(kGradientSums)]), Read(s[kWeight]), Write(dx)},
-             .work = MoveWork({x, dy}, {dx}, 6 * Elements(x))}};
+    EmittedOp op{.op = program::BatchNormBackward{.count = Count(x, sums), .epsilon = epsilon},
+                 .uses = {Read(x), Read(dy), Read(sums), Read(s[Inner(kGradientSums)]), Read(s[kWeight])},
+                 .work = MoveWork({x, dy}, {dx}, 6 * Elements(x))};
+    if (HasRelu(s)) {
+      op.uses.push_back(Read(s[kBias]));
+      op.work.flops += 3 * Elements(x);
+    }
+    op.uses.push_back(Write(dx));
+    return {std::move(op)};
   };
   return stage;
 }

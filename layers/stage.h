@@ -47,6 +47,14 @@ struct InnerSpec {
   bool required = false;                // made even where no stage reads it
 };
 
+// An operand that a stage has where lowering fused it with others, beside what it reads and writes by itself.
+enum class Fused {
+  kAddend,  // read: added to Y before the epilogue
+  kMask,    // read: D(Y) counts as zero where it is not above zero
+  kMore,    // read: added to D(Y) before it is masked
+  kMasked,  // written: D(Y) as masked
+};
+
 // The operands of one stage on one device.
 class StageShard {
  public:
@@ -55,9 +63,18 @@ class StageShard {
   // REQUIRES: has(slot).
   const Operand& operator[](Slot slot) const { return *Find(slot); }
   void Put(Slot slot, Operand operand) { operands_.emplace_back(slot, std::move(operand)); }
+  // Null if it is not there.
+  const Operand* fused(Fused which) const {
+    for (const auto& [of, operand] : fused_) {
+      if (of == which) return &operand;
+    }
+    return nullptr;
+  }
+  void Put(Fused which, Operand operand) { fused_.emplace_back(which, std::move(operand)); }
 
-  Operand scalars;                              // program::StepScalar
-  std::optional<program::Activation> epilogue;  // to be applied to what the stage writes, if it takes one
+  Operand scalars;  // program::StepScalar
+  // Forward: to be applied to what the stage writes, if it takes one. Backward: D(Y) is yet to be masked as that did.
+  std::optional<program::Activation> epilogue;
 
  private:
   const Operand* Find(Slot slot) const {
@@ -67,6 +84,7 @@ class StageShard {
     return nullptr;
   }
   absl::InlinedVector<std::pair<Slot, Operand>, 6> operands_;
+  absl::InlinedVector<std::pair<Fused, Operand>, 3> fused_;
 };
 
 struct Stage {
@@ -81,7 +99,11 @@ struct Stage {
   // What lowering may do with the stage.
   bool takes_epilogue = false;                  // applies an activation to what it writes
   std::optional<program::Activation> epilogue;  // is this activation alone, which the stage before may apply
+  bool adds = false;                            // Y is the sum of the inputs alone
+  bool takes_addend = false;                    // adds a tensor to Y, before the epilogue
   bool masks = false;                           // D(X) is D(Y) where Y is above zero, and zero elsewhere
+  bool takes_mask = false;                      // masks D(Y), or its sum with another, and leaves it masked for others
+  bool recalls_mask = false;                    // masks D(Y) by Y as the epilogue left it, which it need not read
   bool routes = false;                          // D(X) is D(Y) at the largest element of each window of X, Y
 };
 

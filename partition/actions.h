@@ -5,6 +5,7 @@
 #ifndef COLONNADE_PARTITION_ACTIONS_H_
 #define COLONNADE_PARTITION_ACTIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,10 +45,11 @@ struct ActionOperand {
 
 // Kinds of actions. Inputs and outputs stand in Action.
 struct LoadInput {};  // → value
-// What the stage reads → what it writes; an output that nobody wants is invalid.
+// What the stage reads, then fused_reads → what it writes, then fused_writes; an output that nobody wants is invalid.
 struct RunStage {
   int node = 0, stage = 0;
-  std::optional<program::Activation> epilogue{};  // applied to the output
+  std::optional<program::Activation> epilogue{};  // applied to the output; backward: undone
+  std::vector<layers::Fused> fused_reads{}, fused_writes{};
 };
 struct Round {};  // value in the master type → the value in the type in which kernels read it
 struct SumGradients {
@@ -80,6 +82,18 @@ struct Action {
   std::vector<ValueId> outputs;
   program::Provenance from;
 };
+
+// Where a stage reads or writes `slot`; the number of slots if it does not.
+inline size_t IndexOf(const std::vector<layers::Slot>& slots, layers::Slot slot) {
+  return static_cast<size_t>(std::find(slots.begin(), slots.end(), slot) - slots.begin());
+}
+// Whether each device holds the same part of a tensor in both placements.
+inline bool LieAlike(const Mesh& mesh, const TensorPlacement& a, const TensorPlacement& b) {
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    if (mesh.axes[axis].size > 1 && a[axis] != b[axis]) return false;
+  }
+  return a.size() == b.size();
+}
 
 struct ShardedParameter {
   layers::ParameterSpec spec;  // global

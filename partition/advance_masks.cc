@@ -12,10 +12,6 @@ using layers::Slot;
 using layers::X;
 using layers::Y;
 
-// Where a stage reads or writes a slot.
-size_t IndexOf(const std::vector<Slot>& slots, Slot slot) {
-  return static_cast<size_t>(std::find(slots.begin(), slots.end(), slot) - slots.begin());
-}
 ActionOperand& Reads(const Lowering& lowering, Action& action, Slot slot) {
   return action.inputs[IndexOf(lowering.StageOf(action)->reads, slot)];
 }

@@ -147,6 +147,12 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
     for (size_t k = 0; k < stage.writes.size(); ++k) {
       if (action.outputs[k].valid()) shard.Put(stage.writes[k], OperandAt(action.outputs[k], p));
     }
+    for (size_t k = 0; k < run.fused_reads.size(); ++k) {
+      shard.Put(run.fused_reads[k], OperandAt(action.inputs[stage.reads.size() + k].value, p));
+    }
+    for (size_t k = 0; k < run.fused_writes.size(); ++k) {
+      shard.Put(run.fused_writes[k], OperandAt(action.outputs[stage.writes.size() + k], p));
+    }
     for (layers::EmittedOp& op : stage.emit(shard)) {
       CountSummands(op);
       AddCompute(p, std::move(op), Lane::kCompute, action.from);

@@ -29,20 +29,59 @@ class Fuser {
   }
 
  private:
+  bool Fuse(const Action& action) {
+    const layers::Stage* stage = lowering_.StageOf(action);
+    if (stage == nullptr) return false;
+    return stage->adds ? FuseAddition(action) : stage->epilogue.has_value() && FuseActivation(action, *stage->epilogue);
+  }
+
   // Makes an activation part of the action whose output it alone reads. A sum that is still to be done over devices cannot
   // be cut off at zero; resharding stands between then, so that what is fused is whole here.
-  bool Fuse(const Action& activation) {
-    const layers::Stage* stage = lowering_.StageOf(activation);
-    if (stage == nullptr || !stage->epilogue.has_value()) return false;
+  bool FuseActivation(const Action& activation, program::Activation epilogue) {
     const ValueId x = activation.inputs[0].value;
-    const auto made = producer_.find(x);
-    if (made == producer_.end() || readers_[x] != 1) return false;
-    Action& source = lowering_.actions[made->second];
-    const layers::Stage* makes = lowering_.StageOf(source);
-    if (makes == nullptr || !makes->takes_epilogue) return false;
-    std::get<RunStage>(source.what).epilogue = stage->epilogue;
-    std::replace(source.outputs.begin(), source.outputs.end(), x, activation.outputs[0]);
+    Action* source = OnlyFor(x);
+    if (source == nullptr || !lowering_.StageOf(*source)->takes_epilogue) return false;
+    auto& run = std::get<RunStage>(source->what);
+    if (run.epilogue) return false;
+    run.epilogue = epilogue;
+    Replace(*source, x, activation.outputs[0]);
     return true;
+  }
+
+  // Makes the sum of two values part of the action that made the one which was made last, so that the other is there.
+  bool FuseAddition(const Action& addition) {
+    if (addition.inputs.size() != 2) return false;
+    ValueId x = addition.inputs[0].value, addend = addition.inputs[1].value;
+    if (PlaceOf(x) < PlaceOf(addend)) std::swap(x, addend);
+    Action* source = OnlyFor(x);
+    if (source == nullptr || !lowering_.StageOf(*source)->takes_addend) return false;
+    auto& run = std::get<RunStage>(source->what);
+    const ValueId y = addition.outputs[0];
+    if (run.epilogue || !run.fused_reads.empty() || !LieAlike(x, addend) || !LieAlike(x, y)) return false;
+    run.fused_reads = {layers::Fused::kAddend};
+    source->inputs.push_back({addend, lowering_.value(addend).placement});
+    Replace(*source, x, y);
+    return true;
+  }
+
+  // The action of a stage that makes `x` for one reader alone, or null.
+  Action* OnlyFor(ValueId x) {
+    const auto made = producer_.find(x);
+    if (made == producer_.end() || readers_[x] != 1) return nullptr;
+    Action& source = lowering_.actions[made->second];
+    return lowering_.StageOf(source) != nullptr ? &source : nullptr;
+  }
+  void Replace(Action& source, ValueId x, ValueId y) {
+    std::replace(source.outputs.begin(), source.outputs.end(), x, y);
+    producer_[y] = producer_[x];
+  }
+  // Of the action that makes a value; −1 of what is there from the beginning.
+  int64_t PlaceOf(ValueId value) const {
+    const auto made = producer_.find(value);
+    return made != producer_.end() ? static_cast<int64_t>(made->second) : -1;
+  }
+  bool LieAlike(ValueId a, ValueId b) const {
+    return partition::LieAlike(lowering_.plan.mesh, lowering_.value(a).placement, lowering_.value(b).placement);
   }
 
   Lowering& lowering_;

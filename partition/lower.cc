@@ -25,6 +25,7 @@ constexpr LoweringPass kPasses[] = {
     {"bucket gradients", BucketGradients},
     {"insert gradient reduction", InsertGradientReduction},
     {"fuse epilogues", FuseEpilogues},
+    {"fuse masks", FuseMasks},
     {"choose precision", ChoosePrecision},
     {"order actions", OrderActions},
 };

@@ -41,8 +41,15 @@ absl::Status BucketGradients(Lowering& lowering);
 // (after backward, without overlap); evaluation has none. Before: buckets. After: every bucket is updated once.
 absl::Status InsertGradientReduction(Lowering& lowering);
 
-// Makes an activation that alone reads what a stage writes part of that stage, where the stage takes one.
+// Makes an activation that alone reads what a stage writes part of that stage, where the stage takes one; likewise a sum of
+// what a stage writes and one other value, with the activation that may follow. Nothing is fused across a transfer.
 absl::Status FuseEpilogues(Lowering& lowering);
+
+// Leaves out the action that masks a gradient (ReLU). Where forward fused the activation with a stage, and stages of that
+// layer alone read the masked gradient, they recall the mask from what they read anyway. Else a stage that reads the masked
+// gradient masks it itself and writes it for others, and takes on the sum of two gradients before it. Before: epilogues are
+// fused.
+absl::Status FuseMasks(Lowering& lowering);
 
 // Gives values their element types, and kernels that compute in another type than that of parameters a rounded copy of each.
 // After: every value has a type.

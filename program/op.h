@@ -144,7 +144,7 @@ struct LrnBackward {  // x, s, dy → dx
 struct BatchNormSums {  // x [n,C,…] → sums, [totals f64 [1,2,C]]   (totals: over all groups)
   bool operator==(const BatchNormSums&) const = default;
 };
-struct BatchNormForward {  // x, sums, w [C], b [C] → y
+struct BatchNormForward {  // x, sums, w [C], b [C], [addend, shaped like y] → y   (addend: added before the ReLU)
   int64_t count = 1;
   double epsilon = 1e-5;
   bool relu = false;  // y = max(·, 0), fused
@@ -161,14 +161,22 @@ struct BatchNormTrack {  // sums f64 [1,2,C], mean [C] (accumulated), var [C] (a
 struct BatchNormRecall {  // mean [C], var [C] → sums f64 [1,2,C]
   bool operator==(const BatchNormRecall&) const = default;
 };
-// dsums are Σdy, then Σdy·x̂; dw and db the same over all groups.
-struct BatchNormBackwardSums {  // x, dy, sums → dsums f64 [G,2,C], dw, db
+// dsums are Σdy, then Σdy·x̂; dw and db the same over all groups. With w and b, dy counts as 0 where BatchNormForward of
+// these, fused with a ReLU, gives 0: what it gives is worked out anew, with the same roundings.
+struct BatchNormBackwardSums {  // x, dy, sums, [w, b] → dsums f64 [G,2,C], dw, db
   int64_t count = 1;
   double epsilon = 1e-5;
   bool operator==(const BatchNormBackwardSums&) const = default;
 };
-// dx = w/sqrt(var + epsilon) · (dy − (Σdy + x̂·Σdy·x̂)/count).
-struct BatchNormBackward {  // x, dy, sums, dsums, w → dx
+// The gradient of a ReLU and its sums in one: dz = dy, or dy + more, where y is above zero, else 0; the others are as
+// BatchNormBackwardSums makes them of dz.
+struct BatchNormMaskedSums {  // x, y, dy, sums, [more, shaped like dy] → dz, dsums f64 [G,2,C], dw, db
+  int64_t count = 1;
+  double epsilon = 1e-5;
+  bool operator==(const BatchNormMaskedSums&) const = default;
+};
+// dx = w/sqrt(var + epsilon) · (dy − (Σdy + x̂·Σdy·x̂)/count). With b, dy counts as 0 where it does in BatchNormBackwardSums.
+struct BatchNormBackward {  // x, dy, sums, dsums, w, [b] → dx
   int64_t count = 1;
   double epsilon = 1e-5;
   bool operator==(const BatchNormBackward&) const = default;
@@ -233,8 +241,8 @@ using Op =
                  FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ActivationForward,
                  ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
                  LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormBackwardSums,
-                 BatchNormBackward, LayerNormForward, LayerNormBackwardData, LayerNormBackwardWeights, Dropout,
-                 SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
+                 BatchNormMaskedSums, BatchNormBackward, LayerNormForward, LayerNormBackwardData, LayerNormBackwardWeights,
+                 Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 

@@ -176,6 +176,10 @@ struct OpTraits<LrnBackward> : WorksOnImages {
 
 // What each channel has one of.
 constexpr OperandTrait OfChannels(const char* name, Access access) { return {name, Role::kBias, access, Width::kMaster}; }
+constexpr OperandTrait Maybe(OperandTrait operand) {
+  operand.occurs = Occurs::kMaybe;
+  return operand;
+}
 template <class Op>
 inline constexpr std::tuple kCountAndEpsilon{Attribute{"count", &Op::count}, Attribute{"epsilon", &Op::epsilon}};
 
@@ -188,7 +192,8 @@ struct OpTraits<BatchNormSums> : Streams {
 template <>
 struct OpTraits<BatchNormForward> : Streams {
   static constexpr const char* kName = "batch_norm_forward";
-  static constexpr OperandTrait kOperands[] = {kX, kSums, OfChannels("w", kReads), OfChannels("b", kReads), kY};
+  static constexpr OperandTrait kOperands[] = {
+      kX, kSums, OfChannels("w", kReads), OfChannels("b", kReads), Maybe({"addend", Role::kInput, kReads}), kY};
   static constexpr auto kAttributes =
       std::tuple_cat(kCountAndEpsilon<BatchNormForward>, std::tuple{Attribute{"relu", &BatchNormForward::relu}});
 };
@@ -208,14 +213,35 @@ struct OpTraits<BatchNormRecall> : Streams {
 template <>
 struct OpTraits<BatchNormBackwardSums> : Streams {
   static constexpr const char* kName = "batch_norm_backward_sums";
-  static constexpr OperandTrait kOperands[] = {
-      kX, kDy, kSums, {"dsums", Role::kSums, kWrites}, OfChannels("dw", kWrites), OfChannels("db", kWrites)};
+  static constexpr OperandTrait kOperands[] = {kX,
+                                               kDy,
+                                               kSums,
+                                               Maybe(OfChannels("w", kReads)),
+                                               Maybe(OfChannels("b", kReads)),
+                                               {"dsums", Role::kSums, kWrites},
+                                               OfChannels("dw", kWrites),
+                                               OfChannels("db", kWrites)};
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackwardSums>;
+};
+template <>
+struct OpTraits<BatchNormMaskedSums> : Streams {
+  static constexpr const char* kName = "batch_norm_masked_sums";
+  static constexpr OperandTrait kOperands[] = {kX,
+                                               {"y", Role::kOutput, kReads},
+                                               kDy,
+                                               kSums,
+                                               Maybe({"more", Role::kOutput, kReads}),
+                                               {"dz", Role::kOutput, kWrites},
+                                               {"dsums", Role::kSums, kWrites},
+                                               OfChannels("dw", kWrites),
+                                               OfChannels("db", kWrites)};
+  static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormMaskedSums>;
 };
 template <>
 struct OpTraits<BatchNormBackward> : Streams {
   static constexpr const char* kName = "batch_norm_backward";
-  static constexpr OperandTrait kOperands[] = {kX, kDy, kSums, {"dsums", Role::kSums, kReads}, OfChannels("w", kReads), kDx};
+  static constexpr OperandTrait kOperands[] = {
+      kX, kDy, kSums, {"dsums", Role::kSums, kReads}, OfChannels("w", kReads), Maybe(OfChannels("b", kReads)), kDx};
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackward>;
 };
 

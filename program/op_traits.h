@@ -59,7 +59,7 @@ enum class Width { kElement, kMaster, kSummand };
 enum class Occurs {
   kOnce,
   kIfBias,  // if attribute `bias` is set
-  kMaybe,   // in training
+  kMaybe,   // all such operands of an op or none: what training needs, what is fused with the op
   kOften,   // once or more; several such operands in a row repeat together
 };
 struct OperandTrait {

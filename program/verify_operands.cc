@@ -140,7 +140,8 @@ class OperandCheck {
     if (Normalises(0, 1) && task_.uses.size() == 3) Shaped(2, {1, 2, Size(0)[1]});
   }
   void operator()(const BatchNormForward& op) {
-    if (!Counts(op.count) || !SameShapes({0, 4}) || !Normalises(0, 1)) return;
+    const size_t y = task_.uses.size() - 1;
+    if (!Counts(op.count) || !SameShapes({0, 4, y}) || !Normalises(0, 1)) return;
     Channelwise({2, 3}, Size(0)[1]);
     Small("epsilon", op.epsilon);
   }
@@ -153,13 +154,23 @@ class OperandCheck {
     if (Ranked({0}, 1) && SameShapes({0, 1})) Shaped(2, {1, 2, Size(0)[0]});
   }
   void operator()(const BatchNormBackwardSums& op) {
-    if (!Counts(op.count) || !SameShapes({0, 1}) || !Normalises(0, 2) || !SameShapes({2, 3})) return;
-    Channelwise({4, 5}, Size(0)[1]);
+    const size_t dsums = task_.uses.size() - 3;
+    if (!Counts(op.count) || !SameShapes({0, 1}) || !Normalises(0, 2) || !SameShapes({2, dsums})) return;
+    if (dsums > 3) Channelwise({3, 4}, Size(0)[1]);
+    Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
+    Small("epsilon", op.epsilon);
+  }
+  void operator()(const BatchNormMaskedSums& op) {
+    const size_t dz = task_.uses.size() - 4, dsums = dz + 1;
+    if (!Counts(op.count) || !SameShapes({0, 1, 2, dz}) || !Normalises(0, 3) || !SameShapes({3, dsums})) return;
+    if (dz > 4) SameShapes({0, 4});
+    Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
     Small("epsilon", op.epsilon);
   }
   void operator()(const BatchNormBackward& op) {
-    if (!Counts(op.count) || !SameShapes({0, 1, 5}) || !Normalises(0, 2) || !SameShapes({2, 3})) return;
-    Channelwise({4}, Size(0)[1]);
+    const size_t dx = task_.uses.size() - 1;
+    if (!Counts(op.count) || !SameShapes({0, 1, dx}) || !Normalises(0, 2) || !SameShapes({2, 3})) return;
+    Channelwise({4, dx - 1}, Size(0)[1]);
     Small("epsilon", op.epsilon);
   }
 

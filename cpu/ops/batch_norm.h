@@ -14,6 +14,7 @@ PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& c
 PreparedKernel Prepare(const program::BatchNormTrack& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormRecall& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskContext& context);
+PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormBackward& op, const TaskContext& context);
 
 }  // namespace colonnade::cpu

@@ -11,4 +11,8 @@
 #define COLONNADE_VECTOR_CLONES  // sanitizers do not know the functions that choose
 #endif
 
+// Make what such loops call part of each of these copies.
+#define COLONNADE_INLINE [[gnu::always_inline]] inline
+#define COLONNADE_INLINE_LAMBDA __attribute__((always_inline))
+
 #endif  // COLONNADE_CPU_CLONES_H_

@@ -1,8 +1,10 @@
 #include "program/batch_norm.h"
 
+#include <utility>
 #include <vector>
 
 #include "cpu/ref/dense.h"
+#include "program/math.h"
 
 namespace colonnade::cpu::ref {
 namespace {
@@ -43,6 +45,36 @@ std::vector<double> Totals(const std::vector<double>& sums, int64_t groups) {
   return totals;
 }
 
+// y before addend and activation.
+double Affine(const program::Normalisation& at, double x, double w, double b) { return (x - at.mean) * at.scale * w + b; }
+
+// dy where the ReLU that forward fused gave something above zero, else 0, from what forward read.
+template <class Op>
+std::vector<double> Recalled(const Op& op, const Groups& groups, const Tensor& like, const std::vector<double>& x,
+                             std::vector<double> dy, const std::vector<double>& sums, const std::vector<double>& w,
+                             const std::vector<double>& b) {
+  groups.ForEach([&](int64_t g, int64_t c, int64_t i) {
+    if (!(Rounded(Affine(At(op, groups, sums, g, c), x[i], w[c], b[c]), like.dtype) > 0)) dy[i] = 0;
+  });
+  return dy;
+}
+
+// `outputs` are dsums, dw and db.
+template <class Op>
+void SumGradients(const Op& op, const Groups& groups, const std::vector<double>& x, const std::vector<double>& dy,
+                  const std::vector<double>& sums, absl::Span<const Tensor> outputs) {
+  std::vector<double> dsums(sums.size());
+  groups.ForEach([&](int64_t g, int64_t c, int64_t i) {
+    const program::Normalisation normalisation = At(op, groups, sums, g, c);
+    dsums[groups.First(g, c)] += dy[i];
+    dsums[groups.Second(g, c)] += dy[i] * (x[i] - normalisation.mean) * normalisation.scale;
+  });
+  WriteDense(dsums, outputs[0]);
+  const std::vector<double> totals = Totals(dsums, groups.groups);
+  WriteDense({totals.begin() + groups.channels, totals.end()}, outputs[1]);
+  WriteDense({totals.begin(), totals.begin() + groups.channels}, outputs[2]);
+}
+
 }  // namespace
 
 absl::Status Run(const program::BatchNormSums&, absl::Span<const Tensor> operands) {
@@ -62,13 +94,13 @@ absl::Status Run(const program::BatchNormForward& op, absl::Span<const Tensor> o
   const Groups groups(operands[0].shape, operands[1].shape);
   const std::vector<double> x = ReadDense(operands[0]), sums = ReadDense(operands[1]), w = ReadDense(operands[2]),
                             b = ReadDense(operands[3]);
-  std::vector<double> y(x.size());
+  const bool adds = operands.size() > 5;
+  std::vector<double> y = adds ? ReadDense(operands[4]) : std::vector<double>(x.size());
   groups.ForEach([&](int64_t g, int64_t c, int64_t i) {
-    const program::Normalisation normalisation = At(op, groups, sums, g, c);
-    y[i] = (x[i] - normalisation.mean) * normalisation.scale * w[c] + b[c];
+    y[i] += Affine(At(op, groups, sums, g, c), x[i], w[c], b[c]);
     if (op.relu && !(y[i] > 0)) y[i] = 0;
   });
-  WriteDense(y, operands[4]);
+  WriteDense(y, operands.back());
   return absl::OkStatus();
 }
 
@@ -98,25 +130,38 @@ absl::Status Run(const program::BatchNormRecall&, absl::Span<const Tensor> opera
 
 absl::Status Run(const program::BatchNormBackwardSums& op, absl::Span<const Tensor> operands) {
   const Groups groups(operands[0].shape, operands[2].shape);
-  const std::vector<double> x = ReadDense(operands[0]), dy = ReadDense(operands[1]), sums = ReadDense(operands[2]);
-  std::vector<double> dsums(sums.size());
-  groups.ForEach([&](int64_t g, int64_t c, int64_t i) {
-    const program::Normalisation normalisation = At(op, groups, sums, g, c);
-    dsums[groups.First(g, c)] += dy[i];
-    dsums[groups.Second(g, c)] += dy[i] * (x[i] - normalisation.mean) * normalisation.scale;
-  });
-  WriteDense(dsums, operands[3]);
-  const std::vector<double> totals = Totals(dsums, groups.groups);
-  WriteDense({totals.begin() + groups.channels, totals.end()}, operands[4]);
-  WriteDense({totals.begin(), totals.begin() + groups.channels}, operands[5]);
+  const std::vector<double> x = ReadDense(operands[0]), sums = ReadDense(operands[2]);
+  std::vector<double> dy = ReadDense(operands[1]);
+  if (operands.size() > 6) {
+    dy = Recalled(op, groups, operands[1], x, std::move(dy), sums, ReadDense(operands[3]), ReadDense(operands[4]));
+  }
+  SumGradients(op, groups, x, dy, sums, operands.last(3));
+  return absl::OkStatus();
+}
+
+absl::Status Run(const program::BatchNormMaskedSums& op, absl::Span<const Tensor> operands) {
+  const Groups groups(operands[0].shape, operands[3].shape);
+  const std::vector<double> x = ReadDense(operands[0]), y = ReadDense(operands[1]), sums = ReadDense(operands[3]);
+  std::vector<double> dz = ReadDense(operands[2]);
+  const Tensor& masked = operands[operands.size() - 4];
+  if (operands.size() > 8) {
+    const std::vector<double> more = ReadDense(operands[4]);
+    for (size_t i = 0; i < dz.size(); ++i) dz[i] += more[i];
+  }
+  for (size_t i = 0; i < dz.size(); ++i) dz[i] = Rounded(program::ReluGradient(y[i], dz[i]), masked.dtype);
+  WriteDense(dz, masked);
+  SumGradients(op, groups, x, dz, sums, operands.last(3));
   return absl::OkStatus();
 }
 
 absl::Status Run(const program::BatchNormBackward& op, absl::Span<const Tensor> operands) {
   const Groups groups(operands[0].shape, operands[2].shape);
-  const std::vector<double> x = ReadDense(operands[0]), dy = ReadDense(operands[1]), sums = ReadDense(operands[2]),
-                            dsums = ReadDense(operands[3]), w = ReadDense(operands[4]);
-  std::vector<double> dx(x.size());
+  const std::vector<double> x = ReadDense(operands[0]), sums = ReadDense(operands[2]), dsums = ReadDense(operands[3]),
+                            w = ReadDense(operands[4]);
+  std::vector<double> dy = ReadDense(operands[1]), dx(x.size());
+  if (operands.size() > 6) {
+    dy = Recalled(op, groups, operands[1], x, std::move(dy), sums, w, ReadDense(operands[5]));
+  }
   const auto count = static_cast<double>(op.count);
   groups.ForEach([&](int64_t g, int64_t c, int64_t i) {
     const program::Normalisation normalisation = At(op, groups, sums, g, c);
@@ -124,7 +169,7 @@ absl::Status Run(const program::BatchNormBackward& op, absl::Span<const Tensor> 
     const double mean_dy = (dsums[groups.First(g, c)] + normalised * dsums[groups.Second(g, c)]) / count;
     dx[i] = w[c] * normalisation.scale * (dy[i] - mean_dy);
   });
-  WriteDense(dx, operands[5]);
+  WriteDense(dx, operands.back());
   return absl::OkStatus();
 }
 

@@ -66,6 +66,12 @@ std::vector<double> ReadDense(const Tensor& x) {
   return values;
 }
 
+double Rounded(double value, program::DType dtype) {
+  if (dtype == program::DType::kF32) return static_cast<float>(value);
+  if (dtype == program::DType::kBF16) return static_cast<float>(static_cast<program::BFloat16>(static_cast<float>(value)));
+  return value;
+}
+
 void WriteDense(const std::vector<double>& values, const Tensor& y) {
   switch (y.dtype) {
     case program::DType::kF32:

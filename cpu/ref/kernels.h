@@ -48,6 +48,7 @@ absl::Status Run(const program::BatchNormForward& op, absl::Span<const Tensor> o
 absl::Status Run(const program::BatchNormTrack& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormRecall& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormBackwardSums& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormMaskedSums& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormBackward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::LayerNormForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::LayerNormBackwardData& op, absl::Span<const Tensor> operands);

@@ -5,6 +5,7 @@
 #ifndef COLONNADE_CUDA_BATCH_NORM_KERNELS_H_
 #define COLONNADE_CUDA_BATCH_NORM_KERNELS_H_
 
+#include <cmath>
 #include <cstdint>
 
 #include "cuda/kernels/batch_norm_sum_kernels.h"
@@ -16,9 +17,9 @@
 
 namespace colonnade::cuda {
 
-// What the elements of a channel of a group need: [groups, kKinds, channels].
+// What the elements of a channel of a group need: [groups, kKinds, channels]. kBias is that of a ReLU that backward recalls.
 struct Coefficients {
-  enum Kind { kMean, kRestOfMean, kFactor, kShift, kSlope, kKinds };
+  enum Kind { kMean, kRestOfMean, kFactor, kShift, kSlope, kBias, kKinds };
   float* data;
   int64_t channels;
   COLONNADE_HOST_DEVICE float* At(int64_t g, Kind kind, int64_t c) const {
@@ -43,6 +44,16 @@ struct Coefficients {
   }
 };
 
+// factor·(x − mean) + shift, with the same bits in every kernel.
+COLONNADE_HOST_DEVICE inline float Affine(float centred, float factor, float shift) {
+  return std::fma(centred, factor, shift);
+}
+// Whether a value is above zero as it is stored.
+template <class T>
+COLONNADE_HOST_DEVICE inline bool IsStoredAboveZero(float value) {
+  return float{static_cast<T>(value)} > 0;
+}
+
 // y = factor·(x − mean) + shift.
 struct ForwardCoefficients {
   GroupStatistics statistics;
@@ -59,11 +70,12 @@ struct ForwardCoefficients {
 };
 template <class T, int lanes>
 struct BatchNormForwardElements {
-  int64_t samples;  // of a group
-  Image in, out;
+  int64_t samples;        // of a group
+  Image in, out, addend;  // of x, y and what is added
   Coefficients of;
   const T* x;
   T* y;
+  const T* more;  // what is added, or null
   bool relu;
   COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
   COLONNADE_THREAD {
@@ -72,10 +84,12 @@ struct BatchNormForwardElements {
     const auto centred = of.Centred(g, at.c, VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w)));
     const auto factor = of.Of<lanes>(g, Coefficients::kFactor, at.c), shift = of.Of<lanes>(g, Coefficients::kShift, at.c);
     float values[lanes];
-    for (int l = 0; l < lanes; ++l) {
-      const float value = centred[l] * factor[l] + shift[l];
-      values[l] = relu ? program::Relu(value) : value;
+    for (int l = 0; l < lanes; ++l) values[l] = Affine(centred[l], factor[l], shift[l]);
+    if (more != nullptr) {
+      const auto added = VectorAt<lanes>(more, addend.At(at.n, at.c, at.h, at.w));
+      for (int l = 0; l < lanes; ++l) values[l] += added[l];
     }
+    for (int l = 0; l < lanes && relu; ++l) values[l] = program::Relu(values[l]);
     PutAt(y, out.At(at.n, at.c, at.h, at.w), Rounded<T>(values));
   }
 };
@@ -84,7 +98,7 @@ struct BatchNormForwardElements {
 struct BackwardCoefficients {
   GroupStatistics statistics;
   GroupSums dsums;
-  ChannelNumbers w;
+  ChannelNumbers w, b;  // no b: no ReLU is recalled
   Coefficients of;
   COLONNADE_HOST_DEVICE int64_t count() const { return dsums.groups * of.channels; }
   COLONNADE_THREAD {
@@ -95,6 +109,32 @@ struct BackwardCoefficients {
     *of.At(g, Coefficients::kFactor, c) = static_cast<float>(normalisation.scale * w[c]);
     *of.At(g, Coefficients::kShift, c) = static_cast<float>(dsums.At(g, 0, c) / elements);
     *of.At(g, Coefficients::kSlope, c) = static_cast<float>(dsums.At(g, 1, c) / elements * normalisation.scale);
+    if (b.data != nullptr) *of.At(g, Coefficients::kBias, c) = b[c];
+  }
+};
+// dy and dy·(x − mean), dy counting as zero where y of a ReLU is zero; `of` is what ForwardCoefficients made.
+template <class T, int lanes>
+struct RecalledGradientTerms {
+  static constexpr int kLanes = lanes;
+  GradientTerms<T, lanes> terms;
+  Coefficients of;
+  struct Channels {
+    typename GradientTerms<T, lanes>::Channels channels;
+    Coefficients of;
+    int64_t g, c;
+    Vector<float, lanes> factor, shift;
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
+      const auto values = VectorAt<lanes>(channels.x, positions.At(0, j));
+      auto gradients = VectorAt<lanes>(channels.dy, positions.At(1, j));
+      const auto centred = of.Centred(g, c, values);
+      for (int l = 0; l < lanes; ++l) {
+        if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], shift[l]))) gradients[l] = static_cast<T>(0.0f);
+      }
+      channels.Add(sums, values, gradients);
+    }
+  };
+  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
+    return {terms.From(g, c), of, g, c, of.Of<lanes>(g, Coefficients::kFactor, c), of.Of<lanes>(g, Coefficients::kShift, c)};
   }
 };
 template <class T, int lanes>
@@ -104,14 +144,21 @@ struct BatchNormBackwardElements {
   Coefficients of;
   const T *x, *dy;
   T* dx;
+  bool recalls;  // dy counts as zero where y of a ReLU is zero
   COLONNADE_HOST_DEVICE int64_t count() const { return back.count() / lanes; }
   COLONNADE_THREAD {
     const Pixel at = PixelOf<lanes>(back, i);
     const int64_t g = Quotient(at.n, samples);
     const auto centred = of.Centred(g, at.c, VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w)));
-    const auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, at.h, at.w));
+    auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, at.h, at.w));
     const auto factor = of.Of<lanes>(g, Coefficients::kFactor, at.c), shift = of.Of<lanes>(g, Coefficients::kShift, at.c),
                slope = of.Of<lanes>(g, Coefficients::kSlope, at.c);
+    if (recalls) {
+      const auto bias = of.Of<lanes>(g, Coefficients::kBias, at.c);
+      for (int l = 0; l < lanes; ++l) {
+        if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], bias[l]))) gradient[l] = static_cast<T>(0.0f);
+      }
+    }
     float values[lanes];
     for (int l = 0; l < lanes; ++l) values[l] = factor[l] * (gradient[l] - (shift[l] + slope[l] * centred[l]));
     PutAt(dx, back.At(at.n, at.c, at.h, at.w), Rounded<T>(values));

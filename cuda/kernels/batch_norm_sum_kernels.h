@@ -12,6 +12,7 @@
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
 #include "program/batch_norm.h"
+#include "program/math.h"
 
 namespace colonnade::cuda {
 
@@ -46,9 +47,9 @@ struct ChannelNumbers {
 // A tensor whose positions walk from `data` through channel 0 of group 0.
 template <class T>
 struct GroupedTensor {
-  const T* data;
-  int64_t group_stride, channel_stride;
-  COLONNADE_HOST_DEVICE const T* Channel(int64_t g, int64_t c) const { return data + g * group_stride + c * channel_stride; }
+  T* data = nullptr;
+  int64_t group_stride = 0, channel_stride = 0;
+  COLONNADE_HOST_DEVICE T* Channel(int64_t g, int64_t c) const { return data + g * group_stride + c * channel_stride; }
 };
 
 template <int lanes>
@@ -60,7 +61,7 @@ struct SumPair {
 template <class T, int lanes>
 struct PowerTerms {
   static constexpr int kLanes = lanes;
-  GroupedTensor<T> x;
+  GroupedTensor<const T> x;
   struct Channels {
     const T* x;
     COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
@@ -79,24 +80,58 @@ struct PowerTerms {
 template <class T, int lanes>
 struct GradientTerms {
   static constexpr int kLanes = lanes;
-  GroupedTensor<T> x, dy;
+  GroupedTensor<const T> x, dy;
   GroupStatistics statistics;
   struct Channels {
     const T *x, *dy;
     double mean[lanes];
-    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
-      const auto values = VectorAt<lanes>(x, positions.At(0, j)), gradients = VectorAt<lanes>(dy, positions.At(1, j));
+    COLONNADE_HOST_DEVICE void Add(SumPair<lanes>& sums, const Vector<T, lanes>& values,
+                                   const Vector<T, lanes>& gradients) const {
       for (int l = 0; l < lanes; ++l) {
         const double gradient = gradients[l];
         sums.first[l] += gradient;
         sums.second[l] += gradient * (values[l] - mean[l]);
       }
     }
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
+      Add(sums, VectorAt<lanes>(x, positions.At(0, j)), VectorAt<lanes>(dy, positions.At(1, j)));
+    }
   };
   COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
     Channels channels = {x.Channel(g, c), dy.Channel(g, c), {}};
     for (int l = 0; l < lanes; ++l) channels.mean[l] = statistics.MeanOf(g, c + l);
     return channels;
+  }
+};
+
+// dz and dz·(x − mean), with dz, which it writes, dy plus `more`, unless that is null, where y is above zero, and zero
+// elsewhere.
+template <class T, int lanes>
+struct MaskedGradientTerms {
+  static constexpr int kLanes = lanes;
+  GradientTerms<T, lanes> terms;
+  GroupedTensor<const T> y, more;
+  GroupedTensor<T> dz;
+  struct Channels {
+    typename GradientTerms<T, lanes>::Channels channels;
+    const T *y, *more;
+    T* dz;
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
+      const auto kept = VectorAt<lanes>(y, positions.At(2, j)), gradients = VectorAt<lanes>(channels.dy, positions.At(1, j));
+      float values[lanes];
+      for (int l = 0; l < lanes; ++l) values[l] = gradients[l];
+      if (more != nullptr) {
+        const auto added = VectorAt<lanes>(more, positions.At(4, j));
+        for (int l = 0; l < lanes; ++l) values[l] += added[l];
+      }
+      for (int l = 0; l < lanes; ++l) values[l] = program::ReluGradient(float{kept[l]}, values[l]);
+      const auto masked = Rounded<T>(values);
+      PutAt(dz, positions.At(3, j), masked);
+      channels.Add(sums, VectorAt<lanes>(channels.x, positions.At(0, j)), masked);
+    }
+  };
+  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
+    return {terms.From(g, c), y.Channel(g, c), more.data != nullptr ? more.Channel(g, c) : nullptr, dz.Channel(g, c)};
   }
 };
 

@@ -32,9 +32,10 @@ using KernelsOf = std::variant<
     ActivationBackwardElements<program::GeluFormula, T, lanes>, DropoutElements<T, lanes>, ChannelSums<T, lanes>,
     MaxPoolForwardElements<T, lanes>, MaxPoolBackwardElements<T, lanes>, AvgPoolForwardElements<T, lanes>,
     AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>,
-    PairSums<PowerTerms<T, lanes>>, PairSums<GradientTerms<T, lanes>>, BatchNormForwardElements<T, lanes>,
-    BatchNormBackwardElements<T, lanes>, LayerNormMoments<T, lanes>, LayerNormForwardElements<T, lanes>,
-    LayerNormGradientMeans<T, lanes>, LayerNormBackwardElements<T, lanes>, PairSums<LayerNormTerms<T, lanes>>, More...>;
+    PairSums<PowerTerms<T, lanes>>, PairSums<GradientTerms<T, lanes>>, PairSums<RecalledGradientTerms<T, lanes>>,
+    PairSums<MaskedGradientTerms<T, lanes>>, BatchNormForwardElements<T, lanes>, BatchNormBackwardElements<T, lanes>,
+    LayerNormMoments<T, lanes>, LayerNormForwardElements<T, lanes>, LayerNormGradientMeans<T, lanes>,
+    LayerNormBackwardElements<T, lanes>, PairSums<LayerNormTerms<T, lanes>>, More...>;
 
 template <class A, class B>
 struct BothOf;

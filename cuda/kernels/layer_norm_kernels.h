@@ -188,7 +188,7 @@ struct LayerNormBackwardElements {
 template <class T, int lanes>
 struct LayerNormTerms {
   static constexpr int kLanes = lanes;
-  GroupedTensor<T> x, dy;
+  GroupedTensor<const T> x, dy;
   const float* moments;
   int64_t moment_stride;
   struct Channels {

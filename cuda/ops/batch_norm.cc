@@ -1,6 +1,7 @@
 #include "cuda/ops/batch_norm.h"
 
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "cuda/ops/elementwise.h"
@@ -14,6 +15,9 @@ GroupSums SumsOf(const TaskContext& context, int use) {
   const View& view = context.view(use);
   return {context.at<double>(use), view.shape[0], view.shape[2], view.strides[0], view.strides[1], view.strides[2]};
 }
+
+// What stands last, `from_end` operands before the end.
+int FromEnd(const TaskContext& context, int from_end) { return static_cast<int>(context.operands.size()) - from_end; }
 
 ChannelNumbers NumbersOf(const TaskContext& context, int use) {
   return {context.at<float>(use), context.view(use).strides[0]};
@@ -70,6 +74,16 @@ Coefficients TakeCoefficients(const GroupSums& sums, Workspace& workspace) {
   return {workspace.Take<float>(sums.groups * Coefficients::kKinds * sums.channels), sums.channels};
 }
 
+// `ready` with what makes dsums, dw and db, the last operands, of the sums that it makes.
+PreparedTask Finished(ReadyTask ready, const TaskContext& context, const GroupStatistics& statistics,
+                      const Workspace& workspace) {
+  ready.calls.push_back(
+      Kernel(FinishGradientSums{statistics, SumsOf(context, FromEnd(context, 3)), NumbersOf(context, FromEnd(context, 2)),
+                                NumbersOf(context, FromEnd(context, 1))}));
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
+}
+
 // Whether there are kernels for these tensors, which lie alike in shape.
 absl::Status CheckImages(absl::Span<const Operand> tensors) {
   std::vector<View> views;
@@ -85,14 +99,16 @@ PreparedTask Prepare(const program::BatchNormSums&, const TaskContext& context) 
   Workspace workspace(context);
   RETURN_IF_ERROR(AppendPairSums(
       OperandsAt(context, {0}), sums, workspace, ready.calls,
-      [&]<class T, int lanes>(Vector<T, lanes>) { return PowerTerms<T, lanes>{Grouped<T>(context, 0, sums)}; }));
+      [&]<class T, int lanes>(Vector<T, lanes>) { return PowerTerms<T, lanes>{Grouped<const T>(context, 0, sums)}; }));
   if (context.operands.size() > 2) ready.calls.push_back(Kernel(SumGroups{sums, SumsOf(context, 2)}));
   ready.workspace_bytes = workspace.bytes();
   return ready;
 }
 
 PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& context) {
-  const std::vector<Operand> images = OperandsAt(context, {0, 4});
+  const int y = FromEnd(context, 1);
+  const bool adds = y > 4;
+  const std::vector<Operand> images = OperandsAt(context, {0, 4, y});
   RETURN_IF_ERROR(CheckImages(images));
   const GroupStatistics statistics = {SumsOf(context, 1), op.count, op.epsilon};
   ReadyTask ready;
@@ -101,9 +117,9 @@ PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& con
   ready.calls.push_back(Kernel(ForwardCoefficients{statistics, NumbersOf(context, 2), NumbersOf(context, 3), of}));
   const View& x = context.view(0);
   ready.calls.push_back(InVectorsOf(x.dtype, HaveWideChannels(x.dtype, images), [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(BatchNormForwardElements<T, lanes>{SamplesOfGroup(x, statistics.sums), ImageOf(x),
-                                                     ImageOf(context.view(4)), of, context.at<T>(0), context.at<T>(4),
-                                                     op.relu});
+    return Kernel(BatchNormForwardElements<T, lanes>{
+        SamplesOfGroup(x, statistics.sums), ImageOf(x), ImageOf(context.view(y)), adds ? ImageOf(context.view(4)) : Image{},
+        of, context.at<T>(0), context.at<T>(y), adds ? context.at<T>(4) : nullptr, op.relu});
   }));
   ready.workspace_bytes = workspace.bytes();
   return ready;
@@ -124,31 +140,61 @@ PreparedTask Prepare(const program::BatchNormRecall&, const TaskContext& context
 
 PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext& context) {
   const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
-  const GroupSums dsums = SumsOf(context, 3);
+  const std::vector<Operand> images = OperandsAt(context, {0, 1});
+  const bool recalls = context.operands.size() > 6;
   ReadyTask ready;
   Workspace workspace(context);
-  RETURN_IF_ERROR(
-      AppendPairSums(OperandsAt(context, {0, 1}), dsums, workspace, ready.calls, [&]<class T, int lanes>(Vector<T, lanes>) {
-        return GradientTerms<T, lanes>{Grouped<T>(context, 0, dsums), Grouped<T>(context, 1, dsums), statistics};
-      }));
-  ready.calls.push_back(Kernel(FinishGradientSums{statistics, dsums, NumbersOf(context, 4), NumbersOf(context, 5)}));
-  ready.workspace_bytes = workspace.bytes();
-  return ready;
+  const Coefficients of = recalls ? TakeCoefficients(statistics.sums, workspace) : Coefficients{};
+  if (recalls) {
+    ready.calls.push_back(Kernel(ForwardCoefficients{statistics, NumbersOf(context, 3), NumbersOf(context, 4), of}));
+  }
+  const GroupSums dsums = SumsOf(context, FromEnd(context, 3));
+  const auto terms = [&]<class T, int lanes>(Vector<T, lanes>) {
+    return GradientTerms<T, lanes>{Grouped<const T>(context, 0, dsums), Grouped<const T>(context, 1, dsums), statistics};
+  };
+  const auto recalled_terms = [&]<class T, int lanes>(Vector<T, lanes> vector) {
+    return RecalledGradientTerms<T, lanes>{terms(vector), of};
+  };
+  RETURN_IF_ERROR(recalls ? AppendPairSums(images, dsums, workspace, ready.calls, recalled_terms)
+                          : AppendPairSums(images, dsums, workspace, ready.calls, terms));
+  return Finished(std::move(ready), context, statistics, workspace);
+}
+
+PreparedTask Prepare(const program::BatchNormMaskedSums& op, const TaskContext& context) {
+  const GroupStatistics statistics = {SumsOf(context, 3), op.count, op.epsilon};
+  const int dz = FromEnd(context, 4);
+  const bool adds = dz > 4;
+  const GroupSums dsums = SumsOf(context, dz + 1);
+  std::vector<Operand> images = OperandsAt(context, {0, 2, 1, dz});
+  if (adds) images.push_back(context.operands[4]);
+  ReadyTask ready;
+  Workspace workspace(context);
+  RETURN_IF_ERROR(AppendPairSums(images, dsums, workspace, ready.calls, [&]<class T, int lanes>(Vector<T, lanes>) {
+    return MaskedGradientTerms<T, lanes>{
+        {Grouped<const T>(context, 0, dsums), Grouped<const T>(context, 2, dsums), statistics},
+        Grouped<const T>(context, 1, dsums),
+        adds ? Grouped<const T>(context, 4, dsums) : GroupedTensor<const T>{},
+        Grouped<T>(context, dz, dsums)};
+  }));
+  return Finished(std::move(ready), context, statistics, workspace);
 }
 
 PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& context) {
-  const std::vector<Operand> images = OperandsAt(context, {0, 1, 5});
+  const int dx = FromEnd(context, 1);
+  const bool recalls = dx > 5;
+  const std::vector<Operand> images = OperandsAt(context, {0, 1, dx});
   RETURN_IF_ERROR(CheckImages(images));
   const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
   ReadyTask ready;
   Workspace workspace(context);
   const Coefficients of = TakeCoefficients(statistics.sums, workspace);
-  ready.calls.push_back(Kernel(BackwardCoefficients{statistics, SumsOf(context, 3), NumbersOf(context, 4), of}));
+  const ChannelNumbers b = recalls ? NumbersOf(context, 5) : ChannelNumbers{};
+  ready.calls.push_back(Kernel(BackwardCoefficients{statistics, SumsOf(context, 3), NumbersOf(context, 4), b, of}));
   const View& x = context.view(0);
   ready.calls.push_back(InVectorsOf(x.dtype, HaveWideChannels(x.dtype, images), [&]<class T, int lanes>(Vector<T, lanes>) {
     return Kernel(BatchNormBackwardElements<T, lanes>{SamplesOfGroup(x, statistics.sums), ImageOf(x),
-                                                      ImageOf(context.view(1)), ImageOf(context.view(5)), of,
-                                                      context.at<T>(0), context.at<T>(1), context.at<T>(5)});
+                                                      ImageOf(context.view(1)), ImageOf(context.view(dx)), of,
+                                                      context.at<T>(0), context.at<T>(1), context.at<T>(dx), recalls});
   }));
   ready.workspace_bytes = workspace.bytes();
   return ready;

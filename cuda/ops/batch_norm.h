@@ -12,6 +12,7 @@ PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& con
 PreparedTask Prepare(const program::BatchNormTrack& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormRecall& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext& context);
+PreparedTask Prepare(const program::BatchNormMaskedSums& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& context);
 
 }  // namespace colonnade::cuda

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cpu/backend.h"
 #include "gtest/gtest.h"
 #include "op_case_run.h"
@@ -264,6 +265,30 @@ TEST(Conformance, LogitsThatAreNoNumbersAreNoHits) {
     EXPECT_EQ(metrics[program::kTop1Hits], 0);
     EXPECT_EQ(metrics[program::kTop5Hits], 0);
     EXPECT_EQ(metrics[program::kLabels], 1);
+  }
+}
+
+// By what forward left, apart from the sums or with them, or by what is worked out anew.
+TEST(Conformance, AReluBehindANormalisationMasksItsGradientByTheSameBitsInEachWay) {
+  for (int channels : {1, 3, 16, 17, 31, 32, 64}) {
+    const OpCase op_case = CaseNamed(absl::StrCat("batch_norm_in_each_way_", channels, "_channels"));
+    const auto index = [&](const std::string& name) {
+      return std::find_if(op_case.operands.begin(), op_case.operands.end(),
+                          [&](const Operand& o) { return o.name == name; }) -
+             op_case.operands.begin();
+    };
+    for (const auto& [kernels, dtype] :
+         {std::pair(kOneDnn, DType::kF32), {kReference, DType::kF32}, {kReference, DType::kBF16}}) {
+      for (Data data : {Data::kIntegers, Data::kNormal}) {  // of integers, many results are zero or next to it
+        OnCpu on_cpu(op_case, dtype, Home::kStep, {.threads_per_device = 1, .kernels = kernels});
+        const Values results = on_cpu.Run(MakeValues(op_case, data, 1));
+        for (const char* same :
+             {"dsums dsums2", "dw dw2", "db db2", "dx dx2", "dz dz3", "dsums dsums3", "dw dw3", "db db3"}) {
+          const std::vector<std::string> names = absl::StrSplit(same, ' ');
+          EXPECT_EQ(results[index(names[0])], results[index(names[1])]) << op_case.name << " " << same;
+        }
+      }
+    }
   }
 }
 

@@ -204,13 +204,77 @@ OpCase LrnWithoutSums(const Shape& shape, const program::LrnForward& op) {
   return Inexact(std::move(c).Done());
 }
 
+// What a normalisation does beside its own, in the ops of its own.
+enum class Fused {
+  kRelu,      // forward
+  kRecalled,  // and the gradient of this ReLU, worked out anew
+  kAddend,    // a sum before the ReLU; and the gradient of the ReLU, by y
+  kMore,      // and a sum of gradients before that
+};
+
 struct Statistics {
   int64_t groups = 1;
   bool totals = false;  // and what follows from them: running averages, and the sums that evaluation makes of these
   bool relu = false;
   bool check = true;  // gradients
   Fill fill = Fill::kNumbers;
+  Fused fused = Fused::kRelu;
 };
+
+OpCase FusedBatchNorm(const std::string& name, const Shape& shape, const Statistics& s) {
+  Case c(absl::StrCat("batch_norm_", name));
+  const int64_t channels = shape[1], count = program::ElementCount(shape) / channels / s.groups;
+  const int x = c.Input("x", shape), y = c.Output("y", shape), dy = c.Input("dy", shape), dx = c.Output("dx", shape);
+  const int w = c.Parameter("w", {channels}), b = c.Parameter("b", {channels});
+  const int dw = c.Like("dw", w, Role::kOutput), db = c.Like("db", b, Role::kOutput);
+  const int sums = c.Sums("sums", s.groups, channels), dsums = c.Sums("dsums", s.groups, channels);
+  constexpr double kEpsilon = 0.125;
+  GradientCheck check{.y = y, .dy = dy, .forward_steps = 2, .gradients = {{x, dx}, {w, dw}, {b, db}}};
+  c.Run(program::BatchNormSums{}, {x, sums});
+  if (s.fused == Fused::kRecalled) {
+    c.Run(program::BatchNormForward{count, kEpsilon, true}, {x, sums, w, b, y});
+    c.Run(program::BatchNormBackwardSums{count, kEpsilon}, {x, dy, sums, w, b, dsums, dw, db});
+    c.Run(program::BatchNormBackward{count, kEpsilon}, {x, dy, sums, dsums, w, b, dx});
+  } else {
+    const int addend = c.Input("addend", shape), dz = c.Output("dz", shape);
+    const int more = s.fused == Fused::kMore ? c.Input("more", shape) : -1;
+    c.Run(program::BatchNormForward{count, kEpsilon, true}, {x, sums, w, b, addend, y});
+    c.Run(program::BatchNormMaskedSums{count, kEpsilon}, Layer::Present({x, y, dy, sums, more, dz, dsums, dw, db}));
+    c.Run(program::BatchNormBackward{count, kEpsilon}, {x, dz, sums, dsums, w, dx});
+    check.gradients.emplace_back(addend, dz);
+  }
+  // Finite differences are of Σ y·dy, without what is more.
+  const bool checks = s.check && s.fused != Fused::kMore;
+  return Inexact(checks ? std::move(c).Done(check) : std::move(c).Done());
+}
+
+// The gradient of a ReLU in each way: dz, dsums and dx of a pass of its own, dsums2 and dx2 recalled, dz3 and dsums3 masked.
+OpCase BatchNormInEachWay(const std::string& name, const Shape& shape) {
+  Case c(absl::StrCat("batch_norm_in_each_way_", name));
+  const int64_t channels = shape[1], count = program::ElementCount(shape) / channels;
+  const int x = c.Input("x", shape), y = c.Output("y", shape), dy = c.Input("dy", shape);
+  const int w = c.Parameter("w", {channels}), b = c.Parameter("b", {channels}), sums = c.Sums("sums", 1, channels);
+  const auto outputs = [&](const std::string& number) {
+    const int dsums = c.Sums("dsums" + number, 1, channels);
+    return std::vector<int>{dsums, c.Like("dw" + number, w, Role::kOutput), c.Like("db" + number, b, Role::kOutput)};
+  };
+  const auto with = [](std::vector<int> operands, const std::vector<int>& more) {
+    operands.insert(operands.end(), more.begin(), more.end());
+    return operands;
+  };
+  constexpr double kEpsilon = 0.125;
+  c.Run(program::BatchNormSums{}, {x, sums});
+  c.Run(program::BatchNormForward{count, kEpsilon, true}, {x, sums, w, b, y});
+  const std::vector<int> apart = outputs(""), recalled = outputs("2"), masked = outputs("3");
+  const int dz = c.Output("dz", shape), dz3 = c.Output("dz3", shape);
+  c.Run(program::ActivationBackward{program::Activation::kRelu}, {y, dy, dz});
+  c.Run(program::BatchNormBackwardSums{count, kEpsilon}, with({x, dz, sums}, apart));
+  c.Run(program::BatchNormBackward{count, kEpsilon}, {x, dz, sums, apart[0], w, c.Output("dx", shape)});
+  c.Run(program::BatchNormBackwardSums{count, kEpsilon}, with({x, dy, sums, w, b}, recalled));
+  c.Run(program::BatchNormBackward{count, kEpsilon}, {x, dy, sums, recalled[0], w, b, c.Output("dx2", shape)});
+  c.Run(program::BatchNormMaskedSums{count, kEpsilon}, with({x, y, dy, sums, dz3}, masked));
+  return Inexact(std::move(c).Done());
+}
 
 OpCase BatchNorm(const std::string& name, const Shape& shape, const Statistics& s = {}) {
   Case c(absl::StrCat("batch_norm_", name));
@@ -455,6 +519,10 @@ void AddBatchNorms(std::vector<OpCase>& cases) {
     cases.push_back(BatchNorm(name + "_groups_2", {4, channels, 5, 7}, {.groups = 2, .totals = true, .relu = true}));
     cases.push_back(BatchNorm(name + "_matrix", {12, channels}, {.groups = 2, .totals = true}));
     cases.push_back(BatchNormSums(name, {4, channels, 5, 5}, 2));
+    cases.push_back(FusedBatchNorm(name + "_recalled", {4, channels, 5, 7}, {.groups = 2, .fused = Fused::kRecalled}));
+    cases.push_back(FusedBatchNorm(name + "_addend", {4, channels, 3, 5}, {.fused = Fused::kAddend}));
+    cases.push_back(FusedBatchNorm(name + "_more", {12, channels}, {.groups = 2, .fused = Fused::kMore}));
+    cases.push_back(BatchNormInEachWay(name, {4, channels, 5, 7}));
   }
   cases.push_back(BatchNorm("of_1", {1, 1, 1, 1}, {.totals = true}));
   cases.push_back(BatchNorm("groups_of_1_sample", {3, 32, 4, 4}, {.groups = 3}));
@@ -463,6 +531,12 @@ void AddBatchNorms(std::vector<OpCase>& cases) {
   cases.push_back(BatchNorm("32_channels_of_many", {3, 32, 30, 30}, many));
   cases.push_back(BatchNorm("3_channels_of_many", {17, 3, 45, 45}, many));
   cases.push_back(BatchNorm("176_channels_of_few", {7, 176, 7, 7}, many));
+  for (const auto& [name, fused] :
+       {std::pair("recalled", Fused::kRecalled), {"addend", Fused::kAddend}, {"more", Fused::kMore}}) {
+    const Statistics s{.check = false, .fused = fused};
+    cases.push_back(FusedBatchNorm(absl::StrCat("32_channels_of_many_", name), {3, 32, 30, 30}, s));
+    cases.push_back(FusedBatchNorm(absl::StrCat("3_channels_of_many_", name), {17, 3, 45, 45}, s));
+  }
   cases.push_back(BatchNorm("matrix_of_many", {4100, 17}, two));
   // Sums in f32 would keep no digit of these variances.
   const Statistics far{.totals = true, .check = false, .fill = Fill::kFarFromZero};

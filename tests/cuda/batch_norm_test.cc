@@ -119,11 +119,12 @@ std::string ToString(const Setting& s) {
                       s.in_box ? ", in boxes" : "", s.relu ? ", relu" : "");
 }
 
-// The operands of all six ops, and the ops in their order.
+// The operands of all ops, and the ops in their order.
 struct Layer {
   Setting of;
   int64_t channels, count;
   Tensor x, dy, sums, totals, w, b, y, dsums, dw, db, dx, mean, var, recalled;
+  Tensor addend, more, dz, z;  // of the ops that do more
 
   explicit Layer(const Setting& s)
       : of(s),
@@ -142,13 +143,17 @@ struct Layer {
         dx(s.dtype, s.shape, s.in_box),
         mean(DType::kF32, {channels}, s.in_box),
         var(DType::kF32, {channels}, s.in_box),
-        recalled(DType::kF64, {1, 2, channels}, s.in_box) {}
+        recalled(DType::kF64, {1, 2, channels}, s.in_box),
+        addend(s.dtype, s.shape, s.in_box),
+        more(s.dtype, s.shape, s.in_box),
+        dz(s.dtype, s.shape, s.in_box),
+        z(s.dtype, s.shape, s.in_box) {}
 
   void FillWithNumbers(double mean_of_x) {
     std::mt19937 random(7);
     std::normal_distribution<double> normal;
     x.Fill([&](int64_t) { return mean_of_x + normal(random); });
-    for (Tensor* tensor : {&dy, &w, &b, &mean}) tensor->Fill([&](int64_t) { return normal(random); });
+    for (Tensor* tensor : {&dy, &w, &b, &mean, &addend, &more}) tensor->Fill([&](int64_t) { return normal(random); });
     var.Fill([&](int64_t) { return std::exp(normal(random)); });
   }
 
@@ -164,6 +169,25 @@ struct Layer {
     run(program::BatchNormBackward{.count = count, .epsilon = 1e-3}, {&x, &dy, &sums, &dsums, &w, &dx});
     run(program::BatchNormRecall{}, {&mean, &var, &recalled});
     run(program::BatchNormTrack{.count = count * of.groups, .momentum = 0.25}, {&totals, &mean, &var});
+  }
+  // A summand and a ReLU, whose gradient is masked by what forward left.
+  template <class F>
+  void RunMasked(const F& run, bool adds_gradients) {
+    RunSums(run);
+    run(program::BatchNormForward{count, 1e-3, true}, {&x, &sums, &w, &b, &addend, &z});
+    if (adds_gradients) {
+      run(program::BatchNormMaskedSums{count, 1e-3}, {&x, &z, &dy, &sums, &more, &dz, &dsums, &dw, &db});
+    } else {
+      run(program::BatchNormMaskedSums{count, 1e-3}, {&x, &z, &dy, &sums, &dz, &dsums, &dw, &db});
+    }
+  }
+  // A ReLU, whose gradient is masked by what is worked out anew.
+  template <class F>
+  void RunRecalled(const F& run) {
+    RunSums(run);
+    run(program::BatchNormForward{count, 1e-3, true}, {&x, &sums, &w, &b, &y});
+    run(program::BatchNormBackwardSums{count, 1e-3}, {&x, &dy, &sums, &w, &b, &dsums, &dw, &db});
+    run(program::BatchNormBackward{count, 1e-3}, {&x, &dy, &sums, &dsums, &w, &b, &dx});
   }
 };
 const auto kKernels = [](const auto& op, const std::vector<Tensor*>& tensors) { RunKernels(op, tensors); };
@@ -225,6 +249,49 @@ TEST(BatchNorm, IsTheOraclesInEveryGroupAndLayout) {
     kernels.RunAll(kKernels);
     oracle.RunAll(kOracle);
     ExpectAlike(kernels, oracle, setting.dtype == DType::kBF16 ? 1.0 / 256 : 5e-7);
+  }
+}
+
+TEST(BatchNorm, AddsASummandAndMasksItsGradientAsTheOracleDoes) {
+  for (const Setting& setting : Settings()) {
+    for (bool adds_gradients : {false, true}) {
+      SCOPED_TRACE(ToString(setting));
+      Layer kernels(setting);
+      kernels.FillWithNumbers(0.5);
+      Layer oracle = kernels;
+      kernels.RunMasked(kKernels, adds_gradients);
+      oracle.RunMasked(kOracle, adds_gradients);
+      const double of_elements = setting.dtype == DType::kBF16 ? 1.0 / 256 : 5e-7;
+      EXPECT_LE(RelativeDistance(kernels.z.values(), oracle.z.values()), of_elements);
+      EXPECT_LE(RelativeDistance(kernels.dz.values(), oracle.dz.values()), of_elements);
+      // A sum of two of bf16 may be rounded the other way where double and float differ: in 2⁻⁹ of one in 2¹⁵.
+      EXPECT_LE(RelativeDistance(kernels.dsums.values(), oracle.dsums.values()),
+                setting.dtype == DType::kBF16 ? 1e-5 : 1e-6);
+    }
+  }
+}
+
+// In whatever way the gradient of a ReLU is masked, it is by the bits that forward left.
+TEST(BatchNorm, AReluThatIsRecalledMasksWhatForwardCut) {
+  for (const Setting& setting : Settings()) {
+    SCOPED_TRACE(ToString(setting));
+    Layer recalled(setting);
+    // Integers, so that many results are zero or next to it.
+    recalled.x.Fill([](int64_t i) { return static_cast<double>((i * 7 + i / 5) % 7 - 2); });
+    recalled.w.Fill([](int64_t i) { return static_cast<double>(i % 5 - 2); });
+    recalled.b.Fill([](int64_t i) { return static_cast<double>(i % 3 - 1); });
+    recalled.dy.Fill([](int64_t i) { return static_cast<double>(i % 11 - 5); });
+    recalled.RunRecalled(kKernels);
+    Layer apart = recalled;
+    const std::vector<double> y = apart.y.values(), dy = apart.dy.values();
+    apart.dy.Fill([&](int64_t i) { return y[i] > 0 ? dy[i] : 0; });
+    kKernels(program::BatchNormBackwardSums{apart.count, 1e-3},
+             std::vector<Tensor*>{&apart.x, &apart.dy, &apart.sums, &apart.dsums, &apart.dw, &apart.db});
+    kKernels(program::BatchNormBackward{apart.count, 1e-3},
+             std::vector<Tensor*>{&apart.x, &apart.dy, &apart.sums, &apart.dsums, &apart.w, &apart.dx});
+    EXPECT_EQ(recalled.dsums.values(), apart.dsums.values());
+    EXPECT_EQ(recalled.dw.values(), apart.dw.values());
+    EXPECT_EQ(recalled.dx.values(), apart.dx.values());
   }
 }
 

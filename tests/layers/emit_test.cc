@@ -65,15 +65,23 @@ class OneShard {
     }
   }
 
+  // With operands of what lowering fuses, which have the extents of `of`.
+  std::vector<std::string> FusedWords(int index, Slot of, const std::vector<std::pair<Fused, std::string>>& fused,
+                                      program::Work* work = nullptr) {
+    const Operand like = OperandOf(of);
+    StageShard shard = ShardOf(stages_.stages[index]);
+    for (const auto& [which, name] : fused) {
+      Add({}, name, like.shape, like.global_shape);
+      shard.Put(which, operands_.back().operand);
+    }
+    const std::vector<EmittedOp> ops = stages_.stages[index].emit(shard);
+    if (work != nullptr) *work = ops.back().work;
+    return Words(ops);
+  }
   std::vector<EmittedOp> Stage(int index, std::optional<program::Activation> epilogue = {}) const {
     const layers::Stage& stage = stages_.stages[index];
-    StageShard shard;
-    shard.scalars = operands_.back().operand;
+    StageShard shard = ShardOf(stage);
     shard.epilogue = epilogue;
-    for (Slot slot : stage.reads) shard.Put(slot, OperandOf(slot));
-    for (Slot slot : stage.writes) {
-      if (!IsUnwanted(slot)) shard.Put(slot, OperandOf(slot));
-    }
     return stage.emit ? stage.emit(shard) : std::vector<EmittedOp>();
   }
   std::vector<EmittedOp> Forward() const { return All(program::Pass::kForward); }
@@ -83,6 +91,23 @@ class OneShard {
   std::vector<std::string> BackwardWords() const { return Words(Backward()); }
   const LayerStages& stages() const { return stages_; }
 
+  // "conv_forward read x, read w, write y"; a region is told where it is not the whole operand.
+  std::vector<std::string> Words(const std::vector<EmittedOp>& ops) const {
+    std::vector<std::string> lines;
+    for (const EmittedOp& op : ops) {
+      std::string line = Name(op.op);
+      const char* comma = " ";
+      for (const program::BufferUse& use : op.uses) {
+        const Named& of = operands_[use.buffer.value];
+        absl::StrAppend(&line, comma, Name(use.access), " ", of.name);
+        if (use.region != Region::Whole(of.operand.shape)) absl::StrAppend(&line, ToString(use.region));
+        comma = ", ";
+      }
+      lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+
  private:
   struct Named {
     Slot slot;
@@ -90,6 +115,15 @@ class OneShard {
     Operand operand;
   };
 
+  StageShard ShardOf(const layers::Stage& stage) const {
+    StageShard shard;
+    shard.scalars = operands_.back().operand;
+    for (Slot slot : stage.reads) shard.Put(slot, OperandOf(slot));
+    for (Slot slot : stage.writes) {
+      if (!IsUnwanted(slot)) shard.Put(slot, OperandOf(slot));
+    }
+    return shard;
+  }
   void Add(Slot slot, std::string name, const Shape& shape, const Shape& global) {
     const program::BufferId buffer{static_cast<int32_t>(operands_.size())};
     operands_.push_back({slot, std::move(name), {buffer, shape, global, Shape(shape.size(), 0)}});
@@ -117,23 +151,6 @@ class OneShard {
       for (EmittedOp& op : Stage(s)) all.push_back(std::move(op));
     }
     return all;
-  }
-
-  // "conv_forward read x, read w, write y"; a region is told where it is not the whole operand.
-  std::vector<std::string> Words(const std::vector<EmittedOp>& ops) const {
-    std::vector<std::string> lines;
-    for (const EmittedOp& op : ops) {
-      std::string line = Name(op.op);
-      const char* comma = " ";
-      for (const program::BufferUse& use : op.uses) {
-        const Named& of = operands_[use.buffer.value];
-        absl::StrAppend(&line, comma, Name(use.access), " ", of.name);
-        if (use.region != Region::Whole(of.operand.shape)) absl::StrAppend(&line, ToString(use.region));
-        comma = ", ";
-      }
-      lines.push_back(std::move(line));
-    }
-    return lines;
   }
 
   LayerStages stages_;
@@ -353,6 +370,42 @@ TEST(EmitBatchNorm, AReluIsPartOfTheOpInBothModes) {
     EXPECT_FALSE(std::get<program::BatchNormForward>(shard.Stage(stage)[op].op).relu);
     EXPECT_TRUE(std::get<program::BatchNormForward>(shard.Stage(stage, program::Activation::kRelu)[op].op).relu);
   }
+}
+
+TEST(EmitBatchNorm, ASummandIsReadBeforeTheResultInBothModes) {
+  for (const auto& [train, stage, sums] : {std::tuple(true, 1, "sums"), {false, 0, "recalled"}}) {
+    OneShard shard(kNorm, kSixImages, {.train = train});
+    program::Work work;
+    EXPECT_EQ(shard.FusedWords(stage, Y(), {{Fused::kAddend, "a"}}, &work).back(),
+              absl::StrCat("batch_norm_forward read x, read ", sums, ", read w, read b, read a, write y"));
+    EXPECT_EQ(work, (program::Work{4 * 600, 4 * 2 * 600, 4 * 600, 0}));
+  }
+}
+
+TEST(EmitBatchNorm, BackwardOfAReluThatIsRecalledReadsTheParametersToo) {
+  const OneShard shard(kNorm, kSixImages);
+  const auto sums = shard.Stage(3, program::Activation::kRelu), apply = shard.Stage(4, program::Activation::kRelu);
+  EXPECT_THAT(shard.Words(sums), ElementsAre("batch_norm_backward_sums read x, read dy, read sums, read w, read b, "
+                                             "write gradient_sums, write dw, write db"));
+  EXPECT_THAT(shard.Words(apply), ElementsAre("batch_norm_backward read x, read dy, read sums, read gradient_sums, read w, "
+                                              "read b, write dx"));
+  EXPECT_EQ(sums[0].work, (program::Work{8 * 600, 4 * 2 * 600, 0, 0}));
+  EXPECT_EQ(apply[0].work, (program::Work{9 * 600, 4 * 2 * 600, 4 * 600, 0}));
+}
+
+TEST(EmitBatchNorm, AMaskMakesTheSumsAnOpThatWritesTheMaskedGradient) {
+  OneShard shard(kNorm, kSixImages);
+  program::Work work;
+  const std::pair<Fused, std::string> mask = {Fused::kMask, "kept"}, more = {Fused::kMore, "more"},
+                                      masked = {Fused::kMasked, "dz"};
+  EXPECT_THAT(shard.FusedWords(3, D(Y()), {mask, masked}, &work),
+              ElementsAre("batch_norm_masked_sums read x, read kept, read dy, read sums, write dz, write gradient_sums, "
+                          "write dw, write db"));
+  EXPECT_EQ(work, (program::Work{6 * 600, 4 * 3 * 600, 4 * 600, 0}));
+  EXPECT_THAT(shard.FusedWords(3, D(Y()), {mask, more, masked}, &work),
+              ElementsAre("batch_norm_masked_sums read x, read kept, read dy, read sums, read more, write dz, "
+                          "write gradient_sums, write dw, write db"));
+  EXPECT_EQ(work, (program::Work{7 * 600, 4 * 4 * 600, 4 * 600, 0}));
 }
 
 // Sums of a channel are few and not counted.

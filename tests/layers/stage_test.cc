@@ -190,6 +190,25 @@ TEST(Stages, AnAddsGradientIsDyItselfAndAnAddNarrowsOfItsWideInputToo) {
 }
 
 // What lowering fuses and moves, by layer.
+TEST(Stages, ABatchNormTakesASummandAndAMaskAndAnAddIsASum) {
+  const auto flags = [](const LayerStages& stages) {
+    std::vector<std::string> lines;
+    for (const Stage& stage : stages.stages) {
+      lines.push_back(stage.adds ? "adds" : "");
+      if (stage.takes_addend) lines.back() += "addend";
+      if (stage.takes_mask) lines.back() += "mask";
+      if (stage.recalls_mask) lines.back() += "recalls";
+    }
+    return lines;
+  };
+  EXPECT_THAT(flags(StagesOf(BatchNorm{}, kImage)), ElementsAre("", "addend", "", "maskrecalls", "recalls"));
+  EXPECT_THAT(flags(Stages(Layer{BatchNorm{}}, ShapesOf(BatchNorm{}, kImage), {.train = false})), ElementsAre("addend"));
+  EXPECT_THAT(flags(StagesOf(Add{}, {kImage[0], kImage[0]})), ElementsAre("adds", ""));
+  EXPECT_THAT(flags(StagesOf(AddNarrow{}, {kImage[0], kImage[0]})), ElementsAre("", "", ""));
+  EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("", ""));
+  EXPECT_THAT(flags(StagesOf(Relu{}, kImage)), ElementsAre("", ""));
+}
+
 TEST(Stages, ProductsAndNormalisationsTakeAnEpilogueAndAReluIsOneThatMasks) {
   const auto flags = [](const LayerStages& stages) {
     std::vector<std::string> lines;

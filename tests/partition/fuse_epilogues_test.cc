@@ -69,6 +69,82 @@ TEST(FuseEpilogues, OnlyProductsTakeARelu) {
               ElementsAre("forward pool: x -> p", "forward relu: p -> r", "forward fc: x -> y", "forward flatten: y -> f"));
 }
 
+// The end of forward of Residual: norm, add, relu2.
+struct ResidualCase : LoweringCase {
+  ResidualCase() : LoweringCase(Residual(), PlanOf(Residual(), 1, 2, {kReplicate, kReplicate})) {}
+  void Normalise() { ForwardOf("norm", {{X(), x}, {layers::Inner(), sums}, {Y(), y}}); }
+  void AddAndCut() {
+    ForwardOf("add", {{X(0), y}, {X(1), r}, {Y(), a}});
+    ForwardOf("relu2", {{X(), a}, {Y(), z}});
+  }
+  const program::Shape shape = {8, 8, 6, 6};
+  const ValueId x = Add("x", shape), sums = Add("sums", {1, 2, 8}), y = Add("y", shape), r = Add("r", shape),
+                a = Add("a", shape), z = Add("z", shape);
+};
+
+TEST(FuseEpilogues, ASumOfWhatANormalisationMakesAndAnotherValueBecomesPartOfItWithTheRelu) {
+  ResidualCase c;
+  c.Normalise();
+  c.AddAndCut();
+  ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward+addend+relu norm: x sums r -> z"));
+}
+
+// Of two normalisations the second takes the first one's result, which is there by then.
+TEST(FuseEpilogues, TheStageThatMakesTheLaterSummandTakesTheOther) {
+  ResidualCase c;
+  c.ForwardOf("norm", {{X(), c.x}, {layers::Inner(), c.sums}, {Y(), c.r}});
+  c.Normalise();
+  c.AddAndCut();
+  ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward norm: x sums -> r", "forward+addend+relu norm: x sums r -> z"));
+}
+
+TEST(FuseEpilogues, ASumWhoseOtherSummandComesAfterTheNormalisationStaysApart) {
+  ResidualCase c;
+  c.Normalise();
+  c.ForwardOf("conv2", {{X(), c.x}, {Y(), c.r}});
+  c.AddAndCut();
+  ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward norm: x sums -> y", "forward conv2: x -> r", "forward add: y r -> a",
+                                               "forward relu2: a -> z"));
+}
+
+TEST(FuseEpilogues, ANormalisationThatOthersReadTooTakesNoSummand) {
+  ResidualCase c;
+  c.Normalise();
+  c.AddAndCut();
+  c.ForwardOf("conv2", {{X(), c.y}});
+  ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
+  EXPECT_EQ(Actions(c.lowering)[0], "forward norm: x sums -> y");
+  EXPECT_EQ(Actions(c.lowering)[1], "forward add: y r -> a");
+}
+
+TEST(FuseEpilogues, ANormalisationTakesOneSummandAndNoneBehindAnActivation) {
+  ResidualCase two, behind;
+  const ValueId more = two.Add("more", two.shape);
+  two.Normalise();
+  two.ForwardOf("add", {{X(0), two.y}, {X(1), two.r}, {Y(), two.a}});
+  two.ForwardOf("add", {{X(0), two.a}, {X(1), more}, {Y(), two.z}});
+  ASSERT_TRUE(FuseEpilogues(two.lowering).ok());
+  EXPECT_THAT(Actions(two.lowering), ElementsAre("forward+addend norm: x sums r -> a", "forward add: a more -> z"));
+
+  behind.Normalise();
+  behind.ForwardOf("relu2", {{X(), behind.y}, {Y(), behind.a}});
+  behind.ForwardOf("add", {{X(0), behind.a}, {X(1), behind.r}, {Y(), behind.z}});
+  ASSERT_TRUE(FuseEpilogues(behind.lowering).ok());
+  EXPECT_THAT(Actions(behind.lowering), ElementsAre("forward+relu norm: x sums -> a", "forward add: a r -> z"));
+}
+
+TEST(FuseEpilogues, ASummandThatLiesOtherwiseIsNotTaken) {
+  ResidualCase c;
+  for (ValueId value : {c.x, c.y, c.r, c.a}) c.lowering.values[value.value].placement = {kR, value == c.r ? kS0 : kR};
+  c.Normalise();
+  c.ForwardOf("add", {{X(0), c.y}, {X(1), c.r}, {Y(), c.a}});
+  ASSERT_TRUE(FuseEpilogues(c.lowering).ok());
+  EXPECT_EQ(c.lowering.actions.size(), 2u);
+}
+
 TEST(ChoosePrecision, ValuesTakeTheProgramsTypeAndLabelsKeepTheirs) {
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF64}) {
     LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 1, {kReplicate, kReplicate}), {.dtype = dtype});

@@ -32,9 +32,14 @@ struct KindOf {
   std::string operator()(const LoadInput&) const { return "load"; }
   std::string operator()(const RunStage& run) const {
     const bool forward = lowering.stage(run).pass == program::Pass::kForward;
-    return absl::StrCat(forward ? "forward" : "backward", !run.epilogue                                ? ""
-                                                          : run.epilogue == program::Activation::kRelu ? "+relu"
-                                                                                                       : "+gelu");
+    std::string kind = forward ? "forward" : "backward";
+    for (layers::Fused fused : run.fused_reads) {
+      if (fused == layers::Fused::kAddend) kind += "+addend";
+      if (fused == layers::Fused::kMask) kind += "+mask";
+      if (fused == layers::Fused::kMore) kind += "+more";
+    }
+    if (run.epilogue) kind += run.epilogue == program::Activation::kRelu ? "+relu" : "+gelu";
+    return kind;
   }
   std::string operator()(const Round&) const { return "round"; }
   std::string operator()(const SumGradients&) const { return "sum"; }
@@ -193,6 +198,16 @@ inline layers::LayerGraph PooledRelu(int64_t pool_stride = 2) {
   x = net.MaxPool("pool", net.Relu("relu", x),
                   pool_stride == 1 ? layers::MaxPool{.kernel = 3, .stride = 1, .pad = 1}
                                    : layers::MaxPool{.kernel = 2, .stride = pool_stride});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  return Built(std::move(net));
+}
+
+// images [4,6,6] → conv1 [8,6,6] → relu1 → conv2 → norm → add with relu1 → relu2 → flatten → fc → loss
+inline layers::LayerGraph Residual() {
+  layers::GraphBuilder net("residual");
+  const layers::Conv2d conv{.out_channels = 8, .kernel = 3, .pad = 1, .bias = false};
+  const auto r = net.Relu("relu1", net.Conv2d("conv1", net.Input("images", {4, 6, 6}), conv));
+  auto x = net.Relu("relu2", net.Add("add", {net.BatchNorm("norm", net.Conv2d("conv2", r, conv), {}), r}));
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
   return Built(std::move(net));
 }

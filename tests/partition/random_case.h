@@ -80,6 +80,14 @@ class NetworkDrawer {
     return net_.Append(Next("layer_norm"), layers::LayerNorm{.epsilon = 0.1}, {x});
   }
 
+  // Alone, behind it a ReLU, or as the end of a residual block.
+  layers::LayerId Normalised(layers::LayerId x) {
+    const layers::LayerId y =
+        net_.BatchNorm(Next("norm"), x, {.epsilon = 0.1, .samples_per_group = Pick<int64_t>(random_, {0, 0, 2})});
+    if (counter_ % 4 == 0) return y;
+    return net_.Relu(Next("relu"), counter_ % 4 == 1 ? y : net_.Add(Next("add"), {y, x}));
+  }
+
   layers::LayerId Block(layers::LayerId x) {
     switch (random_() % (exact_ ? 8 : 11)) {
       case 0: {
@@ -137,8 +145,7 @@ class NetworkDrawer {
       // compared. So has all that is before a normalisation of few elements, and a small variance would magnify roundings.
       case 9:
         if (extent_ < 3) return net_.Gelu(Next("gelu"), x);
-        return net_.BatchNorm(Next("norm"), net_.Relu(Next("relu"), x),
-                              {.epsilon = 0.1, .samples_per_group = Pick<int64_t>(random_, {0, 0, 2})});
+        return Normalised(net_.Relu(Next("relu"), x));
       default:
         if (counter_ % 2 == 0) return LayerNorm(x);
         return net_.Dropout(Next("dropout"), x, {.rate = 0.25});
@@ -225,9 +232,23 @@ class Coverage {
     if (!shardings.ok()) return;
     Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
     if (!ExpandPasses(lowering).ok() || !AdvanceMasks(lowering).ok() || !ExpandShards(lowering).ok() ||
-        !InsertResharding(lowering).ok() || !BucketGradients(lowering).ok()) {
+        !InsertResharding(lowering).ok() || !BucketGradients(lowering).ok() || !InsertGradientReduction(lowering).ok()) {
       return;
     }
+    CountActions(graph, plan, lowering);
+    if (FuseEpilogues(lowering).ok() && FuseMasks(lowering).ok()) CountFused(lowering);
+  }
+
+  void CountFused(const Lowering& lowering) {
+    for (const Action& action : lowering.actions) {
+      const auto* run = std::get_if<RunStage>(&action.what);
+      if (run == nullptr) continue;
+      for (layers::Fused fused : run->fused_reads) drawn_.insert(InOneAction(fused));
+      if (run->epilogue && lowering.stage(*run).pass == program::Pass::kBackward) drawn_.insert(kRecalled);
+    }
+  }
+
+  void CountActions(const layers::LayerGraph& graph, const Plan& plan, const Lowering& lowering) {
     drawn_.insert(Losses(graph));
     for (const GradientBucket& bucket : lowering.buckets) {
       if (bucket.pieces > 1) drawn_.insert(InPieces(plan.reduction));
@@ -251,6 +272,8 @@ class Coverage {
     }
   }
 
+  static constexpr char kRecalled[] = "a mask that is recalled";
+  static std::string InOneAction(layers::Fused fused) { return absl::StrCat("fused operand ", static_cast<int>(fused)); }
   static constexpr char kSumOfPartial[] = "gradients that are added before they are reduced";
   static std::string InPieces(Reduction reduction) { return absl::StrCat("a bucket in pieces, ", Name(reduction)); }
   static bool IsPartial(const TensorPlacement& placement) {
@@ -281,6 +304,9 @@ class Coverage {
                                          "partial/g -> replicated/g",     kSumOfPartial,
                                          InPieces(Reduction::kAllReduce), InPieces(Reduction::kMaster),
                                          "networks with losses: 1",       "networks with losses: 2"};
+    // A fused sum of gradients needs more layers that lie alike: one device has it, with which plans are compared.
+    for (layers::Fused fused : {layers::Fused::kAddend, layers::Fused::kMask}) expected.push_back(InOneAction(fused));
+    expected.emplace_back(kRecalled);
     const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
         {"Conv2d", {"replicate", "batch", "column", "group", "row"}},
         {"FullyConnected", {"replicate", "batch", "column", "row"}},

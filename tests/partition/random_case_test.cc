@@ -16,16 +16,24 @@ TEST(RandomNetworks, HoldEveryLayerAndEveryOp) {
   Random random(7);
   std::set<size_t> layer_types;
   std::set<std::string> ops;
+  bool masks_sums = false;
   for (int i = 0; i < 80; ++i) {
     const Drawn drawn = DrawCase(random, /*exact=*/false);
     for (const layers::LayerNode& node : drawn.network.graph.nodes) layer_types.insert(node.layer.index());
-    for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
-      const LowerOptions options{.mode = mode, .global_batch = drawn.batch};
-      const absl::StatusOr<program::Program> program = Lower(drawn.network.graph, drawn.plan, options);
-      ASSERT_TRUE(program.ok()) << program.status();
-      for (const program::Task& task : program->tasks) ops.insert(program::Name(task));
+    // One device, with which tests compare, has what is fused where layers lie alike.
+    for (const Plan& plan : {drawn.plan, SinglePlan(drawn.network.graph)}) {
+      for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
+        const LowerOptions options{.mode = mode, .global_batch = drawn.batch};
+        const absl::StatusOr<program::Program> program = Lower(drawn.network.graph, plan, options);
+        ASSERT_TRUE(program.ok()) << program.status();
+        for (const program::Task& task : program->tasks) {
+          ops.insert(program::Name(task));
+          masks_sums |= program::Name(task) == std::string("batch_norm_masked_sums") && task.uses.size() == 9;
+        }
+      }
     }
   }
+  EXPECT_TRUE(masks_sums) << "no sum of gradients is fused with a mask";
   EXPECT_EQ(layer_types.size(), std::variant_size_v<layers::Layer>) << "a layer is never drawn";
   for (const program::Op& op : program::AllOps()) {
     EXPECT_TRUE(ops.contains(program::Name(op))) << program::Name(op) << " is in no random network";

@@ -76,6 +76,14 @@ TEST(TraitsOfOperands, NumberAndOrderFollowAttributesAndCount) {
   EXPECT_EQ(NamesOfOperands(BatchNormSums{}, 1), "refused");
   EXPECT_EQ(NamesOfOperands(BatchNormSums{}, 2), "x sums");
   EXPECT_EQ(NamesOfOperands(BatchNormSums{}, 3), "x sums totals");
+  EXPECT_EQ(NamesOfOperands(BatchNormForward{}, 5), "x sums w b y");
+  EXPECT_EQ(NamesOfOperands(BatchNormForward{}, 6), "x sums w b addend y");
+  EXPECT_EQ(NamesOfOperands(BatchNormBackwardSums{}, 6), "x dy sums dsums dw db");
+  EXPECT_EQ(NamesOfOperands(BatchNormBackwardSums{}, 7), "refused");
+  EXPECT_EQ(NamesOfOperands(BatchNormBackwardSums{}, 8), "x dy sums w b dsums dw db");
+  EXPECT_EQ(NamesOfOperands(BatchNormMaskedSums{}, 8), "x y dy sums dz dsums dw db");
+  EXPECT_EQ(NamesOfOperands(BatchNormMaskedSums{}, 9), "x y dy sums more dz dsums dw db");
+  EXPECT_EQ(NamesOfOperands(BatchNormBackward{}, 7), "x dy sums dsums w b dx");
   EXPECT_EQ(NamesOfOperands(Sum{}, 1), "refused");
   EXPECT_EQ(NamesOfOperands(Sum{}, 4), "x x x y");
   EXPECT_EQ(NamesOfOperands(CheckFinite{}, 0), "refused");
@@ -87,7 +95,8 @@ TEST(TraitsOfOperands, AreDescribedAsTheyAre) {
   EXPECT_EQ(DescribeOperands(LrnForward{}), "x read, y write, [s write]");
   EXPECT_EQ(DescribeOperands(Sum{}), "x read …, y write");
   EXPECT_EQ(DescribeOperands(BatchNormTrack{}), "sums read, mean accumulate, var accumulate");
-  EXPECT_EQ(DescribeOperands(BatchNormBackwardSums{}), "x read, dy read, sums read, dsums write, dw write, db write");
+  EXPECT_EQ(DescribeOperands(BatchNormBackwardSums{}),
+            "x read, dy read, sums read, [w read], [b read], dsums write, dw write, db write");
   EXPECT_EQ(DescribeOperands(ConvBackwardWeights{}), "x read, dy read, dw write");
   EXPECT_EQ(DescribeOperands(SgdUpdate{}), "scalars read, g read, v accumulate, w accumulate");
 }

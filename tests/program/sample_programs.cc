@@ -190,6 +190,30 @@ class OneDevice {
   int count_ = 0;
 };
 
+struct NormOperands {
+  BufferId sums, dsums, w, b, dw, db;
+};
+
+// What BatchNormOps does, with more operands.
+void FusedBatchNormOps(OneDevice& d, BufferId images, BufferId y, const NormOperands& n) {
+  constexpr int64_t kCount = 36;
+  constexpr double kEpsilon = 0.25;
+  const Shape image = d.b.shape(images);
+  const auto run = [&](Op op, Uses uses) {
+    for (BufferId written : {n.dsums, n.dw, n.db}) uses.push_back(d.b.Write(written));
+    d.b.AddCompute(0, kCompute, std::move(op), std::move(uses), {}, {"batch norm"});
+  };
+  const BufferId z = d.Do(BatchNormForward{kCount, kEpsilon, true}, {images, n.sums, n.w, n.b, y}, {image})[0];
+  run(BatchNormBackwardSums{kCount, kEpsilon},
+      {d.b.Read(images), d.b.Read(z), d.b.Read(n.sums), d.b.Read(n.w), d.b.Read(n.b)});
+  const BufferId masked = d.New(DType::kF32, image);
+  run(BatchNormMaskedSums{kCount, kEpsilon},
+      {d.b.Read(images), d.b.Read(z), d.b.Read(y), d.b.Read(n.sums), d.b.Write(masked)});
+  run(BatchNormMaskedSums{kCount, kEpsilon},
+      {d.b.Read(images), d.b.Read(z), d.b.Read(y), d.b.Read(n.sums), d.b.Read(images), d.b.Write(masked)});
+  d.Do(BatchNormBackward{kCount, kEpsilon}, {images, masked, n.sums, n.dsums, n.w, n.b}, {image});
+}
+
 // Batch normalisation in two groups of one sample.
 void BatchNormOps(OneDevice& d, BufferId images) {
   constexpr int64_t kCount = 36;
@@ -210,6 +234,7 @@ void BatchNormOps(OneDevice& d, BufferId images) {
   run(BatchNormBackwardSums{kCount, epsilon},
       {d.b.Read(images), d.b.Read(y), d.b.Read(sums), d.b.Write(dsums), d.b.Write(dw), d.b.Write(db)});
   d.Do(BatchNormBackward{kCount, epsilon}, {images, y, sums, dsums, w}, {image});
+  FusedBatchNormOps(d, images, y, {sums, dsums, w, b, dw, db});
 }
 
 void LayerNormOps(OneDevice& d, BufferId images) {

@@ -268,17 +268,25 @@ const Breakage kOperands[] = {
      [](Program& p) { OpOf<MaxPoolForward>(Find(p, "max_pool_forward")).window = {17, 17, 8, 8, 16, 16, 16, 16}; }, EveryOp},
 };
 
-// Operand `use` of the op named `word` is of another shape.
+// Operand `use` of a task is of another shape.
+void Reshape(Program& p, Task& task, int use, const Shape& shape) {
+  BufferUse& changed = task.uses[use];
+  Buffer other = p.buffer(changed.buffer);
+  other.id = other.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+  other.name = "other";
+  other.shape = shape;
+  p.buffers.push_back(other);
+  changed = {other.id, Region::Whole(shape), changed.access};
+}
 Breakage Reshaped(const char* name, const char* word, int use, Shape shape, const char* says) {
+  return {name, "structure", says, [=](Program& p) { Reshape(p, Find(p, word), use, shape); }, EveryOp};
+}
+// Of the last op named `word`, which has all that may be absent.
+Breakage ReshapedLast(const char* name, const char* word, int use, Shape shape, const char* says) {
   return {name, "structure", says,
           [=](Program& p) {
-            BufferUse& changed = Find(p, word).uses[use];
-            Buffer other = p.buffer(changed.buffer);
-            other.id = other.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
-            other.name = "other";
-            other.shape = shape;
-            p.buffers.push_back(other);
-            changed = {other.id, Region::Whole(shape), changed.access};
+            const auto last = std::find_if(p.tasks.rbegin(), p.tasks.rend(), [&](const Task& t) { return Name(t) == word; });
+            Reshape(p, *last, use, shape);
           },
           EveryOp};
 }
@@ -324,6 +332,25 @@ const Breakage kBatchNorms[] = {
     Reshaped("backward_sums_dsums", kNormBackwardSums, 3, {1, 2, 4}, "operand 2 of shape [2,2,4], but operand 3 of [1,2,4]"),
     Reshaped("backward_sums_dw", kNormBackwardSums, 4, {3}, "operand 4 of shape [3]; expected [4]"),
     Reshaped("backward_sums_db", kNormBackwardSums, 5, {3}, "operand 5 of shape [3]; expected [4]"),
+    ReshapedLast("forward_addend", kNorm, 4, {2, 4, 6, 5}, "but operand 4 of [2,4,6,5]"),
+    ReshapedLast("forward_y_behind_addend", kNorm, 5, {2, 4, 6, 5}, "but operand 5 of [2,4,6,5]"),
+    ReshapedLast("backward_sums_w", kNormBackwardSums, 3, {3}, "operand 3 of shape [3]; expected [4]"),
+    ReshapedLast("backward_sums_b", kNormBackwardSums, 4, {3}, "operand 4 of shape [3]; expected [4]"),
+    ReshapedLast("backward_sums_dsums_behind_b", kNormBackwardSums, 5, {1, 2, 4}, "but operand 5 of [1,2,4]"),
+    ReshapedLast("backward_sums_dw_behind_b", kNormBackwardSums, 6, {3}, "operand 6 of shape [3]; expected [4]"),
+    ReshapedLast("backward_b", kNormBackward, 5, {3}, "operand 5 of shape [3]; expected [4]"),
+    ReshapedLast("backward_dx_behind_b", kNormBackward, 6, {2, 4, 6, 5}, "but operand 6 of [2,4,6,5]"),
+    Changed("masked_sums_count", kNormMaskedSums, &BatchNormMaskedSums::count, int64_t{0}, "a count of 0"),
+    Changed("masked_sums_epsilon", kNormMaskedSums, &BatchNormMaskedSums::epsilon, 2.0, "epsilon 2; expected [0, 1]"),
+    Reshaped("masked_sums_y", kNormMaskedSums, 1, {2, 4, 6, 5}, "but operand 1 of [2,4,6,5]"),
+    Reshaped("masked_sums_dy", kNormMaskedSums, 2, {2, 4, 6, 5}, "but operand 2 of [2,4,6,5]"),
+    Reshaped("masked_sums_sums", kNormMaskedSums, 3, {2, 2, 3}, "operand 3 of shape [2,2,3]; expected [2,2,4]"),
+    Reshaped("masked_sums_dz", kNormMaskedSums, 4, {2, 4, 6, 5}, "but operand 4 of [2,4,6,5]"),
+    Reshaped("masked_sums_dsums", kNormMaskedSums, 5, {1, 2, 4}, "but operand 5 of [1,2,4]"),
+    Reshaped("masked_sums_dw", kNormMaskedSums, 6, {3}, "operand 6 of shape [3]; expected [4]"),
+    Reshaped("masked_sums_db", kNormMaskedSums, 7, {3}, "operand 7 of shape [3]; expected [4]"),
+    ReshapedLast("masked_sums_more", kNormMaskedSums, 4, {2, 4, 6, 5}, "but operand 4 of [2,4,6,5]"),
+    ReshapedLast("masked_sums_dz_behind_more", kNormMaskedSums, 5, {2, 4, 6, 5}, "but operand 5 of [2,4,6,5]"),
     Changed("backward_count", kNormBackward, &BatchNormBackward::count, int64_t{0}, "a count of 0"),
     Changed("backward_epsilon", kNormBackward, &BatchNormBackward::epsilon, 2.0, "epsilon 2; expected [0, 1]"),
     Reshaped("backward_dy", kNormBackward, 1, {2, 4, 6, 5}, "but operand 1 of [2,4,6,5]"),

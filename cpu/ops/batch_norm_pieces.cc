@@ -1,0 +1,163 @@
+#include "cpu/ops/batch_norm_pieces.h"
+
+#include "program/math.h"
+
+namespace colonnade::cpu {
+namespace {
+
+// Walks the ranges of memory that make up a piece, in about the order of memory. Element i of a range is of channel i % 16
+// of its block, or of the block's only one.
+class Ranges {
+ public:
+  Ranges(const Pieces& of, const Piece& piece) : of_(of), piece_(piece), end_(piece.begin) {}
+
+  bool Next() {
+    if (++block == piece_.blocks || end_ == piece_.begin) {
+      if (end_ == piece_.end) return false;
+      const int64_t begin = end_;
+      sample_ = piece_.group * of_.samples + begin / of_.pixels;
+      pixel_ = begin % of_.pixels;
+      end_ = std::min(begin - pixel_ + of_.pixels, piece_.end);
+      count_ = end_ - begin;
+      block = 0;
+    }
+    const int64_t at = piece_.first_block + block, width = of_.WidthOf(at);
+    offset = (sample_ * of_.channels + at * of_.width) * of_.pixels + pixel_ * width;
+    size = count_ * width;
+    whole = size / kLanes * kLanes;
+    return true;
+  }
+
+  int64_t block = -1;  // of the piece's
+  int64_t offset = 0, size = 0;
+  int64_t whole = 0;  // elements before the last ones, which are fewer than 16
+
+ private:
+  const Pieces& of_;
+  const Piece& piece_;
+  int64_t end_, sample_ = 0, pixel_ = 0, count_ = 0;
+};
+
+// Calls element(i, its lane) for each element of a range.
+template <class Element>
+COLONNADE_INLINE void ForElements(const Ranges& range, const Element& element) {
+  for (int64_t i = 0; i < range.whole; i += kLanes) {
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes; ++l) element(i + l, l);
+  }
+  for (int64_t i = range.whole, l = 0; i < range.size; ++i, ++l) element(i, l);
+}
+
+// Σdz and Σdz·x̂ of what gradient_of(range)(i, lane) gives as dz.
+template <class GradientOf>
+COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x,
+                                   LaneSums* sums, const GradientOf& gradient_of) {
+  for (Ranges range(of, piece); range.Next();) {
+    LaneSums s;
+    alignas(64) const ByLane<double> mean = lanes[range.block].mean;
+    const float* from = x + range.offset;
+    const auto gradient = gradient_of(range);
+    ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
+      const double v = gradient(i, l);
+      s.first[l] += v;
+      s.second[l] += v * (from[i] - mean[l]);
+    });
+    for (int64_t l = 0; l < kLanes; ++l) s.second[l] *= lanes[range.block].scale[l];
+    sums[range.block].Add(s);
+  }
+}
+
+}  // namespace
+
+COLONNADE_VECTOR_CLONES
+void SumPiece(const Pieces& of, const Piece& piece, const float* x, LaneSums* sums) {
+  for (Ranges range(of, piece); range.Next();) {
+    LaneSums s;
+    const float* from = x + range.offset;
+    ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
+      const double v = from[i];
+      s.first[l] += v;
+      s.second[l] += v * v;
+    });
+    sums[range.block].Add(s);
+  }
+}
+
+COLONNADE_VECTOR_CLONES
+void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x, const float* dy,
+                      LaneSums* sums) {
+  SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+    return [d = dy + range.offset](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA { return d[i]; };
+  });
+}
+
+COLONNADE_VECTOR_CLONES
+void SumRecalledPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const Lines* lines_of_blocks,
+                      const float* x, const float* dy, LaneSums* sums) {
+  SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+    return [lines = lines_of_blocks[range.block], from = x + range.offset, d = dy + range.offset](int64_t i, int64_t l)
+               COLONNADE_INLINE_LAMBDA { return lines.At(from[i], l) > 0 ? d[i] : 0; };
+  });
+}
+
+COLONNADE_VECTOR_CLONES
+void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x,
+                    const MaskedGradient& masked, LaneSums* sums) {
+  if (masked.more != nullptr) {
+    SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+      const int64_t at = range.offset;
+      return [y = masked.y + at, d = masked.dy + at, more = masked.more + at, dz = masked.dz + at](int64_t i, int64_t)
+                 COLONNADE_INLINE_LAMBDA { return dz[i] = program::ReluGradient(y[i], d[i] + more[i]); };
+    });
+  } else {
+    SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+      const int64_t at = range.offset;
+      return [y = masked.y + at, d = masked.dy + at, dz = masked.dz + at](int64_t i, int64_t)
+                 COLONNADE_INLINE_LAMBDA { return dz[i] = program::ReluGradient(y[i], d[i]); };
+    });
+  }
+}
+
+COLONNADE_VECTOR_CLONES
+void MapPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, float floor, const float* x,
+              const float* addend, float* y) {
+  for (Ranges range(of, piece); range.Next();) {
+    const Lines lines = lines_of_blocks[range.block];
+    const float* __restrict from = x + range.offset;
+    float* __restrict to = y + range.offset;
+    if (addend == nullptr) {
+      ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
+        const float v = lines.At(from[i], l);
+        to[i] = v < floor ? floor : v;
+      });
+      continue;
+    }
+    const float* __restrict more = addend + range.offset;
+    ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
+      const float v = lines.At(from[i], l) + more[i];
+      to[i] = v < floor ? floor : v;
+    });
+  }
+}
+
+COLONNADE_VECTOR_CLONES
+void MapGradientPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, const Lines* recalled,
+                      const float* x, const float* dy, float* dx) {
+  for (Ranges range(of, piece); range.Next();) {
+    const Lines lines = lines_of_blocks[range.block];
+    const float* __restrict from = x + range.offset, * __restrict d = dy + range.offset;
+    float* __restrict to = dx + range.offset;
+    if (recalled == nullptr) {
+      ForElements(range, [&](int64_t i, int64_t l)
+                             COLONNADE_INLINE_LAMBDA { to[i] = (lines.At(from[i], l) + d[i]) * lines.scale[l]; });
+      continue;
+    }
+    const Lines forward = recalled[range.block];
+    ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
+      const float v = forward.At(from[i], l) > 0 ? d[i] : 0;
+      to[i] = (lines.At(from[i], l) + v) * lines.scale[l];
+    });
+  }
+}
+
+}  // namespace colonnade::cpu

@@ -1,0 +1,139 @@
+// The loops of batch normalisation over pieces of tensors, by lane: what vectors of 16 floats are made of.
+//
+// Plain values and pure functions; threads may call them on pieces of their own.
+#ifndef COLONNADE_CPU_BATCH_NORM_PIECES_H_
+#define COLONNADE_CPU_BATCH_NORM_PIECES_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "cpu/load/view.h"
+#include "cpu/ops/clones.h"
+
+namespace colonnade::cpu {
+
+inline constexpr int64_t kLanes = kChannelBlock;
+inline constexpr int64_t kPieceElements = 32768;  // of one operand: what one thread works on at a time
+inline constexpr int64_t kRunElements = 8192;     // that a piece has side by side in memory, where images are small
+inline constexpr int64_t kMaxBlocks = 16;         // of channels, of a piece
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// `total` in equal parts of about `part`.
+inline int64_t EvenPart(int64_t total, int64_t part) { return CeilDiv(total, CeilDiv(total, part)); }
+
+// Dense tensors [n,C,…] of one layout, cut into groups of samples and these into pieces: some blocks of channels of a range
+// of the pixels, sample after sample. The `width` channels of a block are neighbours in memory: 16 of blocked images and of
+// matrices, whose last block may have fewer; 1 of row-major images.
+struct Pieces {
+  int64_t groups, samples, channels, pixels;  // samples of one group
+  int64_t width, blocks;
+  int64_t piece_blocks, piece_pixels, across, along;  // pieces across the blocks and along the pixels
+
+  // The pieces of tensors like `x` that have sums like `sums`.
+  Pieces(const View& x, const View& sums)
+      : groups(sums.shape[0]),
+        samples(x.shape[0] / sums.shape[0]),
+        channels(x.shape[1]),
+        pixels(program::ElementCount(x.shape) / (x.shape[0] * x.shape[1])),
+        width(x.kind == View::Kind::kBlocked || pixels == 1 ? kLanes : 1),
+        blocks(CeilDiv(channels, width)),
+        piece_blocks(EvenPart(blocks, std::clamp<int64_t>(kRunElements / (pixels * width), 1, kMaxBlocks))),
+        piece_pixels(EvenPart(samples * pixels, kPieceElements / (width * piece_blocks))),
+        across(CeilDiv(blocks, piece_blocks)),
+        along(CeilDiv(samples * pixels, piece_pixels)) {}
+
+  int64_t count() const { return groups * across * along; }
+  int64_t WidthOf(int64_t block) const { return std::min(width, channels - block * width); }
+  // Where the first sum of channel c of group g is; the second is `channels` behind it.
+  int64_t SumOf(int64_t g, int64_t c) const { return 2 * g * channels + c; }
+};
+
+struct Piece {
+  int64_t group, first_block, blocks, begin, end;  // pixels of the group
+
+  Piece(const Pieces& of, int64_t index) {
+    group = index / of.along / of.across;
+    first_block = index / of.along % of.across * of.piece_blocks;
+    blocks = std::min(of.piece_blocks, of.blocks - first_block);
+    begin = index % of.along * of.piece_pixels;
+    end = std::min(begin + of.piece_pixels, of.samples * of.pixels);
+  }
+};
+
+template <class T>
+using ByLane = std::array<T, kLanes>;
+
+// Two sums of each lane of a block. They are in double from the first product on: those of f32 values are exact in it, as
+// program/batch_norm.h promises, and memory is slower than the additions.
+struct LaneSums {
+  alignas(64) ByLane<double> first = {}, second = {};
+
+  void Add(const LaneSums& other) {
+    for (int64_t l = 0; l < kLanes; ++l) first[l] += other.first[l];
+    for (int64_t l = 0; l < kLanes; ++l) second[l] += other.second[l];
+  }
+  // Those of a block of one channel.
+  void Fold() {
+    for (int64_t l = 1; l < kLanes; ++l) {
+      first[0] += first[l];
+      second[0] += second[l];
+    }
+  }
+};
+
+// Those of one channel.
+struct Lanes {
+  int64_t begin, end;
+};
+template <class T>
+void Fill(ByLane<T>& by_lane, Lanes lanes, T value) {
+  std::fill(by_lane.begin() + lanes.begin, by_lane.begin() + lanes.end, value);
+}
+struct LaneNormalisations {
+  alignas(64) ByLane<double> mean = {}, scale = {};
+};
+
+// What is done to each element, in float: (x − mean)·slope + shift. The mean is rounded and `shift` makes up for it: x −
+// mean is then exact where x is near the mean, so that means far from zero cost no digits.
+struct Lines {
+  alignas(64) ByLane<float> mean = {}, slope = {}, shift = {}, scale = {};
+
+  void Set(Lanes lanes, double exact_mean, double exact_slope, double exact_shift) {
+    const auto rounded = static_cast<float>(exact_mean);
+    Fill(mean, lanes, rounded);
+    Fill(slope, lanes, static_cast<float>(exact_slope));
+    Fill(shift, lanes, static_cast<float>(exact_shift + exact_slope * (rounded - exact_mean)));
+  }
+  COLONNADE_INLINE float At(float x, int64_t l) const { return (x - mean[l]) * slope[l] + shift[l]; }
+};
+
+// The operands of BatchNormMaskedSums that are shaped like y; `more` may be null.
+struct MaskedGradient {
+  const float *y, *dy, *more;
+  float* dz;
+};
+
+// Σx and Σx² of a piece, added to `sums` by block.
+void SumPiece(const Pieces& of, const Piece& piece, const float* x, LaneSums* sums);
+
+// Σdy and Σdy·x̂ likewise; of the others, Σdz and Σdz·x̂.
+void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x, const float* dy,
+                      LaneSums* sums);
+// dz is dy where the line of x is above zero, else 0.
+void SumRecalledPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const Lines* lines_of_blocks,
+                      const float* x, const float* dy, LaneSums* sums);
+// Writes dz.
+void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x,
+                    const MaskedGradient& masked, LaneSums* sums);
+
+// y is the line of x, plus `addend` unless that is null, but at least `floor`.
+void MapPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, float floor, const float* x,
+              const float* addend, float* y);
+// dx = (dy + the line of x)·scale; dy counts as 0 where the line `recalled` of x, unless that is null, is not above zero.
+void MapGradientPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, const Lines* recalled,
+                      const float* x, const float* dy, float* dx);
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_BATCH_NORM_PIECES_H_

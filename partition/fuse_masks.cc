@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::D;
+using layers::Fused;
+using layers::Stage;
+using layers::X;
+using layers::Y;
+
+class MaskFuser {
+ public:
+  explicit MaskFuser(Lowering& lowering) : lowering_(lowering), gone_(lowering.actions.size(), false) {
+    for (size_t i = 0; i < actions().size(); ++i) {
+      for (const ActionOperand& operand : actions()[i].inputs) ++readers_[operand.value];
+      for (ValueId output : actions()[i].outputs) {
+        if (output.valid()) producer_[output] = i;
+      }
+    }
+  }
+
+  void Run() {
+    for (size_t i = 0; i < actions().size(); ++i) {
+      const std::optional<Mask> mask = MaskAt(i);
+      if (mask.has_value()) gone_[i] = Recall(*mask) || Take(i, *mask);
+    }
+    std::vector<Action> left;
+    for (size_t i = 0; i < actions().size(); ++i) {
+      if (taken_.contains(i)) left.push_back(std::move(taken_[i]));
+      if (!gone_[i]) left.push_back(std::move(actions()[i]));
+    }
+    actions() = std::move(left);
+  }
+
+ private:
+  struct Mask {
+    ActionOperand y, dy;
+    ValueId dz;
+  };
+
+  std::vector<Action>& actions() { return lowering_.actions; }
+
+  std::optional<Mask> MaskAt(size_t i) {
+    const Action& action = actions()[i];
+    const Stage* stage = lowering_.StageOf(action);
+    if (stage == nullptr || !stage->masks) return std::nullopt;
+    const Mask mask = {action.inputs[IndexOf(stage->reads, Y())], action.inputs[IndexOf(stage->reads, D(Y()))],
+                       action.outputs[IndexOf(stage->writes, D(X()))]};
+    const bool alike = mask.dz.valid() && LieAlike(mask.y.value, mask.dz) && LieAlike(mask.dy.value, mask.dz);
+    return alike ? std::optional(mask) : std::nullopt;
+  }
+
+  bool LieAlike(ValueId a, ValueId b) const {
+    return partition::LieAlike(lowering_.plan.mesh, lowering_.value(a).placement, lowering_.value(b).placement);
+  }
+
+  // The layer whose stage alone makes `y` as it was before an activation that is fused with it, or −1.
+  int LayerBefore(ValueId y) {
+    const auto made = producer_.find(y);
+    const auto* run = made != producer_.end() ? std::get_if<RunStage>(&actions()[made->second].what) : nullptr;
+    return run != nullptr && run->epilogue && run->fused_reads.empty() ? run->node : -1;
+  }
+
+  // Lets the stages that read the masked gradient mask it themselves, where all of them can.
+  bool Recall(const Mask& mask) {
+    const int node = LayerBefore(mask.y.value);
+    std::vector<Action*> readers;
+    for (Action& action : actions()) {
+      if (!Reads(action, mask.dz)) continue;
+      const auto* run = std::get_if<RunStage>(&action.what);
+      if (run == nullptr || run->node != node || !lowering_.stage(*run).recalls_mask) return false;
+      readers.push_back(&action);
+    }
+    if (readers.empty()) return false;
+    for (Action* reader : readers) {
+      auto& run = std::get<RunStage>(reader->what);
+      run.epilogue = std::get<RunStage>(actions()[producer_.at(mask.y.value)].what).epilogue;
+      reader->inputs[IndexOf(lowering_.stage(run).reads, D(Y()))] = mask.dy;
+      ++readers_[mask.dy.value];
+    }
+    --readers_[mask.dy.value];
+    return true;
+  }
+
+  static bool Reads(const Action& action, ValueId value) {
+    return std::any_of(action.inputs.begin(), action.inputs.end(),
+                       [&](const ActionOperand& operand) { return operand.value == value; });
+  }
+
+  // Puts the first stage after action i that reads the masked gradient, under whatever name, in place of the mask.
+  bool Take(size_t i, const Mask& mask) {
+    absl::flat_hash_set<ValueId> names = {mask.dz};
+    for (size_t j = i + 1; j < actions().size(); ++j) {
+      const Stage* stage = lowering_.StageOf(actions()[j]);
+      if (stage == nullptr || gone_[j]) continue;
+      if (!stage->emit && names.contains(actions()[j].inputs[0].value)) {
+        names.insert(actions()[j].outputs.begin(), actions()[j].outputs.end());
+      }
+      if (!stage->takes_mask || !names.contains(actions()[j].inputs[IndexOf(stage->reads, D(Y()))].value)) continue;
+      if (!MayStandAt(i, actions()[j], names)) continue;
+      taken_[i] = WithMask(std::move(actions()[j]), *stage, mask);
+      for (ValueId output : taken_[i].outputs) {
+        if (output.valid()) producer_[output] = i;
+      }
+      return gone_[j] = true;
+    }
+    return false;
+  }
+
+  // Whether all that the action reads beside the gradient is made before action i.
+  bool MayStandAt(size_t i, const Action& action, const absl::flat_hash_set<ValueId>& gradient) const {
+    return std::all_of(action.inputs.begin(), action.inputs.end(), [&](const ActionOperand& operand) {
+      const auto made = producer_.find(operand.value);
+      return gradient.contains(operand.value) || made == producer_.end() || made->second < i;
+    });
+  }
+
+  Action WithMask(Action action, const Stage& stage, const Mask& mask) {
+    auto& run = std::get<RunStage>(action.what);
+    ActionOperand& dy = action.inputs[IndexOf(stage.reads, D(Y()))];
+    run.fused_reads = {Fused::kMask};
+    run.fused_writes = {Fused::kMasked};
+    dy = mask.dy;
+    action.outputs.push_back(mask.dz);
+    const std::optional<size_t> sum = SumOfTwoFor(mask.dy.value);
+    if (!sum.has_value()) {
+      action.inputs.push_back(mask.y);
+      return action;
+    }
+    dy = actions()[*sum].inputs[0];
+    action.inputs.insert(action.inputs.end(), {mask.y, actions()[*sum].inputs[1]});
+    run.fused_reads.push_back(Fused::kMore);
+    gone_[*sum] = true;
+    return action;
+  }
+
+  // The action that adds two gradients for one reader alone.
+  std::optional<size_t> SumOfTwoFor(ValueId dy) {
+    const auto made = producer_.find(dy);
+    if (made == producer_.end() || readers_[dy] != 1) return std::nullopt;
+    const Action& sum = actions()[made->second];
+    const bool of_two = std::holds_alternative<SumGradients>(sum.what) && sum.inputs.size() == 2;
+    return of_two ? std::optional(made->second) : std::nullopt;
+  }
+
+  Lowering& lowering_;
+  std::vector<bool> gone_;                     // by action
+  absl::flat_hash_map<size_t, Action> taken_;  // what stands in place of an action that is gone
+  absl::flat_hash_map<ValueId, int> readers_;
+  absl::flat_hash_map<ValueId, size_t> producer_;
+};
+
+}  // namespace
+
+absl::Status FuseMasks(Lowering& lowering) {
+  for (const Action& action : lowering.actions) {
+    const auto* run = std::get_if<RunStage>(&action.what);
+    if (run != nullptr && !run->fused_writes.empty()) return absl::InternalError("FuseMasks: a mask is fused already");
+  }
+  MaskFuser(lowering).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition
