@@ -47,6 +47,12 @@ inline constexpr OperandTrait kX{"x", Role::kInput, kReads}, kY{"y", Role::kOutp
     kDy{"dy", Role::kOutput, kReads}, kDx{"dx", Role::kInput, kWrites}, kScalars{"scalars", Role::kScalars, kReads},
     kSampleLabels{"labels", Role::kLabels, kReads}, kSums{"sums", Role::kSums, kReads};
 
+// The operand where it may be absent.
+constexpr OperandTrait Maybe(OperandTrait operand) {
+  operand.occurs = Occurs::kMaybe;
+  return operand;
+}
+
 }  // namespace colonnade::program
 
 #endif  // COLONNADE_PROGRAM_OP_ROW_H_

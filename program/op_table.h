@@ -176,10 +176,9 @@ struct OpTraits<LrnBackward> : WorksOnImages {
 
 // What each channel has one of.
 constexpr OperandTrait OfChannels(const char* name, Access access) { return {name, Role::kBias, access, Width::kMaster}; }
-constexpr OperandTrait Maybe(OperandTrait operand) {
-  operand.occurs = Occurs::kMaybe;
-  return operand;
-}
+inline constexpr OperandTrait kChannelW = OfChannels("w", kReads), kChannelB = OfChannels("b", kReads),
+                              kDw = OfChannels("dw", kWrites), kDb = OfChannels("db", kWrites),
+                              kDsums{"dsums", Role::kSums, kWrites};
 template <class Op>
 inline constexpr std::tuple kCountAndEpsilon{Attribute{"count", &Op::count}, Attribute{"epsilon", &Op::epsilon}};
 
@@ -192,8 +191,7 @@ struct OpTraits<BatchNormSums> : Streams {
 template <>
 struct OpTraits<BatchNormForward> : Streams {
   static constexpr const char* kName = "batch_norm_forward";
-  static constexpr OperandTrait kOperands[] = {
-      kX, kSums, OfChannels("w", kReads), OfChannels("b", kReads), Maybe({"addend", Role::kInput, kReads}), kY};
+  static constexpr OperandTrait kOperands[] = {kX, kSums, kChannelW, kChannelB, Maybe({"addend", Role::kInput, kReads}), kY};
   static constexpr auto kAttributes =
       std::tuple_cat(kCountAndEpsilon<BatchNormForward>, std::tuple{Attribute{"relu", &BatchNormForward::relu}});
 };
@@ -213,35 +211,22 @@ struct OpTraits<BatchNormRecall> : Streams {
 template <>
 struct OpTraits<BatchNormBackwardSums> : Streams {
   static constexpr const char* kName = "batch_norm_backward_sums";
-  static constexpr OperandTrait kOperands[] = {kX,
-                                               kDy,
-                                               kSums,
-                                               Maybe(OfChannels("w", kReads)),
-                                               Maybe(OfChannels("b", kReads)),
-                                               {"dsums", Role::kSums, kWrites},
-                                               OfChannels("dw", kWrites),
-                                               OfChannels("db", kWrites)};
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kSums, Maybe(kChannelW), Maybe(kChannelB), kDsums, kDw, kDb};
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackwardSums>;
 };
 template <>
 struct OpTraits<BatchNormMaskedSums> : Streams {
   static constexpr const char* kName = "batch_norm_masked_sums";
-  static constexpr OperandTrait kOperands[] = {kX,
-                                               {"y", Role::kOutput, kReads},
-                                               kDy,
-                                               kSums,
-                                               Maybe({"more", Role::kOutput, kReads}),
-                                               {"dz", Role::kOutput, kWrites},
-                                               {"dsums", Role::kSums, kWrites},
-                                               OfChannels("dw", kWrites),
-                                               OfChannels("db", kWrites)};
+  static constexpr OperandTrait kKept{"y", Role::kOutput, kReads}, kMore{"more", Role::kOutput, kReads},
+      kDz{"dz", Role::kOutput, kWrites};
+  static constexpr OperandTrait kOperands[] = {kX, kKept, kDy, kSums, Maybe(kMore), kDz, kDsums, kDw, kDb};
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormMaskedSums>;
 };
 template <>
 struct OpTraits<BatchNormBackward> : Streams {
   static constexpr const char* kName = "batch_norm_backward";
-  static constexpr OperandTrait kOperands[] = {
-      kX, kDy, kSums, {"dsums", Role::kSums, kReads}, OfChannels("w", kReads), Maybe(OfChannels("b", kReads)), kDx};
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kSums, {"dsums", Role::kSums, kReads}, kChannelW, Maybe(kChannelB),
+                                               kDx};
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackward>;
 };
 
@@ -250,18 +235,18 @@ template <>
 struct OpTraits<LayerNormForward> : Streams {
   static constexpr const char* kName = "layer_norm_forward";
   static constexpr OperandTrait kOperands[] = {
-      kX, OfChannels("w", kReads), OfChannels("b", kReads), kY, {"moments", Role::kSaved, kWrites, Width::kMaster}};
+      kX, kChannelW, kChannelB, kY, {"moments", Role::kSaved, kWrites, Width::kMaster}};
   static constexpr std::tuple kAttributes{Attribute{"epsilon", &LayerNormForward::epsilon}};
 };
 template <>
 struct OpTraits<LayerNormBackwardData> : Streams {
   static constexpr const char* kName = "layer_norm_backward_data";
-  static constexpr OperandTrait kOperands[] = {kX, kDy, kMoments, OfChannels("w", kReads), kDx};
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kMoments, kChannelW, kDx};
 };
 template <>
 struct OpTraits<LayerNormBackwardWeights> : Streams {
   static constexpr const char* kName = "layer_norm_backward_weights";
-  static constexpr OperandTrait kOperands[] = {kX, kDy, kMoments, OfChannels("dw", kWrites), OfChannels("db", kWrites)};
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kMoments, kDw, kDb};
 };
 
 template <>

@@ -106,13 +106,13 @@ TEST(Stages, InnerTensorsThatAreNotRoundedAreInTheMasterType) {
 TEST(Stages, ABatchNormOverTheGlobalBatchTracksTheSumsThatItNormalisesBy) {
   const LayerStages stages = StagesOf(BatchNorm{}, kImage);
   EXPECT_THAT(Words(stages), ElementsAre("forward: x0 -> v0", "forward: x0 v0 p0 p1 -> y", "forward: v0 s0 s1 ->",
-                                         "backward: x0 dy v0 -> v1 dp0 dp1", "backward: x0 dy v0 v1 p0 -> dx0"));
+                                         "backward: x0 dy v0 p0 p1 -> v1 dp0 dp1", "backward: x0 dy v0 v1 p0 p1 -> dx0"));
 }
 
 TEST(Stages, ABatchNormOverGroupsTracksTheTotalsOfAllGroups) {
   const LayerStages stages = StagesOf(BatchNorm{.samples_per_group = 1}, kImage);
   EXPECT_THAT(Words(stages), ElementsAre("forward: x0 -> v0 v3", "forward: x0 v0 p0 p1 -> y", "forward: v3 s0 s1 ->",
-                                         "backward: x0 dy v0 -> v1 dp0 dp1", "backward: x0 dy v0 v1 p0 -> dx0"));
+                                         "backward: x0 dy v0 p0 p1 -> v1 dp0 dp1", "backward: x0 dy v0 v1 p0 p1 -> dx0"));
 }
 
 TEST(Stages, ABatchNormInEvaluationMakesTheRecalledSumsAloneAndTheyAreRequired) {

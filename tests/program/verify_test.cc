@@ -298,7 +298,7 @@ Breakage Changed(const char* name, const char* word, T OpKind::*attribute, T val
 
 const char *const kNormSums = "batch_norm_sums", *const kNorm = "batch_norm_forward", *const kTrack = "batch_norm_track",
                   *const kRecall = "batch_norm_recall", *const kNormBackwardSums = "batch_norm_backward_sums",
-                  *const kNormBackward = "batch_norm_backward";
+                  *const kNormBackward = "batch_norm_backward", *const kNormMaskedSums = "batch_norm_masked_sums";
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 const Breakage kBatchNorms[] = {
