@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -134,11 +135,11 @@ TEST(EliminationOrder, TablesAboveTheBoundAreRefused) {
   const absl::Status refused = EliminationOrder(sizes, pairs, 1023).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("at most 1023 entries, found 5 variables"));
-  // A product beyond what an integer holds.
-  const std::vector<int> many(80, 25);
+  // A product beyond what an integer holds: of its last 64 bits nothing is left.
+  const std::vector<int> many(80, 16);
   std::vector<int> all(80);
   std::iota(all.begin(), all.end(), 0);
-  EXPECT_EQ(EliminationOrder(many, {all}, 1 << 22).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(EliminationOrder(many, {all}, 1 << 22).status().message()), HasSubstr("found 80 variables"));
 }
 
 }  // namespace
