@@ -144,7 +144,8 @@ struct LrnBackward {  // x, s, dy → dx
 struct BatchNormSums {  // x [n,C,…] → sums, [totals f64 [1,2,C]]   (totals: over all groups)
   bool operator==(const BatchNormSums&) const = default;
 };
-struct BatchNormForward {  // x, sums, w [C], b [C], [addend, shaped like y] → y   (addend: added before the ReLU)
+// What is added, is added to y as it would be stored, before the ReLU: the bits are those of a Sum behind it.
+struct BatchNormForward {  // x, sums, w [C], b [C], [addend, shaped like y] → y
   int64_t count = 1;
   double epsilon = 1e-5;
   bool relu = false;  // y = max(·, 0), fused

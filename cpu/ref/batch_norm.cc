@@ -97,7 +97,8 @@ absl::Status Run(const program::BatchNormForward& op, absl::Span<const Tensor> o
   const bool adds = operands.size() > 5;
   std::vector<double> y = adds ? ReadDense(operands[4]) : std::vector<double>(x.size());
   groups.ForEach([&](int64_t g, int64_t c, int64_t i) {
-    y[i] += Affine(At(op, groups, sums, g, c), x[i], w[c], b[c]);
+    const double affine = Affine(At(op, groups, sums, g, c), x[i], w[c], b[c]);
+    y[i] = adds ? Rounded(affine, operands[0].dtype) + y[i] : affine;
     if (op.relu && !(y[i] > 0)) y[i] = 0;
   });
   WriteDense(y, operands.back());

@@ -86,8 +86,8 @@ struct BatchNormForwardElements {
     float values[lanes];
     for (int l = 0; l < lanes; ++l) values[l] = Affine(centred[l], factor[l], shift[l]);
     if (more != nullptr) {
-      const auto added = VectorAt<lanes>(more, addend.At(at.n, at.c, at.h, at.w));
-      for (int l = 0; l < lanes; ++l) values[l] += added[l];
+      const auto stored = Rounded<T>(values), added = VectorAt<lanes>(more, addend.At(at.n, at.c, at.h, at.w));
+      for (int l = 0; l < lanes; ++l) values[l] = float{stored[l]} + float{added[l]};
     }
     for (int l = 0; l < lanes && relu; ++l) values[l] = program::Relu(values[l]);
     PutAt(y, out.At(at.n, at.c, at.h, at.w), Rounded<T>(values));
