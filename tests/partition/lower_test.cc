@@ -307,7 +307,7 @@ TEST(Lower, InBf16SumsOverDevicesAreInF32AndCountAsMuch) {
   for (const Task& task : program.tasks) {
     const program::Buffer& last = program.buffer(task.uses.back().buffer);
     if (const auto* what = std::get_if<program::Collective>(&task.what)) {
-      if (what->kind != program::CollectiveKind::kAllReduce) continue;
+      if (what->kind != program::CollectiveKind::kReduceScatter) continue;
       EXPECT_EQ(last.dtype, program::DType::kF32) << last.name;
       EXPECT_EQ(task.work.bytes_read, 4 * task.uses[0].region.elements()) << last.name;
       ++sums;
