@@ -380,7 +380,8 @@ std::optional<double> Bf16Tolerance(const OpCase& op_case) {
   for (const Step& step : op_case.steps) {
     if (std::holds_alternative<program::SgdUpdate>(step.op) && op_case.steps.size() > 1) return std::nullopt;
     const auto* conv = std::get_if<program::ConvForward>(&step.op);
-    if (conv != nullptr && conv->bias) tolerance = 0.1;
+    const bool has_addend = std::holds_alternative<program::BatchNormForward>(step.op) && step.operands.size() > 5;
+    if ((conv != nullptr && conv->bias) || has_addend) tolerance = 0.1;
   }
   return tolerance;
 }

@@ -51,13 +51,13 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
     // f32 against double: a ReLU or a maximum on the other side moves a gradient of these small networks by a few 1e-3, and
     // after it the parameters of the second step.
-    constexpr double kBound = 1e-4, kBoundOfFlipped = 1e-3;
+    constexpr double kBound = 1e-4, kBoundOfFlipped = 1e-2;
     double farthest = 0;
     for (size_t s = 0; s < one->losses.size(); ++s) {
       ASSERT_LE(std::abs(many->losses[s] - one->losses[s]), 1e-4 * std::abs(one->losses[s])) << Describe(drawn, i);
     }
     for (const auto& [name, gradient] : one->gradients) {
-      ASSERT_LE(RelativeDistance(many->gradients.at(name), gradient), 1e-3) << name << "\n" << Describe(drawn, i);
+      farthest = std::max(farthest, RelativeDistance(many->gradients.at(name), gradient));
     }
     for (const auto& [name, value] : one->parameters) {
       farthest = std::max(farthest, RelativeDistance(many->parameters.at(name), value));
@@ -70,7 +70,7 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
 
 TEST(CudaPlans, InBf16PlansAreAsNearToExactAsOneDeviceOfTheCpu) {
   Random random(16);
-  constexpr double kFactor = 1.5, kFewRoundings = 3.0 / 256;
+  constexpr double kFactor = 1.1, kFewRoundings = 3.0 / 256;
   constexpr int kCases = 70;
   int near = 0;
   for (int i = 0; i < kCases; ++i) {
@@ -93,10 +93,9 @@ TEST(CudaPlans, InBf16PlansAreAsNearToExactAsOneDeviceOfTheCpu) {
       spread = std::max(spread, RelativeDistance(many->gradients.at(name), gradient));
     }
     near += spread <= std::max(kFactor * own, kFewRoundings) ? 1 : 0;
-    EXPECT_LE(spread, 0.5) << Describe(drawn, i);
   }
-  // Convolutions round before they add a bias: in small networks a few signs then change.
-  EXPECT_GE(near, kCases * 5 / 6);
+  // A sum in f32 on the other side of a rounding, or a convolution that rounds before it adds a bias, may change a sign.
+  EXPECT_GE(near, kCases - 2);
 }
 
 TEST(CudaPlans, ExactDataGivesEqualBitsUnderEveryPlan) {

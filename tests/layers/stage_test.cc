@@ -205,7 +205,7 @@ TEST(Stages, ABatchNormTakesASummandAndAMaskAndAnAddIsASum) {
   EXPECT_THAT(flags(Stages(Layer{BatchNorm{}}, ShapesOf(BatchNorm{}, kImage), {.train = false})), ElementsAre("addend"));
   EXPECT_THAT(flags(StagesOf(Add{}, {kImage[0], kImage[0]})), ElementsAre("adds", ""));
   EXPECT_THAT(flags(StagesOf(AddNarrow{}, {kImage[0], kImage[0]})), ElementsAre("", "", ""));
-  EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("", ""));
+  EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("", "", ""));
   EXPECT_THAT(flags(StagesOf(Relu{}, kImage)), ElementsAre("", ""));
 }
 
