@@ -93,7 +93,8 @@ struct AddBias {
   bool relu;
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
-    const auto in = VectorAt<lanes>(x, walk.At(0, i * lanes)), bias = VectorAt<lanes>(b, walk.At(1, i * lanes));
+    const auto in = VectorAt<lanes>(x, walk.At(0, i * lanes));
+    const auto bias = VectorAt<lanes>(b, walk.At(1, i * lanes));
     Vector<T, lanes> out;
     for (int l = 0; l < lanes; ++l) {
       const float sum = float{in[l]} + float{bias[l]};

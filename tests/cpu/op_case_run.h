@@ -60,8 +60,8 @@ class LoadedCase {
 };
 
 // Of a case in bf16: a result is rounded to 2⁻⁹, and in some cases was when it was made. A convolution on GPUs is rounded
-// before its bias is added, and a normalisation before its addend, so that some of their ReLUs fall on the other side. None where an update writes what a layer
-// reads: in bf16 layers read rounded copies.
+// before its bias is added, and a normalisation before its addend, so that some of their ReLUs fall on the other side.
+// None where an update writes what a layer reads: in bf16 layers read rounded copies.
 std::optional<double> Bf16Tolerance(const OpCase& op_case);
 
 // ‖a − b‖ / ‖b‖, or ‖a‖ where b is 0.
