@@ -13,9 +13,10 @@
 namespace colonnade::program {
 
 // Operands of convolutions and fully connected layers.
-inline constexpr OperandTrait kW{"w", Role::kWeight, kReads}, kB{"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias};
-inline constexpr OperandTrait kForwardOfWeights[] = {kX, kW, kB, {"y", Role::kOutput, kWrites, Width::kSummand}};
-inline constexpr OperandTrait kBackwardToData[] = {kDy, kW, {"dx", Role::kInput, kWrites, Width::kSummand}};
+inline constexpr OperandTrait kWeights{"w", Role::kWeight, kReads},
+    kBias{"b", Role::kBias, kReads, Width::kElement, Occurs::kIfBias};
+inline constexpr OperandTrait kForwardOfWeights[] = {kX, kWeights, kBias, {"y", Role::kOutput, kWrites, Width::kSummand}};
+inline constexpr OperandTrait kBackwardToData[] = {kDy, kWeights, {"dx", Role::kInput, kWrites, Width::kSummand}};
 inline constexpr OperandTrait kBackwardToWeights[] = {
     kX, kDy, {"dw", Role::kWeight, kWrites, Width::kMaster}, {"db", Role::kBias, kWrites, Width::kMaster, Occurs::kIfBias}};
 
