@@ -86,13 +86,13 @@ struct ReadyTask {
 };
 using PreparedTask = absl::StatusOr<ReadyTask>;
 
-// Workspace taken piece by piece, each aligned for any tensor.
+// Workspace taken piece by piece, each aligned for any tensor. Pieces are null while it is only measured.
 class Workspace {
  public:
   explicit Workspace(const TaskContext& context) : base_(context.workspace) {}
   template <class T>
   T* Take(int64_t elements) {
-    T* piece = reinterpret_cast<T*>(base_ + bytes_);
+    T* piece = base_ != nullptr ? reinterpret_cast<T*>(base_ + bytes_) : nullptr;
     bytes_ += engine::RoundUp(elements * static_cast<int64_t>(sizeof(T)), kAlignment);
     return piece;
   }
