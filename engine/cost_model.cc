@@ -192,7 +192,8 @@ double CostModel::PhaseSeconds(const Routes& routes, const Phase& phase) const {
 std::vector<Phase> CostModel::CollectivePhases(const Routes& routes, program::CollectiveKind kind,
                                                const std::vector<int>& group, double bytes, int root) const {
   std::vector<int> members = group;
-  std::rotate(members.begin(), members.begin() + root, members.end());
+  const bool has_root = kind == program::CollectiveKind::kReduce || kind == program::CollectiveKind::kBroadcast;
+  if (has_root) std::rotate(members.begin(), members.begin() + root, members.end());
   const auto phases_of = [&](CollectiveAlgorithm algorithm) {
     const bool ring = algorithm == CollectiveAlgorithm::kRing;
     return PhasesOf(kind, algorithm, ring ? routes.RingOf(members) : members, bytes, /*root=*/0);

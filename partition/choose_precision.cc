@@ -51,24 +51,37 @@ bool EndsSum(const Lowering& lowering, const Action& action) {
   return IsSummand(mesh, from.placement) && !IsSummand(mesh, to.placement) && !to.in_master_type && !to.dtype;
 }
 
-// Rounds each sum over devices when it is whole, for all that read it; till then it is in the master type.
+// Rounds each sum over devices before its first reader, for all of them, and not before: compute does not wait for what
+// still moves. Till then it is in the master type.
 void RoundSums(Lowering& lowering) {
   const Mesh& mesh = lowering.plan.mesh;
   for (Value& value : lowering.values) value.in_master_type = value.in_master_type || IsSummand(mesh, value.placement);
-  absl::flat_hash_map<ValueId, ValueId> rounded;
+  struct Sum {
+    ValueId copy;  // once it is rounded
+    program::Provenance from;
+  };
+  absl::flat_hash_map<ValueId, Sum> rounded;
   std::vector<Action> actions;
   for (Action& action : lowering.actions) {
     for (ActionOperand& operand : action.inputs) {
-      if (const auto found = rounded.find(operand.value); found != rounded.end()) operand.value = found->second;
+      const auto sum = rounded.find(operand.value);
+      if (sum == rounded.end()) continue;
+      ValueId& copy = sum->second.copy;
+      if (!copy.valid()) {
+        copy = AddRounded(lowering, sum->first);
+        actions.push_back({.what = Round{},
+                           .inputs = {{sum->first, lowering.value(sum->first).placement}},
+                           .outputs = {copy},
+                           .from = sum->second.from});
+      }
+      operand.value = copy;
+    }
+    if (EndsSum(lowering, action)) {
+      const ValueId sum = action.outputs[0];
+      lowering.values[sum.value].in_master_type = true;
+      rounded[sum] = {.copy = {}, .from = action.from};
     }
     actions.push_back(std::move(action));
-    if (!EndsSum(lowering, actions.back())) continue;
-    const ValueId sum = actions.back().outputs[0];
-    const ValueId copy = AddRounded(lowering, sum);
-    lowering.values[sum.value].in_master_type = true;
-    rounded[sum] = copy;
-    actions.push_back(
-        {.what = Round{}, .inputs = {{sum, lowering.value(sum).placement}}, .outputs = {copy}, .from = actions.back().from});
   }
   lowering.actions = std::move(actions);
 }

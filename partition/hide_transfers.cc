@@ -47,7 +47,7 @@ Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Ac
   for (auto action = transfer; action != begin;) {
     --action;
     if (!MakesParameterGradientsAlone(lowering, *action)) continue;
-    const bool hides_another = action != begin && IsTransfer(*(action - 1));
+    const bool hides_another = action != begin && IsTransfer(*(action - 1)) && !DependsOn(lowering, *action, *(action - 1));
     const bool is_read =
         std::any_of(action + 1, transfer + 1, [&](const Action& later) { return DependsOn(lowering, later, *action); });
     return hides_another || is_read ? transfer : action;

@@ -13,11 +13,11 @@ namespace {
 
 // Nominal costs on one device: 10 Tflop/s, 10 GB/s between devices, 1 TB/s of memory. Only their ratio matters, and only for
 // where an update stands among the backward actions: too early, and compute waits for a reduction; too late, and a gradient
-// keeps its memory. A fast device on slow links is the safe side. Whole femtoseconds, so that every build of every process
+// keeps its memory. A fast device on slow links is the safe side. Whole picoseconds, so that every build of every process
 // finds one order.
-constexpr int64_t kFemtosecondsPerFlop = 100;
-constexpr int64_t kFemtosecondsPerCommByte = 100'000;
-constexpr int64_t kFemtosecondsPerMemoryByte = 1'000;
+constexpr int64_t kFlopsPerPicosecond = 10;
+constexpr int64_t kPicosecondsPerCommByte = 100;
+constexpr int64_t kPicosecondsPerMemoryByte = 1;
 constexpr int64_t kBytesPerElement = sizeof(float);
 
 class Orderer {
@@ -56,7 +56,7 @@ class Orderer {
     } else {
       for (const ActionOperand& operand : action.inputs) AwaitValue(operand.value);
       while (!late_.empty() && reduced_[late_.front().bucket] <= compute_) EmitLate();
-      compute_ += ComputeFemtoseconds(action);
+      compute_ += ComputePicoseconds(action);
     }
     out_.push_back(std::move(action));
   }
@@ -64,7 +64,7 @@ class Orderer {
   void TransferGradients(Action& action, int bucket, int64_t made) {
     const int64_t start = std::max(comm_, made);
     transfers_.push_back({out_.size(), bucket, made, start});
-    comm_ = reduced_[bucket] = start + BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kFemtosecondsPerCommByte;
+    comm_ = reduced_[bucket] = start + BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kPicosecondsPerCommByte;
     out_.push_back(std::move(action));
   }
 
@@ -79,7 +79,7 @@ class Orderer {
       put_off.emplace_back(std::move(out_[transfer.at]), transfer);
       out_.erase(out_.begin() + static_cast<std::ptrdiff_t>(transfer.at));
     }
-    comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) * kFemtosecondsPerCommByte;
+    comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) * kPicosecondsPerCommByte;
     moved_[action.outputs[0]] = comm_;
     out_.push_back(std::move(action));
     for (auto next = put_off.rbegin(); next != put_off.rend(); ++next) {
@@ -107,17 +107,17 @@ class Orderer {
   int64_t BucketBytes(int bucket) const { return lowering_.LocalElements(lowering_.buckets[bucket]) * kBytesPerElement; }
 
   // Products take the time of their arithmetic; besides, each value that is made is moved once.
-  int64_t ComputeFemtoseconds(const Action& action) const {
+  int64_t ComputePicoseconds(const Action& action) const {
     const layers::Stage* stage = lowering_.StageOf(action);
     if (stage != nullptr && !stage->emit) return 0;
-    int64_t femtoseconds = 0;
+    int64_t picoseconds = 0;
     for (ValueId output : action.outputs) {
       if (output.valid() && !lowering_.value(output).is_gradient) {
-        femtoseconds += 2 * ValueBytes(output) * kFemtosecondsPerMemoryByte;
+        picoseconds += 2 * ValueBytes(output) * kPicosecondsPerMemoryByte;
       }
     }
     const auto* run = std::get_if<RunStage>(&action.what);
-    return run != nullptr ? femtoseconds + ProductFlops(*run) * kFemtosecondsPerFlop : femtoseconds;
+    return run != nullptr ? picoseconds + ProductFlops(*run) / kFlopsPerPicosecond : picoseconds;
   }
 
   // On one device, as if every gradient were wanted.
@@ -135,7 +135,7 @@ class Orderer {
   std::vector<GradientTransfer> transfers_;      // in the order of the lane
   std::deque<Late> late_;
   std::vector<Action> out_;
-  int64_t compute_ = 0, comm_ = 0;  // femtoseconds from the beginning of the step
+  int64_t compute_ = 0, comm_ = 0;  // picoseconds from the beginning of the step
 };
 
 }  // namespace

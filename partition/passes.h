@@ -51,7 +51,8 @@ absl::Status FuseEpilogues(Lowering& lowering);
 // fused.
 absl::Status FuseMasks(Lowering& lowering);
 
-// Gives values their element types, and kernels that compute in another type than that of parameters a rounded copy of each.
+// Gives values their element types, and kernels that compute in another type than that of parameters, and of sums over
+// devices, a rounded copy of each.
 // After: every value has a type.
 absl::Status ChoosePrecision(Lowering& lowering);
 
