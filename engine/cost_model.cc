@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "program/memory.h"
 #include "program/op_traits.h"
+#include "program/work.h"
 
 namespace colonnade::engine {
 namespace {
@@ -96,13 +96,7 @@ OpShape ShapeOf(const Task& task) {
 }
 
 double OperandBytes(const program::Program& program, const Task& task) {
-  const program::BufferUse& use = task.uses[0];
-  const program::Buffer& buffer = program.buffer(use.buffer);
-  if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
-    return static_cast<double>(program::DenseSizeOf(program, buffer)) * static_cast<double>(use.region.elements()) /
-           static_cast<double>(std::max<int64_t>(bucket->held_parts, 1));
-  }
-  return static_cast<double>(use.region.elements() * program::SizeInBytes(buffer.dtype));
+  return static_cast<double>(program::BytesOf(program, task.uses[0]));
 }
 
 const OpRate* CostModel::RateOf(const std::string& op) const {

@@ -28,13 +28,13 @@ LayerStages Stages(const ActivationLayer& layer, const LayerShapes&, const Stage
   forward.emit = [activation](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = program::ActivationForward{activation},
              .uses = {Read(s[X()]), Write(s[Y()])},
-             .work = MoveWork({s[X()]}, {s[Y()]}, program::ElementCount(s[Y()].shape))}};
+             .flops = program::ElementCount(s[Y()].shape)}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {kept, D(Y())}, .writes = {D(X())}};
   backward.emit = [activation, kept](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = program::ActivationBackward{activation},
              .uses = {Read(s[kept]), Read(s[D(Y())]), Write(s[D(X())])},
-             .work = MoveWork({s[kept], s[D(Y())]}, {s[D(X())]}, program::ElementCount(s[D(Y())].shape))}};
+             .flops = program::ElementCount(s[D(Y())].shape)}};
   };
   if (activation == program::Activation::kRelu) forward.epilogue = activation, backward.masks = true;
   return {.stages = {std::move(forward), std::move(backward)}};

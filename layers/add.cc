@@ -40,7 +40,7 @@ LayerStages Stages(const Add&, const LayerShapes& whole, const StageOptions&) {
       sum.uses.push_back(Read(xs.back()));
     }
     sum.uses.push_back(Write(s[Y()]));
-    sum.work = MoveWork(xs, {s[Y()]}, program::ElementCount(s[Y()].shape) * (count - 1));
+    sum.flops = program::ElementCount(s[Y()].shape) * (count - 1);
     return {std::move(sum)};
   };
   return {.stages = {std::move(forward), std::move(backward)}};

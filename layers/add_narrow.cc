@@ -24,21 +24,16 @@ Ops AddForward(const StageShard& s) {
   const int64_t some = narrow.shape[1], all = wide.shape[1];
   Ops ops = {{.op = program::Sum{},
               .uses = {Channels(wide, 0, some, Access::kRead), Read(narrow), Channels(y, 0, some, Access::kWrite)},
-              .work = MoveWork({narrow, narrow}, {narrow}, program::ElementCount(narrow.shape))}};
+              .flops = program::ElementCount(narrow.shape)}};
   if (some == all) return ops;
-  EmittedOp rest{.op = program::Copy{},
-                 .uses = {Channels(wide, some, all, Access::kRead), Channels(y, some, all, Access::kWrite)}};
-  const Operand moved{{}, rest.uses[0].region.size};
-  rest.work = MoveWork({moved}, {moved});
-  ops.push_back(std::move(rest));
+  ops.push_back(
+      {.op = program::Copy{}, .uses = {Channels(wide, some, all, Access::kRead), Channels(y, some, all, Access::kWrite)}});
   return ops;
 }
 
 Ops CopyFirstChannels(const StageShard& s) {
   const Operand &dy = s[D(Y())], &dx = s[D(X(1))];
-  return {{.op = program::Copy{},
-           .uses = {Channels(dy, 0, dx.shape[1], Access::kRead), Write(dx)},
-           .work = MoveWork({dx}, {dx})}};
+  return {{.op = program::Copy{}, .uses = {Channels(dy, 0, dx.shape[1], Access::kRead), Write(dx)}}};
 }
 
 }  // namespace

@@ -35,14 +35,14 @@ LayerStages Stages(const AvgPool& layer, const LayerShapes&, const StageOptions&
     const program::Window window = WindowOver(PoolingOf(layer), s[X()].shape);
     return {{.op = program::AvgPoolForward{window, layer.count_pad},
              .uses = {Read(s[X()]), Write(s[Y()])},
-             .work = MoveWork({s[X()]}, {s[Y()]}, Flops(window, s[Y()].shape))}};
+             .flops = Flops(window, s[Y()].shape)}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}};
   backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
     const program::Window window = WindowOver(PoolingOf(layer), s[D(X())].shape);
     return {{.op = program::AvgPoolBackward{window, layer.count_pad},
              .uses = {Read(s[D(Y())]), Write(s[D(X())])},
-             .work = MoveWork({s[D(Y())]}, {s[D(X())]}, Flops(window, s[D(Y())].shape))}};
+             .flops = Flops(window, s[D(Y())].shape)}};
   };
   return {.stages = {std::move(forward), std::move(backward)}};
 }

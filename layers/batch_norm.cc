@@ -27,9 +27,8 @@ Stage Sum(bool in_groups) {
   Stage stage{.pass = Pass::kForward, .reads = {X()}, .writes = {Inner(kSums)}};
   if (in_groups) stage.writes.push_back(Inner(kTotals));
   stage.emit = [in_groups](const StageShard& s) -> Ops {
-    EmittedOp op{.op = program::BatchNormSums{},
-                 .uses = {Read(s[X()]), Write(s[Inner(kSums)])},
-                 .work = MoveWork({s[X()]}, {}, 3 * Elements(s[X()]))};
+    EmittedOp op{
+        .op = program::BatchNormSums{}, .uses = {Read(s[X()]), Write(s[Inner(kSums)])}, .flops = 3 * Elements(s[X()])};
     if (in_groups) op.uses.push_back(Write(s[Inner(kTotals)]));
     return {std::move(op)};
   };
@@ -41,10 +40,10 @@ bool HasRelu(const StageShard& s) { return s.epilogue == program::Activation::kR
 EmittedOp Normalise(const StageShard& s, Slot sums, int64_t count, double epsilon) {
   EmittedOp op{.op = program::BatchNormForward{.count = count, .epsilon = epsilon, .relu = HasRelu(s)},
                .uses = {Read(s[X()]), Read(s[sums]), Read(s[kWeight]), Read(s[kBias])},
-               .work = MoveWork({s[X()]}, {s[Y()]}, 3 * Elements(s[X()]))};
+               .flops = 3 * Elements(s[X()])};
   if (const Operand* addend = s.fused(Fused::kAddend)) {
     op.uses.push_back(Read(*addend));
-    op.work = MoveWork({s[X()], *addend}, {s[Y()]}, 4 * Elements(s[X()]));
+    op.flops = 4 * Elements(s[X()]);
   }
   op.uses.push_back(Write(s[Y()]));
   return op;
@@ -72,9 +71,7 @@ Stage NormaliseByRunning(const BatchNorm& layer) {
               .takes_epilogue = true,
               .takes_addend = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
-    return {{.op = program::BatchNormRecall{},
-             .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[Inner(kRecalled)])},
-             .work = {}},
+    return {{.op = program::BatchNormRecall{}, .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[Inner(kRecalled)])}},
             Normalise(s, Inner(kRecalled), 1, epsilon)};
   };
   return stage;
@@ -84,8 +81,7 @@ Stage Track(const BatchNorm& layer, Slot sums, int64_t count) {
   Stage stage{.pass = Pass::kForward, .reads = {sums, kMean, kVariance}};
   stage.emit = [momentum = layer.momentum, sums, count](const StageShard& s) -> Ops {
     return {{.op = program::BatchNormTrack{.count = count, .momentum = momentum},
-             .uses = {Read(s[sums]), Accumulate(s[kMean]), Accumulate(s[kVariance])},
-             .work = {}}};
+             .uses = {Read(s[sums]), Accumulate(s[kMean]), Accumulate(s[kVariance])}}};
   };
   return stage;
 }
@@ -95,21 +91,19 @@ EmittedOp SumGradientsOnly(const StageShard& s, double epsilon) {
   const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)];
   const program::BatchNormBackwardSums op{.count = Count(x, sums), .epsilon = epsilon};
   if (!HasRelu(s)) {
-    return {.op = op, .uses = {Read(x), Read(dy), Read(sums)}, .work = MoveWork({x, dy}, {}, 5 * Elements(x))};
+    return {.op = op, .uses = {Read(x), Read(dy), Read(sums)}, .flops = 5 * Elements(x)};
   }
-  return {.op = op,
-          .uses = {Read(x), Read(dy), Read(sums), Read(s[kWeight]), Read(s[kBias])},
-          .work = MoveWork({x, dy}, {}, 8 * Elements(x))};
+  return {.op = op, .uses = {Read(x), Read(dy), Read(sums), Read(s[kWeight]), Read(s[kBias])}, .flops = 8 * Elements(x)};
 }
 
 EmittedOp MaskAndSumGradients(const StageShard& s, const Operand& mask, double epsilon) {
   const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)], &masked = *s.fused(Fused::kMasked);
   EmittedOp op{.op = program::BatchNormMaskedSums{.count = Count(x, sums), .epsilon = epsilon},
                .uses = {Read(x), Read(mask), Read(dy), Read(sums)},
-               .work = MoveWork({x, mask, dy}, {masked}, 6 * Elements(x))};
+               .flops = 6 * Elements(x)};
   if (const Operand* more = s.fused(Fused::kMore)) {
     op.uses.push_back(Read(*more));
-    op.work = MoveWork({x, mask, dy, *more}, {masked}, 7 * Elements(x));
+    op.flops = 7 * Elements(x);
   }
   op.uses.push_back(Write(masked));
   return op;
@@ -141,10 +135,10 @@ Stage ApplyGradients(const BatchNorm& layer) {
     const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)], &dx = s[D(X())];
     EmittedOp op{.op = program::BatchNormBackward{.count = Count(x, sums), .epsilon = epsilon},
                  .uses = {Read(x), Read(dy), Read(sums), Read(s[Inner(kGradientSums)]), Read(s[kWeight])},
-                 .work = MoveWork({x, dy}, {dx}, 6 * Elements(x))};
+                 .flops = 6 * Elements(x)};
     if (HasRelu(s)) {
       op.uses.push_back(Read(s[kBias]));
-      op.work.flops += 3 * Elements(x);
+      op.flops += 3 * Elements(x);
     }
     op.uses.push_back(Write(dx));
     return {std::move(op)};

@@ -59,9 +59,8 @@ LayerStages Stages(const Concat&, const LayerShapes& whole, const StageOptions&)
     int64_t channel = 0;
     for (int k = 0; k < count; ++k) {
       const Operand& x = s[X(k)];
-      copies.push_back({.op = program::Copy{},
-                        .uses = {Read(x), {s[Y()].buffer, PartFrom(channel, x.shape), program::Access::kWrite}},
-                        .work = MoveWork({x}, {x})});
+      copies.push_back(
+          {.op = program::Copy{}, .uses = {Read(x), {s[Y()].buffer, PartFrom(channel, x.shape), program::Access::kWrite}}});
       channel += x.shape[1];
     }
     return copies;
@@ -73,8 +72,7 @@ LayerStages Stages(const Concat&, const LayerShapes& whole, const StageOptions&)
       if (!s.has(D(X(k)))) continue;
       const Operand& dx = s[D(X(k))];
       copies.push_back({.op = program::Copy{},
-                        .uses = {{s[D(Y())].buffer, PartFrom(channel, dx.shape), program::Access::kRead}, Write(dx)},
-                        .work = MoveWork({dx}, {dx})});
+                        .uses = {{s[D(Y())].buffer, PartFrom(channel, dx.shape), program::Access::kRead}, Write(dx)}});
     }
     return copies;
   };

@@ -32,15 +32,12 @@ absl::StatusOr<Sharding> Shard(const Dropout&, const LayerShapes& local, Strateg
 LayerStages Stages(const Dropout& layer, const LayerShapes&, const StageOptions& options) {
   Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}};
   forward.emit = [layer, train = options.train](const StageShard& s) -> std::vector<EmittedOp> {
-    const program::Work work = MoveWork({s[X()]}, {s[Y()]});
-    if (!train) return {{.op = program::Copy{}, .uses = {Read(s[X()]), Write(s[Y()])}, .work = work}};
-    return {{.op = DropoutOp(layer, s[Y()]), .uses = {Read(s.scalars), Read(s[X()]), Write(s[Y()])}, .work = work}};
+    if (!train) return {{.op = program::Copy{}, .uses = {Read(s[X()]), Write(s[Y()])}}};
+    return {{.op = DropoutOp(layer, s[Y()]), .uses = {Read(s.scalars), Read(s[X()]), Write(s[Y()])}}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}};
   backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
-    return {{.op = DropoutOp(layer, s[D(X())]),
-             .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])},
-             .work = MoveWork({s[D(Y())]}, {s[D(X())]})}};
+    return {{.op = DropoutOp(layer, s[D(X())]), .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])}}};
   };
   return {.stages = {std::move(forward), std::move(backward)}};
 }

@@ -30,20 +30,13 @@ struct Operand {
 struct EmittedOp {
   program::Op op;
   absl::InlinedVector<program::BufferUse, 4> uses;  // in the operand order that op.h gives
-  program::Work work;
+  int64_t flops = 0;
 };
 
 // Uses of a whole operand.
 program::BufferUse Read(const Operand& x);
 program::BufferUse Write(const Operand& x);
 program::BufferUse Accumulate(const Operand& x);
-
-// Work that reads and writes whole operands once, counted as f32. Small operands (biases, scalars, metrics, labels) are left
-// out by those who call it.
-program::Work MoveWork(const std::vector<Operand>& read, const std::vector<Operand>& written, int64_t flops = 0);
-
-// The same work on elements of `dtype`.
-program::Work InType(program::Work f32_work, program::DType dtype);
 
 }  // namespace colonnade::layers
 

@@ -22,7 +22,7 @@ absl::StatusOr<Sharding> Shard(const Flatten&, const LayerShapes& local, Strateg
 LayerStages Stages(const Flatten&, const LayerShapes&, const StageOptions&) {
   const auto copy = [](Slot from, Slot to) {
     return [from, to](const StageShard& s) -> std::vector<EmittedOp> {
-      return {{.op = program::Copy{}, .uses = {Read(s[from]), Write(s[to])}, .work = MoveWork({s[from]}, {s[to]})}};
+      return {{.op = program::Copy{}, .uses = {Read(s[from]), Write(s[to])}}};
     };
   };
   return {.stages = {

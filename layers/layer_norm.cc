@@ -21,7 +21,7 @@ Stage Normalise(const LayerNorm& layer) {
     const Operand &x = s[X()], &y = s[Y()];
     return {{.op = program::LayerNormForward{epsilon},
              .uses = {Read(x), Read(s[kWeight]), Read(s[kBias]), Write(y), Write(s[kMoments])},
-             .work = MoveWork({x}, {y}, 8 * Elements(x))}};
+             .flops = 8 * Elements(x)}};
   };
   return stage;
 }
@@ -35,12 +35,12 @@ Stage NormaliseBackward() {
     const Operand &x = s[X()], &dy = s[D(Y())], &moments = s[kMoments];
     Ops ops = {{.op = program::LayerNormBackwardWeights{},
                 .uses = {Read(x), Read(dy), Read(moments), Write(s[D(kWeight)]), Write(s[D(kBias)])},
-                .work = MoveWork({x, dy}, {}, 5 * Elements(x))}};
+                .flops = 5 * Elements(x)}};
     if (s.has(D(X()))) {
       const Operand& dx = s[D(X())];
       ops.push_back({.op = program::LayerNormBackwardData{},
                      .uses = {Read(x), Read(dy), Read(moments), Read(s[kWeight]), Write(dx)},
-                     .work = MoveWork({x, dy}, {dx}, 11 * Elements(x))});
+                     .flops = 11 * Elements(x)});
     }
     return ops;
   };

@@ -73,11 +73,8 @@ LayerStages Stages(const Lrn& layer, const LayerShapes& whole, const StageOption
     const Operand &x = s[X()], &y = s[Y()];
     EmittedOp op{.op = program::LrnForward{layer.size, GroupsIn(layer, y), layer.alpha, layer.beta, layer.k},
                  .uses = {Read(x), Write(y)},
-                 .work = MoveWork({x}, {y}, Flops(layer, y.shape))};
-    if (s.has(scale)) {
-      op.uses.push_back(Write(s[scale]));
-      op.work.bytes_written += MoveWork({}, {s[scale]}).bytes_written;
-    }
+                 .flops = Flops(layer, y.shape)};
+    if (s.has(scale)) op.uses.push_back(Write(s[scale]));
     return {std::move(op)};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {X(), scale, D(Y())}, .writes = {D(X())}};
@@ -85,7 +82,7 @@ LayerStages Stages(const Lrn& layer, const LayerShapes& whole, const StageOption
     const Operand &x = s[X()], &dy = s[D(Y())], &dx = s[D(X())];
     return {{.op = program::LrnBackward{layer.size, GroupsIn(layer, dy), layer.alpha, layer.beta, layer.k},
              .uses = {Read(x), Read(s[scale]), Read(dy), Write(dx)},
-             .work = MoveWork({x, s[scale], dy}, {dx}, 2 * Flops(layer, dy.shape))}};
+             .flops = 2 * Flops(layer, dy.shape)}};
   };
   return {.inner = {{.name = "scale", .shape = whole.output, .in_master_type = true}},
           .stages = {std::move(forward), std::move(backward)}};

@@ -36,7 +36,7 @@ LayerStages Stages(const MaxPool& layer, const LayerShapes& whole, const StageOp
     const program::Window window = WindowOver(PoolingOf(layer), s[X()].shape);
     EmittedOp op{.op = program::MaxPoolForward{window},
                  .uses = {Read(s[X()]), Write(s[Y()])},
-                 .work = MoveWork({s[X()]}, {s[Y()]}, program::ElementCount(s[Y()].shape) * window.size_h * window.size_w)};
+                 .flops = program::ElementCount(s[Y()].shape) * window.size_h * window.size_w};
     if (s.has(argmax)) op.uses.push_back(Write(s[argmax]));
     return {std::move(op)};
   };
@@ -44,7 +44,7 @@ LayerStages Stages(const MaxPool& layer, const LayerShapes& whole, const StageOp
   backward.emit = [layer, argmax](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = program::MaxPoolBackward{WindowOver(PoolingOf(layer), s[D(X())].shape)},
              .uses = {Read(s[argmax]), Read(s[D(Y())]), Write(s[D(X())])},
-             .work = MoveWork({s[D(Y())]}, {s[D(X())]}, program::ElementCount(s[D(Y())].shape))}};
+             .flops = program::ElementCount(s[D(Y())].shape)}};
   };
   return {.inner = {{.name = "argmax", .shape = whole.output, .dtype = program::DType::kU8}},
           .stages = {std::move(forward), std::move(backward)}};

@@ -25,7 +25,7 @@ Stage Multiply(const Product& product, bool bias, Slot to) {
     const Operand &x = s[X()], &w = s[kWeight], &y = s[to];
     EmittedOp multiply{.op = op(x.shape, w.shape, bias, s.epilogue == program::Activation::kRelu),
                        .uses = {Read(x), Read(w)},
-                       .work = MoveWork({x, w}, {y}, Flops(w.shape, y.shape))};
+                       .flops = Flops(w.shape, y.shape)};
     if (bias) multiply.uses.push_back(Read(s[kBias]));
     multiply.uses.push_back(Write(y));
     return {std::move(multiply)};
@@ -38,9 +38,8 @@ Stage MultiplyBackwardToWeights(const Product& product, bool bias) {
   if (bias) stage.writes.push_back(D(kBias));
   stage.emit = [op = product.backward_weights, bias](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &x = s[X()], &dy = s[D(Y())], &dw = s[D(kWeight)];
-    EmittedOp multiply{.op = op(x.shape, dw.shape, bias),
-                       .uses = {Read(x), Read(dy), Write(dw)},
-                       .work = MoveWork({x, dy}, {dw}, Flops(dw.shape, dy.shape))};
+    EmittedOp multiply{
+        .op = op(x.shape, dw.shape, bias), .uses = {Read(x), Read(dy), Write(dw)}, .flops = Flops(dw.shape, dy.shape)};
     if (bias) multiply.uses.push_back(Write(s[D(kBias)]));
     return {std::move(multiply)};
   };
@@ -51,9 +50,7 @@ Stage MultiplyBackwardToInput(const Product& product) {
   Stage stage{.pass = Pass::kBackward, .reads = {kWeight, D(Y())}, .writes = {D(X())}};
   stage.emit = [op = product.backward_data](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &w = s[kWeight], &dy = s[D(Y())], &dx = s[D(X())];
-    return {{.op = op(dx.shape, w.shape),
-             .uses = {Read(dy), Read(w), Write(dx)},
-             .work = MoveWork({dy, w}, {dx}, Flops(w.shape, dy.shape))}};
+    return {{.op = op(dx.shape, w.shape), .uses = {Read(dy), Read(w), Write(dx)}, .flops = Flops(w.shape, dy.shape)}};
   };
   return stage;
 }
@@ -64,7 +61,7 @@ Stage AddBias() {
     const Operand &sum = s[kSum], &y = s[Y()];
     return {{.op = program::BiasForward{},
              .uses = {Read(sum), Read(s[kBias]), Write(y)},
-             .work = MoveWork({sum}, {y}, program::ElementCount(y.shape))}};
+             .flops = program::ElementCount(y.shape)}};
   };
   return stage;
 }
@@ -73,9 +70,7 @@ Stage AddBiasBackward() {
   Stage stage{.pass = Pass::kBackward, .reads = {D(Y())}, .writes = {D(kBias)}};
   stage.emit = [](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &dy = s[D(Y())], &db = s[D(kBias)];
-    return {{.op = program::BiasBackward{},
-             .uses = {Read(dy), Write(db)},
-             .work = MoveWork({dy}, {db}, program::ElementCount(dy.shape))}};
+    return {{.op = program::BiasBackward{}, .uses = {Read(dy), Write(db)}, .flops = program::ElementCount(dy.shape)}};
   };
   return stage;
 }

@@ -40,14 +40,14 @@ LayerStages Stages(const SoftmaxCrossEntropy& loss, const LayerShapes& whole, co
   forward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = program::SoftmaxCrossEntropyForward{terms.weight, terms.label_smoothing},
              .uses = {Read(s[logits]), Read(s[labels]), Write(s[probabilities]), Write(s[metrics])},
-             .work = MoveWork({s[logits]}, {s[probabilities]}, 5 * program::ElementCount(s[logits].shape))}};
+             .flops = 5 * program::ElementCount(s[logits].shape)}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {labels, probabilities}, .writes = {D(logits)}};
   backward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &p = s[probabilities], &dx = s[D(logits)];
     return {{.op = program::SoftmaxCrossEntropyBackward{terms.weight, terms.label_smoothing},
              .uses = {Read(s.scalars), Read(p), Read(s[labels]), Write(dx)},
-             .work = MoveWork({p}, {dx}, 2 * program::ElementCount(p.shape))}};
+             .flops = 2 * program::ElementCount(p.shape)}};
   };
   return {.inner = {{.name = "probabilities", .shape = whole.inputs[0], .in_master_type = true, .required = true}},
           .stages = {std::move(forward), std::move(backward)}};

@@ -99,11 +99,8 @@ void Emitter::Emit(const Action& action, const CheckGradients& check) {
       const BufferId gradient = MemberBuffer(buckets_[check.bucket].gradients[p], lowering_.parameters[parameter].member);
       op.uses.push_back(builder_.Read(gradient));
       op.uses.push_back({flags_[p], {{parameter}, {1}}, program::Access::kWrite});
-      const program::Work work = layers::MoveWork({{gradient, builder_.shape(gradient)}}, {{flags_[p], {1}}});
-      op.work.bytes_read += work.bytes_read;
-      op.work.bytes_written += work.bytes_written;
     }
-    AddCompute(p, std::move(op), program::Lane::kCompute, action.from, MasterType());
+    AddCompute(p, std::move(op), program::Lane::kCompute, action.from);
   }
 }
 
@@ -182,8 +179,8 @@ void Emitter::Emit(const Action& action, const UpdateParameters& update) {
                  {bucket.gradients[p], part, program::Access::kRead},
                  {bucket.momenta[p], part, program::Access::kAccumulate},
                  {bucket.weights[p], part, program::Access::kAccumulate}},
-                UpdateWork(elements)},
-               program::Lane::kCompute, action.from, MasterType());
+                UpdateFlops(elements)},
+               program::Lane::kCompute, action.from);
   }
 }
 

@@ -49,10 +49,8 @@ void Emitter::AddStored(Output output, const std::string& from) {
   const std::vector<Piece> pieces = output.pieces;
   const int index = builder_.AddOutput(std::move(output));
   for (const Piece& piece : pieces) {
-    const int64_t bytes = piece.region.elements() * program::SizeInBytes(builder_.buffer(piece.buffer).dtype);
     builder_.AddCompute(builder_.buffer(piece.buffer).device, program::Lane::kCopy, program::Store{index},
-                        {builder_.Read(piece.buffer)}, {.bytes_read = bytes, .bytes_written = bytes},
-                        {from, program::Pass::kOutput});
+                        {builder_.Read(piece.buffer)}, 0, {from, program::Pass::kOutput});
   }
 }
 

@@ -60,10 +60,9 @@ void Emitter::EmitSlice(const Action& action) {
     const Region held = RegionOn(mesh_, from.placement, from.shape, p);
     Region kept = RegionOn(mesh_, to.placement, to.shape, p);
     for (size_t d = 0; d < kept.offset.size(); ++d) kept.offset[d] -= held.offset[d];
-    const Operand x{At(action.inputs[0].value, p), kept.size}, y = OperandAt(action.outputs[0], p);
-    AddCompute(p,
-               {program::Copy{}, {{x.buffer, kept, program::Access::kRead}, layers::Write(y)}, layers::MoveWork({x}, {y})},
-               program::Lane::kCompute, action.from);
+    const program::BufferUse part{At(action.inputs[0].value, p), kept, program::Access::kRead};
+    AddCompute(p, {program::Copy{}, {part, layers::Write(OperandAt(action.outputs[0], p))}}, program::Lane::kCompute,
+               action.from);
   }
 }
 
@@ -81,8 +80,7 @@ void Emitter::EmitPair(const Action& action, const std::vector<int>& group, int 
     const int64_t bytes = program::ElementCount(x.shape) * program::SizeInBytes(builder_.buffer(x.buffer).dtype);
     sides[m] = {{layers::Read(x), part_of(group[m], 1 - m)},
                 {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
-    AddCompute(group[m], {program::Copy{}, {layers::Read(x), part_of(group[m], m)}, layers::MoveWork({x}, {x})}, copy_lane_,
-               action.from);
+    AddCompute(group[m], {program::Copy{}, {layers::Read(x), part_of(group[m], m)}}, copy_lane_, action.from);
   }
   builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),
                        std::move(sides[1]), comm_lane_, action.from);

@@ -55,7 +55,7 @@ void Emitter::AddScalarsAndFlags() {
     const BufferId scalars = builder_.AddBuffer(device, "scalars", program::DType::kF64, {program::kStepScalarCount});
     scalars_.push_back(scalars);
     inputs_[kScalars].pieces.push_back({scalars, program::Region::Whole(builder_.shape(scalars))});
-    AddCompute(p, {program::Load{kScalars}, {builder_.Write(scalars)}, {}}, Lane::kCopy, {"scalars", Pass::kInput});
+    AddCompute(p, {program::Load{kScalars}, {builder_.Write(scalars)}}, Lane::kCopy, {"scalars", Pass::kInput});
     if (!lowering_.train()) continue;
     flags_.push_back(
         builder_.AddBuffer(device, "finite", program::DType::kI32, {static_cast<int64_t>(lowering_.parameters.size())}));
@@ -106,22 +106,8 @@ Operand Emitter::OperandAt(ValueId id, int position) const {
   return {buffer, builder_.shape(buffer), value.shape, RegionOn(mesh_, value.placement, value.shape, position).offset};
 }
 
-void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const program::Provenance& from,
-                         program::DType dtype) {
-  builder_.AddCompute(lowering_.plan.device_at(position), lane, std::move(op.op), std::move(op.uses),
-                      layers::InType(op.work, dtype), from);
-}
-
-void Emitter::CountSummands(layers::EmittedOp& op) const {
-  const auto traits = program::TraitsOfOperands(op.op, op.uses.size());
-  for (size_t k = 0; traits.has_value() && k < traits->size(); ++k) {
-    const program::Role role = (*traits)[k]->role;
-    if (role != program::Role::kInput && role != program::Role::kOutput) continue;
-    const program::DType dtype = builder_.buffer(op.uses[k].buffer).dtype;
-    const int64_t times = program::SizeInBytes(dtype) / program::SizeInBytes(lowering_.options.dtype);
-    const int64_t more = (times - 1) * op.uses[k].region.elements() * static_cast<int64_t>(sizeof(float));
-    (op.uses[k].access == program::Access::kRead ? op.work.bytes_read : op.work.bytes_written) += more;
-  }
+void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const program::Provenance& from) {
+  builder_.AddCompute(lowering_.plan.device_at(position), lane, std::move(op.op), std::move(op.uses), op.flops, from);
 }
 
 void Emitter::Emit(const Action& action, const LoadInput&) {
@@ -130,8 +116,7 @@ void Emitter::Emit(const Action& action, const LoadInput&) {
     Make(action.outputs[0], p);
     const Operand y = OperandAt(action.outputs[0], p);
     inputs_[value.host_input].pieces.push_back({y.buffer, RegionOn(mesh_, value.placement, value.shape, p)});
-    AddCompute(p, {program::Load{value.host_input}, {layers::Write(y)}, layers::MoveWork({y}, {y})}, Lane::kCopy,
-               action.from);
+    AddCompute(p, {program::Load{value.host_input}, {layers::Write(y)}}, Lane::kCopy, action.from);
   }
 }
 
@@ -153,10 +138,7 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
     for (size_t k = 0; k < run.fused_writes.size(); ++k) {
       shard.Put(run.fused_writes[k], OperandAt(action.outputs[stage.writes.size() + k], p));
     }
-    for (layers::EmittedOp& op : stage.emit(shard)) {
-      CountSummands(op);
-      AddCompute(p, std::move(op), Lane::kCompute, action.from);
-    }
+    for (layers::EmittedOp& op : stage.emit(shard)) AddCompute(p, std::move(op), Lane::kCompute, action.from);
   }
 }
 
@@ -165,30 +147,19 @@ void Emitter::Emit(const Action& action, const Round&) {
   MakeOutputs(action);
   for (int p = 0; p < positions_; ++p) {
     const Operand master = OperandAt(action.inputs[0].value, p), rounded = OperandAt(action.outputs[0], p);
-    const int64_t elements = program::ElementCount(master.shape);
-    builder_.AddCompute(lowering_.plan.device_at(p), Lane::kCompute, program::Copy{},
-                        {layers::Read(master), layers::Write(rounded)},
-                        {.bytes_read = elements * program::SizeInBytes(MasterType()),
-                         .bytes_written = elements * program::SizeInBytes(lowering_.options.dtype)},
-                        action.from);
+    AddCompute(p, {program::Copy{}, {layers::Read(master), layers::Write(rounded)}}, Lane::kCompute, action.from);
   }
 }
 
 void Emitter::Emit(const Action& action, const SumGradients&) {
   for (int p = 0; p < positions_; ++p) {
-    std::vector<Operand> contributions;
     program::Uses uses;
-    for (const ActionOperand& operand : action.inputs) {
-      contributions.push_back(OperandAt(operand.value, p));
-      uses.push_back(layers::Read(contributions.back()));
-    }
+    for (const ActionOperand& operand : action.inputs) uses.push_back(layers::Read(OperandAt(operand.value, p)));
     Make(action.outputs[0], p);
     const Operand y = OperandAt(action.outputs[0], p);
     uses.push_back(layers::Write(y));
-    const int64_t sums = static_cast<int64_t>(contributions.size()) - 1;
-    AddCompute(
-        p, {program::Sum{}, std::move(uses), layers::MoveWork(contributions, {y}, sums * program::ElementCount(y.shape))},
-        Lane::kCompute, action.from, *lowering_.value(action.outputs[0]).dtype);
+    const int64_t sums = static_cast<int64_t>(action.inputs.size()) - 1;
+    AddCompute(p, {program::Sum{}, std::move(uses), sums * program::ElementCount(y.shape)}, Lane::kCompute, action.from);
   }
 }
 

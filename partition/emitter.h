@@ -46,14 +46,7 @@ class Emitter {
   void ShareOutputs(const Action& action);
   program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
   layers::Operand OperandAt(ValueId value, int position) const;
-  // `op` counts bytes of f32 where operands are of `dtype`.
-  void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from,
-                  program::DType dtype);
-  void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from) {
-    AddCompute(position, std::move(op), lane, from, lowering_.options.dtype);
-  }
-  // Adds to bytes of f32, which AddCompute takes for as many elements of activations, what operands have that are wider.
-  void CountSummands(layers::EmittedOp& op) const;
+  void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from);
   void Emit(const Action& action, const LoadInput&);
   void Emit(const Action& action, const RunStage& run);
   void Emit(const Action& action, const Round&);

@@ -6,7 +6,9 @@
 
 #include "layers/traits.h"
 #include "partition/task_work.h"
+#include "program/op_traits.h"
 #include "program/status_macros.h"
+#include "program/work.h"
 
 namespace colonnade::partition {
 namespace {
@@ -16,16 +18,36 @@ using program::Shape;
 
 double Bytes(const Shape& shape) { return static_cast<double>(program::ElementCount(shape)) * sizeof(float); }
 
+// As of a Program in f32.
+program::Work NominalWork(const layers::EmittedOp& op) {
+  const auto traits = program::TraitsOfOperands(op.op, op.uses.size());
+  return program::WorkOf(op.op, op.uses, op.flops, [&](size_t k) {
+    const program::DType type = program::TypeOf((*traits)[k]->role).value_or(program::DType::kF32);
+    return op.uses[k].region.elements() * program::SizeInBytes(type);
+  });
+}
+
 double SecondsOf(std::vector<layers::EmittedOp> ops, const CostFunctions& cost) {
   double seconds = 0;
   for (layers::EmittedOp& op : ops) {
     program::Task task;
+    task.work = NominalWork(op);
     task.what = program::Compute{std::move(op.op)};
     task.uses = {op.uses.begin(), op.uses.end()};
-    task.work = op.work;
     seconds += cost.compute(task);
   }
   return seconds;
+}
+
+layers::EmittedOp Update(const Shape& parameter) {
+  using program::Access;
+  const program::Region all = program::Region::Whole(parameter);
+  return {.op = program::SgdUpdate{},
+          .uses = {{{}, {{0}, {program::kStepScalarCount}}, Access::kRead},
+                   {{}, all, Access::kRead},
+                   {{}, all, Access::kAccumulate},
+                   {{}, all, Access::kAccumulate}},
+          .flops = UpdateFlops(program::ElementCount(parameter))};
 }
 
 }  // namespace
@@ -49,10 +71,7 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
   }
   for (size_t p = 0; p < node.parameters.size(); ++p) {
     const Shape local = RegionOn(mesh, layer.sharding.parameters[p], node.parameters[p].shape, 0).size;
-    program::Task update;
-    update.what = program::Compute{program::SgdUpdate{}};
-    update.work = UpdateWork(program::ElementCount(local));
-    layer.compute_sec += cost.compute(update);
+    layer.compute_sec += SecondsOf({Update(local)}, cost);
     int64_t members = 1;
     for (int a = 0; a < mesh.axis_count(); ++a) {
       const bool partial = layer.sharding.parameter_gradients[p][a].kind == layers::Placement::Kind::kPartial;

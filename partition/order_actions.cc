@@ -124,7 +124,7 @@ class Orderer {
   int64_t ProductFlops(const RunStage& run) const {
     int64_t flops = 0;
     for (const layers::EmittedOp& op : EmitOnOneDevice(lowering_.plan.mesh, lowering_.shardings[run.node], run.stage)) {
-      if (program::IsTimedByFlops(program::CostClassOf(op.op))) flops += op.work.flops;
+      if (program::IsTimedByFlops(program::CostClassOf(op.op))) flops += op.flops;
     }
     return flops;
   }

@@ -4,10 +4,7 @@ namespace colonnade::partition {
 
 using program::CollectiveKind;
 
-program::Work UpdateWork(int64_t elements) {
-  constexpr int64_t kElementBytes = sizeof(float);
-  return {.flops = 6 * elements, .bytes_read = 3 * kElementBytes * elements, .bytes_written = 2 * kElementBytes * elements};
-}
+int64_t UpdateFlops(int64_t elements) { return 6 * elements; }
 
 int64_t BytesSent(CollectiveKind kind, int64_t bytes, int64_t members, bool is_root) {
   const int64_t others = members - 1;

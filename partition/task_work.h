@@ -1,4 +1,4 @@
-// Work of the tasks that no layer emits: updates and transfers.
+// What tasks cost that no layer emits: updates and transfers.
 #ifndef COLONNADE_PARTITION_TASK_WORK_H_
 #define COLONNADE_PARTITION_TASK_WORK_H_
 
@@ -8,8 +8,8 @@
 
 namespace colonnade::partition {
 
-// An update of so many f32 elements reads gradient, momentum and weight, and writes the last two.
-program::Work UpdateWork(int64_t elements);
+// Of an update of so many elements.
+int64_t UpdateFlops(int64_t elements);
 
 // Bytes that one of `members` sends if each pair transfers directly. `bytes`: what it holds of the operand before; a root
 // receives of a reduce, and sends of a broadcast, while the others do the reverse.

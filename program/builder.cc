@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "program/work.h"
+
 namespace colonnade::program {
 
 Builder::Builder(std::string model, Mode mode, int64_t global_batch, DType dtype, std::vector<MeshAxis> mesh) {
@@ -65,7 +67,8 @@ Task& Builder::AddTask(int device, Lane lane, Uses uses, Work work, Provenance f
   return task;
 }
 
-TaskId Builder::AddCompute(int device, Lane lane, Op op, Uses uses, Work work, Provenance from) {
+TaskId Builder::AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flops, Provenance from) {
+  const Work work = WorkOf(op, uses, flops, [&](size_t k) { return BytesOf(program_, uses[k]); });
   Task& task = AddTask(device, lane, std::move(uses), work, std::move(from));
   task.what = Compute{std::move(op)};
   return task.id;

@@ -48,7 +48,8 @@ class Builder {
   BufferUse Write(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kWrite}; }
   BufferUse Accumulate(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kAccumulate}; }
 
-  TaskId AddCompute(int device, Lane lane, Op op, Uses uses, Work work, Provenance from);
+  // Its bytes are those of its uses.
+  TaskId AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flops, Provenance from);
 
   // A transfer between devices a and b. A side with a read use sends, one with a write use receives.
   void AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance from);

@@ -54,6 +54,29 @@ constexpr bool IsTensor(Role role) {
   }
   return false;
 }
+// The one type of what is no tensor of a layer; absent where it is of any.
+constexpr std::optional<DType> TypeOf(Role role) {
+  switch (role) {
+    case Role::kArgmax:
+      return DType::kU8;
+    case Role::kLabels:
+    case Role::kFlag:
+      return DType::kI32;
+    case Role::kScalars:
+    case Role::kMetrics:
+    case Role::kSums:
+      return DType::kF64;
+    case Role::kData:
+    case Role::kInput:
+    case Role::kOutput:
+    case Role::kWeight:
+    case Role::kBias:
+    case Role::kMomentum:
+    case Role::kSaved:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
 // The type of a tensor of layers: the op's own, its MasterType, or, of what may be a summand of a sum over devices, either.
 enum class Width { kElement, kMaster, kSummand };
 enum class Occurs {

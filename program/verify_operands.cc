@@ -271,35 +271,12 @@ class OperandCheck {
   }
 
   void TypeFits(size_t i, const OperandTrait& trait, std::optional<DType> element) {
-    switch (trait.role) {
-      case Role::kData:
-        return;
-      case Role::kArgmax:
-        Types({i}, DType::kU8);
-        return;
-      case Role::kLabels:
-        Types({i}, DType::kI32);
-        return;
-      case Role::kScalars:
-        if (Types({i}, DType::kF64)) Shaped(i, {kStepScalarCount});
-        return;
-      case Role::kMetrics:
-        if (Types({i}, DType::kF64)) Shaped(i, {kMetricCount});
-        return;
-      case Role::kSums:
-        Types({i}, DType::kF64);
-        return;
-      case Role::kFlag:
-        if (Types({i}, DType::kI32)) Shaped(i, {1});
-        return;
-      case Role::kInput:
-      case Role::kOutput:
-      case Role::kWeight:
-      case Role::kBias:
-      case Role::kMomentum:
-      case Role::kSaved:
-        return TensorFits(i, trait, element);
-    }
+    if (IsTensor(trait.role)) return TensorFits(i, trait, element);
+    const std::optional<DType> type = TypeOf(trait.role);
+    if (!type.has_value() || !Types({i}, *type)) return;
+    if (trait.role == Role::kScalars) Shaped(i, {kStepScalarCount});
+    if (trait.role == Role::kMetrics) Shaped(i, {kMetricCount});
+    if (trait.role == Role::kFlag) Shaped(i, {1});
   }
 
   void TensorFits(size_t i, const OperandTrait& trait, std::optional<DType> element) {

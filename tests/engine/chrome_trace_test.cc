@@ -24,7 +24,7 @@ Program SendAndSum() {
   program::Builder b("p", program::Mode::kTrain, 1, DType::kF32, {{"data", 2}});
   std::vector<BufferId> x;
   for (int d = 0; d < 2; ++d) x.push_back(b.AddBuffer(d, "x", DType::kF32, {4}));
-  b.AddCompute(0, Lane::kCompute, program::ActivationForward{program::Activation::kRelu}, {b.Write(x[0])}, {.flops = 4},
+  b.AddCompute(0, Lane::kCompute, program::ActivationForward{program::Activation::kRelu}, {b.Write(x[0])}, 4,
                {"relu1", Pass::kForward});
   b.AddExchange(0, {{b.Read(x[0])}, {.bytes_sent = 16}}, 1, {{b.Write(x[1])}, {}}, Lane::kComm, {"conv2", Pass::kForward});
   b.AddCollective(b.AddGroup({0, 1}), {.kind = program::CollectiveKind::kAllReduce},

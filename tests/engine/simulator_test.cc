@@ -32,8 +32,9 @@ class Case {
     return builder_.AddBuffer(device, name, DType::kF32, {bytes / 4});
   }
   void Compute(int device, BufferId buffer, int64_t bytes, Lane lane = Lane::kCompute) {
-    builder_.AddCompute(device, lane, program::ActivationForward{program::Activation::kRelu}, {builder_.Accumulate(buffer)},
-                        {.bytes_read = bytes}, {"layer"});
+    const program::TaskId task = builder_.AddCompute(device, lane, program::ActivationForward{program::Activation::kRelu},
+                                                     {builder_.Accumulate(buffer)}, 0, {"layer"});
+    work_.emplace_back(task, program::Work{.bytes_read = bytes});
   }
   void Send(int from, BufferId x, int to, BufferId y) {
     const int64_t bytes = program::ElementCount(builder_.shape(x)) * 4;
@@ -50,10 +51,15 @@ class Case {
     builder_.AddCollective(builder_.AddGroup(devices), {.kind = CollectiveKind::kAllReduce}, std::move(members), Lane::kComm,
                            {"sum"});
   }
-  Program Build() { return std::move(builder_).Build(); }
+  Program Build() {
+    Program program = std::move(builder_).Build();
+    for (const auto& [task, work] : work_) program.tasks[task.value].work = work;
+    return program;
+  }
 
  private:
   Builder builder_;
+  std::vector<std::pair<program::TaskId, program::Work>> work_;  // whatever the extents of what they use
 };
 
 Simulation Of(const Program& program, const Machine& machine) {

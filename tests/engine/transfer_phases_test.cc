@@ -63,10 +63,10 @@ TEST(Simulate, LoadsAndStoresTakeTheLatencyAndTheRateOfTheWayToTheHost) {
   machine.launch_sec.value = 0.125 * kMs;
   Builder loads = Empty(1), stores = Empty(1);
   const BufferId x = loads.AddBuffer(0, "x", program::DType::kF32, {kBytes / 4});
-  loads.AddCompute(0, Lane::kCopy, program::Load{0}, {loads.Write(x)}, {.bytes_read = 4, .bytes_written = kBytes}, {"x"});
+  loads.AddCompute(0, Lane::kCopy, program::Load{0}, {loads.Write(x)}, 0, {"x"});
   EXPECT_NEAR(MsOf(std::move(loads), machine), 0.125 + 0.75 + 8, 1e-6);
   const BufferId y = stores.AddBuffer(0, "y", program::DType::kF32, {kBytes / 4});
-  stores.AddCompute(0, Lane::kCopy, program::Store{0}, {stores.Read(y)}, {.bytes_read = kBytes, .bytes_written = 4}, {"y"});
+  stores.AddCompute(0, Lane::kCopy, program::Store{0}, {stores.Read(y)}, 0, {"y"});
   EXPECT_NEAR(MsOf(std::move(stores), machine), 0.125 + 0.75 + 8, 1e-6);
 }
 

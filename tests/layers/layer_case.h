@@ -11,6 +11,8 @@
 
 namespace colonnade::layers {
 
+inline const std::vector<program::Shape> kImage = {{2, 4, 5, 5}};  // as the only input
+
 // The extents of `layer` on `inputs`, which have their batch dimension, before any axis cuts them. Its inner tensors are
 // those that it has under `strategies`.
 inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape>& inputs,

@@ -23,14 +23,14 @@ using enum Strategy;
 constexpr Strategy kStrategies[] = {kReplicate, kBatch, kColumn, kGroup, kRow};
 const std::vector<int64_t> kAll = {2, 3, 4};
 
-struct Case {
+struct ShardCase {
   std::string name;
   Layer layer;
   std::vector<Shape> inputs;
   std::map<Strategy, std::vector<int64_t>> legal;  // on how many positions, of 2, 3 and 4
 };
 
-class LegalShardings : public ::testing::TestWithParam<Case> {
+class LegalShardings : public ::testing::TestWithParam<ShardCase> {
  protected:
   const Layer& layer() const { return GetParam().layer; }
 
@@ -190,7 +190,7 @@ TEST_P(LegalShardings, GradientsAreTheDuals) {
   });
 }
 
-std::vector<Case> Cases() {
+std::vector<ShardCase> Cases() {
   const Shape image = {12, 12, 6, 6}, flat = {12, 24};
   const std::map<Strategy, std::vector<int64_t>> whole_samples = {{kReplicate, kAll}, {kBatch, kAll}};
   auto and_group = [&](std::vector<int64_t> sizes) {

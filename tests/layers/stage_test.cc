@@ -41,11 +41,11 @@ LayerStages StagesOf(const Layer& layer, const std::vector<Shape>& inputs, const
   return Stages(layer, ShapesOf(layer, inputs), {.strategies = strategies});
 }
 
-const std::vector<Shape> kImage = {{2, 4, 5, 5}}, kFlat = {{6, 10}};
+const std::vector<Shape> kRows = {{6, 10}};
 
 TEST(Stages, AProductMakesTheGradientsOfItsParametersAndOfItsInputInTwoStages) {
   for (const LayerStages& stages : {StagesOf(Conv2d{.out_channels = 8, .kernel = 3}, kImage),
-                                    StagesOf(FullyConnected{.out_features = 7}, kFlat, {Strategy::kColumn})}) {
+                                    StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kColumn})}) {
     EXPECT_THAT(Words(stages),
                 ElementsAre("forward: x0 p0 p1 -> y", "backward: x0 dy -> dp0 dp1", "backward: p0 dy -> dx0"));
     EXPECT_THAT(stages.inner, IsEmpty());
@@ -68,36 +68,36 @@ TEST(Stages, AProductByRowsAddsItsBiasInAStageOfItsOwn) {
 }
 
 TEST(Stages, AProductByRowsWithoutABiasIsMadeInOneStage) {
-  const LayerStages stages = StagesOf(FullyConnected{.out_features = 7, .bias = false}, kFlat, {Strategy::kRow});
+  const LayerStages stages = StagesOf(FullyConnected{.out_features = 7, .bias = false}, kRows, {Strategy::kRow});
   EXPECT_THAT(Words(stages), ElementsAre("forward: x0 p0 -> y", "backward: x0 dy -> dp0", "backward: p0 dy -> dx0"));
   EXPECT_THAT(stages.inner, IsEmpty());
 }
 
 TEST(Stages, ALossReadsLabelsLastMakesMetricsAndHasNoDy) {
-  const LayerShapes shapes = ShapesOf(SoftmaxCrossEntropy{}, kFlat);
+  const LayerShapes shapes = ShapesOf(SoftmaxCrossEntropy{}, kRows);
   EXPECT_THAT(shapes.inputs, ElementsAre(Shape{6, 10}, Shape{6}));
   EXPECT_EQ(shapes.output, Shape{program::kMetricCount});
-  const LayerStages stages = StagesOf(SoftmaxCrossEntropy{}, kFlat);
+  const LayerStages stages = StagesOf(SoftmaxCrossEntropy{}, kRows);
   EXPECT_THAT(Words(stages), ElementsAre("forward: x0 x1 -> y v0", "backward: x1 v0 -> dx0")) << "labels have no gradient";
 }
 
 TEST(Stages, TheProbabilitiesAloneAreMadeWhereNobodyReadsThem) {
-  const std::vector<InnerSpec> loss = StagesOf(SoftmaxCrossEntropy{}, kFlat).inner;
+  const std::vector<InnerSpec> loss = StagesOf(SoftmaxCrossEntropy{}, kRows).inner;
   ASSERT_EQ(loss.size(), 1u);
   EXPECT_EQ(loss[0].name, "probabilities");
   EXPECT_EQ(loss[0].shape, (Shape{6, 10}));
   EXPECT_TRUE(loss[0].required);
   EXPECT_FALSE(StagesOf(MaxPool{}, kImage).inner[0].required);
   EXPECT_FALSE(StagesOf(Lrn{}, kImage).inner[0].required);
-  EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kFlat, {Strategy::kRow}).inner[0].required);
+  EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}).inner[0].required);
 }
 
 // In bf16, z is summed over devices in f32, and scale and probabilities are not rounded.
 TEST(Stages, InnerTensorsThatAreNotRoundedAreInTheMasterType) {
-  EXPECT_TRUE(StagesOf(SoftmaxCrossEntropy{}, kFlat).inner[0].in_master_type);
+  EXPECT_TRUE(StagesOf(SoftmaxCrossEntropy{}, kRows).inner[0].in_master_type);
   EXPECT_TRUE(StagesOf(Lrn{}, kImage).inner[0].in_master_type);
   EXPECT_EQ(StagesOf(MaxPool{}, kImage).inner[0].dtype, program::DType::kU8);
-  const InnerSpec z = StagesOf(FullyConnected{.out_features = 7}, kFlat, {Strategy::kRow}).inner[0];
+  const InnerSpec z = StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}).inner[0];
   EXPECT_TRUE(z.in_master_type);
   EXPECT_FALSE(z.dtype.has_value());
 }
@@ -168,7 +168,7 @@ TEST(Stages, ABatchNormReadsMastersWhereverItReadsParameters) {
 
 // Three numbers of each sample and position, of the type of parameters.
 TEST(Stages, ALayerNormKeepsItsMomentsAndReadsMasters) {
-  for (const auto& [x, moments] : {std::pair(kImage[0], Shape{2, 3, 5, 5}), {kFlat[0], Shape{6, 3}}}) {
+  for (const auto& [x, moments] : {std::pair(kImage[0], Shape{2, 3, 5, 5}), {kRows[0], Shape{6, 3}}}) {
     const LayerStages stages = StagesOf(LayerNorm{}, {x});
     EXPECT_THAT(Words(stages), ElementsAre("forward: x0 p0 p1 -> y v0", "backward: x0 dy v0 p0 -> dp0 dp1 dx0"));
     ASSERT_EQ(stages.inner.size(), 1u);
@@ -181,7 +181,7 @@ TEST(Stages, ALayerNormKeepsItsMomentsAndReadsMasters) {
 }
 
 TEST(Stages, AnAddsGradientIsDyItselfAndAnAddNarrowsOfItsWideInputToo) {
-  const LayerStages add = StagesOf(Add{}, {kFlat[0], kFlat[0]}), narrow = StagesOf(AddNarrow{}, {kFlat[0], Shape{6, 4}});
+  const LayerStages add = StagesOf(Add{}, {kRows[0], kRows[0]}), narrow = StagesOf(AddNarrow{}, {kRows[0], Shape{6, 4}});
   EXPECT_THAT(Words(add), ElementsAre("forward: x0 x1 -> y", "backward: dy -> dx0 dx1"));
   EXPECT_THAT(Words(narrow), ElementsAre("forward: x0 x1 -> y", "backward: dy -> dx0", "backward: dy -> dx1"));
   EXPECT_FALSE(add.stages[1].emit);
@@ -222,7 +222,7 @@ TEST(Stages, ProductsAndNormalisationsTakeAnEpilogueAndAReluIsOneThatMasks) {
     return lines;
   };
   EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("takes", "", ""));
-  EXPECT_THAT(flags(StagesOf(FullyConnected{.out_features = 7}, kFlat)), ElementsAre("takes", "", ""));
+  EXPECT_THAT(flags(StagesOf(FullyConnected{.out_features = 7}, kRows)), ElementsAre("takes", "", ""));
   EXPECT_THAT(flags(StagesOf(BatchNorm{}, kImage)), ElementsAre("", "takes", "", "", ""));
   EXPECT_THAT(flags(Stages(Layer{BatchNorm{}}, ShapesOf(BatchNorm{}, kImage), {.train = false})), ElementsAre("takes"));
   EXPECT_THAT(flags(StagesOf(AddNarrow{}, {kImage[0], kImage[0]})), ElementsAre("", "", ""));
@@ -232,15 +232,15 @@ TEST(Stages, ProductsAndNormalisationsTakeAnEpilogueAndAReluIsOneThatMasks) {
                              Layer{Flatten{}}, Layer{Add{}}, Layer{Concat{}}}) {
     EXPECT_THAT(flags(StagesOf(layer, kImage)), ElementsAre("", "")) << TypeName(layer);
   }
-  EXPECT_THAT(flags(StagesOf(SoftmaxCrossEntropy{}, kFlat)), ElementsAre("", ""));
+  EXPECT_THAT(flags(StagesOf(SoftmaxCrossEntropy{}, kRows)), ElementsAre("", ""));
 }
 
 // The op that adds a bias knows no activation.
 TEST(Stages, AStageThatAddsABiasTakesNoEpilogue) {
-  EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kFlat, {Strategy::kRow}).stages[1].takes_epilogue);
+  EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}).stages[1].takes_epilogue);
 }
 
-struct Case {
+struct StagesCase {
   std::string name;
   Layer layer;
   std::vector<Shape> inputs;
@@ -248,7 +248,7 @@ struct Case {
 };
 
 // What lowering relies on, of every layer.
-class EveryLayersStages : public ::testing::TestWithParam<Case> {
+class EveryLayersStages : public ::testing::TestWithParam<StagesCase> {
  protected:
   LayerStages stages() const { return StagesOf(GetParam().layer, GetParam().inputs, GetParam().strategies); }
   // Those that BatchNorm has for evaluation, or for the other way to cut its batch, no stage makes.
@@ -310,19 +310,22 @@ TEST_P(EveryLayersStages, ReadWhatIsMadeBefore) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layers, EveryLayersStages,
-    ::testing::Values(Case{"conv", Conv2d{.out_channels = 8, .kernel = 3}, kImage},
-                      Case{"conv_by_rows", Conv2d{.out_channels = 8, .kernel = 3}, kImage, {Strategy::kRow}},
-                      Case{"conv_without_bias", Conv2d{.out_channels = 8, .kernel = 3, .bias = false}, kImage},
-                      Case{"fc", FullyConnected{.out_features = 7}, kFlat},
-                      Case{"fc_by_rows", FullyConnected{.out_features = 7}, kFlat, {Strategy::kRow}},
-                      Case{"concat", Concat{}, {kImage[0], kImage[0], kImage[0]}},  //
-                      Case{"relu", Relu{}, kImage}, Case{"gelu", Gelu{}, kImage}, Case{"max_pool", MaxPool{}, kImage},
-                      Case{"avg_pool", AvgPool{}, kImage}, Case{"lrn", Lrn{}, kImage}, Case{"dropout", Dropout{}, kImage},
-                      Case{"flatten", Flatten{}, kImage}, Case{"add", Add{}, {kFlat[0], kFlat[0]}},
-                      Case{"add_narrow", AddNarrow{}, {kImage[0], {2, 3, 5, 5}}}, Case{"batch_norm", BatchNorm{}, kImage},
-                      Case{"batch_norm_of_groups", BatchNorm{.samples_per_group = 2}, kFlat},
-                      Case{"layer_norm", LayerNorm{}, kImage}, Case{"layer_norm_of_features", LayerNorm{}, kFlat},
-                      Case{"loss", SoftmaxCrossEntropy{}, kFlat}),
+    ::testing::Values(StagesCase{"conv", Conv2d{.out_channels = 8, .kernel = 3}, kImage},
+                      StagesCase{"conv_by_rows", Conv2d{.out_channels = 8, .kernel = 3}, kImage, {Strategy::kRow}},
+                      StagesCase{"conv_without_bias", Conv2d{.out_channels = 8, .kernel = 3, .bias = false}, kImage},
+                      StagesCase{"fc", FullyConnected{.out_features = 7}, kRows},
+                      StagesCase{"fc_by_rows", FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}},
+                      StagesCase{"concat", Concat{}, {kImage[0], kImage[0], kImage[0]}},  //
+                      StagesCase{"relu", Relu{}, kImage}, StagesCase{"gelu", Gelu{}, kImage},
+                      StagesCase{"max_pool", MaxPool{}, kImage}, StagesCase{"avg_pool", AvgPool{}, kImage},
+                      StagesCase{"lrn", Lrn{}, kImage}, StagesCase{"dropout", Dropout{}, kImage},
+                      StagesCase{"flatten", Flatten{}, kImage}, StagesCase{"add", Add{}, {kRows[0], kRows[0]}},
+                      StagesCase{"add_narrow", AddNarrow{}, {kImage[0], {2, 3, 5, 5}}},
+                      StagesCase{"batch_norm", BatchNorm{}, kImage},
+                      StagesCase{"batch_norm_of_groups", BatchNorm{.samples_per_group = 2}, kRows},
+                      StagesCase{"layer_norm", LayerNorm{}, kImage},
+                      StagesCase{"layer_norm_of_features", LayerNorm{}, kRows},
+                      StagesCase{"loss", SoftmaxCrossEntropy{}, kRows}),
     [](const auto& info) { return info.param.name; });
 
 TEST(StageShard, HasWhatWasPutThereAndAGradientIsNoValue) {

@@ -194,9 +194,9 @@ TEST(EmitBuckets, AnAllReduceLeavesTheSumEverywhereAndAllUpdate) {
                                                       "d1 comm all_reduce accumulate bucket0.gradient: 120 120 120"));
   EXPECT_THAT(TasksOf(program, "update"),
               ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
-                          "accumulate bucket0: 360 240 0",
+                          "accumulate bucket0: 392 240 0",
                           "d1 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
-                          "accumulate bucket0: 360 240 0"));
+                          "accumulate bucket0: 392 240 0"));
 }
 
 // Two parts of 60 bytes.
@@ -207,9 +207,9 @@ TEST(EmitBuckets, AShardedBucketIsScatteredUpdatedByPartsAndGathered) {
                           "d1 comm reduce_scatter read bucket0.gradient write bucket0.gradient[1:2]: 120 120 60"));
   EXPECT_THAT(TasksOf(program, "update"),
               ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient[0:1] accumulate bucket0.momentum[0:1] "
-                          "accumulate bucket0[0:1]: 180 120 0",
+                          "accumulate bucket0[0:1]: 212 120 0",
                           "d1 compute sgd_update read scalars read bucket0.gradient[1:2] accumulate bucket0.momentum[1:2] "
-                          "accumulate bucket0[1:2]: 180 120 0"));
+                          "accumulate bucket0[1:2]: 212 120 0"));
   EXPECT_THAT(TasksOf(program, "gather"), ElementsAre("d0 comm all_gather read bucket0[0:1] write bucket0: 120 120 60",
                                                       "d1 comm all_gather read bucket0[1:2] write bucket0: 120 120 60"));
 }
@@ -220,7 +220,7 @@ TEST(EmitBuckets, AMasterAloneUpdatesAndSendsTheResult) {
                                                       "d1 comm reduce read bucket0.gradient: 120 120 120"));
   EXPECT_THAT(TasksOf(program, "update"),
               ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
-                          "accumulate bucket0: 360 240 0"));
+                          "accumulate bucket0: 392 240 0"));
   EXPECT_THAT(TasksOf(program, "gather"),
               ElementsAre("d0 comm broadcast read bucket0: 120 120 120", "d1 comm broadcast write bucket0: 120 120 0"));
 }
@@ -238,7 +238,7 @@ TEST(EmitBuckets, APieceIsAPartOfItsBucket) {
     EXPECT_EQ(TasksOf(program, "reduce 1")[1], all ? "d1 comm all_reduce accumulate bucket0.gradient[1:2]: 60 60 60"
                                                    : "d1 comm reduce read bucket0.gradient[1:2]: 60 60 60");
     EXPECT_EQ(TasksOf(program, "update")[0],
-              "d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum accumulate bucket0: 360 "
+              "d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum accumulate bucket0: 392 "
               "240 0");
     if (!all) {
       EXPECT_EQ(TasksOf(program, "gather")[1], "d1 comm broadcast write bucket0: 120 120 0");
@@ -291,7 +291,7 @@ TEST(EmitBuckets, StagesReadParametersAndMakeGradientsInTheirBuckets) {
   const Program program = Emitted(c);
   EXPECT_EQ(TasksOf(program, "fc1")[0],
             "d0 compute fully_connected_backward_weights read x read dy write fc1.weight.gradient "
-            "write fc1.bias.gradient: 160 96 0");
+            "write fc1.bias.gradient: 160 120 0");
   EXPECT_THAT(TasksOf(program, "fc1"),
               Contains("d0 compute fully_connected_backward_data read dy read fc1.weight write dx: 192 64 0"));
   const program::BufferId weight_gradient = FirstOf(program, "fc1").uses[2].buffer;

@@ -63,6 +63,23 @@ TEST(CostOfLayer, OfALayerWithoutParametersBehindTheInputIsForwardAlone) {
   EXPECT_EQ(flatten->compute_sec, 4 * 8 * 16);
 }
 
+// x has 8 x 16 elements of f32 and y 8 x 4, whose argmax is bytes: forward makes y and argmax, backward makes dx of dy and
+// argmax.
+TEST(CostOfLayer, CountsTheBytesOfEachUseAsThoseOfAProgramInF32) {
+  layers::GraphBuilder net("pooled");
+  auto x = net.Relu("relu", net.Input("images", {1, 4, 4}));
+  auto y = net.Flatten("flatten", net.MaxPool("pool", x, {.kernel = 2, .stride = 2}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", y, {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  const CostFunctions cost{.compute = [](const program::Task& task) {
+    return static_cast<double>(task.work.bytes_read + task.work.bytes_written);
+  }};
+  const absl::StatusOr<LayerCost> pool =
+      CostOfLayer(graph, layers::LayerId{2}, Mesh::ReplicasByColumns(1, 1), {kReplicate, kReplicate}, 8, cost);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_EQ(pool->compute_sec, 2 * (4 * 8 * 16 + 4 * 8 * 4 + 8 * 4));
+}
+
 // z has 8 x 4 elements on each device, of which the batch leaves half.
 TEST(CostOfLayer, ASumInTheMiddleOfALayerIsATransfer) {
   Costs costs;

@@ -109,8 +109,7 @@ class TwoColumnsMaker {
   }
 
   void Add(int d, Lane lane, Op op, Uses uses, const char* layer, Pass pass) {
-    b_.AddCompute(d, lane, std::move(op), std::move(uses), {.flops = 10, .bytes_read = 20, .bytes_written = 30},
-                  {layer, pass});
+    b_.AddCompute(d, lane, std::move(op), std::move(uses), 10, {layer, pass});
   }
 
   void Forward(int d) {

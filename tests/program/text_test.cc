@@ -87,7 +87,7 @@ TEST(Text, ReadsAsOneLinePerTask) {
   EXPECT_THAT(text, HasSubstr(" d0 compute conv_forward{window=3x3/1x1+0x0 groups=1 bias=1 relu=1} read 0 read 15 read 16 "
                               "write 4 waits "));
   EXPECT_THAT(text, HasSubstr(" d0 comm exchange{message=0 peer=1 sends=1 receives=1} read 4 write 3[0:2,2:4,0:2,0:2] "));
-  EXPECT_THAT(text, HasSubstr(" work flops=10 read=20 written=30 sent=0 from conv forward\n"));
+  EXPECT_THAT(text, HasSubstr(" work flops=10 read=208 written=64 sent=0 from conv forward\n"));
 }
 
 // EveryOp with another window in its average pooling.
