@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 
 using BatchNormFlags = Command;
 
-const char kTrain[] = "train --model=resnet20 --data=digits --width=0.5 --steps=6 --batch=24 --lr=0.05 --json ";
-const char kEval[] = "eval --model=resnet20 --data=digits --width=0.5 --json ";
+const char kTrainResnet[] = "train --model=resnet20 --data=digits --width=0.5 --steps=6 --batch=24 --lr=0.05 --json ";
+const char kEvalResnet[] = "eval --model=resnet20 --data=digits --width=0.5 --json ";
 const char kProgram[] = "program --model=resnet20 --width=0.5 --input-size=8 --batch=24 ";
 
 TEST_F(BatchNormFlags, ValuesThatAreNeitherSyncNorGroupsAre2) {
@@ -36,9 +36,9 @@ TEST_F(BatchNormFlags, ValuesThatAreNeitherSyncNorGroupsAre2) {
 }
 
 TEST_F(BatchNormFlags, GroupsThatDoNotDivideTheBatchAre2WithTheNearestBatches) {
-  ExpectError(absl::StrCat(kTrain, "--batch-norm=ghost:5"), 2,
+  ExpectError(absl::StrCat(kTrainResnet, "--batch-norm=ghost:5"), 2,
               {"layer \"bn1\": a global batch of 24 is not cut into groups of 5 samples; nearest that work: 20 or 25"});
-  ExpectError(absl::StrCat(kTrain, "--batch-norm=ghost:32"), 2,
+  ExpectError(absl::StrCat(kTrainResnet, "--batch-norm=ghost:32"), 2,
               {"a global batch of 24 is not cut into groups of 32 samples; nearest that work: 32"});
 }
 
@@ -76,8 +76,8 @@ json TestOf(const Result& r) {
 // A test after training normalises by the running means and variances, as an evaluation of the saved file does.
 TEST_F(BatchNormFlags, AnEvaluationOfWhatWasSavedIsTheTestAtTheEndOfTraining) {
   for (const char* rest : {"", "--plan=data --devices=2 ", "--plan=data --devices=2 --batch-norm=ghost:12 "}) {
-    const json trained = TestOf(Run(absl::StrCat(kTrain, rest, "--save=", In("w.safetensors"))));
-    const json evaluated = TestOf(Run(absl::StrCat(kEval, rest, "--batch=24 --init=", In("w.safetensors"))));
+    const json trained = TestOf(Run(absl::StrCat(kTrainResnet, rest, "--save=", In("w.safetensors"))));
+    const json evaluated = TestOf(Run(absl::StrCat(kEvalResnet, rest, "--batch=24 --init=", In("w.safetensors"))));
     EXPECT_EQ(trained, evaluated) << rest;
     EXPECT_EQ(evaluated.at("count"), 360);
   }
@@ -85,15 +85,15 @@ TEST_F(BatchNormFlags, AnEvaluationOfWhatWasSavedIsTheTestAtTheEndOfTraining) {
 
 // 1e-4: the order of sums differs between plans.
 TEST_F(BatchNormFlags, AnEvaluationHasOneResultUnderEveryPlanAndEveryBatch) {
-  const json trained = TestOf(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))));
+  const json trained = TestOf(Run(absl::StrCat(kTrainResnet, "--save=", In("w.safetensors"))));
   for (const char* rest : {"--batch=40", "--plan=data --devices=4 --batch=8", "--plan=model --devices=2 --batch=24"}) {
-    const json evaluated = TestOf(Run(absl::StrCat(kEval, rest, " --init=", In("w.safetensors"))));
+    const json evaluated = TestOf(Run(absl::StrCat(kEvalResnet, rest, " --init=", In("w.safetensors"))));
     EXPECT_NEAR(evaluated.at("loss").get<double>(), trained.at("loss").get<double>(), 1e-4) << rest;
   }
 }
 
 TEST_F(BatchNormFlags, TheFileHoldsRunningStatisticsAndEvaluationReadsThem) {
-  const json trained = TestOf(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))));
+  const json trained = TestOf(Run(absl::StrCat(kTrainResnet, "--save=", In("w.safetensors"))));
   absl::StatusOr<std::vector<engine::NamedTensor>> tensors = engine::LoadTensors(In("w.safetensors"));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   int statistics = 0;
@@ -107,11 +107,12 @@ TEST_F(BatchNormFlags, TheFileHoldsRunningStatisticsAndEvaluationReadsThem) {
   }
   EXPECT_EQ(statistics, 2 * 19);
   ASSERT_TRUE(engine::SaveTensors(In("forgotten.safetensors"), *tensors).ok());
-  const json forgotten = TestOf(Run(absl::StrCat(kEval, "--batch=24 --init=", In("forgotten.safetensors"))));
+  const json forgotten = TestOf(Run(absl::StrCat(kEvalResnet, "--batch=24 --init=", In("forgotten.safetensors"))));
   EXPECT_NE(forgotten.at("loss"), trained.at("loss"));
   tensors->pop_back();
   ASSERT_TRUE(engine::SaveTensors(In("fewer.safetensors"), *tensors).ok());
-  ExpectError(absl::StrCat(kEval, "--init=", In("fewer.safetensors")), 65, {"fewer.safetensors", "found no such tensor"});
+  ExpectError(absl::StrCat(kEvalResnet, "--init=", In("fewer.safetensors")), 65,
+              {"fewer.safetensors", "found no such tensor"});
 }
 
 // One step that learns nothing, from two files of the same weights: r ← 0.9·r + 0.1·(of the batch), with one batch.
@@ -124,7 +125,7 @@ TEST_F(BatchNormFlags, TrainingGoesOnFromTheStatisticsOfTheFile) {
     EXPECT_EQ(r.code, 0) << r.err;
     return *engine::LoadTensors(after);
   };
-  ASSERT_EQ(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrainResnet, "--save=", In("w.safetensors"))).code, 0);
   const std::vector<engine::NamedTensor> trained = *engine::LoadTensors(In("w.safetensors"));
   std::vector<engine::NamedTensor> forgotten = trained;
   for (engine::NamedTensor& tensor : forgotten) {

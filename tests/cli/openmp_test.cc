@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Result {
+struct Trained {
   int code;
   std::string output;  // of both streams
 };
@@ -24,11 +24,11 @@ struct Result {
 constexpr int kTimedOut = 124;
 
 // Two steps, under `environment`, which is words of env(1).
-Result Train(const std::string& environment, const std::string& flags) {
+Trained Train(const std::string& environment, const std::string& flags) {
   const std::string line = "env " + environment + " timeout -k 10 240 " + std::string(kCommand) +
                            " train --model=two_column --data=digits --batch=32 --steps=2 " + flags + " 2>&1";
   FILE* pipe = ::popen(line.c_str(), "r");
-  Result result{-1, ""};
+  Trained result{-1, ""};
   if (pipe == nullptr) return result;
   std::array<char, 4096> part;
   while (const size_t size = std::fread(part.data(), 1, part.size(), pipe)) result.output.append(part.data(), size);
@@ -38,36 +38,36 @@ Result Train(const std::string& environment, const std::string& flags) {
 }
 
 TEST(OpenMp, ATeamThatTheUserLimitsIsRefusedWithTheNumberThatWorks) {
-  const Result result = Train("OMP_THREAD_LIMIT=3", "--threads-per-device=4");
+  const Trained result = Train("OMP_THREAD_LIMIT=3", "--threads-per-device=4");
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output, HasSubstr("4 were asked for, but OpenMP starts 3; ask for 3, or raise OMP_THREAD_LIMIT"));
 }
 
 TEST(OpenMp, TheDefaultKeepsToTheLimitOfThreads) {
-  const Result result = Train("OMP_THREAD_LIMIT=1", "");
+  const Trained result = Train("OMP_THREAD_LIMIT=1", "");
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("1 CPU device of 1 thread,"));
 }
 
 TEST(OpenMp, TheDefaultKeepsToTheNumberOfThreads) {
-  const Result result = Train("OMP_NUM_THREADS=1", "");
+  const Trained result = Train("OMP_NUM_THREADS=1", "");
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("1 CPU device of 1 thread,"));
 }
 
 TEST(OpenMp, TheDefaultKeepsToTheAffinityMask) {
-  const Result result = Train("taskset -c 0", "");
+  const Trained result = Train("taskset -c 0", "");
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("1 CPU device of 1 thread,"));
 }
 
 TEST(OpenMp, TeamsThatMayShrinkDoNotShrink) {
-  const Result result = Train("OMP_DYNAMIC=true", "--threads-per-device=4");
+  const Trained result = Train("OMP_DYNAMIC=true", "--threads-per-device=4");
   EXPECT_EQ(result.code, 0) << result.output;
 }
 
 TEST(OpenMp, TeamsAreOpenedWhereNoLevelIsAllowed) {
-  const Result result = Train("OMP_MAX_ACTIVE_LEVELS=0", "--threads-per-device=2");
+  const Trained result = Train("OMP_MAX_ACTIVE_LEVELS=0", "--threads-per-device=2");
   EXPECT_EQ(result.code, 0) << result.output;
 }
 

@@ -27,38 +27,38 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-const char kTrain[] = "train --model=two_column --data=digits --width=0.25 --steps=1 ";
-const char kEval[] = "eval --model=two_column --data=digits --width=0.25 ";
+const char kTrainOnce[] = "train --model=two_column --data=digits --width=0.25 --steps=1 ";
+const char kEvalTwoColumn[] = "eval --model=two_column --data=digits --width=0.25 ";
 
 using WeightsFiles = Command;
 
 TEST_F(WeightsFiles, ValuesThatAreNotFiniteAre65WhereTheyAreRead) {
-  ASSERT_EQ(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
   absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(In("w.safetensors"));
   ASSERT_TRUE(weights.ok());
   for (engine::NamedTensor& tensor : *weights) {
     if (tensor.name == "conv3.weight") tensor.values[7] = std::numeric_limits<double>::quiet_NaN();
   }
   ASSERT_TRUE(engine::SaveTensors(In("w.safetensors"), *weights).ok());
-  for (const char* command : {kTrain, kEval}) {
+  for (const char* command : {kTrainOnce, kEvalTwoColumn}) {
     ExpectError(absl::StrCat(command, "--init=", In("w.safetensors")), 65,
                 {"w.safetensors: tensor \"conv3.weight\": expected finite values, found nan as element 7"});
   }
 }
 
 TEST_F(WeightsFiles, ADamagedFileIs65) {
-  ASSERT_EQ(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
   std::string bytes = *engine::ReadFile(In("w.safetensors"));
   bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 0x10);
   Write("w.safetensors", bytes);
-  ExpectError(absl::StrCat(kEval, "--init=", In("w.safetensors")), 65, {"w.safetensors: ", "the file is damaged"});
+  ExpectError(absl::StrCat(kEvalTwoColumn, "--init=", In("w.safetensors")), 65, {"w.safetensors: ", "the file is damaged"});
 }
 
 TEST_F(WeightsFiles, WhatIsNoFileIs65AtOnce) {
   ASSERT_EQ(::mkfifo(In("pipe").c_str(), 0600), 0);
-  ExpectError(absl::StrCat(kEval, "--init=", In("pipe")), 65, {"expected a file, found a pipe"});
-  ExpectError(absl::StrCat(kTrain, "--init=/dev/zero"), 65, {"/dev/zero: expected a file, found a device"});
-  ExpectError(absl::StrCat(kTrain, "--init=", folder_), 65, {"expected a file, found a folder"});
+  ExpectError(absl::StrCat(kEvalTwoColumn, "--init=", In("pipe")), 65, {"expected a file, found a pipe"});
+  ExpectError(absl::StrCat(kTrainOnce, "--init=/dev/zero"), 65, {"/dev/zero: expected a file, found a device"});
+  ExpectError(absl::StrCat(kTrainOnce, "--init=", folder_), 65, {"expected a file, found a folder"});
 }
 
 // The limit lets --save be tried before training, and not be written after it.
@@ -68,7 +68,7 @@ TEST_F(WeightsFiles, ResultsAreShownWhereSavingFails) {
     ::setrlimit(RLIMIT_FSIZE, &bytes);
   };
   for (const bool as_json : {true, false}) {
-    const Result r = Wait(Start(absl::StrCat(kTrain, as_json ? "--json " : "", "--save=", In("w.safetensors")), limit));
+    const Result r = Wait(Start(absl::StrCat(kTrainOnce, as_json ? "--json " : "", "--save=", In("w.safetensors")), limit));
     EXPECT_EQ(r.code, 74) << r.err;
     EXPECT_THAT(r.err, HasSubstr("cannot write " + In("w.safetensors") + ": File too large"));
     if (as_json) {
@@ -85,7 +85,7 @@ TEST_F(WeightsFiles, ResultsAreShownWhereSavingFails) {
 TEST_F(WeightsFiles, AReplacedFileKeepsItsMode) {
   Write("w.safetensors", "old");
   ASSERT_EQ(::chmod(In("w.safetensors").c_str(), 0600), 0);
-  ASSERT_EQ(Run(absl::StrCat(kTrain, "--save=", In("w.safetensors"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
   struct stat info;
   ASSERT_EQ(::stat(In("w.safetensors").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, mode_t{0600});
@@ -100,7 +100,7 @@ TEST_F(WeightsFiles, WithoutMemoryForAThreadTheEndIs12WithOneMessage) {
       const struct rlimit bytes = {kib * 1024, RLIM_INFINITY};
       ::setrlimit(RLIMIT_AS, &bytes);
     };
-    r = Wait(Start(absl::StrCat(kTrain, "--devices=2 --plan=data"), limit));
+    r = Wait(Start(absl::StrCat(kTrainOnce, "--devices=2 --plan=data"), limit));
   }
   EXPECT_EQ(r.code, 12);
   EXPECT_EQ(r.out, "");

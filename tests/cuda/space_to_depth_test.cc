@@ -25,11 +25,11 @@ using program::DType;
 using program::Shape;
 using program::Window;
 
-struct Case {
+struct FoldCase {
   Window window;
   int64_t channels, height, width;
 };
-const Case kCases[] = {
+const FoldCase kFoldCases[] = {
     {{11, 11, 4, 4, 2, 2, 2, 2}, 3, 39, 39},
     {{11, 11, 4, 4}, 3, 43, 35},
     {{7, 7, 2, 2, 3, 3, 3, 3}, 3, 16, 20},
@@ -43,13 +43,13 @@ const Case kCases[] = {
     {{3, 3, 4, 4}, 3, 10, 14},  // the last three rows and columns are in no window
 };
 
-Shape OutputOf(const Case& c, int64_t n, int64_t k) {
+Shape OutputOf(const FoldCase& c, int64_t n, int64_t k) {
   const Window& w = c.window;
   return {n, k, (c.height + w.pad_top + w.pad_bottom - w.size_h) / w.stride_h + 1,
           (c.width + w.pad_left + w.pad_right - w.size_w) / w.stride_w + 1};
 }
 
-std::string Text(const Case& c) {
+std::string Text(const FoldCase& c) {
   return absl::StrCat(c.channels, "x", c.height, "x", c.width, " window ", c.window.size_h, "x", c.window.size_w, " stride ",
                       c.window.stride_h, "x", c.window.stride_w);
 }
@@ -58,8 +58,8 @@ std::string Text(const Case& c) {
 float NumberAt(int64_t i) { return static_cast<float>(i * 37 % 251 - 125); }
 
 template <class T>
-struct Tensor {
-  explicit Tensor(int64_t elements) : vectors((elements + kLanesOf<T> - 1) / kLanesOf<T>) {}
+struct Vectors {
+  explicit Vectors(int64_t elements) : vectors((elements + kLanesOf<T> - 1) / kLanesOf<T>) {}
   T* data() { return vectors[0].of; }
   char* bytes() { return reinterpret_cast<char*>(data()); }
   std::vector<Vector<T, kLanesOf<T>>> vectors;
@@ -69,7 +69,7 @@ struct Tensor {
 template <class T>
 void FoldAndUnfold(const View& plain, const SpaceToDepth& fold) {
   const int64_t count = program::ElementCount(plain.shape), room = plain.shape[0] * fold.elements();
-  Tensor<T> x(count), folded(room);
+  Vectors<T> x(count), folded(room);
   for (int64_t i = 0; i < count; ++i) x.data()[i] = static_cast<T>(NumberAt(i));
   std::fill_n(folded.data(), room, static_cast<T>(NAN));  // what others left there
   const View view = FoldedView(plain.dtype, plain.shape, fold);
@@ -88,7 +88,7 @@ void FoldAndUnfold(const View& plain, const SpaceToDepth& fold) {
     if (used.contains(i)) continue;
     EXPECT_EQ(static_cast<float>(folded.data()[i]), 0.0f) << i;
   }
-  Tensor<float> back(count);
+  Vectors<float> back(count);
   const View target = Natural(DType::kF32, plain.shape);
   RunKernelOnHost(std::get<Kernel>(*UnfoldCall({view, folded.bytes()}, {target, back.bytes()})));
   index.assign(4, 0);
@@ -99,7 +99,7 @@ void FoldAndUnfold(const View& plain, const SpaceToDepth& fold) {
 }
 
 TEST(SpaceToDepth, EveryElementHasItsPlaceAndAllElseIsZero) {
-  for (const Case& c : kCases) {
+  for (const FoldCase& c : kFoldCases) {
     SCOPED_TRACE(Text(c));
     const Shape x = {2, c.channels, c.height, c.width}, y = OutputOf(c, 2, 6),
                 filters = {6, c.channels, c.window.size_h, c.window.size_w};
@@ -142,11 +142,11 @@ std::vector<double> Convolve(const Window& window, const Shape& x_shape, const f
 
 TEST(SpaceToDepth, FoldedConvolutionsComputeTheSame) {
   int folded_cases = 0;
-  for (const Case& c : kCases) {
+  for (const FoldCase& c : kFoldCases) {
     SCOPED_TRACE(Text(c));
     const Shape x_shape = {2, c.channels, c.height, c.width}, y_shape = OutputOf(c, 2, 3),
                 f_shape = {3, c.channels, c.window.size_h, c.window.size_w};
-    Tensor<float> x(program::ElementCount(x_shape)), f(program::ElementCount(f_shape));
+    Vectors<float> x(program::ElementCount(x_shape)), f(program::ElementCount(f_shape));
     for (int64_t i = 0; i < program::ElementCount(x_shape); ++i) x.data()[i] = NumberAt(i);
     for (int64_t i = 0; i < program::ElementCount(f_shape); ++i) f.data()[i] = NumberAt(5 * i + 1);
     const auto expected = Convolve(c.window, x_shape, x.data(), f_shape, f.data(), y_shape);
@@ -154,7 +154,7 @@ TEST(SpaceToDepth, FoldedConvolutionsComputeTheSame) {
     const auto fold = FoldOfImages(c.window, x_shape, y_shape, DType::kBF16, Precision::kF32);
     ASSERT_TRUE(fold.has_value());
     const SpaceToDepth filters = FoldOfFilters(c.window, *fold);
-    Tensor<float> folded_x(x_shape[0] * fold->elements()), folded_f(f_shape[0] * filters.elements());
+    Vectors<float> folded_x(x_shape[0] * fold->elements()), folded_f(f_shape[0] * filters.elements());
     RunKernelOnHost(std::get<Kernel>(
         *FoldCall({Natural(DType::kF32, x_shape), x.bytes()}, {FoldedView(DType::kF32, x_shape, *fold), folded_x.bytes()})));
     RunKernelOnHost(std::get<Kernel>(*FoldCall({Natural(DType::kF32, f_shape), f.bytes()},

@@ -271,7 +271,7 @@ TEST(MeasuredTransferSeconds, AreInterpolatedAndGrowWithTheBytesBeyondTheLast) {
 }
 
 // Devices on a switch: a hop has the latency of two links.
-Machine OnASwitch(int devices, CollectiveAlgorithm algorithm) {
+Machine OnASwitchWith(int devices, CollectiveAlgorithm algorithm) {
   Machine machine = Plain();
   machine.memory_bytes_per_sec.value = 1e30;  // sums cost nothing
   machine.launch_sec.value = 0.125;
@@ -289,8 +289,8 @@ double SecondsOf(const Machine& machine, CollectiveKind kind, int members, doubl
 // launch + the formula of transfer_phases.h with α = 1 s, S/β = 3 s.
 TEST(CollectiveSeconds, AreThePublishedFormulas) {
   constexpr double kBytes = 3e9, kLaunch = 0.125;
-  const Machine ring = OnASwitch(4, CollectiveAlgorithm::kRing), direct = OnASwitch(4, CollectiveAlgorithm::kDirect);
-  const Machine tree = OnASwitch(4, CollectiveAlgorithm::kTree), master = OnASwitch(4, CollectiveAlgorithm::kMaster);
+  const Machine ring = OnASwitchWith(4, CollectiveAlgorithm::kRing), direct = OnASwitchWith(4, CollectiveAlgorithm::kDirect);
+  const Machine tree = OnASwitchWith(4, CollectiveAlgorithm::kTree), master = OnASwitchWith(4, CollectiveAlgorithm::kMaster);
   EXPECT_NEAR(SecondsOf(ring, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 6 + 1.5 * 3, kRounding);
   EXPECT_NEAR(SecondsOf(direct, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 2 + 1.5 * 3, kRounding);
   EXPECT_NEAR(SecondsOf(tree, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 4 + 2 * 3, kRounding);
@@ -304,7 +304,7 @@ TEST(CollectiveSeconds, AreThePublishedFormulas) {
 }
 
 TEST(CollectiveSeconds, SumsTakeThreeWaysThroughMemory) {
-  Machine machine = OnASwitch(3, CollectiveAlgorithm::kMaster);
+  Machine machine = OnASwitchWith(3, CollectiveAlgorithm::kMaster);
   machine.memory_bytes_per_sec.value = 1e9;
   // The master adds two operands of 1 s each to its own: 2 reads and 1 write of each.
   EXPECT_NEAR(SecondsOf(machine, CollectiveKind::kReduce, 3, 1e9), 0.125 + 1 + 2 + 6, kRounding);
@@ -313,7 +313,7 @@ TEST(CollectiveSeconds, SumsTakeThreeWaysThroughMemory) {
 // Links of 1 GB/s join the devices in a circle, d0, d2, d1, d3; what is not next to each other has 0.1 GB/s. A hop takes 1
 // s.
 Machine Circle(CollectiveAlgorithm algorithm) {
-  Machine machine = OnASwitch(4, algorithm);
+  Machine machine = OnASwitchWith(4, algorithm);
   for (Link& link : machine.links) link.bytes_per_sec.value = 1e8;
   const char* circle[] = {"d0", "d2", "d1", "d3", "d0"};
   for (int d = 0; d < 4; ++d) {
@@ -335,7 +335,7 @@ TEST(CollectiveSeconds, TheFastestAlgorithmIsChosenByTheBytes) {
 }
 
 TEST(CollectiveSeconds, AreThoseMeasuredWhereThereAre) {
-  Machine machine = OnASwitch(4, CollectiveAlgorithm::kRing);
+  Machine machine = OnASwitchWith(4, CollectiveAlgorithm::kRing);
   machine.transfers = {{.what = "all_reduce", .members = 4, .points = {{3e9, 42}}}};
   EXPECT_EQ(SecondsOf(machine, CollectiveKind::kAllReduce, 4, 3e9), 42);
   EXPECT_NEAR(SecondsOf(machine, CollectiveKind::kAllReduce, 3, 3e9), 0.125 + 4 + 4.0 / 3 * 3, kRounding);

@@ -22,6 +22,7 @@
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/safetensors_bytes.h"
 
 namespace colonnade::engine {
 namespace {
@@ -262,20 +263,11 @@ TEST_F(Safetensors, RoundTripWithAnAlignedHeader) {
   }
 }
 
-std::string File(const std::string& header, size_t data_bytes, uint64_t length = ~uint64_t{0}) {
-  if (length == ~uint64_t{0}) length = header.size();
-  std::string bytes(8, '\0');
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + std::string(data_bytes, '\0');
-}
-
 std::string ErrorOf(const std::string& file) {
   const absl::Status status = ParseTensors(file).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << file.substr(8, 60);
   return std::string(status.message());
 }
-
-constexpr char kGood[] = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
 
 TEST(SafetensorsHeader, ValidEdgeCasesLoad) {
   EXPECT_TRUE(ParseTensors(File(kGood, 8)).ok());

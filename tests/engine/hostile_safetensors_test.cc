@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/allocations.h"
+#include "tests/engine/safetensors_bytes.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::engine {
@@ -23,15 +24,8 @@ using ::testing::HasSubstr;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-std::string File(const std::string& header, size_t data_bytes) {
-  const uint64_t length = header.size();
-  std::string bytes(8, '\0');
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + std::string(data_bytes, '\0');
-}
-
 // An error, found without memory beyond what the file has and a MiB.
-std::string ErrorOf(const std::string& file) {
+std::string ErrorWithinMemoryOf(const std::string& file) {
   absl::Status status;
   const size_t largest = LargestAllocationIn([&] { status = ParseTensors(file).status(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -43,13 +37,11 @@ std::string Tensor(const std::string& name, const std::string& fields) {
   return absl::StrCat("{\"", name, "\":{", fields, "}}");
 }
 
-constexpr char kGood[] = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-
 TEST(HostileSafetensors, EveryTruncationIsRefused) {
   const std::string file = File(kGood, 8);
   ASSERT_TRUE(ParseTensors(file).ok());
-  for (size_t length = 0; length < file.size(); ++length) ErrorOf(file.substr(0, length));
-  EXPECT_THAT(ErrorOf(file + "x"), HasSubstr("expected 8 bytes of data, found 9"));
+  for (size_t length = 0; length < file.size(); ++length) ErrorWithinMemoryOf(file.substr(0, length));
+  EXPECT_THAT(ErrorWithinMemoryOf(file + "x"), HasSubstr("expected 8 bytes of data, found 9"));
 }
 
 TEST(HostileSafetensors, EveryFlippedByteOfTheHeaderIsAnErrorOrHarmless) {
@@ -75,7 +67,7 @@ TEST(HostileSafetensors, LengthsThatTheFileHasNotAreRefused) {
        {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{100'000'001}, uint64_t{good.size()}, uint64_t{good.size() - 7}}) {
     std::string file = good;
     std::memcpy(file.data(), &length, 8);
-    EXPECT_THAT(ErrorOf(file), HasSubstr("header"));
+    EXPECT_THAT(ErrorWithinMemoryOf(file), HasSubstr("header"));
   }
 }
 
@@ -83,10 +75,11 @@ TEST(HostileSafetensors, NestingIsRefusedWhereItBegins) {
   for (const char* opening : {"[", "{\"a\":"}) {
     std::string deep;
     for (int i = 0; i < 100'000; ++i) deep += opening;
-    EXPECT_THAT(ErrorOf(File("{\"a\":" + deep, 0)), HasSubstr("tensor \"a\": expected dtype"));
+    EXPECT_THAT(ErrorWithinMemoryOf(File("{\"a\":" + deep, 0)), HasSubstr("tensor \"a\": expected dtype"));
   }
-  EXPECT_THAT(ErrorOf(File(Tensor("a", R"("dtype":"F32","shape":[[2]],"data_offsets":[0,8])"), 8)), HasSubstr("\"a\""));
-  EXPECT_THAT(ErrorOf(File(R"({"__metadata__":{"k":{"l":"m"}}})", 0)), HasSubstr("text"));
+  EXPECT_THAT(ErrorWithinMemoryOf(File(Tensor("a", R"("dtype":"F32","shape":[[2]],"data_offsets":[0,8])"), 8)),
+              HasSubstr("\"a\""));
+  EXPECT_THAT(ErrorWithinMemoryOf(File(R"({"__metadata__":{"k":{"l":"m"}}})", 0)), HasSubstr("text"));
 }
 
 TEST(HostileSafetensors, FieldsOfATensorMustBeWhatTheyAreNamed) {
@@ -109,26 +102,28 @@ TEST(HostileSafetensors, FieldsOfATensorMustBeWhatTheyAreNamed) {
            R"("dtype":"F32","shape":["2"],"data_offsets":[0,8])",
            R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"order":"C")",
        }) {
-    EXPECT_THAT(ErrorOf(File(Tensor("a.b", fields), 8)), HasSubstr("tensor \"a.b\": expected")) << fields;
+    EXPECT_THAT(ErrorWithinMemoryOf(File(Tensor("a.b", fields), 8)), HasSubstr("tensor \"a.b\": expected")) << fields;
   }
   for (const char* header : {R"({"a":1})", R"({"a":null})", R"({"a":"F32"})", R"({"a":[]})"}) {
-    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("tensor \"a\": expected")) << header;
+    EXPECT_THAT(ErrorWithinMemoryOf(File(header, 0)), HasSubstr("tensor \"a\": expected")) << header;
   }
   for (const char* header : {R"({"__metadata__":null})", R"({"__metadata__":[]})", R"({"__metadata__":"x"})"}) {
-    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("text")) << header;
+    EXPECT_THAT(ErrorWithinMemoryOf(File(header, 0)), HasSubstr("text")) << header;
   }
 }
 
 TEST(HostileSafetensors, NumbersThatNoIntegerHoldsAreRefused) {
   for (const char* number : {"1e999", "NaN", "-0.5", "1e2", "18446744073709551616", "9223372036854775808"}) {
-    ErrorOf(File(Tensor("a", absl::StrCat(R"("dtype":"F32","data_offsets":[0,8],"shape":[)", number, "]")), 8));
-    ErrorOf(File(Tensor("a", absl::StrCat(R"("dtype":"F32","shape":[2],"data_offsets":[0,)", number, "]")), 8));
+    ErrorWithinMemoryOf(File(Tensor("a", absl::StrCat(R"("dtype":"F32","data_offsets":[0,8],"shape":[)", number, "]")), 8));
+    ErrorWithinMemoryOf(File(Tensor("a", absl::StrCat(R"("dtype":"F32","shape":[2],"data_offsets":[0,)", number, "]")), 8));
   }
   // 2^62 elements of 4 bytes: the product is 0 if it wraps around.
-  EXPECT_THAT(ErrorOf(File(Tensor("a", R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])"), 0)),
-              HasSubstr("too large"));
-  EXPECT_THAT(ErrorOf(File(Tensor("a", R"("dtype":"F64","shape":[2147483648,1073741824],"data_offsets":[0,0])"), 0)),
-              HasSubstr("too large"));
+  EXPECT_THAT(
+      ErrorWithinMemoryOf(File(Tensor("a", R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])"), 0)),
+      HasSubstr("too large"));
+  EXPECT_THAT(
+      ErrorWithinMemoryOf(File(Tensor("a", R"("dtype":"F64","shape":[2147483648,1073741824],"data_offsets":[0,0])"), 0)),
+      HasSubstr("too large"));
 }
 
 TEST(HostileSafetensors, KeysThatStandTwiceAreRefusedEverywhere) {
@@ -141,7 +136,7 @@ TEST(HostileSafetensors, KeysThatStandTwiceAreRefusedEverywhere) {
            std::string(R"({"__metadata__":{},"__metadata__":{}})"),
            std::string(R"({"__metadata__":{"k":"1","l":"2","k":"3"}})"),
        }) {
-    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("twice")) << header;
+    EXPECT_THAT(ErrorWithinMemoryOf(File(header, 0)), HasSubstr("twice")) << header;
   }
 }
 
@@ -150,15 +145,15 @@ TEST(HostileSafetensors, WhatIsNoJsonIsRefusedWithItsPlace) {
   for (const std::string& header :
        {std::string("{"), std::string("{\"a\""), std::string("{\"a\":\xff}"), std::string("{\"\xc3\x28\":1}"), good + "}",
         good + ",", std::string("{,}"), std::string("{'a':1}")}) {
-    EXPECT_THAT(ErrorOf(File(header, 8)), HasSubstr("not JSON at its byte")) << header;
+    EXPECT_THAT(ErrorWithinMemoryOf(File(header, 8)), HasSubstr("not JSON at its byte")) << header;
   }
   for (const char* header : {"", "   ", "[]", "null", "\t{}", "7"}) {
-    EXPECT_THAT(ErrorOf(File(header, 0)), HasSubstr("begins with {")) << header;
+    EXPECT_THAT(ErrorWithinMemoryOf(File(header, 0)), HasSubstr("begins with {")) << header;
   }
 }
 
 TEST(HostileSafetensors, NamesArePrintedEscapedAndOtherwiseLeftAlone) {
-  EXPECT_THAT(ErrorOf(File(Tensor("a\\n\\u0007", R"("dtype":"I8","shape":[],"data_offsets":[0,1])"), 1)),
+  EXPECT_THAT(ErrorWithinMemoryOf(File(Tensor("a\\n\\u0007", R"("dtype":"I8","shape":[],"data_offsets":[0,1])"), 1)),
               HasSubstr(R"(tensor "a\n\007": expected dtype F32 or F64, found "I8")"));
   absl::StatusOr<std::vector<NamedTensor>> tensors =
       ParseTensors(File(Tensor("../x", R"("dtype":"F32","shape":[0],"data_offsets":[0,0])"), 0));
@@ -268,7 +263,7 @@ TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {
 TEST_F(SaveTensorsTest, AFileOfAnotherHandNeedsNoChecksumAndAWrongOneIsNamed) {
   EXPECT_TRUE(ParseTensors(File(R"({"__metadata__":{"format":"pt"}})", 0)).ok());
   EXPECT_TRUE(ParseTensors(File(R"({"__metadata__":{"colonnade_crc32":"00000000"}})", 0)).ok());
-  EXPECT_THAT(ErrorOf(File(R"({"__metadata__":{"colonnade_crc32":"0000000A"}})", 0)),
+  EXPECT_THAT(ErrorWithinMemoryOf(File(R"({"__metadata__":{"colonnade_crc32":"0000000A"}})", 0)),
               HasSubstr("expected tensors of checksum \"0000000A\", as colonnade_crc32 says, found 00000000"));
 }
 

@@ -9,8 +9,8 @@ using program::Pass;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct ReshardCase : LoweringCase {
-  ReshardCase() : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 2, {kBatch, kReplicate})) {}
+struct PlacedCase : LoweringCase {
+  PlacedCase() : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 2, {kBatch, kReplicate})) {}
   // A value that a layer's forward (or backward) makes as `placement` says.
   ValueId Made(const std::string& layer, const std::string& name, TensorPlacement placement, bool backward = false) {
     const ValueId value = Add(name, {8, 6}, std::move(placement));
@@ -20,7 +20,7 @@ struct ReshardCase : LoweringCase {
 };
 
 TEST(InsertResharding, WhatLiesAsNeededIsNotMoved) {
-  ReshardCase c;
+  PlacedCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1});
   c.ForwardOf("relu", {{X(), y, {kS0, kS1}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
@@ -28,7 +28,7 @@ TEST(InsertResharding, WhatLiesAsNeededIsNotMoved) {
 }
 
 TEST(InsertResharding, ReadersOfOneNeedShareOneTransfer) {
-  ReshardCase c;
+  PlacedCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1});
   c.ForwardOf("relu", {{X(), y, {kS0, kR}}});
   c.ForwardOf("fc2", {{X(), y, {kS0, kR}}});
@@ -39,7 +39,7 @@ TEST(InsertResharding, ReadersOfOneNeedShareOneTransfer) {
 }
 
 TEST(InsertResharding, AnActivationMovesForItsReaderAndAGradientForItsMaker) {
-  ReshardCase c;
+  PlacedCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1}), dx = c.Made("fc2", "dx", {kS0, kP}, /*backward=*/true);
   c.ForwardOf("relu", {{X(), y, {kS0, kR}}});
   c.BackwardOf("relu", {{D(Y()), dx, {kS0, kS1}}});
@@ -52,7 +52,7 @@ TEST(InsertResharding, AnActivationMovesForItsReaderAndAGradientForItsMaker) {
 
 // Who reads the summand after the sum was made in its place reads the sum.
 TEST(InsertResharding, AnAllReduceIsDoneInPlaceOnceForAllReaders) {
-  ReshardCase c;
+  PlacedCase c;
   const ValueId z = c.Made("fc1", "z", {kS0, kP});
   c.ForwardOf("relu", {{X(), z, {kS0, kR}}});
   c.ForwardOf("fc2", {{X(), z, {kS0, kS1}}});
@@ -67,7 +67,7 @@ TEST(InsertResharding, AnAllReduceIsDoneInPlaceOnceForAllReaders) {
 }
 
 TEST(InsertResharding, AHostInputIsLoadedOnceInEachPlacementThatIsNeeded) {
-  ReshardCase c;
+  PlacedCase c;
   const ValueId x = c.Add("images", {8, 4});
   c.lowering.values[x.value].host_input = 0;
   c.ForwardOf("fc1", {{X(), x, {kS0, kR}}});
@@ -81,7 +81,7 @@ TEST(InsertResharding, AHostInputIsLoadedOnceInEachPlacementThatIsNeeded) {
 }
 
 TEST(InsertResharding, TwoAxesMoveOneAfterTheOther) {
-  ReshardCase c;
+  PlacedCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1});
   c.ForwardOf("relu", {{X(), y, {kR, kR}}});
   ASSERT_TRUE(InsertResharding(c.lowering).ok());

@@ -12,6 +12,7 @@
 #include "partition/named_plans.h"
 #include "program/text.h"
 #include "program/verify.h"
+#include "tests/partition/lowered.h"
 
 namespace colonnade::partition {
 namespace {
@@ -22,24 +23,6 @@ using program::Task;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
-
-layers::LayerGraph Model(const std::string& name, models::ModelOptions options = {}) {
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(name, options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
-
-Plan Named(const std::string& name, const layers::LayerGraph& graph, int devices, int64_t batch = 64) {
-  absl::StatusOr<Plan> plan = NamedPlan(name, graph, {.devices = devices, .global_batch = batch});
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
-
-Program Lowered(const layers::LayerGraph& graph, const Plan& plan, LowerOptions options = {}) {
-  absl::StatusOr<Program> program = Lower(graph, plan, options);
-  EXPECT_TRUE(program.ok()) << program.status();
-  return program.ok() ? *std::move(program) : Program{};
-}
 
 bool Moves(const Task& task) { return !std::holds_alternative<program::Compute>(task.what); }
 

@@ -7,24 +7,13 @@
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "tests/partition/lowered.h"
 
 namespace colonnade::partition {
 namespace {
 
 using layers::Strategy;
 using ::testing::HasSubstr;
-
-layers::LayerGraph Model(const std::string& name) {
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(name, {});
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
-
-Plan Named(const std::string& name, const layers::LayerGraph& graph, int devices, int64_t batch = 64) {
-  absl::StatusOr<Plan> plan = NamedPlan(name, graph, {.devices = devices, .global_batch = batch});
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan.ok() ? *plan : Plan{};
-}
 
 TEST(PlanJson, RoundTripsEveryField) {
   const layers::LayerGraph graph = Model("two_column");

@@ -110,7 +110,7 @@ TEST(SearchPlans, TriesTheOtherOrderOfDevices) {
   EXPECT_EQ(found[0].plan.device_order, (std::vector<int>{0, 2, 1, 3}));
 }
 
-std::optional<program::Shape> ShapeOf(const Program& program, const std::string& layer, size_t use) {
+std::optional<program::Shape> ShapeOfUse(const Program& program, const std::string& layer, size_t use) {
   for (const Task& task : program.tasks) {
     const auto* compute = std::get_if<program::Compute>(&task.what);
     if (compute == nullptr || task.from.layer != layer || task.from.pass != program::Pass::kForward) continue;
@@ -123,7 +123,7 @@ std::optional<program::Shape> ShapeOf(const Program& program, const std::string&
 // No named plan splits a layer by rows.
 TEST(SearchPlans, ExchangesSingleLayersOfTheWinner) {
   const auto rows_of_fc2 = [](const Program& program) {
-    return ShapeOf(program, "fc2", 1) == program::Shape{4, 3} ? 1.0 : program.device_count == 2 ? 2.0 : 3.0;
+    return ShapeOfUse(program, "fc2", 1) == program::Shape{4, 3} ? 1.0 : program.device_count == 2 ? 2.0 : 3.0;
   };
   const Candidate best = Search(TwoLayers(), 2, rows_of_fc2)[0];
   EXPECT_EQ(best.judgement.step_sec, 1);
@@ -141,9 +141,9 @@ TEST(SearchPlans, ExchangesNeighboursThatChangeAlike) {
   const Candidate best = Search(Built(std::move(net)), 2, [](const Program& program) {
     if (program.device_count < 2) return 3.0;
     const bool whole =
-        ShapeOf(program, "fc2", 1) == program::Shape{6, 6} && ShapeOf(program, "fc3", 1) == program::Shape{6, 6};
+        ShapeOfUse(program, "fc2", 1) == program::Shape{6, 6} && ShapeOfUse(program, "fc3", 1) == program::Shape{6, 6};
     const bool all_samples =
-        ShapeOf(program, "fc2", 0) == program::Shape{8, 6} && ShapeOf(program, "fc3", 0) == program::Shape{8, 6};
+        ShapeOfUse(program, "fc2", 0) == program::Shape{8, 6} && ShapeOfUse(program, "fc3", 0) == program::Shape{8, 6};
     return whole && all_samples ? 1.0 : 2.0;
   })[0];
   EXPECT_EQ(best.judgement.step_sec, 1);

@@ -15,14 +15,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-constexpr int64_t kBatch = 3 << 10;
+constexpr int64_t kLargeBatch = 3 << 10;
 
 class NearestPlan : public ::testing::Test {
  protected:
   // On a machine of `most` devices; each plan needs bytes_of(devices, whether it is sharded).
   std::optional<FittingPlan> Find(int devices, int most, int64_t memory_bytes, int64_t (*bytes_of)(int, bool)) {
     calls_.clear();
-    return NearestPlanThatFits(graph_, kBatch, devices, most, memory_bytes,
+    return NearestPlanThatFits(graph_, kLargeBatch, devices, most, memory_bytes,
                                [&](const partition::Plan& plan) -> absl::StatusOr<int64_t> {
                                  ++calls_[plan.mesh.device_count()];
                                  return bytes_of(plan.mesh.device_count(), plan.reduction == partition::Reduction::kSharded);
