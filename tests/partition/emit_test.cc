@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/partition/lowering_case.h"
+#include "tests/partition/emit_case.h"
 
 namespace colonnade::partition {
 namespace {
@@ -17,60 +17,6 @@ using program::Task;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
-
-// "d0 comm all_gather read x write y[0:4,0:2]: 16 32 48", the numbers being bytes read, written and sent.
-std::string Words(const Program& program, const Task& task) {
-  std::string line = absl::StrCat("d", task.device, " ", program::Name(task.lane), " ", program::Name(task));
-  for (const program::BufferUse& use : task.uses) {
-    const program::Buffer& buffer = program.buffer(use.buffer);
-    const bool whole = use.region == program::Region::Whole(buffer.shape);
-    absl::StrAppend(&line, " ", program::Name(use.access), " ", buffer.name, whole ? "" : program::ToString(use.region));
-  }
-  return absl::StrCat(line, ": ", task.work.bytes_read, " ", task.work.bytes_written, " ", task.work.bytes_sent);
-}
-
-// The tasks that come of actions of `layer`.
-std::vector<std::string> TasksOf(const Program& program, const std::string& layer) {
-  std::vector<std::string> lines;
-  for (const Task& task : program.tasks) {
-    if (task.from.layer == layer && task.from.pass != Pass::kOutput) lines.push_back(Words(program, task));
-  }
-  return lines;
-}
-
-const Task& FirstOf(const Program& program, const std::string& layer) {
-  for (const Task& task : program.tasks) {
-    if (task.from.layer == layer) return task;
-  }
-  ADD_FAILURE() << "no task of " << layer;
-  return program.tasks[0];
-}
-
-Program Emitted(const LoweringCase& c) {
-  absl::StatusOr<Program> program = EmitTasks(c.lowering);
-  EXPECT_TRUE(program.ok()) << program.status();
-  return program.ok() ? *std::move(program) : Program{};
-}
-
-// x [8,4] in one placement becomes y in another, on replicas x columns.
-struct ReshardCase : LoweringCase {
-  ReshardCase(int64_t replicas, int64_t columns, const ReshardEntry& entry, const TensorPlacement& from,
-              const TensorPlacement& to, program::DType dtype = program::DType::kF32)
-      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), replicas, columns, {kReplicate, kReplicate}),
-                     {.mode = program::Mode::kEval, .global_batch = 8}) {
-    const ValueId x = Add("x", {8, 4}, from), y = Add("y", {8, 4}, to);
-    for (Value& value : lowering.values) value.dtype = dtype;
-    if (entry.kind == ReshardKind::kAllReduce) lowering.values[y.value].in_place_of = x;
-    // No action makes x here: a load stands in for it.
-    lowering.values[x.value].host_input = 0;
-    Act(LoadInput{}, "images", Pass::kInput, {}, {x});
-    Act(Reshard{entry}, "fc1", Pass::kForward, {{x, from}}, {y});
-  }
-};
-
-ReshardEntry Entry(int axis, ReshardKind kind, layers::Placement from, layers::Placement to) {
-  return {.axis = axis, .kind = kind, .from = from, .to = to};
-}
 
 TEST(EmitReshard, AnAllGatherOfTwoIsACopyAndAnExchange) {
   const ReshardCase c(1, 2, Entry(1, ReshardKind::kAllGather, kS1, kR), {kR, kS1}, {kR, kR});
