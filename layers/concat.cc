@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
+#include "program/status_macros.h"
 
 namespace colonnade::layers {
 namespace {
@@ -17,6 +18,18 @@ std::vector<int64_t> ChannelsOf(const std::vector<program::Shape>& inputs) {
   std::vector<int64_t> channels;
   for (const program::Shape& x : inputs) channels.push_back(x[1]);
   return channels;
+}
+
+absl::StatusOr<Sharding> BySections(const LayerShapes& local, int64_t axis_size) {
+  const std::vector<int64_t> channels = ChannelsOf(local.inputs);
+  for (int64_t of_input : channels) {
+    RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "channels of each input", of_input));
+  }
+  Sharding sharding = ReplicatedSharding(local);
+  sharding.inputs.assign(local.inputs.size(), Placement::Split(1));
+  sharding.input_gradients = sharding.inputs;
+  sharding.output = sharding.output_gradient = Placement::SplitSections(channels);
+  return sharding;
 }
 
 }  // namespace
@@ -43,7 +56,8 @@ std::vector<ParameterSpec> Parameters(const Concat&, absl::Span<const program::S
 absl::StatusOr<Sharding> Shard(const Concat&, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
   if (strategy == Strategy::kReplicate) return ReplicatedSharding(local);
   if (strategy == Strategy::kBatch) return BatchSharding(local, axis_size);
-  return NotLegal("Concat", strategy, "expected replicate or batch");
+  if (strategy == Strategy::kGroup) return BySections(local, axis_size);
+  return NotLegal("Concat", strategy, "expected replicate, batch or group");
 }
 
 LayerStages Stages(const Concat&, const LayerShapes& whole, const StageOptions&) {
@@ -65,10 +79,11 @@ LayerStages Stages(const Concat&, const LayerShapes& whole, const StageOptions&)
     }
     return copies;
   };
-  backward.emit = [channels = ChannelsOf(whole.inputs)](const StageShard& s) {
+  backward.emit = [channels = ChannelsOf(whole.inputs), all = whole.output[1]](const StageShard& s) {
     std::vector<EmittedOp> copies;
+    const int64_t parts = all / s[D(Y())].shape[1];  // into which each input's channels are cut
     int64_t channel = 0;
-    for (int k = 0; k < static_cast<int>(channels.size()); channel += channels[k++]) {
+    for (int k = 0; k < static_cast<int>(channels.size()); channel += channels[k++] / parts) {
       if (!s.has(D(X(k)))) continue;
       const Operand& dx = s[D(X(k))];
       copies.push_back({.op = program::Copy{},

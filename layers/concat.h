@@ -1,7 +1,7 @@
 // Inputs side by side along the channels: y = [x_0; x_1; …].
 //
-// Shards of the inputs' channels are no contiguous shards of the output's, so it is spread by replicate and batch alone; the
-// partitioner gathers its inputs.
+// Under group each position joins its parts of the inputs' channels, without communication. They are no neighbours in y,
+// which is therefore split by sections, one for each input; the axis divides the channels of every input.
 #ifndef COLONNADE_LAYERS_CONCAT_H_
 #define COLONNADE_LAYERS_CONCAT_H_
 

@@ -24,7 +24,7 @@ struct Operand {
   program::BufferId buffer;
   program::Shape shape;
   program::Shape global_shape{};  // of the tensor
-  program::Shape offset{};        // of this part in it
+  program::Shape offset{};        // of this part in it, if that is one box
 };
 
 struct EmittedOp {

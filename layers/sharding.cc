@@ -1,6 +1,9 @@
 #include "layers/sharding.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace colonnade::layers {
 
@@ -27,13 +30,20 @@ std::optional<Strategy> StrategyFromName(const std::string& name) {
   return std::nullopt;
 }
 
+Placement Placement::SplitSections(std::vector<int64_t> sections) {
+  Placement split = Split(1);
+  if (sections.size() > 1) split.sections = std::move(sections);
+  return split;
+}
+
 std::string ToString(const Placement& placement) {
   const std::string groups = placement.groups > 1 ? absl::StrCat("/", placement.groups) : "";
+  const std::string sections = placement.sections.empty() ? "" : absl::StrCat(": ", absl::StrJoin(placement.sections, "+"));
   switch (placement.kind) {
     case Placement::Kind::kReplicated:
       return absl::StrCat("replicated", groups);
     case Placement::Kind::kSplit:
-      return absl::StrCat("split(", placement.dim, ")");
+      return absl::StrCat("split(", placement.dim, sections, ")");
     case Placement::Kind::kPartial:
       return absl::StrCat("partial", groups);
   }

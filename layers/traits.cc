@@ -15,7 +15,6 @@ struct Describe {
   }
   LayerTraits operator()(const FullyConnected&) const { return {.multiplies_weights = true}; }
   LayerTraits operator()(const BatchNorm& norm) const { return {.samples_per_group = norm.samples_per_group}; }
-  LayerTraits operator()(const Concat&) const { return {.needs_all_channels = true}; }
   LayerTraits operator()(const SoftmaxCrossEntropy&) const { return {.is_loss = true, .needs_all_channels = true}; }
   LayerTraits operator()(const AddNarrow&) const { return {.needs_all_channels = true}; }
 };

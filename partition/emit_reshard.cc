@@ -10,11 +10,12 @@ namespace {
 
 using layers::Operand;
 using layers::Placement;
+using program::Access;
 using program::BufferId;
+using program::BufferUse;
 using program::Collective;
 using program::CollectiveKind;
 using program::Member;
-using program::Region;
 
 // The dimension along which an entry gathers or scatters.
 int DimOf(const Placement& p) { return p.kind == Placement::Kind::kSplit ? p.dim : 1; }
@@ -39,69 +40,84 @@ Collective AttributesOf(const ReshardEntry& entry) {
 }  // namespace
 
 void Emitter::Emit(const Action& action, const Reshard& reshard) {
+  const ReshardEntry& entry = reshard.entry;
   for (int p = 0; p < positions_; ++p) Make(action.outputs[0], p);
-  if (reshard.entry.kind == ReshardKind::kSlice) return EmitSlice(action);
-  const bool gathers = CollectiveOf(reshard.entry.kind) == CollectiveKind::kAllGather;
-  for (int p = 0; p < positions_; ++p) {
-    const std::vector<int> group = ReshardGroup(mesh_, reshard.entry, p);
-    if (group[0] != p) continue;
-    if (gathers && group.size() == 2) {
-      EmitPair(action, group, DimOf(reshard.entry.from));
+  const size_t sections = SectionsOf(entry, builder_.shape(At(action.outputs[0], 0))).size();
+  for (size_t section = 0; section < sections; ++section) {
+    if (entry.kind == ReshardKind::kSlice) {
+      EmitSlice(action, entry, section);
     } else {
-      EmitCollective(action, reshard.entry, group);
+      EmitTransfers(action, entry, section);
     }
   }
 }
 
-void Emitter::EmitSlice(const Action& action) {
-  const Value& from = lowering_.value(action.inputs[0].value);
-  const Value& to = lowering_.value(action.outputs[0]);
+BufferUse Emitter::SectionAt(ValueId value, int position, const ReshardEntry& entry, size_t section, Access access) const {
+  const BufferId buffer = At(value, position);
+  return {buffer, SectionsOf(entry, builder_.shape(buffer))[section], access};
+}
+
+void Emitter::EmitSlice(const Action& action, const ReshardEntry& entry, size_t section) {
+  const int dim = DimOf(entry.to);
   for (int p = 0; p < positions_; ++p) {
-    const Region held = RegionOn(mesh_, from.placement, from.shape, p);
-    Region kept = RegionOn(mesh_, to.placement, to.shape, p);
-    for (size_t d = 0; d < kept.offset.size(); ++d) kept.offset[d] -= held.offset[d];
-    const program::BufferUse part{At(action.inputs[0].value, p), kept, program::Access::kRead};
-    AddCompute(p, {program::Copy{}, {part, layers::Write(OperandAt(action.outputs[0], p))}}, program::Lane::kCompute,
-               action.from);
+    BufferUse x = SectionAt(action.inputs[0].value, p, entry, section, Access::kRead);
+    const BufferUse y = SectionAt(action.outputs[0], p, entry, section, Access::kWrite);
+    x.region.size = y.region.size;
+    x.region.offset[dim] += SlicedPart(mesh_, entry, p) * y.region.size[dim];
+    AddCompute(p, {program::Copy{}, {x, y}}, program::Lane::kCompute, action.from);
+  }
+}
+
+void Emitter::EmitTransfers(const Action& action, const ReshardEntry& entry, size_t section) {
+  const bool gathers = CollectiveOf(entry.kind) == CollectiveKind::kAllGather;
+  for (int p = 0; p < positions_; ++p) {
+    const std::vector<int> group = ReshardGroup(mesh_, entry, p);
+    if (group[0] != p) continue;
+    if (gathers && group.size() == 2) {
+      EmitPair(action, entry, section, group);
+    } else {
+      EmitCollective(action, entry, section, group);
+    }
   }
 }
 
 // An all-gather of two is one two-way exchange, beside which each side copies its own part.
-void Emitter::EmitPair(const Action& action, const std::vector<int>& group, int dim) {
+void Emitter::EmitPair(const Action& action, const ReshardEntry& entry, size_t section, const std::vector<int>& group) {
+  const int dim = DimOf(entry.from);
+  auto held_by = [&](int member) { return SectionAt(action.inputs[0].value, group[member], entry, section, Access::kRead); };
   auto part_of = [&](int position, int member) {
-    const BufferId x = At(action.inputs[0].value, group[member]), y = At(action.outputs[0], position);
-    Region part = Region::Whole(builder_.shape(x));
-    part.offset[dim] = member * part.size[dim];
-    return program::BufferUse{y, part, program::Access::kWrite};
+    BufferUse y = SectionAt(action.outputs[0], position, entry, section, Access::kWrite);
+    y.region.size[dim] = held_by(member).region.size[dim];
+    y.region.offset[dim] += member * y.region.size[dim];
+    return y;
   };
   Member sides[2];
   for (int m = 0; m < 2; ++m) {
-    const Operand x = OperandAt(action.inputs[0].value, group[m]);
-    const int64_t bytes = program::ElementCount(x.shape) * program::SizeInBytes(builder_.buffer(x.buffer).dtype);
-    sides[m] = {{layers::Read(x), part_of(group[m], 1 - m)},
-                {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
-    AddCompute(group[m], {program::Copy{}, {layers::Read(x), part_of(group[m], m)}}, copy_lane_, action.from);
+    const BufferUse x = held_by(m);
+    const int64_t bytes = x.region.elements() * program::SizeInBytes(builder_.buffer(x.buffer).dtype);
+    sides[m] = {{x, part_of(group[m], 1 - m)}, {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
+    AddCompute(group[m], {program::Copy{}, {x, part_of(group[m], m)}}, copy_lane_, action.from);
   }
   builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),
                        std::move(sides[1]), comm_lane_, action.from);
 }
 
-void Emitter::EmitCollective(const Action& action, const ReshardEntry& entry, const std::vector<int>& group) {
+void Emitter::EmitCollective(const Action& action, const ReshardEntry& entry, size_t section,
+                             const std::vector<int>& group) {
   const Collective attributes = AttributesOf(entry);
+  const bool in_place = attributes.kind == CollectiveKind::kAllReduce;
   std::vector<int> devices;
   std::vector<Member> members;
   for (int p : group) {
-    const BufferId x = At(action.inputs[0].value, p), y = At(action.outputs[0], p);
-    const int64_t element = program::SizeInBytes(builder_.buffer(x).dtype);
-    const int64_t bytes = element * program::ElementCount(builder_.shape(x));
-    Member member{.work = {.bytes_read = bytes,
-                           .bytes_written = element * program::ElementCount(builder_.shape(y)),
+    const BufferUse x = SectionAt(action.inputs[0].value, p, entry, section, in_place ? Access::kAccumulate : Access::kRead);
+    const BufferUse y = SectionAt(action.outputs[0], p, entry, section, Access::kWrite);
+    const int64_t element = program::SizeInBytes(builder_.buffer(x.buffer).dtype);
+    const int64_t bytes = element * x.region.elements();
+    Member member{.uses = {x},
+                  .work = {.bytes_read = bytes,
+                           .bytes_written = element * y.region.elements(),
                            .bytes_sent = BytesSent(attributes.kind, bytes, static_cast<int64_t>(group.size()))}};
-    if (attributes.kind == CollectiveKind::kAllReduce) {
-      member.uses = {builder_.Accumulate(x)};
-    } else {
-      member.uses = {builder_.Read(x), builder_.Write(y)};
-    }
+    if (!in_place) member.uses.push_back(y);
     devices.push_back(lowering_.plan.device_at(p));
     members.push_back(std::move(member));
   }

@@ -55,9 +55,12 @@ class Emitter {
 
   // emit_reshard.cc
   void Emit(const Action& action, const Reshard& reshard);
-  void EmitSlice(const Action& action);
-  void EmitPair(const Action& action, const std::vector<int>& group, int dim);
-  void EmitCollective(const Action& action, const ReshardEntry& entry, const std::vector<int>& group);
+  program::BufferUse SectionAt(ValueId value, int position, const ReshardEntry& entry, size_t section,
+                               program::Access access) const;
+  void EmitSlice(const Action& action, const ReshardEntry& entry, size_t section);
+  void EmitTransfers(const Action& action, const ReshardEntry& entry, size_t section);
+  void EmitPair(const Action& action, const ReshardEntry& entry, size_t section, const std::vector<int>& group);
+  void EmitCollective(const Action& action, const ReshardEntry& entry, size_t section, const std::vector<int>& group);
 
   // emit_buckets.cc
   void AddBuckets();

@@ -107,7 +107,10 @@ double CostOfReshards(const Mesh& mesh, const TensorPlacement& made, absl::Span<
       }
       if (const std::optional<CollectiveKind> kind = CollectiveOf(entry.kind)) {
         const int members = static_cast<int>(ReshardGroup(mesh, entry, 0).size());
-        seconds += cost.transfer(*kind, members, Bytes(RegionOn(mesh, copies[at].placement, shape, 0).size));
+        const Shape local = RegionOn(mesh, copies[at].placement, shape, 0).size;
+        for (const program::Region& section : SectionsOf(entry, local)) {
+          seconds += cost.transfer(*kind, members, Bytes(section.size));
+        }
       }
       Copy copy{.placement = copies[at].placement, .from = at, .entry = entry};
       copy.placement[entry.axis] = entry.to;

@@ -36,7 +36,8 @@ struct Mesh {
 using TensorPlacement = absl::InlinedVector<layers::Placement, 2>;  // by axis
 std::string ToString(const TensorPlacement& placement);
 
-// The box of a tensor of shape `shape` that `position` holds. REQUIRES: extents divide (LocalShape says).
+// The box of a tensor of shape `shape` that `position` holds. Of a split by sections, which is several boxes, its size is
+// that of all together, and its offset means nothing. REQUIRES: extents divide (LocalShape says).
 program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape, int position);
 
 // The extents of every position's shard. InvalidArgument where an extent does not divide.

@@ -22,9 +22,11 @@ enum class AxisRule { kBatch, kColumns, kOneWeirdTrick };
 
 bool HasParameters(const LayerNode& node) { return !node.parameters.empty(); }
 
-// The strategy under which a layer that multiplies no weights takes what its producer makes as it lies.
+// The strategy under which a layer that multiplies no weights takes what its producer makes as it lies. Sections are no
+// layer's to take; those behind them that multiply weights need them whole, so the others share that.
 Strategy Following(const LayerNode& node, const Placement& produced) {
   if (produced.kind == Placement::Kind::kSplit && produced.dim == 0) return Strategy::kBatch;
+  if (!produced.sections.empty()) return Strategy::kReplicate;
   const bool cut = produced.kind == Placement::Kind::kSplit || produced.groups > 1;
   return cut && !layers::TraitsOf(node.layer).needs_all_channels ? Strategy::kGroup : Strategy::kReplicate;
 }

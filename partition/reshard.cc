@@ -1,6 +1,7 @@
 #include "partition/reshard.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace colonnade::partition {
@@ -12,8 +13,23 @@ using Kind = Placement::Kind;
 bool IsGrouped(const Placement& p) { return p.kind != Kind::kSplit && p.groups > 1; }
 bool IsWhole(const Placement& p) { return p.kind == Kind::kReplicated && p.groups == 1; }
 
+// Dimensions that a placement cuts.
+std::set<int> CutDims(const Placement& p) {
+  if (p.kind == Kind::kSplit) return {p.dim};
+  if (p.groups > 1) return {1};
+  return {};
+}
+
+bool Meet(const std::set<int>& a, const std::set<int>& b) {
+  for (int d : a) {
+    if (b.contains(d)) return true;
+  }
+  return false;
+}
+
 // The table's direct entries.
 std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& to) {
+  if (from.sections != to.sections && Meet(CutDims(from), CutDims(to))) return std::nullopt;
   const bool to_channels = to.kind == Kind::kSplit && to.dim == 1;
   const bool from_channels = from.kind == Kind::kSplit && from.dim == 1;
   if (from.kind == Kind::kSplit) {
@@ -49,20 +65,6 @@ void AppendPath(int axis, Placement from, const Placement& to, std::vector<Resha
     path.push_back({axis, *kind, from, next});
     from = next;
   }
-}
-
-// Dimensions that a placement cuts.
-std::set<int> CutDims(const Placement& p) {
-  if (p.kind == Kind::kSplit) return {p.dim};
-  if (p.groups > 1) return {1};
-  return {};
-}
-
-bool Meet(const std::set<int>& a, const std::set<int>& b) {
-  for (int d : a) {
-    if (b.contains(d)) return true;
-  }
-  return false;
 }
 
 // Axes that must be whole before an axis outside them changes, by axis.
@@ -129,6 +131,27 @@ std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, co
     if (mesh.axes[a].size > 1) AppendPath(a, from[a], to[a], path);
   }
   return path;
+}
+
+std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local) {
+  const std::vector<int64_t>& sections = entry.from.sections.empty() ? entry.to.sections : entry.from.sections;
+  if (sections.empty()) return {program::Region::Whole(local)};
+  const int64_t parts = std::accumulate(sections.begin(), sections.end(), int64_t{0}) / local[1];
+  std::vector<program::Region> boxes;
+  int64_t channel = 0;
+  for (int64_t section : sections) {
+    program::Region& box = boxes.emplace_back(program::Region::Whole(local));
+    box.offset[1] = channel;
+    box.size[1] = section / parts;
+    channel += box.size[1];
+  }
+  return boxes;
+}
+
+int64_t SlicedPart(const Mesh& mesh, const ReshardEntry& entry, int position) {
+  const int64_t size = mesh.axes[entry.axis].size, coordinate = mesh.Coordinate(position, entry.axis);
+  if (entry.to.kind == Kind::kReplicated) return coordinate / (size / entry.to.groups);
+  return coordinate % (size / entry.from.groups);
 }
 
 std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int position) {

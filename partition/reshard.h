@@ -1,15 +1,17 @@
 // The resharding table: how a tensor's placement on one axis becomes another, for values and for gradients alike.
 //
-//   from \ to     split(0)         split(1)            replicated       replicated/g
-//   split(0)      -                all-to-all          all-gather       via replicated
-//   split(1)      all-to-all       -                   all-gather       all-gather in each run
-//   replicated    slice            slice               -                slice
-//   replicated/g  via replicated   slice               gather of runs   -  (another g: via replicated)
-//   partial       reduce-scatter   reduce-scatter      all-reduce       via replicated
-//   partial/g     via replicated   reduce-sc. in run   via repl./g      all-reduce in each run
+//   from \ to     split(0)         split(1)            sections            replicated       replicated/g
+//   split(0)      -                all-to-all          all-to-all          all-gather       via replicated
+//   split(1)      all-to-all       -                   via replicated      all-gather       all-gather in each run
+//   sections      all-to-all       via replicated      -  (others: via r.) all-gather       via replicated
+//   replicated    slice            slice               slice               -                slice
+//   replicated/g  via replicated   slice               via replicated      gather of runs   -  (another g: via replicated)
+//   partial       reduce-scatter   reduce-scatter      reduce-scatter      all-reduce       via replicated
+//   partial/g     via replicated   reduce-sc. in run   via repl./g         via repl./g      all-reduce in each run
 //
-// A run is the M/g positions of an axis of M that share one of g groups of channels (layers::Placement). Nothing becomes
-// Partial: only a layer makes that.
+// A run is the M/g positions of an axis of M that share one of g groups of channels, and `sections` is split(1) by sections
+// (layers::Placement): an entry moves each section as if it were the tensor. Nothing becomes Partial: only a layer makes
+// that.
 #ifndef COLONNADE_PARTITION_RESHARD_H_
 #define COLONNADE_PARTITION_RESHARD_H_
 
@@ -45,6 +47,12 @@ struct ReshardEntry {
 // The entries that lead from `from` to `to`, in order; empty if they are equal. Axes of size 1 need none. An axis that cuts
 // within the parts of another is made whole first where the other changes along the same dimension.
 std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to);
+
+// The boxes that an entry moves one by one, of a local tensor of this shape before or after it: its sections, or all of it.
+std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local);
+
+// Which of the equal parts of each section a slice leaves at `position`.
+int64_t SlicedPart(const Mesh& mesh, const ReshardEntry& entry, int position);
 
 // The positions that take part with `position`, in member order.
 std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int position);

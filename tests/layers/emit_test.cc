@@ -260,6 +260,18 @@ TEST(EmitConcat, EachInputFillsItsRegionAndEachGradientIsReadFromIt) {
               ElementsAre("copy read dy[0:2,0:4,0:5,0:5], write dx0", "copy read dy[0:2,5:8,0:5,0:5], write dx2"));
 }
 
+// Of whole inputs of 4, 2 and 6 channels.
+TEST(EmitConcat, OnColumnsPartsOfTheInputsAreSideBySide) {
+  OneShard shard(Concat{}, ShapesOf(Concat{}, {{2, 2, 5, 5}, {2, 1, 5, 5}, {2, 3, 5, 5}}),
+                 ShapesOf(Concat{}, {{2, 4, 5, 5}, {2, 2, 5, 5}, {2, 6, 5, 5}}));
+  EXPECT_THAT(shard.ForwardWords(),
+              ElementsAre("copy read x0, write y[0:2,0:2,0:5,0:5]", "copy read x1, write y[0:2,2:3,0:5,0:5]",
+                          "copy read x2, write y[0:2,3:6,0:5,0:5]"));
+  shard.DoNotWant(D(X(1)));
+  EXPECT_THAT(shard.BackwardWords(),
+              ElementsAre("copy read dy[0:2,0:2,0:5,0:5], write dx0", "copy read dy[0:2,3:6,0:5,0:5], write dx2"));
+}
+
 TEST(EmitAdd, SumsForwardAndHasNoOpsBackward) {
   OneShard shard(Add{}, {kFlat[0], kFlat[0], kFlat[0]});
   EXPECT_THAT(shard.ForwardWords(), ElementsAre("sum read x0, read x1, read x2, write y"));

@@ -243,7 +243,8 @@ std::vector<ShardCase> Cases() {
       // 8 channels of 6x6 make 288 features, which 3 divides; but a shard of features would not be one of channels.
       {"flatten_of_8_channels", Flatten{}, {{12, 8, 6, 6}}, and_group({2, 4})},
       {"add", Add{}, {image, image, image}, and_group(kAll)},
-      {"concat", Concat{}, {image, image}, whole_samples},
+      {"concat", Concat{}, {image, image}, and_group(kAll)},
+      {"concat_of_6_and_4_channels", Concat{}, {{12, 6, 6, 6}, {12, 4, 6, 6}}, and_group({2})},
       {"add_narrow", AddNarrow{}, {image, {12, 4, 6, 6}}, whole_samples},
       {"batch_norm", BatchNorm{}, {image}, and_group(kAll)},
       {"batch_norm_of_features", BatchNorm{}, {flat}, and_group(kAll)},
@@ -483,6 +484,16 @@ TEST(Shard, ASecondAxisCutsWhatTheFirstHasLeft) {
   }
 }
 
+// What is joined of the inputs' parts has a section for each input; that of one input alone is its part.
+TEST(Shard, PlacementsOfAConcatenation) {
+  const std::vector<Shape> x = {{8, 8, 6, 6}, {8, 4, 6, 6}};
+  EXPECT_EQ(Words(Concat{}, ShapesOf(Concat{}, x), kGroup, 2),
+            "x split(1) split(1) y split(1: 8+4) dy split(1: 8+4) dx split(1) split(1)");
+  EXPECT_EQ(Words(Concat{}, ShapesOf(Concat{}, {x[0]}), kGroup, 2), "x split(1) y split(1) dy split(1) dx split(1)");
+  EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, x), kGroup, 8),
+              HasSubstr("channels of each input divisible by 8, found 4"));
+}
+
 TEST(Shard, AnIllegalSizeNamesTheNearestThatWork) {
   const Layer conv = Conv2d{.out_channels = 256, .kernel = 3};
   EXPECT_EQ(
@@ -501,7 +512,7 @@ TEST(Shard, AStrategyThatDoesNotFitTheLayerSaysWhichDo) {
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kRow, 2), HasSubstr("2 groups; expected strategy group"));
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kColumn, 2), HasSubstr("2 groups; expected strategy group"));
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kGroup, 3), HasSubstr("its 2 groups or is a multiple of them, found 3"));
-  EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, x), kGroup, 2), HasSubstr("expected replicate or batch"));
+  EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, x), kColumn, 2), HasSubstr("expected replicate, batch or group"));
   EXPECT_THAT(Words(Relu{}, ShapesOf(Relu{}, x), kColumn, 2), HasSubstr("expected replicate, batch or group"));
 }
 

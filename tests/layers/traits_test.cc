@@ -8,7 +8,7 @@ namespace {
 TEST(Traits, SayWhatLoweringAsksOfEachLayer) {
   EXPECT_TRUE(TraitsOf(Input{}).is_input);
   EXPECT_TRUE(TraitsOf(SoftmaxCrossEntropy{}).is_loss);
-  EXPECT_TRUE(TraitsOf(Concat{}).needs_all_channels);
+  EXPECT_FALSE(TraitsOf(Concat{}).needs_all_channels);
   EXPECT_FALSE(TraitsOf(Add{}).needs_all_channels);
   EXPECT_TRUE(TraitsOf(AddNarrow{}).needs_all_channels);
   EXPECT_FALSE(TraitsOf(BatchNorm{}).needs_all_channels);

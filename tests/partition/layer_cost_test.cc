@@ -117,6 +117,8 @@ TEST(CostOfReshard, EachEntryOfThePathCountsWhatADeviceHoldsBefore) {
   EXPECT_THAT(of(two, {kR, kR}, {kS0, kR}), ElementsAre("0")) << "a slice moves nothing";
   EXPECT_THAT(of(four, {kS0, kS1}, {kR, kR}), ElementsAre("all_gather of 2: 48", "all_gather of 2: 96", "144"));
   EXPECT_THAT(of(four, {kS0, kS1}, {kS0, kS1}), ElementsAre("0"));
+  const layers::Placement sections = layers::Placement::SplitSections({2, 4});
+  EXPECT_THAT(of(two, {sections, kR}, {kR, kR}), ElementsAre("all_gather of 2: 32", "all_gather of 2: 64", "96"));
 }
 
 // Compute is cheaper the more it is split, gathers are free, sums are dear.

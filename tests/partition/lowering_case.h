@@ -1,8 +1,9 @@
 // For tests of single lowering passes: a Lowering made by hand, and its values, actions and buckets in words.
 //
 // An action is one line: kind, layer or bucket, operands with the placement that is needed, "->", outputs with the placement
-// in which they are made. A placement has a letter for each axis: R replicated, S0 split along dimension 0, P partial, R/2
-// and P/2 within one of two runs. Parameters and their gradients are left out, and so is what is not there.
+// in which they are made. A placement has a letter for each axis: R replicated, S0 split along dimension 0, S1:4+8 split
+// along dimension 1 by sections, P partial, R/2 and P/2 within one of two runs. Parameters and their gradients are left out,
+// and so is what is not there.
 #ifndef COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
 #define COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
 
@@ -22,7 +23,8 @@ inline std::string Letters(const TensorPlacement& placement) {
   return absl::StrJoin(placement, ",", [](std::string* out, const layers::Placement& p) {
     const char* kind = p.kind == layers::Placement::Kind::kSplit ? "S" : "R";
     absl::StrAppend(out, p.kind == layers::Placement::Kind::kPartial ? "P" : kind);
-    if (p.kind == layers::Placement::Kind::kSplit) absl::StrAppend(out, p.dim);
+    if (p.kind == layers::Placement::Kind::kSplit)
+      absl::StrAppend(out, p.dim, p.sections.empty() ? "" : ":", absl::StrJoin(p.sections, "+"));
     if (p.groups > 1) absl::StrAppend(out, "/", p.groups);
   });
 }

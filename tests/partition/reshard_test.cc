@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -17,9 +18,9 @@ using program::Region;
 using program::Shape;
 
 // What every position holds of a global tensor: for each of its local elements, which global elements are in it and how
-// often. A whole element is {id: 1}; a summand of P positions is marked by who holds it, so that a sum shows each summand
+// often. A whole element is {id, 0}; a summand of P positions is marked by who holds it, so that a sum shows each summand
 // once.
-using Cell = std::map<std::pair<int64_t, int>, int>;  // (global element, summand) → count
+using Cell = absl::InlinedVector<std::pair<int64_t, int>, 2>;  // (global element, summand)
 struct Shard {
   Shape shape;
   std::vector<Cell> cells;
@@ -63,22 +64,70 @@ int SummandCount(const Mesh& mesh, const TensorPlacement& placement) {
   return static_cast<int>(count);
 }
 
+// The m-th of `parts` equal parts of a list, of each section of it where it has some.
+std::vector<int64_t> PartOf(const std::vector<int64_t>& list, int64_t m, int64_t parts, std::vector<int64_t> sections = {}) {
+  if (sections.empty()) sections = {static_cast<int64_t>(list.size())};
+  std::vector<int64_t> part;
+  auto section = list.begin();
+  for (int64_t size : sections) {
+    EXPECT_EQ(size % parts, 0);
+    part.insert(part.end(), section + m * size / parts, section + (m + 1) * size / parts);
+    section += size;
+  }
+  EXPECT_EQ(section, list.end());
+  return part;
+}
+
+// Which indices of each dimension of a global tensor a position holds, in their order: each axis cuts what those before it
+// have left.
+std::vector<std::vector<int64_t>> IndicesOn(const Mesh& mesh, const TensorPlacement& placement, const Shape& global,
+                                            int position) {
+  std::vector<std::vector<int64_t>> held(global.size());
+  for (size_t d = 0; d < global.size(); ++d) {
+    for (int64_t i = 0; i < global[d]; ++i) held[d].push_back(i);
+  }
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    const Placement& p = placement[a];
+    const int64_t size = mesh.axes[a].size, coordinate = mesh.Coordinate(position, a);
+    if (p.kind == Placement::Kind::kSplit) {
+      held[p.dim] = PartOf(held[p.dim], coordinate, size, p.sections);
+    } else {
+      held[1] = PartOf(held[1], coordinate / (size / p.groups), p.groups);
+    }
+  }
+  return held;
+}
+
+// Calls f(global index) for each element that a position holds, in their order.
+template <class F>
+void ForEachHeld(const Mesh& mesh, const TensorPlacement& placement, const Shape& global, int position, F f) {
+  const std::vector<std::vector<int64_t>> held = IndicesOn(mesh, placement, global, position);
+  Shape local;
+  for (const std::vector<int64_t>& indices : held) local.push_back(static_cast<int64_t>(indices.size()));
+  ForEach(Region::Whole(local), [&](Shape index) {
+    for (size_t d = 0; d < index.size(); ++d) index[d] = held[d][index[d]];
+    f(index);
+  });
+}
+
 Shard Initial(const Mesh& mesh, const TensorPlacement& placement, const Shape& global, int position) {
-  const Region region = RegionOn(mesh, placement, global, position);
-  Shard shard{region.size, {}};
-  ForEach(region, [&](const Shape& index) {
-    shard.cells.push_back({{{Flat(global, index), SummandOf(mesh, placement, position)}, 1}});
+  Shard shard{RegionOn(mesh, placement, global, position).size, {}};
+  const int summand = SummandOf(mesh, placement, position);
+  ForEachHeld(mesh, placement, global, position, [&](const Shape& index) {
+    shard.cells.push_back({{Flat(global, index), summand}});
   });
   return shard;
 }
 
 Shard Slice(const Shard& x, const Region& region) {
+  if (region == Region::Whole(x.shape)) return x;
   Shard y{region.size, {}};
   ForEach(region, [&](const Shape& index) { y.cells.push_back(x.cells[Flat(x.shape, index)]); });
   return y;
 }
 
 Shard Concatenate(const std::vector<Shard>& parts, int dim) {
+  if (parts.size() == 1) return parts[0];
   Shard y{parts[0].shape, {}};
   y.shape[dim] = 0;
   for (const Shard& part : parts) y.shape[dim] += part.shape[dim];
@@ -100,7 +149,7 @@ Shard Sum(const std::vector<Shard>& parts) {
   for (size_t i = 1; i < parts.size(); ++i) {
     EXPECT_EQ(parts[i].shape, y.shape);
     for (size_t e = 0; e < y.cells.size(); ++e) {
-      for (const auto& [key, count] : parts[i].cells[e]) y.cells[e][key] += count;
+      y.cells[e].insert(y.cells[e].end(), parts[i].cells[e].begin(), parts[i].cells[e].end());
     }
   }
   return y;
@@ -113,45 +162,52 @@ Region Part(const Shape& shape, int dim, int64_t member, int64_t members) {
   return region;
 }
 
-// Runs one entry with the meaning that program/task.h gives the collectives.
-std::vector<Shard> Apply(const Mesh& mesh, const ReshardEntry& e, const std::vector<Shard>& x, const TensorPlacement& from,
-                         const TensorPlacement& to, const Shape& global) {
+// What one entry makes at position p of one section of what the members hold, with the meaning that program/task.h gives the
+// collectives.
+Shard ApplyTo(const std::vector<Shard>& theirs, int64_t me, const Mesh& mesh, const ReshardEntry& e, int p) {
+  const int64_t members = static_cast<int64_t>(theirs.size());
+  const int dim_from = e.from.kind == Placement::Kind::kSplit ? e.from.dim : 1;
+  const int dim_to = e.to.kind == Placement::Kind::kSplit ? e.to.dim : 1;
+  switch (e.kind) {
+    case ReshardKind::kSlice: {
+      const bool splits = e.to.kind == Placement::Kind::kSplit;
+      const int64_t parts = splits ? mesh.axes[e.axis].size / e.from.groups : e.to.groups;
+      return Slice(theirs[me], Part(theirs[me].shape, dim_to, SlicedPart(mesh, e, p), parts));
+    }
+    case ReshardKind::kAllGather:
+    case ReshardKind::kGatherRuns:
+      return Concatenate(theirs, dim_from);
+    case ReshardKind::kAllToAll: {
+      std::vector<Shard> parts;
+      for (const Shard& t : theirs) parts.push_back(Slice(t, Part(t.shape, dim_to, me, members)));
+      return Concatenate(parts, dim_from);
+    }
+    case ReshardKind::kReduceScatter: {
+      const Shard sum = Sum(theirs);
+      return Slice(sum, Part(sum.shape, dim_to, me, members));
+    }
+    case ReshardKind::kAllReduce:
+      break;
+  }
+  return Sum(theirs);
+}
+
+// Runs one entry, section by section.
+std::vector<Shard> Apply(const Mesh& mesh, const ReshardEntry& e, const std::vector<Shard>& x) {
   std::vector<Shard> y(x.size());
   for (int p = 0; p < mesh.device_count(); ++p) {
     const std::vector<int> group = ReshardGroup(mesh, e, p);
     const int64_t me = std::find(group.begin(), group.end(), p) - group.begin();
-    const int64_t members = static_cast<int64_t>(group.size());
-    std::vector<Shard> theirs;
-    for (int q : group) theirs.push_back(x[q]);
-    const int dim_from = e.from.kind == Placement::Kind::kSplit ? e.from.dim : 1;
-    const int dim_to = e.to.kind == Placement::Kind::kSplit ? e.to.dim : 1;
-    switch (e.kind) {
-      case ReshardKind::kSlice: {
-        Region kept = RegionOn(mesh, to, global, p);
-        const Region held = RegionOn(mesh, from, global, p);
-        for (size_t d = 0; d < kept.offset.size(); ++d) kept.offset[d] -= held.offset[d];
-        y[p] = Slice(x[p], kept);
-        break;
-      }
-      case ReshardKind::kAllGather:
-      case ReshardKind::kGatherRuns:
-        y[p] = Concatenate(theirs, dim_from);
-        break;
-      case ReshardKind::kAllToAll: {
-        std::vector<Shard> parts;
-        for (const Shard& t : theirs) parts.push_back(Slice(t, Part(t.shape, dim_to, me, members)));
-        y[p] = Concatenate(parts, dim_from);
-        break;
-      }
-      case ReshardKind::kReduceScatter: {
-        const Shard sum = Sum(theirs);
-        y[p] = Slice(sum, Part(sum.shape, dim_to, me, members));
-        break;
-      }
-      case ReshardKind::kAllReduce:
-        y[p] = Sum(theirs);
-        break;
+    std::vector<Shard> sections;
+    for (const Region& section : SectionsOf(e, x[p].shape)) {
+      std::vector<Shard> theirs;
+      for (int q : group) theirs.push_back(Slice(x[q], section));
+      sections.push_back(ApplyTo(theirs, me, mesh, e, p));
     }
+    y[p] = Concatenate(sections, 1);
+    const std::vector<Region> places = SectionsOf(e, y[p].shape);
+    EXPECT_EQ(places.size(), sections.size());
+    for (size_t s = 0; s < places.size(); ++s) EXPECT_EQ(places[s].size, sections[s].shape);
   }
   return y;
 }
@@ -161,7 +217,7 @@ bool Divides(const Mesh& mesh, const TensorPlacement& placement, const Shape& sh
 }
 
 // Every pair of placements on meshes of one and two axes: the path ends where it should, and what each position then holds
-// is what the placement says, each summand counted once.
+// is what the placement says, each summand counted once. Sections are those of what the axes before have left.
 TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
   std::set<std::tuple<std::string, std::string, std::string>> entries;
   const Shape global = {12, 24, 2};
@@ -169,11 +225,13 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
   for (const auto& [outer, inner] :
        std::vector<std::pair<int, int>>{{1, 2}, {1, 3}, {1, 4}, {2, 1}, {2, 2}, {2, 3}, {3, 2}, {1, 6}, {2, 4}}) {
     const Mesh mesh = Mesh::ReplicasByColumns(outer, inner);
-    auto choices = [](int64_t size, bool target) {
+    auto choices = [&](int64_t size, bool target, const Placement& before = {}) {
       std::vector<Placement> all = {Placement::Replicated()};
       if (size == 1) return all;
       all.push_back(Placement::Split(0));
       all.push_back(Placement::Split(1));
+      const int64_t channels = LocalShape(mesh, {before, Placement::Replicated()}, global)->at(1);
+      if (channels > size) all.push_back(Placement::SplitSections({size, channels - size}));
       for (int64_t g = 2; g < size; ++g) {
         if (size % g == 0) all.push_back(Placement::Replicated(g));
         if (size % g == 0 && !target) all.push_back(Placement::Partial(g));
@@ -182,9 +240,9 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
       return all;
     };
     for (const Placement& f0 : choices(outer, false)) {
-      for (const Placement& f1 : choices(inner, false)) {
+      for (const Placement& f1 : choices(inner, false, f0)) {
         for (const Placement& t0 : choices(outer, true)) {
-          for (const Placement& t1 : choices(inner, true)) {
+          for (const Placement& t1 : choices(inner, true, t0)) {
             TensorPlacement from{f0, f1};
             const TensorPlacement to{t0, t1};
             if (!Divides(mesh, from, global) || !Divides(mesh, to, global)) continue;
@@ -196,21 +254,20 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
               ASSERT_EQ(entry.from, from[entry.axis]) << what;
               TensorPlacement next = from;
               next[entry.axis] = entry.to;
-              held = Apply(mesh, entry, held, from, next, global);
+              held = Apply(mesh, entry, held);
               from = next;
               entries.insert({ToString(TensorPlacement{entry.from}), ToString(TensorPlacement{entry.to}), Name(entry.kind)});
             }
             ++paths;
             for (int p = 0; p < mesh.device_count(); ++p) {
-              const Region expected = RegionOn(mesh, to, global, p);
-              ASSERT_EQ(held[p].shape, expected.size) << what << " at " << p;
+              ASSERT_EQ(held[p].shape, RegionOn(mesh, to, global, p).size) << what << " at " << p;
               size_t e = 0;
-              ForEach(expected, [&](const Shape& index) {
+              ForEachHeld(mesh, to, global, p, [&](const Shape& index) {
                 const Cell& cell = held[p].cells[e++];
                 ASSERT_EQ(static_cast<int>(cell.size()), summands) << what << " at " << p;
-                for (const auto& [key, count] : cell) {
-                  ASSERT_EQ(key.first, Flat(global, index)) << what << " at " << p;
-                  ASSERT_EQ(count, 1) << what << " at " << p;
+                for (size_t i = 0; i < cell.size(); ++i) {
+                  ASSERT_EQ(cell[i].first, Flat(global, index)) << what << " at " << p;
+                  for (size_t j = 0; j < i; ++j) ASSERT_NE(cell[i], cell[j]) << what << " at " << p;
                 }
               });
             }
@@ -251,6 +308,39 @@ TEST(Reshard, OneEntryWhereTheTableHasOne) {
   EXPECT_EQ(only(Placement::Split(1), Placement::Replicated(2)), ReshardKind::kAllGather);
   EXPECT_EQ(only(Placement::Replicated(2), r), ReshardKind::kGatherRuns);
   EXPECT_EQ(only(Placement::Partial(2), Placement::Split(1)), ReshardKind::kReduceScatter);
+  const Placement sections = Placement::SplitSections({8, 16});
+  EXPECT_EQ(only(sections, r), ReshardKind::kAllGather);
+  EXPECT_EQ(only(sections, Placement::Split(0)), ReshardKind::kAllToAll);
+  EXPECT_EQ(only(Placement::Split(0), sections), ReshardKind::kAllToAll);
+  EXPECT_EQ(only(Placement::Partial(), sections), ReshardKind::kReduceScatter);
+  EXPECT_EQ(only(r, sections), ReshardKind::kSlice);
+}
+
+TEST(Reshard, SectionsBecomeOtherCutsOfChannelsByWayOfReplicated) {
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 4);
+  const Placement r = Placement::Replicated(), sections = Placement::SplitSections({8, 16});
+  const auto kinds = [&](const Placement& from, const Placement& to) {
+    std::string names;
+    for (const ReshardEntry& entry : PlanReshard(mesh, {r, from}, {r, to})) names += std::string(Name(entry.kind)) + " ";
+    return names;
+  };
+  EXPECT_EQ(kinds(sections, Placement::Split(1)), "all_gather slice ");
+  EXPECT_EQ(kinds(Placement::Split(1), sections), "all_gather slice ");
+  EXPECT_EQ(kinds(sections, Placement::SplitSections({16, 8})), "all_gather slice ");
+  EXPECT_EQ(kinds(sections, Placement::Replicated(2)), "all_gather slice ");
+  EXPECT_EQ(kinds(Placement::Replicated(2), sections), "gather_runs slice ");
+  EXPECT_EQ(kinds(Placement::Partial(2), sections), "all_reduce gather_runs slice ");
+}
+
+// An axis cuts within the sections of the one before it, which change only where it is whole.
+TEST(Reshard, SectionsOfTwoAxesAreOpenedFromWithin) {
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
+  const Placement r = Placement::Replicated(), outer = Placement::SplitSections({8, 16}),
+                  inner = Placement::SplitSections({4, 8});
+  const auto path = PlanReshard(mesh, {outer, inner}, {r, r});
+  ASSERT_EQ(path.size(), 2u);
+  EXPECT_EQ(path[0], (ReshardEntry{1, ReshardKind::kAllGather, inner, r}));
+  EXPECT_EQ(path[1], (ReshardEntry{0, ReshardKind::kAllGather, outer, r}));
 }
 
 }  // namespace
