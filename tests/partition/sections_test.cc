@@ -17,6 +17,7 @@ namespace {
 using layers::Placement;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 const Placement kSections = Placement::SplitSections({4, 8});
@@ -133,6 +134,7 @@ TEST(Modules, AreReplicatedWhereABranchIs) {
   EXPECT_THAT(plan.layers.at("a1"), ElementsAre(kReplicate, kColumn));
   EXPECT_THAT(plan.layers.at("a2"), ElementsAre(kReplicate, kReplicate));
   EXPECT_THAT(plan.layers.at("a"), ElementsAre(kReplicate, kReplicate));
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("\"a2\""), HasSubstr("\"b2\""))) << "it is not tried otherwise";
 }
 
 // Columns of both axes cut the channels: sections of what the first has left of them.
