@@ -8,7 +8,6 @@
 namespace colonnade::partition {
 namespace {
 
-using layers::Operand;
 using layers::Placement;
 using program::Access;
 using program::BufferId;
