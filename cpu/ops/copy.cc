@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/load/arena.h"
 #include "cpu/ops/primitive.h"
+#include "cpu/ops/staging.h"
 #include "program/bfloat16.h"
 #include "program/status_macros.h"
 
@@ -51,37 +52,6 @@ int FindPiece(const std::vector<program::Piece>& pieces, program::BufferId buffe
   }
   return -1;
 }
-
-// A gradient in a layout of oneDNN: made row-major in the workspace, then copied to where the host wants it.
-template <class HostOf>
-class OpaqueStore : public Kernel {
- public:
-  OpaqueStore(const TaskContext& context, HostOf host) : host_(host) {
-    const View& from = context.view(0);
-    bytes_ = program::ElementCount(from.shape) * SizeInBytes(from.dtype);
-    TaskContext with_copy = context;
-    with_copy.operands.push_back({RowMajor(from.dtype, from.shape)});
-    reorder_ = std::make_unique<PrimitiveKernel>(with_copy);
-    reorder_->SetReorder(0, DescOf(from), 1, PlainDescLike(DescOf(from)));
-    context.added_reorders->push_back({context.task.id, "gradient to row-major", 2 * bytes_});
-  }
-  int64_t workspace_bytes() const override { return RoundUp(bytes_, kAlignment) + reorder_->workspace_bytes(); }
-  void Bind(absl::Span<char* const> data, char* workspace) override {
-    copy_ = workspace;
-    reorder_->Bind({data[0], workspace}, workspace + RoundUp(bytes_, kAlignment));
-  }
-  absl::Status Run(int64_t step) override {
-    RETURN_IF_ERROR(reorder_->Run(step));
-    std::memcpy(host_(step), copy_, bytes_);
-    return absl::OkStatus();
-  }
-
- private:
-  HostOf host_;
-  int64_t bytes_;
-  char* copy_ = nullptr;
-  std::unique_ptr<PrimitiveKernel> reorder_;
-};
 
 // A copy between two affine or blocked views of equal element count, whose shapes match in row-major order.
 PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, const View& to) {
@@ -209,6 +179,9 @@ PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
 }
 
 PreparedKernel Prepare(const program::Store& op, const TaskContext& context) {
+  if (context.view(0).kind == View::Kind::kOpaque) {
+    return PrepareInRows(context, [&op](const TaskContext& rows) { return Prepare(op, rows); });
+  }
   const program::Output& output = context.program.outputs[op.output];
   const int piece = FindPiece(output.pieces, context.operands[0].buffer);
   if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("no piece of output ", output.name, " is in this buffer"));
@@ -218,14 +191,10 @@ PreparedKernel Prepare(const program::Store& op, const TaskContext& context) {
   const auto host = [slots = context.slots, index = op.output, piece](int64_t step) {
     return static_cast<char*>(slots[step % 2].outputs[index][piece]);
   };
-  if (from.kind != View::Kind::kOpaque) {
-    return KernelOf([plan = BoxPlan({from, plain}), host, size, threads = context.threads](const RunArguments& run) {
-      CopyRows(plan, threads, size, run.data[0], host(run.step));
-      return absl::OkStatus();
-    });
-  }
-  if (from.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
-  return {std::make_unique<OpaqueStore<decltype(host)>>(context, host)};
+  return KernelOf([plan = BoxPlan({from, plain}), host, size, threads = context.threads](const RunArguments& run) {
+    CopyRows(plan, threads, size, run.data[0], host(run.step));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<double> values) {

@@ -1,11 +1,14 @@
 #include "cpu/ops/staging.h"
 
-#include <cstring>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "cpu/load/arena.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
+#include "cpu/ops/primitive.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
@@ -18,7 +21,10 @@ struct Stage {
   program::Access access;
   int64_t element_bytes;
   int64_t workspace_offset;
-  BoxPlan plan;  // of the box, then its dense copy
+  BoxPlan plan = {};  // of the box, then its dense copy
+  // Of a layout of oneDNN's choice, instead of the plan: into the copy or, of what is written, from it. Its workspace.
+  std::unique_ptr<PrimitiveKernel> reorder = nullptr;
+  int64_t reorder_offset = 0;
 };
 
 class StagedKernel : public Kernel {
@@ -31,24 +37,34 @@ class StagedKernel : public Kernel {
   void Bind(absl::Span<char* const> data, char* workspace) override {
     boxes_.assign(data.begin(), data.end());
     copies_ = boxes_;
-    for (const Stage& stage : stages_) copies_[stage.use] = workspace + stage.workspace_offset;
+    for (const Stage& stage : stages_) {
+      copies_[stage.use] = workspace + stage.workspace_offset;
+      if (stage.reorder == nullptr) continue;
+      std::vector<char*> both = boxes_;
+      both.push_back(copies_[stage.use]);
+      stage.reorder->Bind(both, workspace + stage.reorder_offset);
+    }
     dense_->Bind(copies_, workspace + stage_bytes_);
   }
 
   absl::Status Run(int64_t step) override {
     for (const Stage& stage : stages_) {
-      if (stage.access == program::Access::kWrite) continue;
-      CopyRows(stage.plan, threads_, stage.element_bytes, boxes_[stage.use], copies_[stage.use]);
+      if (stage.access != program::Access::kWrite) RETURN_IF_ERROR(Move(stage, step, /*backwards=*/false));
     }
     RETURN_IF_ERROR(dense_->Run(step));
     for (const Stage& stage : stages_) {
-      if (stage.access == program::Access::kRead) continue;
-      CopyRows(stage.plan, threads_, stage.element_bytes, boxes_[stage.use], copies_[stage.use], /*backwards=*/true);
+      if (stage.access != program::Access::kRead) RETURN_IF_ERROR(Move(stage, step, /*backwards=*/true));
     }
     return absl::OkStatus();
   }
 
  private:
+  absl::Status Move(const Stage& stage, int64_t step, bool backwards) {
+    if (stage.reorder != nullptr) return stage.reorder->Run(step);
+    CopyRows(stage.plan, threads_, stage.element_bytes, boxes_[stage.use], copies_[stage.use], backwards);
+    return absl::OkStatus();
+  }
+
   std::vector<Stage> stages_;
   int64_t stage_bytes_;
   int threads_;
@@ -56,28 +72,73 @@ class StagedKernel : public Kernel {
   std::vector<char*> boxes_, copies_;
 };
 
-}  // namespace
+// Between operand `use`, in a layout of oneDNN's choice, and rows, which stand behind all operands.
+absl::StatusOr<std::unique_ptr<PrimitiveKernel>> ReorderOf(const TaskContext& context, int use, const View& rows) {
+  const Operand& operand = context.operands[use];
+  if (operand.view.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
+  if (operand.access == program::Access::kAccumulate) return absl::UnimplementedError("an update in rows");
+  TaskContext with_rows = context;
+  with_rows.operands.push_back({rows});
+  const int copy = static_cast<int>(context.operands.size());
+  const MemoryDesc desc = DescOf(operand.view), plain = PlainDescLike(desc);
+  auto reorder = std::make_unique<PrimitiveKernel>(with_rows);
+  if (operand.access == program::Access::kRead) {
+    reorder->SetReorder(use, desc, copy, plain);
+  } else {
+    reorder->SetReorder(copy, plain, use, desc);
+  }
+  return reorder;
+}
 
-PreparedKernel PrepareStaged(const TaskContext& context, int weights,
-                             absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare) {
+// What `prepare` makes of operands in the layouts wanted(view, use), or as they are where that is nothing.
+template <class Wanted>
+PreparedKernel PrepareAs(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare,
+                         const Wanted& wanted) {
   TaskContext dense = context;
   std::vector<Stage> stages;
   int64_t stage_bytes = 0;
-  for (size_t use = 0; use < context.operands.size(); ++use) {
-    const View& view = context.operands[use].view;
-    if (view.kind == View::Kind::kOpaque) continue;
-    const View natural = Natural(view.dtype, view.shape);
-    if (IsDense(view) && (view.kind == natural.kind || static_cast<int>(use) == weights)) continue;
-    const int64_t size = program::SizeInBytes(view.dtype);
-    stages.push_back({static_cast<int>(use), context.operands[use].access, size, stage_bytes, BoxPlan({view, natural})});
-    dense.operands[use].view = natural;
-    const int64_t bytes = MemoryElements(natural) * size;
+  for (int use = 0; use < static_cast<int>(context.operands.size()); ++use) {
+    const View& view = context.view(use);
+    const std::optional<View> copy = wanted(view, use);
+    if (!copy.has_value()) continue;
+    const int64_t size = program::SizeInBytes(view.dtype), bytes = MemoryElements(*copy) * size;
+    Stage stage = {use, context.operands[use].access, size, stage_bytes};
     stage_bytes += RoundUp(bytes, kAlignment);
-    context.added_reorders->push_back({context.task.id, "box of a buffer to dense memory", 2 * bytes});
+    if (view.kind == View::Kind::kOpaque) {
+      ASSIGN_OR_RETURN(stage.reorder, ReorderOf(context, use, *copy));
+      stage.reorder_offset = stage_bytes;
+      stage_bytes += RoundUp(stage.reorder->workspace_bytes(), kAlignment);
+      context.added_reorders->push_back({context.task.id, "weights between a layout of oneDNN and rows", 2 * bytes});
+    } else {
+      stage.plan = BoxPlan({view, *copy});
+      context.added_reorders->push_back({context.task.id, "box of a buffer to dense memory", 2 * bytes});
+    }
+    dense.operands[use].view = *copy;
+    stages.push_back(std::move(stage));
   }
   PreparedKernel kernel = prepare(dense);
   if (!kernel.ok() || stages.empty()) return kernel;
   return {std::make_unique<StagedKernel>(std::move(stages), stage_bytes, context.threads, *std::move(kernel))};
+}
+
+}  // namespace
+
+PreparedKernel PrepareStaged(const TaskContext& context, int weights,
+                             absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare) {
+  return PrepareAs(context, prepare, [weights](const View& view, int use) -> std::optional<View> {
+    if (view.kind == View::Kind::kOpaque) return std::nullopt;
+    const View natural = Natural(view.dtype, view.shape);
+    if (IsDense(view) && (view.kind == natural.kind || use == weights)) return std::nullopt;
+    return natural;
+  });
+}
+
+PreparedKernel PrepareInRows(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare) {
+  return PrepareAs(context, prepare, [](const View& view, int) -> std::optional<View> {
+    const View rows = RowMajor(view.dtype, view.shape);
+    if (view.kind == View::Kind::kAffine && SameLayout(view, rows)) return std::nullopt;
+    return rows;
+  });
 }
 
 }  // namespace colonnade::cpu

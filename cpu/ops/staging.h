@@ -1,4 +1,5 @@
-// Lets kernels that know dense operands only work on any box: copies boxes to dense scratch memory and back.
+// Lets kernels that know dense operands only work on any box, and those that know rows on any layout: copies operands to
+// dense scratch memory and back.
 //
 // Whole buffers and slices of the batch are dense already and pass straight through.
 #ifndef COLONNADE_CPU_STAGING_H_
@@ -13,6 +14,9 @@ namespace colonnade::cpu {
 // are not; those are added to context.added_reorders. Use `weights`, if there is one, may have any dense layout.
 PreparedKernel PrepareStaged(const TaskContext& context, int weights,
                              absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
+
+// What `prepare` makes of `context` with every operand row-major, likewise; also of those in a layout of oneDNN's choice.
+PreparedKernel PrepareInRows(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
 }  // namespace colonnade::cpu
 
