@@ -62,6 +62,17 @@ Stage NormaliseByBatch(const BatchNorm& layer) {
   return stage;
 }
 
+// What the product before reads instead of its own weight and bias, so that it makes what Normalise would.
+EmittedOp Fold(const StageShard& s, double epsilon) {
+  const Operand &weight = *s.fused(Fused::kWeight), &folded = *s.fused(Fused::kFoldedWeight);
+  EmittedOp op{.op = program::BatchNormFold{.epsilon = epsilon},
+               .uses = {Read(weight), Read(s[kMean]), Read(s[kVariance]), Read(s[kWeight]), Read(s[kBias])},
+               .flops = Elements(weight)};
+  if (const Operand* bias = s.fused(Fused::kBias)) op.uses.push_back(Read(*bias));
+  op.uses.insert(op.uses.end(), {Write(folded), Write(*s.fused(Fused::kFoldedBias))});
+  return op;
+}
+
 // Of evaluation. The sums of one element that has the running mean and variance stand for those of a batch.
 Stage NormaliseByRunning(const BatchNorm& layer) {
   Stage stage{.pass = Pass::kForward,
@@ -69,8 +80,10 @@ Stage NormaliseByRunning(const BatchNorm& layer) {
               .writes = {Y(), Inner(kRecalled)},
               .reads_masters = true,
               .takes_epilogue = true,
-              .takes_addend = true};
+              .takes_addend = true,
+              .folds = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
+    if (s.fused(Fused::kWeight) != nullptr) return {Fold(s, epsilon)};
     return {{.op = program::BatchNormRecall{}, .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[Inner(kRecalled)])}},
             Normalise(s, Inner(kRecalled), 1, epsilon)};
   };

@@ -7,7 +7,8 @@
 // In training, mean and var are those of the batch at hand: of the whole global batch, whatever devices hold of it
 // (synchronous; the sums, f64 [1,2,C], are added over devices), or, with samples_per_group = g > 0, of each group of g
 // consecutive samples (Hoffer et al. 2017, "ghost"), which needs no communication where a device holds whole groups. In
-// evaluation they are the running ones: r ← (1 − momentum)·r + momentum·(of the whole batch; var unbiased) after each step.
+// evaluation they are the running ones: r ← (1 − momentum)·r + momentum·(of the whole batch; var unbiased) after each step;
+// lowering may fold w, b and these into the weight and bias of the product that makes x, which then makes y.
 // Sums are in double; program/batch_norm.h bounds their error. Source: Ioffe & Szegedy 2015, algorithms 1 and 2; names and
 // defaults are PyTorch's.
 #ifndef COLONNADE_LAYERS_BATCH_NORM_H_

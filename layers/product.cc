@@ -19,14 +19,15 @@ int64_t Flops(const program::Shape& w, const program::Shape& y) {
 }
 
 Stage Multiply(const Product& product, bool bias, Slot to) {
-  Stage stage{.pass = Pass::kForward, .reads = {X(), kWeight}, .writes = {to}, .takes_epilogue = true};
+  Stage stage{.pass = Pass::kForward, .reads = {X(), kWeight}, .writes = {to}, .takes_epilogue = true, .takes_folded = true};
   if (bias) stage.reads.push_back(kBias);
-  stage.emit = [op = product.forward, bias, to](const StageShard& s) -> std::vector<EmittedOp> {
+  stage.emit = [op = product.forward, to](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &x = s[X()], &w = s[kWeight], &y = s[to];
-    EmittedOp multiply{.op = op(x.shape, w.shape, bias, s.epilogue == program::Activation::kRelu),
+    const Operand* bias = s.has(kBias) ? &s[kBias] : s.fused(Fused::kBias);
+    EmittedOp multiply{.op = op(x.shape, w.shape, bias != nullptr, s.epilogue == program::Activation::kRelu),
                        .uses = {Read(x), Read(w)},
                        .flops = Flops(w.shape, y.shape)};
-    if (bias) multiply.uses.push_back(Read(s[kBias]));
+    if (bias != nullptr) multiply.uses.push_back(Read(*bias));
     multiply.uses.push_back(Write(y));
     return {std::move(multiply)};
   };

@@ -53,6 +53,11 @@ enum class Fused {
   kMask,    // read: D(Y) counts as zero where it is not above zero
   kMore,    // read: added to D(Y) before it is masked
   kMasked,  // written: D(Y) as masked
+
+  kWeight,        // read: of the product before, to be folded
+  kBias,          // read: likewise; of a product, what it adds where it has no bias of its own
+  kFoldedWeight,  // written
+  kFoldedBias,    // written
 };
 
 // The operands of one stage on one device.
@@ -104,7 +109,10 @@ struct Stage {
   bool masks = false;                           // D(X) is D(Y) where Y is above zero, and zero elsewhere
   bool takes_mask = false;                      // masks D(Y), or its sum with another, and leaves it masked for others
   bool recalls_mask = false;                    // masks D(Y) by Y as the epilogue left it, which it need not read
-  bool routes = false;                          // D(X) is D(Y) at the largest element of each window of X, Y
+  bool folds = false;         // Y is X scaled and shifted by channel; with kWeight it makes a product do that, and no Y
+  bool takes_folded = false;  // Y is X times Parameter(0), which has a row for each channel of Y, plus Parameter(1), if it
+                              // reads that; folded ones may stand for them
+  bool routes = false;        // D(X) is D(Y) at the largest element of each window of X, Y
 };
 
 // The stages of a layer in the order in which they run: forward's, then backward's.

@@ -128,7 +128,9 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
     layers::StageShard shard;
     shard.scalars = {scalars_[p], {program::kStepScalarCount}};
     shard.epilogue = run.epilogue;
-    for (size_t k = 0; k < stage.reads.size(); ++k) shard.Put(stage.reads[k], OperandAt(action.inputs[k].value, p));
+    for (size_t k = 0; k < stage.reads.size(); ++k) {
+      if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], OperandAt(action.inputs[k].value, p));
+    }
     for (size_t k = 0; k < stage.writes.size(); ++k) {
       if (action.outputs[k].valid()) shard.Put(stage.writes[k], OperandAt(action.outputs[k], p));
     }

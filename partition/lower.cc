@@ -26,6 +26,7 @@ constexpr LoweringPass kPasses[] = {
     {"insert gradient reduction", InsertGradientReduction},
     {"fuse epilogues", FuseEpilogues},
     {"fuse masks", FuseMasks},
+    {"fold normalisations", FoldNormalisations},
     {"choose precision", ChoosePrecision},
     {"order actions", OrderActions},
 };

@@ -34,6 +34,11 @@ COLONNADE_HOST_DEVICE inline Normalisation NormalisationOf(double sum, double su
   return {moments.mean, 1 / std::sqrt(moments.variance + epsilon)};
 }
 
+// By what a channel's weights are multiplied where a normalisation of weight `w` becomes part of them.
+COLONNADE_HOST_DEVICE inline double FoldedFactor(double w, double variance, double epsilon) {
+  return w / std::sqrt((variance > 0 ? variance : 0) + epsilon);
+}
+
 // Of `count` elements; of one, the variance as it is.
 COLONNADE_HOST_DEVICE inline double Unbiased(double variance, int64_t count) {
   return count > 1 ? variance * (static_cast<double>(count) / static_cast<double>(count - 1)) : variance;

@@ -162,6 +162,14 @@ struct BatchNormTrack {  // sums f64 [1,2,C], mean [C] (accumulated), var [C] (a
 struct BatchNormRecall {  // mean [C], var [C] → sums f64 [1,2,C]
   bool operator==(const BatchNormRecall&) const = default;
 };
+// A normalisation with this mean and variance as part of the product before it: with f = w/sqrt(var + epsilon) by channel,
+//   folded = f·weights,   folded_bias = b + f·(bias − mean),
+// whose product with any x is the normalised product of x with `weights` and `bias` (0 where it is absent). Worked out in
+// double, or weights in float times f rounded to float, and rounded once more where products are in bf16.
+struct BatchNormFold {  // weights [C,…], mean [C], var [C], w [C], b [C], [bias [C]] → folded [C,…], folded_bias [C]
+  double epsilon = 1e-5;
+  bool operator==(const BatchNormFold&) const = default;
+};
 // dsums are Σdy, then Σdy·x̂; dw and db the same over all groups. With w and b, dy counts as 0 where BatchNormForward of
 // these, fused with a ReLU, gives 0: what it gives is worked out anew, with the same roundings.
 struct BatchNormBackwardSums {  // x, dy, sums, [w, b] → dsums f64 [G,2,C], dw, db
@@ -237,13 +245,13 @@ struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
   bool operator==(const SgdUpdate&) const = default;
 };
 
-using Op =
-    std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
-                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ActivationForward,
-                 ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
-                 LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormBackwardSums,
-                 BatchNormMaskedSums, BatchNormBackward, LayerNormForward, LayerNormBackwardData, LayerNormBackwardWeights,
-                 Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
+using Op = std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
+                        FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward,
+                        ActivationForward, ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward,
+                        AvgPoolBackward, LrnForward, LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack,
+                        BatchNormRecall, BatchNormFold, BatchNormBackwardSums, BatchNormMaskedSums, BatchNormBackward,
+                        LayerNormForward, LayerNormBackwardData, LayerNormBackwardWeights, Dropout,
+                        SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 

@@ -206,6 +206,20 @@ struct OpTraits<BatchNormRecall> : Streams {
   static constexpr OperandTrait kOperands[] = {
       OfChannels("mean", kReads), OfChannels("var", kReads), {"sums", Role::kSums, kWrites}};
 };
+// Its weights are not those of a product of its own: they are of the master type, and read as any tensor is.
+template <>
+struct OpTraits<BatchNormFold> : Streams {
+  static constexpr const char* kName = "batch_norm_fold";
+  static constexpr OperandTrait kOperands[] = {{"weights", Role::kInput, kReads, Width::kMaster},
+                                               OfChannels("mean", kReads),
+                                               OfChannels("var", kReads),
+                                               kChannelW,
+                                               kChannelB,
+                                               Maybe(OfChannels("bias", kReads)),
+                                               {"folded", Role::kOutput, kWrites},
+                                               {"folded_bias", Role::kBias, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"epsilon", &BatchNormFold::epsilon}};
+};
 template <>
 struct OpTraits<BatchNormBackwardSums> : Streams {
   static constexpr const char* kName = "batch_norm_backward_sums";

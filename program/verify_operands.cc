@@ -153,6 +153,12 @@ class OperandCheck {
   void operator()(const BatchNormRecall&) {
     if (Ranked({0}, 1) && SameShapes({0, 1})) Shaped(2, {1, 2, Size(0)[0]});
   }
+  void operator()(const BatchNormFold& op) {
+    const size_t folded = task_.uses.size() - 2;
+    if (!Channels(0) || !SameShapes({0, folded})) return;
+    Channelwise({1, 2, 3, 4, folded - 1, folded + 1}, Size(0)[0]);
+    Small("epsilon", op.epsilon);
+  }
   void operator()(const BatchNormBackwardSums& op) {
     const size_t dsums = task_.uses.size() - 3;
     if (!Counts(op.count) || !SameShapes({0, 1}) || !Normalises(0, 2) || !SameShapes({2, dsums})) return;

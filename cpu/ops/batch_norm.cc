@@ -174,6 +174,29 @@ PreparedKernel Prepare(const program::BatchNormRecall&, const TaskContext& outer
   });
 }
 
+PreparedKernel Prepare(const program::BatchNormFold& op, const TaskContext& outer) {
+  return PrepareInRows(outer, [&op](const TaskContext& context) -> PreparedKernel {
+    const program::Shape& shape = context.view(0).shape;
+    const int64_t channels = shape[0], of_channel = program::ElementCount(shape) / channels;
+    return KernelOf([op, channels, of_channel, context](const RunArguments& run) {
+      const int folded = static_cast<int>(context.operands.size()) - 2;
+      const auto at = [&](int use) { return DataOf<const float>(run, context, use); };
+      const float *weights = at(0), *mean = at(1), *var = at(2), *w = at(3), *b = at(4),
+                  *bias = folded > 5 ? at(5) : nullptr;
+      float *to = DataOf<float>(run, context, folded), *to_bias = DataOf<float>(run, context, folded + 1);
+      ParallelFor(context.threads, channels, [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; ++c) {
+          const double factor = program::FoldedFactor(w[c], var[c], op.epsilon);
+          to_bias[c] = static_cast<float>(b[c] + ((bias != nullptr ? bias[c] : 0.0) - mean[c]) * factor);
+          const auto scale = static_cast<float>(factor);
+          for (int64_t i = c * of_channel; i < (c + 1) * of_channel; ++i) to[i] = scale * weights[i];
+        }
+      });
+      return absl::OkStatus();
+    });
+  });
+}
+
 namespace {
 
 // dsums, dw and db, the last three operands, of what add(piece, its normalisations, its zeros) makes.

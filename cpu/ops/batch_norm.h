@@ -13,6 +13,7 @@ PreparedKernel Prepare(const program::BatchNormSums& op, const TaskContext& cont
 PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormTrack& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormRecall& op, const TaskContext& context);
+PreparedKernel Prepare(const program::BatchNormFold& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext& context);
 PreparedKernel Prepare(const program::BatchNormBackward& op, const TaskContext& context);

@@ -129,6 +129,23 @@ absl::Status Run(const program::BatchNormRecall&, absl::Span<const Tensor> opera
   return absl::OkStatus();
 }
 
+absl::Status Run(const program::BatchNormFold& op, absl::Span<const Tensor> operands) {
+  std::vector<double> weights = ReadDense(operands[0]);
+  const std::vector<double> mean = ReadDense(operands[1]), var = ReadDense(operands[2]), w = ReadDense(operands[3]),
+                            b = ReadDense(operands[4]);
+  std::vector<double> bias = operands.size() > 7 ? ReadDense(operands[5]) : std::vector<double>(b.size());
+  const size_t of_channel = weights.size() / b.size();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const size_t c = i / of_channel;
+    weights[i] *= program::FoldedFactor(w[c], var[c], op.epsilon);
+  }
+  for (size_t c = 0; c < b.size(); ++c)
+    bias[c] = b[c] + (bias[c] - mean[c]) * program::FoldedFactor(w[c], var[c], op.epsilon);
+  WriteDense(weights, operands[operands.size() - 2]);
+  WriteDense(bias, operands.back());
+  return absl::OkStatus();
+}
+
 absl::Status Run(const program::BatchNormBackwardSums& op, absl::Span<const Tensor> operands) {
   const Groups groups(operands[0].shape, operands[2].shape);
   const std::vector<double> x = ReadDense(operands[0]), sums = ReadDense(operands[2]);

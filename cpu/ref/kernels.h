@@ -47,6 +47,7 @@ absl::Status Run(const program::BatchNormSums& op, absl::Span<const Tensor> oper
 absl::Status Run(const program::BatchNormForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormTrack& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormRecall& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::BatchNormFold& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormBackwardSums& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormMaskedSums& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::BatchNormBackward& op, absl::Span<const Tensor> operands);

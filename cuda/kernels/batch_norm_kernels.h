@@ -188,6 +188,39 @@ struct RecallChannels {
   }
 };
 
+// By channel, the factor of a product's weights and what becomes of its bias, if it has one.
+template <class T>
+struct FoldChannels {
+  ChannelNumbers mean, variance, w, b, bias;
+  double epsilon;
+  int64_t channels;
+  float* factors;
+  T* folded_bias;
+  int64_t stride;  // of folded_bias
+  COLONNADE_HOST_DEVICE int64_t count() const { return channels; }
+  COLONNADE_THREAD {
+    const double factor = program::FoldedFactor(w[i], variance[i], epsilon);
+    const double from = bias.data != nullptr ? double{bias[i]} : 0;
+    factors[i] = static_cast<float>(factor);
+    folded_bias[i * stride] = static_cast<T>(static_cast<float>(b[i] + (from - mean[i]) * factor));
+  }
+};
+// folded = factor·weights, rounded to T.
+template <class T, int lanes>
+struct FoldWeights {
+  Walk walk;  // weights, folded, factors repeated over the weights of each channel
+  const float *weights, *factors;
+  T* folded;
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    const auto in = VectorAt<lanes>(weights, walk.At(0, i * lanes));
+    const float factor = factors[walk.At(2, i * lanes)];
+    float values[lanes];
+    for (int l = 0; l < lanes; ++l) values[l] = factor * in[l];
+    PutAt(folded, walk.At(1, i * lanes), Rounded<T>(values));
+  }
+};
+
 }  // namespace colonnade::cuda
 
 #endif  // COLONNADE_CUDA_BATCH_NORM_KERNELS_H_

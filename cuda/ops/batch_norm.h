@@ -11,6 +11,7 @@ PreparedTask Prepare(const program::BatchNormSums& op, const TaskContext& contex
 PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormTrack& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormRecall& op, const TaskContext& context);
+PreparedTask Prepare(const program::BatchNormFold& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormMaskedSums& op, const TaskContext& context);
 PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& context);

@@ -299,6 +299,18 @@ TEST(Ref, BatchNormalisationTracksTheUnbiasedVariance) {
   EXPECT_THAT(recalled, ElementsAre(3, 9.5));
 }
 
+// Variances 5 and 0 and epsilon 4: factors 2/3 and 1/2. A variance below zero, which roundings may leave, is none.
+TEST(Ref, BatchNormalisationIsFoldedIntoTheWeightsOfItsChannels) {
+  Vector weights = {3, 6, 10, 20}, mean = {4, 8}, var = {5, -1}, w = {2, 1}, b = {1, 3}, bias = {7, 6}, folded(4), added(2);
+  RunOk(program::BatchNormFold{.epsilon = 4},
+        {Of(weights, {2, 2}), Of(mean, {2}), Of(var, {2}), Of(w, {2}), Of(b, {2}), Of(folded, {2, 2}), Of(added, {2})});
+  EXPECT_THAT(folded, Pointwise(DoubleNear(1e-14), Vector{2, 4, 5, 10}));
+  EXPECT_THAT(added, Pointwise(DoubleNear(1e-14), Vector{1 - 8.0 / 3, -1}));
+  RunOk(program::BatchNormFold{.epsilon = 4}, {Of(weights, {2, 2}), Of(mean, {2}), Of(var, {2}), Of(w, {2}), Of(b, {2}),
+                                               Of(bias, {2}), Of(folded, {2, 2}), Of(added, {2})});
+  EXPECT_THAT(added, Pointwise(DoubleNear(1e-14), Vector{3, 2}));
+}
+
 TEST(Ref, DropoutDrawsByTheGlobalElement) {
   constexpr int64_t kRows = 3, kColumns = 5;
   Vector scalars = {0, 0, 7, 1234}, x(kRows * kColumns, 1), y(kRows * kColumns), part_y(4), part_x(4, 1);

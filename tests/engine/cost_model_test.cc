@@ -105,6 +105,7 @@ TEST(ShapeOf, WhatStreamsIsItsBytes) {
   ExpectShape(TaskOf(program::BatchNormForward{}, {x, sums, c, c, x}, work), {.n = 777});
   ExpectShape(TaskOf(program::BatchNormTrack{}, {sums, c, c}, work), {.n = 777});
   ExpectShape(TaskOf(program::BatchNormRecall{}, {c, c, sums}, work), {.n = 777});
+  ExpectShape(TaskOf(program::BatchNormFold{}, {{8, 4, 3, 3}, c, c, c, c, {8, 4, 3, 3}, c}, work), {.n = 777});
   ExpectShape(TaskOf(program::BatchNormBackwardSums{}, {x, x, sums, sums, c, c}, work), {.n = 777});
   ExpectShape(TaskOf(program::BatchNormBackward{}, {x, x, sums, sums, c, x}, work), {.n = 777});
   const Shape moments = {6, 3, 9, 16};

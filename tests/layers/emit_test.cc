@@ -242,6 +242,13 @@ TEST(EmitProduct, ABiasAddedApartIsAnAddOfEachElement) {
   EXPECT_EQ(shard.Stage(2)[0].flops, 14);
 }
 
+TEST(EmitProduct, ABiasThatLoweringGivesItIsPartOfTheOp) {
+  OneShard shard(Conv2d{.out_channels = 8, .kernel = 3, .pad = 1, .bias = false}, {{6, 4, 5, 5}});
+  EXPECT_THAT(shard.StageWords(0), ElementsAre("conv_forward read x, read w, write y"));
+  EXPECT_THAT(shard.FusedWords(0, Y(), {{Fused::kBias, "bias"}}),
+              ElementsAre("conv_forward read x, read w, read bias, write y"));
+}
+
 TEST(EmitProduct, AnEpilogueIsPartOfTheOp) {
   const OneShard conv(Conv2d{.out_channels = 8, .kernel = 3}, kImage), fc(FullyConnected{.out_features = 7}, kFlat);
   EXPECT_FALSE(std::get<program::ConvForward>(conv.Stage(0)[0].op).relu);
@@ -336,6 +343,23 @@ TEST(EmitBatchNorm, EvaluationRecallsTheRunningOnesAndNormalisesByThem) {
     // The sums of one element.
     EXPECT_EQ(shard.Forward()[1].op, program::Op(program::BatchNormForward{.count = 1, .epsilon = 0.25}));
   }
+}
+
+// For the test the weight has the extents of x, which itself is not read; no sums are made.
+TEST(EmitBatchNorm, EvaluationFoldsTheRunningOnesIntoWeightAndBias) {
+  OneShard shard(kNorm, kSixImages, {.train = false});
+  int64_t flops = 0;
+  const std::vector<std::pair<Fused, std::string>> operands = {
+      {Fused::kWeight, "weight"}, {Fused::kFoldedWeight, "folded"}, {Fused::kFoldedBias, "folded_bias"}};
+  EXPECT_THAT(shard.FusedWords(0, X(), operands, &flops),
+              ElementsAre("batch_norm_fold read weight, read running_mean, read running_var, read w, read b, write folded, "
+                          "write folded_bias"));
+  EXPECT_EQ(flops, 600);
+  std::vector<std::pair<Fused, std::string>> with_bias = operands;
+  with_bias.emplace_back(Fused::kBias, "bias");
+  EXPECT_THAT(shard.FusedWords(0, X(), with_bias),
+              ElementsAre("batch_norm_fold read weight, read running_mean, read running_var, read w, read b, read bias, "
+                          "write folded, write folded_bias"));
 }
 
 // All ops of the training of a part `local` of kSixImages.

@@ -198,14 +198,18 @@ TEST(Stages, ABatchNormTakesASummandAndAMaskAndAnAddIsASum) {
       if (stage.takes_addend) lines.back() += "addend";
       if (stage.takes_mask) lines.back() += "mask";
       if (stage.recalls_mask) lines.back() += "recalls";
+      if (stage.folds) lines.back() += "folds";
+      if (stage.takes_folded) lines.back() += "folded";
     }
     return lines;
   };
   EXPECT_THAT(flags(StagesOf(BatchNorm{}, kImage)), ElementsAre("", "addend", "", "maskrecalls", "recalls"));
-  EXPECT_THAT(flags(Stages(Layer{BatchNorm{}}, ShapesOf(BatchNorm{}, kImage), {.train = false})), ElementsAre("addend"));
+  EXPECT_THAT(flags(Stages(Layer{BatchNorm{}}, ShapesOf(BatchNorm{}, kImage), {.train = false})),
+              ElementsAre("addendfolds"));
   EXPECT_THAT(flags(StagesOf(Add{}, {kImage[0], kImage[0]})), ElementsAre("adds", ""));
   EXPECT_THAT(flags(StagesOf(AddNarrow{}, {kImage[0], kImage[0]})), ElementsAre("", "", ""));
-  EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("", "", ""));
+  EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("folded", "", ""));
+  EXPECT_THAT(flags(StagesOf(FullyConnected{.out_features = 7}, kFlat)), ElementsAre("folded", "", ""));
   EXPECT_THAT(flags(StagesOf(Relu{}, kImage)), ElementsAre("", ""));
 }
 

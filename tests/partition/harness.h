@@ -44,10 +44,14 @@ class PlannedRun {
   static absl::StatusOr<std::unique_ptr<PlannedRun>> Create(const layers::LayerGraph& graph, const Plan& plan,
                                                             const LowerOptions& options,
                                                             std::unique_ptr<engine::Backend> backend) {
-    auto run = std::make_unique<PlannedRun>();
     absl::StatusOr<program::Program> program = Lower(graph, plan, options);
     if (!program.ok()) return program.status();
-    run->program = *std::move(program);
+    return Create(*std::move(program), std::move(backend));
+  }
+  static absl::StatusOr<std::unique_ptr<PlannedRun>> Create(program::Program program,
+                                                            std::unique_ptr<engine::Backend> backend) {
+    auto run = std::make_unique<PlannedRun>();
+    run->program = std::move(program);
     run->backend = std::move(backend);
     auto executor = engine::Executor::Create(run->program, *run->backend);
     if (!executor.ok()) return executor.status();

@@ -39,6 +39,8 @@ struct KindOf {
       if (fused == layers::Fused::kAddend) kind += "+addend";
       if (fused == layers::Fused::kMask) kind += "+mask";
       if (fused == layers::Fused::kMore) kind += "+more";
+      if (fused == layers::Fused::kWeight) kind += "+weight";
+      if (fused == layers::Fused::kBias) kind += "+bias";
     }
     if (run.epilogue) kind += run.epilogue == program::Activation::kRelu ? "+relu" : "+gelu";
     return kind;

@@ -31,10 +31,12 @@ struct RandomNetwork {
 
 // Convolutions (dense and grouped), pooling, LRN, batch and layer normalisation, dropout, joins by Add, AddNarrow and
 // Concat, one or two fully connected layers, one or two losses. With `exact`, only operations whose results on small
-// integers are exact.
+// integers are exact. With `normalised`, normalisations right behind many products, which leave these no gradient of a bias:
+// for evaluation.
 class NetworkDrawer {
  public:
-  NetworkDrawer(Random& random, bool exact) : random_(random), exact_(exact), net_("random") {}
+  NetworkDrawer(Random& random, bool exact, bool normalised = false)
+      : random_(random), exact_(exact), normalised_(normalised), net_("random") {}
 
   absl::StatusOr<RandomNetwork> Draw() {
     channels_ = Pick<int64_t>(random_, {1, 2, 3});
@@ -47,7 +49,7 @@ class NetworkDrawer {
     if (!exact_ && random_() % 2) AuxiliaryLoss(x, classes);
     x = net_.Flatten("flatten", x);
     if (random_() % 2) {
-      x = net_.FullyConnected(Next("fc"), x, {.out_features = Pick<int64_t>(random_, {12, 24, 8})});
+      x = BehindProduct(net_.FullyConnected(Next("fc"), x, {.out_features = Pick<int64_t>(random_, {12, 24, 8})}));
       if (random_() % 2) x = net_.Relu(Next("relu"), x);
       if (!exact_ && counter_ % 3 == 0) x = LayerNorm(x);
       if (random_() % 2) x = net_.Dropout(Next("dropout"), x, {.rate = 0.5});
@@ -65,9 +67,15 @@ class NetworkDrawer {
 
   layers::LayerId Conv(layers::LayerId x, int64_t groups, int64_t out, int64_t kernel = 3) {
     channels_ = out;
-    return net_.Conv2d(
+    return BehindProduct(net_.Conv2d(
         Next("conv"), x,
-        {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 3 != 0});
+        {.out_channels = out, .kernel = kernel, .pad = kernel / 2, .groups = groups, .bias = random_() % 3 != 0}));
+  }
+
+  layers::LayerId BehindProduct(layers::LayerId x) {
+    if (!normalised_ || counter_ % 4 == 0) return x;
+    const layers::LayerId y = net_.BatchNorm(Next("norm"), x, {.epsilon = 0.1});
+    return counter_ % 3 == 0 ? net_.Relu(Next("relu"), y) : y;
   }
 
   void AuxiliaryLoss(layers::LayerId x, int classes) {
@@ -153,7 +161,7 @@ class NetworkDrawer {
   }
 
   Random& random_;
-  const bool exact_;
+  const bool exact_, normalised_;
   layers::GraphBuilder net_;
   int64_t channels_ = 0, extent_ = 0;
   int counter_ = 0;

@@ -120,9 +120,9 @@ struct Drawn {
   int64_t batch;
 };
 
-inline Drawn DrawCase(Random& random, bool exact, Tries* tries = nullptr) {
+inline Drawn DrawCase(Random& random, bool exact, Tries* tries = nullptr, bool normalised = false) {
   for (;;) {
-    absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, exact).Draw();
+    absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, exact, normalised).Draw();
     EXPECT_TRUE(network.ok()) << network.status();
     if (!network.ok()) std::abort();
     const std::vector<int64_t> sizes = {1, 2, 3, 4, 4};

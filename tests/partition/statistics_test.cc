@@ -124,9 +124,29 @@ TEST(Statistics, OfGroupsThatTheDevicesDoNotDivideAreRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("needs groups of 4 samples divisible by 4"));
 }
 
-TEST(Statistics, EvaluationReadsTheRunningOnesAndWritesNone) {
-  const Program program = Lowered(Normalised(), "data", 2, {.mode = program::Mode::kEval, .global_batch = 8});
-  EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_recall", "batch_norm_forward"));
+TEST(Statistics, EvaluationFoldsTheRunningOnesIntoTheProductBefore) {
+  for (int64_t samples_per_group : {0, 2}) {
+    const layers::LayerGraph graph = Normalised(samples_per_group);
+    for (const char* plan : {"data", "model"}) {
+      const Program program = Lowered(graph, plan, 2, {.mode = program::Mode::kEval, .global_batch = 8});
+      EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_fold"));
+      EXPECT_THAT(DoneFor(program, "conv"), ElementsAre("conv_forward"));
+    }
+  }
+}
+
+// Folding multiplies more weights, 288, than there are elements to normalise, 144; in bf16 weights are rounded anyway.
+TEST(Statistics, EvaluationReadsTheRunningOnesWhereFoldingCostsMore) {
+  layers::GraphBuilder net("few");
+  const auto x = net.Conv2d("conv", net.Input("images", {4, 6, 6}), {.out_channels = 8, .kernel = 3, .stride = 2, .pad = 1});
+  net.SoftmaxCrossEntropy(
+      "loss", net.FullyConnected("fc", net.Flatten("flatten", net.BatchNorm("norm", x, {})), {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  LowerOptions options{.mode = program::Mode::kEval, .global_batch = 2};
+  EXPECT_THAT(DoneFor(Lowered(graph, "single", 1, options), "norm"), ElementsAre("batch_norm_recall", "batch_norm_forward"));
+  options.dtype = program::DType::kBF16;
+  EXPECT_THAT(DoneFor(Lowered(graph, "single", 1, options), "norm"), ElementsAre("batch_norm_fold"));
+  EXPECT_THAT(DoneFor(Lowered(graph, "single", 1, options), "conv"), ElementsAre("conv_forward")) << "rounds nothing";
 }
 
 TEST(Statistics, ParametersOfANormalisationStayInTheMasterType) {

@@ -230,6 +230,9 @@ void BatchNormOps(OneDevice& d, BufferId images) {
   const BufferId y = d.Do(BatchNormForward{kCount, epsilon, true}, {images, sums, w, b}, {image})[0];
   run(BatchNormTrack{2 * kCount, 1.0 / 3}, {d.b.Read(totals), d.b.Accumulate(mean), d.b.Accumulate(var)});
   run(BatchNormRecall{}, {d.b.Read(mean), d.b.Read(var), d.b.Write(recalled)});
+  const BufferId filters = d.State(DType::kF32, {4, 2, 3, 3});
+  d.Do(BatchNormFold{epsilon}, {filters, mean, var, w, b}, {{4, 2, 3, 3}, {4}});
+  d.Do(BatchNormFold{epsilon}, {filters, mean, var, w, b, b}, {{4, 2, 3, 3}, {4}});
   run(BatchNormBackwardSums{kCount, epsilon},
       {d.b.Read(images), d.b.Read(y), d.b.Read(sums), d.b.Write(dsums), d.b.Write(dw), d.b.Write(db)});
   d.Do(BatchNormBackward{kCount, epsilon}, {images, y, sums, dsums, w}, {image});

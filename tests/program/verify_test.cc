@@ -298,7 +298,8 @@ Breakage Changed(const char* name, const char* word, T OpKind::*attribute, T val
 
 const char *const kNormSums = "batch_norm_sums", *const kNorm = "batch_norm_forward", *const kTrack = "batch_norm_track",
                   *const kRecall = "batch_norm_recall", *const kNormBackwardSums = "batch_norm_backward_sums",
-                  *const kNormBackward = "batch_norm_backward", *const kNormMaskedSums = "batch_norm_masked_sums";
+                  *const kFold = "batch_norm_fold", *const kNormBackward = "batch_norm_backward",
+                  *const kNormMaskedSums = "batch_norm_masked_sums";
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 const Breakage kBatchNorms[] = {
@@ -325,6 +326,17 @@ const Breakage kBatchNorms[] = {
     Reshaped("recall_mean", kRecall, 0, {2, 2}, "operand 0 of shape [2,2]; expected rank 1"),
     Reshaped("recall_var", kRecall, 1, {3}, "operand 0 of shape [4], but operand 1 of [3]"),
     Reshaped("recall_sums", kRecall, 2, {2, 2, 4}, "operand 2 of shape [2,2,4]; expected [1,2,4]"),
+    Reshaped("fold_weights", kFold, 0, {4}, "operand 0 of shape [4]; expected [n,K,…]"),
+    Reshaped("fold_mean", kFold, 1, {3}, "operand 1 of shape [3]; expected [4]"),
+    Reshaped("fold_var", kFold, 2, {2, 2}, "operand 2 of shape [2,2]; expected [4]"),
+    Reshaped("fold_w", kFold, 3, {3}, "operand 3 of shape [3]; expected [4]"),
+    Reshaped("fold_b", kFold, 4, {3}, "operand 4 of shape [3]; expected [4]"),
+    Reshaped("fold_folded", kFold, 5, {4, 2, 9}, "but operand 5 of [4,2,9]"),
+    Reshaped("fold_folded_bias", kFold, 6, {3}, "operand 6 of shape [3]; expected [4]"),
+    ReshapedLast("fold_bias", kFold, 5, {3}, "operand 5 of shape [3]; expected [4]"),
+    ReshapedLast("fold_folded_behind_bias", kFold, 6, {4, 2, 9}, "but operand 6 of [4,2,9]"),
+    ReshapedLast("fold_folded_bias_behind_bias", kFold, 7, {3}, "operand 7 of shape [3]; expected [4]"),
+    Changed("fold_epsilon", kFold, &BatchNormFold::epsilon, 2.0, "epsilon 2; expected [0, 1]"),
     Changed("backward_sums_count", kNormBackwardSums, &BatchNormBackwardSums::count, int64_t{0}, "a count of 0"),
     Changed("backward_sums_epsilon", kNormBackwardSums, &BatchNormBackwardSums::epsilon, 2.0, "epsilon 2; expected [0, 1]"),
     Reshaped("backward_sums_dy", kNormBackwardSums, 1, {2, 4, 36}, "but operand 1 of [2,4,36]"),

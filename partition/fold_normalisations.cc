@@ -1,0 +1,132 @@
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Fused;
+using layers::Parameter;
+using layers::X;
+using layers::Y;
+
+class Folder {
+ public:
+  explicit Folder(Lowering& lowering) : lowering_(lowering) {
+    for (size_t i = 0; i < actions().size(); ++i) {
+      for (const ActionOperand& operand : actions()[i].inputs) ++readers_[operand.value];
+      for (ValueId output : actions()[i].outputs) producer_[output] = i;
+    }
+  }
+
+  // What folds goes where the product is, which comes after it.
+  void Run() {
+    std::vector<std::optional<size_t>> folded(actions().size());  // by product
+    std::vector<bool> moves(actions().size(), false);
+    for (size_t i = 0; i < actions().size(); ++i) {
+      const std::optional<size_t> product = ProductFor(actions()[i]);
+      if (!product.has_value()) continue;
+      Fold(actions()[i], actions()[*product]);
+      folded[*product] = i;
+      moves[i] = true;
+    }
+    std::vector<Action> all;
+    for (size_t i = 0; i < actions().size(); ++i) {
+      if (folded[i].has_value()) all.push_back(std::move(actions()[*folded[i]]));
+      if (!moves[i]) all.push_back(std::move(actions()[i]));
+    }
+    actions() = std::move(all);
+  }
+
+ private:
+  std::vector<Action>& actions() { return lowering_.actions; }
+
+  // The action whose product `action` scales and shifts, if it may do so itself.
+  std::optional<size_t> ProductFor(Action& action) {
+    const layers::Stage* stage = lowering_.StageOf(action);
+    if (stage == nullptr || !stage->folds || !std::get<RunStage>(action.what).fused_reads.empty()) return std::nullopt;
+    const ValueId x = OperandOf(action, X())->value;
+    const auto made = producer_.find(x);
+    if (made == producer_.end() || readers_[x] != 1) return std::nullopt;
+    Action& product = actions()[made->second];
+    const bool takes = Takes(product) && LiesByChannel(action, product) && Saves(product, x);
+    return takes ? std::optional(made->second) : std::nullopt;
+  }
+
+  bool Takes(const Action& product) const {
+    const layers::Stage* stage = lowering_.StageOf(product);
+    return stage != nullptr && stage->takes_folded && !std::get<RunStage>(product.what).epilogue;
+  }
+
+  // Whether each device has the numbers of those channels whose weights it has, and of these all.
+  bool LiesByChannel(Action& action, Action& product) const {
+    return LieAlike(lowering_.plan.mesh, PlacementOf(OperandOf(action, Parameter(0))->value),
+                    PlacementOf(OperandOf(product, Parameter(0))->value));
+  }
+
+  // Folding reads and writes the weight once, as rounding does, which it takes the place of.
+  bool Saves(Action& product, ValueId x) const {
+    const bool rounds = program::MasterType(lowering_.options.dtype) != lowering_.options.dtype;
+    return rounds || LocalElements(OperandOf(product, Parameter(0))->value) <= LocalElements(x);
+  }
+
+  // Leaves of `action` what folds, and lets the product make what it made.
+  void Fold(Action& action, Action& product) {
+    auto &normalise = std::get<RunStage>(action.what), &multiply = std::get<RunStage>(product.what);
+    ActionOperand *weight = OperandOf(product, Parameter(0)), *bias = OperandOf(product, Parameter(1));
+    const ValueId folded_weight = AddFolded(action, "weight", weight->value);
+    const ValueId folded_bias = AddFolded(action, "bias", OperandOf(action, Parameter(0))->value);
+    multiply.epilogue = std::exchange(normalise.epilogue, std::nullopt);
+    product.outputs[0] = action.outputs[IndexOf(lowering_.stage(normalise).writes, Y())];
+    *OperandOf(action, X()) = {};
+    action.outputs.assign(action.outputs.size(), ValueId{});
+
+    normalise.fused_reads = {Fused::kWeight};
+    normalise.fused_writes = {Fused::kFoldedWeight, Fused::kFoldedBias};
+    action.inputs.push_back(*weight);
+    action.outputs.insert(action.outputs.end(), {folded_weight, folded_bias});
+    *weight = {folded_weight, PlacementOf(folded_weight)};
+    const ActionOperand added = {folded_bias, PlacementOf(folded_bias)};
+    if (bias != nullptr) {
+      normalise.fused_reads.push_back(Fused::kBias);
+      action.inputs.push_back(std::exchange(*bias, added));
+    } else {
+      multiply.fused_reads = {Fused::kBias};
+      product.inputs.push_back(added);
+    }
+  }
+
+  // What an action of a stage reads in `slot`, or null.
+  ActionOperand* OperandOf(Action& action, layers::Slot slot) const {
+    const std::vector<layers::Slot>& reads = lowering_.StageOf(action)->reads;
+    const size_t at = IndexOf(reads, slot);
+    return at < reads.size() ? &action.inputs[at] : nullptr;
+  }
+  ValueId AddFolded(const Action& action, const char* name, ValueId like) {
+    return lowering_.AddValue({.name = absl::StrCat(action.from.layer, ".folded_", name),
+                               .shape = lowering_.value(like).shape,
+                               .placement = PlacementOf(like)});
+  }
+  const TensorPlacement& PlacementOf(ValueId value) const { return lowering_.value(value).placement; }
+  int64_t LocalElements(ValueId value) const {
+    return RegionOn(lowering_.plan.mesh, PlacementOf(value), lowering_.value(value).shape, 0).elements();
+  }
+
+  Lowering& lowering_;
+  absl::flat_hash_map<ValueId, int> readers_;
+  absl::flat_hash_map<ValueId, size_t> producer_;
+};
+
+}  // namespace
+
+absl::Status FoldNormalisations(Lowering& lowering) {
+  Folder(lowering).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::partition
