@@ -209,7 +209,7 @@ TEST(Stages, ABatchNormTakesASummandAndAMaskAndAnAddIsASum) {
   EXPECT_THAT(flags(StagesOf(Add{}, {kImage[0], kImage[0]})), ElementsAre("adds", ""));
   EXPECT_THAT(flags(StagesOf(AddNarrow{}, {kImage[0], kImage[0]})), ElementsAre("", "", ""));
   EXPECT_THAT(flags(StagesOf(Conv2d{.out_channels = 8}, kImage)), ElementsAre("folded", "", ""));
-  EXPECT_THAT(flags(StagesOf(FullyConnected{.out_features = 7}, kFlat)), ElementsAre("folded", "", ""));
+  EXPECT_THAT(flags(StagesOf(FullyConnected{.out_features = 7}, kRows)), ElementsAre("folded", "", ""));
   EXPECT_THAT(flags(StagesOf(Relu{}, kImage)), ElementsAre("", ""));
 }
 
