@@ -63,7 +63,7 @@ enum class Fused {
 // The operands of one stage on one device.
 class StageShard {
  public:
-  // Nobody wants a gradient that is not here.
+  // Nobody wants a gradient that is not here; a bias that is not here is none.
   bool has(Slot slot) const { return Find(slot) != nullptr; }
   // REQUIRES: has(slot).
   const Operand& operator[](Slot slot) const { return *Find(slot); }
@@ -95,8 +95,8 @@ class StageShard {
 struct Stage {
   program::Pass pass = program::Pass::kForward;
   std::vector<Slot> reads, writes;  // a state that is read may be updated
-  // The ops, their operands in the order that program/op_table.h gives. All that the stage reads is there; of what it
-  // writes, what somebody reads. A stage without ops leaves what it reads as all that it writes, and costs nothing.
+  // The ops, their operands in the order that program/op_table.h gives. All that the stage reads is there, but X where
+  // it folds; of what it writes, what somebody reads. A stage without ops leaves what it reads as all that it writes, and costs nothing.
   std::function<std::vector<EmittedOp>(const StageShard&)> emit;
 
   bool reads_masters = false;  // its parameters, in f32 or f64, also where activations are bf16

@@ -85,6 +85,12 @@ absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacemen
           absl::StrFormat("axis \"%s\": dimension %d of %s does not divide into %d equal parts", mesh.axes[a].name, dim,
                           program::ToString(shape), parts));
     }
+    for (int64_t extent : p.sections) {
+      if (extent % parts != 0) {
+        return absl::InvalidArgumentError(absl::StrFormat("axis \"%s\": a section of %d does not divide into %d equal parts",
+                                                          mesh.axes[a].name, extent, parts));
+      }
+    }
     shape[dim] /= parts;
   }
   return shape;

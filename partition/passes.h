@@ -54,7 +54,7 @@ absl::Status FuseMasks(Lowering& lowering);
 // Makes what scales and shifts by channel (a normalisation in evaluation) part of the product whose result it alone reads:
 // an action folds it into the product's weight and bias, and the product takes over its activation, if it has one. Not where
 // a value is added too, nor where the weight is larger than what would be scaled, which then costs less, unless the weight
-// is rounded anyway. Before: epilogues are fused.
+// is rounded anyway. Before: epilogues and masks are fused.
 absl::Status FoldNormalisations(Lowering& lowering);
 
 // Gives values their element types, and kernels that compute in another type than that of parameters, and of sums over

@@ -190,7 +190,7 @@ struct RecallChannels {
 
 // By channel, the factor of a product's weights and what becomes of its bias, if it has one.
 template <class T>
-struct FoldChannels {
+struct NormalisedBiases {
   ChannelNumbers mean, variance, w, b, bias;
   double epsilon;
   int64_t channels;
@@ -207,7 +207,7 @@ struct FoldChannels {
 };
 // folded = factor·weights, rounded to T.
 template <class T, int lanes>
-struct FoldWeights {
+struct NormalisedWeights {
   Walk walk;  // weights, folded, factors repeated over the weights of each channel
   const float *weights, *factors;
   T* folded;

@@ -34,8 +34,8 @@ using KernelsOf = std::variant<
     AvgPoolBackwardElements<T, lanes>, LrnForwardElements<T, lanes>, LrnBackwardElements<T, lanes>,
     PairSums<PowerTerms<T, lanes>>, PairSums<GradientTerms<T, lanes>>, PairSums<RecalledGradientTerms<T, lanes>>,
     PairSums<MaskedGradientTerms<T, lanes>>, BatchNormForwardElements<T, lanes>, BatchNormBackwardElements<T, lanes>,
-    FoldWeights<T, lanes>, LayerNormMoments<T, lanes>, LayerNormForwardElements<T, lanes>, LayerNormGradientMeans<T, lanes>,
-    LayerNormBackwardElements<T, lanes>, PairSums<LayerNormTerms<T, lanes>>, More...>;
+    NormalisedWeights<T, lanes>, LayerNormMoments<T, lanes>, LayerNormForwardElements<T, lanes>,
+    LayerNormGradientMeans<T, lanes>, LayerNormBackwardElements<T, lanes>, PairSums<LayerNormTerms<T, lanes>>, More...>;
 
 template <class A, class B>
 struct BothOf;
@@ -46,7 +46,7 @@ struct BothOf<std::variant<A...>, std::variant<B...>> {
 
 using KernelsOfFloat =
     BothOf<KernelsOf<float, 1, SgdElements<1>, FoldPixels<float, float>, UnfoldPixels<float, float>, SoftmaxSamples<float>,
-                     SoftmaxElements<float>, SoftmaxBackwardElements<float>, FoldChannels<float>>,
+                     SoftmaxElements<float>, SoftmaxBackwardElements<float>, NormalisedBiases<float>>,
            KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
 
 using KernelsOfBFloat16 =
@@ -55,7 +55,7 @@ using KernelsOfBFloat16 =
                      FoldPixels<float, program::BFloat16>, FoldPixels<program::BFloat16, program::BFloat16>,
                      UnfoldPixels<program::BFloat16, float>, UnfoldPixels<program::BFloat16, program::BFloat16>,
                      SoftmaxSamples<program::BFloat16>, SoftmaxElements<program::BFloat16>,
-                     SoftmaxBackwardElements<program::BFloat16>, FoldChannels<program::BFloat16>>,
+                     SoftmaxBackwardElements<program::BFloat16>, NormalisedBiases<program::BFloat16>>,
            KernelsOf<program::BFloat16, kLanesOf<program::BFloat16>,
                      ConvertElements<float, program::BFloat16, kLanesOf<program::BFloat16>>,
                      ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>,

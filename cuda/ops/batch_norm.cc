@@ -151,16 +151,16 @@ PreparedTask Prepare(const program::BatchNormFold& op, const TaskContext& contex
   const int64_t channels = weights.shape[0];
   float* factors = workspace.Take<float>(channels);
   ready.calls.push_back(InTypeOf(to.dtype, [&]<class T>(T) {
-    return Call(Kernel(FoldChannels<T>{NumbersOf(context, 1), NumbersOf(context, 2), NumbersOf(context, 3),
-                                       NumbersOf(context, 4), bias, op.epsilon, channels, factors,
-                                       context.at<T>(folded_bias), context.view(folded_bias).strides[0]}));
+    return Call(Kernel(NormalisedBiases<T>{NumbersOf(context, 1), NumbersOf(context, 2), NumbersOf(context, 3),
+                                           NumbersOf(context, 4), bias, op.epsilon, channels, factors,
+                                           context.at<T>(folded_bias), context.view(folded_bias).strides[0]}));
   }));
   const int64_t size = program::SizeInBytes(to.dtype);
   const Base bases[] = {{context.operands[0].base, sizeof(float)}, {context.operands[folded].base, size}};
   const bool is_of_one_channel = walk.stride[2][0] == 0;  // what lies side by side
   const bool wide = is_of_one_channel && LieInVectors(walk, bases, static_cast<int>(kWidestAccess / size));
   ready.calls.push_back(InVectorsOf(to.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(FoldWeights<T, lanes>{walk, context.base<float>(0), factors, context.base<T>(folded)});
+    return Kernel(NormalisedWeights<T, lanes>{walk, context.base<float>(0), factors, context.base<T>(folded)});
   }));
   ready.workspace_bytes = workspace.bytes();
   return ready;

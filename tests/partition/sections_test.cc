@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "partition/named_plans.h"
 #include "tests/partition/emit_case.h"
+#include "tests/partition/lowered.h"
 #include "tests/partition/random_run.h"
 
 namespace colonnade::partition {
@@ -89,10 +89,16 @@ layers::LayerGraph Modules(int64_t second = 8) {
   return Built(std::move(net));
 }
 
-Plan Named(const std::string& name, const layers::LayerGraph& graph, int devices) {
-  absl::StatusOr<Plan> plan = NamedPlan(name, graph, {.devices = devices, .global_batch = 8});
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan.ok() ? *std::move(plan) : Plan{};
+// Where the passes before resharding put each value, by its name.
+std::map<std::string, std::string> PlacementsOf(const layers::LayerGraph& graph, const Plan& plan) {
+  LoweringCase c(graph, plan);
+  for (auto* pass : {&ExpandPasses, &AdvanceMasks, &ExpandShards}) {
+    const absl::Status status = pass(c.lowering);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  std::map<std::string, std::string> placements;
+  for (const Value& value : c.lowering.values) placements[value.name] = Letters(value.placement);
+  return placements;
 }
 
 // The reshardings of what module `a` makes and of the gradients of it and within it.
@@ -113,16 +119,16 @@ std::vector<std::string> MovesOfFirstModule(const Plan& plan) {
 // Both convolutions behind it share one gather, and their gradients are added before their sum is scattered: none is reduced
 // whole, and the branches within the module move nothing.
 TEST(Modules, OnColumnsGatherOnceWhatIsJoinedAndScatterTheSumOfItsGradients) {
-  EXPECT_THAT(MovesOfFirstModule(Named("model", Modules(), 2)),
+  EXPECT_THAT(MovesOfFirstModule(Named("model", Modules(), 2, 8)),
               ElementsAre("all_gather/1 b1: a.y(R,S1:4+8) -> a.y@(replicated, replicated)(R,R)",
                           "reduce_scatter/1 a: a.dy(R,P) -> a.dy@(replicated, split(1: 4+8))(R,S1:4+8)"));
-  EXPECT_THAT(MovesOfFirstModule(Named("hybrid", Modules(), 4)),
+  EXPECT_THAT(MovesOfFirstModule(Named("hybrid", Modules(), 4, 8)),
               ElementsAre("all_gather/1 b1: a.y(S0,S1:4+8) -> a.y@(split(0), replicated)(S0,R)",
                           "reduce_scatter/1 a: a.dy(S0,P) -> a.dy@(split(0), split(1: 4+8))(S0,S1:4+8)"));
 }
 
 TEST(Modules, UnderNamedPlansStaySplitUntilALayerNeedsThemWhole) {
-  const Plan plan = Named("model", Modules(), 2);
+  const Plan plan = Named("model", Modules(), 2, 8);
   EXPECT_THAT(plan.layers.at("a"), ElementsAre(kReplicate, kGroup));
   EXPECT_THAT(plan.layers.at("flatten"), ElementsAre(kReplicate, kReplicate));
   EXPECT_THAT(plan.notes, IsEmpty());
@@ -130,7 +136,7 @@ TEST(Modules, UnderNamedPlansStaySplitUntilALayerNeedsThemWhole) {
 
 // 6 channels are not cut in four: that branch is replicated, and so is what joins it with others.
 TEST(Modules, AreReplicatedWhereABranchIs) {
-  const Plan plan = Named("model", Modules(6), 4);
+  const Plan plan = Named("model", Modules(6), 4, 8);
   EXPECT_THAT(plan.layers.at("a1"), ElementsAre(kReplicate, kColumn));
   EXPECT_THAT(plan.layers.at("a2"), ElementsAre(kReplicate, kReplicate));
   EXPECT_THAT(plan.layers.at("a"), ElementsAre(kReplicate, kReplicate));
@@ -153,12 +159,14 @@ TEST(Modules, OnTwoAxesOfColumnsComputeWhatOneDeviceDoes) {
   for (const char* conv : {"a1", "a2", "b1", "b2"}) split[conv] = columns, split[absl::StrCat(conv, ".relu")] = groups;
   split["a"] = split["b"] = groups;
   const Plan plan = PlanOf(graph, 2, 2, {kReplicate, kReplicate}, split);
+  EXPECT_EQ(PlacementsOf(graph, plan)["a.y"], "S1:4+8,S1:2+4");
   Tensors parameters;
   const absl::StatusOr<Result> one =
       RunSteps(graph, SinglePlan(graph), options, reference, batch, nullptr, random, /*exact=*/false, 2, &parameters);
   const absl::StatusOr<Result> four =
       RunSteps(graph, plan, options, reference, batch, &parameters, random, /*exact=*/false, 2, nullptr);
   ASSERT_TRUE(one.ok() && four.ok()) << one.status() << four.status();
+  ASSERT_FALSE(one->gradients.empty());
   for (const auto& [name, values] : one->gradients) {
     for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(four->gradients.at(name)[i], values[i], 1e-12) << name;
   }
