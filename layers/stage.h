@@ -96,7 +96,8 @@ struct Stage {
   program::Pass pass = program::Pass::kForward;
   std::vector<Slot> reads, writes;  // a state that is read may be updated
   // The ops, their operands in the order that program/op_table.h gives. All that the stage reads is there, but X where
-  // it folds; of what it writes, what somebody reads. A stage without ops leaves what it reads as all that it writes, and costs nothing.
+  // it folds; of what it writes, what somebody reads. A stage without ops leaves what it reads as all that it writes, and
+  // costs nothing.
   std::function<std::vector<EmittedOp>(const StageShard&)> emit;
 
   bool reads_masters = false;  // its parameters, in f32 or f64, also where activations are bf16
