@@ -142,7 +142,8 @@ struct Lowering {
     values.push_back(std::move(value));
     return ValueId{static_cast<int32_t>(values.size()) - 1};
   }
-  // Elements of a bucket's parameters that one device holds.
+  // Elements of a value, or of a bucket's parameters, that one device holds.
+  int64_t LocalElements(ValueId id) const { return RegionOn(plan.mesh, value(id).placement, value(id).shape, 0).elements(); }
   int64_t LocalElements(const GradientBucket& bucket) const {
     int64_t elements = 0;
     for (int p : bucket.parameters) {

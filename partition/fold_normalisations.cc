@@ -72,7 +72,7 @@ class Folder {
   // Folding reads and writes the weight once, as rounding does, which it takes the place of.
   bool Saves(Action& product, ValueId x) const {
     const bool rounds = program::MasterType(lowering_.options.dtype) != lowering_.options.dtype;
-    return rounds || LocalElements(OperandOf(product, Parameter(0))->value) <= LocalElements(x);
+    return rounds || lowering_.LocalElements(OperandOf(product, Parameter(0))->value) <= lowering_.LocalElements(x);
   }
 
   // Leaves of `action` what folds, and lets the product make what it made.
@@ -113,9 +113,6 @@ class Folder {
                                .placement = PlacementOf(like)});
   }
   const TensorPlacement& PlacementOf(ValueId value) const { return lowering_.value(value).placement; }
-  int64_t LocalElements(ValueId value) const {
-    return RegionOn(lowering_.plan.mesh, PlacementOf(value), lowering_.value(value).shape, 0).elements();
-  }
 
   Lowering& lowering_;
   absl::flat_hash_map<ValueId, int> readers_;

@@ -98,12 +98,7 @@ class Orderer {
     late_.pop_front();
   }
 
-  int64_t LocalElements(const TensorPlacement& placement, const program::Shape& shape) const {
-    return RegionOn(lowering_.plan.mesh, placement, shape, 0).elements();
-  }
-  int64_t ValueBytes(ValueId id) const {
-    return LocalElements(lowering_.value(id).placement, lowering_.value(id).shape) * kBytesPerElement;
-  }
+  int64_t ValueBytes(ValueId id) const { return lowering_.LocalElements(id) * kBytesPerElement; }
   int64_t BucketBytes(int bucket) const { return lowering_.LocalElements(lowering_.buckets[bucket]) * kBytesPerElement; }
 
   // Products take the time of their arithmetic; besides, each value that is made is moved once.

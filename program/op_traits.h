@@ -33,27 +33,6 @@ enum class Role {
   kFlag,     // i32 [1]
   kSums,     // f64 [groups,2,C]
 };
-// Whether it holds numbers of a layer, in floating point.
-constexpr bool IsTensor(Role role) {
-  switch (role) {
-    case Role::kInput:
-    case Role::kOutput:
-    case Role::kWeight:
-    case Role::kBias:
-    case Role::kMomentum:
-    case Role::kSaved:
-      return true;
-    case Role::kData:
-    case Role::kArgmax:
-    case Role::kLabels:
-    case Role::kScalars:
-    case Role::kMetrics:
-    case Role::kFlag:
-    case Role::kSums:
-      return false;
-  }
-  return false;
-}
 // The one type of what is no tensor of a layer; absent where it is of any.
 constexpr std::optional<DType> TypeOf(Role role) {
   switch (role) {
@@ -77,6 +56,8 @@ constexpr std::optional<DType> TypeOf(Role role) {
   }
   return std::nullopt;
 }
+// Whether it holds numbers of a layer, in floating point.
+constexpr bool IsTensor(Role role) { return role != Role::kData && !TypeOf(role).has_value(); }
 // The type of a tensor of layers: the op's own, its MasterType, or, of what may be a summand of a sum over devices, either.
 enum class Width { kElement, kMaster, kSummand };
 enum class Occurs {
