@@ -87,6 +87,10 @@ struct Action {
 inline size_t IndexOf(const std::vector<layers::Slot>& slots, layers::Slot slot) {
   return static_cast<size_t>(std::find(slots.begin(), slots.end(), slot) - slots.begin());
 }
+inline bool Reads(const Action& action, ValueId value) {
+  return std::any_of(action.inputs.begin(), action.inputs.end(),
+                     [&](const ActionOperand& operand) { return value.valid() && operand.value == value; });
+}
 // Whether each device holds the same part of a tensor in both placements.
 inline bool LieAlike(const Mesh& mesh, const TensorPlacement& a, const TensorPlacement& b) {
   for (size_t axis = 0; axis < a.size(); ++axis) {
@@ -141,6 +145,9 @@ struct Lowering {
   ValueId AddValue(Value value) {
     values.push_back(std::move(value));
     return ValueId{static_cast<int32_t>(values.size()) - 1};
+  }
+  bool LieAlike(ValueId a, ValueId b) const {
+    return partition::LieAlike(plan.mesh, value(a).placement, value(b).placement);
   }
   // Elements of a value, or of a bucket's parameters, that one device holds.
   int64_t LocalElements(ValueId id) const { return RegionOn(plan.mesh, value(id).placement, value(id).shape, 0).elements(); }

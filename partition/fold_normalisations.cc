@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
+#include "partition/value_uses.h"
 
 namespace colonnade::partition {
 namespace {
@@ -17,12 +17,7 @@ using layers::Y;
 
 class Folder {
  public:
-  explicit Folder(Lowering& lowering) : lowering_(lowering) {
-    for (size_t i = 0; i < actions().size(); ++i) {
-      for (const ActionOperand& operand : actions()[i].inputs) ++readers_[operand.value];
-      for (ValueId output : actions()[i].outputs) producer_[output] = i;
-    }
-  }
+  explicit Folder(Lowering& lowering) : lowering_(lowering), uses_(lowering.actions) {}
 
   // What folds goes where the product is, which comes after it.
   void Run() {
@@ -51,11 +46,10 @@ class Folder {
     const layers::Stage* stage = lowering_.StageOf(action);
     if (stage == nullptr || !stage->folds || !std::get<RunStage>(action.what).fused_reads.empty()) return std::nullopt;
     const ValueId x = OperandOf(action, X())->value;
-    const auto made = producer_.find(x);
-    if (made == producer_.end() || readers_[x] != 1) return std::nullopt;
-    Action& product = actions()[made->second];
-    const bool takes = Takes(product) && LiesByChannel(action, product) && Saves(product, x);
-    return takes ? std::optional(made->second) : std::nullopt;
+    const std::optional<size_t> maker = uses_.MakerForOneReader(x);
+    if (!maker.has_value()) return std::nullopt;
+    Action& product = actions()[*maker];
+    return Takes(product) && LiesByChannel(action, product) && Saves(product, x) ? maker : std::nullopt;
   }
 
   bool Takes(const Action& product) const {
@@ -65,8 +59,7 @@ class Folder {
 
   // Whether each device has the numbers of those channels whose weights it has, and of these all.
   bool LiesByChannel(Action& action, Action& product) const {
-    return LieAlike(lowering_.plan.mesh, PlacementOf(OperandOf(action, Parameter(0))->value),
-                    PlacementOf(OperandOf(product, Parameter(0))->value));
+    return lowering_.LieAlike(OperandOf(action, Parameter(0))->value, OperandOf(product, Parameter(0))->value);
   }
 
   // Folding reads and writes the weight once, as rounding does, which it takes the place of.
@@ -115,8 +108,7 @@ class Folder {
   const TensorPlacement& PlacementOf(ValueId value) const { return lowering_.value(value).placement; }
 
   Lowering& lowering_;
-  absl::flat_hash_map<ValueId, int> readers_;
-  absl::flat_hash_map<ValueId, size_t> producer_;
+  ValueUses uses_;
 };
 
 }  // namespace

@@ -1,22 +1,17 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "partition/passes.h"
+#include "partition/value_uses.h"
 
 namespace colonnade::partition {
 namespace {
 
 class Fuser {
  public:
-  explicit Fuser(Lowering& lowering) : lowering_(lowering) {
-    for (size_t i = 0; i < lowering_.actions.size(); ++i) {
-      for (const ActionOperand& operand : lowering_.actions[i].inputs) ++readers_[operand.value];
-      for (ValueId output : lowering_.actions[i].outputs) producer_[output] = i;
-    }
-  }
+  explicit Fuser(Lowering& lowering) : lowering_(lowering), uses_(lowering.actions) {}
 
   void Run() {
     std::vector<bool> fused(lowering_.actions.size(), false);
@@ -57,7 +52,8 @@ class Fuser {
     if (source == nullptr || !lowering_.StageOf(*source)->takes_addend) return false;
     auto& run = std::get<RunStage>(source->what);
     const ValueId y = addition.outputs[0];
-    if (run.epilogue || !run.fused_reads.empty() || !LieAlike(x, addend) || !LieAlike(x, y)) return false;
+    if (run.epilogue || !run.fused_reads.empty() || !lowering_.LieAlike(x, addend) || !lowering_.LieAlike(x, y))
+      return false;
     run.fused_reads = {layers::Fused::kAddend};
     source->inputs.push_back({addend, lowering_.value(addend).placement});
     Replace(*source, x, y);
@@ -66,27 +62,23 @@ class Fuser {
 
   // The action of a stage that makes `x` for one reader alone, or null.
   Action* OnlyFor(ValueId x) {
-    const auto made = producer_.find(x);
-    if (made == producer_.end() || readers_[x] != 1) return nullptr;
-    Action& source = lowering_.actions[made->second];
+    const std::optional<size_t> maker = uses_.MakerForOneReader(x);
+    if (!maker.has_value()) return nullptr;
+    Action& source = lowering_.actions[*maker];
     return lowering_.StageOf(source) != nullptr ? &source : nullptr;
   }
   void Replace(Action& source, ValueId x, ValueId y) {
     std::replace(source.outputs.begin(), source.outputs.end(), x, y);
-    producer_[y] = producer_[x];
+    uses_.SetMaker(y, *uses_.MakerOf(x));
   }
   // Of the action that makes a value; −1 of what is there from the beginning.
   int64_t PlaceOf(ValueId value) const {
-    const auto made = producer_.find(value);
-    return made != producer_.end() ? static_cast<int64_t>(made->second) : -1;
-  }
-  bool LieAlike(ValueId a, ValueId b) const {
-    return partition::LieAlike(lowering_.plan.mesh, lowering_.value(a).placement, lowering_.value(b).placement);
+    const std::optional<size_t> maker = uses_.MakerOf(value);
+    return maker.has_value() ? static_cast<int64_t>(*maker) : -1;
   }
 
   Lowering& lowering_;
-  absl::flat_hash_map<ValueId, int> readers_;
-  absl::flat_hash_map<ValueId, size_t> producer_;
+  ValueUses uses_;
 };
 
 }  // namespace

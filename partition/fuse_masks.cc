@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "partition/passes.h"
+#include "partition/value_uses.h"
 
 namespace colonnade::partition {
 namespace {
@@ -18,14 +19,8 @@ using layers::Y;
 
 class MaskFuser {
  public:
-  explicit MaskFuser(Lowering& lowering) : lowering_(lowering), gone_(lowering.actions.size(), false) {
-    for (size_t i = 0; i < actions().size(); ++i) {
-      for (const ActionOperand& operand : actions()[i].inputs) ++readers_[operand.value];
-      for (ValueId output : actions()[i].outputs) {
-        if (output.valid()) producer_[output] = i;
-      }
-    }
-  }
+  explicit MaskFuser(Lowering& lowering)
+      : lowering_(lowering), gone_(lowering.actions.size(), false), uses_(lowering.actions) {}
 
   void Run() {
     for (size_t i = 0; i < actions().size(); ++i) {
@@ -54,18 +49,15 @@ class MaskFuser {
     if (stage == nullptr || !stage->masks) return std::nullopt;
     const Mask mask = {action.inputs[IndexOf(stage->reads, Y())], action.inputs[IndexOf(stage->reads, D(Y()))],
                        action.outputs[IndexOf(stage->writes, D(X()))]};
-    const bool alike = mask.dz.valid() && LieAlike(mask.y.value, mask.dz) && LieAlike(mask.dy.value, mask.dz);
+    const bool alike =
+        mask.dz.valid() && lowering_.LieAlike(mask.y.value, mask.dz) && lowering_.LieAlike(mask.dy.value, mask.dz);
     return alike ? std::optional(mask) : std::nullopt;
-  }
-
-  bool LieAlike(ValueId a, ValueId b) const {
-    return partition::LieAlike(lowering_.plan.mesh, lowering_.value(a).placement, lowering_.value(b).placement);
   }
 
   // The layer whose stage alone makes `y` as it was before an activation that is fused with it, or −1.
   int LayerBefore(ValueId y) {
-    const auto made = producer_.find(y);
-    const auto* run = made != producer_.end() ? std::get_if<RunStage>(&actions()[made->second].what) : nullptr;
+    const std::optional<size_t> maker = uses_.MakerOf(y);
+    const auto* run = maker.has_value() ? std::get_if<RunStage>(&actions()[*maker].what) : nullptr;
     return run != nullptr && run->epilogue && run->fused_reads.empty() ? run->node : -1;
   }
 
@@ -82,17 +74,11 @@ class MaskFuser {
     if (readers.empty()) return false;
     for (Action* reader : readers) {
       auto& run = std::get<RunStage>(reader->what);
-      run.epilogue = std::get<RunStage>(actions()[producer_.at(mask.y.value)].what).epilogue;
+      run.epilogue = std::get<RunStage>(actions()[*uses_.MakerOf(mask.y.value)].what).epilogue;
       reader->inputs[IndexOf(lowering_.stage(run).reads, D(Y()))] = mask.dy;
-      ++readers_[mask.dy.value];
     }
-    --readers_[mask.dy.value];
+    uses_.AddReaders(mask.dy.value, static_cast<int>(readers.size()) - 1);
     return true;
-  }
-
-  static bool Reads(const Action& action, ValueId value) {
-    return std::any_of(action.inputs.begin(), action.inputs.end(),
-                       [&](const ActionOperand& operand) { return operand.value == value; });
   }
 
   // Puts the first stage after action i that reads the masked gradient, under whatever name, in place of the mask.
@@ -107,9 +93,7 @@ class MaskFuser {
       if (!stage->takes_mask || !names.contains(actions()[j].inputs[IndexOf(stage->reads, D(Y()))].value)) continue;
       if (!MayStandAt(i, actions()[j], names)) continue;
       taken_[i] = WithMask(std::move(actions()[j]), *stage, mask);
-      for (ValueId output : taken_[i].outputs) {
-        if (output.valid()) producer_[output] = i;
-      }
+      for (ValueId output : taken_[i].outputs) uses_.SetMaker(output, i);
       return gone_[j] = true;
     }
     return false;
@@ -118,8 +102,8 @@ class MaskFuser {
   // Whether all that the action reads beside the gradient is made before action i.
   bool MayStandAt(size_t i, const Action& action, const absl::flat_hash_set<ValueId>& gradient) const {
     return std::all_of(action.inputs.begin(), action.inputs.end(), [&](const ActionOperand& operand) {
-      const auto made = producer_.find(operand.value);
-      return gradient.contains(operand.value) || made == producer_.end() || made->second < i;
+      const std::optional<size_t> maker = uses_.MakerOf(operand.value);
+      return gradient.contains(operand.value) || !maker.has_value() || *maker < i;
     });
   }
 
@@ -144,18 +128,16 @@ class MaskFuser {
 
   // The action that adds two gradients for one reader alone.
   std::optional<size_t> SumOfTwoFor(ValueId dy) {
-    const auto made = producer_.find(dy);
-    if (made == producer_.end() || readers_[dy] != 1) return std::nullopt;
-    const Action& sum = actions()[made->second];
-    const bool of_two = std::holds_alternative<SumGradients>(sum.what) && sum.inputs.size() == 2;
-    return of_two ? std::optional(made->second) : std::nullopt;
+    const std::optional<size_t> maker = uses_.MakerForOneReader(dy);
+    if (!maker.has_value()) return std::nullopt;
+    const Action& sum = actions()[*maker];
+    return std::holds_alternative<SumGradients>(sum.what) && sum.inputs.size() == 2 ? maker : std::nullopt;
   }
 
   Lowering& lowering_;
   std::vector<bool> gone_;                     // by action
   absl::flat_hash_map<size_t, Action> taken_;  // what stands in place of an action that is gone
-  absl::flat_hash_map<ValueId, int> readers_;
-  absl::flat_hash_map<ValueId, size_t> producer_;
+  ValueUses uses_;
 };
 
 }  // namespace

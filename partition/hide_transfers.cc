@@ -8,11 +8,6 @@
 namespace colonnade::partition {
 namespace {
 
-bool Reads(const Action& action, ValueId value) {
-  return std::any_of(action.inputs.begin(), action.inputs.end(),
-                     [&](const ActionOperand& operand) { return value.valid() && operand.value == value; });
-}
-
 bool WritesNothing(const Action& action) {
   return std::none_of(action.outputs.begin(), action.outputs.end(), [](ValueId value) { return value.valid(); });
 }

@@ -27,7 +27,7 @@ inline constexpr bool kThreadSanitized = false;
 #endif
 
 // How many random cases a test draws, of those that it draws as released.
-constexpr int Draws(int cases) { return kSanitized ? cases / 4 : cases; }
+constexpr int Draws(int cases) { return kSanitized ? cases / 8 : cases; }
 
 }  // namespace colonnade
 

@@ -38,22 +38,22 @@ struct StepOutcome {
   State after;
 };
 
-// The element type in which a side computes, and its kernels.
-enum class Kernels {
+// The element type and rounding in which a side computes.
+enum class Arithmetic {
   kOwn,          // f32 or bf16, on VerifyOptions::make_backend
   kDouble,       // the reference's, in double
   kRoundedBf16,  // the reference's, rounding where a Program in bf16 stores
 };
 
 absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                               const VerifyOptions& options, bool expose_gradients, Kernels kernels) {
+                                               const VerifyOptions& options, bool expose_gradients, Arithmetic arithmetic) {
   auto side = std::make_unique<Side>();
   partition::LowerOptions lower = options.lower;
   lower.expose_gradients = expose_gradients;
-  const bool reference = kernels != Kernels::kOwn;
-  lower.dtype = kernels == Kernels::kDouble                        ? program::DType::kF64
-                : options.bf16 || kernels == Kernels::kRoundedBf16 ? program::DType::kBF16
-                                                                   : program::DType::kF32;
+  const bool reference = arithmetic != Arithmetic::kOwn;
+  lower.dtype = arithmetic == Arithmetic::kDouble                        ? program::DType::kF64
+                : options.bf16 || arithmetic == Arithmetic::kRoundedBf16 ? program::DType::kBF16
+                                                                         : program::DType::kF32;
   ASSIGN_OR_RETURN(program::Program program, options.make_program(graph, plan, lower));
   side->program = std::move(program);
   const int devices = plan.mesh.device_count();
@@ -139,16 +139,16 @@ class Comparison {
                      partition::NamedPlan("single", graph_, {.devices = 1, .global_batch = options_.lower.global_batch}));
     single_ = std::move(single);
     auto make = [&](const partition::Plan& plan, bool expose_gradients, std::unique_ptr<Side>& side) -> absl::Status {
-      const Kernels kernels = options_.reference ? Kernels::kDouble : Kernels::kOwn;
-      ASSIGN_OR_RETURN(side, MakeSide(graph_, plan, options_, expose_gradients, kernels));
+      const Arithmetic arithmetic = options_.reference ? Arithmetic::kDouble : Arithmetic::kOwn;
+      ASSIGN_OR_RETURN(side, MakeSide(graph_, plan, options_, expose_gradients, arithmetic));
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(make(single_, true, one_));
     RETURN_IF_ERROR(make(plan_, true, many_));
     RETURN_IF_ERROR(make(plan_, false, training_));
-    for (const auto& [kernels, side] : {std::pair(Kernels::kDouble, &exact_), {Kernels::kRoundedBf16, &rounded_}}) {
+    for (const auto& [arithmetic, side] : {std::pair(Arithmetic::kDouble, &exact_), {Arithmetic::kRoundedBf16, &rounded_}}) {
       if (!options_.bf16) continue;
-      ASSIGN_OR_RETURN(*side, MakeSide(graph_, single_, options_, true, kernels));
+      ASSIGN_OR_RETURN(*side, MakeSide(graph_, single_, options_, true, arithmetic));
     }
     const int64_t batch = options_.lower.global_batch;
     images_.resize(batch * program::ElementCount(data_.sample_shape()));
@@ -249,7 +249,7 @@ class Comparison {
     if (error <= least) return least;
     if (double_gradients_.empty()) {
       if (reference_ == nullptr) {
-        ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Kernels::kDouble));
+        ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Arithmetic::kDouble));
       }
       ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, images_, labels_, inputs));
       double_gradients_ = std::move(outcome.gradients);

@@ -44,7 +44,8 @@ class Command : public ::testing::Test {
     for (const char* stream : {"out", "err"}) std::filesystem::remove(In(stream));  // of an earlier run
     const pid_t child = ::fork();
     if (child != 0) return child;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);                              // a test that is ended leaves nothing behind
+    for (int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);  // a shell's background jobs ignore the first
     std::vector<std::string> words = {kCommand};
     for (const auto word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) words.emplace_back(word);
     std::vector<char*> argv;

@@ -17,6 +17,7 @@
 #include "program/dag.h"
 #include "program/meetings.h"
 #include "program/philox.h"
+#include "tests/sanitized.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -264,7 +265,7 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
   EXPECT_GT(edges.size(), program.tasks.size());
   EXPECT_EQ(recorder.rank_calls() > 0, param.nccl);
   EXPECT_EQ(recorder.graph_launches(), param.graphs);
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
+  for (uint64_t seed = 0; seed < Draws(1000); ++seed) {
     const std::vector<Ran> ran = recording.Replay(seed, /*heeds_waits=*/true);
     ASSERT_FALSE(ran.empty()) << "order " << seed << " stands still";
     ASSERT_EQ(BrokenEdges(edges, ran), 0) << "order " << seed;
