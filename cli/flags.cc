@@ -178,8 +178,10 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--kernels", flags.kernels, "on the CPU: onednn, or reference (plain loops, double precision)")
-      ->check(CLI::IsMember({"onednn", "reference"}))
+  app.add_option("--kernels", flags.kernels,
+                 "on the CPU: onednn, winograd (faster convolutions of 3 x 3, not exact), or reference (plain loops, double "
+                 "precision)")
+      ->check(CLI::IsMember({"onednn", "winograd", "reference"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--threads-per-device", flags.threads_per_device,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -15,6 +17,7 @@
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "data/dataset.h"
+#include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "partition/named_plans.h"
 #include "program/nearest_name.h"
@@ -285,10 +288,15 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
     if (flags.backend == "cuda") return NoCuda(calls.status());
   }
   RETURN_IF_ERROR(CheckFlagsOfCpu(flags));
-  return cpu::MakeCpuBackend(
-      {.devices = devices,
-       .threads_per_device = threads_per_device,
-       .kernels = flags.kernels == "reference" ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn});
+  const std::map<std::string, cpu::CpuOptions::Kernels> kernels = {{"onednn", cpu::CpuOptions::Kernels::kOneDnn},
+                                                                   {"winograd", cpu::CpuOptions::Kernels::kWinograd},
+                                                                   {"reference", cpu::CpuOptions::Kernels::kReference}};
+  auto backend = cpu::MakeCpuBackend(
+      {.devices = devices, .threads_per_device = threads_per_device, .kernels = kernels.at(flags.kernels)});
+  if (absl::IsFailedPrecondition(backend.status()) && flags.kernels == "winograd") {
+    return engine::WithContext(backend.status(), "--kernels=winograd");
+  }
+  return backend;
 }
 
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs) {

@@ -38,6 +38,7 @@ struct Resources {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   std::vector<std::unique_ptr<Device>> devices;
   bool reference_kernels = false;
+  bool winograd = false;
   engine::MemoryBooks books;
 };
 

@@ -33,6 +33,7 @@ struct TaskContext {
   const program::Task& task;
   std::vector<Operand> operands;
   int threads = 1;
+  bool winograd = false;  // where it pays
   dnnl::engine engine;
   dnnl::stream stream;
   const engine::HostSlot* slots = nullptr;  // two of them

@@ -108,6 +108,7 @@ TaskContext CpuProgram::ContextOf(const Task& task) {
                       .task = task,
                       .operands = {},
                       .threads = lane.threads,
+                      .winograd = resources_.winograd,
                       .engine = resources_.engine,
                       .stream = lane.stream,
                       .slots = slots_,

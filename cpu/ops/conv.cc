@@ -1,5 +1,6 @@
 #include "cpu/ops/conv.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cpu/ops/choose.h"
@@ -33,21 +34,45 @@ struct ConvGeometry {
     if (has_bias) bias = MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
   }
 
-  convolution_forward::primitive_desc Forward(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
-    return Describe<convolution_forward>(engine, attr, prop_kind::forward_training, algorithm::convolution_direct, l.x, l.w,
-                                         bias, l.y, strides, pad_begin, pad_end);
+  convolution_forward::primitive_desc Forward(algorithm by, const OperandLayouts& l,
+                                              const dnnl::primitive_attr& attr) const {
+    return Describe<convolution_forward>(engine, attr, prop_kind::forward_training, by, l.x, l.w, bias, l.y, strides,
+                                         pad_begin, pad_end);
   }
-  convolution_forward::primitive_desc Hint(const OperandLayouts& l) const { return Forward(AnyLayout(l), {}); }
-  convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
-    return DescribeBackward<convolution_backward_data>(engine, Hint(l), attr, algorithm::convolution_direct, l.x, l.w, l.y,
-                                                       strides, pad_begin, pad_end);
+  // Empty where oneDNN has no such forward convolution: it is what a backward one is described by.
+  template <class Backward, class... Arguments>
+  typename Backward::primitive_desc DescribeBackwardOf(algorithm by, const OperandLayouts& l,
+                                                       const dnnl::primitive_attr& attr,
+                                                       const Arguments&... operands) const {
+    const convolution_forward::primitive_desc forward = Forward(by, AnyLayout(l), {});
+    if (!forward) return {};
+    return DescribeBackward<Backward>(engine, forward, attr, by, operands..., strides, pad_begin, pad_end);
   }
-  convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l,
+  convolution_backward_data::primitive_desc BackwardData(algorithm by, const OperandLayouts& l,
+                                                         const dnnl::primitive_attr& attr) const {
+    return DescribeBackwardOf<convolution_backward_data>(by, l, attr, l.x, l.w, l.y);
+  }
+  convolution_backward_weights::primitive_desc BackwardWeights(algorithm by, const OperandLayouts& l,
                                                                const dnnl::primitive_attr& attr) const {
-    return DescribeBackward<convolution_backward_weights>(engine, Hint(l), attr, algorithm::convolution_direct, l.x, l.w,
-                                                          bias, l.y, strides, pad_begin, pad_end);
+    return DescribeBackwardOf<convolution_backward_weights>(by, l, attr, l.x, l.w, bias, l.y);
   }
 };
+
+// make(algorithm, layouts) in the first layouts that FirstOptimized finds: by Winograd if wanted and there.
+template <class Make>
+auto Choose(bool winograd, const OperandLayouts& have, const Make& make) {
+  const auto by = [&](algorithm algorithm) {
+    return FirstOptimized(have, [&](const OperandLayouts& l) { return make(algorithm, l); });
+  };
+  if (winograd) {
+    if (auto desc = by(algorithm::convolution_winograd)) return desc;
+  }
+  return by(algorithm::convolution_direct);
+}
+
+// Whether transforming the tiles of x and y takes less time than multiplying more often. The gradient of the weights sums
+// over tiles before it transforms: there it always does.
+bool WinogradPays(const View& x, const View& y) { return std::min(x.shape[1], y.shape[1]) >= 32; }
 
 // Weights as oneDNN sees them: a leading dimension of groups if there are several.
 MemoryDesc WeightsDesc(const View& view, int64_t groups) {
@@ -73,7 +98,9 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
       attr.set_post_ops(relu);
     }
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(y))};
-    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.Forward(l, attr); });
+    const bool winograd = context.winograd && WinogradPays(context.view(0), context.view(y));
+    const auto desc =
+        Choose(winograd, have, [&](algorithm by, const OperandLayouts& l) { return geometry.Forward(by, l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
@@ -90,7 +117,9 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
     const ConvGeometry geometry(op.window, /*has_bias=*/false, 0, context.engine);
     const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
     const dnnl::primitive_attr attr = UserScratchpad();
-    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.BackwardData(l, attr); });
+    const bool winograd = context.winograd && WinogradPays(context.view(2), context.view(0));
+    const auto desc =
+        Choose(winograd, have, [&](algorithm by, const OperandLayouts& l) { return geometry.BackwardData(by, l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
@@ -106,7 +135,8 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
     const ConvGeometry geometry(op.window, op.bias, context.view(1).shape[1], context.engine);
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
     const dnnl::primitive_attr attr = UserScratchpad();
-    const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) { return geometry.BackwardWeights(l, attr); });
+    const auto desc = Choose(context.winograd, have,
+                             [&](algorithm by, const OperandLayouts& l) { return geometry.BackwardWeights(by, l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
@@ -118,13 +148,21 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
   });
 }
 
+bool HasWinograd(const dnnl::engine& engine) {
+  const ConvGeometry geometry({.size_h = 3, .size_w = 3}, /*has_bias=*/false, 64, engine);
+  const auto any = [](const Shape& shape) { return AnyLayout(DescOf(RowMajor(DType::kF32, shape))); };
+  return static_cast<bool>(geometry.Forward(algorithm::convolution_winograd,
+                                            {any({16, 64, 10, 10}), any({64, 64, 3, 3}), any({16, 64, 8, 8})}, {}));
+}
+
 std::shared_ptr<const MemoryDesc> PreferredConvWeights(const Window& window, int64_t groups, const Shape& x, const Shape& w,
                                                        const Shape& y, const dnnl::engine& engine) {
   const ConvGeometry geometry(window, /*has_bias=*/false, y[1], engine);
   const MemoryDesc plain = WeightsDesc(RowMajor(DType::kF32, w), groups);
   const MemoryDesc natural_x = DescOf(Natural(DType::kF32, x)), natural_y = DescOf(Natural(DType::kF32, y));
-  const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y},
-                                   [&](const OperandLayouts& l) { return geometry.Forward(l, UserScratchpad()); });
+  const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y}, [&](const OperandLayouts& l) {
+    return geometry.Forward(algorithm::convolution_direct, l, UserScratchpad());
+  });
   if (!desc || desc.weights_desc() == plain) return nullptr;
   return std::make_shared<const MemoryDesc>(desc.weights_desc());
 }

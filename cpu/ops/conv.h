@@ -1,4 +1,5 @@
-// Convolution on oneDNN: direct algorithms only, so that exact data give equal bits under every plan.
+// Convolution on oneDNN: by direct algorithms, so that exact data give equal bits under every plan, unless Winograd's are
+// asked for.
 #ifndef COLONNADE_CPU_CONV_H_
 #define COLONNADE_CPU_CONV_H_
 
@@ -11,6 +12,9 @@ namespace colonnade::cpu {
 PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& context);
 PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& context);
 PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext& context);
+
+// Whether oneDNN convolves by Winograd's algorithm on this processor.
+bool HasWinograd(const dnnl::engine& engine);
 
 // The layout that the forward kernel prefers for weights `w`, given x and y in their natural layouts; null if it is
 // row-major. To be called where primitives are made.

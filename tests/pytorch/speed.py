@@ -39,7 +39,7 @@ class InColonnade:
         self.command = [
             options.build / "colonnade", "train", f"--model={model}", "--data=synthetic", f"--batch={batch}",
             f"--steps={options.steps}", "--plan=single", "--devices=1", "--backend=cpu",
-            f"--threads-per-device={options.threads}", "--json"
+            f"--threads-per-device={options.threads}", f"--kernels={options.kernels}", "--json"
         ]
 
     def run(self):
@@ -117,6 +117,7 @@ def parse_arguments():
     parser.add_argument("--networks", type=names, default=list(CASES), help="default: " + ",".join(CASES))
     parser.add_argument("--torch", type=names, default=["eager", "compiled"],
                         help="default: eager,compiled; compiling takes minutes")
+    parser.add_argument("--kernels", default="onednn", help="of Colonnade: onednn or winograd")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=12, help="of a run, at least 12")
