@@ -458,33 +458,6 @@ TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {
   EXPECT_EQ(Run(command + In("none.json")).code, 66);
 }
 
-TEST_F(Command, Bf16OnTheCpuIsOfReferenceKernels) {
-  const std::string command =
-      "verify --model=two_column --data=digits --plan=model --devices=2 --batch=8 --steps=1 --backend=cpu ";
-  const Result run = Run(command + "--dtype=bf16 --kernels=reference --json");
-  EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("\"dtype\":\"bf16\""));
-  ExpectError(command + "--dtype=bf16", 2, {"--dtype=bf16", "--kernels=reference"});
-}
-
-TEST_F(Command, WinogradKernelsAgreeOrTheMessageSaysWhyTheyAreNotThere) {
-  const std::string command =
-      "verify --model=vgg11 --width=0.125 --input-size=32 --classes=4 --plan=data --devices=2 --batch=4 ";
-  const Result run = Run(command + "--steps=1 --backend=cpu --kernels=winograd --json");
-  if (run.code == 2) {
-    EXPECT_THAT(run.err, AllOf(HasSubstr("--kernels=winograd: oneDNN"), HasSubstr("take the direct ones")));
-  } else {
-    EXPECT_EQ(run.code, 0) << run.err;
-    EXPECT_THAT(run.out, HasSubstr("\"kernels\":\"winograd\""));
-  }
-}
-
-TEST_F(Command, Tf32IsOfGpus) {
-  const Result r = Run("train --model=lenet --steps=1 --backend=cpu --dtype=tf32");
-  EXPECT_EQ(r.code, 2);
-  EXPECT_THAT(r.err, HasSubstr("--dtype=tf32: tf32 needs --backend=cuda"));
-}
-
 TEST_F(Command, MachinesThatAreNotGoodAreRefused) {
   const std::string command = "plan --model=lenet --plan=data --devices=2 ";
   const Result unknown = Run(command + "--machine=titan-2014");
