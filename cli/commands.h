@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_COMMANDS_H_
 
 #include <atomic>
+#include <string>
 
 #include "absl/status/status.h"
 #include "cli/flags.h"
@@ -12,13 +13,14 @@ namespace colonnade::cli {
 // What a command says beside its status.
 struct Outcome {
   bool interrupted = false;  // ended early, as a signal asked for
-  bool saved = false;        // train: --save is written
+  std::string saved;         // train: what of it is kept, if anything
   bool disagrees = false;    // verify: exit code 1
 };
 
 absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunVerify(const Flags& flags, Outcome& outcome);
+absl::Status RunCheckpoint(const Flags& flags);
 absl::Status RunProgram(const Flags& flags);
 absl::Status RunPlan(const Flags& flags);
 absl::Status RunSimulate(const Flags& flags);

@@ -21,6 +21,14 @@ CLI::Validator BatchNormRule() {
   return {check, "sync|ghost:N"};
 }
 
+CLI::Validator CheckpointIntervalRule() {
+  auto check = [](std::string& text) -> std::string {
+    if (ParseCheckpointInterval(text).has_value()) return "";
+    return absl::StrFormat("expected a number of steps, or of minutes as in 10m, found \"%s\"", text);
+  };
+  return {check, "N|Nm"};
+}
+
 // A finite number from `least` to `most`.
 CLI::Validator Number(double least, double most) {
   const std::string range =
@@ -69,6 +77,14 @@ int64_t SamplesPerGroup(absl::string_view batch_norm) {
   int64_t samples = 0;
   const bool is_number = absl::ConsumePrefix(&batch_norm, "ghost:") && absl::SimpleAtoi(batch_norm, &samples);
   return is_number && samples >= 1 && samples <= kMost ? samples : 0;
+}
+
+std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text) {
+  constexpr int64_t kMostSteps = int64_t{1} << 40, kMostMinutes = 1'000'000;
+  const bool in_minutes = absl::ConsumeSuffix(&text, "m");
+  int64_t count = 0;
+  if (!absl::SimpleAtoi(text, &count) || count < 1 || count > (in_minutes ? kMostMinutes : kMostSteps)) return std::nullopt;
+  return in_minutes ? CheckpointInterval{.minutes = count} : CheckpointInterval{.steps = count};
 }
 
 void AddModelFlags(CLI::App& app, Flags& flags) {
@@ -213,6 +229,38 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--lr-policy", flags.lr_policy,
                  "constant, or step:N,F: the rate times F after every N steps (default: the model's)")
+      ->group(group);
+}
+
+void AddCheckpointFlags(CLI::App& app, Flags& flags) {
+  const std::string group = "Checkpoints";
+  CLI::Option* folder = app.add_option("--checkpoint", flags.checkpoint,
+                                       "folder for all state of the run, whatever the plan: at times, and at the end")
+                            ->type_name("DIR")
+                            ->group(group);
+  app.add_option("--checkpoint-every", flags.checkpoint_every, "N: after every N steps; Nm: about every N minutes")
+      ->check(CheckpointIntervalRule())
+      ->capture_default_str()
+      ->needs(folder)
+      ->group(group);
+  app.add_option("--checkpoint-keep", flags.checkpoint_keep,
+                 "how many of the last are kept, beside the one of the lowest loss")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str()
+      ->needs(folder)
+      ->group(group);
+  app.add_option_function<std::vector<std::string>>(
+         "--resume", [&flags](const std::vector<std::string>& from) { flags.resume = from.empty() ? "" : from.front(); },
+         "goes on from the newest good checkpoint of a folder, or from the one named (default: of --checkpoint, and from "
+         "the "
+         "beginning where none is there yet)")
+      ->expected(0, 1)
+      ->type_name("DIR")
+      ->group(group);
+  app.add_option("--allow-change", flags.allow_change,
+                 "fields of the run that may differ from the checkpoint's: batch, lr, …")
+      ->delimiter(',')
+      ->type_name("FIELD,…")
       ->group(group);
 }
 

@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_FLAGS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,13 @@ struct Flags {
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's
   std::string lr_policy;                             // empty: the model's
   std::string init, save, trace;
+  std::string checkpoint, checkpoint_every = "10m";
+  int checkpoint_keep = 3;
+  std::optional<std::string> resume;  // empty: from --checkpoint
+  std::vector<std::string> allow_change;
   bool json = false;
+  // checkpoint
+  std::string action, folder;
   // program
   std::string mode = "train";
   bool summary = false;
@@ -62,6 +69,12 @@ struct Flags {
 
 inline constexpr int64_t kMostPad = 64;
 
+// What --checkpoint-every says: so many steps, or so much time; the other is 0.
+struct CheckpointInterval {
+  int64_t steps = 0, minutes = 0;
+};
+std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text);
+
 // N of "ghost:N", from 1 to 2^20; 0 of anything else.
 int64_t SamplesPerGroup(absl::string_view batch_norm);
 
@@ -72,6 +85,7 @@ void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags);
 void AddMeasuringFlags(CLI::App& app, Flags& flags);  // --backend and --dtype of what is measured beside a prediction
 void AddOptimizerFlags(CLI::App& app, Flags& flags);
+void AddCheckpointFlags(CLI::App& app, Flags& flags);
 void AddProfileFlag(CLI::App& app, Flags& flags);
 void AddJsonFlag(CLI::App& app, Flags& flags);
 

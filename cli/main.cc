@@ -34,7 +34,8 @@ constexpr int kUsage = 2, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, 
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_signal{0};
 
-// A second Ctrl-C ends the process at once. SIGTERM does not: those who send it may send it twice, and have SIGKILL.
+// A second Ctrl-C ends the process at once. SIGTERM and SIGUSR1 do not: those who send it may send it twice, and have
+// SIGKILL.
 void OnStop(int signal) {
   int none = 0;
   if (g_signal.compare_exchange_strong(none, signal)) {
@@ -62,10 +63,12 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   train->add_option("--init", flags.init, "weights to begin with, a safetensors file");
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
   train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
+  colonnade::cli::AddCheckpointFlags(*train, flags);
   colonnade::cli::AddJsonFlag(*train, flags);
   train->footer(
       "Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
-      "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json");
+      "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json\n"
+      "  colonnade train --model=resnet20 --data=digits --epochs=20 --checkpoint=run1 --resume");
   return train;
 }
 
@@ -81,6 +84,21 @@ CLI::App* AddEval(CLI::App& app, Flags& flags) {
       "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
       "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
   return eval;
+}
+
+CLI::App* AddCheckpoint(CLI::App& app, Flags& flags) {
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "Shows, verifies or exports what train --checkpoint has saved.");
+  checkpoint
+      ->add_option("ACTION", flags.action, "show: what is there; verify: reads all of it and compares; export: the weights")
+      ->required()
+      ->check(CLI::IsMember({"show", "verify", "export"}));
+  checkpoint->add_option("DIR", flags.folder, "a folder of checkpoints, or one checkpoint in it")->required();
+  checkpoint->add_option("--out", flags.out, "of export: where to write the weights, a safetensors file");
+  colonnade::cli::AddJsonFlag(*checkpoint, flags);
+  checkpoint->footer(
+      "Examples:\n  colonnade checkpoint show run1\n"
+      "  colonnade checkpoint export run1 --out=weights.safetensors");
+  return checkpoint;
 }
 
 CLI::App* AddVerify(CLI::App& app, Flags& flags) {
@@ -210,9 +228,9 @@ void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
 // the nearest in letters. Empty if there is none.
 std::string FlagMeant(const std::string& word, const std::vector<std::string>& known) {
   static const auto& synonyms = *new std::map<std::string, std::string>{
-      {"--learning-rate", "--lr"}, {"--gpus", "--devices"}, {"--num-gpus", "--devices"}, {"--num-epochs", "--epochs"},
-      {"--wd", "--weight-decay"},  {"--resume", "--init"},  {"--load", "--init"},        {"--weights", "--init"},
-      {"--output", "--out"},       {"--dataset", "--data"}, {"--precision", "--dtype"},  {"--network", "--model"}};
+      {"--learning-rate", "--lr"}, {"--gpus", "--devices"},   {"--num-gpus", "--devices"}, {"--num-epochs", "--epochs"},
+      {"--wd", "--weight-decay"},  {"--restore", "--resume"}, {"--load", "--init"},        {"--weights", "--init"},
+      {"--output", "--out"},       {"--dataset", "--data"},   {"--precision", "--dtype"},  {"--network", "--model"}};
   const auto has = [&](const std::string& flag) { return std::find(known.begin(), known.end(), flag) != known.end(); };
   const auto synonym = synonyms.find(word);
   if (synonym != synonyms.end() && has(synonym->second)) return synonym->second;
@@ -266,8 +284,8 @@ int Report(const absl::Status& status, const Outcome& outcome) {
   }
   if (outcome.interrupted) {
     std::fprintf(stderr, "colonnade: stopped early, as asked; %s\n",
-                 outcome.saved ? "the weights of the steps done are saved" : "the results are those of the steps done");
-    return g_signal == SIGTERM && outcome.saved ? kSavedForLater : 128 + g_signal;
+                 outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved.c_str());
+    return g_signal != SIGINT && !outcome.saved.empty() ? kSavedForLater : 128 + g_signal;
   }
   return outcome.disagrees ? kUnexpected : 0;
 }
@@ -280,6 +298,7 @@ int Main(int argc, char** argv) {
   Flags flags;
   CLI::App* train = AddTrain(app, flags);
   CLI::App* eval = AddEval(app, flags);
+  CLI::App* checkpoint = AddCheckpoint(app, flags);
   CLI::App* verify = AddVerify(app, flags);
   CLI::App* program = AddProgram(app, flags);
   CLI::App* plan = AddPlan(app, flags);
@@ -298,7 +317,7 @@ int Main(int argc, char** argv) {
   }
   // The others have nothing to keep: there a signal ends the process.
   if (train->parsed() || eval->parsed()) {
-    for (int signal : {SIGINT, SIGTERM}) std::signal(signal, OnStop);
+    for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
   }
   std::signal(SIGXFSZ, SIG_IGN);  // so that writing says that a file grows too large
   Outcome outcome;
@@ -309,6 +328,8 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunTrain(flags, g_stop, outcome);
   } else if (eval->parsed()) {
     status = colonnade::cli::RunEval(flags, g_stop, outcome);
+  } else if (checkpoint->parsed()) {
+    status = colonnade::cli::RunCheckpoint(flags);
   } else if (verify->parsed()) {
     status = colonnade::cli::RunVerify(flags, outcome);
   } else if (program->parsed()) {

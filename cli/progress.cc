@@ -27,14 +27,15 @@ void Progress::Show(const engine::TrainProgress& p) {
   const bool last = p.step == p.steps;
   if (!last && p.elapsed - last_ < (terminal_ ? kTerminalInterval : kLogInterval)) return;
   last_ = p.elapsed;
+  const int64_t done = p.step - p.first_step;  // in `elapsed`
   const double share = static_cast<double>(p.step) / static_cast<double>(p.steps);
   const double seconds = absl::ToDoubleSeconds(p.elapsed);
-  const absl::Duration left = share > 0 ? absl::Seconds(seconds * (1 - share) / share) : absl::ZeroDuration();
+  const absl::Duration left = absl::Seconds(seconds * static_cast<double>(p.steps - p.step) / static_cast<double>(done));
   const int filled = static_cast<int>(share * kBarWidth);
   const std::string line =
       absl::StrFormat("step %3d%%|%s%s| %d/%d [%s<%s, %.0f images/s, loss=%.4f]", static_cast<int>(share * 100),
                       std::string(filled, '#'), std::string(kBarWidth - filled, ' '), p.step, p.steps, Clock(p.elapsed),
-                      Clock(left), seconds > 0 ? static_cast<double>(p.step * batch_) / seconds : 0, p.loss);
+                      Clock(left), seconds > 0 ? static_cast<double>(done * batch_) / seconds : 0, p.loss);
   std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
   std::fflush(stderr);
   open_ = terminal_;

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "cli/checkpointing.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/session.h"
@@ -74,9 +75,12 @@ Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
 
 // What a run gave, as far as it came.
 struct Results {
+  engine::RunPosition from;  // where the run began
   engine::TrainReport report;
   engine::EvalReport test;  // of no sample where the run was stopped
   bool stopped = false;
+
+  int64_t steps_done() const { return from.step + static_cast<int64_t>(report.losses.size()); }
 
   double images_per_s(int64_t batch) const {
     const double seconds = absl::ToDoubleSeconds(report.elapsed);
@@ -84,7 +88,7 @@ struct Results {
   }
 };
 
-Json ReportJson(const Flags& flags, const Run& run, const Results& results) {
+Json ReportJson(const Flags& flags, const Run& run, const Results& results, const Json& checkpoints) {
   const engine::TrainReport& report = results.report;
   const int devices = run.session.plan.mesh.device_count();
   Json memory = Json::array();
@@ -102,18 +106,19 @@ Json ReportJson(const Flags& flags, const Run& run, const Results& results) {
       {"global_batch", flags.batch},
       {"stopped", results.stopped},
       {"steps", report.losses.size()},
-      {"first_step", 0},
+      {"first_step", results.from.step},
       {"losses", report.losses},
       {"images_per_s", results.images_per_s(flags.batch)},
       {"step_ms",
        {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
       {"breakdown", report.losses.empty() ? Json::array() : BreakdownJson(engine::BreakDown(report.last_steps, devices))},
       {"peak_memory_bytes", memory},
+      {"checkpoints", checkpoints},
       {"test", TestJson(results.test)},
       {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
 }
 
-void PrintReport(const Flags& flags, const Run& run, const Results& results) {
+void PrintSteps(const Flags& flags, const Run& run, const Results& results) {
   const engine::TrainReport& report = results.report;
   if (report.losses.empty()) {
     std::printf("no step was done\n");
@@ -133,6 +138,10 @@ void PrintReport(const Flags& flags, const Run& run, const Results& results) {
                                         absl::ToDoubleMilliseconds(devices[d].idle))
                             .c_str());
   }
+}
+
+void PrintReport(const Flags& flags, const Run& run, const Results& results) {
+  PrintSteps(flags, run, results);
   const engine::EvalReport& test = results.test;
   if (test.count == 0) return;
   std::printf("%s\n", absl::StrFormat("test: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", 100 * test.top1(),
@@ -145,9 +154,9 @@ absl::Status SaveResults(const Flags& flags, const Run& run, const engine::Train
     ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights,
                      engine::ReadParameters(run.train_program, run.train->loaded()));
     RETURN_IF_ERROR(engine::SaveTensors(flags.save, weights));
-    outcome.saved = true;
+    outcome.saved = "the weights of the steps done are saved";
   }
-  if (flags.trace.empty()) return absl::OkStatus();
+  if (flags.trace.empty() || report.losses.empty()) return absl::OkStatus();
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
 }
 
@@ -165,7 +174,7 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
 
 struct Streams {
   data::SampleStream train, test;
-  std::string normalisation;
+  std::string normalisation, identity;
 };
 
 // The data, and the network and plan for it.
@@ -180,10 +189,56 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   test_images.mean = train_images.mean;
   test_images.std = train_images.std;
   ASSIGN_OR_RETURN(session, OpenSession(flags, &train_images));
-  std::string normalisation = NormalisationOf(flags, train_images);
+  std::string normalisation = NormalisationOf(flags, train_images), identity = DataIdentity(train_images);
   ASSIGN_OR_RETURN(data::SampleStream train, OpenStream(flags, session, std::move(train_images), true));
   ASSIGN_OR_RETURN(data::SampleStream test, OpenStream(flags, session, std::move(test_images), false));
-  return Streams{std::move(train), std::move(test), std::move(normalisation)};
+  return Streams{std::move(train), std::move(test), std::move(normalisation), std::move(identity)};
+}
+
+// The steps that a run has left, if there are any.
+absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_t steps,
+                       const engine::LearningRatePolicy& rate, Run& run, data::SampleStream& samples,
+                       Checkpointing& checkpointing, Results& results) {
+  const engine::RunPosition& from = results.from;
+  if (from.step >= steps) {
+    std::fprintf(stderr, "%s\n",
+                 absl::StrFormat("all %d steps are done; more --steps or --epochs go on", from.step).c_str());
+    return absl::OkStatus();
+  }
+  Progress progress(flags.batch);
+  const auto on_step = [&](const engine::TrainProgress& p) {
+    checkpointing.AddLoss(p.loss);
+    progress.Show(p);
+  };
+  const auto on_pause = [&](int64_t step) { return checkpointing.Save(step, run.train_program, run.train->loaded()); };
+  absl::StatusOr<engine::TrainReport> report =
+      engine::Train(*run.train, samples,
+                    {.first_step = from.step,
+                     .steps = steps - from.step,
+                     .first_sample = from.sample,
+                     .seed = flags.seed,
+                     .learning_rate = rate,
+                     .stop = &stop,
+                     .on_step = on_step,
+                     .pauses_after = [&](int64_t step) { return checkpointing.IsDue(step); },
+                     .on_pause = on_pause});
+  progress.Finish();
+  if (!report.ok()) return report.status();
+  results.report = *std::move(report);
+  return absl::OkStatus();
+}
+
+// The last checkpoint, the weights and the timeline, as far as each was asked for.
+absl::Status Keep(const Flags& flags, const Run& run, const Results& results, Checkpointing& checkpointing,
+                  Outcome& outcome) {
+  if (results.steps_done() == 0) return absl::OkStatus();
+  absl::Status status = SaveResults(flags, run, results.report, outcome);
+  const absl::Status saved = checkpointing.SaveLast(results.steps_done(), run.train_program, run.train->loaded());
+  if (saved.ok() && checkpointing.saves()) {
+    outcome.saved = absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", results.steps_done());
+  }
+  status.Update(saved);
+  return status;
 }
 
 }  // namespace
@@ -194,7 +249,11 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
   ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train.size()));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session));
+  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing, Checkpointing::Open(flags, run.session, streams.identity));
   RETURN_IF_ERROR(Prepare(flags, run));
+  RETURN_IF_ERROR(checkpointing->CheckRoom(run.train_program));
+  Results results;
+  ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
   PrintSession(flags, run.session, run.backend->name());
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
   std::fprintf(
@@ -204,17 +263,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
                       LearningRatePolicyName(flags, run.session), lowered.momentum, lowered.weight_decay, flags.batch, steps)
           .c_str());
 
-  Progress progress(flags.batch);
-  absl::StatusOr<engine::TrainReport> report =
-      engine::Train(*run.train, streams.train,
-                    {.steps = steps,
-                     .seed = flags.seed,
-                     .learning_rate = rate,
-                     .stop = &stop,
-                     .on_step = [&progress](const engine::TrainProgress& p) { progress.Show(p); }});
-  progress.Finish();
-  if (!report.ok()) return report.status();
-  Results results{.report = *std::move(report)};
+  RETURN_IF_ERROR(TrainFrom(flags, stop, steps, rate, run, streams.train, *checkpointing, results));
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
   absl::Status status;
@@ -224,10 +273,10 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
     status = test.status();
     if (test.ok() && !stop) results.test = *std::move(test);
   }
-  if (!results.report.losses.empty()) status.Update(SaveResults(flags, run, results.report, outcome));
+  status.Update(Keep(flags, run, results, *checkpointing, outcome));
   results.stopped = outcome.interrupted = stop;
   if (flags.json) {
-    PrintJson(ReportJson(flags, run, results));
+    PrintJson(ReportJson(flags, run, results, checkpointing->Json()));
   } else {
     PrintReport(flags, run, results);
   }

@@ -51,6 +51,7 @@ struct AddedReorder {
 
 class LoadedProgram {
  public:
+  explicit LoadedProgram(const program::Program& program) : program_(program) {}
   virtual ~LoadedProgram() = default;
 
   // Appends `task`, as part of step `step`, to its lane.
@@ -65,10 +66,14 @@ class LoadedProgram {
   // Start and end of each task, by task index, in `step`, one of the last two launched. REQUIRES: synchronized.
   virtual std::vector<TaskTime> Times(int64_t step) const = 0;
 
-  // The logical content of one buffer, row-major. For a member of a bucket of which this device holds a part, elements
-  // outside the part are left as they are (Read) or ignored (Write). REQUIRES: synchronized.
-  virtual absl::Status Read(program::BufferId buffer, absl::Span<double> values) const = 0;
-  virtual absl::Status Write(program::BufferId buffer, absl::Span<const double> values) = 0;
+  // The logical content of one buffer, row-major, in the buffer's own element type. For a member of a bucket of which this
+  // device holds a part, elements outside the part are left as they are (ReadBytes) or ignored (WriteBytes).
+  // InvalidArgument where the buffer is a bucket or has another number of bytes. REQUIRES: synchronized.
+  virtual absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const = 0;
+  virtual absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) = 0;
+  // The same, converted.
+  absl::Status Read(program::BufferId buffer, absl::Span<double> values) const;
+  absl::Status Write(program::BufferId buffer, absl::Span<const double> values);
 
   // For benchmarks alone, which time what a step computes: steps launched from now on compute on the images of the step two
   // before, and copy none from the host. A backend that has no copies to leave out does nothing, which is the default.
@@ -77,6 +82,9 @@ class LoadedProgram {
 
   virtual DeviceMemory Memory(int device) const = 0;
   virtual const std::vector<AddedReorder>& added_reorders() const = 0;
+
+ protected:
+  const program::Program& program_;
 };
 
 class Backend {

@@ -29,14 +29,15 @@ absl::Status CheckDeviceCount(const Program& program, int devices) {
                                                  devices, "; make it with as many"));
 }
 
-absl::Status CheckLogicalAccess(const Program& program, BufferId buffer, size_t values) {
+absl::Status CheckLogicalAccess(const Program& program, BufferId buffer, size_t bytes) {
   const Buffer& what = program.buffer(buffer);
   if (std::holds_alternative<program::Bucket>(what.storage)) {
     return absl::InvalidArgumentError(absl::StrCat("buffer ", what.name, " is a bucket; its members have logical content"));
   }
-  if (static_cast<int64_t>(values) == program::ElementCount(what.shape)) return absl::OkStatus();
+  const auto size = static_cast<size_t>(program::SizeInBytes(what.dtype)), count = bytes / size;
+  if (bytes % size == 0 && static_cast<int64_t>(count) == program::ElementCount(what.shape)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("buffer ", what.name, " has ", program::ElementCount(what.shape), " elements, not ", values));
+      absl::StrCat("buffer ", what.name, " has ", program::ElementCount(what.shape), " elements, not ", count));
 }
 
 HostSlot SlotWithoutMemory(const Program& program) {

@@ -25,8 +25,8 @@ namespace colonnade::engine {
 // InvalidArgument where `program` is for more devices than the backend has.
 absl::Status CheckDeviceCount(const program::Program& program, int devices);
 
-// InvalidArgument where `buffer` has no logical content, or another number of elements than `values`: for Read and Write.
-absl::Status CheckLogicalAccess(const program::Program& program, program::BufferId buffer, size_t values);
+// InvalidArgument where `buffer` has no logical content, or another number of bytes: for ReadBytes and WriteBytes.
+absl::Status CheckLogicalAccess(const program::Program& program, program::BufferId buffer, size_t bytes);
 
 // A slot without memory, for a Program that is prepared and never run.
 HostSlot SlotWithoutMemory(const program::Program& program);

@@ -381,7 +381,7 @@ class Run {
   double now_ = 0, settled_ = 0, demand_ = 0;
   std::vector<LaneState> lanes_;
   std::vector<Activity> active_;
-  std::vector<FlowOfJob> running_;  // by slot, FairShare's owners; null where free
+  std::vector<FlowOfJob> running_;  // by kind, FairShare's owners; null where free
   std::vector<FlowOfJob> waiting_;  // for a copy engine
   std::vector<bool> engine_taken_;
   std::vector<int> arrived_;     // by job: sides that are there

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "engine/pieces.h"
 #include "program/philox.h"
@@ -18,6 +21,7 @@ namespace {
 using program::Parameter;
 using program::Piece;
 using program::Program;
+using program::Region;
 using Pieces = std::vector<Piece> Parameter::*;
 
 double InitialValue(const program::Initializer& initializer, uint64_t seed, uint32_t stream, int64_t index) {
@@ -75,40 +79,111 @@ absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, Piec
   return absl::OkStatus();
 }
 
-absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces pieces, absl::Span<const NamedTensor> tensors) {
-  auto find = [&](const std::string& name) {
-    return std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& t) { return t.name == name; });
-  };
+// The tensor of `tensors` for each parameter that has such state, in the Program's order.
+template <class Tensor>
+absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, Pieces pieces, absl::Span<const Tensor> tensors) {
+  absl::flat_hash_map<absl::string_view, const Tensor*> by_name;
+  for (const Tensor& tensor : tensors) by_name.try_emplace(tensor.name, &tensor);
+  std::vector<const Tensor*> matched;
   for (const Parameter& parameter : program.parameters) {
     if (!Has(parameter, pieces)) continue;
-    auto tensor = find(parameter.name);
-    if (tensor == tensors.end()) {
-      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found no such tensor",
-                                                        parameter.name, program::ToString(parameter.shape)));
-    }
-    if (tensor->shape != parameter.shape) {
-      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected shape %s, found %s", parameter.name,
-                                                        program::ToString(parameter.shape),
-                                                        program::ToString(tensor->shape)));
-    }
-    if (static_cast<int64_t>(tensor->values.size()) != program::ElementCount(parameter.shape)) {
-      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", parameter.name,
-                                                        program::ElementCount(parameter.shape), tensor->values.size()));
-    }
-  }
-  for (const NamedTensor& tensor : tensors) {
-    const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
-                                   [&](const Parameter& p) { return p.name == tensor.name && Has(p, pieces); });
-    if (!known) {
+    const auto found = by_name.find(parameter.name);
+    if (found == by_name.end() || found->second->shape != parameter.shape) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("tensor \"%s\": network \"%s\" has no such parameter", tensor.name, program.model));
+          absl::StrFormat("tensor \"%s\": expected shape %s, found %s", parameter.name, program::ToString(parameter.shape),
+                          found == by_name.end() ? "no such tensor" : program::ToString(found->second->shape)));
     }
+    matched.push_back(found->second);
+    by_name.erase(found);
   }
+  for (const Tensor& tensor : tensors) {
+    if (!by_name.contains(tensor.name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tensor \"%s\": network \"%s\" has no such parameter", tensor.name, program.model));
+  }
+  return matched;
+}
+
+absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces pieces, absl::Span<const NamedTensor> tensors) {
+  ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, pieces, tensors));
+  for (const NamedTensor* tensor : matched) {
+    if (static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", tensor->name,
+                                                      program::ElementCount(tensor->shape), tensor->values.size()));
+  }
+  size_t next = 0;
   for (const Parameter& parameter : program.parameters) {
     if (!Has(parameter, pieces)) continue;
-    RETURN_IF_ERROR(WritePieces(parameter, loaded, pieces, find(parameter.name)->values));
+    RETURN_IF_ERROR(WritePieces(parameter, loaded, pieces, matched[next++]->values));
   }
   return absl::OkStatus();
+}
+
+Pieces PiecesOf(StateKind kind) { return kind == StateKind::kValue ? &Parameter::value : &Parameter::momentum; }
+
+int64_t BytesOf(const Program& program, const Parameter& parameter) {
+  return program::ElementCount(parameter.shape) * program::SizeInBytes(program::MasterType(program.dtype));
+}
+
+// Copies a box of one tensor, the whole at once where the box is that. Each box is read from one device, unless devices hold
+// ranges of its bytes.
+absl::Status ReadBoxes(const Program& program, const LoadedProgram& loaded, absl::Span<const Piece> pieces,
+                       StateCopy::Tensor& tensor) {
+  const int64_t size = program::SizeInBytes(tensor.dtype);
+  absl::flat_hash_set<std::pair<program::Shape, program::Shape>> read;
+  std::vector<char> box;
+  for (const Piece& piece : pieces) {
+    const bool is_new = read.emplace(piece.region.offset, piece.region.size).second;
+    if (!is_new && !program::IsPartlyHeld(program, piece.buffer)) continue;
+    if (piece.region == Region::Whole(tensor.shape)) {
+      RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes)));
+      continue;
+    }
+    box.resize(piece.region.elements() * size);
+    const auto copy = [&](bool from_tensor) {
+      ForEachRun(tensor.shape, piece.region, [&](int64_t global, int64_t local, int64_t count) {
+        char *in_tensor = tensor.bytes.data() + global * size, *in_box = box.data() + local * size;
+        std::memcpy(from_tensor ? in_box : in_tensor, from_tensor ? in_tensor : in_box, count * size);
+      });
+    };
+    copy(/*from_tensor=*/true);  // what this device does not hold is left as another device gave it
+    RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(box)));
+    copy(/*from_tensor=*/false);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteBoxes(LoadedProgram& loaded, absl::Span<const Piece> pieces, const TensorView& tensor) {
+  const int64_t size = program::SizeInBytes(tensor.dtype);
+  std::vector<char> box;
+  for (const Piece& piece : pieces) {
+    box.resize(piece.region.elements() * size);
+    ForEachRun(tensor.shape, piece.region, [&](int64_t global, int64_t local, int64_t count) {
+      std::memcpy(box.data() + local * size, tensor.bytes.data() + global * size, count * size);
+    });
+    RETURN_IF_ERROR(loaded.WriteBytes(piece.buffer, box));
+  }
+  return absl::OkStatus();
+}
+
+double ElementAt(const TensorView& tensor, size_t i) {
+  const auto element = [&]<class T>(T value) {
+    std::memcpy(&value, tensor.bytes.data() + i * sizeof(T), sizeof(T));
+    return static_cast<double>(value);
+  };
+  return tensor.dtype == program::DType::kF64 ? element(double{}) : element(float{});
+}
+
+std::vector<double> AsDoubles(const TensorView& tensor) {
+  std::vector<double> values(program::ElementCount(tensor.shape));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = ElementAt(tensor, i);
+  return values;
+}
+
+absl::Status CheckElement(const std::string& name, size_t index, double value) {
+  if (std::isfinite(static_cast<float>(value))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("tensor \"%s\": expected finite values, found %g as element %d", name, value, index));
 }
 
 }  // namespace
@@ -141,13 +216,77 @@ absl::Status WriteMomenta(const Program& program, LoadedProgram& loaded, absl::S
   return WriteAll(program, loaded, &Parameter::momentum, tensors);
 }
 
+int64_t StateBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (StateKind kind : kStateKinds) {
+    for (const Parameter& parameter : program.parameters) {
+      if (Has(parameter, PiecesOf(kind))) bytes += BytesOf(program, parameter);
+    }
+  }
+  return bytes;
+}
+
+int64_t StateCopy::bytes() const {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.bytes.size());
+  return bytes;
+}
+
+std::vector<TensorView> StateCopy::views(StateKind kind) const {
+  std::vector<TensorView> views;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.kind == kind) views.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+  }
+  return views;
+}
+
+absl::Status ReadState(const Program& program, const LoadedProgram& loaded, StateCopy& copy) {
+  size_t next = 0;
+  for (StateKind kind : kStateKinds) {
+    for (const Parameter& parameter : program.parameters) {
+      if (!Has(parameter, PiecesOf(kind))) continue;
+      if (next == copy.tensors.size()) copy.tensors.emplace_back();
+      StateCopy::Tensor& tensor = copy.tensors[next++];
+      tensor.name = parameter.name;
+      tensor.kind = kind;
+      tensor.dtype = program::MasterType(program.dtype);
+      tensor.shape = parameter.shape;
+      tensor.bytes.resize(BytesOf(program, parameter));
+      RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.*PiecesOf(kind), tensor));
+    }
+  }
+  copy.tensors.resize(next);
+  return absl::OkStatus();
+}
+
+absl::Status WriteState(const Program& program, LoadedProgram& loaded, StateKind kind,
+                        absl::Span<const TensorView> tensors) {
+  const Pieces pieces = PiecesOf(kind);
+  ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, pieces, tensors));
+  size_t next = 0;
+  for (const Parameter& parameter : program.parameters) {
+    if (!Has(parameter, pieces)) continue;
+    const TensorView& tensor = *matched[next++];
+    RETURN_IF_ERROR(tensor.dtype == program::MasterType(program.dtype)
+                        ? WriteBoxes(loaded, parameter.*pieces, tensor)
+                        : WritePieces(parameter, loaded, pieces, AsDoubles(tensor)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFiniteState(const StateCopy& copy) {
+  for (StateKind kind : kStateKinds) {
+    for (const TensorView& tensor : copy.views(kind)) {
+      const auto count = static_cast<size_t>(program::ElementCount(tensor.shape));
+      for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, ElementAt(tensor, i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFinite(absl::Span<const NamedTensor> tensors) {
   for (const NamedTensor& tensor : tensors) {
-    for (size_t i = 0; i < tensor.values.size(); ++i) {
-      if (std::isfinite(static_cast<float>(tensor.values[i]))) continue;
-      return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected finite values, found %g as element %d",
-                                                        tensor.name, tensor.values[i], i));
-    }
+    for (size_t i = 0; i < tensor.values.size(); ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, tensor.values[i]));
   }
   return absl::OkStatus();
 }

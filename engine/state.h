@@ -20,6 +20,33 @@ struct NamedTensor {
   std::vector<double> values;  // row-major
 };
 
+// A tensor as its bytes: row-major, in its own element type. The bytes are someone else's.
+struct TensorView {
+  std::string name;
+  program::DType dtype = program::DType::kF32;
+  program::Shape shape;
+  absl::Span<const char> bytes;
+};
+
+// What a parameter is kept with: its values, or what the optimiser keeps beside them.
+enum class StateKind { kValue, kMomentum };
+inline constexpr StateKind kStateKinds[] = {StateKind::kValue, StateKind::kMomentum};
+
+// Everything of a training run that outlives a step, copied out of the devices.
+struct StateCopy {
+  struct Tensor {
+    std::string name;
+    StateKind kind = StateKind::kValue;
+    program::DType dtype = program::DType::kF32;
+    program::Shape shape;
+    std::vector<char> bytes;
+  };
+  std::vector<Tensor> tensors;  // by kind, then in the Program's order
+
+  int64_t bytes() const;
+  std::vector<TensorView> views(StateKind kind) const;  // of it; it must outlive them
+};
+
 // Initial parameters by their initialisers, momentum zero. An element's value is a function of (seed, parameter name, global
 // index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
 absl::Status InitializeParameters(const program::Program& program, LoadedProgram& loaded, uint64_t seed);
@@ -32,8 +59,21 @@ absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const program::Program& pro
 absl::Status WriteParameters(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 absl::Status WriteMomenta(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 
+// Copies all state to `copy`, whose memory is used again where it fits: beside the copy no more is taken than the largest
+// box that a device holds. REQUIRES: synchronized.
+absl::Status ReadState(const program::Program& program, const LoadedProgram& loaded, StateCopy& copy);
+
+// Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as
+// WriteParameters.
+absl::Status WriteState(const program::Program& program, LoadedProgram& loaded, StateKind kind,
+                        absl::Span<const TensorView> tensors);
+
+// Bytes that StateCopy has for `program`.
+int64_t StateBytes(const program::Program& program);
+
 // InvalidArgument naming the first value that is infinite, not a number, or beyond what f32 holds.
 absl::Status CheckFinite(absl::Span<const NamedTensor> tensors);
+absl::Status CheckFiniteState(const StateCopy& copy);
 // The same of every parameter that is loaded, one after the other. REQUIRES: synchronized.
 absl::Status CheckFinite(const program::Program& program, const LoadedProgram& loaded);
 

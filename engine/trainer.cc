@@ -108,19 +108,34 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
       return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), result);
     report.losses.push_back(result.loss);
     if (options.on_step) {
-      options.on_step({static_cast<int64_t>(report.losses.size()), options.steps, result.loss, now - begin});
+      options.on_step({.step = options.first_step + static_cast<int64_t>(report.losses.size()),
+                       .steps = options.first_step + options.steps,
+                       .first_step = options.first_step,
+                       .loss = result.loss,
+                       .elapsed = now - begin});
     }
     return absl::OkStatus();
   };
+  const int64_t first_sample = options.first_sample.value_or(options.first_step * batch);
+  auto pause_before = [&](int64_t step) -> absl::Status {
+    if (step == options.first_step || !options.pauses_after || !options.pauses_after(step)) return absl::OkStatus();
+    while (executor.in_flight() > 0) RETURN_IF_ERROR(collect());
+    RETURN_IF_ERROR(options.on_pause(step));
+    last = absl::Now();
+    return absl::OkStatus();
+  };
   absl::Status status;
-  for (int64_t step = options.first_step; step < options.first_step + options.steps && status.ok(); ++step) {
+  for (int64_t step = options.first_step; step < options.first_step + options.steps; ++step) {
     report.stopped = Stopped(options.stop);
     if (report.stopped) break;
-    status = EnqueueStep(executor, data, step * batch,
+    status = pause_before(step);
+    if (!status.ok()) break;
+    status = EnqueueStep(executor, data, first_sample + (step - options.first_step) * batch,
                          {.learning_rate = LearningRateAt(options.learning_rate, step),
                           .step = static_cast<uint64_t>(step),
                           .seed = options.seed});
     if (status.ok() && executor.in_flight() == 2) status = collect();
+    if (!status.ok()) break;
   }
   while (status.ok() && executor.in_flight() > 0) status = collect();
   Drain(executor);

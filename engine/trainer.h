@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,7 +25,8 @@ struct LearningRatePolicy {
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step);
 
 struct TrainProgress {
-  int64_t step = 0, steps = 0;  // done, in all
+  int64_t step = 0, steps = 0;  // done, in all, with those of the run that this one goes on with
+  int64_t first_step = 0;       // of this run
   double loss = 0;
   absl::Duration elapsed;
 };
@@ -33,10 +35,16 @@ struct TrainOptions {
   // Of the run that this one goes on with, from 0: samples, learning rate and random numbers are those of its steps.
   int64_t first_step = 0;
   int64_t steps = 1;  // from there, at least 1
+  // Position in the stream of the first step's first sample; not given: first_step times the batch.
+  std::optional<int64_t> first_sample;
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
   std::function<void(const TrainProgress&)> on_step;
+  // Where `pauses_after` says so of a number of steps done, training stands still, with no step in flight, while `on_pause`
+  // looks at the state. Asked before every step but the first; training ends with the error of `on_pause`.
+  std::function<bool(int64_t steps_done)> pauses_after;
+  std::function<absl::Status(int64_t steps_done)> on_pause;
 };
 
 struct TrainReport {

@@ -17,6 +17,13 @@ BufferId RootOf(const Program& program, BufferId id) {
   }
 }
 
+bool IsPartlyHeld(const Program& program, BufferId id) {
+  const auto* member = std::get_if<BucketMember>(&program.buffer(id).storage);
+  if (member == nullptr) return false;
+  const auto& bucket = std::get<Bucket>(program.buffer(member->bucket).storage);
+  return bucket.held_parts < bucket.parts;
+}
+
 int TrainedCount(const Program& program) {
   const auto is_trained = [](const Parameter& p) { return p.role == StateRole::kTrained; };
   return static_cast<int>(std::count_if(program.parameters.begin(), program.parameters.end(), is_trained));

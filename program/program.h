@@ -148,6 +148,9 @@ struct Program {
 // The buffer that holds the memory of `id`: itself, or the root at the end of its chain of views.
 BufferId RootOf(const Program& program, BufferId id);
 
+// Whether a buffer is a member of a bucket of which its device holds some parts alone.
+bool IsPartlyHeld(const Program& program, BufferId id);
+
 // How many parameters are trained.
 int TrainedCount(const Program& program);
 

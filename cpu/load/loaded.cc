@@ -41,8 +41,8 @@ std::vector<BufferId> UsedBuffers(const Task& task) {
 }  // namespace
 
 CpuProgram::CpuProgram(Resources& resources, const Program& program, const engine::HostSlot* slots)
-    : resources_(resources),
-      program_(program),
+    : LoadedProgram(program),
+      resources_(resources),
       slots_(slots),
       memory_(program, resources.books),
       tasks_(program.tasks.size()),

@@ -41,8 +41,8 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
   absl::Status Synchronize(int64_t step) override;
   std::vector<engine::TaskTime> Times(int64_t step) const override;
-  absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
-  absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
+  absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const override;
+  absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) override;
   engine::DeviceMemory Memory(int device) const override { return memory_.of(device); }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
 
@@ -83,7 +83,6 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   void BindTasks();
   void ReserveQueues();
 
-  bool IsPartlyHeld(program::BufferId buffer) const;
   HeldMember Held(program::BufferId buffer) const;
 
   void RunTask(int32_t task, int64_t step) override;
@@ -91,7 +90,6 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   void Fail(const absl::Status& status);
 
   Resources& resources_;
-  const program::Program& program_;
   const engine::HostSlot* slots_;
   Layouts layouts_;
   engine::ProgramMemory memory_;  // workspaces by lane

@@ -11,26 +11,6 @@ namespace colonnade::cpu {
 
 using program::BufferId;
 
-namespace {
-
-// 1 in every element of `count` from `data`.
-void FillOnes(program::DType dtype, char* data, int64_t count) {
-  const View ones = RowMajor(dtype, {count});
-  View one = RowMajor(program::DType::kU8, {count});
-  one.strides = {0};
-  const char value = 1;
-  ConvertRows(BoxPlan({one, ones}), program::DType::kU8, &value, dtype, data);
-}
-
-}  // namespace
-
-bool CpuProgram::IsPartlyHeld(BufferId buffer) const {
-  const auto* member = std::get_if<program::BucketMember>(&program_.buffer(buffer).storage);
-  if (member == nullptr) return false;
-  const auto& bucket = std::get<program::Bucket>(program_.buffer(member->bucket).storage);
-  return bucket.held_parts < bucket.parts;
-}
-
 CpuProgram::HeldMember CpuProgram::Held(BufferId buffer) const {
   const auto& member = std::get<program::BucketMember>(program_.buffer(buffer).storage);
   const auto& bucket = std::get<program::Bucket>(program_.buffer(member.bucket).storage);
@@ -44,22 +24,22 @@ CpuProgram::HeldMember CpuProgram::Held(BufferId buffer) const {
 }
 
 // Conversions run on the compute lane, which has the device's number of threads.
-absl::Status CpuProgram::Read(BufferId buffer, absl::Span<double> values) const {
-  absl::Status status = engine::CheckLogicalAccess(program_, buffer, values.size());
+absl::Status CpuProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) const {
+  absl::Status status = engine::CheckLogicalAccess(program_, buffer, bytes.size());
   if (!status.ok()) return status;
   const auto read = [&]() -> absl::Status {
-    if (!IsPartlyHeld(buffer))
-      return ReadLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, values);
+    if (!program::IsPartlyHeld(program_, buffer))
+      return ReadLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, bytes);
     const HeldMember member = Held(buffer);
-    const int64_t size = program::SizeInBytes(member.view.dtype), begin = member.held.begin, bytes = member.held.size();
+    const int64_t begin = member.held.begin, held_bytes = member.held.size();
     std::vector<char> copy(member.bytes), mask(member.bytes);
-    if (bytes > 0) std::memcpy(copy.data() + begin, member.data, bytes);
-    FillOnes(member.view.dtype, mask.data() + begin, bytes / size);
-    std::vector<double> all(values.size()), is_held(values.size());
+    if (held_bytes > 0) std::memcpy(copy.data() + begin, member.data, held_bytes);
+    std::fill_n(mask.begin() + begin, held_bytes, char{1});
+    std::vector<char> all(bytes.size()), is_held(bytes.size());
     absl::Status result = ReadLogical(member.view, copy.data(), resources_.engine, absl::MakeSpan(all));
     result.Update(ReadLogical(member.view, mask.data(), resources_.engine, absl::MakeSpan(is_held)));
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (is_held[i] != 0) values[i] = all[i];
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (is_held[i] != 0) bytes[i] = all[i];
     }
     return result;
   };
@@ -69,15 +49,15 @@ absl::Status CpuProgram::Read(BufferId buffer, absl::Span<double> values) const 
   return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
 }
 
-absl::Status CpuProgram::Write(BufferId buffer, absl::Span<const double> values) {
-  absl::Status status = engine::CheckLogicalAccess(program_, buffer, values.size());
+absl::Status CpuProgram::WriteBytes(BufferId buffer, absl::Span<const char> bytes) {
+  absl::Status status = engine::CheckLogicalAccess(program_, buffer, bytes.size());
   if (!status.ok()) return status;
   const auto write = [&]() -> absl::Status {
-    if (!IsPartlyHeld(buffer))
-      return WriteLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, values);
+    if (!program::IsPartlyHeld(program_, buffer))
+      return WriteLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, bytes);
     const HeldMember member = Held(buffer);
     std::vector<char> copy(member.bytes);
-    absl::Status result = WriteLogical(member.view, copy.data(), resources_.engine, values);
+    absl::Status result = WriteLogical(member.view, copy.data(), resources_.engine, bytes);
     if (member.held.size() > 0) std::memcpy(member.data, copy.data() + member.held.begin, member.held.size());
     return result;
   };

@@ -197,29 +197,23 @@ PreparedKernel Prepare(const program::Store& op, const TaskContext& context) {
   });
 }
 
-absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<double> values) {
-  const View plain = RowMajor(view.dtype, view.shape);
+absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<char> bytes) {
   if (view.kind != View::Kind::kOpaque) {
-    const View doubles = RowMajor(DType::kF64, view.shape);
-    ConvertRows(BoxPlan({view, doubles}), view.dtype, base, DType::kF64, reinterpret_cast<char*>(values.data()));
+    ConvertRows(BoxPlan({view, RowMajor(view.dtype, view.shape)}), view.dtype, base, view.dtype, bytes.data());
     return absl::OkStatus();
   }
   if (view.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
-  std::vector<float> staged(values.size());
-  Reorder(engine, *view.desc, base + view.offset * SizeInBytes(view.dtype), PlainDescLike(*view.desc), staged.data());
-  std::copy(staged.begin(), staged.end(), values.begin());
+  Reorder(engine, *view.desc, base + view.offset * SizeInBytes(view.dtype), PlainDescLike(*view.desc), bytes.data());
   return absl::OkStatus();
 }
 
-absl::Status WriteLogical(const View& view, char* base, const dnnl::engine& engine, absl::Span<const double> values) {
+absl::Status WriteLogical(const View& view, char* base, const dnnl::engine& engine, absl::Span<const char> bytes) {
   if (view.kind != View::Kind::kOpaque) {
-    const View doubles = RowMajor(DType::kF64, view.shape);
-    ConvertRows(BoxPlan({doubles, view}), DType::kF64, reinterpret_cast<const char*>(values.data()), view.dtype, base);
+    ConvertRows(BoxPlan({RowMajor(view.dtype, view.shape), view}), view.dtype, bytes.data(), view.dtype, base);
     return absl::OkStatus();
   }
   if (view.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
-  std::vector<float> staged(values.begin(), values.end());
-  Reorder(engine, PlainDescLike(*view.desc), staged.data(), *view.desc, base + view.offset * SizeInBytes(view.dtype));
+  Reorder(engine, PlainDescLike(*view.desc), bytes.data(), *view.desc, base + view.offset * SizeInBytes(view.dtype));
   return absl::OkStatus();
 }
 

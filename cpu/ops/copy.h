@@ -28,9 +28,9 @@ PreparedKernel Prepare(const program::Copy& op, const TaskContext& context);
 PreparedKernel Prepare(const program::Load& op, const TaskContext& context);
 PreparedKernel Prepare(const program::Store& op, const TaskContext& context);
 
-// The logical content of `view` as row-major doubles, and back. Opaque layouts go through oneDNN; may allocate.
-absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<double> values);
-absl::Status WriteLogical(const View& view, char* base, const dnnl::engine& engine, absl::Span<const double> values);
+// The logical content of `view`, row-major in its element type, and back. Opaque layouts go through oneDNN; may allocate.
+absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<char> bytes);
+absl::Status WriteLogical(const View& view, char* base, const dnnl::engine& engine, absl::Span<const char> bytes);
 
 }  // namespace colonnade::cpu
 

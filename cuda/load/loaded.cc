@@ -25,8 +25,8 @@ constexpr int kLandingArea = program::kLaneCount;  // behind the workspaces of t
 }  // namespace
 
 CudaProgram::CudaProgram(Resources& resources, const Program& program, const engine::HostSlot* slots)
-    : resources_(resources),
-      program_(program),
+    : LoadedProgram(program),
+      resources_(resources),
       staging_(*resources.calls, program, slots),
       memory_(program, resources.books),
       queues_(program, *this),

@@ -42,8 +42,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
   absl::Status Synchronize(int64_t step) override;
   std::vector<engine::TaskTime> Times(int64_t step) const override;
-  absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override;
-  absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override;
+  absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const override;
+  absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) override;
   absl::Status KeepImages() override;
   engine::DeviceMemory Memory(int device) const override { return memory_.of(device); }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
@@ -107,11 +107,10 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   const Stream& StreamOf(const program::Task& task) const { return resources_.devices[task.device].stream(task.lane); }
   // The range of memory that holds an operand's elements, of which this device has bytes [begin, end).
   struct MemoryRange;
-  absl::StatusOr<MemoryRange> RangeOf(program::BufferId buffer, size_t values) const;
+  absl::StatusOr<MemoryRange> RangeOf(program::BufferId buffer, size_t bytes) const;
   absl::Status CopyNow(int device, const CopyBytes& copy) const;
 
   Resources& resources_;
-  const program::Program& program_;
   HostStaging staging_;
   Layouts layouts_;
   engine::ProgramMemory memory_;  // workspaces by lane, then the landings

@@ -6,61 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/load/loaded.h"
 #include "cuda/status.h"
-#include "program/bfloat16.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cuda {
 
 using program::BufferId;
-using program::DType;
-
-namespace {
-
-template <class T>
-double Get(const char* data) {
-  T typed;
-  std::memcpy(&typed, data, sizeof(typed));
-  return static_cast<double>(typed);
-}
-
-double ToDouble(DType dtype, const char* data) {
-  switch (dtype) {
-    case DType::kF32:
-      return Get<float>(data);
-    case DType::kF64:
-      return Get<double>(data);
-    case DType::kI32:
-      return Get<int32_t>(data);
-    case DType::kU8:
-      return Get<uint8_t>(data);
-    case DType::kBF16:
-      return Get<program::BFloat16>(data);
-  }
-  return 0;
-}
-
-template <class T>
-void Put(double value, char* data) {
-  const T typed = static_cast<T>(value);
-  std::memcpy(data, &typed, sizeof(typed));
-}
-
-void FromDouble(double value, DType dtype, char* data) {
-  switch (dtype) {
-    case DType::kF32:
-      return Put<float>(value, data);
-    case DType::kF64:
-      return Put<double>(value, data);
-    case DType::kI32:
-      return Put<int32_t>(value, data);
-    case DType::kU8:
-      return Put<uint8_t>(value, data);
-    case DType::kBF16:
-      return Put<program::BFloat16>(value, data);
-  }
-}
-
-}  // namespace
 
 // The `bytes` bytes from the first element to the last, of which the device holds some.
 struct CudaProgram::MemoryRange {
@@ -85,15 +35,15 @@ struct CudaProgram::MemoryRange {
   }
 };
 
-absl::StatusOr<CudaProgram::MemoryRange> CudaProgram::RangeOf(BufferId buffer, size_t values) const {
-  RETURN_IF_ERROR(engine::CheckLogicalAccess(program_, buffer, values));
+absl::StatusOr<CudaProgram::MemoryRange> CudaProgram::RangeOf(BufferId buffer, size_t bytes) const {
+  RETURN_IF_ERROR(engine::CheckLogicalAccess(program_, buffer, bytes));
   const program::Buffer& what = program_.buffer(buffer);
   const int64_t size = program::SizeInBytes(what.dtype);
   MemoryRange range{.view = layouts_.views[buffer.value], .device = what.device};
   program::Shape last = what.shape;
   for (int64_t& index : last) index = std::max<int64_t>(index - 1, 0);
   const int64_t first_byte = range.view.offset * size;
-  range.bytes = values == 0 ? 0 : (OffsetOf(range.view, last) - range.view.offset + 1) * size;
+  range.bytes = bytes == 0 ? 0 : (OffsetOf(range.view, last) - range.view.offset + 1) * size;
   range.view.offset = 0;
   const BufferId root = program::RootOf(program_, buffer);
   range.held = engine::HeldBytesOf(first_byte, range.bytes, layouts_.root_bytes[root.value]);
@@ -110,31 +60,32 @@ absl::Status CudaProgram::CopyNow(int device, const CopyBytes& copy) const {
   return status;
 }
 
-absl::Status CudaProgram::Read(BufferId buffer, absl::Span<double> values) const {
-  ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, values.size()));
-  std::vector<char> bytes(range.bytes);
-  const int64_t held = range.held.size();
+absl::Status CudaProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) const {
+  ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, bytes.size()));
+  std::vector<char> copy(range.bytes);
+  const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
   if (held > 0) {
-    const CopyBytes copy{bytes.data() + range.held.begin, range.data, held, -1, resources_.devices[range.device].gpu};
-    absl::Status status = CopyNow(range.device, copy);
+    absl::Status status =
+        CopyNow(range.device, {copy.data() + range.held.begin, range.data, held, -1, resources_.devices[range.device].gpu});
     if (!status.ok()) return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
   }
   range.ForEachElement([&](int64_t i, int64_t at) {
-    if (at >= range.held.begin && at < range.held.end) values[i] = ToDouble(range.view.dtype, bytes.data() + at);
+    const bool is_held = at >= range.held.begin && at < range.held.end;
+    if (is_held) std::memcpy(bytes.data() + i * size, copy.data() + at, size);
   });
   return absl::OkStatus();
 }
 
 // What lies between the elements is read first and written back.
-absl::Status CudaProgram::Write(BufferId buffer, absl::Span<const double> values) {
-  ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, values.size()));
-  std::vector<char> bytes(range.bytes);
-  const int64_t held = range.held.size();
+absl::Status CudaProgram::WriteBytes(BufferId buffer, absl::Span<const char> bytes) {
+  ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, bytes.size()));
+  std::vector<char> copy(range.bytes);
+  const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
   if (held == 0) return absl::OkStatus();
   const int gpu = resources_.devices[range.device].gpu;
-  absl::Status status = CopyNow(range.device, {bytes.data() + range.held.begin, range.data, held, -1, gpu});
-  range.ForEachElement([&](int64_t i, int64_t at) { FromDouble(values[i], range.view.dtype, bytes.data() + at); });
-  if (status.ok()) status = CopyNow(range.device, {range.data, bytes.data() + range.held.begin, held, gpu, -1});
+  absl::Status status = CopyNow(range.device, {copy.data() + range.held.begin, range.data, held, -1, gpu});
+  range.ForEachElement([&](int64_t i, int64_t at) { std::memcpy(copy.data() + at, bytes.data() + i * size, size); });
+  if (status.ok()) status = CopyNow(range.device, {range.data, copy.data() + range.held.begin, held, gpu, -1});
   return WithContext(status, absl::StrCat("writing ", program_.buffer(buffer).name));
 }
 

@@ -25,11 +25,6 @@ constexpr mode_t kNewFileMode = 0644;
 // A temporary file is called FILE.colonnade-PID-N.tmp.
 constexpr char kMark[] = ".colonnade-", kEnding[] = ".tmp";
 
-absl::Status SystemError(absl::string_view what, const std::string& path) {
-  const int error = errno;
-  return absl::DataLossError(absl::StrFormat("cannot %s %s: %s", what, path, std::strerror(error)));
-}
-
 std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -113,12 +108,7 @@ class TemporaryFile {
     if (calls_.Fsync(descriptor_) != 0) return SystemError("sync", target_.asked);
     if (calls_.Rename(path_.c_str(), target_.path.c_str()) != 0) return SystemError("rename a file to", target_.path);
     kept_ = true;
-    const std::string folder = DirectoryOf(target_.path);
-    const int directory = calls_.Open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (directory < 0) return SystemError("open directory", folder);
-    const absl::Status status = calls_.Fsync(directory) == 0 ? absl::OkStatus() : SystemError("sync directory", folder);
-    ::close(directory);
-    return status;
+    return SyncFolder(DirectoryOf(target_.path), calls_);
   }
 
  private:
@@ -154,9 +144,6 @@ class TemporaryFile {
 absl::StatusOr<std::string> ReadAll(int file, const std::string& path, int64_t limit_bytes) {
   struct stat info;
   if (::fstat(file, &info) != 0) return SystemError("read", path);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected a file, found %s", path, KindOf(info.st_mode)));
-  }
   std::string contents;
   contents.reserve(static_cast<size_t>(std::min<int64_t>(info.st_size, limit_bytes)));
   char chunk[1 << 16];
@@ -193,7 +180,7 @@ absl::Status CheckWritable(const std::string& path) {
   return file.is_open() ? absl::OkStatus() : SystemError("write", path);
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes) {
+absl::StatusOr<int> OpenToRead(const std::string& path) {
   // A pipe that nobody writes to would block.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) {
@@ -201,9 +188,36 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
     const absl::Status error = SystemError("read", path);
     return missing ? absl::NotFoundError(error.message()) : error;
   }
+  struct stat info;
+  absl::Status status;
+  if (::fstat(file, &info) != 0) {
+    status = SystemError("read", path);
+  } else if (!S_ISREG(info.st_mode)) {
+    status = absl::InvalidArgumentError(absl::StrFormat("%s: expected a file, found %s", path, KindOf(info.st_mode)));
+  }
+  if (status.ok()) return file;
+  ::close(file);
+  return status;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes) {
+  ASSIGN_OR_RETURN(int file, OpenToRead(path));
   absl::StatusOr<std::string> contents = ReadAll(file, path, limit_bytes);
   ::close(file);
   return contents;
+}
+
+absl::Status SyncFolder(const std::string& folder, const FileCalls& calls) {
+  const int directory = calls.Open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (directory < 0) return SystemError("open directory", folder);
+  const absl::Status status = calls.Fsync(directory) == 0 ? absl::OkStatus() : SystemError("sync directory", folder);
+  ::close(directory);
+  return status;
+}
+
+absl::Status SystemError(absl::string_view what, const std::string& path) {
+  const int error = errno;
+  return absl::DataLossError(absl::StrFormat("cannot %s %s: %s", what, path, std::strerror(error)));
 }
 
 }  // namespace colonnade::engine

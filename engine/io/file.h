@@ -33,6 +33,15 @@ absl::Status CheckWritable(const std::string& path);
 // All of a regular file of at most `limit_bytes`; of a folder, a device or a pipe nothing is read.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes = int64_t{1} << 36);
 
+// A descriptor of a regular file to read; the caller closes it. Errors as ReadFile's.
+absl::StatusOr<int> OpenToRead(const std::string& path);
+
+// Makes what was created, renamed or removed in a folder outlast a loss of power.
+absl::Status SyncFolder(const std::string& folder, const FileCalls& calls = FileCalls());
+
+// DataLoss that says what errno does: "cannot write FILE: No space left on device".
+absl::Status SystemError(absl::string_view what, const std::string& path);
+
 }  // namespace colonnade::engine
 
 #endif  // COLONNADE_ENGINE_FILE_H_

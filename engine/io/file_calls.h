@@ -1,8 +1,9 @@
-// The system calls that a file is replaced with: tests record them, and let them fail.
+// The system calls that files and folders are made and replaced with: tests record them, and let them fail.
 #ifndef COLONNADE_ENGINE_FILE_CALLS_H_
 #define COLONNADE_ENGINE_FILE_CALLS_H_
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@ class FileCalls {
   virtual int Open(const char* path, int flags, mode_t mode) const { return ::open(path, flags, mode); }
   virtual ssize_t Write(int file, const void* bytes, size_t count) const { return ::write(file, bytes, count); }
   virtual int Fsync(int file) const { return ::fsync(file); }
+  virtual int Mkdir(const char* path, mode_t mode) const { return ::mkdir(path, mode); }
+  virtual int Unlink(const char* path) const { return ::unlink(path); }
   virtual int Rename(const char* from, const char* to) const { return ::rename(from, to); }
 };
 

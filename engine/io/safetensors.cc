@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/io/file.h"
+#include "engine/io/mapped_file.h"
 #include "nlohmann/json.hpp"
 #include "program/status_macros.h"
 
@@ -278,15 +279,23 @@ absl::Status OfFile(const std::string& path, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
+// A tensor as a header states it.
+struct Stated {
+  absl::string_view name;
+  program::DType dtype = program::DType::kF32;
+  const program::Shape* shape = nullptr;
+  int64_t elements = 0;  // that are there
+};
+
 // What the format cannot hold.
-absl::Status CheckTensors(absl::Span<const NamedTensor> tensors) {
+absl::Status CheckStated(absl::Span<const Stated> tensors) {
   std::vector<absl::string_view> names;
-  for (const NamedTensor& tensor : tensors) {
+  for (const Stated& tensor : tensors) {
     const std::string name = Quoted(tensor.name);
     if (tensor.name == kMetadata) return Broken(absl::StrCat(name, " cannot be the name of a tensor"));
-    if (static_cast<int64_t>(tensor.values.size()) != program::ElementCount(tensor.shape)) {
+    if (tensor.elements != program::ElementCount(*tensor.shape)) {
       return Broken(absl::StrFormat("tensor %s: expected as many values as shape %s has, found %d", name,
-                                    program::ToString(tensor.shape), tensor.values.size()));
+                                    program::ToString(*tensor.shape), tensor.elements));
     }
     names.push_back(tensor.name);
   }
@@ -294,40 +303,83 @@ absl::Status CheckTensors(absl::Span<const NamedTensor> tensors) {
   return twice == nullptr ? absl::OkStatus() : Broken(absl::StrFormat("two tensors are named %s", Quoted(*twice)));
 }
 
-// The header's JSON, filled up with spaces to a multiple of 8 bytes.
-absl::StatusOr<std::string> HeaderOf(absl::Span<const NamedTensor> tensors) {
-  uint32_t sum = 0;
-  for (const NamedTensor& tensor : tensors) {
-    sum = AddTensor(sum, tensor.name, "F32", tensor.shape, BytesOf(AsFloats(tensor)));
-  }
+// The length of the header's JSON, then that, filled up with spaces to a multiple of 8 bytes. Without a checksum where
+// `checksum` is empty.
+absl::StatusOr<std::string> HeaderOf(absl::Span<const Stated> tensors, const std::string& checksum) {
+  RETURN_IF_ERROR(CheckStated(tensors));
   Json header = Json::object();
-  header[kMetadata] = {{kChecksum, absl::StrFormat("%08x", sum)}};
+  if (!checksum.empty()) header[kMetadata] = {{kChecksum, checksum}};
   uint64_t at = 0;
-  for (const NamedTensor& tensor : tensors) {
-    const uint64_t bytes = tensor.values.size() * sizeof(float);
-    header[tensor.name] = {{"dtype", "F32"},
-                           {"shape", std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end())},
-                           {"data_offsets", {at, at + bytes}}};
+  for (const Stated& tensor : tensors) {
+    const uint64_t bytes = static_cast<uint64_t>(tensor.elements * program::SizeInBytes(tensor.dtype));
+    header[std::string(tensor.name)] = {{"dtype", tensor.dtype == program::DType::kF64 ? "F64" : "F32"},
+                                        {"shape", std::vector<int64_t>(tensor.shape->begin(), tensor.shape->end())},
+                                        {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
   try {
     std::string text = header.dump();
     text.append((8 - text.size() % 8) % 8, ' ');
-    return text;
+    const uint64_t length = text.size();
+    return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&length), sizeof(length)), text);
   } catch (const Json::exception&) {
     return Broken("the name of a tensor is not UTF-8");
   }
 }
 
+struct Parsed {
+  Header header;
+  absl::string_view before, data;
+};
+
+absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
+  uint64_t length = 0;
+  if (bytes.size() < sizeof(length)) {
+    return Broken(absl::StrFormat("expected at least %d bytes, found %d", sizeof(length), bytes.size()));
+  }
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const absl::string_view rest = bytes.substr(sizeof(length));
+  if (length > kLargestHeader || length > rest.size()) {
+    return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d",
+                                  std::min<uint64_t>(kLargestHeader, rest.size()), length));
+  }
+  Parsed parsed{.before = bytes.substr(0, sizeof(length) + length), .data = rest.substr(length)};
+  ASSIGN_OR_RETURN(parsed.header, ParseHeader(rest.substr(0, length), parsed.data.size()));
+  return parsed;
+}
+
 }  // namespace
 
+absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors) {
+  std::vector<Stated> stated;
+  for (const TensorView& tensor : tensors) {
+    stated.push_back({tensor.name, tensor.dtype, &tensor.shape,
+                      static_cast<int64_t>(tensor.bytes.size()) / program::SizeInBytes(tensor.dtype)});
+  }
+  return HeaderOf(stated, "");
+}
+
+absl::StatusOr<SafetensorsView> ViewTensors(absl::string_view bytes) {
+  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
+  SafetensorsView view{.header = parsed.before};
+  view.tensors.reserve(parsed.header.entries.size());
+  for (Entry& entry : parsed.header.entries) {
+    view.tensors.push_back({std::move(entry.tensor.name), entry.f64() ? program::DType::kF64 : program::DType::kF32,
+                            std::move(entry.tensor.shape), parsed.data.substr(entry.begin(), entry.end() - entry.begin())});
+  }
+  return view;
+}
+
 absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors) {
-  RETURN_IF_ERROR(CheckTensors(tensors));
-  ASSIGN_OR_RETURN(std::string header, HeaderOf(tensors));
+  std::vector<Stated> stated;
+  uint32_t sum = 0;
+  for (const NamedTensor& tensor : tensors) {
+    stated.push_back({tensor.name, program::DType::kF32, &tensor.shape, static_cast<int64_t>(tensor.values.size())});
+    sum = AddTensor(sum, tensor.name, "F32", tensor.shape, BytesOf(AsFloats(tensor)));
+  }
+  ASSIGN_OR_RETURN(std::string header, HeaderOf(stated, absl::StrFormat("%08x", sum)));
   return ReplaceFile(path, [&](Append append) {
-    const uint64_t length = header.size();
-    absl::Status s = append(absl::string_view(reinterpret_cast<const char*>(&length), sizeof(length)));
-    if (s.ok()) s = append(header);
+    absl::Status s = append(header);
     for (const NamedTensor& tensor : tensors) {
       if (s.ok()) s = append(BytesOf(AsFloats(tensor)));
     }
@@ -336,23 +388,12 @@ absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> 
 }
 
 absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
-  uint64_t length = 0;
-  if (bytes.size() < sizeof(length)) {
-    return Broken(absl::StrFormat("expected at least %d bytes, found %d", sizeof(length), bytes.size()));
-  }
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  bytes.remove_prefix(sizeof(length));
-  if (length > kLargestHeader || length > bytes.size()) {
-    return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d",
-                                  std::min<uint64_t>(kLargestHeader, bytes.size()), length));
-  }
-  const absl::string_view data = bytes.substr(length);
-  ASSIGN_OR_RETURN(Header header, ParseHeader(bytes.substr(0, length), data.size()));
-  RETURN_IF_ERROR(CheckSum(header, data));
+  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
+  RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
   std::vector<NamedTensor> tensors;
-  tensors.reserve(header.entries.size());
-  for (Entry& entry : header.entries) {
-    const char* from = data.data() + entry.begin();
+  tensors.reserve(parsed.header.entries.size());
+  for (Entry& entry : parsed.header.entries) {
+    const char* from = parsed.data.data() + entry.begin();
     entry.tensor.values.resize((entry.end() - entry.begin()) / (entry.f64() ? 8 : 4));
     entry.f64() ? Convert<double>(from, entry.tensor.values) : Convert<float>(from, entry.tensor.values);
     tensors.push_back(std::move(entry.tensor));
@@ -361,8 +402,8 @@ absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
 }
 
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
-  absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(bytes);
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(file.bytes());
   if (!tensors.ok()) return OfFile(path, tensors.status());
   return tensors;
 }

@@ -26,7 +26,7 @@ class FakeLoaded : public LoadedProgram {
   using Meaning = std::function<void(const program::Task& task, FakeLoaded& loaded)>;
 
   FakeLoaded(const program::Program& program, const HostSlot* slots, Meaning meaning)
-      : program_(program), slots_(slots), meaning_(std::move(meaning)) {
+      : LoadedProgram(program), slots_(slots), meaning_(std::move(meaning)) {
     for (const program::Buffer& buffer : program.buffers) memory.emplace_back(program::ElementCount(buffer.shape));
   }
 
@@ -53,24 +53,38 @@ class FakeLoaded : public LoadedProgram {
   }
   std::vector<TaskTime> Times(int64_t) const override { return std::vector<TaskTime>(program_.tasks.size()); }
 
-  absl::Status Read(program::BufferId buffer, absl::Span<double> values) const override {
-    if (values.size() != memory[buffer.value].size()) return absl::InternalError("wrong size");
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (Holds(buffer, i)) values[i] = memory[buffer.value][i];
-    }
-    return absl::OkStatus();
+  // Memory holds doubles, and what is read and written are f32 or f64.
+  absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const override {
+    return program_.buffer(buffer).dtype == program::DType::kF64 ? ReadAs<double>(buffer, bytes)
+                                                                 : ReadAs<float>(buffer, bytes);
   }
-  absl::Status Write(program::BufferId buffer, absl::Span<const double> values) override {
-    if (values.size() != memory[buffer.value].size()) return absl::InternalError("wrong size");
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (Holds(buffer, i)) memory[buffer.value][i] = values[i];
-    }
-    return absl::OkStatus();
+  absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) override {
+    return program_.buffer(buffer).dtype == program::DType::kF64 ? WriteAs<double>(buffer, bytes)
+                                                                 : WriteAs<float>(buffer, bytes);
   }
   DeviceMemory Memory(int) const override { return {}; }
   const std::vector<AddedReorder>& added_reorders() const override { return added_reorders_; }
 
  private:
+  template <class T>
+  absl::Status ReadAs(program::BufferId buffer, absl::Span<char> bytes) const {
+    if (bytes.size() != memory[buffer.value].size() * sizeof(T)) return absl::InternalError("wrong size");
+    for (size_t i = 0; i < memory[buffer.value].size(); ++i) {
+      const T value = static_cast<T>(memory[buffer.value][i]);
+      if (Holds(buffer, i)) std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+    return absl::OkStatus();
+  }
+  template <class T>
+  absl::Status WriteAs(program::BufferId buffer, absl::Span<const char> bytes) {
+    if (bytes.size() != memory[buffer.value].size() * sizeof(T)) return absl::InternalError("wrong size");
+    for (size_t i = 0; i < memory[buffer.value].size(); ++i) {
+      T value;
+      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      if (Holds(buffer, i)) memory[buffer.value][i] = value;
+    }
+    return absl::OkStatus();
+  }
   bool Holds(program::BufferId buffer, size_t element) const {
     const auto range = held.find(buffer);
     return range == held.end() || (element >= range->second.first && element < range->second.second);
@@ -114,7 +128,6 @@ class FakeLoaded : public LoadedProgram {
     }
   }
 
-  const program::Program& program_;
   const HostSlot* slots_;
   Meaning meaning_;
   std::vector<std::pair<program::TaskId, int64_t>> queue_;

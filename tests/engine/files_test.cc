@@ -22,6 +22,7 @@
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/folder.h"
 #include "tests/engine/safetensors_bytes.h"
 
 namespace colonnade::engine {
@@ -31,21 +32,6 @@ using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-class Folder : public ::testing::Test {
- protected:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() override { std::filesystem::remove_all(path_); }
-  std::string In(const std::string& name) const { return path_ + "/" + name; }
-  size_t Count() const {
-    return static_cast<size_t>(
-        std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator()));
-  }
-  std::string path_;
-};
 
 using ReplaceFileTest = Folder;
 TEST_F(ReplaceFileTest, LeavesTheOldFileWhereWritingFails) {

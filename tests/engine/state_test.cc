@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "program/builder.h"
 #include "tests/engine/fake_backend.h"
+#include "tests/engine/parameters.h"
 
 namespace colonnade::engine {
 namespace {
@@ -26,41 +27,6 @@ using program::Program;
 using program::Region;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr int64_t kRows = 40, kColumns = 60;
-
-// "w" [40, 60] gaussian, "u" [8] uniform, "b" [3] constant: each box of a cut of w's columns into `parts` stands on `copies`
-// devices.
-Program Parameters(int parts, int copies, DType dtype = DType::kF32, const std::string& name = "w") {
-  program::Builder b("net", program::Mode::kTrain, 1, dtype, {{"data", copies}, {"model", parts}});
-  program::Parameter w{
-      .name = name, .layer = "l", .shape = {kRows, kColumns}, .initializer = {Initializer::Kind::kGaussian, 0.5}};
-  program::Parameter u{.name = "u", .layer = "l", .shape = {8}, .initializer = {Initializer::Kind::kUniform, 0.25}};
-  program::Parameter c{.name = "b", .layer = "l", .shape = {3}, .initializer = {Initializer::Kind::kConstant, 0.1}};
-  for (int d = 0; d < parts * copies; ++d) {
-    const int64_t width = kColumns / parts;
-    const Region box{{0, width * (d % parts)}, {kRows, width}};
-    for (program::Parameter* p : {&w, &u, &c}) {
-      const Region region = p == &w ? box : Region::Whole(p->shape);
-      p->value.push_back({b.AddBuffer(d, p->name, dtype, region.size, Lifetime::kPersistent), region});
-      p->momentum.push_back({b.AddBuffer(d, p->name + ".momentum", dtype, region.size, Lifetime::kPersistent), region});
-    }
-  }
-  for (program::Parameter* p : {&w, &u, &c}) b.AddParameter(*p);
-  return std::move(b).Build();
-}
-
-struct Loaded {
-  Program program;
-  HostSlot slots[2];
-  FakeLoaded loaded;
-  explicit Loaded(Program p) : program(std::move(p)), loaded(program, slots, nullptr) {}
-
-  std::vector<NamedTensor> Initial(uint64_t seed) {
-    EXPECT_TRUE(InitializeParameters(program, loaded, seed).ok());
-    return *ReadParameters(program, loaded);
-  }
-};
 
 TEST(InitializeParameters, GivesTheSameTensorsUnderEveryCut) {
   Loaded whole(Parameters(1, 1));

@@ -1,0 +1,118 @@
+#include "engine/checkpoint.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "engine/checkpoint_folder.h"
+#include "engine/io/file.h"
+#include "engine/io/mapped_file.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A checkpoint that DIR is or has, and what a look at it found.
+struct Found {
+  std::string path;
+  absl::Status status;
+  engine::Manifest manifest;
+
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (const engine::CheckpointFile& file : manifest.files) sum += file.bytes;
+    return sum;
+  }
+};
+
+absl::StatusOr<std::vector<Found>> Find(const Flags& flags) {
+  std::vector<Found> found;
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(flags.folder) / engine::kManifestName, ignored)) {
+    found.push_back({.path = flags.folder});
+  } else {
+    ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(flags.folder));
+    for (int64_t step : steps) found.push_back({.path = engine::CheckpointPath(flags.folder, step)});
+  }
+  if (found.empty()) {
+    return absl::NotFoundError(
+        absl::StrFormat("%s: expected a checkpoint or a folder of checkpoints, found none", flags.folder));
+  }
+  for (Found& checkpoint : found) {
+    absl::StatusOr<engine::Manifest> manifest = engine::ReadManifest(checkpoint.path);
+    checkpoint.status = manifest.status();
+    if (manifest.ok()) checkpoint.manifest = *std::move(manifest);
+    if (flags.action == "verify" && manifest.ok()) checkpoint.status = engine::VerifyCheckpoint(checkpoint.path);
+  }
+  return found;
+}
+
+Json ToJson(const Found& found) {
+  const engine::Manifest& m = found.manifest;
+  Json json = {{"path", found.path}, {"good", found.status.ok()}};
+  if (!found.status.ok()) {
+    json["why"] = found.status.message();
+    return json;
+  }
+  Json run = Json::object();
+  for (const auto& [field, value] : m.run) run[field] = value;
+  json.update({{"step", m.position.step},
+               {"sample", m.position.sample},
+               {"loss", std::isfinite(m.position.loss) ? Json(m.position.loss) : Json()},
+               {"bytes", found.bytes()},
+               {"plan", m.plan},
+               {"run", run}});
+  return json;
+}
+
+void Print(const Flags& flags, const std::vector<Found>& all) {
+  for (const Found& found : all) {
+    if (!found.status.ok()) {
+      std::printf("%s: %s\n", found.path.c_str(), std::string(found.status.message()).c_str());
+      continue;
+    }
+    const engine::Manifest& m = found.manifest;
+    const std::string loss = std::isfinite(m.position.loss) ? absl::StrFormat("%.4f", m.position.loss) : "none";
+    std::printf("%s\n", absl::StrFormat("%s: step %d, sample %d, loss %s, %.1f MB, written under %s%s", found.path,
+                                        m.position.step, m.position.sample, loss, static_cast<double>(found.bytes()) / 1e6,
+                                        m.plan, flags.action == "verify" ? ": good" : "")
+                            .c_str());
+  }
+  if (flags.action == "verify" || !all.back().status.ok()) return;
+  for (const auto& [field, value] : all.back().manifest.run) std::printf("  %-20s %s\n", field.c_str(), value.c_str());
+}
+
+// The newest one's weights, which are a file of their own.
+absl::Status Export(const Flags& flags, const Found& found) {
+  if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
+  RETURN_IF_ERROR(engine::VerifyCheckpoint(found.path));
+  ASSIGN_OR_RETURN(engine::MappedFile weights, engine::MappedFile::Open(absl::StrCat(found.path, "/weights.safetensors")));
+  return engine::ReplaceFile(flags.out, weights.bytes());
+}
+
+}  // namespace
+
+absl::Status RunCheckpoint(const Flags& flags) {
+  ASSIGN_OR_RETURN(std::vector<Found> found, Find(flags));
+  if (flags.action == "export") return Export(flags, found.back());
+  if (flags.json) {
+    Json all = Json::array();
+    for (const Found& checkpoint : found) all.push_back(ToJson(checkpoint));
+    PrintJson({{"checkpoints", all}});
+  } else {
+    Print(flags, found);
+  }
+  for (const Found& checkpoint : found) {
+    if (!checkpoint.status.ok()) return checkpoint.status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,256 @@
+#include "cli/checkpointing.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "engine/io/xxh3.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+void Warn(const std::string& what) { std::fprintf(stderr, "warning: %s\n", what.c_str()); }
+
+bool IsSameFolder(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored);
+}
+
+std::string Number(double value) { return absl::StrFormat("%.17g", value); }
+std::string Numbers(const std::vector<double>& values) {
+  return values.empty() ? "of the data" : absl::StrJoin(values, ",", [](std::string* out, double v) { *out += Number(v); });
+}
+
+// That every field of --allow-change is one.
+absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine::RunFields& run) {
+  std::vector<std::string> fields;
+  for (const auto& [field, value] : run) fields.push_back(field);
+  for (const std::string& name : allowed) {
+    if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
+    const std::string nearest = program::NearestName(name, fields);
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--allow-change: expected fields of a run (%s), found \"%s\"%s", absl::StrJoin(fields, ", "), name,
+                        nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string DataIdentity(const data::ImageSet& images) {
+  const absl::string_view pixels(reinterpret_cast<const char*>(images.pixels.data()), images.pixels.size());
+  const absl::string_view labels(reinterpret_cast<const char*>(images.labels.data()),
+                                 images.labels.size() * sizeof(images.labels[0]));
+  return absl::StrFormat("%d images %s, %d classes, XXH3 %s", images.size(), program::ToString(images.sample_shape),
+                         images.classes, engine::Xxh3Text(engine::Xxh3Text(pixels) + engine::Xxh3Text(labels)));
+}
+
+engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const std::string& data) {
+  const partition::LowerOptions lowered = LowerOptionsOf(flags, session, program::Mode::kTrain);
+  const absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, session);
+  return {{"model", session.graph.name},
+          {"input", program::ToString(session.graph.nodes[0].sample_shape)},
+          {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model->classes)},
+          {"width", Number(flags.width)},
+          {"dropout", flags.dropout},
+          {"batch-norm", flags.batch_norm},
+          {"zero-init-residual", flags.zero_init_residual},
+          {"auxiliary-heads", flags.auxiliary_heads},
+          {"label-smoothing", Number(flags.label_smoothing)},
+          {"data", data},
+          {"shuffle", flags.shuffle},
+          {"augment", flags.augment},
+          {"mean", Numbers(flags.mean)},
+          {"std", Numbers(flags.std)},
+          {"batch", absl::StrCat(flags.batch)},
+          {"seed", absl::StrCat(flags.seed)},
+          {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
+          {"lr", rate.ok() ? Number(rate->base) : ""},
+          {"lr-policy", LearningRatePolicyName(flags, session)},
+          {"momentum", Number(lowered.momentum)},
+          {"weight-decay", Number(lowered.weight_decay)}};
+}
+
+absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& flags, const Session& session,
+                                                                   const std::string& data) {
+  std::unique_ptr<Checkpointing> result(new Checkpointing(flags, session));
+  result->run_ = RunFieldsOf(flags, session, data);
+  result->interval_ = ParseCheckpointInterval(flags.checkpoint_every).value_or(CheckpointInterval{});
+  RETURN_IF_ERROR(CheckAllowed(flags.allow_change, result->run_));
+  if (flags.checkpoint.empty()) {
+    if (flags.resume != "") return result;
+    return absl::FailedPreconditionError("--resume: expected a folder of checkpoints, or --checkpoint=DIR, found neither");
+  }
+  ASSIGN_OR_RETURN(result->folder_, engine::CheckpointFolder::Open(flags.checkpoint, {.keep = flags.checkpoint_keep}));
+  result->saver_ = std::make_unique<engine::CheckpointSaver>(*result->folder_);
+  RETURN_IF_ERROR(result->CheckFolder());
+  return result;
+}
+
+// Checkpoints of two runs in one folder would be taken for those of one.
+absl::Status Checkpointing::CheckFolder() const {
+  if (flags_.resume.has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
+  if (steps.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--checkpoint: expected a folder without checkpoints, found that of step %d in %s; add --resume to go "
+                      "on from it, or name another folder",
+                      steps.back(), folder_->path()));
+}
+
+absl::Status Checkpointing::CheckRoom(const program::Program& program) const {
+  return saves() ? folder_->CheckRoom(engine::CheckpointBytes(program)) : absl::OkStatus();
+}
+
+absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const {
+  const std::map<std::string, std::string> before(saved.begin(), saved.end());
+  std::vector<std::string> differences, fields;
+  for (const auto& [field, current] : run_) {
+    const auto it = before.find(field);
+    const std::string was = it == before.end() ? "(none)" : it->second;
+    const std::vector<std::string>& allowed = flags_.allow_change;
+    if (was == current || std::find(allowed.begin(), allowed.end(), field) != allowed.end()) continue;
+    differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));
+    fields.push_back(field);
+  }
+  if (differences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected the run that was saved, found another (saved → current): %s; "
+                      "--allow-change=%s goes on all the same",
+                      checkpoint, absl::StrJoin(differences, "; "), absl::StrJoin(fields, ",")));
+}
+
+absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const std::string& checkpoint, const program::Program& program,
+                                                              engine::LoadedProgram& loaded) {
+  ASSIGN_OR_RETURN(engine::Manifest manifest, engine::ReadManifest(checkpoint));
+  RETURN_IF_ERROR(CheckFields(checkpoint, manifest.run));
+  RETURN_IF_ERROR(engine::RestoreCheckpoint(checkpoint, program, loaded));
+  resumed_from_ = checkpoint;
+  return manifest.position;
+}
+
+absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::string& folder,
+                                                                    const program::Program& program,
+                                                                    engine::LoadedProgram& loaded) {
+  ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder));
+  const bool own = saves() && IsSameFolder(folder, folder_->path());
+  if (steps.empty() && own) return engine::RunPosition{};
+  absl::Status newest = absl::NotFoundError(absl::StrFormat("%s: expected a checkpoint, found none", folder));
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const std::string checkpoint = engine::CheckpointPath(folder, *step);
+    const absl::Status good = engine::VerifyCheckpoint(checkpoint);
+    if (good.ok()) return ResumeFrom(checkpoint, program, loaded);
+    if (step == steps.rbegin()) newest = good;
+    if (!absl::IsInvalidArgument(good) && !absl::IsNotFound(good)) return good;
+    Warn(absl::StrCat(good.message(), "; trying the one before"));
+    if (own) RETURN_IF_ERROR(folder_->SetAside(*step));
+  }
+  return newest;
+}
+
+// Else the next --resume would go on from what this run has turned its back on.
+absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
+  if (!saves()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
+  if (steps.empty() || steps.back() <= step) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "--checkpoint: expected no checkpoint later than step %d, from which this run goes on, found that of step %d in %s; "
+      "remove the later ones, or name another folder",
+      step, steps.back(), folder_->path()));
+}
+
+absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program& program, engine::LoadedProgram& loaded) {
+  last_save_ = absl::Now();
+  if (!flags_.resume.has_value()) return engine::RunPosition{};
+  const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
+  std::error_code ignored;
+  const bool is_one = std::filesystem::exists(std::filesystem::path(from) / engine::kManifestName, ignored);
+  ASSIGN_OR_RETURN(from_, is_one ? ResumeFrom(from, program, loaded) : ResumeFromNewest(from, program, loaded));
+  RETURN_IF_ERROR(CheckNothingLater(from_.step));
+  if (resumed_from_.empty()) {
+    std::fprintf(stderr, "no checkpoint in %s yet: from the beginning\n", from.c_str());
+  } else {
+    std::fprintf(
+        stderr, "%s\n",
+        absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_, from_.step, from_.sample)
+            .c_str());
+  }
+  if (saves() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
+  return from_;
+}
+
+void Checkpointing::AddLoss(double loss) {
+  loss_sum_ += loss;
+  ++losses_;
+}
+
+bool Checkpointing::IsDue(int64_t step) const {
+  if (!saves()) return false;
+  if (interval_.steps > 0) return step % interval_.steps == 0;
+  return absl::Now() - last_save_ >= absl::Minutes(interval_.minutes);
+}
+
+absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& saved) {
+  if (!saved.has_value()) return absl::OkStatus();
+  stood_still_ += saved->stood_still;
+  if (!saved->status.ok()) {
+    ++failed_;
+    return saved->status;
+  }
+  ++saved_;
+  last_step_ = saved->step;
+  bytes_ = saved->bytes;
+  written_ += saved->written;
+  return absl::OkStatus();
+}
+
+// What another disk or an administrator may mend is no reason to end a training; what is not finite is.
+absl::Status Checkpointing::Save(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded) {
+  const absl::Status before = Note(saver_->Await());
+  if (absl::IsOutOfRange(before)) return before;
+  if (!before.ok()) {
+    Warn(absl::StrFormat("a checkpoint was not saved: %s; training goes on, the next is tried at step %d", before.message(),
+                         step));
+  }
+  engine::Manifest manifest{
+      .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.batch},
+      .run = run_,
+      .plan = absl::StrFormat("%s on %d devices", session_.plan.name, session_.plan.mesh.device_count())};
+  if (losses_ > 0) manifest.position.loss = loss_sum_ / static_cast<double>(losses_);
+  loss_sum_ = 0;
+  losses_ = 0;
+  last_save_ = absl::Now();
+  return saver_->Begin(std::move(manifest), program, loaded);
+}
+
+absl::Status Checkpointing::SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded) {
+  if (!saves()) return absl::OkStatus();
+  const absl::Status before = Note(saver_->Await());
+  if (step == last_step_) return absl::OkStatus();
+  if (!before.ok()) Warn(absl::StrCat("a checkpoint was not saved: ", before.message()));
+  RETURN_IF_ERROR(Save(step, program, loaded));
+  return Note(saver_->Await());
+}
+
+nlohmann::ordered_json Checkpointing::Json() const {
+  if (!saves()) return nullptr;
+  return {{"folder", folder_->path()},
+          {"saved", saved_},
+          {"failed", failed_},
+          {"last_step", last_step_ < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(last_step_)},
+          {"bytes", bytes_},
+          {"stood_still_ms", absl::ToDoubleMilliseconds(stood_still_)},
+          {"written_ms", absl::ToDoubleMilliseconds(written_)},
+          {"resumed_from", resumed_from_.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(resumed_from_)}};
+}
+
+}  // namespace colonnade::cli

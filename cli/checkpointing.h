@@ -1,0 +1,80 @@
+// What --checkpoint, --checkpoint-every, --resume and --allow-change ask of a training run.
+#ifndef COLONNADE_CLI_CHECKPOINTING_H_
+#define COLONNADE_CLI_CHECKPOINTING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/session.h"
+#include "engine/checkpoint.h"
+#include "engine/checkpoint_folder.h"
+#include "engine/checkpoint_saver.h"
+#include "nlohmann/json.hpp"
+
+namespace colonnade::cli {
+
+// What the training images are, wherever they lie: count, shape, classes and XXH3 of pixels and labels.
+std::string DataIdentity(const data::ImageSet& images);
+
+// What decides where a run goes: the flags of network, data and optimiser as they are after defaults, in the words of the
+// flags.
+engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const std::string& data);
+
+class Checkpointing {
+ public:
+  // Takes the lock of --checkpoint. FailedPrecondition where flags contradict each other or the folder, before anything is
+  // loaded. Without any of the flags the result does nothing.
+  static absl::StatusOr<std::unique_ptr<Checkpointing>> Open(const Flags& flags, const Session& session,
+                                                             const std::string& data);
+
+  // Where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is. InvalidArgument
+  // naming each field that differs, saved → current.
+  absl::StatusOr<engine::RunPosition> Resume(const program::Program& program, engine::LoadedProgram& loaded);
+
+  // DataLoss where the disk has not room for a checkpoint of `program`.
+  absl::Status CheckRoom(const program::Program& program) const;
+
+  void AddLoss(double loss);  // of each step, since a checkpoint states their mean
+  bool IsDue(int64_t step) const;
+  // Begins a checkpoint; what became of the one before is told on stderr.
+  absl::Status Save(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded);
+  // The last one of a run: written when this returns. OK and nothing where it is there already.
+  absl::Status SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded);
+
+  bool saves() const { return folder_ != nullptr; }
+  nlohmann::ordered_json Json() const;  // null without --checkpoint
+
+ private:
+  Checkpointing(const Flags& flags, const Session& session) : flags_(flags), session_(session) {}
+  absl::Status CheckFolder() const;
+  absl::Status CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const;
+  absl::StatusOr<engine::RunPosition> ResumeFrom(const std::string& checkpoint, const program::Program& program,
+                                                 engine::LoadedProgram& loaded);
+  absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, const program::Program& program,
+                                                       engine::LoadedProgram& loaded);
+  absl::Status CheckNothingLater(int64_t step) const;
+  absl::Status Note(const std::optional<engine::SavedCheckpoint>& saved);
+
+  const Flags& flags_;
+  const Session& session_;
+  CheckpointInterval interval_;
+  engine::RunFields run_;
+  std::unique_ptr<engine::CheckpointFolder> folder_;  // null: nothing is saved
+  std::unique_ptr<engine::CheckpointSaver> saver_;
+  engine::RunPosition from_;  // where the run began
+  std::string resumed_from_;
+  absl::Time last_save_ = absl::InfinitePast();
+  int64_t last_step_ = -1;  // of the last checkpoint that is there
+  double loss_sum_ = 0;
+  int64_t losses_ = 0;
+  int64_t saved_ = 0, failed_ = 0, bytes_ = 0;
+  absl::Duration stood_still_, written_;
+};
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_CHECKPOINTING_H_

@@ -1,0 +1,245 @@
+#include "engine/checkpoint.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/error_context.h"
+#include "engine/io/file.h"
+#include "engine/io/mapped_file.h"
+#include "engine/io/safetensors.h"
+#include "engine/io/xxh3.h"
+#include "nlohmann/json.hpp"
+#include "program/status_macros.h"
+
+namespace colonnade::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using program::DType;
+
+constexpr char kFormat[] = "colonnade checkpoint";
+constexpr char kChecksumKey[] = "\"xxh3\": \"", kNoDigits[] = "0000000000000000";
+constexpr size_t kDigits = sizeof(kNoDigits) - 1;
+constexpr int64_t kMostManifestBytes = int64_t{1} << 28;
+
+const char* FileOf(StateKind kind) { return kind == StateKind::kValue ? "weights.safetensors" : "momentum.safetensors"; }
+
+absl::Status Damaged(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(what, "; the checkpoint is damaged"));
+}
+
+// Where the manifest's own checksum stands: the first of its keys that is so called.
+size_t ChecksumAt(absl::string_view json) {
+  const size_t key = json.find(kChecksumKey);
+  return key == absl::string_view::npos ? key : key + sizeof(kChecksumKey) - 1;
+}
+
+absl::Status CheckManifestSum(absl::string_view json) {
+  const size_t at = ChecksumAt(json);
+  if (at == absl::string_view::npos || json.size() < at + kDigits) return Damaged("expected a checksum, found none");
+  std::string text(json);
+  text.replace(at, kDigits, kNoDigits);
+  const std::string expected = Xxh3Text(text), found(json.substr(at, kDigits));
+  if (found == expected) return absl::OkStatus();
+  return Damaged(absl::StrFormat("expected checksum %s, found %s", expected, found));
+}
+
+Json ToJson(const CheckpointFile& file) {
+  Json tensors = Json::array();
+  for (const CheckpointTensor& t : file.tensors) {
+    tensors.push_back({{"name", t.name},
+                       {"dtype", program::Name(t.dtype)},
+                       {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
+                       {"xxh3", t.xxh3}});
+  }
+  return {{"name", file.name}, {"bytes", file.bytes}, {"header_xxh3", file.header_xxh3}, {"tensors", tensors}};
+}
+
+CheckpointFile FileFromJson(const Json& json) {
+  CheckpointFile file{.name = json.at("name"), .bytes = json.at("bytes"), .header_xxh3 = json.at("header_xxh3")};
+  for (const Json& t : json.at("tensors")) {
+    const auto shape = t.at("shape").get<std::vector<int64_t>>();
+    file.tensors.push_back({.name = t.at("name"),
+                            .dtype = t.at("dtype") == program::Name(DType::kF64) ? DType::kF64 : DType::kF32,
+                            .shape = program::Shape(shape.begin(), shape.end()),
+                            .xxh3 = t.at("xxh3")});
+  }
+  return file;
+}
+
+// Throws Json::exception where a key is missing or of another type.
+Manifest FromJson(const Json& json) {
+  Manifest manifest{.position = {.step = json.at("step"), .sample = json.at("sample")}, .plan = json.at("plan")};
+  if (!json.at("loss").is_null()) manifest.position.loss = json.at("loss");
+  for (const auto& [field, value] : json.at("run").items()) manifest.run.emplace_back(field, value);
+  for (const Json& file : json.at("files")) manifest.files.push_back(FileFromJson(file));
+  return manifest;
+}
+
+absl::Status MakeFolder(const std::string& folder, const FileCalls& calls) {
+  if (calls.Mkdir(folder.c_str(), 0755) != 0) {
+    return errno == EEXIST ? absl::OkStatus() : SystemError("make folder", folder);
+  }
+  const std::string parent = std::filesystem::path(folder).parent_path().string();
+  return SyncFolder(parent.empty() ? "." : parent, calls);
+}
+
+// What was a checkpoint is none while its files are replaced.
+absl::Status Revoke(const std::string& folder, const FileCalls& calls) {
+  if (calls.Unlink(absl::StrCat(folder, "/", kManifestName).c_str()) == 0) return SyncFolder(folder, calls);
+  return errno == ENOENT ? absl::OkStatus() : SystemError("remove", absl::StrCat(folder, "/", kManifestName));
+}
+
+absl::StatusOr<CheckpointFile> WriteKind(const std::string& folder, StateKind kind, const StateCopy& state,
+                                         const FileCalls& calls) {
+  const std::vector<TensorView> tensors = state.views(kind);
+  ASSIGN_OR_RETURN(std::string header, SafetensorsHeader(tensors));
+  CheckpointFile file{.name = FileOf(kind), .bytes = static_cast<int64_t>(header.size()), .header_xxh3 = Xxh3Text(header)};
+  const auto write = [&](Append append) {
+    absl::Status s = append(header);
+    for (const TensorView& tensor : tensors) {
+      const absl::string_view bytes(tensor.bytes.data(), tensor.bytes.size());
+      if (s.ok()) s = append(bytes);
+      file.bytes += static_cast<int64_t>(bytes.size());
+      file.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, Xxh3Text(bytes)});
+    }
+    return s;
+  };
+  RETURN_IF_ERROR(ReplaceFile(absl::StrCat(folder, "/", file.name), write, calls));
+  return file;
+}
+
+absl::Status CheckTensor(const TensorView& found, const CheckpointTensor& stated, int64_t at) {
+  if (found.name != stated.name || found.dtype != stated.dtype || found.shape != stated.shape) {
+    return Damaged(absl::StrFormat("expected tensor \"%s\" %s, found \"%s\" %s", stated.name,
+                                   program::ToString(stated.shape), found.name, program::ToString(found.shape)));
+  }
+  const std::string xxh3 = Xxh3Text({found.bytes.data(), found.bytes.size()});
+  if (xxh3 == stated.xxh3) return absl::OkStatus();
+  return Damaged(absl::StrFormat("tensor \"%s\", bytes %d to %d: expected XXH3 %s, found %s", stated.name, at,
+                                 at + static_cast<int64_t>(found.bytes.size()), stated.xxh3, xxh3));
+}
+
+absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, std::vector<TensorView>& tensors) {
+  if (static_cast<int64_t>(bytes.size()) != stated.bytes) {
+    return Damaged(absl::StrFormat("expected %d bytes, found %d", stated.bytes, bytes.size()));
+  }
+  ASSIGN_OR_RETURN(SafetensorsView view, ViewTensors(bytes));
+  if (Xxh3Text(view.header) != stated.header_xxh3) {
+    return Damaged(absl::StrFormat("bytes 0 to %d, the header: expected XXH3 %s, found %s", view.header.size(),
+                                   stated.header_xxh3, Xxh3Text(view.header)));
+  }
+  if (view.tensors.size() != stated.tensors.size()) {
+    return Damaged(absl::StrFormat("expected %d tensors, found %d", stated.tensors.size(), view.tensors.size()));
+  }
+  for (size_t i = 0; i < view.tensors.size(); ++i) {
+    RETURN_IF_ERROR(CheckTensor(view.tensors[i], stated.tensors[i], view.tensors[i].bytes.data() - bytes.data()));
+  }
+  tensors = std::move(view.tensors);
+  return absl::OkStatus();
+}
+
+// A checkpoint's files, mapped and verified.
+struct Opened {
+  std::vector<MappedFile> files;
+  std::vector<std::vector<TensorView>> tensors;  // by kind
+};
+
+absl::StatusOr<Opened> OpenVerified(const std::string& folder) {
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(folder));
+  Opened opened;
+  for (const CheckpointFile& stated : manifest.files) {
+    const std::string path = absl::StrCat(folder, "/", stated.name);
+    ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, opened.tensors.emplace_back()), path));
+    opened.files.push_back(std::move(file));
+  }
+  return opened;
+}
+
+}  // namespace
+
+std::string ToJson(const Manifest& manifest) {
+  Json run = Json::object(), files = Json::array();
+  for (const auto& [field, value] : manifest.run) run[field] = value;
+  for (const CheckpointFile& file : manifest.files) files.push_back(ToJson(file));
+  const RunPosition& at = manifest.position;
+  const Json json = {
+      {"format", kFormat}, {"version", kCheckpointVersion}, {"xxh3", kNoDigits},
+      {"step", at.step},   {"sample", at.sample},           {"loss", std::isfinite(at.loss) ? Json(at.loss) : Json()},
+      {"run", run},        {"plan", manifest.plan},         {"files", files}};
+  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string sum = Xxh3Text(text);
+  return text.replace(ChecksumAt(text), kDigits, sum);
+}
+
+absl::StatusOr<Manifest> ManifestFromJson(absl::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_manifest = json.is_object() && json.value("format", Json()) == kFormat;
+  const Json version = is_manifest ? json.value("version", Json()) : Json();
+  // Before the checksum, whose place another version may change.
+  if (version.is_number_integer() && version != kCheckpointVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected a checkpoint of version %d, found version %s; use the "
+                        "Colonnade that wrote it, or a newer one",
+                        kCheckpointVersion, version.dump()));
+  }
+  RETURN_IF_ERROR(CheckManifestSum(text));
+  if (!is_manifest) return Damaged("expected the manifest of a checkpoint");
+  try {
+    Manifest manifest = FromJson(json);
+    if (manifest.files.size() == std::size(kStateKinds)) return manifest;
+    return Damaged(absl::StrFormat("expected %d files, found %d", std::size(kStateKinds), manifest.files.size()));
+  } catch (const Json::exception& error) {
+    return Damaged(absl::StrCat("the manifest is not as it should be: ", error.what()));
+  }
+}
+
+absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state, const FileCalls& calls) {
+  RETURN_IF_ERROR(MakeFolder(folder, calls));
+  RETURN_IF_ERROR(Revoke(folder, calls));
+  manifest.files.clear();
+  for (StateKind kind : kStateKinds) {
+    ASSIGN_OR_RETURN(CheckpointFile file, WriteKind(folder, kind, state, calls));
+    manifest.files.push_back(std::move(file));
+  }
+  const std::string json = ToJson(manifest);
+  return ReplaceFile(
+      absl::StrCat(folder, "/", kManifestName), [&json](Append append) { return append(json); }, calls);
+}
+
+absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kManifestName);
+  ASSIGN_OR_RETURN(std::string json, ReadFile(path, kMostManifestBytes));
+  absl::StatusOr<Manifest> manifest = ManifestFromJson(json);
+  if (!manifest.ok()) return WithContext(manifest.status(), path);
+  return manifest;
+}
+
+absl::Status VerifyCheckpoint(const std::string& folder) { return OpenVerified(folder).status(); }
+
+absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded) {
+  ASSIGN_OR_RETURN(Opened opened, OpenVerified(folder));
+  for (size_t i = 0; i < std::size(kStateKinds); ++i) {
+    RETURN_IF_ERROR(WithContext(WriteState(program, loaded, kStateKinds[i], opened.tensors[i]),
+                                absl::StrCat(folder, "/", FileOf(kStateKinds[i]))));
+  }
+  return absl::OkStatus();
+}
+
+int64_t CheckpointBytes(const program::Program& program) {
+  int64_t header_bytes = 0;
+  for (const program::Parameter& parameter : program.parameters) {
+    // A header has about so many characters for each tensor, and there are two.
+    header_bytes += 2 * (static_cast<int64_t>(parameter.name.size()) + 70);
+  }
+  return StateBytes(program) + header_bytes;
+}
+
+}  // namespace colonnade::engine

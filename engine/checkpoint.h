@@ -1,0 +1,82 @@
+// A checkpoint: all state of a training run in a folder of its own, whatever plan it ran under (docs/checkpoints.md).
+//
+//   step-000001200/
+//     weights.safetensors    parameters and running statistics, in the element type of the run
+//     momentum.safetensors   what the optimiser keeps, under the names of the parameters
+//     manifest.json          where the run stands, what it is made of, XXH3 of everything
+//
+// The manifest is written last: a folder without one is no checkpoint.
+#ifndef COLONNADE_ENGINE_CHECKPOINT_H_
+#define COLONNADE_ENGINE_CHECKPOINT_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/io/file_calls.h"
+#include "engine/state.h"
+
+namespace colonnade::engine {
+
+inline constexpr int kCheckpointVersion = 1;
+inline constexpr char kManifestName[] = "manifest.json";
+
+// Where a run stands between two steps.
+struct RunPosition {
+  int64_t step = 0;    // steps done
+  int64_t sample = 0;  // position in the stream of the next step's first sample
+  // Mean over the steps since the checkpoint before; not a number where there was none.
+  double loss = std::numeric_limits<double>::quiet_NaN();
+};
+
+// What a run is made of, as field and value: runs in which a field differs do not go on with each other.
+using RunFields = std::vector<std::pair<std::string, std::string>>;
+
+struct CheckpointTensor {
+  std::string name;
+  program::DType dtype = program::DType::kF32;
+  program::Shape shape;
+  std::string xxh3;  // of its bytes
+};
+
+struct CheckpointFile {
+  std::string name;   // "weights.safetensors"
+  int64_t bytes = 0;  // of the whole file
+  std::string header_xxh3;
+  std::vector<CheckpointTensor> tensors;  // in the order of their bytes
+};
+
+struct Manifest {
+  RunPosition position;
+  RunFields run;
+  std::string plan;                   // under which it was written: for people
+  std::vector<CheckpointFile> files;  // by StateKind
+};
+
+std::string ToJson(const Manifest& manifest);
+// InvalidArgument where a byte is not what ToJson wrote, or the format is of another version.
+absl::StatusOr<Manifest> ManifestFromJson(absl::string_view json);
+
+// Writes a checkpoint to `folder`, which is made where it is missing and stops being a checkpoint first where it is one.
+// `manifest.files` are filled in. DataLoss where the machine refuses; what is there then is no checkpoint.
+absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state,
+                             const FileCalls& calls = FileCalls());
+
+// NotFound where `folder` holds no checkpoint; InvalidArgument naming file, tensor and place where it is damaged.
+absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
+// Reads all of a checkpoint, and compares.
+absl::Status VerifyCheckpoint(const std::string& folder);
+// Verifies, and only then writes the state to the devices. InvalidArgument where it is not that of the Program's network.
+absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded);
+
+// Bytes of a checkpoint of `program`, without its manifest's: within a few per cent of the whole on the smallest networks.
+int64_t CheckpointBytes(const program::Program& program);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_CHECKPOINT_H_

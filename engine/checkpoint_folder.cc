@@ -1,0 +1,158 @@
+#include "engine/checkpoint_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "engine/io/file.h"
+#include "program/status_macros.h"
+
+namespace colonnade::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPrefix[] = "step-", kLock[] = "lock", kAside[] = "damaged-";
+
+// The step that a folder's name states, or -1.
+int64_t StepOf(absl::string_view name) {
+  int64_t step = -1;
+  const bool is_step = absl::ConsumePrefix(&name, kPrefix) && !name.empty() &&
+                       name.find_first_not_of("0123456789") == absl::string_view::npos && absl::SimpleAtoi(name, &step);
+  return is_step ? step : -1;
+}
+
+// The steps of all folders that are called like a checkpoint's, complete ones or the others.
+absl::StatusOr<std::vector<int64_t>> Steps(const std::string& path, bool complete) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  fs::directory_iterator it(path, error), end;
+  for (; !error && it != end; it.increment(error)) {
+    const int64_t step = StepOf(it->path().filename().string());
+    std::error_code ignored;
+    if (step >= 0 && fs::exists(it->path() / kManifestName, ignored) == complete) steps.push_back(step);
+  }
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) {
+    return absl::NotFoundError(absl::StrFormat("cannot read %s: expected a folder of checkpoints, found none", path));
+  }
+  if (error) return absl::DataLossError(absl::StrFormat("cannot read %s: %s", path, error.message()));
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+// The first bytes of the lock are the number of the process that has it.
+absl::StatusOr<int> TakeLock(const std::string& path) {
+  const std::string name = absl::StrCat(path, "/", kLock);
+  const int lock = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (lock < 0) return SystemError("write", name);
+  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) {
+    const std::string process = absl::StrCat(::getpid(), "\n");
+    if (::ftruncate(lock, 0) != 0 || ::write(lock, process.data(), process.size()) < 0) {
+      // The lock holds all the same; another process is then told less.
+    }
+    return lock;
+  }
+  char holder[32] = {};
+  const ssize_t count = ::read(lock, holder, sizeof(holder) - 1);
+  ::close(lock);
+  const std::string who = count > 0 ? absl::StrCat("process ", absl::StripAsciiWhitespace(holder)) : "another process";
+  return absl::DataLossError(
+      absl::StrFormat("%s: expected a folder that no other run writes to, found %s writing there; give each run a folder of "
+                      "its own",
+                      path, who));
+}
+
+}  // namespace
+
+std::string CheckpointPath(const std::string& path, int64_t step) {
+  return absl::StrFormat("%s/%s%09d", path, kPrefix, step);
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckpointSteps(const std::string& path) { return Steps(path, /*complete=*/true); }
+
+absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const std::string& path,
+                                                                         const CheckpointFolderOptions& options) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return absl::DataLossError(absl::StrFormat("cannot make folder %s: %s", path, error.message()));
+  ASSIGN_OR_RETURN(int lock, TakeLock(path));
+  std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(path, options, lock));
+  ASSIGN_OR_RETURN(std::vector<int64_t> half_written, Steps(path, /*complete=*/false));
+  for (int64_t step : half_written) fs::remove_all(folder->PathOf(step), error);
+  return folder;
+}
+
+CheckpointFolder::CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock)
+    : path_(std::move(path)),
+      options_(options),
+      calls_(options.calls != nullptr ? *options.calls : system_calls_),
+      lock_(lock) {}
+
+CheckpointFolder::~CheckpointFolder() { ::close(lock_); }
+
+std::string CheckpointFolder::PathOf(int64_t step) const { return CheckpointPath(path_, step); }
+
+absl::Status CheckpointFolder::CheckRoom(int64_t bytes) const {
+  struct statvfs disk;
+  if (::statvfs(path_.c_str(), &disk) != 0) return SystemError("look at", path_);
+  const auto free = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
+  if (free >= bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat("%s: expected room for a checkpoint of %.1f MB, found %.1f MB free", path_,
+                                             static_cast<double>(bytes) / 1e6, static_cast<double>(free) / 1e6));
+}
+
+absl::Status CheckpointFolder::Save(const Manifest& manifest, const StateCopy& state) {
+  const std::string folder = PathOf(manifest.position.step);
+  const absl::Status status = WriteCheckpoint(folder, manifest, state, calls_);
+  if (status.ok()) return Retire();
+  std::error_code ignored;
+  if (!fs::exists(fs::path(folder) / kManifestName, ignored)) fs::remove_all(folder, ignored);
+  return status;
+}
+
+// The manifest goes first, for good, so that what is left at any moment is a checkpoint or is none.
+absl::Status CheckpointFolder::Retire() {
+  ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(path_));
+  int64_t best = -1;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t step : steps) {
+    const absl::StatusOr<Manifest> manifest = ReadManifest(PathOf(step));
+    if (!manifest.ok() || !(manifest->position.loss < least)) continue;
+    least = manifest->position.loss;
+    best = step;
+  }
+  for (size_t i = 0; i + static_cast<size_t>(options_.keep) < steps.size(); ++i) {
+    if (steps[i] == best) continue;
+    const std::string folder = PathOf(steps[i]), manifest = absl::StrCat(folder, "/", kManifestName);
+    if (calls_.Unlink(manifest.c_str()) != 0) return SystemError("remove", manifest);
+    RETURN_IF_ERROR(SyncFolder(folder, calls_));
+    std::error_code error;
+    fs::remove_all(folder, error);
+    if (error) return absl::DataLossError(absl::StrFormat("cannot remove %s: %s", folder, error.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointFolder::SetAside(int64_t step) {
+  const std::string from = PathOf(step);
+  for (int n = 0;; ++n) {
+    const std::string to =
+        absl::StrCat(path_, "/", kAside, fs::path(from).filename().string(), n == 0 ? "" : absl::StrCat("-", n));
+    std::error_code ignored;
+    if (fs::exists(to, ignored)) continue;
+    if (calls_.Rename(from.c_str(), to.c_str()) != 0) return SystemError("rename", from);
+    return SyncFolder(path_, calls_);
+  }
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,64 @@
+// The checkpoints of one run: a folder that one process writes to, of which the last and the best are kept.
+#ifndef COLONNADE_ENGINE_CHECKPOINT_FOLDER_H_
+#define COLONNADE_ENGINE_CHECKPOINT_FOLDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/checkpoint.h"
+#include "engine/io/file_calls.h"
+#include "engine/state.h"
+
+namespace colonnade::engine {
+
+struct CheckpointFolderOptions {
+  int keep = 3;                      // the last so many, at least 1, and beside them the one of the lowest loss
+  FileCalls const* calls = nullptr;  // null: the system's own
+};
+
+class CheckpointFolder {
+ public:
+  // Makes the folder where it is missing, takes its lock until the result goes, and removes what a killed process left half
+  // written. DataLoss naming the process where another one has the lock, or where nothing can be written there.
+  static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Open(const std::string& path,
+                                                                const CheckpointFolderOptions& options);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string PathOf(int64_t step) const;
+
+  // DataLoss where the disk has not room for one checkpoint of so many bytes.
+  absl::Status CheckRoom(int64_t bytes) const;
+
+  // Writes the checkpoint of manifest.position.step, then removes those that need not be kept. Where writing fails, those
+  // that were there are untouched.
+  absl::Status Save(const Manifest& manifest, const StateCopy& state);
+
+  // Sets a damaged checkpoint aside, so that it is none of this folder's any more: "damaged-step-000001200".
+  absl::Status SetAside(int64_t step);
+
+ private:
+  CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock);
+  absl::Status Retire();
+
+  const std::string path_;
+  const CheckpointFolderOptions options_;
+  const FileCalls system_calls_;
+  const FileCalls& calls_;
+  const int lock_;
+};
+
+// The steps of the checkpoints in a folder, ascending: those with a manifest, whether or not all is well with them. NotFound
+// where there is no such folder.
+absl::StatusOr<std::vector<int64_t>> CheckpointSteps(const std::string& path);
+std::string CheckpointPath(const std::string& path, int64_t step);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_CHECKPOINT_FOLDER_H_

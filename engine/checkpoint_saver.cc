@@ -1,0 +1,39 @@
+#include "engine/checkpoint_saver.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "program/status_macros.h"
+
+namespace colonnade::engine {
+
+absl::Status CheckpointSaver::Begin(Manifest manifest, const program::Program& program, const LoadedProgram& loaded) {
+  const absl::Time begin = absl::Now();
+  RETURN_IF_ERROR(ReadState(program, loaded, copy_));
+  result_ = {.step = manifest.position.step, .bytes = copy_.bytes(), .stood_still = absl::Now() - begin};
+  written_ = false;
+  thread_ = std::thread([this, manifest = std::move(manifest)] {
+    const absl::Time start = absl::Now();
+    result_.status = CheckFiniteState(copy_);
+    if (!result_.status.ok()) {
+      result_.status = absl::OutOfRangeError(absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help",
+                                                             manifest.position.step - 1, result_.status.message()));
+    }
+    if (result_.status.ok()) result_.status = folder_.Save(manifest, copy_);
+    result_.written = absl::Now() - start;
+    written_ = true;
+  });
+  return absl::OkStatus();
+}
+
+std::optional<SavedCheckpoint> CheckpointSaver::Poll() { return written_ ? Await() : std::nullopt; }
+
+std::optional<SavedCheckpoint> CheckpointSaver::Await() {
+  if (!thread_.joinable()) return std::nullopt;
+  thread_.join();
+  written_ = false;
+  return result_;
+}
+
+}  // namespace colonnade::engine

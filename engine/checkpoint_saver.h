@@ -1,0 +1,48 @@
+// Checkpoints saved beside training: the state is copied while training stands still, and written by a thread while it goes
+// on. One checkpoint is written at a time.
+#ifndef COLONNADE_ENGINE_CHECKPOINT_SAVER_H_
+#define COLONNADE_ENGINE_CHECKPOINT_SAVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/checkpoint_folder.h"
+
+namespace colonnade::engine {
+
+struct SavedCheckpoint {
+  absl::Status status;
+  int64_t step = 0, bytes = 0;
+  absl::Duration stood_still, written;  // copying the state; writing it
+};
+
+// Thread rule: one host thread, the one that drives the backend.
+class CheckpointSaver {
+ public:
+  // `folder` must outlive the saver.
+  explicit CheckpointSaver(CheckpointFolder& folder) : folder_(folder) {}
+  ~CheckpointSaver() { (void)Await(); }
+
+  // Copies the state and begins to write it. Where a value is not finite, nothing is written, and the result is OutOfRange
+  // naming parameter and element. REQUIRES: synchronized, and none is being written (Await).
+  absl::Status Begin(Manifest manifest, const program::Program& program, const LoadedProgram& loaded);
+
+  // What became of the checkpoint that was begun, once; nothing where none was begun or, of Poll, it is still being written.
+  std::optional<SavedCheckpoint> Poll();
+  std::optional<SavedCheckpoint> Await();
+
+ private:
+  CheckpointFolder& folder_;
+  StateCopy copy_;
+  SavedCheckpoint result_;
+  std::thread thread_;
+  std::atomic<bool> written_{false};  // result_ is the host's again
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_CHECKPOINT_SAVER_H_

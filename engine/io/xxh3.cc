@@ -1,0 +1,13 @@
+#include "engine/io/xxh3.h"
+
+#define XXH_INLINE_ALL  // the header alone is needed
+#include <xxhash.h>
+
+#include "absl/strings/str_format.h"
+
+namespace colonnade::engine {
+
+uint64_t Xxh3(absl::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+std::string Xxh3Text(absl::string_view bytes) { return absl::StrFormat("%016x", Xxh3(bytes)); }
+
+}  // namespace colonnade::engine

@@ -1,0 +1,17 @@
+// XXH3, a fast hash of 64 bits (libxxhash): it finds damage, and is no protection against forgery.
+#ifndef COLONNADE_ENGINE_XXH3_H_
+#define COLONNADE_ENGINE_XXH3_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace colonnade::engine {
+
+uint64_t Xxh3(absl::string_view bytes);
+std::string Xxh3Text(absl::string_view bytes);  // its sixteen hexadecimal digits
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_XXH3_H_

@@ -1,0 +1,294 @@
+// train --checkpoint and --resume, and the sub-command checkpoint: as a user meets them, and as a machine that kills does.
+
+#include "engine/checkpoint.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/checkpoint_folder.h"
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+#include "tests/sanitized.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kTrainDigits[] = "train --model=two_column --data=digits --width=0.25 ";
+
+class Checkpointed : public Command {
+ protected:
+  std::string Run1() const { return In("run"); }
+  Result Train(const std::string& flags) const { return Run(absl::StrCat(kTrainDigits, flags)); }
+  // Trains for some steps, and leaves a checkpoint after each.
+  void TrainSteps(int steps) const {
+    const Result r = Train(absl::StrCat("--steps=", steps, " --checkpoint-every=1 --checkpoint=", Run1()));
+    ASSERT_EQ(r.code, 0) << r.err;
+  }
+  std::vector<int64_t> Steps() const { return *engine::CheckpointSteps(Run1()); }
+  std::string At(int64_t step) const { return engine::CheckpointPath(Run1(), step); }
+  void ExpectAllGood() const {
+    for (int64_t step : Steps()) {
+      const absl::Status good = engine::VerifyCheckpoint(At(step));
+      EXPECT_TRUE(good.ok()) << good;
+    }
+  }
+};
+
+TEST_F(Checkpointed, AResumedRunIsTheRunThatNeverStopped) {
+  const Result whole = Train(absl::StrCat("--steps=9 --json --save=", In("a")));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  ASSERT_EQ(Train(absl::StrCat("--steps=4 --checkpoint=", Run1())).code, 0);
+  EXPECT_THAT(Steps(), ElementsAre(4));
+  const Result rest = Train(absl::StrCat("--steps=9 --json --resume --checkpoint=", Run1(), " --save=", In("b")));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  const json a = json::parse(whole.out), b = json::parse(rest.out);
+  EXPECT_EQ(b["first_step"], 4);
+  EXPECT_EQ(b["losses"], std::vector<double>(a["losses"].begin() + 4, a["losses"].end()));
+  EXPECT_EQ(b["test"], a["test"]);
+  EXPECT_EQ(*engine::ReadFile(In("a")), *engine::ReadFile(In("b")));
+  EXPECT_EQ(b["checkpoints"]["resumed_from"], At(4));
+  EXPECT_EQ(b["checkpoints"]["last_step"], 9);
+  EXPECT_THAT(rest.err, HasSubstr("resumed from"));
+  EXPECT_THAT(Steps(), ElementsAre(4, 9));
+}
+
+TEST_F(Checkpointed, AnotherPlanGoesOn) {
+  const json whole = json::parse(Train("--steps=9 --json").out);
+  ASSERT_EQ(Train(absl::StrCat("--steps=4 --checkpoint=", Run1())).code, 0);
+  const Result rest = Train(absl::StrCat("--steps=9 --json --plan=hybrid --devices=4 --resume=", Run1()));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  const json losses = json::parse(rest.out)["losses"];
+  ASSERT_EQ(losses.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(double(losses[i]) / double(whole["losses"][4 + i]), 1, 1e-4);
+  EXPECT_TRUE(json::parse(rest.out)["checkpoints"].is_null());
+  EXPECT_THAT(Steps(), ElementsAre(4)) << "--resume alone saves nothing";
+}
+
+TEST_F(Checkpointed, OneCommandLineBeginsAndGoesOn) {
+  const std::string flags = absl::StrCat("--checkpoint=", Run1(), " --resume --steps=");
+  const Result first = Train(absl::StrCat(flags, 3));
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("from the beginning"));
+  EXPECT_EQ(Train(absl::StrCat(flags, 5)).code, 0);
+  const Result done = Train(absl::StrCat(flags, 5));
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("all 5 steps are done"));
+  EXPECT_THAT(done.out, HasSubstr("test: top-1"));
+  EXPECT_THAT(Steps(), ElementsAre(3, 5));
+}
+
+TEST_F(Checkpointed, EveryNStepsTheLastAreKept) {
+  const Result r =
+      Train(absl::StrCat("--steps=11 --json --checkpoint-every=2 --checkpoint-keep=2 --lr=0 --checkpoint=", Run1()));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json saved = json::parse(r.out)["checkpoints"];
+  EXPECT_EQ(saved["saved"], 6);
+  EXPECT_EQ(saved["failed"], 0);
+  EXPECT_GT(saved["bytes"], 1000);
+  const std::vector<int64_t> steps = Steps();
+  EXPECT_GE(steps.size(), 2u);
+  EXPECT_LE(steps.size(), 3u) << "the last two, and the best";
+  EXPECT_EQ(steps.back(), 11);
+  EXPECT_EQ(steps[steps.size() - 2], 10);
+  ExpectAllGood();
+}
+
+TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
+  TrainSteps(2);
+  const std::vector<std::pair<std::string, std::string>> changes = {{"--batch=32", "batch: 64 → 32"},
+                                                                    {"--seed=2", "seed: 1 → 2"},
+                                                                    {"--lr=0.5", "lr: "},
+                                                                    {"--momentum=0.5", "momentum: "},
+                                                                    {"--weight-decay=0.25", "weight-decay: "},
+                                                                    {"--lr-policy=step:5,0.5", "lr-policy: "},
+                                                                    {"--dropout=off", "dropout: on → off"},
+                                                                    {"--shuffle=off", "shuffle: on → off"},
+                                                                    {"--augment=none", "augment: standard"},
+                                                                    {"--label-smoothing=0.25", "label-smoothing: 0 → 0.25"},
+                                                                    {"--kernels=reference", "dtype: fp32 → fp64"},
+                                                                    {"--mean=0.25", "mean: of the data → 0.25"},
+                                                                    {"--std=0.5", "std: of the data → 0.5"}};
+  for (const auto& [flag, difference] : changes) {
+    const std::string field = difference.substr(0, difference.find(':'));
+    const std::string flags = absl::StrCat(kTrainDigits, "--steps=3 ", flag, " --resume=", Run1());
+    ExpectError(flags, 65, {At(2), difference, absl::StrCat("--allow-change=", field)});
+    const Result allowed = Run(absl::StrCat(flags, " --allow-change=", field));
+    EXPECT_EQ(allowed.code, 0) << allowed.err;
+  }
+  ExpectError(absl::StrCat("train --model=two_column --data=digits --width=0.5 --steps=3 --resume=", Run1()), 65,
+              {"width: 0.25 → 0.5"});
+  ExpectError(
+      absl::StrCat("train --model=two_column --data=digits --width=0.5 --allow-change=width --steps=3 --resume=", Run1()),
+      65, {"weights.safetensors", "expected shape"});
+  ExpectError(absl::StrCat("train --model=lenet --data=digits --pad=12 --steps=3 --resume=", Run1()), 65,
+              {"model: two_column → lenet"});
+  ExpectError(absl::StrCat(kTrainDigits, "--pad=1 --input-size=10 --steps=3 --resume=", Run1()), 65,
+              {"data: ", "input: [1,8,8] → [1,10,10]"});
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --allow-change=bach --resume=", Run1()), 2,
+              {"--allow-change", "did you mean batch?"});
+}
+
+TEST_F(Checkpointed, TheSameDataElsewhereAreTheSame) {
+  const Result first = Train(absl::StrCat("--steps=2 --checkpoint=", Run1()));
+  ASSERT_EQ(first.code, 0) << first.err;
+  const auto field = [&](const char* data) {
+    const Result r =
+        Run(absl::StrCat("train --model=two_column --width=0.25 --steps=3 --data=", data, " --resume=", Run1()));
+    return r.err;
+  };
+  EXPECT_THAT(field("synthetic --channels=1 --input-size=8"), HasSubstr("data: "));
+  EXPECT_THAT(field("digits"), Not(HasSubstr("data: 1")));
+}
+
+TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume"), 2, {"--resume", "--checkpoint=DIR"});
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint-every=3"), 2, {"--checkpoint"});
+  for (const char* bad : {"0", "x", "3s", "0m", "-1", "1.5m"}) {
+    ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=c --checkpoint-every=", bad), 2,
+                {"--checkpoint-every", bad});
+  }
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume=", In("none")), 66, {In("none")});
+  std::filesystem::create_directory(In("empty"));
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume=", In("empty")), 66, {In("empty"), "found none"});
+  TrainSteps(2);
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", Run1()), 2, {"--checkpoint", "step 2", "--resume"});
+  // To turn back in the same folder would leave later checkpoints of a run that is no more.
+  const std::string back = absl::StrCat(kTrainDigits, "--steps=3 --resume=", At(1), " --checkpoint=");
+  ExpectError(absl::StrCat(back, Run1()), 2, {"later than step 1", "step 2"});
+  EXPECT_EQ(Run(absl::StrCat(back, In("other"))).code, 0);
+  EXPECT_THAT(*engine::CheckpointSteps(In("other")), ElementsAre(3));
+}
+
+TEST_F(Checkpointed, ADamagedOneIsNamedAndTheOneBeforeTaken) {
+  TrainSteps(3);
+  const std::string file = At(3) + "/momentum.safetensors";
+  std::string bytes = *engine::ReadFile(file);
+  bytes[bytes.size() / 2] ^= 4;
+  ASSERT_TRUE(engine::ReplaceFile(file, bytes).ok());
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=4 --resume=", At(3)), 65, {file, "tensor", "damaged"});
+  const Result r = Train(absl::StrCat("--steps=4 --json --resume --checkpoint=", Run1()));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr(absl::StrCat("warning: ", file)));
+  EXPECT_EQ(json::parse(r.out)["first_step"], 2);
+  EXPECT_TRUE(std::filesystem::exists(Run1() + "/damaged-step-000000003"));
+  ExpectAllGood();
+}
+
+TEST_F(Checkpointed, ASecondRunOnOneFolderIsRefused) {
+  const pid_t first = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint=", Run1()));
+  AwaitMessage("step ");
+  std::filesystem::rename(In("err"), In("err1"));
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume --checkpoint=", Run1()), 74,
+              {Run1(), absl::StrCat("process ", first)});
+  ::kill(first, SIGKILL);
+  Wait(first);
+}
+
+TEST_F(Checkpointed, SignalsSaveAndSayHowToGoOn) {
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, {SIGTERM, 75}, {SIGUSR1, 75}}) {
+    std::filesystem::remove_all(Run1());
+    const pid_t child = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --json --checkpoint=", Run1()));
+    AwaitMessage("step ");
+    ::kill(child, signal);
+    const Result r = Wait(child);
+    EXPECT_EQ(r.code, code) << r.err;
+    const int64_t steps = json::parse(r.out)["steps"];
+    EXPECT_THAT(Steps(), ElementsAre(steps));
+    ExpectAllGood();
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("a checkpoint of step ", steps, " is saved; --resume goes on")));
+  }
+}
+
+// However often it is killed, wherever: what is there verifies, nothing that was there is lost, and the run goes on.
+TEST_F(Checkpointed, KilledAtAnyMomentItGoesOn) {
+  constexpr int kKills = kSanitized ? 4 : 20;
+  std::mt19937 random(5);
+  int64_t newest = 0;
+  for (int kill = 0; kill < kKills; ++kill) {
+    const pid_t child =
+        Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint-every=1 --resume --checkpoint=", Run1()));
+    AwaitMessage(newest > 0 ? "resumed from" : "step ");
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 100'000));
+    ::kill(child, SIGKILL);
+    const Result r = Wait(child);
+    ASSERT_EQ(r.code, 128 + SIGKILL) << r.err;
+    EXPECT_THAT(r.err, Not(HasSubstr("warning")));
+    ExpectAllGood();
+    ASSERT_FALSE(Steps().empty());
+    EXPECT_GE(Steps().back(), newest);
+    newest = Steps().back();
+  }
+  const Result r = Train(absl::StrCat("--json --steps=", newest + 2, " --resume --checkpoint=", Run1()));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["first_step"], newest);
+  const json whole = json::parse(Train(absl::StrCat("--json --steps=", newest + 2)).out);
+  EXPECT_EQ(json::parse(r.out)["losses"].back(), whole["losses"].back());
+}
+
+TEST_F(Checkpointed, AFolderThatGoesAwayIsToldAndTrainingGoesOn) {
+  const pid_t child = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint-every=1 --checkpoint=", Run1()));
+  AwaitMessage("step ");
+  std::filesystem::rename(Run1(), In("gone"));
+  AwaitMessage("training goes on");
+  ::kill(child, SIGTERM);
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 74) << r.err;
+  EXPECT_THAT(r.err, HasSubstr(absl::StrCat("warning: a checkpoint was not saved: cannot make folder ", Run1())));
+  EXPECT_THAT(r.out, HasSubstr("loss")) << "the results are shown all the same";
+}
+
+TEST_F(Checkpointed, AFileThatCannotGrowLosesNothingOlder) {
+  TrainSteps(2);
+  const pid_t child = Start(absl::StrCat(kTrainDigits, "--steps=5 --checkpoint-every=1 --resume --checkpoint=", Run1()), [] {
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  });
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 74) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("weights.safetensors: File too large"));
+  EXPECT_THAT(r.err, HasSubstr("training goes on"));
+  EXPECT_THAT(Steps(), ElementsAre(1, 2));
+  ExpectAllGood();
+}
+
+TEST_F(Checkpointed, ShowVerifyAndExport) {
+  TrainSteps(3);
+  const Result show = Run(absl::StrCat("checkpoint show ", Run1()));
+  EXPECT_EQ(show.code, 0) << show.err;
+  EXPECT_THAT(show.out, HasSubstr(absl::StrCat(At(3), ": step 3, sample 192, loss ")));
+  EXPECT_THAT(show.out, HasSubstr("written under single on 1 devices"));
+  const json all = json::parse(Run(absl::StrCat("checkpoint verify --json ", Run1())).out)["checkpoints"];
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[2]["step"], 3);
+  EXPECT_EQ(all[2]["good"], true);
+  EXPECT_EQ(all[2]["run"]["batch"], "64");
+  const Result exported = Run(absl::StrCat("checkpoint export ", Run1(), " --out=", In("w.safetensors")));
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(Run(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --init=", In("w.safetensors"))).code, 0);
+  ASSERT_TRUE(engine::ReplaceFile(At(2) + "/weights.safetensors", "x").ok());
+  EXPECT_EQ(Run(absl::StrCat("checkpoint show ", Run1())).code, 0) << "manifests alone are read";
+  const Result bad = Run(absl::StrCat("checkpoint verify ", Run1()));
+  EXPECT_EQ(bad.code, 65);
+  EXPECT_THAT(bad.out, HasSubstr(absl::StrCat(At(3), ": step 3")));
+  EXPECT_THAT(bad.err, HasSubstr(At(2) + "/weights.safetensors"));
+  ExpectError(absl::StrCat("checkpoint show ", In("none")), 66, {In("none")});
+  ExpectError(absl::StrCat("checkpoint export ", Run1()), 2, {"--out"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli

@@ -1,0 +1,170 @@
+// The checkpoints of a run: which are kept, and that whatever happens while one is written, a good one is there.
+
+#include "engine/checkpoint_folder.h"
+
+#include <string>
+#include <vector>
+
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/disk.h"
+#include "tests/engine/folder.h"
+#include "tests/engine/parameters.h"
+
+namespace colonnade::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Checkpoints : public Folder {
+ protected:
+  std::string Run() const { return In("run"); }
+  std::unique_ptr<CheckpointFolder> Open(const CheckpointFolderOptions& options = {}) const {
+    absl::StatusOr<std::unique_ptr<CheckpointFolder>> folder = CheckpointFolder::Open(Run(), options);
+    EXPECT_TRUE(folder.ok()) << folder.status();
+    return folder.ok() ? *std::move(folder) : nullptr;
+  }
+  // Saves the state of a step: parameters drawn with it for a seed.
+  static absl::Status Save(CheckpointFolder& folder, int64_t step, double loss = 1) {
+    Loaded made(Parameters(1, 1));
+    made.Initial(static_cast<uint64_t>(step));
+    StateCopy copy;
+    EXPECT_TRUE(ReadState(made.program, made.loaded, copy).ok());
+    return folder.Save({.position = {.step = step, .loss = loss}}, copy);
+  }
+  std::vector<int64_t> Steps() const { return *CheckpointSteps(Run()); }
+};
+
+TEST_F(Checkpoints, TheLastAreKeptAndTheBest) {
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 2});
+  const double losses[] = {0.9, 0.3, 0.5, 0.4, 0.6};
+  for (int64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Save(*folder, step, losses[step - 1]).ok());
+  EXPECT_THAT(Steps(), ElementsAre(2, 4, 5));
+  ASSERT_TRUE(Save(*folder, 6, 0.2).ok());
+  EXPECT_THAT(Steps(), ElementsAre(5, 6)) << "the best is among the last";
+  EXPECT_FALSE(std::filesystem::exists(CheckpointPath(Run(), 2)));
+  for (int64_t step : Steps()) EXPECT_TRUE(VerifyCheckpoint(CheckpointPath(Run(), step)).ok());
+}
+
+TEST_F(Checkpoints, WithoutLossesTheLastAloneAreKept) {
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 1});
+  for (int64_t step = 1; step <= 3; ++step) ASSERT_TRUE(Save(*folder, step, std::nan("")).ok());
+  EXPECT_THAT(Steps(), ElementsAre(3));
+}
+
+TEST_F(Checkpoints, AStepIsSavedAgainInItsPlace) {
+  const std::unique_ptr<CheckpointFolder> folder = Open();
+  for (double loss : {0.5, 0.25}) ASSERT_TRUE(Save(*folder, 4, loss).ok());
+  EXPECT_THAT(Steps(), ElementsAre(4));
+  EXPECT_EQ(ReadManifest(folder->PathOf(4))->position.loss, 0.25);
+}
+
+TEST_F(Checkpoints, ASecondRunIsRefusedByTheNumberOfTheFirst) {
+  std::unique_ptr<CheckpointFolder> first = Open();
+  const absl::Status second = CheckpointFolder::Open(Run(), {}).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(second.message()), HasSubstr(absl::StrCat("found process ", ::getpid(), " writing there")));
+  EXPECT_THAT(std::string(second.message()), HasSubstr(Run()));
+  first.reset();
+  EXPECT_TRUE(CheckpointFolder::Open(Run(), {}).ok()) << "the first has gone";
+}
+
+TEST_F(Checkpoints, WhatAKilledRunLeftHalfWrittenIsRemovedAndNothingElse) {
+  ASSERT_TRUE(Save(*Open(), 1).ok());
+  ASSERT_TRUE(Save(*Open(), 2).ok());
+  std::filesystem::remove(CheckpointPath(Run(), 2) + "/manifest.json");
+  for (const char* other : {"step-", "step-12a", "notes", "damaged-step-000000003"}) {
+    std::filesystem::create_directories(Run() + "/" + other);
+  }
+  EXPECT_THAT(Steps(), ElementsAre(1));
+  Open();
+  EXPECT_FALSE(std::filesystem::exists(CheckpointPath(Run(), 2)));
+  for (const char* other : {"step-", "step-12a", "notes", "damaged-step-000000003"}) {
+    EXPECT_TRUE(std::filesystem::exists(Run() + "/" + other)) << other;
+  }
+  EXPECT_THAT(Steps(), ElementsAre(1));
+}
+
+TEST_F(Checkpoints, ADamagedOneIsSetAsideNotRemoved) {
+  const std::unique_ptr<CheckpointFolder> folder = Open();
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_TRUE(Save(*folder, 7).ok());
+    ASSERT_TRUE(folder->SetAside(7).ok());
+    EXPECT_THAT(Steps(), IsEmpty());
+  }
+  for (const char* name : {"/damaged-step-000000007", "/damaged-step-000000007-1"}) {
+    EXPECT_TRUE(VerifyCheckpoint(Run() + name).ok()) << name;
+  }
+}
+
+TEST_F(Checkpoints, AFolderThatIsNotThereAndOneThatCannotBe) {
+  EXPECT_EQ(CheckpointSteps(Run()).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(ReplaceFile(In("file"), "x").ok());
+  EXPECT_EQ(CheckpointSteps(In("file")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CheckpointFolder::Open(In("file"), {}).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(Checkpoints, ADiskWithoutRoomIsToldBefore) {
+  const std::unique_ptr<CheckpointFolder> folder = Open();
+  EXPECT_TRUE(folder->CheckRoom(1).ok());
+  const absl::Status status = folder->CheckRoom(int64_t{1} << 60);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected room for a checkpoint of 1152921504606.8 MB, found"));
+}
+
+// Power may go at any moment: the newest checkpoint is then this one or the one before, and good.
+TEST_F(Checkpoints, AfterALossOfPowerAtAnyCallAGoodOneIsThere) {
+  const Disk disk(Run());
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 2, .calls = &disk});
+  std::vector<int64_t> saved_at;  // calls after which step i + 1 must be there
+  for (int64_t step = 1; step <= 4; ++step) {
+    ASSERT_TRUE(Save(*folder, step, 1.0 / static_cast<double>(step)).ok());
+    saved_at.push_back(disk.calls());
+  }
+  for (int64_t count = 0; count <= disk.calls(); ++count) {
+    int64_t promised = 0;
+    while (promised < 4 && saved_at[promised] <= count) ++promised;
+    for (Unsynced unsynced : {Unsynced::kLost, Unsynced::kNamesStay, Unsynced::kStays}) {
+      const std::string left = In("left");
+      disk.Replay(count, unsynced, left);
+      const std::vector<int64_t> steps = *CheckpointSteps(left);
+      const int64_t newest = steps.empty() ? 0 : steps.back();
+      EXPECT_GE(newest, promised) << "after " << count << " calls";
+      EXPECT_LE(newest, promised + 1) << "after " << count << " calls";
+      for (int64_t step : steps) {
+        const absl::Status good = VerifyCheckpoint(CheckpointPath(left, step));
+        ASSERT_TRUE(good.ok()) << "after " << count << " calls: " << good;
+      }
+    }
+  }
+}
+
+// The disk is full from some call on: the error says where, and what was there stays.
+TEST_F(Checkpoints, WhicheverCallFailsTheOneBeforeStays) {
+  for (int64_t n = 0;; ++n) {
+    std::filesystem::remove_all(Run());
+    Disk disk(Run());
+    const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 5, .calls = &disk});
+    ASSERT_TRUE(Save(*folder, 1).ok());
+    disk.fails_from = disk.calls() + n;
+    const absl::Status status = Save(*folder, 2);
+    ASSERT_TRUE(VerifyCheckpoint(folder->PathOf(1)).ok());
+    if (status.ok()) {
+      EXPECT_GT(n, 10) << "the calls that can fail";
+      break;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("No space left on device"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(Run()));
+    for (int64_t step : Steps()) EXPECT_TRUE(VerifyCheckpoint(folder->PathOf(step)).ok()) << n;
+    if (Steps().back() == 1) {
+      EXPECT_FALSE(std::filesystem::exists(folder->PathOf(2))) << "half of one is left, n = " << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::engine

@@ -1,0 +1,251 @@
+// One checkpoint: what it holds, and that nothing of it can change unnoticed.
+
+#include "engine/checkpoint.h"
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint_saver.h"
+#include "engine/io/file.h"
+#include "engine/io/safetensors.h"
+#include "engine/io/xxh3.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/folder.h"
+#include "tests/engine/parameters.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::DType;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+// A network whose parameters and momenta are drawn.
+Loaded Drawn(int parts, int copies, DType dtype = DType::kF32, const std::string& name = "w") {
+  Loaded made(Parameters(parts, copies, dtype, name));
+  std::vector<NamedTensor> tensors = made.Initial(3);
+  std::mt19937 random(7);
+  for (NamedTensor& tensor : tensors) {
+    for (double& value : tensor.values) value = std::normal_distribution<float>()(random);
+  }
+  EXPECT_TRUE(WriteMomenta(made.program, made.loaded, tensors).ok());
+  return made;
+}
+
+StateCopy StateOf(const Loaded& made) {
+  StateCopy copy;
+  EXPECT_TRUE(ReadState(made.program, made.loaded, copy).ok());
+  return copy;
+}
+
+// Everything of the state, bit for bit.
+std::string BytesOf(const StateCopy& copy) {
+  std::string all;
+  for (const StateCopy::Tensor& tensor : copy.tensors) {
+    all += tensor.name + program::ToString(tensor.shape);
+    all.append(tensor.bytes.begin(), tensor.bytes.end());
+  }
+  return all;
+}
+
+class Checkpoint : public Folder {
+ protected:
+  void Save(const Loaded& made, const RunPosition& position = {.step = 12, .sample = 768, .loss = 0.25}) const {
+    const absl::Status status =
+        WriteCheckpoint(In("c"), {.position = position, .run = {{"model", "net"}}, .plan = "data"}, StateOf(made));
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  std::vector<std::string> Files() const {
+    return {In("c") + "/weights.safetensors", In("c") + "/momentum.safetensors", In("c") + "/manifest.json"};
+  }
+  // That the checkpoint is refused as it lies there, by an error that names `file`.
+  void ExpectDamaged(const std::string& file, const std::string& what) const {
+    Loaded made(Parameters(1, 1));
+    made.Initial(9);
+    const std::string before = BytesOf(StateOf(made));
+    for (const absl::Status& status : {VerifyCheckpoint(In("c")), RestoreCheckpoint(In("c"), made.program, made.loaded)}) {
+      ASSERT_THAT(status.code(), AnyOf(absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound)) << what;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(file)) << what;
+    }
+    EXPECT_EQ(BytesOf(StateOf(made)), before) << what << ": restored in part";
+  }
+};
+
+TEST_F(Checkpoint, IsTheSameStateUnderEveryCut) {
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    const std::string expected = BytesOf(StateOf(Drawn(1, 1, dtype)));
+    for (const auto& from : {std::pair{1, 1}, {1, 3}, {4, 2}, {60, 1}}) {
+      Save(Drawn(from.first, from.second, dtype));
+      ASSERT_TRUE(VerifyCheckpoint(In("c")).ok()) << VerifyCheckpoint(In("c"));
+      for (const auto& to : {std::pair{1, 1}, {1, 3}, {4, 2}, {60, 1}}) {
+        Loaded other(Parameters(to.first, to.second, dtype));
+        ASSERT_TRUE(RestoreCheckpoint(In("c"), other.program, other.loaded).ok());
+        EXPECT_EQ(BytesOf(StateOf(other)), expected) << from.first << " parts to " << to.first;
+      }
+    }
+  }
+}
+
+TEST_F(Checkpoint, SaysWhereTheRunStands) {
+  Save(Drawn(1, 1), {.step = 12, .sample = 768, .loss = 0.1});
+  const absl::StatusOr<Manifest> manifest = ReadManifest(In("c"));
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->position.step, 12);
+  EXPECT_EQ(manifest->position.sample, 768);
+  EXPECT_EQ(manifest->position.loss, 0.1);
+  EXPECT_EQ(manifest->run, (RunFields{{"model", "net"}}));
+  EXPECT_EQ(manifest->plan, "data");
+  Save(Drawn(1, 1), {.step = 1});
+  EXPECT_TRUE(std::isnan(ReadManifest(In("c"))->position.loss));
+}
+
+TEST_F(Checkpoint, ItsWeightsAreAFileThatInitTakes) {
+  Loaded made = Drawn(4, 2);
+  Save(made);
+  const absl::StatusOr<std::vector<NamedTensor>> weights = LoadWeights(In("c") + "/weights.safetensors");
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const std::vector<NamedTensor> expected = *ReadParameters(made.program, made.loaded);
+  ASSERT_EQ(weights->size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ((*weights)[i].values, expected[i].values);
+}
+
+TEST_F(Checkpoint, OfDoublesIsReadBySinglesAndBack) {
+  Save(Drawn(1, 1, DType::kF64));
+  Loaded singles(Parameters(4, 2));
+  ASSERT_TRUE(RestoreCheckpoint(In("c"), singles.program, singles.loaded).ok());
+  EXPECT_EQ(BytesOf(StateOf(singles)), BytesOf(StateOf(Drawn(1, 1))));  // they are drawn as singles
+}
+
+TEST_F(Checkpoint, AFlippedBitIsFoundWhereverItIs) {
+  Save(Drawn(1, 1));
+  std::mt19937 random(1);
+  for (const std::string& file : Files()) {
+    const std::string good = *ReadFile(file);
+    std::vector<size_t> bits;
+    for (size_t bit = 0; bit < 8 * 64; ++bit) bits.push_back(bit);  // lengths, versions, names
+    while (bits.size() < 1200) bits.push_back(random() % (8 * good.size()));
+    for (size_t bit : bits) {
+      std::string bad = good;
+      bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+      ASSERT_TRUE(ReplaceFile(file, bad).ok());
+      const absl::Status status = VerifyCheckpoint(In("c"));
+      ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << file << " bit " << bit << ": " << status;
+      ASSERT_THAT(std::string(status.message()), HasSubstr(file)) << bit;
+    }
+    ExpectDamaged(file, "the last of them");
+    ASSERT_TRUE(ReplaceFile(file, good).ok());
+    ASSERT_TRUE(VerifyCheckpoint(In("c")).ok()) << "found damage where there is none";
+  }
+}
+
+TEST_F(Checkpoint, ACutALongerAMissingAndASwappedFileAreFound) {
+  Save(Drawn(1, 1));
+  for (const std::string& file : Files()) {
+    const std::string good = *ReadFile(file);
+    for (size_t size = 0; size < good.size(); size += 1 + good.size() / 40) {
+      ASSERT_TRUE(ReplaceFile(file, good.substr(0, size)).ok());
+      ExpectDamaged(file, absl::StrCat(size, " of ", good.size(), " bytes"));
+    }
+    ASSERT_TRUE(ReplaceFile(file, good + " ").ok());
+    ExpectDamaged(file, "a byte more");
+    std::filesystem::remove(file);
+    ExpectDamaged(file, "missing");
+    ASSERT_TRUE(ReplaceFile(file, good).ok());
+  }
+  const std::string weights = *ReadFile(Files()[0]), momentum = *ReadFile(Files()[1]);
+  ASSERT_TRUE(ReplaceFile(Files()[0], momentum).ok());
+  ASSERT_TRUE(ReplaceFile(Files()[1], weights).ok());
+  ExpectDamaged(Files()[0], "swapped");
+}
+
+TEST_F(Checkpoint, DamageNamesTensorAndPlace) {
+  Save(Drawn(1, 1));
+  std::string bytes = *ReadFile(Files()[1]);
+  bytes[bytes.size() - 2] ^= 1;  // in the last tensor's last value
+  ASSERT_TRUE(ReplaceFile(Files()[1], bytes).ok());
+  const absl::Status status = VerifyCheckpoint(In("c"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("tensor \"b\", bytes ", bytes.size() - 12, " to ", bytes.size())));
+}
+
+TEST_F(Checkpoint, OfAnotherVersionIsRefusedWithBothNamed) {
+  Save(Drawn(1, 1));
+  std::string json = *ReadFile(Files()[2]);
+  json.replace(json.find("\"version\": 1"), 12, "\"version\": 7");
+  ASSERT_TRUE(ReplaceFile(Files()[2], json).ok());
+  EXPECT_THAT(std::string(VerifyCheckpoint(In("c")).message()),
+              HasSubstr("expected a checkpoint of version 1, found version 7"));
+}
+
+TEST_F(Checkpoint, OfAnotherNetworkIsRefusedByTensor) {
+  Save(Drawn(1, 1, DType::kF32, "v"));
+  Loaded made(Parameters(1, 1));
+  const absl::Status status = RestoreCheckpoint(In("c"), made.program, made.loaded);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("weights.safetensors: tensor \"w\": expected shape [40,60], found no such"));
+}
+
+TEST_F(Checkpoint, ItsSizeIsKnownBefore) {
+  const Loaded made = Drawn(1, 1);
+  Save(made);
+  double bytes = 0;
+  for (const std::string& file : {Files()[0], Files()[1]}) bytes += static_cast<double>(std::filesystem::file_size(file));
+  EXPECT_NEAR(static_cast<double>(CheckpointBytes(made.program)) / bytes, 1, 0.02);
+}
+
+// A copy is used for checkpoint after checkpoint: of networks of another size, too.
+TEST_F(Checkpoint, ACopyOfTheStateIsUsedAgain) {
+  StateCopy copy;
+  for (const auto& [parts, copies] : {std::pair{4, 2}, {1, 1}}) {
+    Loaded made = Drawn(parts, copies);
+    ASSERT_TRUE(ReadState(made.program, made.loaded, copy).ok());
+    EXPECT_EQ(BytesOf(copy), BytesOf(StateOf(made)));
+    EXPECT_EQ(copy.bytes(), StateBytes(made.program));
+  }
+}
+
+class Saver : public Checkpoint {
+ protected:
+  std::unique_ptr<CheckpointFolder> folder_here_ = *CheckpointFolder::Open(In("run"), {});
+};
+
+TEST_F(Saver, WritesTheStateOfTheMomentThoughItChangesMeanwhile) {
+  CheckpointSaver saver(*folder_here_);
+  Loaded made = Drawn(4, 2);
+  for (int64_t step = 1; step <= 20; ++step) {
+    const std::string expected = BytesOf(StateOf(made));
+    ASSERT_TRUE(saver.Begin({.position = {.step = step}}, made.program, made.loaded).ok());
+    std::vector<NamedTensor> next = made.Initial(static_cast<uint64_t>(100 + step));
+    const std::optional<SavedCheckpoint> saved = saver.Await();
+    ASSERT_TRUE(saved.has_value());
+    ASSERT_TRUE(saved->status.ok()) << saved->status;
+    EXPECT_EQ(saved->step, step);
+    EXPECT_EQ(saver.Await(), std::nullopt) << "told twice";
+    Loaded restored(Parameters(1, 1));
+    ASSERT_TRUE(RestoreCheckpoint(folder_here_->PathOf(step), restored.program, restored.loaded).ok());
+    EXPECT_EQ(BytesOf(StateOf(restored)), expected) << step;
+  }
+}
+
+TEST_F(Saver, WhatIsNotFiniteIsNotWritten) {
+  CheckpointSaver saver(*folder_here_);
+  for (bool momentum : {false, true}) {
+    Loaded made = Drawn(1, 1);
+    std::vector<NamedTensor> bad = *ReadParameters(made.program, made.loaded);
+    bad[1].values[5] = std::numeric_limits<double>::infinity();
+    ASSERT_TRUE((momentum ? WriteMomenta : WriteParameters)(made.program, made.loaded, bad).ok());
+    ASSERT_TRUE(saver.Begin({.position = {.step = 3}}, made.program, made.loaded).ok());
+    const std::optional<SavedCheckpoint> saved = saver.Await();
+    ASSERT_TRUE(saved.has_value());
+    EXPECT_EQ(saved->status.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(saved->status.message()), HasSubstr("step 2, the last: tensor \"u\""));
+    EXPECT_TRUE(CheckpointSteps(In("run"))->empty());
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::engine
