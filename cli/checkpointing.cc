@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "cli/learning_rate.h"
 #include "engine/io/xxh3.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
@@ -54,9 +55,9 @@ std::string DataIdentity(const data::ImageSet& images) {
                          images.classes, engine::Xxh3Text(engine::Xxh3Text(pixels) + engine::Xxh3Text(labels)));
 }
 
-engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const std::string& data) {
+engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
+                              const std::string& data) {
   const partition::LowerOptions lowered = LowerOptionsOf(flags, session, program::Mode::kTrain);
-  const absl::StatusOr<engine::LearningRatePolicy> rate = LearningRateOf(flags, session);
   return {{"model", session.graph.name},
           {"input", program::ToString(session.graph.nodes[0].sample_shape)},
           {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model->classes)},
@@ -74,16 +75,16 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
           {"batch", absl::StrCat(flags.batch)},
           {"seed", absl::StrCat(flags.seed)},
           {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
-          {"lr", rate.ok() ? Number(rate->base) : ""},
-          {"lr-policy", LearningRatePolicyName(flags, session)},
+          {"lr", Number(rate.base)},
+          {"lr-policy", Describe(rate)},
           {"momentum", Number(lowered.momentum)},
           {"weight-decay", Number(lowered.weight_decay)}};
 }
 
 absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& flags, const Session& session,
-                                                                   const std::string& data) {
+                                                                   engine::RunFields run) {
   std::unique_ptr<Checkpointing> result(new Checkpointing(flags, session));
-  result->run_ = RunFieldsOf(flags, session, data);
+  result->run_ = std::move(run);
   result->interval_ = ParseCheckpointInterval(flags.checkpoint_every).value_or(CheckpointInterval{});
   RETURN_IF_ERROR(CheckAllowed(flags.allow_change, result->run_));
   if (flags.checkpoint.empty()) {

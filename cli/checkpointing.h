@@ -22,14 +22,15 @@ std::string DataIdentity(const data::ImageSet& images);
 
 // What decides where a run goes: the flags of network, data and optimiser as they are after defaults, in the words of the
 // flags.
-engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const std::string& data);
+engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
+                              const std::string& data);
 
 class Checkpointing {
  public:
   // Takes the lock of --checkpoint. FailedPrecondition where flags contradict each other or the folder, before anything is
   // loaded. Without any of the flags the result does nothing.
   static absl::StatusOr<std::unique_ptr<Checkpointing>> Open(const Flags& flags, const Session& session,
-                                                             const std::string& data);
+                                                             engine::RunFields run);
 
   // Where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is. InvalidArgument
   // naming each field that differs, saved → current.

@@ -228,7 +228,15 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--lr-policy", flags.lr_policy,
-                 "constant, or step:N,F: the rate times F after every N steps (default: the model's)")
+                 "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "
+                 "onecycle, over all steps (default: the model's)")
+      ->group(group);
+  app.add_option("--warm-up", flags.warm_up, "steps in which the rate grows to what it would be")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--base-batch", flags.base_batch, "the rate is that of a batch of this size: times --batch / this")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
       ->group(group);
 }
 

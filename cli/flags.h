@@ -48,6 +48,7 @@ struct Flags {
   uint64_t seed = 1;
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's
   std::string lr_policy;                             // empty: the model's
+  int64_t warm_up = 0, base_batch = 0;               // steps; 0: the rate is as it is given
   std::string init, save, trace;
   std::string checkpoint, checkpoint_every = "10m";
   int checkpoint_keep = 3;

@@ -317,22 +317,6 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
       "batch");
 }
 
-std::string LearningRatePolicyName(const Flags& flags, const Session& session) {
-  return flags.lr_policy.empty() ? session.model->lr_policy : flags.lr_policy;
-}
-
-absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session) {
-  engine::LearningRatePolicy policy{.base = flags.lr >= 0 ? flags.lr : session.model->learning_rate};
-  const std::string name = LearningRatePolicyName(flags, session);
-  if (name == "constant") return policy;
-  const std::vector<std::string> words = absl::StrSplit(name, absl::ByAnyChar(":,"));
-  const bool valid = words.size() == 3 && words[0] == "step" && absl::SimpleAtoi(words[1], &policy.every) &&
-                     absl::SimpleAtod(words[2], &policy.factor) && policy.every > 0 && policy.factor > 0;
-  if (valid) return policy;
-  return absl::FailedPreconditionError(
-      absl::StrFormat("--lr-policy: expected constant or step:N,F with N and F above 0, found \"%s\"", name));
-}
-
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {
   const partition::Mesh& mesh = session.plan.mesh;
   const char* const plural = mesh.device_count() > 1 ? "s" : "";

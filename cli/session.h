@@ -58,8 +58,6 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
 void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph);
 // Names the flag --FIELD where the message of a library begins with "field: ".
 absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field);
-std::string LearningRatePolicyName(const Flags& flags, const Session& session);  // "constant", "step:450,0.1"
-absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session);
 
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
 // (Backend::name).

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/checkpointing.h"
 #include "cli/commands.h"
+#include "cli/learning_rate.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/test_json.h"
@@ -248,20 +249,24 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   Run run;
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
   ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train.size()));
-  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session));
-  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing, Checkpointing::Open(flags, run.session, streams.identity));
+  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session, steps));
+  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing,
+                   Checkpointing::Open(flags, run.session, RunFieldsOf(flags, run.session, rate, streams.identity)));
   RETURN_IF_ERROR(Prepare(flags, run));
   RETURN_IF_ERROR(checkpointing->CheckRoom(run.train_program));
   Results results;
   ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
   PrintSession(flags, run.session, run.backend->name());
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
-  std::fprintf(
-      stderr, "%s\n",
-      absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
-                      streams.train.description(), streams.normalisation, rate.base,
-                      LearningRatePolicyName(flags, run.session), lowered.momentum, lowered.weight_decay, flags.batch, steps)
-          .c_str());
+  std::fprintf(stderr, "%s\n",
+               absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
+                               streams.train.description(), streams.normalisation, rate.base, Describe(rate),
+                               lowered.momentum, lowered.weight_decay, flags.batch, steps)
+                   .c_str());
+  if (flags.base_batch > 0) {
+    std::fprintf(stderr, "lr is that of a batch of %lld, times %lld / %lld\n", static_cast<long long>(flags.base_batch),
+                 static_cast<long long>(flags.batch), static_cast<long long>(flags.base_batch));
+  }
 
   RETURN_IF_ERROR(TrainFrom(flags, stop, steps, rate, run, streams.train, *checkpointing, results));
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/learning_rate.h"
 #include "cli/session.h"
 #include "program/status_macros.h"
 #include "tools/verify_plan.h"
@@ -37,7 +38,8 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, &images));
   const std::string normalisation = NormalisationOf(flags, images);
   ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), true));
-  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session));
+  const int64_t steps = flags.steps > 0 ? flags.steps : 3;
+  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, steps));
   auto print = [&, printed = false](const std::string& backend) mutable {
     if (std::exchange(printed, true)) return;
     PrintSession(flags, session, backend);
@@ -62,7 +64,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     }
     return backend;
   };
-  const tools::VerifyOptions options{.steps = flags.steps > 0 ? flags.steps : 3,
+  const tools::VerifyOptions options{.steps = steps,
                                      .seed = flags.seed,
                                      .reference = DTypeOf(flags) == program::DType::kF64,
                                      .bf16 = DTypeOf(flags) == program::DType::kBF16,

@@ -84,11 +84,6 @@ absl::Status EnqueueStep(Executor& executor, DataSource& data, int64_t position,
 
 }  // namespace
 
-double LearningRateAt(const LearningRatePolicy& policy, int64_t step) {
-  if (policy.every <= 0) return policy.base;
-  return policy.base * std::pow(policy.factor, static_cast<double>(step / policy.every));
-}
-
 absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5); }
 absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
 

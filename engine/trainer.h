@@ -12,17 +12,10 @@
 #include "absl/time/time.h"
 #include "engine/data_source.h"
 #include "engine/executor.h"
+#include "engine/learning_rate.h"
 #include "engine/trace.h"
 
 namespace colonnade::engine {
-
-// The learning rate of a step: base · factor^(step / every), rounded down; every 0: constant.
-struct LearningRatePolicy {
-  double base = 0.01;
-  double factor = 0.1;
-  int64_t every = 0;  // steps
-};
-double LearningRateAt(const LearningRatePolicy& policy, int64_t step);
 
 struct TrainProgress {
   int64_t step = 0, steps = 0;  // done, in all, with those of the run that this one goes on with

@@ -22,8 +22,10 @@ namespace {
 struct NamedDevices {
   const char* plan;
   int devices;
+  partition::Reduction reduction = partition::Reduction::kAllReduce;
 };
-constexpr NamedDevices kPlans[] = {{"single", 1}, {"data", 2}, {"model", 2}, {"hybrid", 4}, {"data", 4}};
+constexpr NamedDevices kPlans[] = {
+    {"single", 1}, {"data", 2, partition::Reduction::kSharded}, {"model", 2}, {"hybrid", 4}, {"data", 4}};
 constexpr int64_t kBatch = 8;
 // The run stops after so many steps, in the midst of an epoch; then so many follow on the same plan, and on another.
 constexpr int64_t kBefore = 5, kAfter = kSanitized ? 6 : 50, kAfterOnAnother = kSanitized ? 4 : 20;
@@ -59,7 +61,8 @@ struct Training {
     const layers::LayerGraph graph = *models::BuildModel(
         model, model == "lenet" ? models::ModelOptions{} : models::ModelOptions{.input_size = 16, .width = 0.25});
     sample_shape = graph.nodes[0].sample_shape;
-    const partition::Plan plan = *partition::NamedPlan(on.plan, graph, {.devices = on.devices, .global_batch = kBatch});
+    partition::Plan plan = *partition::NamedPlan(on.plan, graph, {.devices = on.devices, .global_batch = kBatch});
+    plan.reduction = on.reduction;
     program = *partition::Lower(graph, plan, {.global_batch = kBatch, .weight_decay = 5e-4});
     backend = *cpu::MakeCpuBackend({.devices = on.devices, .threads_per_device = 1});
     executor = *Executor::Create(program, *backend);

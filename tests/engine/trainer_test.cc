@@ -264,12 +264,6 @@ TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(LearningRate, StepPolicyMultipliesAfterEveryNSteps) {
-  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5}, 1000), 0.5);
-  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5, .factor = 0.1, .every = 10}, 9), 0.5);
-  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5, .factor = 0.1, .every = 10}, 20), 0.5 * 0.01);
-}
-
 TEST(State, WrongNamesAndShapesAreRefusedAndNothingIsWritten) {
   DigitsRun setup("hybrid", 4);
   absl::StatusOr<std::vector<NamedTensor>> before = ReadParameters(setup.train_program, setup.train->loaded());

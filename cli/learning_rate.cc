@@ -1,0 +1,104 @@
+#include "cli/learning_rate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+using engine::LearningRatePolicy;
+using Shape = LearningRatePolicy::Shape;
+
+// The words after the name: whole numbers above 0, then one number above 0.
+bool ReadSteps(absl::Span<const std::string> words, std::vector<int64_t>& steps, double& number) {
+  for (const std::string& word : words.subspan(0, words.size() - 1)) {
+    if (!absl::SimpleAtoi(word, &steps.emplace_back()) || steps.back() < 1) return false;
+  }
+  return absl::SimpleAtod(words.back(), &number) && number > 0;
+}
+
+// What the words of --lr-policy say; false where they say nothing.
+bool Read(const std::string& text, LearningRatePolicy& policy) {
+  const std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(":,"));
+  const std::string& name = words[0];
+  const absl::Span<const std::string> rest = absl::MakeConstSpan(words).subspan(1);
+  if (name == "constant") return rest.empty();
+  if (name == "cosine" || name == "onecycle") {
+    policy.shape = name == "cosine" ? Shape::kCosine : Shape::kOneCycle;
+    return rest.empty();
+  }
+  std::vector<int64_t> steps;
+  if (name == "poly") {
+    policy.shape = Shape::kPolynomial;
+    return rest.size() == 1 && ReadSteps(rest, steps, policy.power);
+  }
+  if (rest.size() < 2 || !ReadSteps(rest, steps, policy.factor)) return false;
+  if (name == "step") {
+    policy.every = steps[0];
+    return steps.size() == 1;
+  }
+  policy.shape = Shape::kMultiStep;
+  policy.milestones = std::move(steps);
+  return name == "multistep" && std::is_sorted(policy.milestones.begin(), policy.milestones.end());
+}
+
+absl::Status CheckRun(const LearningRatePolicy& policy) {
+  if (policy.shape == Shape::kOneCycle && policy.warm_up > 0) {
+    return absl::FailedPreconditionError("--warm-up: expected none with --lr-policy=onecycle, which warms up by itself");
+  }
+  const bool ends = policy.shape == Shape::kPolynomial || policy.shape == Shape::kCosine;
+  if (ends && policy.warm_up >= policy.steps) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--warm-up: expected fewer steps than the run's %d, found %d", policy.steps, policy.warm_up));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps) {
+  LearningRatePolicy policy{
+      .base = flags.lr >= 0 ? flags.lr : session.model->learning_rate, .steps = steps, .warm_up = flags.warm_up};
+  if (flags.base_batch > 0) policy.base *= static_cast<double>(flags.batch) / static_cast<double>(flags.base_batch);
+  const std::string& text = flags.lr_policy.empty() ? session.model->lr_policy : flags.lr_policy;
+  if (!Read(text, policy)) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--lr-policy: expected constant, step:N,F, multistep:N1,N2,…,F with ascending steps, poly:P, cosine or "
+        "onecycle, with numbers above 0, found \"%s\"",
+        text));
+  }
+  RETURN_IF_ERROR(CheckRun(policy));
+  return policy;
+}
+
+std::string Describe(const LearningRatePolicy& policy) {
+  std::string text;
+  switch (policy.shape) {
+    case Shape::kStep:
+      text = policy.every > 0 ? absl::StrFormat("step:%d,%g", policy.every, policy.factor) : "constant";
+      break;
+    case Shape::kMultiStep:
+      text = absl::StrFormat("multistep:%s,%g", absl::StrJoin(policy.milestones, ","), policy.factor);
+      break;
+    case Shape::kPolynomial:
+      text = absl::StrFormat("poly:%g over %d steps", policy.power, policy.steps);
+      break;
+    case Shape::kCosine:
+      text = absl::StrFormat("cosine over %d steps", policy.steps);
+      break;
+    case Shape::kOneCycle:
+      text = absl::StrFormat("onecycle over %d steps", policy.steps);
+      break;
+  }
+  if (policy.warm_up > 0) absl::StrAppend(&text, ", warm-up of ", policy.warm_up);
+  return text;
+}
+
+}  // namespace colonnade::cli

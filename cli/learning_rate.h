@@ -1,0 +1,23 @@
+// --lr, --lr-policy, --warm-up and --base-batch.
+#ifndef COLONNADE_CLI_LEARNING_RATE_H_
+#define COLONNADE_CLI_LEARNING_RATE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/session.h"
+#include "engine/learning_rate.h"
+
+namespace colonnade::cli {
+
+// The policy of a run of `steps` steps. FailedPrecondition where the words of --lr-policy are not understood, or its numbers
+// do not fit the run.
+absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps);
+
+// "cosine over 1200 steps, warm-up of 100", with what decides the rate of every step but the base.
+std::string Describe(const engine::LearningRatePolicy& policy);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_LEARNING_RATE_H_

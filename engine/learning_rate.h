@@ -1,0 +1,34 @@
+// The learning rate of each step, a function of the step alone: a run that goes on has the rates of one that never stopped.
+#ifndef COLONNADE_ENGINE_LEARNING_RATE_H_
+#define COLONNADE_ENGINE_LEARNING_RATE_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace colonnade::engine {
+
+// With t the step, from 0, and B the base rate:
+//   kStep         B · factor^⌊t / every⌋; every 0: constant
+//   kMultiStep    B · factor^(number of milestones ≤ t)
+//   kPolynomial   B · (1 − s)^power
+//   kCosine       B · (1 + cos(π s)) / 2                                             (Loshchilov & Hutter 2017, no restarts)
+//   kOneCycle     up from B / 25 to B in the first 3/10 of the steps, then down to B / 250,000, each along half a cosine
+//                                                                                    (Smith & Topin 2018, as PyTorch has it)
+// where s = (t − warm_up) / (steps − warm_up), at most 1. In the first `warm_up` steps all but kOneCycle are multiplied by
+// (t + 1) / warm_up, with s = 0 (Goyal et al. 2017).
+struct LearningRatePolicy {
+  double base = 0.01;
+  double factor = 0.1;
+  int64_t every = 0;  // steps
+  enum class Shape { kStep, kMultiStep, kPolynomial, kCosine, kOneCycle } shape = Shape::kStep;
+  std::vector<int64_t> milestones;  // steps, ascending
+  double power = 1;
+  int64_t steps = 0;  // of the whole run; of the last three shapes
+  int64_t warm_up = 0;
+};
+
+double LearningRateAt(const LearningRatePolicy& policy, int64_t step);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_LEARNING_RATE_H_

@@ -1,0 +1,70 @@
+// The words of --lr-policy, --warm-up and --base-batch, and the rates that runs have.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LearningRateFlags : public Command {
+ protected:
+  static std::string Train(const std::string& flags) {
+    return absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=8 ", flags);
+  }
+};
+
+TEST_F(LearningRateFlags, AreSaidInTheFirstLines) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--lr-policy=constant", "lr 0.01 (constant)"},
+      {"--lr-policy=step:3,0.5", "(step:3,0.5)"},
+      {"--lr-policy=multistep:3,5,0.1", "(multistep:3,5,0.1)"},
+      {"--lr-policy=poly:2 --warm-up=3", "(poly:2 over 8 steps, warm-up of 3)"},
+      {"--lr-policy=cosine", "(cosine over 8 steps)"},
+      {"--lr-policy=onecycle", "(onecycle over 8 steps)"},
+      {"--lr=0.125 --batch=32 --base-batch=64", "lr 0.0625 "},
+      {"--lr=0.125 --batch=32 --base-batch=64", "lr is that of a batch of 64, times 32 / 64"}};
+  for (const auto& [flags, said] : cases) {
+    const Result r = Run(Train(flags));
+    EXPECT_EQ(r.code, 0) << flags << r.err;
+    EXPECT_THAT(r.err, HasSubstr(said)) << flags;
+  }
+}
+
+TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {
+  for (const char* bad : {"cosin", "step:5", "step:0,0.1", "step:5,0", "step:5,6,0.1", "multistep:5,3,0.1", "multistep:0.1",
+                          "poly", "poly:0", "poly:1,2", "cosine:5", "constant:1", "onecycle:2", "step:x,0.1", ":", ""}) {
+    if (*bad == '\0') continue;
+    ExpectError(Train(absl::StrCat("--lr-policy=", bad)), 2, {"--lr-policy: expected constant, step:N,F", bad});
+  }
+  ExpectError(Train("--lr-policy=onecycle --warm-up=2"), 2, {"--warm-up", "onecycle"});
+  ExpectError(Train("--lr-policy=cosine --warm-up=8"), 2, {"--warm-up: expected fewer steps than the run's 8, found 8"});
+  EXPECT_EQ(Run(Train("--lr-policy=cosine --warm-up=7")).code, 0);
+}
+
+// A run that is cut in two has the rates of the whole: the policy is over all steps.
+TEST_F(LearningRateFlags, ARunThatIsCutInTwoHasTheRatesOfTheWhole) {
+  const auto losses = [](const Result& r) { return nlohmann::json::parse(r.out)["losses"]; };
+  const std::string policy = "--lr-policy=onecycle --lr=0.1 --json ";
+  const nlohmann::json whole = losses(Run(Train(policy)));
+  const std::string run = absl::StrCat(policy, "--checkpoint-every=1 --checkpoint-keep=100 --checkpoint=", In("run"));
+  ASSERT_EQ(Run(Train(run)).code, 0);
+  const nlohmann::json rest = losses(Run(Train(absl::StrCat(policy, "--resume=", In("run/step-000000003")))));
+  ASSERT_EQ(rest.size(), 5u);
+  EXPECT_EQ(rest.back(), whole.back());
+  ExpectError(Train(absl::StrCat("--lr-policy=onecycle --lr=0.1 --epochs=1 --resume=", In("run/step-000000003"))), 2,
+              {"--steps or --epochs"});
+  ExpectError(
+      absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=9 --lr-policy=onecycle --lr=0.1 --resume=",
+                   In("run/step-000000003")),
+      65, {"lr-policy: onecycle over 8 steps → onecycle over 9 steps"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli
