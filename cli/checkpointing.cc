@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "cli/learning_rate.h"
+#include "engine/io/file.h"
 #include "engine/io/xxh3.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
@@ -94,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& 
   ASSIGN_OR_RETURN(result->folder_, engine::CheckpointFolder::Open(flags.checkpoint, {.keep = flags.checkpoint_keep}));
   result->saver_ = std::make_unique<engine::CheckpointSaver>(*result->folder_);
   RETURN_IF_ERROR(result->CheckFolder());
+  RETURN_IF_ERROR(engine::ReplaceFile(absl::StrCat(flags.checkpoint, "/config.toml"), flags.resolved));
   return result;
 }
 

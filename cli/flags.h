@@ -55,6 +55,7 @@ struct Flags {
   std::optional<std::string> resume;  // empty: from --checkpoint
   std::vector<std::string> allow_change;
   bool json = false;
+  std::string config, resolved;  // resolved: what would run train as it runs now, for --config
   // checkpoint
   std::string action, folder;
   // program

@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
+#include "cli/config.h"
 #include "cli/flags.h"
 #include "cli/session.h"
 #include "cli/waiting.h"
@@ -306,8 +307,11 @@ int Main(int argc, char** argv) {
   CLI::App* table = AddTable(app, flags);
   CLI::App* calibrate = AddCalibrate(app, flags);
   CLI::App* models = AddModels(app, flags);
+  for (CLI::App* command : app.get_subcommands({})) colonnade::cli::AddConfigFlag(*command, flags.config);
+  absl::StatusOr<std::vector<std::string>> words = colonnade::cli::WithConfig({argv + 1, argv + argc}, app);
+  if (!words.ok()) return Report(words.status(), {});
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words->rbegin(), words->rend()));  // CLI11 takes them from the end
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
@@ -315,6 +319,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, argc, argv).c_str());
     return kUsage;
   }
+  if (train->parsed()) flags.resolved = colonnade::cli::ResolvedConfig(*train);
   // The others have nothing to keep: there a signal ends the process.
   if (train->parsed() || eval->parsed()) {
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);

@@ -256,6 +256,9 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   RETURN_IF_ERROR(checkpointing->CheckRoom(run.train_program));
   Results results;
   ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
+  if (!flags.config.empty()) {
+    std::fprintf(stderr, "%s", absl::StrFormat("# %s and the command line\n%s", flags.config, flags.resolved).c_str());
+  }
   PrintSession(flags, run.session, run.backend->name());
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
   std::fprintf(stderr, "%s\n",

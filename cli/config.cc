@@ -1,0 +1,152 @@
+#include "cli/config.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "engine/io/file.h"
+#include "program/nearest_name.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr char kFlag[] = "--config";
+constexpr int64_t kMostBytes = 1 << 20;
+
+// The value of --config among the words; empty if it is not there.
+std::string FileOf(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    absl::string_view word = words[i];
+    if (word == kFlag) return i + 1 < words.size() ? words[i + 1] : "";
+    if (absl::ConsumePrefix(&word, absl::StrCat(kFlag, "="))) return std::string(word);
+  }
+  return "";
+}
+
+bool Has(const std::vector<std::string>& words, const std::string& flag) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return word == flag || absl::StartsWith(word, flag + "="); });
+}
+
+// The long flags of a sub-command, without what files cannot have.
+std::vector<std::string> FlagsOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string>& of_option = option->get_lnames();
+    for (const std::string& name : of_option) {
+      if (name != "help" && name != "config") names.push_back(name);
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& file) {
+  ASSIGN_OR_RETURN(std::string text, engine::ReadFile(file, kMostBytes));
+  std::istringstream stream(text);
+  try {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML().from_config(stream);
+    // CLI11 marks where sections begin and end.
+    std::erase_if(items, [](const CLI::ConfigItem& item) { return item.name == "++" || item.name == "--"; });
+    return items;
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", error.what()));
+  }
+}
+
+// "--mean=0.49,0.48": a word of the command line.
+std::string AsWord(const CLI::ConfigItem& item) {
+  const std::string value = absl::StrJoin(item.inputs, ",");
+  return value.empty() ? absl::StrCat("--", item.name) : absl::StrCat("--", item.name, "=", value);
+}
+
+class Reader {
+ public:
+  Reader(std::string file, const CLI::App& app, const std::string& command) : file_(std::move(file)), command_(command) {
+    for (const CLI::App* sub : app.get_subcommands({})) {
+      const std::vector<std::string> flags = FlagsOf(*sub);
+      commands_.push_back(sub->get_name());
+      all_.insert(flags.begin(), flags.end());
+      if (sub->get_name() == command) own_.insert(flags.begin(), flags.end());
+    }
+  }
+
+  // Whether an item is for this sub-command; an error where it is for none.
+  absl::StatusOr<bool> IsMeant(const CLI::ConfigItem& item) {
+    if (item.parents.size() > 1 || (item.parents.size() == 1 && !IsCommand(item.parents[0]))) {
+      return absl::InvalidArgumentError(absl::StrFormat("%s: expected sections that are sub-commands (%s), found \"%s\"",
+                                                        file_, absl::StrJoin(commands_, ", "),
+                                                        absl::StrJoin(item.parents, ".")));
+    }
+    if (!all_.contains(item.name)) {
+      const std::string nearest = program::NearestName(item.name, {all_.begin(), all_.end()});
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", file_, item.name,
+                          nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+    }
+    if (!item.parents.empty() && item.parents[0] != command_) return false;
+    if (!own_.contains(item.name)) return false;
+    if (seen_.insert(item.name).second) return true;
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected each key once, found \"%s\" twice", file_, item.name));
+  }
+
+ private:
+  bool IsCommand(const std::string& name) const {
+    return std::find(commands_.begin(), commands_.end(), name) != commands_.end();
+  }
+
+  const std::string file_, command_;
+  std::vector<std::string> commands_;
+  std::set<std::string> all_, own_, seen_;
+};
+
+// A value as TOML has it: lists of words in brackets, words that are no numbers in quotes.
+std::string AsToml(const std::vector<std::string>& values) {
+  const auto quoted = [](std::string* out, const std::string& value) {
+    double number = 0;
+    const bool bare = CLI::detail::lexical_cast(value, number) || value == "true" || value == "false";
+    absl::StrAppend(out, bare ? value : absl::StrCat("\"", value, "\""));
+  };
+  const std::string list = absl::StrJoin(values, ", ", quoted);
+  return values.size() == 1 ? list : absl::StrCat("[", list, "]");
+}
+
+}  // namespace
+
+void AddConfigFlag(CLI::App& command, std::string& file) {
+  command.add_option(kFlag, file, "flags from a file: TOML with one key for each; those of the command line win")
+      ->type_name("FILE");
+}
+
+absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app) {
+  const std::string file = FileOf(words);
+  if (file.empty() || words.empty()) return words;
+  ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(file));
+  Reader reader(file, app, words[0]);
+  std::vector<std::string> more;
+  for (const CLI::ConfigItem& item : items) {
+    ASSIGN_OR_RETURN(bool meant, reader.IsMeant(item));
+    if (meant && !Has(words, "--" + item.name)) more.push_back(AsWord(item));
+  }
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string ResolvedConfig(const CLI::App& command) {
+  std::string text;
+  for (const std::string& name : FlagsOf(command)) {
+    const CLI::Option* option = command.get_option("--" + name);
+    std::vector<std::string> values = option->results();
+    if (option->count() == 0 && !option->get_default_str().empty()) values = {option->get_default_str()};
+    if (!values.empty()) absl::StrAppend(&text, name, " = ", AsToml(values), "\n");
+  }
+  return text;
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,31 @@
+// --config=FILE: flags from a file, in TOML as CLI11 reads it.
+//
+//   model = "resnet20"
+//   batch = 128
+//   mean = [0.49, 0.48, 0.45]
+//   [train]                    # for that sub-command alone
+//   checkpoint = "run1"
+#ifndef COLONNADE_CLI_CONFIG_H_
+#define COLONNADE_CLI_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+
+namespace colonnade::cli {
+
+void AddConfigFlag(CLI::App& command, std::string& file);
+
+// The command line `words` (without the program's name) with the flags of its --config file behind it, but for those that it
+// has itself. Keys that another sub-command knows are left out. NotFound where the file is missing; InvalidArgument naming
+// file and key where no sub-command knows it, or it stands twice.
+absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app);
+
+// What --config takes to run `command` again as it was parsed: each flag that was given or has a default.
+std::string ResolvedConfig(const CLI::App& command);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_CONFIG_H_

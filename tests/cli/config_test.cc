@@ -1,0 +1,79 @@
+// --config: what a file may say, what wins, and that what is written down runs the same again.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class Config : public Command {
+ protected:
+  std::string Flag() const { return absl::StrCat("--config=", In("run.toml")); }
+  json Train(const std::string& flags) const {
+    const Result r = Run(absl::StrCat("train ", flags));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return json::parse(r.out, nullptr, false);
+  }
+};
+
+TEST_F(Config, GivesFlagsAndTheCommandLineWins) {
+  Write("run.toml",
+        "# a comment\nmodel = \"two_column\"\ndata = \"digits\"\nwidth = 0.25\nsteps = 3\njson = true\nmean = [0.25]\n"
+        "[train]\nbatch = 32\n[eval]\nbatch = 16\n");
+  const json found = Train(Flag());
+  const json same = Train("--model=two_column --data=digits --width=0.25 --steps=3 --json --mean=0.25 --batch=32");
+  EXPECT_EQ(found["losses"], same["losses"]);
+  EXPECT_EQ(found["global_batch"], 32);
+  EXPECT_EQ(Train(Flag() + " --steps=2")["steps"], 2);
+  EXPECT_EQ(Train(absl::StrCat("--config ", In("run.toml"), " --batch 8"))["global_batch"], 8);
+}
+
+TEST_F(Config, AKeyOfAnotherSubCommandIsLeftOut) {
+  Write("run.toml", "model = \"lenet\"\nsteps = 4\nlr = 0.5\nsave = \"w\"\n");
+  const Result r = Run(absl::StrCat("plan ", Flag()));
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"bach = 3\n", {"run.toml", "\"bach\"", "did you mean batch?"}},
+      {"[trian]\nbatch = 3\n", {"run.toml", "sub-commands", "\"trian\""}},
+      {"batch = 3\n[train]\nbatch = 4\n", {"run.toml", "\"batch\" twice"}},
+      {"config = \"other\"\n", {"run.toml", "\"config\""}},
+      {"help = true\n", {"run.toml", "\"help\""}}};
+  for (const auto& [text, parts] : cases) {
+    Write("run.toml", text);
+    ExpectError(absl::StrCat("train ", Flag()), 65, parts);
+  }
+  ExpectError(absl::StrCat("train --config=", In("none")), 66, {In("none")});
+  Write("run.toml", "model = \"lenet\"\nbatch = \"many\"\n");
+  ExpectError(absl::StrCat("train ", Flag()), 2, {"--batch", "many"});
+  Write("run.toml", "batch = 3\n");
+  ExpectError(absl::StrCat("train ", Flag()), 2, {"--model is required"});
+}
+
+TEST_F(Config, WhatACheckpointHasRunsTheSameAgain) {
+  Write("run.toml", "model = \"two_column\"\ndata = \"digits\"\nwidth = 0.25\nlr-policy = \"multistep:2,3,0.5\"\n");
+  const Result first =
+      Run(absl::StrCat("train ", Flag(), " --steps=4 --mean=0.25 --json --resume --checkpoint=", In("run")));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("lr-policy = \"multistep:2,3,0.5\""));
+  EXPECT_THAT(first.err, HasSubstr("steps = 4"));
+  const absl::StatusOr<std::string> resolved = engine::ReadFile(In("run/config.toml"));
+  ASSERT_TRUE(resolved.ok());
+  EXPECT_THAT(*resolved, HasSubstr("batch = 64")) << "defaults, too";
+  const json again = Train(absl::StrCat("--config=", In("run/config.toml"), " --checkpoint=", In("other")));
+  EXPECT_EQ(again["losses"], json::parse(first.out)["losses"]);
+}
+
+}  // namespace
+}  // namespace colonnade::cli
