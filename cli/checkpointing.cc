@@ -76,6 +76,7 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
           {"batch", absl::StrCat(flags.batch)},
           {"seed", absl::StrCat(flags.seed)},
           {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
+          {"optimizer", flags.optimizer},
           {"lr", Number(rate.base)},
           {"lr-policy", Describe(rate)},
           {"momentum", Number(lowered.momentum)},

@@ -222,6 +222,11 @@ void AddMeasuringFlags(CLI::App& app, Flags& flags) {
 
 void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Optimiser";
+  app.add_option("--optimizer", flags.optimizer,
+                 "SGD with momentum: krizhevsky (the rate is in the momentum), pytorch (it is outside), or nesterov")
+      ->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov"}))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--lr", flags.lr, "learning rate (default: the model's)")->check(Number(0, kNoLimit))->group(group);
   app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);
   app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")

@@ -46,6 +46,7 @@ struct Flags {
   // Run
   int64_t steps = 0, epochs = 0;  // 0: not given
   uint64_t seed = 1;
+  std::string optimizer = "krizhevsky";
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's
   std::string lr_policy;                             // empty: the model's
   int64_t warm_up = 0, base_batch = 0;               // steps; 0: the rate is as it is given

@@ -230,6 +230,12 @@ absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session&
                                      .std = flags.std});
 }
 
+program::SgdForm SgdFormOf(const Flags& flags) {
+  const auto* form = std::find_if(std::begin(program::kSgdForms), std::end(program::kSgdForms) - 1,
+                                  [&](program::SgdForm f) { return flags.optimizer == program::Name(f); });
+  return *form;  // the last where it is none of the others: flags are checked
+}
+
 program::DType DTypeOf(const Flags& flags) {
   if (flags.dtype == "bf16") return program::DType::kBF16;
   return flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32;
@@ -240,7 +246,8 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
           .global_batch = flags.batch,
           .dtype = DTypeOf(flags),
           .momentum = flags.momentum >= 0 ? flags.momentum : session.model->momentum,
-          .weight_decay = flags.weight_decay >= 0 ? flags.weight_decay : session.model->weight_decay};
+          .weight_decay = flags.weight_decay >= 0 ? flags.weight_decay : session.model->weight_decay,
+          .sgd_form = SgdFormOf(flags)};
 }
 
 absl::Status CheckBackend(const Flags& flags) {

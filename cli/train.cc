@@ -261,11 +261,12 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   }
   PrintSession(flags, run.session, run.backend->name());
   const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
-  std::fprintf(stderr, "%s\n",
-               absl::StrFormat("data %s, %s\nSGD: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
-                               streams.train.description(), streams.normalisation, rate.base, Describe(rate),
-                               lowered.momentum, lowered.weight_decay, flags.batch, steps)
-                   .c_str());
+  std::fprintf(
+      stderr, "%s\n",
+      absl::StrFormat("data %s, %s\nSGD in %s's form: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
+                      streams.train.description(), streams.normalisation, flags.optimizer, rate.base, Describe(rate),
+                      lowered.momentum, lowered.weight_decay, flags.batch, steps)
+          .c_str());
   if (flags.base_batch > 0) {
     std::fprintf(stderr, "lr is that of a batch of %lld, times %lld / %lld\n", static_cast<long long>(flags.base_batch),
                  static_cast<long long>(flags.batch), static_cast<long long>(flags.base_batch));

@@ -45,9 +45,8 @@ struct CheckpointTensor {
 };
 
 struct CheckpointFile {
-  std::string name;   // "weights.safetensors"
-  int64_t bytes = 0;  // of the whole file
-  std::string header_xxh3;
+  std::string name;                       // "weights.safetensors"
+  int64_t bytes = 0;                      // of the whole file
   std::vector<CheckpointTensor> tensors;  // in the order of their bytes
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -88,7 +89,7 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const s
   ASSIGN_OR_RETURN(int lock, TakeLock(path));
   std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(path, options, lock));
   ASSIGN_OR_RETURN(std::vector<int64_t> half_written, Steps(path, /*complete=*/false));
-  for (int64_t step : half_written) fs::remove_all(folder->PathOf(step), error);
+  for (int64_t step : half_written) RETURN_IF_ERROR(folder->Remove(step));
   return folder;
 }
 
@@ -116,11 +117,22 @@ absl::Status CheckpointFolder::Save(const Manifest& manifest, const StateCopy& s
   const absl::Status status = WriteCheckpoint(folder, manifest, state, calls_);
   if (status.ok()) return Retire();
   std::error_code ignored;
-  if (!fs::exists(fs::path(folder) / kManifestName, ignored)) fs::remove_all(folder, ignored);
+  if (!fs::exists(fs::path(folder) / kManifestName, ignored)) fs::remove_all(folder, ignored);  // as far as it goes
   return status;
 }
 
 // The manifest goes first, for good, so that what is left at any moment is a checkpoint or is none.
+absl::Status CheckpointFolder::Remove(int64_t step) {
+  const std::string folder = PathOf(step), manifest = absl::StrCat(folder, "/", kManifestName);
+  if (calls_.Unlink(manifest.c_str()) != 0 && errno != ENOENT) return SystemError("remove", manifest);
+  RETURN_IF_ERROR(SyncFolder(folder, calls_));
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (calls_.Unlink(it->path().c_str()) != 0) return SystemError("remove", it->path());
+  }
+  return calls_.Rmdir(folder.c_str()) == 0 ? absl::OkStatus() : SystemError("remove folder", folder);
+}
+
 absl::Status CheckpointFolder::Retire() {
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(path_));
   int64_t best = -1;
@@ -133,12 +145,7 @@ absl::Status CheckpointFolder::Retire() {
   }
   for (size_t i = 0; i + static_cast<size_t>(options_.keep) < steps.size(); ++i) {
     if (steps[i] == best) continue;
-    const std::string folder = PathOf(steps[i]), manifest = absl::StrCat(folder, "/", kManifestName);
-    if (calls_.Unlink(manifest.c_str()) != 0) return SystemError("remove", manifest);
-    RETURN_IF_ERROR(SyncFolder(folder, calls_));
-    std::error_code error;
-    fs::remove_all(folder, error);
-    if (error) return absl::DataLossError(absl::StrFormat("cannot remove %s: %s", folder, error.message()));
+    RETURN_IF_ERROR(Remove(steps[i]));
   }
   return absl::OkStatus();
 }

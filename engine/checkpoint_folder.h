@@ -45,7 +45,8 @@ class CheckpointFolder {
 
  private:
   CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock);
-  absl::Status Retire();
+  absl::Status Remove(int64_t step);
+  absl::Status Retire();  // removes what need not be kept
 
   const std::string path_;
   const CheckpointFolderOptions options_;

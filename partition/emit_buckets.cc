@@ -174,7 +174,7 @@ void Emitter::Emit(const Action& action, const UpdateParameters& update) {
     if (!Updates(update.bucket, p)) continue;
     const Region part = UpdatedParts(update.bucket, p);
     AddCompute(p,
-               {program::SgdUpdate{lowering_.options.momentum, lowering_.options.weight_decay},
+               {program::SgdUpdate{lowering_.options.momentum, lowering_.options.weight_decay, lowering_.options.sgd_form},
                 {builder_.Read(scalars_[p]),
                  {bucket.gradients[p], part, program::Access::kRead},
                  {bucket.momenta[p], part, program::Access::kAccumulate},

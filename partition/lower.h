@@ -17,6 +17,7 @@ struct LowerOptions {
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
   double momentum = 0.9;
   double weight_decay = 0;
+  program::SgdForm sgd_form = program::SgdForm::kKrizhevsky;
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
 };
 

@@ -38,13 +38,6 @@ COLONNADE_HOST_DEVICE inline T GeluGradient(T x, T dy) {
   return dy * (cumulative + x * density);
 }
 
-// Krizhevsky's update of one weight: v ← momentum·v − lr·(weight_decay·w + g),  w ← w + v.
-template <class T>
-COLONNADE_HOST_DEVICE inline void SgdStep(T lr, T momentum, T weight_decay, T g, T& v, T& w) {
-  v = momentum * v - lr * (weight_decay * w + g);
-  w += v;
-}
-
 // Whether dropout keeps the four elements 4·block … 4·block+3: element i is kept if its word's uniform number ≥ rate.
 struct Keep4 {
   bool keep[4];

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "program/activation.h"
+#include "program/sgd.h"
 #include "program/types.h"
 
 namespace colonnade::program {
@@ -237,11 +238,11 @@ struct CheckFinite {  // x, → flag i32 [1], x, → flag i32 [1], …
   bool operator==(const CheckFinite&) const = default;
 };
 
-// Krizhevsky's update: v ← momentum·v − lr·(weight_decay·w + g),  w ← w + v.  lr comes from the step scalars.
-// Source: Krizhevsky et al. 2012, section 5.
+// Stochastic gradient descent with momentum (sgd.h has the formulas); lr comes from the step scalars.
 struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
   double momentum = 0.9;
   double weight_decay = 0;
+  SgdForm form = SgdForm::kKrizhevsky;
   bool operator==(const SgdUpdate&) const = default;
 };
 

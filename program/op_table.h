@@ -304,7 +304,8 @@ struct OpTraits<SgdUpdate> : Streams {
                                                {"v", Role::kMomentum, kAccumulates, Width::kMaster},
                                                {"w", Role::kWeight, kAccumulates, Width::kMaster}};
   static constexpr std::tuple kAttributes{Attribute{"momentum", &SgdUpdate::momentum},
-                                          Attribute{"weight_decay", &SgdUpdate::weight_decay}};
+                                          Attribute{"weight_decay", &SgdUpdate::weight_decay},
+                                          Attribute{"form", &SgdUpdate::form}};
   static constexpr CostClass kCost = CostClass::kUpdate;
   static constexpr LayoutRule kLayout = LayoutRule::kAlike;
 };

@@ -56,6 +56,13 @@ class FieldParser {
   }
   void Read(int64_t& value) { value = line_.Int(); }
   void Read(double& value) { value = line_.Double(); }
+  void Read(SgdForm& value) {
+    for (SgdForm form : kSgdForms) {
+      value = form;
+      if (line_.AcceptWord(Name(form))) return;
+    }
+    line_.Fail("krizhevsky, pytorch or nesterov");
+  }
   void Read(Shape& value) { value = line_.ShapeBox(); }
   void Read(Window& w) {
     Pair("", w.size_h, w.size_w);

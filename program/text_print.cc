@@ -48,6 +48,7 @@ class FieldPrinter {
   void Append(uint32_t value) { absl::StrAppend(&out_, value); }
   void Append(int64_t value) { absl::StrAppend(&out_, value); }
   void Append(double value) { out_ += Digits(value); }
+  void Append(SgdForm value) { out_ += Name(value); }
   void Append(const Shape& value) { out_ += ToString(value); }
   void Append(const Window& w) {
     absl::StrAppend(&out_, w.size_h, "x", w.size_w, "/", w.stride_h, "x", w.stride_w, "+", w.pad_top, "x", w.pad_left);

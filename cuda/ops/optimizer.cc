@@ -12,7 +12,7 @@ PreparedTask Prepare(const program::SgdUpdate& op, const TaskContext& context) {
   const auto with = [&]<int lanes>(std::integral_constant<int, lanes>) {
     return Kernel(SgdElements<lanes>{walk, context.at<double>(0), context.base<float>(1), context.base<float>(2),
                                      context.base<float>(3), static_cast<float>(op.momentum),
-                                     static_cast<float>(op.weight_decay)});
+                                     static_cast<float>(op.weight_decay), op.form});
   };
   const Base bases[] = {{context.operands[1].base, sizeof(float)},
                         {context.operands[2].base, sizeof(float)},

@@ -20,6 +20,7 @@ class FileCalls {
   virtual ssize_t Write(int file, const void* bytes, size_t count) const { return ::write(file, bytes, count); }
   virtual int Fsync(int file) const { return ::fsync(file); }
   virtual int Mkdir(const char* path, mode_t mode) const { return ::mkdir(path, mode); }
+  virtual int Rmdir(const char* path) const { return ::rmdir(path); }
   virtual int Unlink(const char* path) const { return ::unlink(path); }
   virtual int Rename(const char* from, const char* to) const { return ::rename(from, to); }
 };

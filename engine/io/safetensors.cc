@@ -329,7 +329,7 @@ absl::StatusOr<std::string> HeaderOf(absl::Span<const Stated> tensors, const std
 
 struct Parsed {
   Header header;
-  absl::string_view before, data;
+  absl::string_view data;
 };
 
 absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
@@ -343,7 +343,7 @@ absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
     return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d",
                                   std::min<uint64_t>(kLargestHeader, rest.size()), length));
   }
-  Parsed parsed{.before = bytes.substr(0, sizeof(length) + length), .data = rest.substr(length)};
+  Parsed parsed{.data = rest.substr(length)};
   ASSIGN_OR_RETURN(parsed.header, ParseHeader(rest.substr(0, length), parsed.data.size()));
   return parsed;
 }
@@ -359,15 +359,15 @@ absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tenso
   return HeaderOf(stated, "");
 }
 
-absl::StatusOr<SafetensorsView> ViewTensors(absl::string_view bytes) {
+absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes) {
   ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
-  SafetensorsView view{.header = parsed.before};
-  view.tensors.reserve(parsed.header.entries.size());
+  std::vector<TensorView> tensors;
+  tensors.reserve(parsed.header.entries.size());
   for (Entry& entry : parsed.header.entries) {
-    view.tensors.push_back({std::move(entry.tensor.name), entry.f64() ? program::DType::kF64 : program::DType::kF32,
-                            std::move(entry.tensor.shape), parsed.data.substr(entry.begin(), entry.end() - entry.begin())});
+    tensors.push_back({std::move(entry.tensor.name), entry.f64() ? program::DType::kF64 : program::DType::kF32,
+                       std::move(entry.tensor.shape), parsed.data.substr(entry.begin(), entry.end() - entry.begin())});
   }
-  return view;
+  return tensors;
 }
 
 absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors) {

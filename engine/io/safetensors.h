@@ -21,13 +21,9 @@ namespace colonnade::engine {
 // one name, a name is not UTF-8, or shape and number of bytes differ.
 absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors);
 
-// The tensors of a file, of F32 and F64, in the order of their bytes, and what stands before them; nothing is copied. The
-// checksum, where there is one, is not looked at. Errors as LoadTensors.
-struct SafetensorsView {
-  absl::string_view header;
-  std::vector<TensorView> tensors;
-};
-absl::StatusOr<SafetensorsView> ViewTensors(absl::string_view bytes);
+// The tensors of a file's bytes, of F32 and F64, in the order of their bytes; nothing is copied. The checksum, where there
+// is one, is not looked at. Errors as LoadTensors.
+absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);
 
 // Replaces `path` by the tensors as F32, in the order given. InvalidArgument naming the tensor, and nothing written, where
 // two have one name, a name is not UTF-8, or shape and number of values differ.

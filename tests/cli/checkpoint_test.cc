@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/environment.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::cli {
@@ -41,6 +42,17 @@ class Checkpointed : public Command {
   }
   std::vector<int64_t> Steps() const { return *engine::CheckpointSteps(Run1()); }
   std::string At(int64_t step) const { return engine::CheckpointPath(Run1(), step); }
+  // Folders of checkpoints that are being written, or were.
+  int64_t HalfWritten() const {
+    std::error_code gone;
+    int64_t count = 0;
+    for (std::filesystem::directory_iterator it(Run1(), gone), end; !gone && it != end; it.increment(gone)) {
+      std::error_code ignored;
+      const bool is_folder = std::filesystem::is_directory(it->path(), ignored);
+      count += is_folder && !std::filesystem::exists(it->path() / engine::kManifestName, ignored) ? 1 : 0;
+    }
+    return count;
+  }
   void ExpectAllGood() const {
     for (int64_t step : Steps()) {
       const absl::Status good = engine::VerifyCheckpoint(At(step));
@@ -216,14 +228,16 @@ TEST_F(Checkpointed, SignalsSaveAndSayHowToGoOn) {
 
 // However often it is killed, wherever: what is there verifies, nothing that was there is lost, and the run goes on.
 TEST_F(Checkpointed, KilledAtAnyMomentItGoesOn) {
-  constexpr int kKills = kSanitized ? 4 : 20;
+  const int64_t kills = FromEnvironment("COLONNADE_KILLS", kSanitized ? 4 : 20);
   std::mt19937 random(5);
-  int64_t newest = 0;
-  for (int kill = 0; kill < kKills; ++kill) {
+  int64_t newest = 0, inside = 0;
+  for (int64_t kill = 0; kill < kills; ++kill) {
     const pid_t child =
         Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint-every=1 --resume --checkpoint=", Run1()));
     AwaitMessage(newest > 0 ? "resumed from" : "step ");
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 100'000));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 50'000));
+    for (int i = 0; kill % 2 == 1 && i < 1'000'000 && HalfWritten() == 0; ++i) {  // every other inside a save
+    }
     ::kill(child, SIGKILL);
     const Result r = Wait(child);
     ASSERT_EQ(r.code, 128 + SIGKILL) << r.err;
@@ -232,7 +246,10 @@ TEST_F(Checkpointed, KilledAtAnyMomentItGoesOn) {
     ASSERT_FALSE(Steps().empty());
     EXPECT_GE(Steps().back(), newest);
     newest = Steps().back();
+    inside += HalfWritten();
   }
+  RecordProperty("killed_inside_a_save", static_cast<int>(inside));
+  EXPECT_GE(inside, kills / 4) << "else the kills look at little";
   const Result r = Train(absl::StrCat("--json --steps=", newest + 2, " --resume --checkpoint=", Run1()));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(json::parse(r.out)["first_step"], newest);

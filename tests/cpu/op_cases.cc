@@ -376,6 +376,9 @@ void AddElementwise(std::vector<OpCase>& cases) {
   cases.push_back(Sgd("vector", {33}, {.momentum = 0.5, .weight_decay = 0.0625}));
   cases.push_back(Sgd("vector_of_1000", {1000}, {.momentum = 0.5, .weight_decay = 0.25}));
   cases.push_back(Sgd("filters", {31, 16, 3, 3}, {.momentum = 0.5, .weight_decay = 0}));
+  using program::SgdForm;
+  cases.push_back(Sgd("pytorch", {33}, {.momentum = 0.5, .weight_decay = 0.0625, .form = SgdForm::kPyTorch}));
+  cases.push_back(Sgd("nesterov", {31, 16, 3, 3}, {.momentum = 0.5, .weight_decay = 0.0625, .form = SgdForm::kNesterov}));
   cases.push_back(Sgd("without_momentum", {48, 64}, {.momentum = 0, .weight_decay = 0.0625}));
 }
 

@@ -203,5 +203,36 @@ TEST(Sgd, IsKrizhevskysUpdate) {
   EXPECT_DOUBLE_EQ(w[0], 3 + v[0]);
 }
 
+// A weight of 3 after each of four steps, whose gradients and rates change.
+std::vector<double> Path(program::SgdForm form, const std::vector<double>& rates) {
+  const double gradients[] = {2, -1, 0.5, 0.25};
+  Vector v = {0}, w = {3};
+  std::vector<double> path;
+  for (size_t i = 0; i < 4; ++i) {
+    Vector scalars = {rates[i], 1, 0, 0}, g = {gradients[i]};
+    EXPECT_TRUE(Apply(program::SgdUpdate{0.9, 0.01, form}, {Of(scalars, {4}), Of(g, {1}), Of(v, {1}), Of(w, {1})}).ok());
+    path.push_back(w[0]);
+  }
+  return path;
+}
+
+// What torch.optim.SGD of PyTorch 2.15 gives in double.
+TEST(Sgd, PyTorchsFormsAreThoseOfPyTorch) {
+  const std::vector<double> rates = {0.1, 0.1, 0.05, 0.05};
+  const std::vector<double> expected[] = {{2.797, 2.711503, 2.6466735985, 2.5745038003507501},
+                                          {2.6143, 2.63490283, 2.5503473808115, 2.471760352803579}};
+  const std::vector<double> found[] = {Path(program::SgdForm::kPyTorch, rates), Path(program::SgdForm::kNesterov, rates)};
+  for (int nesterov : {0, 1}) {
+    for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(found[nesterov][i], expected[nesterov][i], 1e-14) << i;
+  }
+}
+
+TEST(Sgd, TheFormsOfKrizhevskyAndPyTorchDifferWhereTheRateChangesAlone) {
+  using enum program::SgdForm;
+  const std::vector<double> constant(4, 0.1), changing = {0.1, 0.1, 0.05, 0.05};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(Path(kKrizhevsky, constant)[i], Path(kPyTorch, constant)[i], 1e-14);
+  EXPECT_GT(std::abs(Path(kKrizhevsky, changing)[2] - Path(kPyTorch, changing)[2]), 1e-3);
+}
+
 }  // namespace
 }  // namespace colonnade::cpu::ref

@@ -24,8 +24,11 @@ struct NamedDevices {
   int devices;
   partition::Reduction reduction = partition::Reduction::kAllReduce;
 };
-constexpr NamedDevices kPlans[] = {
-    {"single", 1}, {"data", 2, partition::Reduction::kSharded}, {"model", 2}, {"hybrid", 4}, {"data", 4}};
+constexpr NamedDevices kPlans[] = {{"single", 1},
+                                   {"data", 2, partition::Reduction::kSharded},
+                                   {"model", 2},
+                                   {"hybrid", 4, partition::Reduction::kSharded},
+                                   {"data", 4}};
 constexpr int64_t kBatch = 8;
 // The run stops after so many steps, in the midst of an epoch; then so many follow on the same plan, and on another.
 constexpr int64_t kBefore = 5, kAfter = kSanitized ? 6 : 50, kAfterOnAnother = kSanitized ? 4 : 20;

@@ -208,6 +208,8 @@ void Mutator::ChangeAttribute(Program& program) {
     } else if constexpr (std::is_same_v<T, double>) {
       const double others[] = {0, 1, -value, value / 2, 1e30};
       value = AnyOf(others);
+    } else if constexpr (std::is_same_v<T, SgdForm>) {
+      value = AnyOf(kSgdForms);
     } else if constexpr (std::is_same_v<T, Shape>) {
       if (!value.empty()) AnyOf(value) = Other(value[0]);
     } else if constexpr (std::is_same_v<T, Window>) {

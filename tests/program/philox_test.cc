@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "program/math.h"
+#include "program/sgd.h"
 
 namespace colonnade::program {
 namespace {
@@ -94,7 +95,7 @@ TEST(Math, ElementWiseFormulas) {
   EXPECT_DOUBLE_EQ(GeluGradient(1.0, 2.0), 2 * (0.84134474606854293 + 0.24197072451914337));
   EXPECT_FALSE(IsFinite(Gelu(std::numeric_limits<float>::quiet_NaN())));
   double v = 2, w = 8;
-  SgdStep(0.5, 0.25, 0.125, 4.0, v, w);  // v = 0.25·2 − 0.5·(0.125·8 + 4)
+  SgdStep(SgdForm::kKrizhevsky, 0.5, 0.25, 0.125, 4.0, v, w);  // v = 0.25·2 − 0.5·(0.125·8 + 4)
   EXPECT_EQ(v, -2.0);
   EXPECT_EQ(w, 6.0);
   EXPECT_TRUE(IsFinite(std::numeric_limits<float>::max()));

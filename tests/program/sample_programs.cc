@@ -307,8 +307,8 @@ Program EveryOp() {
   const BufferId dw = d.Do(FullyConnectedBackwardWeights{true}, {flat, dlogits}, {{10, 144}, {10}})[0];
   const BufferId flag = d.New(DType::kI32, {1});
   d.b.AddCompute(0, kCompute, CheckFinite{}, {d.b.Read(dw), d.b.Write(flag)}, {}, {"fc", Pass::kUpdate});
-  d.b.AddCompute(0, kCompute, SgdUpdate{0.9, 5e-4}, {d.b.Read(scalars), d.b.Read(dw), d.b.Accumulate(v), d.b.Accumulate(w)},
-                 {}, {"fc", Pass::kUpdate});
+  d.b.AddCompute(0, kCompute, SgdUpdate{0.9, 5e-4, SgdForm::kNesterov},
+                 {d.b.Read(scalars), d.b.Read(dw), d.b.Accumulate(v), d.b.Accumulate(w)}, {}, {"fc", Pass::kUpdate});
   d.b.AddParameter({.name = "fc \"w\"\n",
                     .layer = "fc",
                     .shape = {10, 144},
