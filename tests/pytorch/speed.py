@@ -7,7 +7,8 @@ runs them in turn, round by round, so that they meet the same moods of the machi
 channels last, and the same compiled. Everything is fp32 on one device of --threads threads, SGD with momentum and decay. A
 run's time is the median of its steps without the first ones, as `colonnade train --json` has it. Printed are the median and
 the extremes over the rounds: milliseconds a step, then ratios within a round, Colonnade to PyTorch; below 1 Colonnade is
-faster. Ends with 77 where there is no PyTorch.
+faster. Then, each in a process of its own, the most memory that it held (resident, with its libraries and images). Ends with 77
+where there is no PyTorch.
 
 PyTorch's waiting threads would spin, and beside any other work its steps then take many times as long; here they sleep
 after a while, as Colonnade's do, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT says otherwise.
@@ -19,6 +20,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -82,16 +84,47 @@ class InTorch:
         return statistics.median(times[WARM_UP_STEPS:])
 
 
+# Runs its arguments and prints the most kilobytes that they held. A program of its own, since Linux counts for a process what its
+# parent held when it began.
+WATCH = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def peak_megabytes(command, environment):
+    """The most resident memory of a process while it ran."""
+    watch = [sys.executable, "-c", WATCH] + [str(word) for word in command]
+    return int(subprocess.run(watch, check=True, capture_output=True, text=True, env=environment).stdout) / 1024
+
+
+def measure_memory(options, model, sides):
+    peaks = {"colonnade": peak_megabytes(sides["colonnade"].command, OWN_ENVIRONMENT)}
+    for name in options.torch:
+        alone = [sys.executable, __file__, f"--build={options.build}", f"--threads={options.threads}", f"--alone={model},{name}"]
+        peaks[f"torch {name}"] = peak_megabytes(alone, os.environ)
+    for name, peak in peaks.items():
+        print(f"  {name + ', MB':<28} {peak:9.0f}   {peaks['colonnade'] / peak:9.3f} is Colonnade's share", flush=True)
+
+
 def spread(values):
     return f"{statistics.median(values):9.3f}   {min(values):9.3f} to {max(values):9.3f}"
 
 
+def initial_weights(options, model, folder):
+    weights = folder / "initial.safetensors"
+    subprocess.run(
+        [options.build / "tests" / "pytorch_steps", f"--model={model}", f"--batch={CASES[model][0]}", f"--out={weights}"],
+        check=True)
+    return safetensors_file.load(weights)
+
+
 def measure(options, model, folder):
     batch, size = CASES[model]
-    weights = folder / "initial.safetensors"
-    subprocess.run([options.build / "tests" / "pytorch_steps", f"--model={model}", f"--batch={batch}", f"--out={weights}"],
-                   check=True)
-    weights = safetensors_file.load(weights)
+    weights = initial_weights(options, model, folder)
     sides = {"colonnade": InColonnade(options, model, batch)}
     for name in options.torch:
         sides[f"torch {name}"] = InTorch(options, weights, model, batch, size, name == "compiled")
@@ -106,6 +139,13 @@ def measure(options, model, folder):
     for name in list(sides)[1:]:
         ratios = [ours / theirs for ours, theirs in zip(times["colonnade"], times[name])]
         print(f"  {'colonnade / ' + name:<28} {spread(ratios)}", flush=True)
+    measure_memory(options, model, sides)
+
+
+def run_alone(options, folder):
+    """A few steps in PyTorch and nothing else, for measure_memory."""
+    model, name = options.alone
+    InTorch(options, initial_weights(options, model, folder), model, *CASES[model], name == "compiled").run()
 
 
 def parse_arguments():
@@ -121,6 +161,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=12, help="of a run, at least 12")
+    parser.add_argument("--alone", type=names, help=argparse.SUPPRESS)
     options = parser.parse_args()
     for given, known in ((options.networks, CASES), (options.torch, ("eager", "compiled"))):
         if unknown := [name for name in given if name not in known]:
@@ -137,6 +178,9 @@ def main():
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
+        if options.alone:
+            run_alone(options, pathlib.Path(folder))
+            return
         for model in options.networks:
             measure(options, model, pathlib.Path(folder))
 
