@@ -51,6 +51,7 @@ struct Flags {
   std::string lr_policy;                             // empty: the model's
   int64_t warm_up = 0, base_batch = 0;               // steps; 0: the rate is as it is given
   std::string init, save, trace;
+  bool replace_head = false;
   std::string checkpoint, checkpoint_every = "10m";
   int checkpoint_keep = 3;
   std::optional<std::string> resume;  // empty: from --checkpoint

@@ -61,7 +61,9 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   train->add_option("--seed", flags.seed, "of everything random, below 2^53")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
       ->capture_default_str();
-  train->add_option("--init", flags.init, "weights to begin with, a safetensors file");
+  CLI::Option* init = train->add_option("--init", flags.init, "weights to begin with, a safetensors file");
+  train->add_flag("--replace-head", flags.replace_head, "but for the last layer's: begin that anew, for the data's classes")
+      ->needs(init);
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
   train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
   colonnade::cli::AddCheckpointFlags(*train, flags);

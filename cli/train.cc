@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_format.h"
@@ -26,6 +27,34 @@ struct Run {
   std::unique_ptr<engine::Executor> train, eval;
 };
 
+// Of a file of weights for other classes: what the last layer with parameters had gives way to what it has been initialised
+// with.
+absl::Status ReplaceHead(const Run& run, std::vector<engine::NamedTensor>& weights) {
+  const std::vector<program::Parameter>& parameters = run.train_program.parameters;
+  const int last = program::TrainedCount(run.train_program) - 1;
+  if (last < 0) return absl::OkStatus();
+  std::set<std::string> head;
+  for (const program::Parameter& p : parameters) {
+    if (p.layer == parameters[last].layer) head.insert(p.name);
+  }
+  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> initial, engine::ReadParameters(run.train_program, run.train->loaded()));
+  std::erase_if(weights, [&](const engine::NamedTensor& t) { return head.contains(t.name); });
+  for (engine::NamedTensor& tensor : initial) {
+    if (head.contains(tensor.name)) weights.push_back(std::move(tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InitializeFrom(const Flags& flags, Run& run) {
+  if (flags.init.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadWeights(flags.init));
+  if (flags.replace_head) {
+    RETURN_IF_ERROR(ReplaceHead(run, weights));
+  }
+  const absl::Status s = engine::WriteParameters(run.train_program, run.train->loaded(), weights);
+  return s.ok() ? s : absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
+}
+
 absl::Status Prepare(const Flags& flags, Run& run) {
   auto lower = [&](program::Mode mode, program::Program& program) -> absl::Status {
     ASSIGN_OR_RETURN(program,
@@ -48,10 +77,7 @@ absl::Status Prepare(const Flags& flags, Run& run) {
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));
   RETURN_IF_ERROR(engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed));
-  if (flags.init.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadWeights(flags.init));
-  absl::Status s = engine::WriteParameters(run.train_program, run.train->loaded(), weights);
-  return s.ok() ? s : absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
+  return InitializeFrom(flags, run);
 }
 
 absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples) {

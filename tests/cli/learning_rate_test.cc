@@ -1,5 +1,6 @@
 // The words of --lr-policy, --warm-up and --base-batch, and the rates that runs have.
 
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,24 @@ TEST_F(LearningRateFlags, AreSaidInTheFirstLines) {
     EXPECT_EQ(r.code, 0) << flags << r.err;
     EXPECT_THAT(r.err, HasSubstr(said)) << flags;
   }
+}
+
+// Each form trains otherwise, and a plan computes each as one device does.
+TEST_F(LearningRateFlags, TheFormOfSgdIsThatOfTheFlag) {
+  std::set<double> last;
+  for (const char* form : {"krizhevsky", "pytorch", "nesterov"}) {
+    const Result r = Run(Train(absl::StrCat("--lr-policy=step:4,0.5 --json --optimizer=", form)));
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("SGD in ", form, "'s form")));
+    last.insert(nlohmann::json::parse(r.out)["losses"].back().get<double>());
+    const Result verified = Run(
+        absl::StrCat("verify --model=two_column --data=digits --width=0.25 --plan=hybrid --devices=4 --reduction=sharded "
+                     "--kernels=reference --optimizer=",
+                     form));
+    EXPECT_EQ(verified.code, 0) << verified.out;
+  }
+  EXPECT_EQ(last.size(), 3u);
+  ExpectError(Train("--optimizer=adam"), 2, {"--optimizer", "adam"});
 }
 
 TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {

@@ -1,0 +1,49 @@
+// --init --replace-head: the weights of a network for other classes.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/io/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+class FineTuning : public Command {
+ protected:
+  std::vector<engine::NamedTensor> Weights(const std::string& file, const std::string& flags) const {
+    const Result r = Run(absl::StrCat("train --model=two_column --data=synthetic --channels=1 --input-size=8 --width=0.25 ",
+                                      flags, " --save=", In(file)));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return *engine::LoadWeights(In(file));
+  }
+};
+
+TEST_F(FineTuning, AllButTheLastLayerIsTakenAndThatIsBegunAnew) {
+  const std::vector<engine::NamedTensor> ten = Weights("ten", "--classes=10 --steps=3");
+  const std::string other = "--classes=4 --seed=5 --steps=1 --lr=0 ";  // nothing is learned
+  const std::vector<engine::NamedTensor> fresh = Weights("fresh", other);
+  const std::vector<engine::NamedTensor> tuned = Weights("tuned", absl::StrCat(other, "--replace-head --init=", In("ten")));
+  ASSERT_EQ(tuned.size(), ten.size());
+  int anew = 0;
+  for (size_t i = 0; i < tuned.size(); ++i) {
+    const bool is_head = ten[i].shape != tuned[i].shape;
+    anew += is_head ? 1 : 0;
+    EXPECT_EQ(tuned[i].values, (is_head ? fresh : ten)[i].values) << tuned[i].name;
+    if (i == 0) {
+      EXPECT_NE(ten[i].values, fresh[i].values) << "the seeds differ";
+    }
+  }
+  EXPECT_EQ(anew, 2) << "weights and bias";
+  ExpectError(absl::StrCat("train --model=two_column --data=synthetic --channels=1 --input-size=8 --width=0.25 ", other,
+                           "--init=", In("ten")),
+              65, {In("ten"), "expected shape [4,"});
+  ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 --replace-head"), 2,
+              {"--replace-head", "--init"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli
