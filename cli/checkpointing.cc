@@ -27,9 +27,8 @@ bool IsSameFolder(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, ignored);
 }
 
-std::string Number(double value) { return absl::StrFormat("%.17g", value); }
 std::string Numbers(const std::vector<double>& values) {
-  return values.empty() ? "of the data" : absl::StrJoin(values, ",", [](std::string* out, double v) { *out += Number(v); });
+  return values.empty() ? "of the data" : absl::StrJoin(values, ",", [](std::string* out, double v) { *out += Digits(v); });
 }
 
 // That every field of --allow-change is one.
@@ -62,12 +61,12 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
   return {{"model", session.graph.name},
           {"input", program::ToString(session.graph.nodes[0].sample_shape)},
           {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model->classes)},
-          {"width", Number(flags.width)},
+          {"width", Digits(flags.width)},
           {"dropout", flags.dropout},
           {"batch-norm", flags.batch_norm},
           {"zero-init-residual", flags.zero_init_residual},
           {"auxiliary-heads", flags.auxiliary_heads},
-          {"label-smoothing", Number(flags.label_smoothing)},
+          {"label-smoothing", Digits(flags.label_smoothing)},
           {"data", data},
           {"shuffle", flags.shuffle},
           {"augment", flags.augment},
@@ -77,10 +76,10 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
           {"seed", absl::StrCat(flags.seed)},
           {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
           {"optimizer", flags.optimizer},
-          {"lr", Number(rate.base)},
+          {"lr", Digits(rate.base)},
           {"lr-policy", Describe(rate)},
-          {"momentum", Number(lowered.momentum)},
-          {"weight-decay", Number(lowered.weight_decay)}};
+          {"momentum", Digits(lowered.momentum)},
+          {"weight-decay", Digits(lowered.weight_decay)}};
 }
 
 absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& flags, const Session& session,
@@ -96,13 +95,17 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& 
   ASSIGN_OR_RETURN(result->folder_, engine::CheckpointFolder::Open(flags.checkpoint, {.keep = flags.checkpoint_keep}));
   result->saver_ = std::make_unique<engine::CheckpointSaver>(*result->folder_);
   RETURN_IF_ERROR(result->CheckFolder());
-  RETURN_IF_ERROR(engine::ReplaceFile(absl::StrCat(flags.checkpoint, "/config.toml"), flags.resolved));
   return result;
 }
 
 // Checkpoints of two runs in one folder would be taken for those of one.
 absl::Status Checkpointing::CheckFolder() const {
-  if (flags_.resume.has_value()) return absl::OkStatus();
+  if (flags_.resume.has_value()) {
+    const std::filesystem::path from = *flags_.resume;
+    const bool own =
+        from.empty() || IsSameFolder(from, folder_->path()) || IsSameFolder(from.parent_path(), folder_->path());
+    if (own) return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
   if (steps.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -149,14 +152,21 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::s
   const bool own = saves() && IsSameFolder(folder, folder_->path());
   if (steps.empty() && own) return engine::RunPosition{};
   absl::Status newest = absl::NotFoundError(absl::StrFormat("%s: expected a checkpoint, found none", folder));
+  std::vector<int64_t> damaged;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const std::string checkpoint = engine::CheckpointPath(folder, *step);
     const absl::Status good = engine::VerifyCheckpoint(checkpoint);
-    if (good.ok()) return ResumeFrom(checkpoint, program, loaded);
-    if (step == steps.rbegin()) newest = good;
+    if (good.ok()) {
+      ASSIGN_OR_RETURN(engine::RunPosition position, ResumeFrom(checkpoint, program, loaded));
+      for (int64_t bad : damaged) {
+        if (own) RETURN_IF_ERROR(folder_->SetAside(bad));
+      }
+      return position;
+    }
+    if (damaged.empty()) newest = good;
     if (!absl::IsInvalidArgument(good) && !absl::IsNotFound(good)) return good;
     Warn(absl::StrCat(good.message(), "; trying the one before"));
-    if (own) RETURN_IF_ERROR(folder_->SetAside(*step));
+    damaged.push_back(*step);
   }
   return newest;
 }
@@ -174,21 +184,20 @@ absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
 
 absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program& program, engine::LoadedProgram& loaded) {
   last_save_ = absl::Now();
-  if (!flags_.resume.has_value()) return engine::RunPosition{};
-  const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
-  std::error_code ignored;
-  const bool is_one = std::filesystem::exists(std::filesystem::path(from) / engine::kManifestName, ignored);
-  ASSIGN_OR_RETURN(from_, is_one ? ResumeFrom(from, program, loaded) : ResumeFromNewest(from, program, loaded));
-  RETURN_IF_ERROR(CheckNothingLater(from_.step));
-  if (resumed_from_.empty()) {
-    std::fprintf(stderr, "no checkpoint in %s yet: from the beginning\n", from.c_str());
-  } else {
-    std::fprintf(
-        stderr, "%s\n",
-        absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_, from_.step, from_.sample)
-            .c_str());
+  if (flags_.resume.has_value()) {
+    const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
+    std::error_code ignored;
+    const bool is_one = std::filesystem::exists(std::filesystem::path(from) / engine::kManifestName, ignored);
+    ASSIGN_OR_RETURN(from_, is_one ? ResumeFrom(from, program, loaded) : ResumeFromNewest(from, program, loaded));
+    RETURN_IF_ERROR(CheckNothingLater(from_.step));
+    const std::string what = resumed() ? absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_,
+                                                         from_.step, from_.sample)
+                                       : absl::StrFormat("no checkpoint in %s yet: from the beginning", from);
+    std::fprintf(stderr, "%s\n", what.c_str());
   }
-  if (saves() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
+  if (!saves()) return from_;
+  if (resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
+  RETURN_IF_ERROR(engine::ReplaceFile(absl::StrCat(folder_->path(), "/config.toml"), flags_.resolved));
   return from_;
 }
 
@@ -197,8 +206,10 @@ void Checkpointing::AddLoss(double loss) {
   ++losses_;
 }
 
-bool Checkpointing::IsDue(int64_t step) const {
+bool Checkpointing::IsDue(int64_t step) {
   if (!saves()) return false;
+  Tell(saver_->Poll());
+  if (!not_finite_.ok()) return true;  // and Save ends the run
   if (interval_.steps > 0) return step % interval_.steps == 0;
   return absl::Now() - last_save_ >= absl::Minutes(interval_.minutes);
 }
@@ -208,8 +219,10 @@ absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& s
   stood_still_ += saved->stood_still;
   if (!saved->status.ok()) {
     ++failed_;
+    if (absl::IsOutOfRange(saved->status)) not_finite_ = saved->status;
     return saved->status;
   }
+  if (!saved->retired.ok()) Warn(absl::StrCat("an older checkpoint was not removed: ", saved->retired.message()));
   ++saved_;
   last_step_ = saved->step;
   bytes_ = saved->bytes;
@@ -218,13 +231,18 @@ absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& s
 }
 
 // What another disk or an administrator may mend is no reason to end a training; what is not finite is.
+void Checkpointing::Tell(const std::optional<engine::SavedCheckpoint>& saved) {
+  const absl::Status status = Note(saved);
+  if (status.ok() || absl::IsOutOfRange(status)) return;
+  Warn(absl::StrCat("a checkpoint was not saved: ", status.message(),
+                    "; training goes on, and the next is tried at its time"));
+}
+
 absl::Status Checkpointing::Save(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded) {
-  const absl::Status before = Note(saver_->Await());
-  if (absl::IsOutOfRange(before)) return before;
-  if (!before.ok()) {
-    Warn(absl::StrFormat("a checkpoint was not saved: %s; training goes on, the next is tried at step %d", before.message(),
-                         step));
-  }
+  const absl::Time begin = absl::Now();
+  Tell(saver_->Await());
+  stood_still_ += absl::Now() - begin;
+  if (!not_finite_.ok()) return not_finite_;
   engine::Manifest manifest{
       .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.batch},
       .run = run_,
@@ -238,12 +256,11 @@ absl::Status Checkpointing::Save(int64_t step, const program::Program& program, 
 
 absl::Status Checkpointing::SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded) {
   if (!saves()) return absl::OkStatus();
-  const absl::Status before = Note(saver_->Await());
-  if (step == last_step_) return absl::OkStatus();
-  if (!before.ok()) Warn(absl::StrCat("a checkpoint was not saved: ", before.message()));
-  RETURN_IF_ERROR(Save(step, program, loaded));
-  return Note(saver_->Await());
+  Tell(saver_->Await());
+  return step == last_step_ ? absl::OkStatus() : Save(step, program, loaded);
 }
+
+absl::Status Checkpointing::Finish() { return saves() ? Note(saver_->Await()) : absl::OkStatus(); }
 
 nlohmann::ordered_json Checkpointing::Json() const {
   if (!saves()) return nullptr;

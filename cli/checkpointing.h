@@ -40,13 +40,17 @@ class Checkpointing {
   absl::Status CheckRoom(const program::Program& program) const;
 
   void AddLoss(double loss);  // of each step, since a checkpoint states their mean
-  bool IsDue(int64_t step) const;
-  // Begins a checkpoint; what became of the one before is told on stderr.
+  // Whether one is to be saved now; what has become of the one before is told on stderr.
+  bool IsDue(int64_t step);
+  // Begins a checkpoint, after the one before. OutOfRange where a value of that one was not finite.
   absl::Status Save(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded);
-  // The last one of a run: written when this returns. OK and nothing where it is there already.
+  // The same, of the last step of a run, unless it is there already.
   absl::Status SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded);
+  // Waits for the one that was begun last, and tells what became of it.
+  absl::Status Finish();
 
   bool saves() const { return folder_ != nullptr; }
+  bool resumed() const { return !resumed_from_.empty(); }
   nlohmann::ordered_json Json() const;  // null without --checkpoint
 
  private:
@@ -59,6 +63,8 @@ class Checkpointing {
                                                        engine::LoadedProgram& loaded);
   absl::Status CheckNothingLater(int64_t step) const;
   absl::Status Note(const std::optional<engine::SavedCheckpoint>& saved);
+  // Note, and a warning of what is no reason to end a training.
+  void Tell(const std::optional<engine::SavedCheckpoint>& saved);
 
   const Flags& flags_;
   const Session& session_;
@@ -69,7 +75,8 @@ class Checkpointing {
   engine::RunPosition from_;  // where the run began
   std::string resumed_from_;
   absl::Time last_save_ = absl::InfinitePast();
-  int64_t last_step_ = -1;  // of the last checkpoint that is there
+  int64_t last_step_ = -1;   // of the last checkpoint that is there
+  absl::Status not_finite_;  // OutOfRange since a checkpoint was not
   double loss_sum_ = 0;
   int64_t losses_ = 0;
   int64_t saved_ = 0, failed_ = 0, bytes_ = 0;

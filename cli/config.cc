@@ -49,6 +49,12 @@ std::vector<std::string> FlagsOf(const CLI::App& command) {
 
 absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& file) {
   ASSIGN_OR_RETURN(std::string text, engine::ReadFile(file, kMostBytes));
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    // CLI11 takes the rest of such a line for a comment.
+    const absl::string_view before = line.substr(0, line.find('#'));
+    if (before.size() == line.size() || std::count(before.begin(), before.end(), '"') % 2 == 0) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected values without #, found %s", file, line));
+  }
   std::istringstream stream(text);
   try {
     std::vector<CLI::ConfigItem> items = CLI::ConfigTOML().from_config(stream);
@@ -60,10 +66,11 @@ absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& file) {
   }
 }
 
-// "--mean=0.49,0.48": a word of the command line.
-std::string AsWord(const CLI::ConfigItem& item) {
+// What stands for an item on the command line.
+void AppendWords(const CLI::ConfigItem& item, std::vector<std::string>& words) {
   const std::string value = absl::StrJoin(item.inputs, ",");
-  return value.empty() ? absl::StrCat("--", item.name) : absl::StrCat("--", item.name, "=", value);
+  words.push_back(value.empty() ? absl::StrCat("--", item.name) : absl::StrCat("--", item.name, "=", value));
+  if (value.empty()) words.emplace_back();  // else the next word would be taken for its value
 }
 
 class Reader {
@@ -132,7 +139,7 @@ absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> wor
   std::vector<std::string> more;
   for (const CLI::ConfigItem& item : items) {
     ASSIGN_OR_RETURN(bool meant, reader.IsMeant(item));
-    if (meant && !Has(words, "--" + item.name)) more.push_back(AsWord(item));
+    if (meant && !Has(words, "--" + item.name)) AppendWords(item, more);
   }
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -142,9 +149,15 @@ std::string ResolvedConfig(const CLI::App& command) {
   std::string text;
   for (const std::string& name : FlagsOf(command)) {
     const CLI::Option* option = command.get_option("--" + name);
+    const std::set<CLI::Option*> needs = option->get_needs();
+    const bool alone = std::any_of(needs.begin(), needs.end(), [](const CLI::Option* need) { return need->count() == 0; });
     std::vector<std::string> values = option->results();
-    if (option->count() == 0 && !option->get_default_str().empty()) values = {option->get_default_str()};
-    if (!values.empty()) absl::StrAppend(&text, name, " = ", AsToml(values), "\n");
+    if (option->count() == 0 && !alone && !option->get_default_str().empty()) values = {option->get_default_str()};
+    const std::string toml = values.empty() ? "" : AsToml(values);
+    const bool fits = std::all_of(values.begin(), values.end(), [](const std::string& value) {
+      return value.find_first_of("#\"\n") == std::string::npos;
+    });
+    if (!values.empty()) absl::StrAppend(&text, fits ? "" : "# cannot stand in a file: ", name, " = ", toml, "\n");
   }
   return text;
 }

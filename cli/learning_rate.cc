@@ -1,6 +1,7 @@
 #include "cli/learning_rate.h"
 
 #include <algorithm>
+#include <charconv>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -78,17 +79,22 @@ absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Sess
   return policy;
 }
 
+std::string Digits(double value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr};
+}
+
 std::string Describe(const LearningRatePolicy& policy) {
   std::string text;
   switch (policy.shape) {
     case Shape::kStep:
-      text = policy.every > 0 ? absl::StrFormat("step:%d,%g", policy.every, policy.factor) : "constant";
+      text = policy.every > 0 ? absl::StrCat("step:", policy.every, ",", Digits(policy.factor)) : "constant";
       break;
     case Shape::kMultiStep:
-      text = absl::StrFormat("multistep:%s,%g", absl::StrJoin(policy.milestones, ","), policy.factor);
+      text = absl::StrCat("multistep:", absl::StrJoin(policy.milestones, ","), ",", Digits(policy.factor));
       break;
     case Shape::kPolynomial:
-      text = absl::StrFormat("poly:%g over %d steps", policy.power, policy.steps);
+      text = absl::StrCat("poly:", Digits(policy.power), " over ", policy.steps, " steps");
       break;
     case Shape::kCosine:
       text = absl::StrFormat("cosine over %d steps", policy.steps);

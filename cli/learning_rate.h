@@ -15,6 +15,9 @@ namespace colonnade::cli {
 // do not fit the run.
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps);
 
+// The shortest digits that are read as the same number.
+std::string Digits(double value);
+
 // "cosine over 1200 steps, warm-up of 100", with what decides the rate of every step but the base.
 std::string Describe(const engine::LearningRatePolicy& policy);
 

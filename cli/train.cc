@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <set>
 #include <string>
@@ -76,17 +77,17 @@ absl::Status Prepare(const Flags& flags, Run& run) {
   }
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));
-  RETURN_IF_ERROR(engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed));
-  return InitializeFrom(flags, run);
+  return engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed);
 }
 
-absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples) {
+// Of the whole run, from its beginning or from where it goes on.
+absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& from = {}) {
   if (flags.steps > 0 && flags.epochs > 0) {
     return absl::FailedPreconditionError("expected --steps or --epochs, found both");
   }
   if (flags.steps > 0) return flags.steps;
-  const int64_t epochs = flags.epochs > 0 ? flags.epochs : 1;
-  return (epochs * samples + flags.batch - 1) / flags.batch;
+  const int64_t left = std::max<int64_t>((flags.epochs > 0 ? flags.epochs : 1) * samples - from.sample, 0);
+  return from.step + (left + flags.batch - 1) / flags.batch;
 }
 
 Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
@@ -250,19 +251,24 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_
                      .pauses_after = [&](int64_t step) { return checkpointing.IsDue(step); },
                      .on_pause = on_pause});
   progress.Finish();
-  if (!report.ok()) return report.status();
+  if (!report.ok()) {
+    (void)checkpointing.Finish();  // the last good one is written to its end
+    return report.status();
+  }
   results.report = *std::move(report);
   return absl::OkStatus();
 }
 
-// The last checkpoint, the weights and the timeline, as far as each was asked for.
+// The weights, the timeline and the last checkpoint, as far as each was asked for.
 absl::Status Keep(const Flags& flags, const Run& run, const Results& results, Checkpointing& checkpointing,
                   Outcome& outcome) {
-  if (results.steps_done() == 0) return absl::OkStatus();
-  absl::Status status = SaveResults(flags, run, results.report, outcome);
-  const absl::Status saved = checkpointing.SaveLast(results.steps_done(), run.train_program, run.train->loaded());
+  absl::Status status;
+  if (results.steps_done() > 0) status = SaveResults(flags, run, results.report, outcome);
+  const absl::Status saved = checkpointing.Finish();
   if (saved.ok() && checkpointing.saves()) {
-    outcome.saved = absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", results.steps_done());
+    outcome.saved = results.steps_done() > 0
+                        ? absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", results.steps_done())
+                        : "no step was done; the same command with --resume begins";
   }
   status.Update(saved);
   return status;
@@ -282,6 +288,10 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   RETURN_IF_ERROR(checkpointing->CheckRoom(run.train_program));
   Results results;
   ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
+  if (!checkpointing->resumed()) {
+    RETURN_IF_ERROR(InitializeFrom(flags, run));
+  }
+  ASSIGN_OR_RETURN(steps, StepsOf(flags, streams.train.size(), results.from));
   if (!flags.config.empty()) {
     std::fprintf(stderr, "%s", absl::StrFormat("# %s and the command line\n%s", flags.config, flags.resolved).c_str());
   }
@@ -302,10 +312,13 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
   absl::Status status;
+  if (results.steps_done() > 0) {  // it is written while the test runs
+    status = checkpointing->SaveLast(results.steps_done(), run.train_program, run.train->loaded());
+  }
   if (!stop) {
     absl::StatusOr<engine::EvalReport> test = engine::Evaluate(*run.eval, streams.test, &stop);
     if (absl::IsOutOfRange(test.status())) return test.status();
-    status = test.status();
+    status.Update(test.status());
     if (test.ok() && !stop) results.test = *std::move(test);
   }
   status.Update(Keep(flags, run, results, *checkpointing, outcome));

@@ -47,6 +47,7 @@ struct CheckpointTensor {
 struct CheckpointFile {
   std::string name;                       // "weights.safetensors"
   int64_t bytes = 0;                      // of the whole file
+  std::string header_xxh3;                // of what stands before the tensors
   std::vector<CheckpointTensor> tensors;  // in the order of their bytes
 };
 
@@ -58,7 +59,7 @@ struct Manifest {
 };
 
 std::string ToJson(const Manifest& manifest);
-// InvalidArgument where a byte is not what ToJson wrote, or the format is of another version.
+// InvalidArgument where a byte is not what ToJson wrote; Unimplemented where the format is of another version.
 absl::StatusOr<Manifest> ManifestFromJson(absl::string_view json);
 
 // Writes a checkpoint to `folder`, which is made where it is missing and stops being a checkpoint first where it is one.

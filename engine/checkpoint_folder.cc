@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -23,13 +24,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Files of a checkpoint, and the temporary ones for them, begin so.
+constexpr const char* kOurNames[] = {"weights.safetensors", "momentum.safetensors", kManifestName};
 constexpr char kPrefix[] = "step-", kLock[] = "lock", kAside[] = "damaged-";
 
-// The step that a folder's name states, or -1.
-int64_t StepOf(absl::string_view name) {
+// The step that a folder's name states, or -1 where no checkpoint is called so.
+int64_t StepOf(const std::string& name) {
   int64_t step = -1;
-  const bool is_step = absl::ConsumePrefix(&name, kPrefix) && !name.empty() &&
-                       name.find_first_not_of("0123456789") == absl::string_view::npos && absl::SimpleAtoi(name, &step);
+  absl::string_view digits = name;
+  const bool is_step = absl::ConsumePrefix(&digits, kPrefix) && absl::SimpleAtoi(digits, &step) && step >= 0 &&
+                       name == absl::StrFormat("%s%09d", kPrefix, step);
   return is_step ? step : -1;
 }
 
@@ -40,8 +44,10 @@ absl::StatusOr<std::vector<int64_t>> Steps(const std::string& path, bool complet
   fs::directory_iterator it(path, error), end;
   for (; !error && it != end; it.increment(error)) {
     const int64_t step = StepOf(it->path().filename().string());
-    std::error_code ignored;
-    if (step >= 0 && fs::exists(it->path() / kManifestName, ignored) == complete) steps.push_back(step);
+    if (step < 0 || !it->is_directory(error)) continue;
+    const bool has_manifest = fs::exists(it->path() / kManifestName, error);
+    if (error) break;
+    if (has_manifest == complete) steps.push_back(step);
   }
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) {
     return absl::NotFoundError(absl::StrFormat("cannot read %s: expected a folder of checkpoints, found none", path));
@@ -83,13 +89,12 @@ absl::StatusOr<std::vector<int64_t>> CheckpointSteps(const std::string& path) { 
 
 absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const std::string& path,
                                                                          const CheckpointFolderOptions& options) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return absl::DataLossError(absl::StrFormat("cannot make folder %s: %s", path, error.message()));
+  const FileCalls system_calls;
+  RETURN_IF_ERROR(MakeFolders(path, options.calls != nullptr ? *options.calls : system_calls));
   ASSIGN_OR_RETURN(int lock, TakeLock(path));
   std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(path, options, lock));
   ASSIGN_OR_RETURN(std::vector<int64_t> half_written, Steps(path, /*complete=*/false));
-  for (int64_t step : half_written) RETURN_IF_ERROR(folder->Remove(step));
+  for (int64_t step : half_written) (void)folder->Remove(step);  // what stays is in nobody's way
   return folder;
 }
 
@@ -113,22 +118,25 @@ absl::Status CheckpointFolder::CheckRoom(int64_t bytes) const {
 }
 
 absl::Status CheckpointFolder::Save(const Manifest& manifest, const StateCopy& state) {
-  const std::string folder = PathOf(manifest.position.step);
-  const absl::Status status = WriteCheckpoint(folder, manifest, state, calls_);
-  if (status.ok()) return Retire();
+  const int64_t step = manifest.position.step;
+  const absl::Status status = WriteCheckpoint(PathOf(step), manifest, state, calls_);
   std::error_code ignored;
-  if (!fs::exists(fs::path(folder) / kManifestName, ignored)) fs::remove_all(folder, ignored);  // as far as it goes
+  const bool is_half = !status.ok() && !fs::exists(fs::path(PathOf(step)) / kManifestName, ignored);
+  if (is_half) fs::remove_all(PathOf(step), ignored);  // as far as it goes
   return status;
 }
 
-// The manifest goes first, for good, so that what is left at any moment is a checkpoint or is none.
+// The manifest goes first, for good, so that what is left at any moment is a checkpoint or is none. Files of others stay.
 absl::Status CheckpointFolder::Remove(int64_t step) {
   const std::string folder = PathOf(step), manifest = absl::StrCat(folder, "/", kManifestName);
   if (calls_.Unlink(manifest.c_str()) != 0 && errno != ENOENT) return SystemError("remove", manifest);
   RETURN_IF_ERROR(SyncFolder(folder, calls_));
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (calls_.Unlink(it->path().c_str()) != 0) return SystemError("remove", it->path());
+    const std::string name = it->path().filename().string();
+    const bool is_ours = std::any_of(std::begin(kOurNames), std::end(kOurNames),
+                                     [&](const char* ours) { return absl::StartsWith(name, ours); });
+    if (is_ours && calls_.Unlink(it->path().c_str()) != 0) return SystemError("remove", it->path());
   }
   return calls_.Rmdir(folder.c_str()) == 0 ? absl::OkStatus() : SystemError("remove folder", folder);
 }
@@ -143,11 +151,11 @@ absl::Status CheckpointFolder::Retire() {
     least = manifest->position.loss;
     best = step;
   }
+  absl::Status status;
   for (size_t i = 0; i + static_cast<size_t>(options_.keep) < steps.size(); ++i) {
-    if (steps[i] == best) continue;
-    RETURN_IF_ERROR(Remove(steps[i]));
+    if (steps[i] != best) status.Update(Remove(steps[i]));
   }
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status CheckpointFolder::SetAside(int64_t step) {

@@ -36,9 +36,10 @@ class CheckpointFolder {
   // DataLoss where the disk has not room for one checkpoint of so many bytes.
   absl::Status CheckRoom(int64_t bytes) const;
 
-  // Writes the checkpoint of manifest.position.step, then removes those that need not be kept. Where writing fails, those
-  // that were there are untouched.
+  // Writes the checkpoint of manifest.position.step. Where that fails, those that were there are untouched.
   absl::Status Save(const Manifest& manifest, const StateCopy& state);
+  // Removes those that need not be kept; an error where one could not be, which is no reason not to go on.
+  absl::Status Retire();
 
   // Sets a damaged checkpoint aside, so that it is none of this folder's any more: "damaged-step-000001200".
   absl::Status SetAside(int64_t step);
@@ -46,7 +47,6 @@ class CheckpointFolder {
  private:
   CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock);
   absl::Status Remove(int64_t step);
-  absl::Status Retire();  // removes what need not be kept
 
   const std::string path_;
   const CheckpointFolderOptions options_;

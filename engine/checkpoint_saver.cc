@@ -1,7 +1,10 @@
 #include "engine/checkpoint_saver.h"
 
+#include <exception>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "program/status_macros.h"
@@ -13,18 +16,29 @@ absl::Status CheckpointSaver::Begin(Manifest manifest, const program::Program& p
   RETURN_IF_ERROR(ReadState(program, loaded, copy_));
   result_ = {.step = manifest.position.step, .bytes = copy_.bytes(), .stood_still = absl::Now() - begin};
   written_ = false;
-  thread_ = std::thread([this, manifest = std::move(manifest)] {
-    const absl::Time start = absl::Now();
+  try {
+    thread_ = std::thread([this, manifest = std::move(manifest)] { Write(manifest); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("no thread to write a checkpoint: ", error.what()));
+  }
+  return absl::OkStatus();
+}
+
+void CheckpointSaver::Write(const Manifest& manifest) {
+  const absl::Time start = absl::Now();
+  try {
     result_.status = CheckFiniteState(copy_);
     if (!result_.status.ok()) {
       result_.status = absl::OutOfRangeError(absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help",
                                                              manifest.position.step - 1, result_.status.message()));
     }
     if (result_.status.ok()) result_.status = folder_.Save(manifest, copy_);
-    result_.written = absl::Now() - start;
-    written_ = true;
-  });
-  return absl::OkStatus();
+    if (result_.status.ok()) result_.retired = folder_.Retire();
+  } catch (const std::exception& error) {
+    result_.status = absl::ResourceExhaustedError(absl::StrCat("writing a checkpoint: ", error.what()));
+  }
+  result_.written = absl::Now() - start;
+  written_ = true;
 }
 
 std::optional<SavedCheckpoint> CheckpointSaver::Poll() { return written_ ? Await() : std::nullopt; }

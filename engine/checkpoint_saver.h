@@ -15,7 +15,7 @@
 namespace colonnade::engine {
 
 struct SavedCheckpoint {
-  absl::Status status;
+  absl::Status status, retired;  // of writing it; of removing those that need not be kept
   int64_t step = 0, bytes = 0;
   absl::Duration stood_still, written;  // copying the state; writing it
 };
@@ -36,6 +36,8 @@ class CheckpointSaver {
   std::optional<SavedCheckpoint> Await();
 
  private:
+  void Write(const Manifest& manifest);
+
   CheckpointFolder& folder_;
   StateCopy copy_;
   SavedCheckpoint result_;

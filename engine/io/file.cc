@@ -207,6 +207,17 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
   return contents;
 }
 
+absl::Status MakeFolders(const std::string& folder, const FileCalls& calls) {
+  struct stat info;
+  if (::stat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
+  const std::string parent = DirectoryOf(folder);
+  if (parent != folder) {
+    RETURN_IF_ERROR(MakeFolders(parent, calls));
+  }
+  if (calls.Mkdir(folder.c_str(), 0755) != 0) return SystemError("make folder", folder);
+  return SyncFolder(parent, calls);
+}
+
 absl::Status SyncFolder(const std::string& folder, const FileCalls& calls) {
   const int directory = calls.Open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (directory < 0) return SystemError("open directory", folder);

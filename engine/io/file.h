@@ -36,6 +36,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
 // A descriptor of a regular file to read; the caller closes it. Errors as ReadFile's.
 absl::StatusOr<int> OpenToRead(const std::string& path);
 
+// Makes a folder, and those above it that are missing, each for good. DataLoss where that cannot be.
+absl::Status MakeFolders(const std::string& folder, const FileCalls& calls = FileCalls());
+
 // Makes what was created, renamed or removed in a folder outlast a loss of power.
 absl::Status SyncFolder(const std::string& folder, const FileCalls& calls = FileCalls());
 

@@ -157,16 +157,70 @@ TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
               {"--allow-change", "did you mean batch?"});
 }
 
-TEST_F(Checkpointed, TheSameDataElsewhereAreTheSame) {
-  const Result first = Train(absl::StrCat("--steps=2 --checkpoint=", Run1()));
-  ASSERT_EQ(first.code, 0) << first.err;
-  const auto field = [&](const char* data) {
-    const Result r =
-        Run(absl::StrCat("train --model=two_column --width=0.25 --steps=3 --data=", data, " --resume=", Run1()));
-    return r.err;
+// The four files of a data set: `count` images of 8x8 whose pixels are those of `seed`.
+void WriteImages(const std::string& folder, unsigned seed, int count = 40) {
+  const auto number = [](int n) {
+    return std::string{static_cast<char>(n >> 24), static_cast<char>(n >> 16), static_cast<char>(n >> 8),
+                       static_cast<char>(n)};
   };
-  EXPECT_THAT(field("synthetic --channels=1 --input-size=8"), HasSubstr("data: "));
-  EXPECT_THAT(field("digits"), Not(HasSubstr("data: 1")));
+  std::filesystem::create_directories(folder);
+  for (const char* part : {"train", "t10k"}) {
+    std::mt19937 random(seed);
+    std::string images = number(0x803) + number(count) + number(8) + number(8), labels = number(0x801) + number(count);
+    for (int i = 0; i < count * 64; ++i) images += static_cast<char>(random() % 256);
+    for (int i = 0; i < count; ++i) labels += static_cast<char>(i % 10);
+    ASSERT_TRUE(engine::ReplaceFile(absl::StrCat(folder, "/", part, "-images-idx3-ubyte"), images).ok());
+    ASSERT_TRUE(engine::ReplaceFile(absl::StrCat(folder, "/", part, "-labels-idx1-ubyte"), labels).ok());
+  }
+}
+
+TEST_F(Checkpointed, DataAreKnownByWhatTheyAreNotByWhereTheyLie) {
+  WriteImages(In("a"), 1);
+  WriteImages(In("b"), 1);
+  WriteImages(In("c"), 2);
+  const auto train = [&](const char* data, const std::string& more) {
+    return absl::StrCat("train --model=two_column --width=0.25 --batch=8 --data=", In(data), more, Run1());
+  };
+  ASSERT_EQ(Run(train("a", " --steps=2 --checkpoint=")).code, 0);
+  const Result moved = Run(train("b", " --steps=3 --resume="));
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  ExpectError(train("c", " --steps=3 --resume="), 65, {"data: 40 images [1,8,8], 10 classes, XXH3 "});
+}
+
+// 40 images, 4 epochs: 10 steps of 8 make two of them, and 5 of 16 the others.
+TEST_F(Checkpointed, EpochsAreCountedInSamplesWhereTheBatchChanges) {
+  WriteImages(In("a"), 1);
+  const std::string train = absl::StrCat("train --model=two_column --width=0.25 --epochs=4 --json --data=", In("a"), " ");
+  ASSERT_EQ(Run(absl::StrCat(train, "--batch=8 --epochs=2 --checkpoint=", Run1())).code, 2) << "--epochs twice";
+  ASSERT_EQ(Run(absl::StrCat("train --model=two_column --width=0.25 --epochs=2 --batch=8 --data=", In("a"),
+                             " --checkpoint=", Run1()))
+                .code,
+            0);
+  const Result r = Run(absl::StrCat(train, "--batch=16 --allow-change=batch --resume --checkpoint=", Run1()));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["first_step"], 10);
+  EXPECT_EQ(json::parse(r.out)["steps"], 5);
+  EXPECT_EQ(engine::ReadManifest(At(15))->position.sample, 160);
+}
+
+TEST_F(Checkpointed, WhereNoneIsGoodNothingIsSetAsideAndNothingBegins) {
+  TrainSteps(2);
+  for (int64_t step : {1, 2}) ASSERT_TRUE(engine::ReplaceFile(At(step) + "/weights.safetensors", "x").ok());
+  for (int again = 0; again < 2; ++again) {
+    ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --resume --checkpoint=", Run1()), 65, {At(2), "damaged"});
+  }
+  EXPECT_THAT(Steps(), ElementsAre(1, 2));
+}
+
+TEST_F(Checkpointed, ARefusedRunLeavesTheFolderAsItWas) {
+  TrainSteps(2);
+  const std::string config = *engine::ReadFile(Run1() + "/config.toml");
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --batch=32 --resume --checkpoint=", Run1()), 65, {"batch"});
+  EXPECT_EQ(*engine::ReadFile(Run1() + "/config.toml"), config);
+  // Checkpoints of another run may not stand beside these.
+  ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=4 --checkpoint=", In("other"))).code, 0);
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=5 --resume=", In("other"), " --checkpoint=", Run1()), 2,
+              {"--checkpoint: expected a folder without checkpoints"});
 }
 
 TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {

@@ -1,5 +1,6 @@
 // --config: what a file may say, what wins, and that what is written down runs the same again.
 
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +49,7 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
       {"bach = 3\n", {"run.toml", "\"bach\"", "did you mean batch?"}},
       {"[trian]\nbatch = 3\n", {"run.toml", "sub-commands", "\"trian\""}},
       {"batch = 3\n[train]\nbatch = 4\n", {"run.toml", "\"batch\" twice"}},
+      {"save = \"a#b\"\n", {"run.toml", "without #", "a#b"}},
       {"config = \"other\"\n", {"run.toml", "\"config\""}},
       {"help = true\n", {"run.toml", "\"help\""}}};
   for (const auto& [text, parts] : cases) {
@@ -59,6 +61,17 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   ExpectError(absl::StrCat("train ", Flag()), 2, {"--batch", "many"});
   Write("run.toml", "batch = 3\n");
   ExpectError(absl::StrCat("train ", Flag()), 2, {"--model is required"});
+}
+
+TEST_F(Config, WhatIsPrintedIsAFileAndEmptyTextIsText) {
+  Write("run.toml", "model = \"two_column\"\ndata = \"digits\"\nsave = \"\"\nsteps = 2\n");
+  const Result first = Run(absl::StrCat("train ", Flag(), " --batch=32"));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_FALSE(std::filesystem::exists("--batch=32"));
+  Write("run.toml", first.err.substr(0, first.err.find("model two_column")));
+  const Result again = Run(absl::StrCat("train ", Flag(), " --json"));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["global_batch"], 32);
 }
 
 TEST_F(Config, WhatACheckpointHasRunsTheSameAgain) {

@@ -15,6 +15,7 @@
 namespace colonnade::engine {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -33,7 +34,11 @@ class Checkpoints : public Folder {
     made.Initial(static_cast<uint64_t>(step));
     StateCopy copy;
     EXPECT_TRUE(ReadState(made.program, made.loaded, copy).ok());
-    return folder.Save({.position = {.step = step, .loss = loss}}, copy);
+    const absl::Status status = folder.Save({.position = {.step = step, .loss = loss}}, copy);
+    if (status.ok()) {
+      EXPECT_TRUE(folder.Retire().ok());
+    }
+    return status;
   }
   std::vector<int64_t> Steps() const { return *CheckpointSteps(Run()); }
 };
@@ -117,7 +122,7 @@ TEST_F(Checkpoints, ADiskWithoutRoomIsToldBefore) {
 
 // Power may go at any moment: the newest checkpoint is then this one or the one before, and good.
 TEST_F(Checkpoints, AfterALossOfPowerAtAnyCallAGoodOneIsThere) {
-  const Disk disk(Run());
+  const Disk disk(path_);
   const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 2, .calls = &disk});
   std::vector<int64_t> saved_at;  // calls after which step i + 1 must be there
   for (int64_t step = 1; step <= 4; ++step) {
@@ -131,9 +136,9 @@ TEST_F(Checkpoints, AfterALossOfPowerAtAnyCallAGoodOneIsThere) {
     while (promised < 4 && saved_at[promised] <= count) ++promised;
     if (count > saved_at[3] && count < disk.calls()) promised = 3;
     for (Unsynced unsynced : {Unsynced::kLost, Unsynced::kSomeNamesStay, Unsynced::kStays}) {
-      const std::string left = In("left");
-      disk.Replay(count, unsynced, left);
-      const std::vector<int64_t> steps = *CheckpointSteps(left);
+      const std::string left = In("left/run");
+      disk.Replay(count, unsynced, In("left"));
+      const std::vector<int64_t> steps = CheckpointSteps(left).value_or(std::vector<int64_t>());
       const int64_t newest = steps.empty() ? 0 : steps.back();
       EXPECT_GE(newest, promised) << "after " << count << " calls";
       EXPECT_LE(newest, promised + 1) << "after " << count << " calls";
@@ -149,8 +154,8 @@ TEST_F(Checkpoints, AfterALossOfPowerAtAnyCallAGoodOneIsThere) {
 TEST_F(Checkpoints, WhicheverCallFailsTheOneBeforeStays) {
   for (int64_t n = 0;; ++n) {
     std::filesystem::remove_all(Run());
-    Disk disk(Run());
-    const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 5, .calls = &disk});
+    Disk disk(path_);
+    const std::unique_ptr<CheckpointFolder> folder = Open({.calls = &disk});
     ASSERT_TRUE(Save(*folder, 1).ok());
     disk.fails_from = disk.calls() + n;
     const absl::Status status = Save(*folder, 2);
@@ -166,6 +171,50 @@ TEST_F(Checkpoints, WhicheverCallFailsTheOneBeforeStays) {
     if (Steps().back() == 1) {
       EXPECT_FALSE(std::filesystem::exists(folder->PathOf(2))) << "half of one is left, n = " << n;
     }
+  }
+}
+
+// What cannot be removed is told, and keeps nobody from going on.
+TEST_F(Checkpoints, WhicheverCallOfARemovalFailsTheNewOneIsThereAndTheFolderOpens) {
+  for (int64_t n = 0;; ++n) {
+    std::filesystem::remove_all(Run());
+    Disk disk(path_);
+    std::unique_ptr<CheckpointFolder> folder = Open({.keep = 2, .calls = &disk});
+    for (int64_t step : {1, 2}) ASSERT_TRUE(Save(*folder, step, std::nan("")).ok());
+    folder = nullptr;
+    folder = Open({.keep = 1, .calls = &disk});
+    disk.fails_from = disk.calls() + n;
+    const absl::Status retired = folder->Retire();
+    EXPECT_THAT(Steps(), Contains(2));
+    for (int64_t step : Steps()) EXPECT_TRUE(VerifyCheckpoint(folder->PathOf(step)).ok()) << n;
+    folder = nullptr;
+    ASSERT_NE(Open(), nullptr);
+    if (retired.ok()) {
+      EXPECT_GT(n, 3) << "the calls that can fail";
+      break;
+    }
+    EXPECT_EQ(retired.code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST_F(Checkpoints, FoldersAndFilesOfOthersAreLeftAlone) {
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 1});
+  ASSERT_TRUE(Save(*folder, 2, std::nan("")).ok());
+  ASSERT_TRUE(ReplaceFile(folder->PathOf(2) + "/notes", "mine").ok());
+  for (const char* name : {"/step-2", "/step-0000000002", "/step-000000009"}) {
+    std::filesystem::create_directories(Run() + name);
+    ASSERT_TRUE(ReplaceFile(absl::StrCat(Run(), name, "/notes"), "mine").ok());
+  }
+  EXPECT_THAT(Steps(), ElementsAre(2));
+  Loaded made(Parameters(1, 1));
+  made.Initial(1);
+  StateCopy copy;
+  ASSERT_TRUE(ReadState(made.program, made.loaded, copy).ok());
+  ASSERT_TRUE(folder->Save({.position = {.step = 3}}, copy).ok());
+  EXPECT_EQ(folder->Retire().code(), absl::StatusCode::kDataLoss) << "a folder with a file of another's stays";
+  EXPECT_THAT(Steps(), ElementsAre(3));
+  for (const char* name : {"/step-2", "/step-0000000002", "/step-000000009", "/step-000000002"}) {
+    EXPECT_EQ(*ReadFile(absl::StrCat(Run(), name, "/notes")), "mine") << name;
   }
 }
 
