@@ -48,8 +48,9 @@ absl::StatusOr<std::vector<Found>> Find(const Flags& flags) {
   for (Found& checkpoint : found) {
     absl::StatusOr<engine::Manifest> manifest = engine::ReadManifest(checkpoint.path);
     checkpoint.status = manifest.status();
-    if (manifest.ok()) checkpoint.manifest = *std::move(manifest);
-    if (flags.action == "verify" && manifest.ok()) checkpoint.status = engine::VerifyCheckpoint(checkpoint.path);
+    if (!manifest.ok()) continue;
+    checkpoint.manifest = *std::move(manifest);
+    if (flags.action == "verify") checkpoint.status = engine::VerifyCheckpoint(checkpoint.path);
   }
   return found;
 }

@@ -246,7 +246,8 @@ absl::Status Checkpointing::Save(int64_t step, const program::Program& program, 
   engine::Manifest manifest{
       .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.batch},
       .run = run_,
-      .plan = absl::StrFormat("%s on %d devices", session_.plan.name, session_.plan.mesh.device_count())};
+      .plan = absl::StrFormat("%s on %d device%s", session_.plan.name, session_.plan.mesh.device_count(),
+                              session_.plan.mesh.device_count() == 1 ? "" : "s")};
   if (losses_ > 0) manifest.position.loss = loss_sum_ / static_cast<double>(losses_);
   loss_sum_ = 0;
   losses_ = 0;

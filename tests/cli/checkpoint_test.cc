@@ -344,7 +344,7 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   const Result show = Run(absl::StrCat("checkpoint show ", Run1()));
   EXPECT_EQ(show.code, 0) << show.err;
   EXPECT_THAT(show.out, HasSubstr(absl::StrCat(At(3), ": step 3, sample 192, loss ")));
-  EXPECT_THAT(show.out, HasSubstr("written under single on 1 devices"));
+  EXPECT_THAT(show.out, HasSubstr("written under single on 1 device"));
   const json all = json::parse(Run(absl::StrCat("checkpoint verify --json ", Run1())).out)["checkpoints"];
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[2]["step"], 3);
