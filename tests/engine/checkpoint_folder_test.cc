@@ -28,10 +28,10 @@ class Checkpoints : public Folder {
     EXPECT_TRUE(folder.ok()) << folder.status();
     return folder.ok() ? *std::move(folder) : nullptr;
   }
-  // Saves the state of a step: parameters drawn with it for a seed.
+  // Saves the state of a step: parameters drawn with step and loss for a seed.
   static absl::Status Save(CheckpointFolder& folder, int64_t step, double loss = 1) {
     Loaded made(Parameters(1, 1));
-    made.Initial(static_cast<uint64_t>(step));
+    made.Initial(static_cast<uint64_t>(step) + (loss > 0 ? static_cast<uint64_t>(1000 * loss) : 0));
     StateCopy copy;
     EXPECT_TRUE(ReadState(made.program, made.loaded, copy).ok());
     const absl::Status status = folder.Save({.position = {.step = step, .loss = loss}}, copy);
