@@ -94,7 +94,8 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
 absl::Status Export(const Flags& flags, const Found& found) {
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
   RETURN_IF_ERROR(engine::VerifyCheckpoint(found.path));
-  ASSIGN_OR_RETURN(engine::MappedFile weights, engine::MappedFile::Open(absl::StrCat(found.path, "/weights.safetensors")));
+  ASSIGN_OR_RETURN(engine::MappedFile weights,
+                   engine::MappedFile::Open(absl::StrCat(found.path, "/", engine::FileNameOf(engine::StateKind::kValue))));
   return engine::ReplaceFile(flags.out, weights.bytes());
 }
 

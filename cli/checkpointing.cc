@@ -136,13 +136,13 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
                       checkpoint, absl::StrJoin(differences, "; "), absl::StrJoin(fields, ",")));
 }
 
-absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const std::string& checkpoint, const program::Program& program,
+absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
+                                                              const program::Program& program,
                                                               engine::LoadedProgram& loaded) {
-  ASSIGN_OR_RETURN(engine::Manifest manifest, engine::ReadManifest(checkpoint));
-  RETURN_IF_ERROR(CheckFields(checkpoint, manifest.run));
-  RETURN_IF_ERROR(engine::RestoreCheckpoint(checkpoint, program, loaded));
-  resumed_from_ = checkpoint;
-  return manifest.position;
+  RETURN_IF_ERROR(CheckFields(checkpoint.folder(), checkpoint.manifest().run));
+  RETURN_IF_ERROR(checkpoint.Restore(program, loaded));
+  resumed_from_ = checkpoint.folder();
+  return checkpoint.manifest().position;
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::string& folder,
@@ -154,18 +154,19 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::s
   absl::Status newest = absl::NotFoundError(absl::StrFormat("%s: expected a checkpoint, found none", folder));
   std::vector<int64_t> damaged;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    const std::string checkpoint = engine::CheckpointPath(folder, *step);
-    const absl::Status good = engine::VerifyCheckpoint(checkpoint);
-    if (good.ok()) {
-      ASSIGN_OR_RETURN(engine::RunPosition position, ResumeFrom(checkpoint, program, loaded));
+    const absl::StatusOr<engine::VerifiedCheckpoint> checkpoint =
+        engine::VerifiedCheckpoint::Open(engine::CheckpointPath(folder, *step));
+    if (checkpoint.ok()) {
+      ASSIGN_OR_RETURN(engine::RunPosition position, ResumeFrom(*checkpoint, program, loaded));
       for (int64_t bad : damaged) {
         if (own) RETURN_IF_ERROR(folder_->SetAside(bad));
       }
       return position;
     }
-    if (damaged.empty()) newest = good;
-    if (!absl::IsInvalidArgument(good) && !absl::IsNotFound(good)) return good;
-    Warn(absl::StrCat(good.message(), "; trying the one before"));
+    const absl::Status& damage = checkpoint.status();
+    if (damaged.empty()) newest = damage;
+    if (!absl::IsInvalidArgument(damage) && !absl::IsNotFound(damage)) return damage;
+    Warn(absl::StrCat(damage.message(), "; trying the one before"));
     damaged.push_back(*step);
   }
   return newest;
@@ -188,7 +189,12 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program
     const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
     std::error_code ignored;
     const bool is_one = std::filesystem::exists(std::filesystem::path(from) / engine::kManifestName, ignored);
-    ASSIGN_OR_RETURN(from_, is_one ? ResumeFrom(from, program, loaded) : ResumeFromNewest(from, program, loaded));
+    if (is_one) {
+      ASSIGN_OR_RETURN(engine::VerifiedCheckpoint checkpoint, engine::VerifiedCheckpoint::Open(from));
+      ASSIGN_OR_RETURN(from_, ResumeFrom(checkpoint, program, loaded));
+    } else {
+      ASSIGN_OR_RETURN(from_, ResumeFromNewest(from, program, loaded));
+    }
     RETURN_IF_ERROR(CheckNothingLater(from_.step));
     const std::string what = resumed() ? absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_,
                                                          from_.step, from_.sample)

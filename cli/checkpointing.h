@@ -57,8 +57,8 @@ class Checkpointing {
   Checkpointing(const Flags& flags, const Session& session) : flags_(flags), session_(session) {}
   absl::Status CheckFolder() const;
   absl::Status CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const;
-  absl::StatusOr<engine::RunPosition> ResumeFrom(const std::string& checkpoint, const program::Program& program,
-                                                 engine::LoadedProgram& loaded);
+  absl::StatusOr<engine::RunPosition> ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
+                                                 const program::Program& program, engine::LoadedProgram& loaded);
   absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, const program::Program& program,
                                                        engine::LoadedProgram& loaded);
   absl::Status CheckNothingLater(int64_t step) const;

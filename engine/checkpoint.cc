@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
-#include "engine/io/mapped_file.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/xxh3.h"
 #include "nlohmann/json.hpp"
@@ -23,8 +22,6 @@ constexpr char kFormat[] = "colonnade checkpoint";
 constexpr char kChecksumKey[] = "\"xxh3\": \"", kNoDigits[] = "0000000000000000";
 constexpr size_t kDigits = sizeof(kNoDigits) - 1;
 constexpr int64_t kMostManifestBytes = int64_t{1} << 28;
-
-const char* FileOf(StateKind kind) { return kind == StateKind::kValue ? "weights.safetensors" : "momentum.safetensors"; }
 
 absl::Status Damaged(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(what, "; the checkpoint is damaged"));
@@ -78,15 +75,6 @@ Manifest FromJson(const Json& json) {
   return manifest;
 }
 
-// Not those above it: the folder of the run is not made anew without its lock.
-absl::Status MakeFolder(const std::string& folder, const FileCalls& calls) {
-  if (calls.Mkdir(folder.c_str(), 0755) != 0) {
-    return errno == EEXIST ? absl::OkStatus() : SystemError("make folder", folder);
-  }
-  const size_t slash = folder.rfind('/');
-  return SyncFolder(slash == std::string::npos ? "." : folder.substr(0, slash), calls);
-}
-
 // What was a checkpoint is none while its files are replaced.
 absl::Status Revoke(const std::string& folder, const FileCalls& calls) {
   if (calls.Unlink(absl::StrCat(folder, "/", kManifestName).c_str()) == 0) return SyncFolder(folder, calls);
@@ -97,7 +85,8 @@ absl::StatusOr<CheckpointFile> WriteKind(const std::string& folder, StateKind ki
                                          const FileCalls& calls) {
   const std::vector<TensorView> tensors = state.views(kind);
   ASSIGN_OR_RETURN(std::string header, SafetensorsHeader(tensors));
-  CheckpointFile file{.name = FileOf(kind), .bytes = static_cast<int64_t>(header.size()), .header_xxh3 = Xxh3Text(header)};
+  CheckpointFile file{
+      .name = FileNameOf(kind), .bytes = static_cast<int64_t>(header.size()), .header_xxh3 = Xxh3Text(header)};
   const auto write = [&](Append append) {
     absl::Status s = append(header);
     for (const TensorView& tensor : tensors) {
@@ -143,25 +132,9 @@ absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, st
   return absl::OkStatus();
 }
 
-// A checkpoint's files, mapped and verified.
-struct Opened {
-  std::vector<MappedFile> files;
-  std::vector<std::vector<TensorView>> tensors;  // by kind
-};
-
-absl::StatusOr<Opened> OpenVerified(const std::string& folder) {
-  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(folder));
-  Opened opened;
-  for (const CheckpointFile& stated : manifest.files) {
-    const std::string path = absl::StrCat(folder, "/", stated.name);
-    ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, opened.tensors.emplace_back()), path));
-    opened.files.push_back(std::move(file));
-  }
-  return opened;
-}
-
 }  // namespace
+
+const char* FileNameOf(StateKind kind) { return kind == StateKind::kValue ? "weights.safetensors" : "momentum.safetensors"; }
 
 std::string ToJson(const Manifest& manifest) {
   Json run = Json::object(), files = Json::array();
@@ -197,6 +170,7 @@ absl::StatusOr<Manifest> ManifestFromJson(absl::string_view text) {
 }
 
 absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state, const FileCalls& calls) {
+  // Not those above it: the folder of the run is not made anew without its lock.
   RETURN_IF_ERROR(MakeFolder(folder, calls));
   RETURN_IF_ERROR(Revoke(folder, calls));
   manifest.files.clear();
@@ -217,15 +191,32 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   return manifest;
 }
 
-absl::Status VerifyCheckpoint(const std::string& folder) { return OpenVerified(folder).status(); }
+absl::Status VerifyCheckpoint(const std::string& folder) { return VerifiedCheckpoint::Open(folder).status(); }
 
-absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded) {
-  ASSIGN_OR_RETURN(Opened opened, OpenVerified(folder));
+absl::StatusOr<VerifiedCheckpoint> VerifiedCheckpoint::Open(const std::string& folder) {
+  VerifiedCheckpoint opened;
+  opened.folder_ = folder;
+  ASSIGN_OR_RETURN(opened.manifest_, ReadManifest(folder));
+  for (const CheckpointFile& stated : opened.manifest_.files) {
+    const std::string path = absl::StrCat(folder, "/", stated.name);
+    ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, opened.tensors_.emplace_back()), path));
+    opened.files_.push_back(std::move(file));
+  }
+  return opened;
+}
+
+absl::Status VerifiedCheckpoint::Restore(const program::Program& program, LoadedProgram& loaded) const {
   for (size_t i = 0; i < std::size(kStateKinds); ++i) {
-    RETURN_IF_ERROR(WithContext(WriteState(program, loaded, kStateKinds[i], opened.tensors[i]),
-                                absl::StrCat(folder, "/", FileOf(kStateKinds[i]))));
+    RETURN_IF_ERROR(WithContext(WriteState(program, loaded, kStateKinds[i], tensors_[i]),
+                                absl::StrCat(folder_, "/", manifest_.files[i].name)));
   }
   return absl::OkStatus();
+}
+
+absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded) {
+  ASSIGN_OR_RETURN(VerifiedCheckpoint checkpoint, VerifiedCheckpoint::Open(folder));
+  return checkpoint.Restore(program, loaded);
 }
 
 int64_t CheckpointBytes(const program::Program& program) {

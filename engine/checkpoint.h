@@ -19,12 +19,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/io/file_calls.h"
+#include "engine/io/mapped_file.h"
 #include "engine/state.h"
 
 namespace colonnade::engine {
 
 inline constexpr int kCheckpointVersion = 1;
 inline constexpr char kManifestName[] = "manifest.json";
+const char* FileNameOf(StateKind kind);  // "weights.safetensors"
 
 // Where a run stands between two steps.
 struct RunPosition {
@@ -71,7 +73,26 @@ absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
 // Reads all of a checkpoint, and compares.
 absl::Status VerifyCheckpoint(const std::string& folder);
-// Verifies, and only then writes the state to the devices. InvalidArgument where it is not that of the Program's network.
+
+// A checkpoint that was verified, and whose files are mapped until the last copy of it goes.
+class VerifiedCheckpoint {
+ public:
+  // Errors as VerifyCheckpoint.
+  static absl::StatusOr<VerifiedCheckpoint> Open(const std::string& folder);
+
+  const std::string& folder() const { return folder_; }
+  const Manifest& manifest() const { return manifest_; }
+  // Writes the state to the devices. InvalidArgument where it is not that of the Program's network.
+  absl::Status Restore(const program::Program& program, LoadedProgram& loaded) const;
+
+ private:
+  std::string folder_;
+  Manifest manifest_;
+  std::vector<MappedFile> files_;
+  std::vector<std::vector<TensorView>> tensors_;  // by StateKind
+};
+
+// Verifies, and only then restores.
 absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded);
 
 // Bytes of a checkpoint of `program`, without its manifest's: within a few per cent of the whole on the smallest networks.

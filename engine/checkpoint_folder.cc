@@ -24,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files of a checkpoint, and the temporary ones for them, begin so.
-constexpr const char* kOurNames[] = {"weights.safetensors", "momentum.safetensors", kManifestName};
 constexpr char kPrefix[] = "step-", kLock[] = "lock", kAside[] = "damaged-";
 
 // The step that a folder's name states, or -1 where no checkpoint is called so.
@@ -35,6 +33,13 @@ int64_t StepOf(const std::string& name) {
   const bool is_step = absl::ConsumePrefix(&digits, kPrefix) && absl::SimpleAtoi(digits, &step) && step >= 0 &&
                        name == absl::StrFormat("%s%09d", kPrefix, step);
   return is_step ? step : -1;
+}
+
+// Whether a file is of a checkpoint, or a temporary one for such a file.
+bool IsOurs(const std::string& name) {
+  return absl::StartsWith(name, kManifestName) ||
+         std::any_of(std::begin(kStateKinds), std::end(kStateKinds),
+                     [&](StateKind kind) { return absl::StartsWith(name, FileNameOf(kind)); });
 }
 
 // The steps of all folders that are called like a checkpoint's, complete ones or the others.
@@ -133,10 +138,8 @@ absl::Status CheckpointFolder::Remove(int64_t step) {
   RETURN_IF_ERROR(SyncFolder(folder, calls_));
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    const bool is_ours = std::any_of(std::begin(kOurNames), std::end(kOurNames),
-                                     [&](const char* ours) { return absl::StartsWith(name, ours); });
-    if (is_ours && calls_.Unlink(it->path().c_str()) != 0) return SystemError("remove", it->path());
+    if (!IsOurs(it->path().filename().string())) continue;
+    if (calls_.Unlink(it->path().c_str()) != 0) return SystemError("remove", it->path());
   }
   return calls_.Rmdir(folder.c_str()) == 0 ? absl::OkStatus() : SystemError("remove folder", folder);
 }

@@ -31,6 +31,11 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+bool IsFolder(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 const char* KindOf(mode_t mode) { return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device"; }
 
 // Where ReplaceFile writes.
@@ -207,15 +212,18 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
   return contents;
 }
 
+absl::Status MakeFolder(const std::string& folder, const FileCalls& calls) {
+  if (IsFolder(folder)) return absl::OkStatus();
+  if (calls.Mkdir(folder.c_str(), 0755) != 0) return SystemError("make folder", folder);
+  return SyncFolder(DirectoryOf(folder), calls);
+}
+
 absl::Status MakeFolders(const std::string& folder, const FileCalls& calls) {
-  struct stat info;
-  if (::stat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
-  const std::string parent = DirectoryOf(folder);
-  if (parent != folder) {
+  if (IsFolder(folder)) return absl::OkStatus();
+  if (const std::string parent = DirectoryOf(folder); parent != folder) {
     RETURN_IF_ERROR(MakeFolders(parent, calls));
   }
-  if (calls.Mkdir(folder.c_str(), 0755) != 0) return SystemError("make folder", folder);
-  return SyncFolder(parent, calls);
+  return MakeFolder(folder, calls);
 }
 
 absl::Status SyncFolder(const std::string& folder, const FileCalls& calls) {

@@ -36,7 +36,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
 // A descriptor of a regular file to read; the caller closes it. Errors as ReadFile's.
 absl::StatusOr<int> OpenToRead(const std::string& path);
 
-// Makes a folder, and those above it that are missing, each for good. DataLoss where that cannot be.
+// Makes a folder where it is missing, for good. DataLoss where that cannot be.
+absl::Status MakeFolder(const std::string& folder, const FileCalls& calls = FileCalls());
+// The same, and before it of those above it.
 absl::Status MakeFolders(const std::string& folder, const FileCalls& calls = FileCalls());
 
 // Makes what was created, renamed or removed in a folder outlast a loss of power.

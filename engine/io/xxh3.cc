@@ -7,7 +7,6 @@
 
 namespace colonnade::engine {
 
-uint64_t Xxh3(absl::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
-std::string Xxh3Text(absl::string_view bytes) { return absl::StrFormat("%016x", Xxh3(bytes)); }
+std::string Xxh3Text(absl::string_view bytes) { return absl::StrFormat("%016x", XXH3_64bits(bytes.data(), bytes.size())); }
 
 }  // namespace colonnade::engine

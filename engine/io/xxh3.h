@@ -2,14 +2,12 @@
 #ifndef COLONNADE_ENGINE_XXH3_H_
 #define COLONNADE_ENGINE_XXH3_H_
 
-#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
 namespace colonnade::engine {
 
-uint64_t Xxh3(absl::string_view bytes);
 std::string Xxh3Text(absl::string_view bytes);  // its sixteen hexadecimal digits
 
 }  // namespace colonnade::engine

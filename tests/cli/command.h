@@ -20,6 +20,7 @@
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/folder.h"
 #include "tests/paths.h"
 
 namespace colonnade::cli {
@@ -29,16 +30,8 @@ struct Result {
   std::string out, err;
 };
 
-class Command : public ::testing::Test {
+class Command : public Folder {
  protected:
-  Command() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Command() override { std::filesystem::remove_all(folder_); }
-
-  std::string In(const std::string& name) const { return folder_ + "/" + name; }
-
   // Starts the command with its output in files, after `prepare` in the new process; the process id.
   pid_t Start(const std::string& arguments, const std::function<void()>& prepare = {}) const {
     for (const char* stream : {"out", "err"}) std::filesystem::remove(In(stream));  // of an earlier run
@@ -92,8 +85,6 @@ class Command : public ::testing::Test {
   void Write(const std::string& name, const std::string& contents) const {
     ASSERT_TRUE(engine::ReplaceFile(In(name), contents).ok());
   }
-
-  std::string folder_;
 };
 
 }  // namespace colonnade::cli

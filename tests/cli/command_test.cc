@@ -250,7 +250,7 @@ TEST_F(Command, NoCudaIs69) {
 
 TEST_F(Command, MissingFilesAre66) {
   ExpectError("train --model=lenet --data=no/such/folder", 66, {"no/such/folder"});
-  ExpectError(absl::StrCat("train --model=lenet --data=", folder_), 66, {"train-images-idx3-ubyte", ".gz"});
+  ExpectError(absl::StrCat("train --model=lenet --data=", path_), 66, {"train-images-idx3-ubyte", ".gz"});
   ExpectError(absl::StrCat(kTrain, "--plan=", In("none.json")), 66, {"none.json"});
   ExpectError(absl::StrCat(kTrain, "--init=", In("none.safetensors")), 66, {"none.safetensors"});
 }
@@ -269,7 +269,7 @@ TEST_F(Command, WrongDataIs65) {
       Write(absl::StrCat(prefix, "-images-idx3-ubyte"), i);
       Write(absl::StrCat(prefix, "-labels-idx1-ubyte"), l);
     }
-    ExpectError(absl::StrCat("train --model=two_column --steps=1 --batch=4 --data=", folder_), 65, parts);
+    ExpectError(absl::StrCat("train --model=two_column --steps=1 --batch=4 --data=", path_), 65, parts);
   };
   with(images.substr(0, images.size() - 1), labels(3), {"images-idx3-ubyte", "expected 256 bytes", "found 255"});
   with("not an IDX file at all", labels(3), {"expected an IDX file", "magic"});

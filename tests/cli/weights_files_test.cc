@@ -58,7 +58,7 @@ TEST_F(WeightsFiles, WhatIsNoFileIs65AtOnce) {
   ASSERT_EQ(::mkfifo(In("pipe").c_str(), 0600), 0);
   ExpectError(absl::StrCat(kEvalTwoColumn, "--init=", In("pipe")), 65, {"expected a file, found a pipe"});
   ExpectError(absl::StrCat(kTrainOnce, "--init=/dev/zero"), 65, {"/dev/zero: expected a file, found a device"});
-  ExpectError(absl::StrCat(kTrainOnce, "--init=", folder_), 65, {"expected a file, found a folder"});
+  ExpectError(absl::StrCat(kTrainOnce, "--init=", path_), 65, {"expected a file, found a folder"});
 }
 
 // The limit lets --save be tried before training, and not be written after it.
@@ -76,7 +76,7 @@ TEST_F(WeightsFiles, ResultsAreShownWhereSavingFails) {
     } else {
       EXPECT_THAT(r.out, HasSubstr("test: top-1"));
     }
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
       EXPECT_THAT(entry.path().filename().string(), ::testing::AnyOf("out", "err")) << "something is left";
     }
   }

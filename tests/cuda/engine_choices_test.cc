@@ -1,43 +1,34 @@
 #include "cuda/engine_choices.h"
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/folder.h"
 
 namespace colonnade::cuda {
 namespace {
 
 using testing::HasSubstr;
 
-class Choices : public testing::Test {
+class Choices : public Folder {
  protected:
-  Choices() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    path_ = folder_ + "/engines.json";
-  }
-  ~Choices() override { std::filesystem::remove_all(folder_); }
-
-  // Of each process alone: several may run at once.
-  std::string folder_, path_;
+  const std::string file_ = In("engines.json");
 };
 
 TEST_F(Choices, WhatIsAddedIsReadAgain) {
   const Engine one = {.index = 41, .knobs = {{2, 7}, {27, 1}}}, two = {.index = 3};
   {
-    auto choices = EngineChoices::Read(path_);
+    auto choices = EngineChoices::Read(file_);
     ASSERT_TRUE(choices.ok()) << choices.status();
     EXPECT_EQ(choices->Find("H200", 91900, "forward"), nullptr);
     ASSERT_TRUE(choices->Add("H200", 91900, "forward", two, 2e-3).ok());
     ASSERT_TRUE(choices->Add("H200", 91900, "forward", one, 1e-3).ok());  // instead
     ASSERT_TRUE(choices->Add("A100", 91900, "forward", two, 3e-3).ok());
   }
-  const auto choices = EngineChoices::Read(path_);
+  const auto choices = EngineChoices::Read(file_);
   ASSERT_TRUE(choices.ok()) << choices.status();
   ASSERT_NE(choices->Find("H200", 91900, "forward"), nullptr);
   EXPECT_EQ(*choices->Find("H200", 91900, "forward"), one);
@@ -62,21 +53,21 @@ TEST_F(Choices, OtherFilesAreRefusedAndStayAsTheyAre) {
       with(R"([{"gpu": "H200", "cudnn": 1, "convolution": "c", "engine": 4, "knobs": []}])")};
   for (const std::string& text : texts) {
     SCOPED_TRACE(text.substr(0, 100));
-    ASSERT_TRUE(engine::ReplaceFile(path_, text).ok());
-    const absl::Status status = EngineChoices::Read(path_).status();
+    ASSERT_TRUE(engine::ReplaceFile(file_, text).ok());
+    const absl::Status status = EngineChoices::Read(file_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(path_));
-    EXPECT_EQ(*engine::ReadFile(path_), text);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(file_));
+    EXPECT_EQ(*engine::ReadFile(file_), text);
   }
 }
 
 TEST_F(Choices, TwoThatAddKeepEachOthers) {
-  auto one = EngineChoices::Read(path_), two = EngineChoices::Read(path_);
+  auto one = EngineChoices::Read(file_), two = EngineChoices::Read(file_);
   ASSERT_TRUE(one.ok() && two.ok());
   ASSERT_TRUE(one->Add("H200", 91900, "forward", {.index = 1}, 1e-3).ok());
   ASSERT_TRUE(two->Add("H200", 91900, "backward_data", {.index = 2}, 1e-3).ok());
   EXPECT_NE(two->Find("H200", 91900, "forward"), nullptr);
-  const auto all = EngineChoices::Read(path_);
+  const auto all = EngineChoices::Read(file_);
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_NE(all->Find("H200", 91900, "forward"), nullptr);
   EXPECT_NE(all->Find("H200", 91900, "backward_data"), nullptr);

@@ -14,6 +14,7 @@
 #include "data/gzip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/folder.h"
 #include "tests/paths.h"
 
 namespace colonnade::data {
@@ -21,14 +22,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class DatasetFolder : public ::testing::Test {
+class DatasetFolder : public Folder {
  protected:
-  DatasetFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~DatasetFolder() override { std::filesystem::remove_all(path_); }
-
   void Put(const std::string& name, const std::string& bytes) const {
     std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
   }
@@ -38,8 +33,6 @@ class DatasetFolder : public ::testing::Test {
     Put(split + "-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\2\4\7", 10));
   }
   absl::Status Error(SplitOf split) const { return OpenDataset(path_, split, {}).status(); }
-
-  std::string path_;
 };
 
 TEST_F(DatasetFolder, PlainFilesAreReadUnderTheNamesOfTheirSplit) {

@@ -9,8 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/disk.h"
-#include "tests/engine/folder.h"
 #include "tests/engine/parameters.h"
+#include "tests/folder.h"
 
 namespace colonnade::engine {
 namespace {

@@ -13,8 +13,8 @@
 #include "engine/io/xxh3.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/folder.h"
 #include "tests/engine/parameters.h"
+#include "tests/folder.h"
 
 namespace colonnade::engine {
 namespace {
@@ -110,6 +110,16 @@ TEST_F(Checkpoint, ItsWeightsAreAFileThatInitTakes) {
   const std::vector<NamedTensor> expected = *ReadParameters(made.program, made.loaded);
   ASSERT_EQ(weights->size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ((*weights)[i].values, expected[i].values);
+}
+
+TEST_F(Checkpoint, WhatWasVerifiedIsWhatIsRestored) {
+  Save(Drawn(1, 1));
+  const absl::StatusOr<VerifiedCheckpoint> checkpoint = VerifiedCheckpoint::Open(In("c"));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  std::filesystem::remove_all(In("c"));
+  Loaded made(Parameters(4, 2));
+  ASSERT_TRUE(checkpoint->Restore(made.program, made.loaded).ok()) << "the files are read anew";
+  EXPECT_EQ(BytesOf(StateOf(made)), BytesOf(StateOf(Drawn(1, 1))));
 }
 
 TEST_F(Checkpoint, OfDoublesIsReadBySinglesAndBack) {

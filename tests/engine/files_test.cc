@@ -22,8 +22,8 @@
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/folder.h"
 #include "tests/engine/safetensors_bytes.h"
+#include "tests/folder.h"
 
 namespace colonnade::engine {
 namespace {
@@ -225,6 +225,21 @@ TEST_F(ReplaceFileTest, OnlyRegularFilesAreRead) {
     const absl::Status status = ReadFile(path).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": expected a file, found " + kind));
+  }
+}
+
+using Folders = Folder;
+TEST_F(Folders, AreMadeWithThoseAboveThemHoweverTheirNameEnds) {
+  for (const std::string& folder : {In("a/b"), In("a/b"), In("c/d/")}) {
+    EXPECT_TRUE(MakeFolders(folder).ok()) << MakeFolders(folder);
+    EXPECT_TRUE(std::filesystem::is_directory(folder)) << folder;
+  }
+  EXPECT_TRUE(MakeFolder(In("a/b")).ok());
+  EXPECT_EQ(MakeFolder(In("e/f")).code(), absl::StatusCode::kDataLoss) << "that above it is missing";
+  ASSERT_TRUE(ReplaceFile(In("file"), "x").ok());
+  for (const absl::Status& status : {MakeFolder(In("file")), MakeFolders(In("file"))}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("cannot make folder " + In("file") + ": File exists"));
   }
 }
 

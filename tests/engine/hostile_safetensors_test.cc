@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/allocations.h"
 #include "tests/engine/safetensors_bytes.h"
+#include "tests/folder.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::engine {
@@ -199,31 +199,25 @@ TEST(HostileSafetensors, AMillionTensorsAreReadOrRefusedInSeconds) {
   EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 30);
 }
 
-class SaveTensorsTest : public ::testing::Test {
+class SaveTensorsTest : public Folder {
  protected:
-  SaveTensorsTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    path_ = folder_ + "/w.safetensors";
-  }
-  ~SaveTensorsTest() override { std::filesystem::remove_all(folder_); }
-  std::string folder_, path_;
+  const std::string file_ = In("w.safetensors");
 };
 
 TEST_F(SaveTensorsTest, WhatTheFormatCannotHoldIsRefusedAndTheOldFileStays) {
-  ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"a", {1}, {1}}}).ok());
-  const std::string before = *ReadFile(path_);
+  ASSERT_TRUE(SaveTensors(file_, std::vector<NamedTensor>{{"a", {1}, {1}}}).ok());
+  const std::string before = *ReadFile(file_);
   const NamedTensor good = {"a", {1}, {1}}, no_text = {"\xff", {1}, {1}}, reserved = {"__metadata__", {1}, {1}};
   const NamedTensor too_few = {"a", {2, 2}, {1, 2, 3}}, other = {"b", {1}, {1}};
   const std::vector<std::vector<NamedTensor>> wrong = {{good, other, good}, {no_text}, {reserved}, {too_few}};
   for (const std::vector<NamedTensor>& tensors : wrong) {
-    EXPECT_EQ(SaveTensors(path_, tensors).code(), absl::StatusCode::kInvalidArgument) << tensors[0].name;
-    EXPECT_EQ(*ReadFile(path_), before);
+    EXPECT_EQ(SaveTensors(file_, tensors).code(), absl::StatusCode::kInvalidArgument) << tensors[0].name;
+    EXPECT_EQ(*ReadFile(file_), before);
   }
 }
 
 TEST_F(SaveTensorsTest, BytesAreThoseOfTheFormat) {
-  ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"w", {2}, {1, -0.5}}, {"ü", {}, {2}}}).ok());
+  ASSERT_TRUE(SaveTensors(file_, std::vector<NamedTensor>{{"w", {2}, {1, -0.5}}, {"ü", {}, {2}}}).ok());
   // CRC-32 of "w F32[2]", its bytes, "ü F32[]", its bytes, as Python's zlib gives it.
   const std::string header =
       R"({"__metadata__":{"colonnade_crc32":"c9ff442c"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"ü":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
@@ -232,14 +226,14 @@ TEST_F(SaveTensorsTest, BytesAreThoseOfTheFormat) {
   expected[0] = static_cast<char>(header.size() + spaces.size());
   expected += header + spaces;
   for (float value : {1.0f, -0.5f, 2.0f}) expected.append(reinterpret_cast<const char*>(&value), 4);
-  EXPECT_EQ(*ReadFile(path_), expected);
+  EXPECT_EQ(*ReadFile(file_), expected);
 }
 
 TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {
   const std::vector<NamedTensor> tensors = {
       {"conv.weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"none", {0}, {}}, {"b", {2}, {7, 8}}};
-  ASSERT_TRUE(SaveTensors(path_, tensors).ok());
-  const std::string file = *ReadFile(path_);
+  ASSERT_TRUE(SaveTensors(file_, tensors).ok());
+  const std::string file = *ReadFile(file_);
   ASSERT_TRUE(ParseTensors(file).ok());
   const size_t data = file.size() - 8 * sizeof(float);
   int harmless = 0;
@@ -274,16 +268,16 @@ TEST_F(SaveTensorsTest, EveryFloatComesBackWithItsBits) {
                                       double{std::numeric_limits<float>::max()},
                                       std::numeric_limits<double>::infinity(),
                                       double{0.1f}};
-  ASSERT_TRUE(SaveTensors(path_, std::vector<NamedTensor>{{"w", {6}, values}}).ok());
-  const std::vector<double> read = (*LoadTensors(path_))[0].values;
+  ASSERT_TRUE(SaveTensors(file_, std::vector<NamedTensor>{{"w", {6}, values}}).ok());
+  const std::vector<double> read = (*LoadTensors(file_))[0].values;
   EXPECT_EQ(std::memcmp(read.data(), values.data(), 6 * sizeof(double)), 0);
 }
 
 TEST_F(SaveTensorsTest, ErrorsOfLoadingNameTheFile) {
-  EXPECT_EQ(LoadTensors(path_).status().code(), absl::StatusCode::kNotFound);
-  ASSERT_TRUE(ReplaceFile(path_, "short").ok());
-  EXPECT_EQ(LoadTensors(path_).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(LoadTensors(path_).status().message()), HasSubstr(path_));
+  EXPECT_EQ(LoadTensors(file_).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(ReplaceFile(file_, "short").ok());
+  EXPECT_EQ(LoadTensors(file_).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(LoadTensors(file_).status().message()), HasSubstr(file_));
 }
 
 }  // namespace

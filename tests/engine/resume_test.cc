@@ -13,7 +13,7 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
-#include "tests/engine/folder.h"
+#include "tests/folder.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::engine {

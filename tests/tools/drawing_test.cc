@@ -12,6 +12,7 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "tests/folder.h"
 
 namespace colonnade::tools {
 namespace {
@@ -42,23 +43,15 @@ TEST(Drawing, NamesCannotLeaveTheirQuotes) {
 }
 
 // With a PATH that holds one program `dot`, or none.
-class DrawingWithoutGraphviz : public ::testing::Test {
+class DrawingWithoutGraphviz : public Folder {
  protected:
-  DrawingWithoutGraphviz() : path_(std::getenv("PATH")) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    ::setenv("PATH", folder_.c_str(), 1);
-  }
-  ~DrawingWithoutGraphviz() override {
-    ::setenv("PATH", path_.c_str(), 1);
-    std::filesystem::remove_all(folder_);
-  }
+  DrawingWithoutGraphviz() : programs_(std::getenv("PATH")) { ::setenv("PATH", path_.c_str(), 1); }
+  ~DrawingWithoutGraphviz() override { ::setenv("PATH", programs_.c_str(), 1); }
   absl::Status Draw(const std::string& name) const {
     const Drawn drawn;
-    return DrawPlan(drawn.graph, drawn.plan, drawn.program, absl::StrCat(folder_, "/", name));
+    return DrawPlan(drawn.graph, drawn.plan, drawn.program, In(name));
   }
-  const std::string path_;
-  std::string folder_;
+  const std::string programs_;
 };
 
 TEST_F(DrawingWithoutGraphviz, IsRefusedForSvgAndNotForDotOrText) {
@@ -66,16 +59,16 @@ TEST_F(DrawingWithoutGraphviz, IsRefusedForSvgAndNotForDotOrText) {
   const absl::Status svg = Draw("p.svg");
   EXPECT_EQ(svg.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(svg.message()), HasSubstr("not installed"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/p.svg"));
+  EXPECT_FALSE(std::filesystem::exists(In("p.svg")));
   ASSERT_TRUE(CheckCanDraw("p.dot").ok() && Draw("p.dot").ok());
-  EXPECT_THAT(*engine::ReadFile(folder_ + "/p.dot"), HasSubstr("digraph"));
+  EXPECT_THAT(*engine::ReadFile(In("p.dot")), HasSubstr("digraph"));
   ASSERT_TRUE(CheckCanDraw("p.txt").ok() && Draw("p.txt").ok());
-  EXPECT_THAT(*engine::ReadFile(folder_ + "/p.txt"), HasSubstr("what one device holds"));
+  EXPECT_THAT(*engine::ReadFile(In("p.txt")), HasSubstr("what one device holds"));
 }
 
 TEST_F(DrawingWithoutGraphviz, AFailureOfGraphvizIsNotItsAbsence) {
-  ASSERT_TRUE(engine::ReplaceFile(folder_ + "/dot", "#!/bin/sh\nexit 3\n").ok());
-  std::filesystem::permissions(folder_ + "/dot", std::filesystem::perms::owner_all);
+  ASSERT_TRUE(engine::ReplaceFile(In("dot"), "#!/bin/sh\nexit 3\n").ok());
+  std::filesystem::permissions(In("dot"), std::filesystem::perms::owner_all);
   const absl::Status status = Draw("p.svg");
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("ended with 3"));

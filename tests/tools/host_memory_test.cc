@@ -11,6 +11,7 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "tests/folder.h"
 #include "tools/measure.h"
 
 namespace colonnade::tools {
@@ -18,24 +19,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class HostMemory : public ::testing::Test {
+class HostMemory : public Folder {
  protected:
-  HostMemory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
-  }
-  ~HostMemory() override { std::filesystem::remove_all(root_); }
   void Write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    ASSERT_TRUE(engine::ReplaceFile(root_ + path, text).ok());
+    std::filesystem::create_directories(std::filesystem::path(path_ + path).parent_path());
+    ASSERT_TRUE(engine::ReplaceFile(path_ + path, text).ok());
   }
-  std::string root_;
 };
 
 TEST_F(HostMemory, WithoutControlGroupsIsWhatTheMachineHasAvailable) {
-  EXPECT_EQ(AvailableMemory(root_), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(AvailableMemory(path_), std::numeric_limits<int64_t>::max());
   Write("/proc/meminfo", "MemTotal:  4000 kB\nMemAvailable:    3000 kB\n");
-  EXPECT_EQ(AvailableMemory(root_), 3000 * 1024);
+  EXPECT_EQ(AvailableMemory(path_), 3000 * 1024);
 }
 
 TEST_F(HostMemory, IsTheLeastThatTheGroupsAboveTheProcessLeave) {
@@ -43,14 +38,14 @@ TEST_F(HostMemory, IsTheLeastThatTheGroupsAboveTheProcessLeave) {
   Write("/proc/self/cgroup", "0::/jobs/one\n");
   Write("/sys/fs/cgroup/jobs/one/memory.max", "max\n");
   Write("/sys/fs/cgroup/jobs/one/memory.current", "100\n");
-  EXPECT_EQ(AvailableMemory(root_), 3000 * 1024);
+  EXPECT_EQ(AvailableMemory(path_), 3000 * 1024);
   Write("/sys/fs/cgroup/jobs/memory.max", "1000000\n");
   Write("/sys/fs/cgroup/jobs/memory.current", "700000\n");
-  EXPECT_EQ(AvailableMemory(root_), 300000);
+  EXPECT_EQ(AvailableMemory(path_), 300000);
   Write("/sys/fs/cgroup/jobs/memory.stat", "anon 600000\ninactive_file 50000\n");
-  EXPECT_EQ(AvailableMemory(root_), 350000) << "pages of files can be dropped";
+  EXPECT_EQ(AvailableMemory(path_), 350000) << "pages of files can be dropped";
   Write("/sys/fs/cgroup/jobs/one/memory.max", "20000\n");
-  EXPECT_EQ(AvailableMemory(root_), 19900);
+  EXPECT_EQ(AvailableMemory(path_), 19900);
 }
 
 TEST_F(HostMemory, KnowsGroupsOfVersionOne) {
@@ -58,7 +53,7 @@ TEST_F(HostMemory, KnowsGroupsOfVersionOne) {
   Write("/proc/self/cgroup", "5:cpu:/x\n4:hugetlb,memory:/job\n");
   Write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "500000\n");
   Write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "100000\n");
-  EXPECT_EQ(AvailableMemory(root_), 400000);
+  EXPECT_EQ(AvailableMemory(path_), 400000);
 }
 
 program::Program Lowered(int64_t batch) {

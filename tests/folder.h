@@ -1,6 +1,6 @@
 // A folder of a test's own, removed behind it.
-#ifndef COLONNADE_TESTS_ENGINE_FOLDER_H_
-#define COLONNADE_TESTS_ENGINE_FOLDER_H_
+#ifndef COLONNADE_TESTS_FOLDER_H_
+#define COLONNADE_TESTS_FOLDER_H_
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace colonnade::engine {
+namespace colonnade {
 
 class Folder : public ::testing::Test {
  protected:
@@ -26,6 +26,6 @@ class Folder : public ::testing::Test {
   std::string path_;
 };
 
-}  // namespace colonnade::engine
+}  // namespace colonnade
 
-#endif  // COLONNADE_TESTS_ENGINE_FOLDER_H_
+#endif  // COLONNADE_TESTS_FOLDER_H_
