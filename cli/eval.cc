@@ -4,14 +4,15 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/test_json.h"
-#include "engine/io/safetensors.h"
+#include "engine/error_context.h"
+#include "engine/io/weights.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
 
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadWeights(flags.init));
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
   ASSIGN_OR_RETURN(data::ImageSet images, OpenImages(flags, false));
   if (flags.mean.empty() || flags.std.empty()) {
     // Mean and deviation are those of the training set, as in training.
@@ -28,9 +29,8 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
     RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
-  if (absl::Status s = engine::WriteParameters(program, executor->loaded(), weights); !s.ok()) {
-    return absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
-  }
+  RETURN_IF_ERROR(engine::WithContext(
+      engine::WriteState(program, executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
   const std::string normalisation = NormalisationOf(flags, images);
   ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), false));
   PrintSession(flags, session, backend->name());

@@ -61,7 +61,8 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   train->add_option("--seed", flags.seed, "of everything random, below 2^53")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
       ->capture_default_str();
-  CLI::Option* init = train->add_option("--init", flags.init, "weights to begin with, a safetensors file");
+  CLI::Option* init =
+      train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several");
   train->add_flag("--replace-head", flags.replace_head, "but for the last layer's: begin that anew, for the data's classes")
       ->needs(init);
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
@@ -81,7 +82,7 @@ CLI::App* AddEval(CLI::App& app, Flags& flags) {
   colonnade::cli::AddDataFlags(*eval, flags);
   colonnade::cli::AddPlanFlags(*eval, flags);
   colonnade::cli::AddMachineFlags(*eval, flags);
-  eval->add_option("--init", flags.init, "the weights, a safetensors file")->required();
+  eval->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")->required();
   colonnade::cli::AddJsonFlag(*eval, flags);
   eval->footer(
       "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"

@@ -10,8 +10,10 @@
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/test_json.h"
+#include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
 
@@ -19,6 +21,8 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr engine::StateKind kWeights[] = {engine::StateKind::kValue};
 
 // Everything of a training run, in the order in which it is made.
 struct Run {
@@ -28,9 +32,9 @@ struct Run {
   std::unique_ptr<engine::Executor> train, eval;
 };
 
-// Of a file of weights for other classes: what the last layer with parameters had gives way to what it has been initialised
-// with.
-absl::Status ReplaceHead(const Run& run, std::vector<engine::NamedTensor>& weights) {
+// Of weights for other classes: what the last layer with parameters had gives way to what it has been initialised with,
+// which is copied to `initial`.
+absl::Status ReplaceHead(const Run& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
   const std::vector<program::Parameter>& parameters = run.train_program.parameters;
   const int last = program::TrainedCount(run.train_program) - 1;
   if (last < 0) return absl::OkStatus();
@@ -38,22 +42,23 @@ absl::Status ReplaceHead(const Run& run, std::vector<engine::NamedTensor>& weigh
   for (const program::Parameter& p : parameters) {
     if (p.layer == parameters[last].layer) head.insert(p.name);
   }
-  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> initial, engine::ReadParameters(run.train_program, run.train->loaded()));
-  std::erase_if(weights, [&](const engine::NamedTensor& t) { return head.contains(t.name); });
-  for (engine::NamedTensor& tensor : initial) {
-    if (head.contains(tensor.name)) weights.push_back(std::move(tensor));
+  RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), initial, kWeights));
+  std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
+  for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
+    if (head.contains(tensor.name)) weights.push_back(tensor);
   }
   return absl::OkStatus();
 }
 
 absl::Status InitializeFrom(const Flags& flags, Run& run) {
   if (flags.init.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights, engine::LoadWeights(flags.init));
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
+  engine::StateCopy initial;
   if (flags.replace_head) {
-    RETURN_IF_ERROR(ReplaceHead(run, weights));
+    RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
   }
-  const absl::Status s = engine::WriteParameters(run.train_program, run.train->loaded(), weights);
-  return s.ok() ? s : absl::Status(s.code(), absl::StrFormat("%s: %s", flags.init, s.message()));
+  return engine::WithContext(
+      engine::WriteState(run.train_program, run.train->loaded(), engine::StateKind::kValue, weights.tensors), flags.init);
 }
 
 absl::Status Prepare(const Flags& flags, Run& run) {
@@ -179,9 +184,9 @@ void PrintReport(const Flags& flags, const Run& run, const Results& results) {
 
 absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report, Outcome& outcome) {
   if (!flags.save.empty()) {
-    ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> weights,
-                     engine::ReadParameters(run.train_program, run.train->loaded()));
-    RETURN_IF_ERROR(engine::SaveTensors(flags.save, weights));
+    engine::StateCopy weights;
+    RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), weights, kWeights));
+    RETURN_IF_ERROR(engine::SaveTensors(flags.save, weights.views(engine::StateKind::kValue)));
     outcome.saved = "the weights of the steps done are saved";
   }
   if (flags.trace.empty() || report.losses.empty()) return absl::OkStatus();

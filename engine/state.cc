@@ -174,12 +174,6 @@ double ElementAt(const TensorView& tensor, size_t i) {
   return tensor.dtype == program::DType::kF64 ? element(double{}) : element(float{});
 }
 
-std::vector<double> AsDoubles(const TensorView& tensor) {
-  std::vector<double> values(program::ElementCount(tensor.shape));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = ElementAt(tensor, i);
-  return values;
-}
-
 absl::Status CheckElement(const std::string& name, size_t index, double value) {
   if (std::isfinite(static_cast<float>(value))) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -187,6 +181,12 @@ absl::Status CheckElement(const std::string& name, size_t index, double value) {
 }
 
 }  // namespace
+
+NamedTensor AsDoubles(const TensorView& tensor) {
+  NamedTensor doubles{tensor.name, tensor.shape, std::vector<double>(program::ElementCount(tensor.shape))};
+  for (size_t i = 0; i < doubles.values.size(); ++i) doubles.values[i] = ElementAt(tensor, i);
+  return doubles;
+}
 
 absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded, uint64_t seed) {
   std::vector<double> values;
@@ -240,9 +240,10 @@ std::vector<TensorView> StateCopy::views(StateKind kind) const {
   return views;
 }
 
-absl::Status ReadState(const Program& program, const LoadedProgram& loaded, StateCopy& copy) {
+absl::Status ReadState(const Program& program, const LoadedProgram& loaded, StateCopy& copy,
+                       absl::Span<const StateKind> kinds) {
   size_t next = 0;
-  for (StateKind kind : kStateKinds) {
+  for (StateKind kind : kinds) {
     for (const Parameter& parameter : program.parameters) {
       if (!Has(parameter, PiecesOf(kind))) continue;
       if (next == copy.tensors.size()) copy.tensors.emplace_back();
@@ -269,32 +270,28 @@ absl::Status WriteState(const Program& program, LoadedProgram& loaded, StateKind
     const TensorView& tensor = *matched[next++];
     RETURN_IF_ERROR(tensor.dtype == program::MasterType(program.dtype)
                         ? WriteBoxes(loaded, parameter.*pieces, tensor)
-                        : WritePieces(parameter, loaded, pieces, AsDoubles(tensor)));
+                        : WritePieces(parameter, loaded, pieces, AsDoubles(tensor).values));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFinite(absl::Span<const TensorView> tensors) {
+  for (const TensorView& tensor : tensors) {
+    const auto count = static_cast<size_t>(program::ElementCount(tensor.shape));
+    for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, ElementAt(tensor, i)));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckFiniteState(const StateCopy& copy) {
-  for (StateKind kind : kStateKinds) {
-    for (const TensorView& tensor : copy.views(kind)) {
-      const auto count = static_cast<size_t>(program::ElementCount(tensor.shape));
-      for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, ElementAt(tensor, i)));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckFinite(absl::Span<const NamedTensor> tensors) {
-  for (const NamedTensor& tensor : tensors) {
-    for (size_t i = 0; i < tensor.values.size(); ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, tensor.values[i]));
-  }
+  for (StateKind kind : kStateKinds) RETURN_IF_ERROR(CheckFinite(copy.views(kind)));
   return absl::OkStatus();
 }
 
 absl::Status CheckFinite(const Program& program, const LoadedProgram& loaded) {
   for (const Parameter& parameter : program.parameters) {
     ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, &Parameter::value));
-    RETURN_IF_ERROR(CheckFinite(absl::MakeConstSpan(&tensor, 1)));
+    for (size_t i = 0; i < tensor.values.size(); ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, tensor.values[i]));
   }
   return absl::OkStatus();
 }

@@ -28,6 +28,8 @@ struct TensorView {
   absl::Span<const char> bytes;
 };
 
+NamedTensor AsDoubles(const TensorView& tensor);
+
 // What a parameter is kept with: its values, or what the optimiser keeps beside them.
 enum class StateKind { kValue, kMomentum };
 inline constexpr StateKind kStateKinds[] = {StateKind::kValue, StateKind::kMomentum};
@@ -59,9 +61,10 @@ absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const program::Program& pro
 absl::Status WriteParameters(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 absl::Status WriteMomenta(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 
-// Copies all state to `copy`, whose memory is used again where it fits: beside the copy no more is taken than the largest
-// box that a device holds. REQUIRES: synchronized.
-absl::Status ReadState(const program::Program& program, const LoadedProgram& loaded, StateCopy& copy);
+// Copies the state of `kinds` to `copy`, whose memory is used again where it fits: beside the copy no more is taken than the
+// largest box that a device holds. REQUIRES: synchronized.
+absl::Status ReadState(const program::Program& program, const LoadedProgram& loaded, StateCopy& copy,
+                       absl::Span<const StateKind> kinds = kStateKinds);
 
 // Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as
 // WriteParameters.
@@ -72,7 +75,7 @@ absl::Status WriteState(const program::Program& program, LoadedProgram& loaded, 
 int64_t StateBytes(const program::Program& program);
 
 // InvalidArgument naming the first value that is infinite, not a number, or beyond what f32 holds.
-absl::Status CheckFinite(absl::Span<const NamedTensor> tensors);
+absl::Status CheckFinite(absl::Span<const TensorView> tensors);
 absl::Status CheckFiniteState(const StateCopy& copy);
 // The same of every parameter that is loaded, one after the other. REQUIRES: synchronized.
 absl::Status CheckFinite(const program::Program& program, const LoadedProgram& loaded);

@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/mapped_file.h"
 #include "nlohmann/json.hpp"
@@ -28,17 +29,15 @@ constexpr char kIncomplete[] = "tensor %s: expected dtype, shape and two data_of
 
 absl::Status Broken(const std::string& what) { return absl::InvalidArgumentError(absl::StrCat("safetensors: ", what)); }
 
-// A name from a file, fit to be printed.
-std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""); }
-
 struct Entry {
-  NamedTensor tensor;
+  TensorView tensor;  // without bytes until all of the header is known to be good
   std::string dtype;
   uint64_t offsets[2] = {};
   int offset_count = 0;
   bool has_dtype = false, has_shape = false, has_offsets = false, too_large = false;
 
-  bool f64() const { return dtype == "F64"; }
+  bool is_counter() const { return dtype == "I64" && IsBatchCounter(tensor.name); }
+  uint64_t element_bytes() const { return dtype == "F32" ? 4 : 8; }
   uint64_t begin() const { return offsets[0]; }
   uint64_t end() const { return offsets[1]; }
 };
@@ -69,10 +68,10 @@ absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes) {
   auto broken = [&entry](const std::string& what) {
     return Broken(absl::StrFormat("tensor %s: %s", Quoted(entry.tensor.name), what));
   };
-  if (entry.dtype != "F32" && entry.dtype != "F64") {
+  if (entry.dtype != "F32" && entry.dtype != "F64" && !entry.is_counter()) {
     return broken(absl::StrFormat("expected dtype F32 or F64, found %s", Quoted(entry.dtype)));
   }
-  uint64_t bytes = entry.f64() ? 8 : 4;
+  uint64_t bytes = entry.element_bytes();
   bool fits = !entry.too_large;
   for (int64_t extent : entry.tensor.shape) {
     fits = fits && !__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes);
@@ -262,40 +261,20 @@ absl::Status CheckSum(const Header& header, absl::string_view data) {
 
 std::vector<float> AsFloats(const NamedTensor& tensor) { return {tensor.values.begin(), tensor.values.end()}; }
 
-absl::string_view BytesOf(const std::vector<float>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
+const char* DtypeOf(const TensorView& tensor) { return tensor.dtype == program::DType::kF64 ? "F64" : "F32"; }
 
-template <class T>
-void Convert(const char* from, std::vector<double>& values) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    T value;
-    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
-    values[i] = value;
-  }
-}
-
-absl::Status OfFile(const std::string& path, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
-
-// A tensor as a header states it.
-struct Stated {
-  absl::string_view name;
-  program::DType dtype = program::DType::kF32;
-  const program::Shape* shape = nullptr;
-  int64_t elements = 0;  // that are there
-};
+absl::string_view BytesOf(const TensorView& tensor) { return {tensor.bytes.data(), tensor.bytes.size()}; }
 
 // What the format cannot hold.
-absl::Status CheckStated(absl::Span<const Stated> tensors) {
+absl::Status CheckStated(absl::Span<const TensorView> tensors) {
   std::vector<absl::string_view> names;
-  for (const Stated& tensor : tensors) {
+  for (const TensorView& tensor : tensors) {
     const std::string name = Quoted(tensor.name);
     if (tensor.name == kMetadata) return Broken(absl::StrCat(name, " cannot be the name of a tensor"));
-    if (tensor.elements != program::ElementCount(*tensor.shape)) {
+    const int64_t elements = static_cast<int64_t>(tensor.bytes.size()) / program::SizeInBytes(tensor.dtype);
+    if (elements != program::ElementCount(tensor.shape)) {
       return Broken(absl::StrFormat("tensor %s: expected as many values as shape %s has, found %d", name,
-                                    program::ToString(*tensor.shape), tensor.elements));
+                                    program::ToString(tensor.shape), elements));
     }
     names.push_back(tensor.name);
   }
@@ -305,17 +284,17 @@ absl::Status CheckStated(absl::Span<const Stated> tensors) {
 
 // The length of the header's JSON, then that, filled up with spaces to a multiple of 8 bytes. Without a checksum where
 // `checksum` is empty.
-absl::StatusOr<std::string> HeaderOf(absl::Span<const Stated> tensors, const std::string& checksum) {
+absl::StatusOr<std::string> HeaderOf(absl::Span<const TensorView> tensors, const std::string& checksum) {
   RETURN_IF_ERROR(CheckStated(tensors));
   Json header = Json::object();
   if (!checksum.empty()) header[kMetadata] = {{kChecksum, checksum}};
   uint64_t at = 0;
-  for (const Stated& tensor : tensors) {
-    const uint64_t bytes = static_cast<uint64_t>(tensor.elements * program::SizeInBytes(tensor.dtype));
-    header[std::string(tensor.name)] = {{"dtype", tensor.dtype == program::DType::kF64 ? "F64" : "F32"},
-                                        {"shape", std::vector<int64_t>(tensor.shape->begin(), tensor.shape->end())},
-                                        {"data_offsets", {at, at + bytes}}};
-    at += bytes;
+  for (const TensorView& tensor : tensors) {
+    const uint64_t end = at + tensor.bytes.size();
+    header[tensor.name] = {{"dtype", DtypeOf(tensor)},
+                           {"shape", std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end())},
+                           {"data_offsets", {at, end}}};
+    at = end;
   }
   try {
     std::string text = header.dump();
@@ -350,68 +329,63 @@ absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors) {
-  std::vector<Stated> stated;
-  for (const TensorView& tensor : tensors) {
-    stated.push_back({tensor.name, tensor.dtype, &tensor.shape,
-                      static_cast<int64_t>(tensor.bytes.size()) / program::SizeInBytes(tensor.dtype)});
-  }
-  return HeaderOf(stated, "");
-}
+bool IsBatchCounter(absl::string_view name) { return absl::EndsWith(name, "num_batches_tracked"); }
+
+absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors) { return HeaderOf(tensors, ""); }
 
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes) {
   ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
+  RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
   std::vector<TensorView> tensors;
   tensors.reserve(parsed.header.entries.size());
   for (Entry& entry : parsed.header.entries) {
-    tensors.push_back({std::move(entry.tensor.name), entry.f64() ? program::DType::kF64 : program::DType::kF32,
-                       std::move(entry.tensor.shape), parsed.data.substr(entry.begin(), entry.end() - entry.begin())});
+    if (entry.is_counter()) continue;
+    TensorView& tensor = tensors.emplace_back(std::move(entry.tensor));
+    tensor.dtype = entry.dtype == "F64" ? program::DType::kF64 : program::DType::kF32;
+    tensor.bytes = parsed.data.substr(entry.begin(), entry.end() - entry.begin());
   }
   return tensors;
 }
 
-absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors) {
-  std::vector<Stated> stated;
+absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors) {
   uint32_t sum = 0;
-  for (const NamedTensor& tensor : tensors) {
-    stated.push_back({tensor.name, program::DType::kF32, &tensor.shape, static_cast<int64_t>(tensor.values.size())});
-    sum = AddTensor(sum, tensor.name, "F32", tensor.shape, BytesOf(AsFloats(tensor)));
+  for (const TensorView& tensor : tensors) {
+    sum = AddTensor(sum, tensor.name, DtypeOf(tensor), tensor.shape, BytesOf(tensor));
   }
-  ASSIGN_OR_RETURN(std::string header, HeaderOf(stated, absl::StrFormat("%08x", sum)));
+  ASSIGN_OR_RETURN(std::string header, HeaderOf(tensors, absl::StrFormat("%08x", sum)));
   return ReplaceFile(path, [&](Append append) {
     absl::Status s = append(header);
-    for (const NamedTensor& tensor : tensors) {
-      if (s.ok()) s = append(BytesOf(AsFloats(tensor)));
+    for (const TensorView& tensor : tensors) {
+      if (s.ok()) s = append(BytesOf(tensor));
     }
     return s;
   });
 }
 
-absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
-  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
-  RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
-  std::vector<NamedTensor> tensors;
-  tensors.reserve(parsed.header.entries.size());
-  for (Entry& entry : parsed.header.entries) {
-    const char* from = parsed.data.data() + entry.begin();
-    entry.tensor.values.resize((entry.end() - entry.begin()) / (entry.f64() ? 8 : 4));
-    entry.f64() ? Convert<double>(from, entry.tensor.values) : Convert<float>(from, entry.tensor.values);
-    tensors.push_back(std::move(entry.tensor));
+absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors) {
+  std::vector<std::vector<float>> values;
+  std::vector<TensorView> views;
+  for (const NamedTensor& tensor : tensors) {
+    const std::vector<float>& floats = values.emplace_back(AsFloats(tensor));
+    const auto* bytes = reinterpret_cast<const char*>(floats.data());
+    views.push_back({tensor.name, program::DType::kF32, tensor.shape, {bytes, floats.size() * sizeof(float)}});
   }
+  return SaveTensors(path, views);
+}
+
+absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
+  ASSIGN_OR_RETURN(std::vector<TensorView> views, ViewTensors(bytes));
+  std::vector<NamedTensor> tensors;
+  tensors.reserve(views.size());
+  for (const TensorView& view : views) tensors.push_back(AsDoubles(view));
   return tensors;
 }
 
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(file.bytes());
-  if (!tensors.ok()) return OfFile(path, tensors.status());
+  if (!tensors.ok()) return WithContext(tensors.status(), path);
   return tensors;
-}
-
-absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path) {
-  ASSIGN_OR_RETURN(std::vector<NamedTensor> weights, LoadTensors(path));
-  RETURN_IF_ERROR(OfFile(path, CheckFinite(weights)));
-  return weights;
 }
 
 }  // namespace colonnade::engine

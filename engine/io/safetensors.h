@@ -21,12 +21,17 @@ namespace colonnade::engine {
 // one name, a name is not UTF-8, or shape and number of bytes differ.
 absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors);
 
-// The tensors of a file's bytes, of F32 and F64, in the order of their bytes; nothing is copied. The checksum, where there
-// is one, is not looked at. Errors as LoadTensors.
+// The tensors of a file's bytes, of F32 and F64, in the order of their bytes; nothing is copied. Counters of batches are
+// left out. Errors as LoadTensors.
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);
 
-// Replaces `path` by the tensors as F32, in the order given. InvalidArgument naming the tensor, and nothing written, where
-// two have one name, a name is not UTF-8, or shape and number of values differ.
+// Whether a name is that of a counter that PyTorch keeps with a batch normalisation, an I64 that nothing here needs.
+bool IsBatchCounter(absl::string_view name);
+
+// Replaces `path` by the tensors, each in its own type, in the order given. InvalidArgument naming the tensor, and nothing
+// written, where two have one name, a name is not UTF-8, or shape and number of values differ.
+absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors);
+// The same, as F32.
 absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors);
 
 // Tensors of F32 and F64, in the order of their bytes. InvalidArgument with file, tensor, expected and found where the file
@@ -34,9 +39,6 @@ absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> 
 // that do not fit shapes; or has not the checksum that it states; NotFound where it is missing.
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path);
 absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes);
-
-// LoadTensors, for values to compute with: InvalidArgument, too, where one is not finite.
-absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path);
 
 }  // namespace colonnade::engine
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/command.h"

@@ -46,6 +46,35 @@ TEST_F(WeightsFiles, ValuesThatAreNotFiniteAre65WhereTheyAreRead) {
   }
 }
 
+TEST_F(WeightsFiles, AnIndexOfSeveralFilesIsTakenForOne) {
+  ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
+  const std::vector<engine::NamedTensor> weights = *engine::LoadTensors(In("w.safetensors"));
+  json index;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const std::string file = absl::StrCat("w-", i, ".safetensors");
+    ASSERT_TRUE(engine::SaveTensors(In(file), absl::MakeConstSpan(&weights[i], 1)).ok());
+    index["weight_map"][weights[i].name] = file;
+  }
+  Write("w.index.json", index.dump());
+  const Result whole = Run(absl::StrCat(kEvalTwoColumn, "--json --init=", In("w.safetensors")));
+  const Result parts = Run(absl::StrCat(kEvalTwoColumn, "--json --init=", In("w.index.json")));
+  ASSERT_EQ(parts.code, 0) << parts.err;
+  EXPECT_EQ(json::parse(parts.out)["test"], json::parse(whole.out)["test"]);
+  ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--lr=0 --init=", In("w.index.json"), " --save=", In("again"))).code, 0);
+  EXPECT_EQ(*engine::ReadFile(In("again")), *engine::ReadFile(In("w.safetensors")));
+  std::filesystem::remove(In("w-3.safetensors"));
+  ExpectError(absl::StrCat(kEvalTwoColumn, "--init=", In("w.index.json")), 66, {"w.index.json: ", "w-3.safetensors"});
+}
+
+TEST_F(WeightsFiles, OfARunInDoubleAreSavedAsTheyAre) {
+  ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--kernels=reference --save=", In("w.safetensors"))).code, 0);
+  EXPECT_THAT(*engine::ReadFile(In("w.safetensors")), HasSubstr(R"("conv1.weight":{"dtype":"F64")"));
+  ASSERT_EQ(
+      Run(absl::StrCat(kTrainOnce, "--kernels=reference --lr=0 --init=", In("w.safetensors"), " --save=", In("again"))).code,
+      0);
+  EXPECT_EQ(*engine::ReadFile(In("again")), *engine::ReadFile(In("w.safetensors")));
+}
+
 TEST_F(WeightsFiles, ADamagedFileIs65) {
   ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
   std::string bytes = *engine::ReadFile(In("w.safetensors"));

@@ -10,6 +10,7 @@
 #include "engine/checkpoint_saver.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
 #include "engine/io/xxh3.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

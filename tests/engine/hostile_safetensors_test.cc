@@ -161,6 +161,17 @@ TEST(HostileSafetensors, NamesArePrintedEscapedAndOtherwiseLeftAlone) {
   EXPECT_EQ((*tensors)[0].name, "../x");
 }
 
+TEST(HostileSafetensors, PyTorchsCountersOfBatchesAreLeftOutAndOtherIntegersRefused) {
+  const std::string counter = R"("dtype":"I64","shape":[],"data_offsets":[0,8])";
+  for (const char* name : {"num_batches_tracked", "bn1.num_batches_tracked"}) {
+    absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(File(Tensor(name, counter), 8));
+    ASSERT_TRUE(tensors.ok()) << tensors.status();
+    EXPECT_TRUE(tensors->empty());
+  }
+  EXPECT_THAT(ErrorWithinMemoryOf(File(Tensor("bn1.weight", counter), 8)), HasSubstr("found \"I64\""));
+  EXPECT_THAT(ErrorWithinMemoryOf(File(Tensor("num_batches_tracked", counter), 4)), HasSubstr("within 4 bytes of data"));
+}
+
 TEST(HostileSafetensors, TensorsMayStandInAnyOrderAndAreGivenInThatOfTheirBytes) {
   std::string file =
       File(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"n":{"shape":[0,3],"data_offsets":[8,8],)"
@@ -227,6 +238,23 @@ TEST_F(SaveTensorsTest, BytesAreThoseOfTheFormat) {
   expected += header + spaces;
   for (float value : {1.0f, -0.5f, 2.0f}) expected.append(reinterpret_cast<const char*>(&value), 4);
   EXPECT_EQ(*ReadFile(file_), expected);
+}
+
+TEST_F(SaveTensorsTest, EachTensorIsSavedInItsOwnTypeAndSinglesAsBefore) {
+  const float singles[] = {1, -0.5f};
+  const double doubles[] = {0.1};
+  const auto view = [](const std::string& name, program::DType dtype, int64_t count, const void* bytes) {
+    return TensorView{
+        name, dtype, {count}, {static_cast<const char*>(bytes), static_cast<size_t>(count * program::SizeInBytes(dtype))}};
+  };
+  const TensorView w = view("w", program::DType::kF32, 2, singles), v = view("v", program::DType::kF64, 1, doubles);
+  ASSERT_TRUE(SaveTensors(file_, std::vector<TensorView>{w}).ok());
+  const std::string as_views = *ReadFile(file_);
+  ASSERT_TRUE(SaveTensors(file_, std::vector<NamedTensor>{{"w", {2}, {1, -0.5}}}).ok());
+  EXPECT_EQ(as_views, *ReadFile(file_));
+  ASSERT_TRUE(SaveTensors(file_, std::vector<TensorView>{w, v}).ok());
+  EXPECT_THAT(*ReadFile(file_), HasSubstr(R"("v":{"dtype":"F64","shape":[1],"data_offsets":[8,16]})"));
+  EXPECT_EQ((*LoadTensors(file_))[1].values, std::vector<double>{0.1});
 }
 
 TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {

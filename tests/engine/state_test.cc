@@ -282,9 +282,17 @@ TEST(CheckCopies, ComparesBoxesOfOneSizeAlone) {
 
 TEST(CheckFinite, NamesTensorAndElement) {
   EXPECT_TRUE(CheckFinite({}).ok());
-  EXPECT_TRUE(CheckFinite(std::vector<NamedTensor>{{"w", {2}, {-3e38, 1e-50}}}).ok());
+  const auto check = [](double value) {
+    const double good[] = {-3e38, 1e-50}, bad[] = {1, 2, value};
+    const auto view = [](const std::string& name, absl::Span<const double> values) {
+      const auto* bytes = reinterpret_cast<const char*>(values.data());
+      return TensorView{name, DType::kF64, {static_cast<int64_t>(values.size())}, {bytes, sizeof(double) * values.size()}};
+    };
+    return CheckFinite(std::vector<TensorView>{view("w", good), view("b", bad)});
+  };
+  EXPECT_TRUE(check(3).ok());
   for (double value : {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity(), 1e39}) {
-    const absl::Status status = CheckFinite(std::vector<NamedTensor>{{"w", {1}, {1}}, {"b", {3}, {1, 2, value}}});
+    const absl::Status status = check(value);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << value;
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("tensor \"b\": expected finite values, found"));
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("element 2"));

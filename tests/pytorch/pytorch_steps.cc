@@ -17,6 +17,7 @@
 #include "cpu/backend.h"
 #include "engine/executor.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
 #include "engine/pieces.h"
 #include "engine/state.h"
 #include "models/models.h"

@@ -1,0 +1,39 @@
+// Weights to begin with: a safetensors file, or several that an index names, as Hugging Face writes them:
+//
+//   {"metadata": {"total_size": 97800000}, "weight_map": {"conv1.weight": "model-00001-of-00002.safetensors", …}}
+//
+// The files lie beside the index, whose name ends with ".index.json".
+#ifndef COLONNADE_ENGINE_WEIGHTS_H_
+#define COLONNADE_ENGINE_WEIGHTS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/io/mapped_file.h"
+#include "engine/state.h"
+
+namespace colonnade::engine {
+
+// Tensors, and the files in which their bytes are mapped.
+struct MappedWeights {
+  std::vector<MappedFile> files;
+  std::vector<TensorView> tensors;  // by file, then in the order of their bytes
+};
+
+// All of them are finite. Errors as LoadTensors, and of an index: NotFound where a file that it names is missing,
+// InvalidArgument where a name leads elsewhere, or a file has not the tensors that the index names, no more and no fewer.
+absl::StatusOr<MappedWeights> MapWeights(const std::string& path);
+// The same as doubles.
+absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path);
+
+using WeightMap = std::map<std::string, std::string>;  // from the name of a tensor to that of its file
+// InvalidArgument where the JSON is not that of an index, a key stands twice or a file does not lie beside the index.
+absl::StatusOr<WeightMap> WeightMapFromJson(absl::string_view json);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_WEIGHTS_H_

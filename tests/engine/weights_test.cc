@@ -1,0 +1,105 @@
+// Weights in one file and in several that an index names.
+
+#include "engine/io/weights.h"
+
+#include <string>
+#include <vector>
+
+#include "engine/io/file.h"
+#include "engine/io/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/safetensors_bytes.h"
+#include "tests/folder.h"
+
+namespace colonnade::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kTwoShards[] =
+    R"({"metadata":{"total_size":20},"weight_map":{"a":"1.safetensors","b":"2.safetensors","c":"1.safetensors"}})";
+
+class Weights : public Folder {
+ protected:
+  Weights() {
+    EXPECT_TRUE(SaveTensors(In("1.safetensors"), std::vector<NamedTensor>{{"c", {1}, {1}}, {"a", {2}, {2, 3}}}).ok());
+    EXPECT_TRUE(SaveTensors(In("2.safetensors"), std::vector<NamedTensor>{{"b", {2}, {4, 5}}}).ok());
+  }
+  absl::StatusOr<std::vector<NamedTensor>> Load(const std::string& index) const {
+    EXPECT_TRUE(ReplaceFile(In("model.safetensors.index.json"), index).ok());
+    return LoadWeights(In("model.safetensors.index.json"));
+  }
+  void ExpectRefused(const std::string& index, const std::string& file, const std::string& why,
+                     absl::StatusCode code = absl::StatusCode::kInvalidArgument) const {
+    const absl::Status status = Load(index).status();
+    EXPECT_EQ(status.code(), code) << index << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(In("model.safetensors.index.json") + ": ")) << index;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(file)) << index;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why)) << index;
+  }
+};
+
+TEST_F(Weights, OfSeveralFilesAreThoseOfOne) {
+  const absl::StatusOr<std::vector<NamedTensor>> tensors = Load(kTwoShards);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  ASSERT_EQ(tensors->size(), 3u);
+  EXPECT_EQ((*tensors)[0].name, "c");
+  EXPECT_EQ((*tensors)[1].values, (std::vector<double>{2, 3}));
+  EXPECT_EQ((*tensors)[2].values, (std::vector<double>{4, 5}));
+  EXPECT_EQ(LoadWeights(In("2.safetensors"))->size(), 1u);
+}
+
+TEST_F(Weights, AMissingFileIsNamed) {
+  std::filesystem::remove(In("2.safetensors"));
+  ExpectRefused(kTwoShards, In("2.safetensors"), "No such file", absl::StatusCode::kNotFound);
+  EXPECT_EQ(LoadWeights(In("none.index.json")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(Weights, FilesAndIndexMustHaveTheSameTensors) {
+  ExpectRefused(R"({"weight_map":{"a":"1.safetensors","b":"1.safetensors","c":"1.safetensors"}})", In("1.safetensors"),
+                "expected tensor \"b\", which the index names for it, found none");
+  ExpectRefused(R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})", In("1.safetensors"), "found \"c\" besides");
+}
+
+TEST_F(Weights, OfAShardAreDamagedAndNotFiniteByItsName) {
+  const NamedTensor nan{"b", {2}, {4, std::numeric_limits<double>::quiet_NaN()}};
+  ASSERT_TRUE(SaveTensors(In("2.safetensors"), std::vector<NamedTensor>{nan}).ok());
+  ExpectRefused(kTwoShards, In("2.safetensors"), "tensor \"b\": expected finite values, found nan as element 1");
+  ASSERT_TRUE(ReplaceFile(In("2.safetensors"), "short").ok());
+  ExpectRefused(kTwoShards, In("2.safetensors"), "safetensors: expected at least 8 bytes");
+}
+
+TEST_F(Weights, ACounterOfBatchesMayStandInTheIndex) {
+  const std::string header = R"({"bn.num_batches_tracked":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+                             R"("w":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
+  ASSERT_TRUE(ReplaceFile(In("3.safetensors"), File(header, 12)).ok());
+  const auto tensors = Load(R"({"weight_map":{"w":"3.safetensors","bn.num_batches_tracked":"3.safetensors"}})");
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->size(), 1u);
+}
+
+TEST_F(Weights, AnIndexThatIsNoneIsRefused) {
+  for (const char* json : {"", "[]", "{", "null", "{}", R"({"weight_map":[]})", R"({"weight_map":{"a":"1.safetensors"})",
+                           R"({"weight_map":{"a":1}})", R"({"weight_map":{"a":{"b":{"c":"d"}}}})", R"({"a":1e999})"}) {
+    ExpectRefused(json, "", "expected");
+  }
+  ExpectRefused(R"({"weight_map":{"a":["1.safetensors"]}})", "tensor \"a\"", "found a JSON array");
+  for (const char* json : {R"({"weight_map":{"a":"1.safetensors","b":"1.safetensors","a":"2.safetensors"}})",
+                           R"({"weight_map":{},"weight_map":{}})", R"({"weight_map":{"a":"x","\u0061":"y"}})"}) {
+    ExpectRefused(json, "", "twice in one object");
+  }
+  ExpectRefused("{\"metadata\":" + std::string(20, '[') + std::string(20, ']') + "}", "", "nested deeper than 8");
+  EXPECT_TRUE(WeightMapFromJson(R"({"metadata":{"a":{"a":1}},"weight_map":{"a":"1"},"more":[[[{}]]]})").ok());
+}
+
+TEST_F(Weights, AFileElsewhereIsNotRead) {
+  for (const char* name :
+       {"/etc/hostname", "sub/1.safetensors", "../1.safetensors", "..", ".", "", "1\\u0000.safetensors"}) {
+    ExpectRefused(absl::StrCat(R"({"weight_map":{"a":")", name, "\"}}"), "tensor \"a\"",
+                  "expected the name of a file beside the index, found \"");
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::engine
