@@ -1,0 +1,79 @@
+// A checkpoint of each version of the format, as it was written when that version was new: what reads later versions reads
+// it.
+//
+// tests/golden/checkpoint_version_1 is step 3 of `train --model=two_column --data=digits --width=0.125 --steps=6
+// --checkpoint=DIR --checkpoint-every=3` at commit 9533022.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/checkpoint.h"
+#include "engine/io/file.h"
+#include "engine/io/weights.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+#include "tests/paths.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+
+class GoldenCheckpoint : public Command {
+ protected:
+  const std::string golden_ = absl::StrCat(kSourceDir, "/tests/golden/checkpoint_version_1");
+  const std::string train_ = "train --model=two_column --data=digits --width=0.125 --json ";
+};
+
+TEST_F(GoldenCheckpoint, OfVersion1SaysWhatItSaid) {
+  ASSERT_THAT(*engine::ReadFile(golden_ + "/manifest.json"), HasSubstr("\"version\": 1,"));
+  const absl::StatusOr<engine::VerifiedCheckpoint> checkpoint = engine::VerifiedCheckpoint::Open(golden_);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->manifest().position.step, 3);
+  EXPECT_EQ(checkpoint->manifest().position.sample, 192);
+  EXPECT_EQ(checkpoint->manifest().position.loss, 2.6718253504707974);
+  EXPECT_EQ(checkpoint->manifest().run.front(), (std::pair<std::string, std::string>("model", "two_column")));
+}
+
+TEST_F(GoldenCheckpoint, OfVersion1HasTheValuesThatItHad) {
+  const auto last_of = [&](const std::string& file) {
+    return engine::LoadWeights(absl::StrCat(golden_, "/", file))->front().values.back();
+  };
+  EXPECT_EQ(last_of("weights.safetensors"), 0x1.844038p-4);
+  EXPECT_EQ(last_of("momentum.safetensors"), 0x1.7c7d62p-10);
+}
+
+// Losses are those that the run went on with at that commit; on another plan or processor within 1e-4, as
+// docs/checkpoints.md promises.
+TEST_F(GoldenCheckpoint, OfVersion1IsGoneOnFromUnderAnyPlan) {
+  for (const char* plan : {"", "--plan=hybrid --devices=4 "}) {
+    const Result r = Run(absl::StrCat(train_, plan, "--steps=6 --resume=", golden_));
+    ASSERT_EQ(r.code, 0) << r.err;
+    const std::vector<double> losses = nlohmann::json::parse(r.out)["losses"];
+    EXPECT_THAT(losses, Pointwise(DoubleNear(2.5e-4), {2.4850755986692574, 2.446707858398935, 2.3743986973712947})) << plan;
+  }
+}
+
+// The same state is written as the same bytes: what writes version 1 still writes it.
+TEST_F(GoldenCheckpoint, OfVersion1IsWrittenAgainAsItWas) {
+  const Result r = Run(absl::StrCat(train_, "--lr=0 --momentum=0 --allow-change=lr,momentum --steps=4 --resume=", golden_,
+                                    " --checkpoint=", In("run")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(*engine::ReadFile(In("run/step-000000004/weights.safetensors")),
+            *engine::ReadFile(golden_ + "/weights.safetensors"));
+  const absl::StatusOr<engine::Manifest> old_one = engine::ReadManifest(golden_);
+  absl::StatusOr<engine::Manifest> new_one = engine::ReadManifest(In("run/step-000000004"));
+  ASSERT_TRUE(new_one.ok()) << new_one.status();
+  new_one->position = old_one->position;
+  new_one->run = old_one->run;
+  new_one->files = old_one->files;
+  EXPECT_EQ(engine::ToJson(*new_one), *engine::ReadFile(golden_ + "/manifest.json"));
+}
+
+}  // namespace
+}  // namespace colonnade::cli
