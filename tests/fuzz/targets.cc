@@ -1,0 +1,112 @@
+#include "tests/fuzz/targets.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "data/gzip.h"
+#include "data/idx.h"
+#include "engine/checkpoint.h"
+#include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
+#include "engine/io/xxh3.h"
+#include "engine/machine.h"
+#include "partition/plan.h"
+#include "program/text.h"
+#include "program/verify.h"
+
+namespace colonnade::fuzz {
+namespace {
+
+void Expect(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "expected %s\n", what);
+  std::abort();
+}
+
+bool Plan(absl::string_view bytes) {
+  const absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(bytes);
+  if (!plan.ok()) return false;
+  const std::string json = partition::PlanToJson(*plan);
+  const absl::StatusOr<partition::Plan> again = partition::PlanFromJson(json);
+  Expect(again.ok() && partition::PlanToJson(*again) == json, "a plan that is written to be read as the same");
+  return true;
+}
+
+bool Machine(absl::string_view bytes) {
+  const absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(bytes);
+  if (!machine.ok()) return false;
+  const std::string json = engine::MachineToJson(*machine);
+  const absl::StatusOr<engine::Machine> again = engine::MachineFromJson(json);
+  Expect(again.ok() && engine::MachineToJson(*again) == json, "a machine that is written to be read as the same");
+  return true;
+}
+
+bool Program(absl::string_view bytes) {
+  const absl::StatusOr<program::Program> parsed = program::Parse(bytes);
+  if (!parsed.ok()) return false;
+  (void)program::Verify(*parsed);
+  const std::string text = program::Print(*parsed);
+  const absl::StatusOr<program::Program> again = program::Parse(text);
+  Expect(again.ok() && program::Print(*again) == text, "a Program that is printed to be read as the same");
+  return true;
+}
+
+bool Idx(absl::string_view bytes) {
+  bool is_taken = false;
+  for (int rank : {1, 3}) is_taken |= data::ParseIdx(bytes, "fuzzed", rank).ok();
+  return is_taken;
+}
+
+bool Gzip(absl::string_view bytes) {
+  constexpr int64_t kMostBytes = 1 << 20;
+  (void)data::UnpackStart(bytes, 16);
+  (void)data::CheckMayHold(bytes, kMostBytes);
+  return data::Unpack(bytes, kMostBytes).ok();
+}
+
+bool Safetensors(absl::string_view bytes) {
+  const absl::StatusOr<std::vector<engine::TensorView>> tensors = engine::ViewTensors(bytes);
+  if (!tensors.ok()) return false;
+  (void)engine::CheckFinite(*tensors);
+  const absl::StatusOr<std::string> header = engine::SafetensorsHeader(*tensors);
+  if (!header.ok()) return true;  // "__metadata__" may not be the name of a tensor that is written
+  std::string file = *header;
+  for (const engine::TensorView& tensor : *tensors) file.append(tensor.bytes.data(), tensor.bytes.size());
+  const auto again = engine::ViewTensors(file);
+  Expect(again.ok() && again->size() == tensors->size(), "tensors that are written to be read as the same");
+  return true;
+}
+
+bool Index(absl::string_view bytes) { return engine::WeightMapFromJson(bytes).ok(); }
+
+// The checksum of a manifest would stop almost all of what a fuzzer makes: it is put right first.
+std::string WithItsChecksum(absl::string_view manifest) {
+  constexpr char kKey[] = "\"xxh3\": \"", kZeros[] = "0000000000000000";
+  std::string text(manifest);
+  const size_t key = text.find(kKey), at = key + sizeof(kKey) - 1;
+  if (key == std::string::npos || text.size() < at + 16) return text;
+  text.replace(at, 16, kZeros);
+  return text.replace(at, 16, engine::Xxh3Text(text));
+}
+
+bool Manifest(absl::string_view bytes) {
+  (void)engine::ManifestFromJson(bytes);
+  const absl::StatusOr<engine::Manifest> manifest = engine::ManifestFromJson(WithItsChecksum(bytes));
+  if (!manifest.ok()) return false;
+  const std::string json = engine::ToJson(*manifest);
+  const absl::StatusOr<engine::Manifest> again = engine::ManifestFromJson(json);
+  Expect(again.ok() && engine::ToJson(*again) == json, "a manifest that is written to be read as the same");
+  return true;
+}
+
+}  // namespace
+
+const std::vector<Target>& AllTargets() {
+  static const auto* targets =
+      new std::vector<Target>{{"plan", Plan}, {"machine", Machine},         {"program", Program}, {"idx", Idx},
+                              {"gzip", Gzip}, {"safetensors", Safetensors}, {"index", Index},     {"manifest", Manifest}};
+  return *targets;
+}
+
+}  // namespace colonnade::fuzz
