@@ -125,10 +125,7 @@ Json ReportJson(const Flags& flags, const Run& run, const Results& results, cons
   const engine::TrainReport& report = results.report;
   const int devices = run.session.plan.mesh.device_count();
   Json memory = Json::array();
-  for (int d = 0; d < devices; ++d) {
-    memory.push_back(run.train->loaded().Memory(d).total_bytes() + run.eval->loaded().Memory(d).step_arena_bytes +
-                     run.eval->loaded().Memory(d).workspace_bytes);
-  }
+  for (int d = 0; d < devices; ++d) memory.push_back(run.backend->HeldBytes(d));
   return {
       {"model", run.session.graph.name},
       {"plan", run.session.plan.name},

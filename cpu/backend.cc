@@ -38,6 +38,8 @@ class CpuBackend : public engine::Backend {
     return CatchErrors([&] { return CpuProgram::MemoryOf(resources_, program); });
   }
 
+  int64_t HeldBytes(int device) const override { return resources_.books.held_bytes(device); }
+
  private:
   Resources resources_;
 };

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "cpu/load/layout.h"
 #include "cpu/onednn.h"
+#include "cpu/threads/fence.h"
 #include "cpu/threads/queue.h"
 #include "engine/loading.h"
 #include "program/program.h"
@@ -26,11 +27,19 @@ struct Device {
     int threads = 1;
     int64_t reserved_commands = 0;
   };
+  LaneFence fence{program::kLaneCount};  // outlives the lanes
   std::array<LaneState, program::kLaneCount> lanes;
   // Layouts of the persistent buffers that are held, by name: of a root, or of each member of a bucket.
   absl::flat_hash_map<std::string, std::vector<OpaqueDesc>> persistent_layouts;
 
   LaneState& lane(program::Lane which) { return lanes[static_cast<int>(which)]; }
+  void Fence() {
+    for (LaneState& lane : lanes) lane.queue->Push({.handler = &fence});
+  }
+  // Blocks until all that was pushed has ended.
+  void Drain() {
+    for (LaneState& lane : lanes) lane.queue->Call([] {});
+  }
 };
 
 // What a backend is made of.

@@ -18,6 +18,7 @@ class CudaBackend : public engine::Backend {
   ~CudaBackend() override {
     resources_.books = {};
     for (Device& device : resources_.devices) {
+      for (Event event : device.passed) resources_.calls->Destroy(device.gpu, event);
       for (const Stream& stream : device.AllStreams()) resources_.calls->Destroy(stream);
     }
   }
@@ -34,6 +35,8 @@ class CudaBackend : public engine::Backend {
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
     return CudaProgram::MemoryOf(resources_, program);
   }
+
+  int64_t HeldBytes(int device) const override { return resources_.books.held_bytes(device); }
 
  private:
   Resources resources_;
@@ -69,6 +72,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
     for (Stream* stream : {&device.streams[0], &device.streams[1], &device.streams[2], &device.input}) {
       ASSIGN_OR_RETURN(Stream made, resources.calls->MakeStream(device.gpu));
       *stream = made;
+    }
+    for (Event& event : device.passed) {
+      ASSIGN_OR_RETURN(Event made, resources.calls->MakeEvent(device.gpu, /*timed=*/false));
+      event = made;
     }
     resources.devices.push_back(std::move(device));
   }

@@ -1,8 +1,14 @@
 // What a machine must provide to run Programs: memory with layouts of its own, in-order lanes, and events between them.
 //
 // A Backend owns the devices; a LoadedProgram is one Program made ready on them: layouts and algorithms chosen, buffers
-// placed, kernels and communicators made. Programs loaded on one backend share persistent buffers, matched by (device,
-// name). No memory of a device is taken, and nothing is looked up by name, between Load and the last step.
+// placed, kernels and communicators made. No memory of a device is taken, and nothing is looked up by name, between Load and
+// the last step.
+//
+// Programs loaded on one backend share memory: persistent buffers, matched by (device, name), and the memory of step buffers
+// and workspaces, which has the size of the largest of them. What keeps them apart is the Fence between steps of different
+// Programs. It orders each device by itself, and that is enough: the memory of a device is touched by tasks of that device,
+// or by another side of a meeting while this device's own side is not over. Nor does a step rely on what step memory held
+// before it: Verify's rule `initialised`, and backends clear whatever padding they read.
 //
 // Thread rule: one host thread drives a backend. Launch and Await return without waiting for devices, as long as no more
 // than two steps are in flight: a backend may block them beyond that. They take no memory of a device; the host's they may
@@ -54,10 +60,14 @@ class LoadedProgram {
   explicit LoadedProgram(const program::Program& program) : program_(program) {}
   virtual ~LoadedProgram() = default;
 
+  // Comes before what is launched and awaited of each step: on each device of the Program it orders that behind all that was
+  // launched on any lane before, if steps of another Program were launched since this one's last; else it does nothing, and
+  // the Program's own waits say how far its steps overlap. Does not block. REQUIRES: steps before were launched whole.
+  virtual void Fence() = 0;
   // Appends `task`, as part of step `step`, to its lane.
   virtual void Launch(program::TaskId task, int64_t step) = 0;
   // Makes `lane` of `device` wait, before what is launched on it next, until `task` of step `step` has ended. A step before
-  // the first one launched counts as ended.
+  // the first one launched counts as ended. Steps are those of this Program, whatever ran between them.
   virtual void Await(int device, program::Lane lane, program::TaskId task, int64_t step) = 0;
   // Blocks until all that was launched up to and with step `step` has ended; the first error of any task, naming task and
   // device.
@@ -68,7 +78,8 @@ class LoadedProgram {
 
   // The logical content of one buffer, row-major, in the buffer's own element type. For a member of a bucket of which this
   // device holds a part, elements outside the part are left as they are (ReadBytes) or ignored (WriteBytes).
-  // InvalidArgument where the buffer is a bucket or has another number of bytes. REQUIRES: synchronized.
+  // InvalidArgument where the buffer is a bucket or has another number of bytes. REQUIRES: synchronized, all Programs of the
+  // backend that use the buffer; of step buffers: since then neither Load nor a step of another Program.
   virtual absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const = 0;
   virtual absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) = 0;
   // The same, converted.
@@ -77,7 +88,7 @@ class LoadedProgram {
 
   // For benchmarks alone, which time what a step computes: steps launched from now on compute on the images of the step two
   // before, and copy none from the host. A backend that has no copies to leave out does nothing, which is the default.
-  // FailedPrecondition before two steps have been launched.
+  // FailedPrecondition before two steps have been launched. REQUIRES: no Load and no step of another Program from then on.
   virtual absl::Status KeepImages() { return absl::OkStatus(); }
 
   virtual DeviceMemory Memory(int device) const = 0;
@@ -93,13 +104,17 @@ class Backend {
   virtual std::string name() const = 0;  // "cpu", "cuda"
   virtual int device_count() const = 0;
 
-  // Makes `program` ready; it and `slots` must outlive the result. Errors: what the machine or a library refuses, naming the
-  // task; ResourceExhausted if a device's memory is too small.
+  // Makes `program` ready; it and `slots` must outlive the result. Blocks until steps that were launched have ended. Errors:
+  // what the machine or a library refuses, naming the task; ResourceExhausted if a device's memory is too small.
   virtual absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const program::Program& program,
                                                               const HostSlot (&slots)[2]) = 0;
 
   // Bytes that Load would take on each device, layouts and workspaces included; nothing is taken. Errors: those of Load.
   virtual absl::StatusOr<std::vector<DeviceMemory>> MemoryOf(const program::Program& program) = 0;
+
+  // Bytes of `device` that are taken now, for all loaded Programs: less than their sum, since they share memory. Persistent
+  // buffers stay when a Program goes, all else until the last one goes.
+  virtual int64_t HeldBytes(int device) const = 0;
 };
 
 }  // namespace colonnade::engine

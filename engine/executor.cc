@@ -119,6 +119,7 @@ absl::Status Executor::Enqueue(const StepInputs& inputs) {
   staging.scalars[program::kLabelCount] = static_cast<double>(std::max<int64_t>(labels, 1));
   staging.scalars[program::kStep] = static_cast<double>(inputs.step);
   staging.scalars[program::kSeed] = static_cast<double>(inputs.seed);
+  loaded_->Fence();
   for (const Command& command : commands_) {
     if (command.is_wait) {
       loaded_->Await(command.device, command.lane, command.task, enqueued_ - (command.previous_step ? 1 : 0));

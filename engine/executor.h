@@ -1,7 +1,8 @@
 // Runs a Program on a backend, step by step, exactly in the order that the Program holds; it decides nothing.
 //
 // Enqueue hands a whole step to the lanes and returns; steps overlap as far as the Program's waits allow, two at a time.
-// One host thread drives an executor.
+// Steps of several executors on one backend run in the order in which they were enqueued, and need not be collected between.
+// One host thread drives all executors of a backend.
 #ifndef COLONNADE_ENGINE_EXECUTOR_H_
 #define COLONNADE_ENGINE_EXECUTOR_H_
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/error_context.h"
@@ -84,14 +85,69 @@ absl::Status MemoryBooks::CheckPersistentBuffers(const Program& program) const {
   return absl::OkStatus();
 }
 
-absl::Status MemoryBooks::CheckLimit(int device, const DeviceMemory& wanted, int64_t fresh_persistent_bytes) const {
-  const int64_t others = devices_[device].charged_bytes - (wanted.persistent_bytes - fresh_persistent_bytes);
-  const int64_t needed = wanted.total_bytes() + others;
+int64_t MemoryBooks::held_bytes(int device) const {
+  int64_t bytes = 0;
+  for (const auto& [name, buffer] : devices_[device].persistent) bytes += buffer.bytes;
+  for (const Area& area : devices_[device].areas) bytes += area.bytes;
+  return bytes;
+}
+
+absl::Status MemoryBooks::CheckLimit(int device, const DeviceMemory& wanted, int64_t fresh_bytes) const {
+  const int64_t needed = held_bytes(device) + fresh_bytes, others = needed - wanted.total_bytes();
   if (limit_bytes_ == 0 || needed <= limit_bytes_) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("device ", device, " needs ", needed, " bytes (step buffers ", wanted.step_arena_bytes,
                    ", persistent buffers ", wanted.persistent_bytes, ", workspaces ", wanted.workspace_bytes,
                    ", other Programs ", others, "), its limit is ", limit_bytes_, "; use a smaller batch or more devices"));
+}
+
+const MemoryBooks::Area& MemoryBooks::AreaOf(int device, int area) const {
+  static const Area kNone;
+  const std::vector<Area>& areas = devices_[device].areas;
+  return area < static_cast<int>(areas.size()) ? areas[area] : kNone;
+}
+
+// The old memory goes first, so that both are never held. Where there is no room for the new one, the old size is taken
+// again for those who use it.
+absl::Status MemoryBooks::Grow(int device, int area, int64_t bytes) {
+  std::vector<Area>& areas = devices_[device].areas;
+  if (static_cast<int>(areas.size()) <= area) areas.resize(area + 1);
+  const int64_t bytes_before = areas[area].bytes;
+  areas[area] = {};
+  absl::StatusOr<Arena> memory = allocate_(device, bytes);
+  if (memory.ok()) {
+    areas[area] = {bytes, *std::move(memory)};
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Arena> again = allocate_(device, bytes_before);
+  if (again.ok()) areas[area] = {bytes_before, *std::move(again)};
+  return WithContext(memory.status(),
+                     absl::StrCat(area == ProgramMemory::kStepArea ? "step buffers" : "workspace", " of device ", device));
+}
+
+absl::Status MemoryBooks::MakeRoom(ProgramMemory& user) {
+  const std::vector<ProgramMemory*> others = users_;
+  users_.push_back(&user);
+  absl::Status status;
+  bool any_moved = false;
+  for (int d = 0; d < static_cast<int>(user.area_bytes_.size()); ++d) {
+    for (int a = 0; a < static_cast<int>(user.area_bytes_[d].size()); ++a) {
+      const int64_t wanted = user.area_bytes_[d][a], held = AreaOf(d, a).bytes;
+      if (!status.ok() || wanted <= held) continue;
+      any_moved = any_moved || held > 0;
+      status = Grow(d, a, wanted);
+    }
+  }
+  for (ProgramMemory* other : others) {
+    if (any_moved && other->moved_) other->moved_(other->CheckRoom());
+  }
+  return status;
+}
+
+void MemoryBooks::Leave(ProgramMemory& user) {
+  if (has_turn_ == &user) has_turn_ = nullptr;
+  if (std::erase(users_, &user) == 0 || !users_.empty()) return;
+  for (Device& device : devices_) device.areas.clear();
 }
 
 absl::StatusOr<char*> MemoryBooks::TakePersistent(const Program& program, const Buffer& buffer, int64_t bytes) {
@@ -104,40 +160,40 @@ absl::StatusOr<char*> MemoryBooks::TakePersistent(const Program& program, const 
         "persistent buffer ", buffer.name, " of device ", buffer.device, ": another Program on this backend holds it in ",
         found->second.bytes, " bytes, the layout of this one takes ", bytes, "; load it on a backend of its own"));
   }
-  absl::StatusOr<Arena> memory = Take(buffer.device, bytes);
+  absl::StatusOr<Arena> memory = allocate_(buffer.device, bytes);
   if (!memory.ok()) {
     return WithContext(memory.status(), absl::StrCat("persistent buffer ", buffer.name, " of device ", buffer.device));
   }
-  Charge(buffer.device, bytes);
   PersistentBuffer& held = device.persistent[buffer.name];
   held = {kind, bytes, *std::move(memory)};
   return held.memory.get();
 }
 
-void MemoryBooks::ReleasePersistent(const Buffer& buffer) {
-  auto& persistent = devices_[buffer.device].persistent;
-  const auto found = persistent.find(buffer.name);
-  Refund(buffer.device, found->second.bytes);
-  persistent.erase(found);
-}
+void MemoryBooks::ReleasePersistent(const Buffer& buffer) { devices_[buffer.device].persistent.erase(buffer.name); }
 
 ProgramMemory::ProgramMemory(const Program& program, MemoryBooks& books)
-    : program_(program), books_(books), workspaces_(program.device_count), base_(program.buffers.size(), kNowhere) {}
+    : program_(program), books_(books), area_bytes_(program.device_count), persistent_(program.buffers.size(), kNowhere) {}
 
-ProgramMemory::~ProgramMemory() {
-  for (size_t d = 0; d < charged_bytes_.size(); ++d) books_.Refund(static_cast<int>(d), charged_bytes_[d]);
-}
+ProgramMemory::~ProgramMemory() { books_.Leave(*this); }
 
 void ProgramMemory::Place(const std::vector<int64_t>& root_bytes, int64_t alignment) {
   root_bytes_ = root_bytes;
   map_ = program::PlaceBuffers(
       program_, [&](const Buffer& buffer) { return root_bytes_[buffer.id.value]; }, alignment);
+  for (int d = 0; d < program_.device_count; ++d) Want(d, kStepArea, map_.step_bytes[d]);
 }
 
-void ProgramMemory::WantWorkspace(int device, int area, int64_t bytes) {
-  std::vector<Workspace>& areas = workspaces_[device];
+void ProgramMemory::WantWorkspace(int device, int number, int64_t bytes) { Want(device, AreaOfWorkspace(number), bytes); }
+
+void ProgramMemory::Want(int device, int area, int64_t bytes) {
+  std::vector<int64_t>& areas = area_bytes_[device];
   if (static_cast<int>(areas.size()) <= area) areas.resize(area + 1);
-  areas[area].bytes = std::max(areas[area].bytes, bytes);
+  areas[area] = std::max(areas[area], bytes);
+}
+
+bool ProgramMemory::TakeTurn() {
+  const ProgramMemory* before = std::exchange(books_.has_turn_, this);
+  return before != nullptr && before != this;
 }
 
 DeviceMemory ProgramMemory::of(int device) const {
@@ -145,7 +201,7 @@ DeviceMemory ProgramMemory::of(int device) const {
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.device == device && IsPersistent(buffer)) memory.persistent_bytes += root_bytes_[buffer.id.value];
   }
-  for (const Workspace& area : workspaces_[device]) memory.workspace_bytes += area.bytes;
+  for (size_t a = AreaOfWorkspace(0); a < area_bytes_[device].size(); ++a) memory.workspace_bytes += area_bytes_[device][a];
   return memory;
 }
 
@@ -155,36 +211,42 @@ std::vector<DeviceMemory> ProgramMemory::OfDevices() const {
   return memory;
 }
 
-char* ProgramMemory::workspace(int device, int area) const {
-  const std::vector<Workspace>& areas = workspaces_[device];
-  const bool is_taken = area < static_cast<int>(areas.size()) && areas[area].memory != nullptr;
-  return is_taken ? areas[area].memory.get() : kNowhere;
+char* ProgramMemory::AddressOf(int device, int area) const {
+  char* memory = is_taken_ ? books_.AreaOf(device, area).memory.get() : nullptr;
+  return memory != nullptr ? memory : kNowhere;
 }
+
+char* ProgramMemory::BaseOf(BufferId buffer) const {
+  const Buffer& root = program_.buffer(program::RootOf(program_, buffer));
+  if (IsPersistent(root)) return persistent_[root.id.value];
+  return AddressOf(root.device, kStepArea) + map_.offset[root.id.value];
+}
+
+char* ProgramMemory::workspace(int device, int number) const { return AddressOf(device, AreaOfWorkspace(number)); }
 
 absl::Status ProgramMemory::CheckLimits() const {
   for (int d = 0; d < program_.device_count; ++d) {
-    int64_t fresh_persistent_bytes = 0;
+    int64_t fresh_bytes = 0;
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.device != d || !IsPersistent(buffer) || books_.HoldsPersistent(buffer)) continue;
-      fresh_persistent_bytes += root_bytes_[buffer.id.value];
+      fresh_bytes += root_bytes_[buffer.id.value];
     }
-    RETURN_IF_ERROR(books_.CheckLimit(d, of(d), fresh_persistent_bytes));
+    for (int a = 0; a < static_cast<int>(area_bytes_[d].size()); ++a) {
+      fresh_bytes += std::max<int64_t>(area_bytes_[d][a] - books_.AreaOf(d, a).bytes, 0);
+    }
+    RETURN_IF_ERROR(books_.CheckLimit(d, of(d), fresh_bytes));
   }
   return absl::OkStatus();
 }
 
-// Charged first: whatever fails from here on, what is refunded has been charged.
-absl::Status ProgramMemory::TakeOf(int device) {
-  const DeviceMemory memory = of(device);
-  charged_bytes_.push_back(memory.step_arena_bytes + memory.workspace_bytes);
-  books_.Charge(device, charged_bytes_.back());
-  absl::StatusOr<Arena> arena = books_.Take(device, memory.step_arena_bytes);
-  if (!arena.ok()) return WithContext(arena.status(), absl::StrCat("step buffers of device ", device));
-  step_arenas_.push_back(*std::move(arena));
-  for (Workspace& area : workspaces_[device]) {
-    absl::StatusOr<Arena> workspace = books_.Take(device, area.bytes);
-    if (!workspace.ok()) return WithContext(workspace.status(), absl::StrCat("workspace of device ", device));
-    area.memory = *std::move(workspace);
+absl::Status ProgramMemory::CheckRoom() const {
+  for (int d = 0; d < program_.device_count; ++d) {
+    for (int a = 0; a < static_cast<int>(area_bytes_[d].size()); ++a) {
+      if (books_.AreaOf(d, a).bytes >= area_bytes_[d][a]) continue;
+      return absl::ResourceExhaustedError(absl::StrCat("device ", d,
+                                                       ": memory that was given up for a larger Program could ",
+                                                       "not be taken again; load this Program anew"));
+    }
   }
   return absl::OkStatus();
 }
@@ -201,19 +263,17 @@ absl::Status ProgramMemory::TakePersistentBuffers() {
       }
       return base.status();
     }
-    base_[buffer.id.value] = *base;
+    persistent_[buffer.id.value] = *base;
   }
   return absl::OkStatus();
 }
 
 absl::Status ProgramMemory::Take() {
   RETURN_IF_ERROR(CheckLimits());
-  for (int d = 0; d < program_.device_count; ++d) RETURN_IF_ERROR(TakeOf(d));
-  for (const Buffer& buffer : program_.buffers) {
-    if (IsPersistent(buffer) || !HasMemory(buffer)) continue;
-    base_[buffer.id.value] = step_arenas_[buffer.device].get() + map_.offset[buffer.id.value];
-  }
-  return TakePersistentBuffers();
+  RETURN_IF_ERROR(books_.MakeRoom(*this));
+  RETURN_IF_ERROR(TakePersistentBuffers());
+  is_taken_ = true;
+  return absl::OkStatus();
 }
 
 }  // namespace colonnade::engine

@@ -1,7 +1,7 @@
 // Getting a Program into the memory of a backend's devices, whatever memory is there.
 //
-// A backend chooses layouts and kernels. From then on its Programs need bytes, and every backend places, charges, limits and
-// shares these alike: MemoryBooks for the devices of a backend, ProgramMemory for each loaded Program. Thread rule: that of
+// A backend chooses layouts and kernels. From then on its Programs need bytes, and every backend places, limits and shares
+// these alike: MemoryBooks for the devices of a backend, ProgramMemory for each loaded Program. Thread rule: that of
 // engine::Backend.
 #ifndef COLONNADE_ENGINE_LOADING_H_
 #define COLONNADE_ENGINE_LOADING_H_
@@ -36,8 +36,11 @@ using Arena = std::unique_ptr<char, std::function<void(char*)>>;
 // Gives zero-filled memory of a device; null for 0 bytes. ResourceExhausted if the device has not so much.
 using Allocate = std::function<absl::StatusOr<Arena>(int device, int64_t bytes)>;
 
-// What the Programs of one backend hold on its devices: the bytes that they are charged for, and the persistent buffers that
-// they share, by name.
+class ProgramMemory;
+
+// What the Programs of one backend hold on its devices: persistent buffers, which they share by name, and areas, which they
+// use in turn: one for step buffers, others for workspaces. An area has the size of the largest Program's, and nothing in it
+// outlasts a step. It is held until no Program is loaded.
 class MemoryBooks {
  public:
   MemoryBooks() = default;
@@ -48,21 +51,14 @@ class MemoryBooks {
   // chosen: those of persistent buffers depend on what is held.
   absl::Status CheckPersistentBuffers(const program::Program& program) const;
 
-  // ResourceExhausted, with what needs how much, where the limit of `device` does not admit a Program of `wanted` bytes
-  // whose persistent buffers of `fresh_persistent_bytes` are not held yet.
-  absl::Status CheckLimit(int device, const DeviceMemory& wanted, int64_t fresh_persistent_bytes) const;
-
-  // Memory of `device` that its owner has charged.
-  absl::StatusOr<Arena> Take(int device, int64_t bytes) const { return allocate_(device, bytes); }
-  void Charge(int device, int64_t bytes) { devices_[device].charged_bytes += bytes; }
-  void Refund(int device, int64_t bytes) { devices_[device].charged_bytes -= bytes; }
-  int64_t charged_bytes(int device) const { return devices_[device].charged_bytes; }
+  // Bytes of `device` that are taken.
+  int64_t held_bytes(int device) const;
 
   bool HoldsPersistent(const program::Buffer& buffer) const {
     return devices_[buffer.device].persistent.contains(buffer.name);
   }
-  // The memory of a persistent root or bucket, taken and charged where it is not held yet. FailedPrecondition where it is
-  // held as something else.
+  // The memory of a persistent root or bucket, taken where it is not held yet. FailedPrecondition where it is held as
+  // something else.
   absl::StatusOr<char*> TakePersistent(const program::Program& program, const program::Buffer& buffer, int64_t bytes);
   // Gives back what TakePersistent has taken for a Program whose loading failed.
   void ReleasePersistent(const program::Buffer& buffer);
@@ -81,22 +77,40 @@ class MemoryBooks {
     int64_t bytes = 0;
     Arena memory;
   };
+  struct Area {
+    int64_t bytes = 0;
+    Arena memory;
+  };
   struct Device {
     absl::flat_hash_map<std::string, PersistentBuffer> persistent;
-    int64_t charged_bytes = 0;
+    std::vector<Area> areas;
   };
 
   static Kind KindOf(const program::Program& program, const program::Buffer& buffer);
   static std::string ToString(const Kind& kind);
   static absl::Status CheckKind(const PersistentBuffer& held, const program::Buffer& buffer, const Kind& wanted);
 
+  // For ProgramMemory.
+  friend class ProgramMemory;
+  // ResourceExhausted, with what needs how much, where the limit of `device` does not admit `fresh_bytes` more for a Program
+  // of `wanted` bytes.
+  absl::Status CheckLimit(int device, const DeviceMemory& wanted, int64_t fresh_bytes) const;
+  // An area's memory, null where it has none.
+  const Area& AreaOf(int device, int area) const;
+  // Makes areas at least as large as `user` wants, and tells all other users of areas that have moved.
+  absl::Status MakeRoom(ProgramMemory& user);
+  absl::Status Grow(int device, int area, int64_t bytes);
+  void Leave(ProgramMemory& user);
+
   int64_t limit_bytes_ = 0;
   Allocate allocate_;
   std::vector<Device> devices_;
+  std::vector<ProgramMemory*> users_;
+  const ProgramMemory* has_turn_ = nullptr;
 };
 
-// The memory of one loaded Program: its step buffers, its workspaces, and its share in the persistent buffers. Until Take,
-// addresses are counted from a place that nobody may follow.
+// The memory of one loaded Program: its step buffers and workspaces, in areas that it shares with other Programs, and its
+// persistent buffers. Until Take, addresses are counted from a place that nobody may follow.
 class ProgramMemory {
  public:
   // Both must outlive the result.
@@ -107,34 +121,43 @@ class ProgramMemory {
 
   // Places buffers of `root_bytes` (by buffer) at multiples of `alignment`.
   void Place(const std::vector<int64_t>& root_bytes, int64_t alignment);
-  // Asks for a workspace: `area` of `device`, a small number, has the largest size that was asked for.
-  void WantWorkspace(int device, int area, int64_t bytes);
-  // Takes what was asked for. ResourceExhausted where the limit of a device does not admit it or a device has not so much:
-  // what the books charged and held is then, or when this object goes, as it was.
+  // Asks for a workspace: workspace number `number` of `device`, a small number, has the largest size that was asked for.
+  void WantWorkspace(int device, int number, int64_t bytes);
+  // Takes what was asked for. Areas that other Programs use may move. ResourceExhausted where the limit of a device does not
+  // admit it or a device has not so much: persistent buffers are then held as before, and areas at least as large.
+  // REQUIRES: nothing runs on the devices.
   absl::Status Take();
+  // Calls `moved` whenever areas have moved after Take: with an error where they could not be taken again.
+  void OnMove(std::function<void(const absl::Status&)> moved) { moved_ = std::move(moved); }
+
+  // True where steps of another Program were launched since the last call: those launched now must come behind them.
+  bool TakeTurn();
 
   DeviceMemory of(int device) const;
   std::vector<DeviceMemory> OfDevices() const;
-  char* BaseOf(program::BufferId buffer) const { return base_[program::RootOf(program_, buffer).value]; }
-  char* workspace(int device, int area) const;
+  char* BaseOf(program::BufferId buffer) const;
+  char* workspace(int device, int number) const;
 
  private:
-  struct Workspace {
-    int64_t bytes = 0;
-    Arena memory;
-  };
+  friend class MemoryBooks;
+  static constexpr int kStepArea = 0;
+  static constexpr int AreaOfWorkspace(int number) { return number + 1; }
+
+  void Want(int device, int area, int64_t bytes);
+  char* AddressOf(int device, int area) const;
   absl::Status CheckLimits() const;
-  absl::Status TakeOf(int device);
+  // That the areas are as large as this Program wants them.
+  absl::Status CheckRoom() const;
   absl::Status TakePersistentBuffers();
 
   const program::Program& program_;
   MemoryBooks& books_;
   std::vector<int64_t> root_bytes_;  // by buffer
   program::MemoryMap map_;
-  std::vector<std::vector<Workspace>> workspaces_;  // by device and area
-  std::vector<Arena> step_arenas_;                  // by device
-  std::vector<char*> base_;                         // by buffer: of roots and buckets
-  std::vector<int64_t> charged_bytes_;              // by device, as far as Take came
+  std::vector<std::vector<int64_t>> area_bytes_;  // by device and area
+  std::vector<char*> persistent_;                 // by buffer: of persistent roots and buckets
+  bool is_taken_ = false;
+  std::function<void(const absl::Status&)> moved_;
 };
 
 }  // namespace colonnade::engine

@@ -77,10 +77,12 @@ int64_t AvailableMemory(const std::string& root) {
 
 int64_t LeastBytesOf(absl::Span<const program::Program* const> programs) {
   int64_t bytes = 0;
+  std::map<int, int64_t> step;                                // by device: of the largest Program
   std::map<std::pair<int, std::string>, int64_t> persistent;  // by device and name
   for (const program::Program* program : programs) {
     const auto size_of = [&](const program::Buffer& buffer) { return program::DenseSizeOf(*program, buffer); };
-    for (int64_t step_bytes : program::PlaceBuffers(*program, size_of).step_bytes) bytes += step_bytes;
+    const std::vector<int64_t> step_bytes = program::PlaceBuffers(*program, size_of).step_bytes;
+    for (int d = 0; d < program->device_count; ++d) step[d] = std::max(step[d], step_bytes[d]);
     for (const program::Buffer& buffer : program->buffers) {
       if (buffer.lifetime != program::Lifetime::kPersistent || program::RootOf(*program, buffer.id) != buffer.id) continue;
       persistent[{buffer.device, buffer.name}] = size_of(buffer);
@@ -89,6 +91,7 @@ int64_t LeastBytesOf(absl::Span<const program::Program* const> programs) {
       bytes += kHostSlots * program::ElementCount(input.shape) * program::SizeInBytes(input.host_dtype);
     }
   }
+  for (const auto& [device, size] : step) bytes += size;
   for (const auto& [key, size] : persistent) bytes += size;
   return bytes;
 }

@@ -20,7 +20,8 @@ namespace colonnade::tools {
 int64_t AvailableMemory(const std::string& root = "");
 
 // Bytes that the CPU backend needs for `programs` at least, all devices together: buffers packed densely, persistent ones
-// once by device and name, and the two slots of each Program's images on the host. Nothing is allocated.
+// once by device and name, others of the Program that has most of them, and the two slots of each Program's images on the
+// host. Nothing is allocated.
 int64_t LeastBytesOf(absl::Span<const program::Program* const> programs);
 
 // ResourceExhausted if `needed` bytes, those of `batch`, are more than `available`: what is needed, what there is, and the

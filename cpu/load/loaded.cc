@@ -47,7 +47,10 @@ CpuProgram::CpuProgram(Resources& resources, const Program& program, const engin
       memory_(program, resources.books),
       tasks_(program.tasks.size()),
       progress_(program) {
-  for (ReadyTask& task : tasks_) task.launched_step = kNever;
+  for (ReadyTask& task : tasks_) {
+    task.launched_step = kNever;
+    for (int slot = 0; slot < 2; ++slot) task.start[slot] = task.end[slot] = origin_;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Prepare(Resources& resources, const Program& program,
@@ -79,7 +82,9 @@ absl::StatusOr<std::vector<engine::DeviceMemory>> CpuProgram::MemoryOf(Resources
 absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Load(Resources& resources, const Program& program,
                                                              const engine::HostSlot (&slots)[2]) {
   ASSIGN_OR_RETURN(std::unique_ptr<CpuProgram> loaded, Prepare(resources, program, slots));
+  for (const auto& device : resources.devices) device->Drain();
   RETURN_IF_ERROR(loaded->memory_.Take());
+  loaded->memory_.OnMove([program = loaded.get()](const absl::Status& room) { program->MoveTo(room); });
   loaded->NoteLayouts();
   loaded->BindTasks();
   loaded->ReserveQueues();
@@ -169,11 +174,17 @@ void CpuProgram::BindTasks() {
     for (BufferId buffer : UsedBuffers(task)) data.push_back(memory_.BaseOf(buffer));
     ready.kernel->Bind(data, memory_.workspace(task.device, static_cast<int>(task.lane)));
     if (kThreadSanitizer) ready.announcer = Announcer(ContextOf(task).operands, data);
+    ready.zeroed.clear();
     for (const engine::ByteRange& range : engine::PaddingBehind(program_, layouts_.buckets, task)) {
       ready.zeroed.push_back({memory_.BaseOf(range.bucket) + range.begin, range.bytes});
     }
-    for (int slot = 0; slot < 2; ++slot) ready.start[slot] = ready.end[slot] = origin_;
   }
+}
+
+// Areas have moved, with nothing in flight.
+void CpuProgram::MoveTo(const absl::Status& room) {
+  if (!room.ok()) return Fail(room);
+  BindTasks();
 }
 
 void CpuProgram::ReserveQueues() {
@@ -183,14 +194,21 @@ void CpuProgram::ReserveQueues() {
     lane.reserved_commands += kStepsAhead * static_cast<int64_t>(1 + task.waits.size() + task.waits_previous.size());
   }
   for (const auto& device : resources_.devices) {
-    for (Device::LaneState& lane : device->lanes) lane.queue->Reserve(lane.reserved_commands + 16);
+    for (Device::LaneState& lane : device->lanes) {
+      lane.reserved_commands += kStepsAhead;  // fences
+      lane.queue->Reserve(lane.reserved_commands + 16);
+    }
   }
 }
 
+// All commands for this Program are behind us.
 CpuProgram::~CpuProgram() {
-  for (const auto& device : resources_.devices) {
-    for (Device::LaneState& lane : device->lanes) lane.queue->Call([] {});  // all commands for this Program are behind us
-  }
+  for (const auto& device : resources_.devices) device->Drain();
+}
+
+void CpuProgram::Fence() {
+  if (!memory_.TakeTurn()) return;
+  for (int d = 0; d < program_.device_count; ++d) resources_.devices[d]->Fence();
 }
 
 void CpuProgram::Launch(TaskId task, int64_t step) {

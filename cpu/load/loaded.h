@@ -37,6 +37,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   static absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(Resources& resources, const program::Program& program);
   ~CpuProgram() override;
 
+  void Fence() override;
   void Launch(program::TaskId task, int64_t step) override;
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
   absl::Status Synchronize(int64_t step) override;
@@ -81,6 +82,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   absl::Status PrepareTransfers();
   void NoteLayouts();
   void BindTasks();
+  void MoveTo(const absl::Status& room);
   void ReserveQueues();
 
   HeldMember Held(program::BufferId buffer) const;

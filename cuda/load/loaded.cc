@@ -61,13 +61,22 @@ absl::StatusOr<std::vector<engine::DeviceMemory>> CudaProgram::MemoryOf(Resource
 absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resources, const Program& program,
                                                                const engine::HostSlot (&slots)[2]) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> loaded, Prepare(resources, program, slots));
+  for (const Device& device : resources.devices) RETURN_IF_ERROR(cuda::Drain(*resources.calls, device));
   RETURN_IF_ERROR(loaded->memory_.Take());
   RETURN_IF_ERROR(loaded->staging_.Take());
   RETURN_IF_ERROR(loaded->MakeCommunicators());
   loaded->added_reorders_.clear();
   RETURN_IF_ERROR(loaded->PrepareTasks());
   RETURN_IF_ERROR(loaded->MakeEvents());
+  loaded->memory_.OnMove([program = loaded.get()](const absl::Status& room) { program->MoveTo(room); });
   return loaded;
+}
+
+// Areas have moved, with nothing in flight: calls are made anew, and graphs that hold the old ones are forgotten.
+void CudaProgram::MoveTo(const absl::Status& room) {
+  graphs_.Forget();
+  added_reorders_.clear();
+  Note(room.ok() ? PrepareTasks() : room);
 }
 
 TaskContext CudaProgram::ContextOf(const Task& task) {

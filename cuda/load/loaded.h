@@ -38,6 +38,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   static absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(Resources& resources, const program::Program& program);
   ~CudaProgram() override;
 
+  void Fence() override;
   void Launch(program::TaskId task, int64_t step) override;
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
   absl::Status Synchronize(int64_t step) override;
@@ -70,6 +71,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   TaskContext ContextOf(const program::Task& task);
   void CountWorkspaces();
   absl::Status MakeEvents();
+  void MoveTo(const absl::Status& room);
 
   // Issuer.
   void IssueTask(program::TaskId task, int64_t step) override;

@@ -62,6 +62,13 @@ absl::Status CudaProgram::LaunchGraph() {
   return status;
 }
 
+void CudaProgram::Fence() {
+  if (!memory_.TakeTurn()) return;
+  for (int d = 0; d < program_.device_count && status_.ok(); ++d) {
+    Note(cuda::Fence(*resources_.calls, resources_.devices[d]));
+  }
+}
+
 void CudaProgram::Launch(TaskId task, int64_t step) {
   StartStep(step);
   for (const Launched& wait : early_waits_) IssueAwait(wait);

@@ -13,9 +13,12 @@ StepMode ModeOfStep(bool graphs, int64_t steps_before, bool has_graph) {
   return has_graph ? StepMode::kLaunch : StepMode::kCapture;
 }
 
-StepGraphs::~StepGraphs() {
-  for (Graph graph : graphs_) {
+StepGraphs::~StepGraphs() { Forget(); }
+
+void StepGraphs::Forget() {
+  for (Graph& graph : graphs_) {
     if (graph != nullptr) resources_.calls->Destroy(graph);
+    graph = nullptr;
   }
 }
 

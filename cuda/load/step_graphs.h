@@ -36,6 +36,9 @@ class StepGraphs {
 
   void MakeEvents(EventPool& pool);
 
+  // As if none had been captured. REQUIRES: none runs.
+  void Forget();
+
   bool has_graph(int parity) const { return graphs_[parity] != nullptr; }
   // Where graphs begin and end: the first device's compute stream.
   const Stream& stream() const { return resources_.devices[0].stream(program::Lane::kCompute); }

@@ -39,8 +39,9 @@ struct Ran {
 // What was enqueued, by stream, with each wait resolved to the record that it waits for.
 class Recording {
  public:
-  Recording(const Program& program, const std::vector<Noted>& noted, const std::vector<size_t>& step_ends, int streams)
-      : task_count_(program.tasks.size()), streams_(streams) {
+  // `tasks`: of a step; the most where steps are of several Programs.
+  Recording(size_t tasks, const std::vector<Noted>& noted, const std::vector<size_t>& step_ends, int streams)
+      : task_count_(tasks), streams_(streams) {
     std::map<int, int> last_record;  // by event: index of the command
     int step = 0;
     for (size_t i = 0; i < noted.size(); ++i) {
@@ -217,7 +218,8 @@ class Steps {
   }
 
   // The step `before` it, −1 where there is none, is the one that waits for a previous step mean.
-  void Launch(int64_t step, int64_t before) {
+  void Launch(int64_t step, int64_t before, bool fences = true) {
+    if (fences) loaded_->Fence();
     for (const Task& task : program_.tasks) {
       for (TaskId wait : task.waits) loaded_->Await(task.device, task.lane, wait, step);
       for (TaskId wait : task.waits_previous) loaded_->Await(task.device, task.lane, wait, before);
@@ -233,13 +235,13 @@ class Steps {
   std::unique_ptr<engine::LoadedProgram> loaded_;
 };
 
-Program Lowered(const std::string& plan_name) {
+Program Lowered(const std::string& plan_name, program::Mode mode = program::Mode::kTrain) {
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("alexnet2012", {});
   EXPECT_TRUE(graph.ok());
   constexpr int64_t kBatch = 4;
   const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = 4, .global_batch = kBatch});
   EXPECT_TRUE(plan.ok()) << plan.status();
-  auto program = partition::Lower(*graph, *plan, {.global_batch = kBatch});
+  auto program = partition::Lower(*graph, *plan, {.mode = mode, .global_batch = kBatch});
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);
 }
@@ -260,7 +262,7 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
     ASSERT_TRUE((*steps).Synchronize(param.steps[step]).ok()) << (*steps).Synchronize(param.steps[step]);
   }
 
-  const Recording recording(program, recorder.noted(), step_ends, recorder.stream_count());
+  const Recording recording(program.tasks.size(), recorder.noted(), step_ends, recorder.stream_count());
   const std::vector<Edge> edges = EdgesOf(program, param.steps);
   EXPECT_GT(edges.size(), program.tasks.size());
   EXPECT_EQ(recorder.rank_calls() > 0, param.nccl);
@@ -273,6 +275,63 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
   // The check sees what it is for.
   EXPECT_GT(BrokenEdges(edges, recording.Replay(0, /*heeds_waits=*/false)), 0);
 }
+
+// Of steps of `programs` in turn: all of a step has ended on a device, what others read of it included, before anything of
+// the next begins there; its images land then, too.
+std::vector<Edge> EdgesOfTurns(const std::vector<const Program*>& programs, size_t tasks) {
+  std::vector<Edge> edges;
+  for (int step = 0; step + 1 < kSteps; ++step) {
+    const Program &ended = *programs[step % programs.size()], &next = *programs[(step + 1) % programs.size()];
+    const program::Meetings meetings(ended);
+    for (const Task& a : ended.tasks) {
+      for (const Task& b : next.tasks) {
+        if (a.device != b.device) continue;
+        for (TaskId side : meetings.SidesOf(a.id)) {
+          edges.push_back({step * tasks + side.value, (step + 1) * tasks + b.id.value, side != a.id});
+        }
+        edges.push_back({step * tasks + a.id.value, (kSteps + step + 1) * tasks + b.id.value});
+      }
+    }
+  }
+  return edges;
+}
+
+class OrderOfTurns : public testing::TestWithParam<Case> {};
+
+TEST_P(OrderOfTurns, NoStepOfAnotherProgramBeginsOnADeviceBeforeOneHasEndedThere) {
+  const Case& param = GetParam();
+  const Program train = Lowered(param.plan), eval = Lowered(param.plan, program::Mode::kEval);
+  const size_t tasks = std::max(train.tasks.size(), eval.tasks.size());
+  const std::vector<Edge> edges = EdgesOfTurns({&train, &eval}, tasks);
+  for (bool fences : {true, false}) {
+    auto calls = std::make_unique<HostCalls>(
+        HostCallsOptions{.gpus = 4, .reach = param.reach, .nccl = param.nccl, .has_memory = false});
+    const HostCalls& recorder = *calls;
+    auto backend = MakeCudaBackend({.devices = 4}, std::move(calls));
+    ASSERT_TRUE(backend.ok());
+    Steps trains(train, **backend), evals(eval, **backend);
+    std::vector<size_t> step_ends;
+    for (int step = 0; step < kSteps; ++step) {
+      (step % 2 == 0 ? trains : evals).Launch(step / 2, step / 2 - 1, fences);
+      step_ends.push_back(recorder.noted().size());
+    }
+    EXPECT_EQ(recorder.graph_launches(), param.graphs);
+    const Recording recording(tasks, recorder.noted(), step_ends, recorder.stream_count());
+    int64_t broken = 0;
+    for (uint64_t seed = 0; seed < Draws(100); ++seed) {
+      const std::vector<Ran> ran = recording.Replay(seed, /*heeds_waits=*/true);
+      ASSERT_FALSE(ran.empty()) << "order " << seed << " stands still";
+      broken += BrokenEdges(edges, ran);
+    }
+    EXPECT_EQ(broken == 0, fences);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Alexnet2012, OrderOfTurns,
+                         testing::Values(Case{.name = "hybrid", .plan = "hybrid", .graphs = 2},
+                                         Case{.name = "hybrid_without_reach", .plan = "hybrid", .reach = false, .graphs = 2},
+                                         Case{.name = "owt_by_nccl", .plan = "owt", .nccl = true, .graphs = 0}),
+                         [](const auto& info) { return info.param.name; });
 
 const Case kCases[] = {
     {.name = "hybrid", .plan = "hybrid"},

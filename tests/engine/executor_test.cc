@@ -141,6 +141,7 @@ TEST(ExecutorCommands, EachTaskAwaitsItsWaitsOfThisAndOfTheLastStepThenIsLaunche
               ElementsAre("d0 copy awaits 1 of step -1", "launch 0 of step 0", "d0 compute awaits 0 of step 0",
                           "launch 1 of step 0", "d0 copy awaits 1 of step 0", "launch 0 of step 1",
                           "d0 compute awaits 0 of step 1", "launch 1 of step 1"));
+  EXPECT_THAT(backend.latest->fenced_at, ElementsAre(0, 4)) << "a fence before all of each step";
 }
 
 TEST_F(ExecutorTest, TasksAreLaunchedInTheProgramsOrder) {

@@ -33,8 +33,10 @@ class FakeLoaded : public LoadedProgram {
   std::vector<std::vector<double>> memory;                      // by buffer
   std::map<program::BufferId, std::pair<size_t, size_t>> held;  // the range of elements that a buffer holds, if not all
   std::vector<std::string> calls;
+  std::vector<size_t> fenced_at;          // how many calls came before each fence
   std::map<int64_t, absl::Status> fails;  // by step
 
+  void Fence() override { fenced_at.push_back(calls.size()); }
   void Launch(program::TaskId task, int64_t step) override {
     calls.push_back(absl::StrFormat("launch %d of step %d", task.value, step));
     queue_.push_back({task, step});
@@ -151,6 +153,8 @@ class FakeBackend : public Backend {
   absl::StatusOr<std::vector<DeviceMemory>> MemoryOf(const program::Program& program) override {
     return std::vector<DeviceMemory>(program.device_count);
   }
+
+  int64_t HeldBytes(int) const override { return 0; }
 
   absl::Status refusal;
   FakeLoaded* latest = nullptr;  // of the latest Load

@@ -20,11 +20,12 @@ using program::Lane;
 using program::Lifetime;
 using ::testing::HasSubstr;
 
-// Gives memory of the host; refuses the `refused`-th request, counted from 0.
-Allocate HostMemory(int refused = -1) {
-  return [refused, requests = 0](int, int64_t bytes) mutable -> absl::StatusOr<Arena> {
+// Gives memory of the host; refuses `refusals` requests from the `refused`-th, counted from 0.
+Allocate HostMemory(int refused = -1, int refusals = 1) {
+  return [=, requests = 0](int, int64_t bytes) mutable -> absl::StatusOr<Arena> {
     if (bytes == 0) return Arena();
-    if (requests++ == refused) return absl::ResourceExhaustedError("no more");
+    const int request = requests++;
+    if (refused >= 0 && refused <= request && request < refused + refusals) return absl::ResourceExhaustedError("no more");
     return Arena(static_cast<char*>(std::calloc(1, bytes)), [](char* data) { std::free(data); });
   };
 }
@@ -56,7 +57,7 @@ std::unique_ptr<ProgramMemory> Placed(const program::Program& program, MemoryBoo
   return memory;
 }
 
-TEST(Loading, WhatIsTakenIsChargedAndRefundedButForPersistentBuffers) {
+TEST(Loading, ProgramsShareAllTheirMemoryAndPersistentBuffersStay) {
   const program::Program program = Sums();
   MemoryBooks books(2, 0, HostMemory());
   auto memory = Placed(program, books);
@@ -64,15 +65,64 @@ TEST(Loading, WhatIsTakenIsChargedAndRefundedButForPersistentBuffers) {
   EXPECT_EQ(memory->of(0).step_arena_bytes, 128);
   EXPECT_EQ(memory->of(0).persistent_bytes, 256);
   EXPECT_EQ(memory->of(0).workspace_bytes, kWorkspace);
-  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.charged_bytes(d), 128 + 256 + kWorkspace);
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 128 + 256 + kWorkspace);
   auto other = Placed(program, books);
   ASSERT_TRUE(other->Take().ok());
-  EXPECT_EQ(other->BaseOf(BufferId{0}), memory->BaseOf(BufferId{0}));
-  EXPECT_NE(other->BaseOf(BufferId{2}), memory->BaseOf(BufferId{2}));
-  EXPECT_NE(other->workspace(0, 0), memory->workspace(0, 0));
+  for (BufferId buffer : {BufferId{0}, BufferId{2}}) EXPECT_EQ(other->BaseOf(buffer), memory->BaseOf(buffer));
+  EXPECT_EQ(other->workspace(0, 0), memory->workspace(0, 0));
   other.reset();
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 128 + 256 + kWorkspace);
   memory.reset();
-  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.charged_bytes(d), 256);
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 256);
+}
+
+TEST(Loading, AreasGrowToTheLargestAndThoseWhoUseThemAreTold) {
+  const program::Program program = Sums();
+  MemoryBooks books(2, 0, HostMemory());
+  auto small = Placed(program, books), large = Placed(program, books), late = Placed(program, books);
+  large->WantWorkspace(0, 0, 3 * kWorkspace);
+  int moves = 0;
+  const auto count = [&moves](const absl::Status& room) { moves += room.ok() ? 1 : 100; };
+  ASSERT_TRUE(small->Take().ok());
+  small->OnMove(count);
+  ASSERT_TRUE(large->Take().ok());
+  EXPECT_EQ(moves, 1);
+  large->OnMove(count);
+  ASSERT_TRUE(late->Take().ok());
+  EXPECT_EQ(moves, 1) << "there is room";
+  EXPECT_EQ(small->workspace(0, 0), large->workspace(0, 0));
+  EXPECT_EQ(books.held_bytes(0), 128 + 256 + 3 * kWorkspace);
+  EXPECT_EQ(books.held_bytes(1), 128 + 256 + kWorkspace);
+}
+
+TEST(Loading, WhereThereIsNoRoomForALargerProgramTheOthersHaveTheirsAgainOrAreTold) {
+  const program::Program program = Sums();
+  constexpr int kTaken = 2 * (1 + 1 + 2);  // of each device: step buffers, a workspace, two persistent buffers
+  for (int refusals : {1, 2}) {
+    MemoryBooks books(2, 0, HostMemory(kTaken, refusals));
+    auto small = Placed(program, books), large = Placed(program, books);
+    large->WantWorkspace(0, 0, 3 * kWorkspace);
+    absl::Status told = absl::UnknownError("not told");
+    ASSERT_TRUE(small->Take().ok());
+    small->OnMove([&told](const absl::Status& room) { told = room; });
+    EXPECT_THAT(large->Take().message(), HasSubstr("workspace of device 0: no more"));
+    EXPECT_EQ(told.code(), refusals == 1 ? absl::StatusCode::kOk : absl::StatusCode::kResourceExhausted) << told;
+    EXPECT_EQ(books.held_bytes(0), 128 + 256 + (refusals == 1 ? kWorkspace : 0));
+  }
+}
+
+TEST(Loading, ATurnIsAnothersWhereAnotherRanSince) {
+  const program::Program program = Sums();
+  MemoryBooks books(2, 0, HostMemory());
+  auto a = Placed(program, books), b = Placed(program, books);
+  ASSERT_TRUE(a->Take().ok() && b->Take().ok());
+  EXPECT_FALSE(a->TakeTurn()) << "nothing ran before";
+  EXPECT_FALSE(a->TakeTurn());
+  EXPECT_TRUE(b->TakeTurn());
+  EXPECT_FALSE(b->TakeTurn());
+  EXPECT_TRUE(a->TakeTurn());
+  a.reset();
+  EXPECT_FALSE(b->TakeTurn()) << "a Program goes when its steps have ended";
 }
 
 TEST(Loading, ARefusedAllocationLeavesTheBooksAsTheyWere) {
@@ -83,7 +133,7 @@ TEST(Loading, ARefusedAllocationLeavesTheBooksAsTheyWere) {
     auto memory = Placed(program, books);
     EXPECT_EQ(memory->Take().code(), absl::StatusCode::kResourceExhausted);
     memory.reset();
-    for (int d = 0; d < 2; ++d) EXPECT_EQ(books.charged_bytes(d), 0) << "refusal " << refused << ", device " << d;
+    for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 0) << "refusal " << refused << ", device " << d;
     for (const program::Buffer& buffer : program.buffers) EXPECT_FALSE(books.HoldsPersistent(buffer));
     EXPECT_TRUE(Placed(program, books)->Take().ok());
   }
@@ -100,10 +150,16 @@ TEST(Loading, ALimitAdmitsWhatFitsToTheByteAndSaysWhatDoesNot) {
   EXPECT_EQ(Placed(program, tight)->Take().message(),
             "device 0 needs 1384 bytes (step buffers 128, persistent buffers 256, workspaces 1000, other Programs 0), its "
             "limit is 1383; use a smaller batch or more devices");
-  EXPECT_EQ(tight.charged_bytes(0), 0);
-  // Persistent buffers are shared, all else is needed once more.
-  EXPECT_THAT(Placed(program, enough)->Take().message(), HasSubstr("needs 2512 bytes"));
-  EXPECT_THAT(Placed(program, enough)->Take().message(), HasSubstr("other Programs 1128"));
+  EXPECT_EQ(tight.held_bytes(0), 0);
+  EXPECT_TRUE(Placed(program, enough)->Take().ok()) << "all of it is shared";
+  // What others alone want counts, too.
+  auto more = Placed(program, enough);
+  more->WantWorkspace(0, 1, 10);
+  EXPECT_THAT(more->Take().message(), HasSubstr("needs 1394 bytes"));
+  program::Program other = program;
+  for (program::Buffer& buffer : other.buffers) buffer.name += "2";
+  EXPECT_THAT(Placed(other, enough)->Take().message(), HasSubstr("needs 1640 bytes"));
+  EXPECT_THAT(Placed(other, enough)->Take().message(), HasSubstr("other Programs 256"));
   memory.reset();
   EXPECT_TRUE(Placed(program, enough)->Take().ok());
 }

@@ -1,12 +1,18 @@
-// Runs two_column under hybrid on 2 x 2 devices after dropping one wait between lanes, for ThreadSanitizer to see the race.
+// Runs two_column under hybrid on 2 x 2 devices after dropping one wait between lanes, for ThreadSanitizer to see the race;
+// or training and evaluation in turn, with or without the fence between them.
 //
 //   dropped_wait none                            nothing dropped: no race
+//   dropped_wait turns                           nothing dropped: no race
+//   dropped_wait fence                           turns without a fence
 //   dropped_wait conv3 conv_forward exchange     the wait of conv3's conv_forward for an exchange, on device 0
 //   dropped_wait list                            every wait, by these three names
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cpu/backend.h"
 #include "engine/executor.h"
@@ -21,12 +27,12 @@ namespace {
 constexpr int64_t kBatch = 8;
 constexpr int kSteps = 12;
 
-absl::StatusOr<program::Program> LoweredTwoColumn() {
+absl::StatusOr<program::Program> LoweredTwoColumn(program::Mode mode = program::Mode::kTrain) {
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {});
   if (!graph.ok()) return graph.status();
   absl::StatusOr<partition::Plan> plan = partition::NamedPlan("hybrid", *graph, {.devices = 4, .global_batch = kBatch});
   if (!plan.ok()) return plan.status();
-  return partition::Lower(*graph, *plan, {.global_batch = kBatch});
+  return partition::Lower(*graph, *plan, {.mode = mode, .global_batch = kBatch});
 }
 
 // The first wait of device 0 that has these names; true if there was one.
@@ -60,22 +66,105 @@ void ListWaits(const program::Program& program) {
   }
 }
 
-absl::Status RunSteps(const program::Program& program) {
-  auto backend = cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
-  if (!backend.ok()) return backend.status();
-  auto executor = engine::Executor::Create(program, **backend);
-  if (!executor.ok()) return executor.status();
-  if (absl::Status s = engine::InitializeParameters(program, (*executor)->loaded(), 1); !s.ok()) return s;
-  for (uint64_t step = 0; step < kSteps; ++step) {
-    absl::StatusOr<absl::Span<float>> images = (*executor)->NextImages();
-    if (!images.ok()) return images.status();
-    std::fill(images->begin(), images->end(), 0.5f);
-    for (int32_t& label : (*executor)->NextLabels()) label = static_cast<int32_t>(step % 10);
-    if (absl::Status s = (*executor)->Enqueue({.learning_rate = 0.01, .step = step}); !s.ok()) return s;
-    if ((*executor)->in_flight() < 2) continue;
-    if (absl::Status s = (*executor)->Collect().status(); !s.ok()) return s;
+absl::StatusOr<std::unique_ptr<engine::Backend>> MakeDevices() {
+  return cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
+}
+
+// Enqueues a step, once that two before it has been collected.
+absl::Status Enqueue(engine::Executor& executor, uint64_t step) {
+  if (executor.in_flight() == 2) {
+    if (absl::Status s = executor.Collect().status(); !s.ok()) return s;
   }
-  return (*executor)->Collect().status();
+  absl::StatusOr<absl::Span<float>> images = executor.NextImages();
+  if (!images.ok()) return images.status();
+  std::fill(images->begin(), images->end(), 0.5f);
+  for (int32_t& label : executor.NextLabels()) label = static_cast<int32_t>(step % 10);
+  return executor.Enqueue({.learning_rate = 0.01, .step = step});
+}
+
+// Steps of `programs` in turn.
+absl::Status RunSteps(absl::Span<const program::Program> programs, engine::Backend& backend) {
+  std::vector<std::unique_ptr<engine::Executor>> executors;
+  for (const program::Program& program : programs) {
+    auto executor = engine::Executor::Create(program, backend);
+    if (!executor.ok()) return executor.status();
+    executors.push_back(*std::move(executor));
+  }
+  if (absl::Status s = engine::InitializeParameters(programs[0], executors[0]->loaded(), 1); !s.ok()) return s;
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    for (const auto& executor : executors) {
+      if (absl::Status s = Enqueue(*executor, step); !s.ok()) return s;
+    }
+  }
+  absl::Status status;
+  for (const auto& executor : executors) {
+    while (executor->in_flight() > 0) status.Update(executor->Collect().status());
+  }
+  return status;
+}
+
+// Another loaded Program, whose fences are dropped.
+class WithoutFence : public engine::LoadedProgram {
+ public:
+  WithoutFence(const program::Program& program, std::unique_ptr<engine::LoadedProgram> loaded)
+      : LoadedProgram(program), loaded_(std::move(loaded)) {}
+  void Fence() override {}
+  void Launch(program::TaskId task, int64_t step) override { loaded_->Launch(task, step); }
+  void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override {
+    loaded_->Await(device, lane, task, step);
+  }
+  absl::Status Synchronize(int64_t step) override { return loaded_->Synchronize(step); }
+  std::vector<engine::TaskTime> Times(int64_t step) const override { return loaded_->Times(step); }
+  absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const override {
+    return loaded_->ReadBytes(buffer, bytes);
+  }
+  absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) override {
+    return loaded_->WriteBytes(buffer, bytes);
+  }
+  engine::DeviceMemory Memory(int device) const override { return loaded_->Memory(device); }
+  const std::vector<engine::AddedReorder>& added_reorders() const override { return loaded_->added_reorders(); }
+
+ private:
+  std::unique_ptr<engine::LoadedProgram> loaded_;
+};
+
+class BackendWithoutFences : public engine::Backend {
+ public:
+  explicit BackendWithoutFences(engine::Backend& backend) : backend_(backend) {}
+  std::string name() const override { return backend_.name(); }
+  int device_count() const override { return backend_.device_count(); }
+  absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> Load(const program::Program& program,
+                                                              const engine::HostSlot (&slots)[2]) override {
+    auto loaded = backend_.Load(program, slots);
+    if (!loaded.ok()) return loaded.status();
+    return {std::make_unique<WithoutFence>(program, *std::move(loaded))};
+  }
+  absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
+    return backend_.MemoryOf(program);
+  }
+  int64_t HeldBytes(int device) const override { return backend_.HeldBytes(device); }
+
+ private:
+  engine::Backend& backend_;
+};
+
+absl::Status RunTurns(bool fences) {
+  auto backend = MakeDevices();
+  if (!backend.ok()) return backend.status();
+  std::vector<program::Program> programs;
+  for (program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
+    absl::StatusOr<program::Program> program = LoweredTwoColumn(mode);
+    if (!program.ok()) return program.status();
+    programs.push_back(*std::move(program));
+  }
+  BackendWithoutFences without(**backend);
+  return RunSteps(programs, fences ? **backend : without);
+}
+
+absl::Status RunAlone(const program::Program& program) {
+  auto backend = MakeDevices();
+  if (!backend.ok()) return backend.status();
+  return RunSteps({&program, 1}, **backend);
 }
 
 int Main(int argc, char** argv) {
@@ -92,7 +181,8 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "the Program has no such wait\n");
     return 2;
   }
-  const absl::Status status = RunSteps(*program);
+  const std::string what = argc == 2 ? argv[1] : "";
+  const absl::Status status = what == "turns" || what == "fence" ? RunTurns(what == "turns") : RunAlone(*program);
   if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   std::printf("ran %d steps\n", kSteps);
   return status.ok() ? 0 : 1;

@@ -1,0 +1,44 @@
+// Programs that take turns on the CUDA backend, whose calls the host runs: what they share, moves and forgets. In which
+// order streams may run them: order_test.cc.
+#include "tests/engine/alternation.h"
+
+#include "cuda/backend.h"
+#include "gtest/gtest.h"
+#include "host_calls.h"
+
+namespace colonnade::cuda {
+namespace {
+
+using engine::Alternation;
+using engine::PlanOnDevices;
+
+class CudaBackendTurns : public testing::TestWithParam<PlanOnDevices> {};
+
+Alternation Alternate(const PlanOnDevices& on, bool graphs, bool drains, bool spoils) {
+  constexpr int64_t kSteps = 8;
+  auto calls = std::make_unique<HostCalls>(HostCallsOptions{.gpus = on.devices});
+  const HostCalls& recorder = *calls;
+  const auto backend = *MakeCudaBackend({.devices = on.devices, .graphs = graphs}, std::move(calls));
+  engine::Turns turns(on, *backend, drains);
+  turns.Load();
+  if (spoils) turns.LoadSpoiler();
+  Alternation result = turns.Run(kSteps);
+  EXPECT_EQ(recorder.graph_launches() > 0, graphs);
+  return result;
+}
+
+TEST_P(CudaBackendTurns, EagerStepsAndGraphsGiveTheBitsOfOneAfterTheOtherOnWhateverMemoryHeldBefore) {
+  const Alternation expected = Alternate(GetParam(), /*graphs=*/false, /*drains=*/true, /*spoils=*/false);
+  for (bool graphs : {false, true}) {
+    for (bool spoils : {false, true}) {
+      ExpectEqualBits(Alternate(GetParam(), graphs, /*drains=*/false, spoils), expected);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, CudaBackendTurns,
+                         testing::Values(PlanOnDevices{"single", 1}, PlanOnDevices{"data", 2}, PlanOnDevices{"hybrid", 4}),
+                         [](const auto& info) { return info.param.plan; });
+
+}  // namespace
+}  // namespace colonnade::cuda
