@@ -98,14 +98,14 @@ class Turns {
   }
 
   Alternation Run(int64_t steps) {
-    for (int64_t step = 0; step < steps; ++step) {
+    for (int64_t step = 0; step < steps && !testing::Test::HasFatalFailure(); ++step) {
       for (Executor* executor : {train_.get(), eval_.get()}) {
         Enqueue(*executor, step);
         if (spoiler_ != nullptr) Enqueue(*spoiler_, step);
       }
     }
     for (Executor* executor : {train_.get(), eval_.get(), spoiler_.get()}) {
-      while (executor != nullptr && executor->in_flight() > 0) Collect(*executor);
+      while (executor != nullptr && executor->in_flight() > 0 && !testing::Test::HasFatalFailure()) Collect(*executor);
     }
     EXPECT_TRUE(CheckCopies(train_program_, train_->loaded()).ok());
     EXPECT_TRUE(ReadState(train_program_, train_->loaded(), result_.state).ok());
