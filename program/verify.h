@@ -24,6 +24,11 @@ namespace colonnade::program {
 //   waits        a wait names a task of another lane of the same device, earlier in the sequence (waits), or any
 //   (waits_previous) outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they
 //   state
+//
+// A Program is looked at alone. Steps of several Programs on the same devices are kept apart by the backend's fence
+// (engine/backend.h): on each device all of one has ended before any of the next begins. So their uses need no waits between
+// each other, and `initialised` is why they can share the memory of step buffers: no step reads what one before it left
+// there. waits_previous is of steps of the same Program, which overlap where no other's come between.
 absl::Status Verify(const Program& program);
 
 // After memory assignment: tasks of one device whose byte ranges overlap, one of them writing, are ordered.
