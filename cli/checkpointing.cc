@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "cli/learning_rate.h"
+#include "cli/optimizer.h"
 #include "engine/io/file.h"
 #include "engine/io/xxh3.h"
 #include "program/nearest_name.h"
@@ -57,29 +58,27 @@ std::string DataIdentity(const data::ImageSet& images) {
 
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data) {
-  const partition::LowerOptions lowered = LowerOptionsOf(flags, session, program::Mode::kTrain);
-  return {{"model", session.graph.name},
-          {"input", program::ToString(session.graph.nodes[0].sample_shape)},
-          {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model->classes)},
-          {"width", Digits(flags.width)},
-          {"dropout", flags.dropout},
-          {"batch-norm", flags.batch_norm},
-          {"zero-init-residual", flags.zero_init_residual},
-          {"auxiliary-heads", flags.auxiliary_heads},
-          {"label-smoothing", Digits(flags.label_smoothing)},
-          {"data", data},
-          {"shuffle", flags.shuffle},
-          {"augment", flags.augment},
-          {"mean", Numbers(flags.mean)},
-          {"std", Numbers(flags.std)},
-          {"batch", absl::StrCat(flags.batch)},
-          {"seed", absl::StrCat(flags.seed)},
-          {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
-          {"optimizer", flags.optimizer},
-          {"lr", Digits(rate.base)},
-          {"lr-policy", Describe(rate)},
-          {"momentum", Digits(lowered.momentum)},
-          {"weight-decay", Digits(lowered.weight_decay)}};
+  engine::RunFields fields = {{"model", session.graph.name},
+                              {"input", program::ToString(session.graph.nodes[0].sample_shape)},
+                              {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model->classes)},
+                              {"width", Digits(flags.width)},
+                              {"dropout", flags.dropout},
+                              {"batch-norm", flags.batch_norm},
+                              {"zero-init-residual", flags.zero_init_residual},
+                              {"auxiliary-heads", flags.auxiliary_heads},
+                              {"label-smoothing", Digits(flags.label_smoothing)},
+                              {"data", data},
+                              {"shuffle", flags.shuffle},
+                              {"augment", flags.augment},
+                              {"mean", Numbers(flags.mean)},
+                              {"std", Numbers(flags.std)},
+                              {"batch", absl::StrCat(flags.batch)},
+                              {"seed", absl::StrCat(flags.seed)},
+                              {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
+                              {"lr", Digits(rate.base)},
+                              {"lr-policy", Describe(rate)}};
+  for (auto& field : FieldsOf(flags, UpdateOptionsOf(flags, session))) fields.push_back(std::move(field));
+  return fields;
 }
 
 absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& flags, const Session& session,

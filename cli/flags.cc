@@ -29,6 +29,8 @@ CLI::Validator CheckpointIntervalRule() {
   return {check, "N|Nm"};
 }
 
+constexpr double kBelowOne = 0.9999999;
+
 // A finite number from `least` to `most`.
 CLI::Validator Number(double least, double most) {
   const std::string range =
@@ -223,14 +225,51 @@ void AddMeasuringFlags(CLI::App& app, Flags& flags) {
 void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Optimiser";
   app.add_option("--optimizer", flags.optimizer,
-                 "SGD with momentum: krizhevsky (the rate is in the momentum), pytorch (it is outside), or nesterov")
-      ->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov"}))
+                 "SGD with momentum: krizhevsky (the rate is in the momentum), pytorch (it is outside), or nesterov; lars; "
+                 "adamw")
+      ->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov", "lars", "adamw"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--lr", flags.lr, "learning rate (default: the model's)")->check(Number(0, kNoLimit))->group(group);
   app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);
   app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")
       ->check(Number(0, kNoLimit))
+      ->group(group);
+  app.add_option("--decay", flags.decay,
+                 "what decays, and what lars gives rates of its own: all, or weights (not biases and normalisations)")
+      ->check(CLI::IsMember({"all", "weights"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--trust", flags.trust, "of lars: the trust coefficient")
+      ->check(Number(0, kNoLimit))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--betas", flags.betas, "of adamw: what its two means keep, each below 1")
+      ->check(Number(0, kBelowOne))
+      ->delimiter(',')
+      ->expected(2)
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--epsilon", flags.epsilon, "of adamw: what is added to the root")
+      ->check(Number(1e-30, kNoLimit))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: none)")
+      ->check(Number(0, kNoLimit))
+      ->group(group);
+  app.add_option("--on-not-finite", flags.on_not_finite,
+                 "where a gradient is not finite: stop, or skip (the step leaves all state as it was)")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--freeze", flags.freeze,
+                 "layers whose parameters are not trained: names, in which * stands for anything (see colonnade models)")
+      ->delimiter(',')
+      ->type_name("PATTERN,…")
+      ->group(group);
+  app.add_option("--head-lr-scale", flags.head_lr_scale, "factor of the rate of the last layer")
+      ->check(Number(0, kNoLimit))
+      ->capture_default_str()
       ->group(group);
   app.add_option("--lr-policy", flags.lr_policy,
                  "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "

@@ -47,9 +47,13 @@ struct Flags {
   int64_t steps = 0, epochs = 0;  // 0: not given
   uint64_t seed = 1;
   std::string optimizer = "krizhevsky";
-  double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's
-  std::string lr_policy;                             // empty: the model's
-  int64_t warm_up = 0, base_batch = 0;               // steps; 0: the rate is as it is given
+  double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's, or the optimiser's
+  double trust = 1e-3, epsilon = 1e-8, clip_norm = 0, head_lr_scale = 1;
+  std::vector<double> betas = {0.9, 0.999};
+  std::vector<std::string> freeze;  // patterns of layers' names
+  std::string decay = "all", on_not_finite = "stop";
+  std::string lr_policy;                // empty: the model's
+  int64_t warm_up = 0, base_batch = 0;  // steps; 0: the rate is as it is given
   std::string init, save, trace;
   bool replace_head = false;
   std::string checkpoint, checkpoint_every = "10m";

@@ -66,7 +66,7 @@ absl::Status CheckRun(const LearningRatePolicy& policy) {
 
 absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps) {
   LearningRatePolicy policy{
-      .base = flags.lr >= 0 ? flags.lr : session.model->learning_rate, .steps = steps, .warm_up = flags.warm_up};
+      .base = flags.lr >= 0 ? flags.lr : DefaultLearningRate(flags, session), .steps = steps, .warm_up = flags.warm_up};
   if (flags.base_batch > 0) policy.base *= static_cast<double>(flags.batch) / static_cast<double>(flags.base_batch);
   const std::string& text = flags.lr_policy.empty() ? session.model->lr_policy : flags.lr_policy;
   if (!Read(text, policy)) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "cli/optimizer.h"
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "data/dataset.h"
@@ -202,6 +203,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   if (images != nullptr) {
     RETURN_IF_ERROR(CheckImages(flags, session, *images));
   }
+  RETURN_IF_ERROR(CheckFrozen(flags, session.graph));
   std::vector<partition::Candidate> judged;
   ASSIGN_OR_RETURN(partition::Plan plan,
                    flags.plan == partition::kAutoPlan
@@ -230,24 +232,13 @@ absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session&
                                      .std = flags.std});
 }
 
-program::SgdForm SgdFormOf(const Flags& flags) {
-  const auto* form = std::find_if(std::begin(program::kSgdForms), std::end(program::kSgdForms) - 1,
-                                  [&](program::SgdForm f) { return flags.optimizer == program::Name(f); });
-  return *form;  // the last where it is none of the others: flags are checked
-}
-
 program::DType DTypeOf(const Flags& flags) {
   if (flags.dtype == "bf16") return program::DType::kBF16;
   return flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32;
 }
 
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
-  return {.mode = mode,
-          .global_batch = flags.batch,
-          .dtype = DTypeOf(flags),
-          .momentum = flags.momentum >= 0 ? flags.momentum : session.model->momentum,
-          .weight_decay = flags.weight_decay >= 0 ? flags.weight_decay : session.model->weight_decay,
-          .sgd_form = SgdFormOf(flags)};
+  return {.mode = mode, .global_batch = flags.batch, .dtype = DTypeOf(flags), .update = UpdateOptionsOf(flags, session)};
 }
 
 absl::Status CheckBackend(const Flags& flags) {

@@ -41,7 +41,6 @@ absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
 absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train);
 
 program::DType DTypeOf(const Flags& flags);  // of the Program
-program::SgdForm SgdFormOf(const Flags& flags);
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
 // --backend. Unavailable if it is cuda and there is none. With `times_tasks` a GPU times them too; a CPU always does.
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,

@@ -7,6 +7,7 @@
 #include "cli/checkpointing.h"
 #include "cli/commands.h"
 #include "cli/learning_rate.h"
+#include "cli/optimizer.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/test_json.h"
@@ -138,6 +139,7 @@ Json ReportJson(const Flags& flags, const Run& run, const Results& results, cons
       {"steps", report.losses.size()},
       {"first_step", results.from.step},
       {"losses", report.losses},
+      {"steps_skipped", report.skipped_steps},
       {"images_per_s", results.images_per_s(flags.batch)},
       {"step_ms",
        {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
@@ -248,6 +250,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_
                      .first_sample = from.sample,
                      .seed = flags.seed,
                      .learning_rate = rate,
+                     .skips_not_finite = flags.on_not_finite == "skip",
                      .stop = &stop,
                      .on_step = on_step,
                      .pauses_after = [&](int64_t step) { return checkpointing.IsDue(step); },
@@ -298,12 +301,11 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
     std::fprintf(stderr, "%s", absl::StrFormat("# %s and the command line\n%s", flags.config, flags.resolved).c_str());
   }
   PrintSession(flags, run.session, run.backend->name());
-  const partition::LowerOptions lowered = LowerOptionsOf(flags, run.session, program::Mode::kTrain);
+  const partition::UpdateOptions update = UpdateOptionsOf(flags, run.session);
   std::fprintf(
       stderr, "%s\n",
-      absl::StrFormat("data %s, %s\nSGD in %s's form: lr %g (%s), momentum %g, weight decay %g, global batch %d, %d steps",
-                      streams.train.description(), streams.normalisation, flags.optimizer, rate.base, Describe(rate),
-                      lowered.momentum, lowered.weight_decay, flags.batch, steps)
+      absl::StrFormat("data %s, %s\n%s: lr %g (%s), %s, global batch %d, %d steps", streams.train.description(),
+                      streams.normalisation, NameOf(update), rate.base, Describe(rate), Describe(update), flags.batch, steps)
           .c_str());
   if (flags.base_batch > 0) {
     std::fprintf(stderr, "lr is that of a batch of %lld, times %lld / %lld\n", static_cast<long long>(flags.base_batch),

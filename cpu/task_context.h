@@ -17,6 +17,7 @@
 #include "cpu/load/view.h"
 #include "cpu/onednn.h"
 #include "engine/backend.h"
+#include "engine/layouts.h"
 #include "program/program.h"
 
 namespace colonnade::cpu {
@@ -26,6 +27,7 @@ struct Operand {
   View view;
   program::BufferId buffer;
   program::Access access = program::Access::kRead;
+  std::vector<engine::MemberRange> members{};  // engine::MembersOf
 };
 
 struct TaskContext {

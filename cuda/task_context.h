@@ -17,6 +17,7 @@
 #include "cuda/kernels/vector.h"
 #include "cuda/load/layout.h"
 #include "engine/backend.h"
+#include "engine/layouts.h"
 #include "program/program.h"
 
 namespace colonnade::cuda {
@@ -24,7 +25,8 @@ namespace colonnade::cuda {
 // What a use of a task touches, in the order of Task::uses.
 struct Operand {
   View view;
-  char* base = nullptr;  // of its root buffer
+  char* base = nullptr;                        // of its root buffer
+  std::vector<engine::MemberRange> members{};  // engine::MembersOf
 };
 
 struct TaskContext {

@@ -23,6 +23,16 @@ constexpr char kChecksumKey[] = "\"xxh3\": \"", kNoDigits[] = "0000000000000000"
 constexpr size_t kDigits = sizeof(kNoDigits) - 1;
 constexpr int64_t kMostManifestBytes = int64_t{1} << 28;
 
+// Weights, then what the optimiser keeps, in the order of the kinds.
+bool AreOurs(const std::vector<CheckpointFile>& files) {
+  size_t next = 0;
+  for (StateKind kind : kStateKinds) {
+    if (next < files.size() && files[next].name == FileNameOf(kind)) ++next;
+    if (next == 0) return false;
+  }
+  return next == files.size();
+}
+
 absl::Status Damaged(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(what, "; the checkpoint is damaged"));
 }
@@ -134,7 +144,9 @@ absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, st
 
 }  // namespace
 
-const char* FileNameOf(StateKind kind) { return kind == StateKind::kValue ? "weights.safetensors" : "momentum.safetensors"; }
+std::string FileNameOf(StateKind kind) {
+  return absl::StrCat(kind == StateKind::kValue ? "weights" : program::Name(kind), ".safetensors");
+}
 
 std::string ToJson(const Manifest& manifest) {
   Json run = Json::object(), files = Json::array();
@@ -162,8 +174,9 @@ absl::StatusOr<Manifest> ManifestFromJson(absl::string_view text) {
   }
   try {
     Manifest manifest = FromJson(json);
-    if (manifest.files.size() == std::size(kStateKinds)) return manifest;
-    return Damaged(absl::StrFormat("expected %d files, found %d", std::size(kStateKinds), manifest.files.size()));
+    if (AreOurs(manifest.files)) return manifest;
+    return Damaged(absl::StrFormat("expected %s and what an optimiser keeps, found %d files", FileNameOf(StateKind::kValue),
+                                   manifest.files.size()));
   } catch (const Json::exception& error) {
     return Damaged(absl::StrCat("the manifest is not as it should be: ", error.what()));
   }
@@ -175,6 +188,7 @@ absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const
   RETURN_IF_ERROR(Revoke(folder, calls));
   manifest.files.clear();
   for (StateKind kind : kStateKinds) {
+    if (kind != StateKind::kValue && state.views(kind).empty()) continue;
     ASSIGN_OR_RETURN(CheckpointFile file, WriteKind(folder, kind, state, calls));
     manifest.files.push_back(std::move(file));
   }
@@ -200,16 +214,17 @@ absl::StatusOr<VerifiedCheckpoint> VerifiedCheckpoint::Open(const std::string& f
   for (const CheckpointFile& stated : opened.manifest_.files) {
     const std::string path = absl::StrCat(folder, "/", stated.name);
     ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, opened.tensors_.emplace_back()), path));
+    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, opened.tensors_[stated.name]), path));
     opened.files_.push_back(std::move(file));
   }
   return opened;
 }
 
 absl::Status VerifiedCheckpoint::Restore(const program::Program& program, LoadedProgram& loaded) const {
-  for (size_t i = 0; i < std::size(kStateKinds); ++i) {
-    RETURN_IF_ERROR(WithContext(WriteState(program, loaded, kStateKinds[i], tensors_[i]),
-                                absl::StrCat(folder_, "/", manifest_.files[i].name)));
+  for (StateKind kind : kStateKinds) {
+    const auto found = tensors_.find(FileNameOf(kind));
+    const auto tensors = found == tensors_.end() ? absl::Span<const TensorView>() : absl::MakeConstSpan(found->second);
+    RETURN_IF_ERROR(WithContext(WriteState(program, loaded, kind, tensors), absl::StrCat(folder_, "/", FileNameOf(kind))));
   }
   return absl::OkStatus();
 }

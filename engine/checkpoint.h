@@ -2,7 +2,7 @@
 //
 //   step-000001200/
 //     weights.safetensors    parameters and running statistics, in the element type of the run
-//     momentum.safetensors   what the optimiser keeps, under the names of the parameters
+//     momentum.safetensors   what the optimiser keeps, under the names of the parameters; of AdamW also second_moment
 //     manifest.json          where the run stands, what it is made of, XXH3 of everything
 //
 // The manifest is written last: a folder without one is no checkpoint.
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ namespace colonnade::engine {
 
 inline constexpr int kCheckpointVersion = 1;
 inline constexpr char kManifestName[] = "manifest.json";
-const char* FileNameOf(StateKind kind);  // "weights.safetensors"
+std::string FileNameOf(StateKind kind);  // "weights.safetensors"
 
 // Where a run stands between two steps.
 struct RunPosition {
@@ -57,7 +58,7 @@ struct Manifest {
   RunPosition position;
   RunFields run;
   std::string plan;                   // under which it was written: for people
-  std::vector<CheckpointFile> files;  // by StateKind
+  std::vector<CheckpointFile> files;  // those of the kinds that the run has, in their order
 };
 
 std::string ToJson(const Manifest& manifest);
@@ -89,7 +90,7 @@ class VerifiedCheckpoint {
   std::string folder_;
   Manifest manifest_;
   std::vector<MappedFile> files_;
-  std::vector<std::vector<TensorView>> tensors_;  // by StateKind
+  std::map<std::string, std::vector<TensorView>> tensors_;  // by file
 };
 
 // Verifies, and only then restores.

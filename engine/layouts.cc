@@ -39,6 +39,22 @@ std::vector<ByteRange> PaddingBehind(const Program& program, const std::vector<B
   return ranges;
 }
 
+std::vector<MemberRange> MembersOf(const Program& program, const std::vector<BucketLayout>& buckets,
+                                   const program::BufferUse& use) {
+  const program::Buffer& buffer = program.buffer(use.buffer);
+  if (!std::holds_alternative<Bucket>(buffer.storage)) return {{0, 0, use.region.elements()}};
+  const BucketLayout& layout = buckets[use.buffer.value];
+  const int64_t size = program::SizeInBytes(buffer.dtype), count = static_cast<int64_t>(layout.member_begin.size());
+  const int64_t first = use.region.offset[0] * layout.part_bytes, end = first + use.region.size[0] * layout.part_bytes;
+  std::vector<MemberRange> ranges;
+  for (int64_t m = 0; m < count; ++m) {
+    const int64_t from = std::max(first, layout.member_begin[m]);
+    const int64_t to = m + 1 < count ? std::min(end, layout.member_begin[m + 1]) : end;
+    if (from < to) ranges.push_back({static_cast<int>(m), (from - first) / size, (to - first) / size});
+  }
+  return ranges;
+}
+
 HeldBytes HeldBytesOf(int64_t first_byte, int64_t bytes, int64_t root_bytes) {
   const int64_t begin = std::clamp<int64_t>(-first_byte, 0, bytes);
   return {begin, std::clamp<int64_t>(root_bytes - first_byte, begin, bytes)};

@@ -43,6 +43,15 @@ struct ByteRange {
 std::vector<ByteRange> PaddingBehind(const program::Program& program, const std::vector<BucketLayout>& buckets,
                                      const program::Task& task);
 
+// Elements [begin, end) of what a use of a bucket touches: all of `member` that is there, and the padding behind it.
+struct MemberRange {
+  int member = 0;
+  int64_t begin = 0, end = 0;
+};
+// All that `use` touches, in order; of a tensor that is no bucket, one range of all of its elements.
+std::vector<MemberRange> MembersOf(const program::Program& program, const std::vector<BucketLayout>& buckets,
+                                   const program::BufferUse& use);
+
 // Bytes [begin, end) of a tensor's `bytes`, which the device holds: a member may begin before or end behind the held parts
 // of its bucket. `first_byte` is where the tensor begins, counted from its root's memory of `root_bytes`.
 struct HeldBytes {

@@ -22,7 +22,6 @@ using program::Parameter;
 using program::Piece;
 using program::Program;
 using program::Region;
-using Pieces = std::vector<Piece> Parameter::*;
 
 double InitialValue(const program::Initializer& initializer, uint64_t seed, uint32_t stream, int64_t index) {
   constexpr auto kPurpose = program::RandomPurpose::kInitialWeights;
@@ -40,16 +39,13 @@ double InitialValue(const program::Initializer& initializer, uint64_t seed, uint
   return 0;
 }
 
-// Statistics have no momentum.
-bool Has(const Parameter& parameter, Pieces pieces) {
-  return pieces == &Parameter::value || parameter.role == program::StateRole::kTrained;
-}
+bool Has(const Parameter& parameter, StateKind kind) { return !parameter.pieces(kind).empty(); }
 
-absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProgram& loaded, Pieces pieces) {
+absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProgram& loaded, StateKind kind) {
   NamedTensor tensor{parameter.name, parameter.shape, {}};
   tensor.values.resize(program::ElementCount(parameter.shape));
   std::vector<double> local;
-  for (const Piece& piece : parameter.*pieces) {
+  for (const Piece& piece : parameter.pieces(kind)) {
     // What a device does not hold of a piece is left as another device gave it.
     local.resize(piece.region.elements());
     ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = tensor.values[g]; });
@@ -59,19 +55,20 @@ absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProg
   return tensor;
 }
 
-absl::StatusOr<std::vector<NamedTensor>> ReadAll(const Program& program, const LoadedProgram& loaded, Pieces pieces) {
+absl::StatusOr<std::vector<NamedTensor>> ReadAll(const Program& program, const LoadedProgram& loaded, StateKind kind) {
   std::vector<NamedTensor> tensors;
   for (const Parameter& parameter : program.parameters) {
-    if (!Has(parameter, pieces)) continue;
-    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, pieces));
+    if (!Has(parameter, kind)) continue;
+    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, kind));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
 
-absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, Pieces pieces, absl::Span<const double> values) {
+absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, StateKind kind,
+                         absl::Span<const double> values) {
   std::vector<double> local;
-  for (const Piece& piece : parameter.*pieces) {
+  for (const Piece& piece : parameter.pieces(kind)) {
     local.resize(piece.region.elements());
     ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = values[g]; });
     RETURN_IF_ERROR(loaded.Write(piece.buffer, local));
@@ -81,12 +78,12 @@ absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, Piec
 
 // The tensor of `tensors` for each parameter that has such state, in the Program's order.
 template <class Tensor>
-absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, Pieces pieces, absl::Span<const Tensor> tensors) {
+absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKind kind, absl::Span<const Tensor> tensors) {
   absl::flat_hash_map<absl::string_view, const Tensor*> by_name;
   for (const Tensor& tensor : tensors) by_name.try_emplace(tensor.name, &tensor);
   std::vector<const Tensor*> matched;
   for (const Parameter& parameter : program.parameters) {
-    if (!Has(parameter, pieces)) continue;
+    if (!Has(parameter, kind)) continue;
     const auto found = by_name.find(parameter.name);
     if (found == by_name.end() || found->second->shape != parameter.shape) {
       return absl::InvalidArgumentError(
@@ -104,8 +101,8 @@ absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, Pieces 
   return matched;
 }
 
-absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces pieces, absl::Span<const NamedTensor> tensors) {
-  ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, pieces, tensors));
+absl::Status WriteAll(const Program& program, LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors) {
+  ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, kind, tensors));
   for (const NamedTensor* tensor : matched) {
     if (static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
     return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", tensor->name,
@@ -113,13 +110,11 @@ absl::Status WriteAll(const Program& program, LoadedProgram& loaded, Pieces piec
   }
   size_t next = 0;
   for (const Parameter& parameter : program.parameters) {
-    if (!Has(parameter, pieces)) continue;
-    RETURN_IF_ERROR(WritePieces(parameter, loaded, pieces, matched[next++]->values));
+    if (!Has(parameter, kind)) continue;
+    RETURN_IF_ERROR(WritePieces(parameter, loaded, kind, matched[next++]->values));
   }
   return absl::OkStatus();
 }
-
-Pieces PiecesOf(StateKind kind) { return kind == StateKind::kValue ? &Parameter::value : &Parameter::momentum; }
 
 int64_t BytesOf(const Program& program, const Parameter& parameter) {
   return program::ElementCount(parameter.shape) * program::SizeInBytes(program::MasterType(program.dtype));
@@ -196,31 +191,32 @@ absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded,
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(InitialValue(parameter.initializer, seed, stream, static_cast<int64_t>(i)));
     }
-    RETURN_IF_ERROR(WritePieces(parameter, loaded, &Parameter::value, values));
-    std::fill(values.begin(), values.end(), 0.0);
-    RETURN_IF_ERROR(WritePieces(parameter, loaded, &Parameter::momentum, values));
+    for (StateKind kind : kStateKinds) {
+      RETURN_IF_ERROR(WritePieces(parameter, loaded, kind, values));
+      std::fill(values.begin(), values.end(), 0.0);  // of what the optimiser keeps
+    }
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const Program& program, const LoadedProgram& loaded) {
-  return ReadAll(program, loaded, &Parameter::value);
+  return ReadAll(program, loaded, StateKind::kValue);
 }
 absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const Program& program, const LoadedProgram& loaded) {
-  return ReadAll(program, loaded, &Parameter::momentum);
+  return ReadAll(program, loaded, StateKind::kMomentum);
 }
 absl::Status WriteParameters(const Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
-  return WriteAll(program, loaded, &Parameter::value, tensors);
+  return WriteAll(program, loaded, StateKind::kValue, tensors);
 }
 absl::Status WriteMomenta(const Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
-  return WriteAll(program, loaded, &Parameter::momentum, tensors);
+  return WriteAll(program, loaded, StateKind::kMomentum, tensors);
 }
 
 int64_t StateBytes(const Program& program) {
   int64_t bytes = 0;
   for (StateKind kind : kStateKinds) {
     for (const Parameter& parameter : program.parameters) {
-      if (Has(parameter, PiecesOf(kind))) bytes += BytesOf(program, parameter);
+      if (Has(parameter, kind)) bytes += BytesOf(program, parameter);
     }
   }
   return bytes;
@@ -245,7 +241,7 @@ absl::Status ReadState(const Program& program, const LoadedProgram& loaded, Stat
   size_t next = 0;
   for (StateKind kind : kinds) {
     for (const Parameter& parameter : program.parameters) {
-      if (!Has(parameter, PiecesOf(kind))) continue;
+      if (!Has(parameter, kind)) continue;
       if (next == copy.tensors.size()) copy.tensors.emplace_back();
       StateCopy::Tensor& tensor = copy.tensors[next++];
       tensor.name = parameter.name;
@@ -253,7 +249,7 @@ absl::Status ReadState(const Program& program, const LoadedProgram& loaded, Stat
       tensor.dtype = program::MasterType(program.dtype);
       tensor.shape = parameter.shape;
       tensor.bytes.resize(BytesOf(program, parameter));
-      RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.*PiecesOf(kind), tensor));
+      RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.pieces(kind), tensor));
     }
   }
   copy.tensors.resize(next);
@@ -262,15 +258,14 @@ absl::Status ReadState(const Program& program, const LoadedProgram& loaded, Stat
 
 absl::Status WriteState(const Program& program, LoadedProgram& loaded, StateKind kind,
                         absl::Span<const TensorView> tensors) {
-  const Pieces pieces = PiecesOf(kind);
-  ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, pieces, tensors));
+  ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, kind, tensors));
   size_t next = 0;
   for (const Parameter& parameter : program.parameters) {
-    if (!Has(parameter, pieces)) continue;
+    if (!Has(parameter, kind)) continue;
     const TensorView& tensor = *matched[next++];
     RETURN_IF_ERROR(tensor.dtype == program::MasterType(program.dtype)
-                        ? WriteBoxes(loaded, parameter.*pieces, tensor)
-                        : WritePieces(parameter, loaded, pieces, AsDoubles(tensor).values));
+                        ? WriteBoxes(loaded, parameter.pieces(kind), tensor)
+                        : WritePieces(parameter, loaded, kind, AsDoubles(tensor).values));
   }
   return absl::OkStatus();
 }
@@ -290,7 +285,7 @@ absl::Status CheckFiniteState(const StateCopy& copy) {
 
 absl::Status CheckFinite(const Program& program, const LoadedProgram& loaded) {
   for (const Parameter& parameter : program.parameters) {
-    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, &Parameter::value));
+    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, StateKind::kValue));
     for (size_t i = 0; i < tensor.values.size(); ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, tensor.values[i]));
   }
   return absl::OkStatus();
@@ -304,7 +299,7 @@ absl::Status CheckCopies(const Program& program, const LoadedProgram& loaded) {
   const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
   for (const Parameter& parameter : program.parameters) {
     std::map<std::pair<program::Shape, program::Shape>, Copy> first;  // of each box
-    for (const Piece& piece : parameter.value) {
+    for (const Piece& piece : parameter.value()) {
       const int device = program.buffer(piece.buffer).device;
       std::vector<double> values(piece.region.elements());
       RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(values)));
@@ -330,7 +325,7 @@ absl::Status CheckInitialized(const Program& program, const LoadedProgram& loade
     if (smaller) smallest = &parameter;
   }
   if (smallest == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(*smallest, loaded, &Parameter::value));
+  ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(*smallest, loaded, StateKind::kValue));
   if (std::any_of(tensor.values.begin(), tensor.values.end(), [](double v) { return v != 0; })) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "parameter \"%s\": expected initial values, found zeros alone; call InitializeParameters or WriteParameters first",

@@ -30,9 +30,8 @@ struct TensorView {
 
 NamedTensor AsDoubles(const TensorView& tensor);
 
-// What a parameter is kept with: its values, or what the optimiser keeps beside them.
-enum class StateKind { kValue, kMomentum };
-inline constexpr StateKind kStateKinds[] = {StateKind::kValue, StateKind::kMomentum};
+using program::kStateKinds;
+using program::StateKind;
 
 // Everything of a training run that outlives a step, copied out of the devices.
 struct StateCopy {

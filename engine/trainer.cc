@@ -99,8 +99,10 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
     const absl::Time now = absl::Now();
     report.step_times.push_back(now - last);
     last = now;
-    if (!result.not_finite.empty())
+    if (!result.not_finite.empty() && !options.skips_not_finite) {
       return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), result);
+    }
+    if (!result.not_finite.empty()) ++report.skipped_steps;
     report.losses.push_back(result.loss);
     if (options.on_step) {
       options.on_step({.step = options.first_step + static_cast<int64_t>(report.losses.size()),

@@ -32,6 +32,9 @@ struct TrainOptions {
   std::optional<int64_t> first_sample;
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate;
+  // Where loss or gradients are not finite, the Program leaves all state as it was (partition::UpdateOptions) and training
+  // goes on; else it ends.
+  bool skips_not_finite = false;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
   std::function<void(const TrainProgress&)> on_step;
   // Where `pauses_after` says so of a number of steps done, training stands still, with no step in flight, while `on_pause`
@@ -41,9 +44,10 @@ struct TrainOptions {
 };
 
 struct TrainReport {
-  std::vector<double> losses;              // one per step done
+  std::vector<double> losses;              // one per step done; of a skipped one, as it came out
   std::vector<absl::Duration> step_times;  // from the end of one step to the end of the next
   absl::Duration elapsed;
+  int64_t skipped_steps = 0;  // of the steps done
   bool stopped = false;
   Trace last_steps;  // the last two, or the only one
 

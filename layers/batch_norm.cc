@@ -93,8 +93,10 @@ Stage NormaliseByRunning(const BatchNorm& layer) {
 Stage Track(const BatchNorm& layer, Slot sums, int64_t count) {
   Stage stage{.pass = Pass::kForward, .reads = {sums, kMean, kVariance}};
   stage.emit = [momentum = layer.momentum, sums, count](const StageShard& s) -> Ops {
-    return {{.op = program::BatchNormTrack{.count = count, .momentum = momentum},
-             .uses = {Read(s[sums]), Accumulate(s[kMean]), Accumulate(s[kVariance])}}};
+    EmittedOp op{.op = program::BatchNormTrack{.count = count, .momentum = momentum},
+                 .uses = {Read(s[sums]), Accumulate(s[kMean]), Accumulate(s[kVariance])}};
+    if (s.gate.has_value()) op.uses.push_back(Read(*s.gate));
+    return {op};
   };
   return stage;
 }

@@ -77,7 +77,8 @@ class StageShard {
   }
   void Put(Fused which, Operand operand) { fused_.emplace_back(which, std::move(operand)); }
 
-  Operand scalars;  // program::StepScalar
+  Operand scalars;              // program::StepScalar
+  std::optional<Operand> gate;  // program::Gate, which updates of state obey
   // Forward: to be applied to what the stage writes, if it takes one. Backward: D(Y) is yet to be masked as that did.
   std::optional<program::Activation> epilogue;
 

@@ -34,6 +34,7 @@ struct Value {
   int parameter = -1;                   // index of the parameter that it is, or whose gradient it is, or −1
   bool is_gradient = false;             // of the parameter
   int state = -1;                       // index of the state that it is, or −1
+  bool is_frozen = false;               // that state is a parameter that is not trained
   int metrics_of = -1;                  // node of the loss that reports it to the host, or −1
   ValueId in_place_of;                  // the value whose buffers this one takes over
 };
@@ -64,6 +65,11 @@ struct CheckGradients {
 struct ReduceGradients {
   int bucket = 0, piece = 0;
 };
+struct MeasureGradients {
+  int bucket = 0;
+};                   // their norms, and those of the parameters
+struct SumNorms {};  // over devices
+struct OpenGate {};  // from all norms: what updates obey
 struct UpdateParameters {
   int bucket = 0;
 };
@@ -74,7 +80,7 @@ struct GatherGradients {
   int bucket = 0;
 };  // so that a sharded gradient can be shown whole
 using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, Reshard, CheckGradients, ReduceGradients,
-                                UpdateParameters, GatherParameters, GatherGradients>;
+                                MeasureGradients, SumNorms, OpenGate, UpdateParameters, GatherParameters, GatherGradients>;
 
 struct Action {
   ActionKind what;
@@ -107,10 +113,11 @@ struct ShardedParameter {
   int bucket = -1, member = -1;
 };
 
-// A tensor that outlives the step and is not trained.
+// A tensor that outlives the step and is not trained: a statistic, or a parameter of a frozen layer.
 struct ShardedState {
   layers::ParameterSpec spec;  // global
-  int node = 0, index = 0;     // it is the node's state `index`
+  int node = 0, index = 0;     // it is the node's state `index`, or its parameter `index`
+  bool is_frozen = false;
   TensorPlacement placement;
 };
 
@@ -165,6 +172,14 @@ struct Lowering {
     return size;
   }
 };
+
+inline bool WritesNothing(const Action& action) {
+  return std::none_of(action.outputs.begin(), action.outputs.end(), [](ValueId value) { return value.valid(); });
+}
+// Only updates state, which no other action of the step reads.
+inline bool UpdatesStateAlone(const Lowering& lowering, const Action& action) {
+  return lowering.train() && std::holds_alternative<RunStage>(action.what) && WritesNothing(action);
+}
 
 }  // namespace colonnade::partition
 

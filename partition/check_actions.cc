@@ -7,7 +7,7 @@
 namespace colonnade::partition {
 namespace {
 
-enum BucketStage { kNotChecked, kChecked, kReduced, kUpdated, kGathered };
+enum BucketStage { kNotChecked, kChecked, kReduced, kMeasured, kUpdated, kGathered };
 
 // How far an action brings its bucket; the bucket is −1 for actions that have none.
 struct Progress {
@@ -19,6 +19,7 @@ struct Progress {
 Progress ProgressOf(const Action& action) {
   if (const auto* check = std::get_if<CheckGradients>(&action.what)) return {check->bucket, kChecked};
   if (const auto* reduce = std::get_if<ReduceGradients>(&action.what)) return {reduce->bucket, kReduced, reduce->piece};
+  if (const auto* measure = std::get_if<MeasureGradients>(&action.what)) return {measure->bucket, kMeasured};
   if (const auto* update = std::get_if<UpdateParameters>(&action.what)) return {update->bucket, kUpdated};
   if (const auto* gather = std::get_if<GatherParameters>(&action.what)) return {gather->bucket, kGathered};
   return {};
@@ -73,7 +74,7 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
     at = next;
   }
   for (const Progress& at : progress) {
-    if (at.stage == kChecked || at.stage == kReduced) return broken(lowering.buckets[at.bucket].name + " is never updated");
+    if (at.stage > kNotChecked && at.stage < kUpdated) return broken(lowering.buckets[at.bucket].name + " is never updated");
   }
   return absl::OkStatus();
 }

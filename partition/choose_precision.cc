@@ -23,7 +23,8 @@ void RoundParameters(Lowering& lowering) {
     const layers::Stage* stage = lowering.StageOf(action);
     for (ActionOperand& operand : action.inputs) {
       if (stage != nullptr && stage->reads_masters) break;
-      if (!operand.value.valid() || lowering.value(operand.value).parameter < 0) continue;
+      if (!operand.value.valid()) continue;
+      if (lowering.value(operand.value).parameter < 0 && !lowering.value(operand.value).is_frozen) continue;
       ValueId& copy = rounded[operand.value];
       if (!copy.valid()) {
         copy = AddRounded(lowering, operand.value);

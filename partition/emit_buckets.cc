@@ -1,4 +1,4 @@
-// What outlives a step, parameters, their gradients and their momenta: buckets, their checks, reductions and updates.
+// What outlives a step, parameters, their gradients and what the optimiser keeps: buckets, their checks and reductions.
 
 #include <algorithm>
 #include <optional>
@@ -64,19 +64,25 @@ BufferId Emitter::AddBucket(int index, int position, const BucketRole& role) {
 
 void Emitter::AddBuckets() {
   const BucketRole weights{.lifetime = Lifetime::kPersistent},
-      gradients{.suffix = ".gradient", .lifetime = Lifetime::kStep, .laid_out_as_weights = true},
-      momentum{.suffix = ".momentum",
-               .lifetime = Lifetime::kPersistent,
-               .laid_out_as_weights = true,
-               .updated_parts_alone = true};
+      gradients{.suffix = ".gradient", .lifetime = Lifetime::kStep, .laid_out_as_weights = true};
+  std::vector<BucketRole> kept;
+  for (program::StateKind kind : program::StateOf(update().optimizer)) {
+    kept.push_back({.suffix = absl::StrCat(".", program::Name(kind)),
+                    .lifetime = Lifetime::kPersistent,
+                    .laid_out_as_weights = true,
+                    .updated_parts_alone = true});
+  }
   for (size_t b = 0; b < lowering_.buckets.size(); ++b) {
     const int index = static_cast<int>(b);
     BucketBuffers& made = buckets_.emplace_back();
+    if (lowering_.train()) made.kept.resize(kept.size());
     for (int p = 0; p < positions_; ++p) {
       made.weights.push_back(AddBucket(index, p, weights));
       if (!lowering_.train()) continue;
       made.gradients.push_back(AddBucket(index, p, gradients));
-      made.momenta.push_back(Updates(index, p) ? AddBucket(index, p, momentum) : BufferId{});
+      for (size_t k = 0; k < kept.size(); ++k) {
+        made.kept[k].push_back(Updates(index, p) ? AddBucket(index, p, kept[k]) : BufferId{});
+      }
     }
   }
 }
@@ -163,24 +169,6 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
       members.push_back(std::move(member));
     }
     builder_.AddCollective(builder_.AddGroup(devices), {.kind = kind}, std::move(members), comm_lane_, action.from);
-  }
-}
-
-void Emitter::Emit(const Action& action, const UpdateParameters& update) {
-  const int64_t elements = lowering_.LocalElements(lowering_.buckets[update.bucket]) *
-                           UpdatedParts(update.bucket, 0).size[0] / PartsOf(update.bucket);
-  const BucketBuffers& bucket = buckets_[update.bucket];
-  for (int p = 0; p < positions_; ++p) {
-    if (!Updates(update.bucket, p)) continue;
-    const Region part = UpdatedParts(update.bucket, p);
-    AddCompute(p,
-               {program::SgdUpdate{lowering_.options.momentum, lowering_.options.weight_decay, lowering_.options.sgd_form},
-                {builder_.Read(scalars_[p]),
-                 {bucket.gradients[p], part, program::Access::kRead},
-                 {bucket.momenta[p], part, program::Access::kAccumulate},
-                 {bucket.weights[p], part, program::Access::kAccumulate}},
-                UpdateFlops(elements)},
-               program::Lane::kCompute, action.from);
   }
 }
 

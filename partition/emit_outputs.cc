@@ -15,6 +15,7 @@ using program::Region;
 }  // namespace
 
 void Emitter::AddParameters() {
+  const std::vector<program::StateKind> kept = program::StateOf(update().optimizer);
   for (const ShardedParameter& p : lowering_.parameters) {
     program::Parameter parameter{.name = p.spec.name,
                                  .layer = lowering_.graph.nodes[p.node].name,
@@ -23,9 +24,10 @@ void Emitter::AddParameters() {
     for (int position = 0; position < positions_; ++position) {
       const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
       const BucketBuffers& bucket = buckets_[p.bucket];
-      parameter.value.push_back({MemberBuffer(bucket.weights[position], p.member), region});
-      if (lowering_.train() && bucket.momenta[position].valid()) {
-        parameter.momentum.push_back({MemberBuffer(bucket.momenta[position], p.member), region});
+      parameter.value().push_back({MemberBuffer(bucket.weights[position], p.member), region});
+      for (size_t k = 0; k < bucket.kept.size(); ++k) {
+        if (!bucket.kept[k][position].valid()) continue;
+        parameter.pieces(kept[k]).push_back({MemberBuffer(bucket.kept[k][position], p.member), region});
       }
     }
     builder_.AddParameter(std::move(parameter));
@@ -34,11 +36,11 @@ void Emitter::AddParameters() {
     const ShardedState& state = lowering_.state[s];
     program::Parameter statistic{.name = state.spec.name,
                                  .layer = lowering_.graph.nodes[state.node].name,
-                                 .role = program::StateRole::kStatistic,
+                                 .role = state.is_frozen ? program::StateRole::kFrozen : program::StateRole::kStatistic,
                                  .shape = state.spec.shape,
                                  .initializer = state.spec.initializer};
     for (int p = 0; p < positions_; ++p) {
-      statistic.value.push_back({state_[s][p], RegionOn(mesh_, state.placement, state.spec.shape, p)});
+      statistic.value().push_back({state_[s][p], RegionOn(mesh_, state.placement, state.spec.shape, p)});
     }
     builder_.AddParameter(std::move(statistic));
   }

@@ -39,6 +39,7 @@ absl::StatusOr<program::Program> Emitter::Run() && {
   AddBuckets();
   AddState();
   AddScalarsAndFlags();
+  AddGates();
   PlaceWhatIsThere();
   for (const Action& action : lowering_.actions) {
     std::visit([&](const auto& what) { Emit(action, what); }, action.what);
@@ -127,6 +128,7 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
   for (int p = 0; p < positions_; ++p) {
     layers::StageShard shard;
     shard.scalars = {scalars_[p], {program::kStepScalarCount}};
+    if (!gates_.empty()) shard.gate = {gates_[p], {program::kGateCount}};
     shard.epilogue = run.epilogue;
     for (size_t k = 0; k < stage.reads.size(); ++k) {
       if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], OperandAt(action.inputs[k].value, p));

@@ -23,13 +23,15 @@ class Emitter {
 
  private:
   using ByPosition = std::vector<program::BufferId>;
-  // The buffers of one bucket at each position; momentum is absent in evaluation, and where a position updates nothing.
+  // The buffers of one bucket at each position; what the optimiser keeps is absent in evaluation, and where a position
+  // updates nothing.
   struct BucketBuffers {
-    ByPosition weights, gradients, momenta;
+    ByPosition weights, gradients;
+    std::vector<ByPosition> kept;  // in the order of program::StateOf
   };
   // In what a bucket of weights, of gradients and of momenta differ.
   struct BucketRole {
-    const char* suffix = "";  // of names
+    std::string suffix;  // of names
     program::Lifetime lifetime;
     bool laid_out_as_weights = false;  // member by member
     bool updated_parts_alone = false;  // holds no parts of the bucket but those that its position updates
@@ -73,11 +75,22 @@ class Emitter {
   program::BufferId MemberBuffer(program::BufferId bucket, int member) const;
   void Emit(const Action& action, const CheckGradients& check);
   void Emit(const Action& action, const ReduceGradients& reduce);
-  void Emit(const Action& action, const UpdateParameters& update);
   void Emit(const Action& action, const GatherParameters& gather);
   void Emit(const Action& action, const GatherGradients& gather);
   void EmitBucketCollective(const Action& action, int bucket, const ByPosition& buffers, program::CollectiveKind kind,
                             std::optional<int> piece = std::nullopt);
+
+  // emit_updates.cc
+  void AddGates();
+  program::Factors FactorsOf(int bucket, double (Emitter::*of)(int parameter) const) const;
+  double RateOf(int parameter) const;
+  double DecayOf(int parameter) const;
+  bool CountsAt(int parameter, int position) const;
+  program::Op UpdateOp(int bucket) const;
+  void Emit(const Action& action, const MeasureGradients& measure);
+  void Emit(const Action& action, const SumNorms&);
+  void Emit(const Action& action, const OpenGate&);
+  void Emit(const Action& action, const UpdateParameters& update);
 
   // emit_outputs.cc
   void AddParameters();
@@ -85,6 +98,8 @@ class Emitter {
   void AddMetricsOutput(ValueId metrics);
   void AddGradientOutput(int parameter);
   void AddStored(program::Output output, const std::string& from);
+
+  const UpdateOptions& update() const { return lowering_.options.update; }
 
   const Lowering& lowering_;
   const Mesh& mesh_;
@@ -95,6 +110,8 @@ class Emitter {
   std::vector<BucketBuffers> buckets_;
   std::vector<ByPosition> state_;
   ByPosition scalars_, flags_;
+  ByPosition norms_, gates_, trusts_;  // norms and trusts: of bucket after bucket, member after member
+  std::vector<int64_t> first_norm_;    // by bucket
   std::vector<program::Input> inputs_;
 };
 

@@ -54,9 +54,18 @@ class Expander {
 
   const layers::LayerStages& StagesOf(int i) const { return lowering_.shardings[i].stages; }
 
+  bool IsFrozen(int i) const { return lowering_.options.update.frozen_layers.contains(graph_.nodes[i].name); }
+
   void AddParameters(int i) {
     const std::vector<layers::ParameterSpec>& specs = graph_.nodes[i].parameters;
     for (int p = 0; p < static_cast<int>(specs.size()); ++p) {
+      if (IsFrozen(i)) {
+        const int index = static_cast<int>(lowering_.state.size());
+        lowering_.state.push_back({.spec = specs[p], .node = i, .index = p, .is_frozen = true});
+        nodes_[i].parameters.push_back(lowering_.AddValue(
+            {.name = specs[p].name, .shape = specs[p].shape, .in_master_type = true, .state = index, .is_frozen = true}));
+        continue;
+      }
       lowering_.parameters.push_back({.spec = specs[p], .node = i, .index = p});
       nodes_[i].parameters.push_back(lowering_.AddValue(
           {.name = specs[p].name, .shape = specs[p].shape, .in_master_type = true, .parameter = LastParameter()}));
@@ -82,10 +91,10 @@ class Expander {
     }
   }
 
-  // In training, a node's output has a gradient if a parameter stands before it.
+  // In training, a node's output has a gradient if a parameter that is trained stands before it.
   void FindGradients() {
     for (size_t i = 0; i < graph_.nodes.size() && lowering_.train(); ++i) {
-      bool needed = !graph_.nodes[i].parameters.empty();
+      bool needed = !graph_.nodes[i].parameters.empty() && !IsFrozen(static_cast<int>(i));
       for (LayerId input : graph_.nodes[i].inputs) needed = needed || nodes_[input.value].has_gradient;
       nodes_[i].has_gradient = needed;
     }
@@ -117,7 +126,7 @@ class Expander {
         return slot.index < static_cast<int>(inputs.size()) && nodes_[inputs[slot.index].value].has_gradient;
       }
       case Slot::Kind::kParameter:
-        return lowering_.train();
+        return lowering_.train() && !IsFrozen(i);
       case Slot::Kind::kState:
         return true;
       case Slot::Kind::kInner:
@@ -134,7 +143,11 @@ class Expander {
       if (stages[s].pass != pass || !nodes_[i].runs[s]) continue;
       Action action{.what = RunStage{i, s}, .from = {graph_.nodes[i].name, pass}};
       for (Slot slot : stages[s].reads) action.inputs.push_back({ValueRead(i, slot), {}});
-      for (Slot slot : stages[s].writes) action.outputs.push_back(IsWanted(i, slot) ? ValueWritten(i, slot) : ValueId{});
+      for (Slot slot : stages[s].writes) {
+        // A stage that runs for something else makes gradients of frozen parameters too, which nobody reads.
+        const bool is_made = IsWanted(i, slot) || (slot.kind == Slot::Kind::kParameter && IsFrozen(i));
+        action.outputs.push_back(is_made ? ValueWritten(i, slot) : ValueId{});
+      }
       lowering_.actions.push_back(std::move(action));
     }
   }
@@ -170,6 +183,10 @@ class Expander {
         return dx;
       }
       case Slot::Kind::kParameter: {
+        if (IsFrozen(i)) {
+          return lowering_.AddValue(
+              {.name = absl::StrCat(node.parameters[slot.index].name, ".gradient"), .shape = shape, .in_master_type = true});
+        }
         const int parameter = lowering_.value(nodes_[i].parameters[slot.index]).parameter;
         return lowering_.AddValue({.name = absl::StrCat(lowering_.parameters[parameter].spec.name, ".gradient"),
                                    .shape = shape,

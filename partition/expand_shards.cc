@@ -74,6 +74,9 @@ struct Placer {
   void Place(Action&, const Reshard&) {}
   void Place(Action&, const CheckGradients&) {}
   void Place(Action&, const ReduceGradients&) {}
+  void Place(Action&, const MeasureGradients&) {}
+  void Place(Action&, const SumNorms&) {}
+  void Place(Action&, const OpenGate&) {}
   void Place(Action&, const UpdateParameters&) {}
   void Place(Action&, const GatherParameters&) {}
   void Place(Action&, const GatherGradients&) {}
@@ -84,7 +87,10 @@ void PlaceParametersAndState(Lowering& lowering) {
     p.placement = lowering.shardings[p.node].parameters[p.index];
     p.gradient = lowering.shardings[p.node].parameter_gradients[p.index];
   }
-  for (ShardedState& s : lowering.state) s.placement = lowering.shardings[s.node].state[s.index];
+  for (ShardedState& s : lowering.state) {
+    const NodeSharding& sharding = lowering.shardings[s.node];
+    s.placement = (s.is_frozen ? sharding.parameters : sharding.state)[s.index];
+  }
   for (Value& value : lowering.values) {
     if (value.state >= 0) value.placement = lowering.state[value.state].placement;
     if (value.parameter >= 0 && !value.is_gradient) value.placement = lowering.parameters[value.parameter].placement;

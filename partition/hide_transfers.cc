@@ -8,10 +8,6 @@
 namespace colonnade::partition {
 namespace {
 
-bool WritesNothing(const Action& action) {
-  return std::none_of(action.outputs.begin(), action.outputs.end(), [](ValueId value) { return value.valid(); });
-}
-
 // What it writes is gradients of parameters, for which no action of the backward pass waits.
 bool MakesParameterGradientsAlone(const Lowering& lowering, const Action& action) {
   if (!std::holds_alternative<RunStage>(action.what) || WritesNothing(action)) return false;
@@ -48,11 +44,6 @@ Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Ac
     return hides_another || is_read ? transfer : action;
   }
   return transfer;
-}
-
-// Only updates state, which no other action of the step reads.
-bool UpdatesStateAlone(const Lowering& lowering, const Action& action) {
-  return lowering.train() && std::holds_alternative<RunStage>(action.what) && WritesNothing(action);
 }
 
 }  // namespace

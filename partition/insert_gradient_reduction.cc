@@ -1,3 +1,4 @@
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -33,6 +34,18 @@ void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& a
   }
 }
 
+// What obeys a gate: it follows the norms of all gradients.
+std::vector<Action> GatedUpdates(const Lowering& lowering, std::vector<Action> updates, std::vector<Action> state_updates) {
+  const program::Provenance gate{"gate", Pass::kUpdate};
+  std::vector<Action> actions;
+  if (lowering.plan.mesh.device_count() > 1) actions.push_back({.what = SumNorms{}, .from = gate});
+  actions.push_back({.what = OpenGate{}, .from = gate});
+  for (std::vector<Action>* more : {&updates, &state_updates}) {
+    for (Action& action : *more) actions.push_back(std::move(action));
+  }
+  return actions;
+}
+
 void AppendUpdate(const Lowering& lowering, int index, std::vector<Action>& actions) {
   const program::Provenance update{lowering.buckets[index].name, Pass::kUpdate};
   actions.push_back({.what = UpdateParameters{index}, .from = update});
@@ -62,25 +75,34 @@ absl::Status InsertGradientReduction(Lowering& lowering) {
   std::vector<int> missing(lowering.buckets.size());
   for (size_t b = 0; b < missing.size(); ++b) missing[b] = static_cast<int>(lowering.buckets[b].parameters.size());
   const std::vector<size_t> last_readers = LastReaders(lowering);
-  std::vector<Action> actions, after_backward;
+  const bool gated = lowering.options.update.is_gated();
+  std::vector<Action> actions, after_backward, gated_updates, state_updates;
   std::map<size_t, std::vector<int>> updates;  // buckets by the action after which they are updated
   for (size_t i = 0; i < lowering.actions.size(); ++i) {
     const std::vector<int> made = GradientsMadeBy(lowering, lowering.actions[i]);
-    actions.push_back(std::move(lowering.actions[i]));
+    const bool waits = gated && UpdatesStateAlone(lowering, lowering.actions[i]);
+    (waits ? state_updates : actions).push_back(std::move(lowering.actions[i]));
     for (int p : made) {
       const int bucket = lowering.parameters[p].bucket;
       if (--missing[bucket] > 0) continue;
       actions.push_back({.what = CheckGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kBackward}});
-      if (!lowering.plan.overlap) {
-        AppendReduction(lowering, bucket, after_backward);
+      std::vector<Action>& reductions = lowering.plan.overlap ? actions : after_backward;
+      AppendReduction(lowering, bucket, reductions);
+      if (gated) {
+        reductions.push_back({.what = MeasureGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kUpdate}});
+        AppendUpdate(lowering, bucket, gated_updates);
+      } else if (!lowering.plan.overlap) {
         AppendUpdate(lowering, bucket, after_backward);
       } else {
-        AppendReduction(lowering, bucket, actions);
         if (last_readers[bucket] > i) updates[last_readers[bucket]].push_back(bucket);
         if (last_readers[bucket] <= i) AppendUpdate(lowering, bucket, actions);
       }
     }
     for (int bucket : updates[i]) AppendUpdate(lowering, bucket, actions);
+  }
+  if (gated) {
+    std::vector<Action> updates = GatedUpdates(lowering, std::move(gated_updates), std::move(state_updates));
+    after_backward.insert(after_backward.end(), std::move_iterator(updates.begin()), std::move_iterator(updates.end()));
   }
   for (Action& action : after_backward) actions.push_back(std::move(action));
   lowering.actions = std::move(actions);

@@ -3,21 +3,39 @@
 #define COLONNADE_PARTITION_LOWER_H_
 
 #include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "layers/graph.h"
 #include "partition/plan.h"
+#include "program/optimizer.h"
 #include "program/program.h"
 
 namespace colonnade::partition {
+
+// How parameters are updated.
+struct UpdateOptions {
+  program::Optimizer optimizer = program::Sgd{};
+  double weight_decay = 0;
+  // Biases, and what scales and shifts in a normalisation, do not decay, and have no factor of Lars.
+  bool decays_weights_alone = false;
+  double clip_norm = 0;                         // that of all gradients together is at most this; 0: no bound
+  bool skips_not_finite = false;                // a step whose gradients are not all finite leaves all state as it was
+  std::set<std::string> frozen_layers{};        // their parameters have no gradient, and nothing goes back beyond them
+  std::map<std::string, double> layer_rates{};  // factors of the rate of all parameters of a layer; others: 1
+
+  // Updates wait for the norms of all gradients.
+  bool is_gated() const { return clip_norm > 0 || skips_not_finite || std::holds_alternative<program::Lars>(optimizer); }
+};
 
 struct LowerOptions {
   program::Mode mode = program::Mode::kTrain;
   int64_t global_batch = 64;
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
-  double momentum = 0.9;
-  double weight_decay = 0;
-  program::SgdForm sgd_form = program::SgdForm::kKrizhevsky;
+  UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
 };
 

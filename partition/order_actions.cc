@@ -47,7 +47,11 @@ class Orderer {
       return TransferGradients(action, reduce->bucket, compute_);
     if (const auto* gather = std::get_if<GatherGradients>(&action.what))
       return TransferGradients(action, gather->bucket, compute_);
-    if (const auto* update = std::get_if<UpdateParameters>(&action.what)) {
+    if (const auto* measure = std::get_if<MeasureGradients>(&action.what)) {
+      if (reduced_[measure->bucket] > 0) return late_.push_back({std::move(action), measure->bucket});
+    } else if (std::holds_alternative<SumNorms>(action.what) || std::holds_alternative<OpenGate>(action.what)) {
+      while (!late_.empty()) EmitLate();
+    } else if (const auto* update = std::get_if<UpdateParameters>(&action.what)) {
       if (reduced_[update->bucket] > 0) return late_.push_back({std::move(action), update->bucket});
     } else if (const auto* gather = std::get_if<GatherParameters>(&action.what)) {
       return late_.push_back({std::move(action), gather->bucket});

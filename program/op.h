@@ -10,8 +10,10 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "program/activation.h"
+#include "program/adamw.h"
 #include "program/sgd.h"
 #include "program/types.h"
 
@@ -154,7 +156,7 @@ struct BatchNormForward {  // x, sums, w [C], b [C], [addend, shaped like y] →
 };
 // Of what evaluation reads: mean ← (1 − momentum)·mean + momentum·Σx/count, and var likewise, with the unbiased variance,
 // var·count/(count − 1).
-struct BatchNormTrack {  // sums f64 [1,2,C], mean [C] (accumulated), var [C] (accumulated)
+struct BatchNormTrack {  // sums f64 [1,2,C], mean [C] (accumulated), var [C] (accumulated), [gate f64 [2]]
   int64_t count = 1;
   double momentum = 0.1;
   bool operator==(const BatchNormTrack&) const = default;
@@ -238,26 +240,63 @@ struct CheckFinite {  // x, → flag i32 [1], x, → flag i32 [1], …
   bool operator==(const CheckFinite&) const = default;
 };
 
-// Stochastic gradient descent with momentum (sgd.h has the formulas); lr comes from the step scalars.
-struct SgdUpdate {  // scalars, g, v (accumulated), w (accumulated)
+// Numbers by member of a bucket; none: 1 for each. A tensor that is no bucket counts as one member.
+using Factors = std::vector<double>;
+inline double FactorOf(const Factors& factors, size_t member) { return factors.empty() ? 1 : factors[member]; }
+
+// Updates of parameters w by their gradients g; lr comes from the step scalars. The gate, where there is one, holds {1 or 0,
+// c}: with 0 nothing is changed, else each gradient counts c times. `rates` and `trust` are factors of the rate, `decays` of
+// weight_decay; parts of buckets may hold any part of a member.
+//
+// Stochastic gradient descent with momentum (sgd.h has the formulas).
+struct SgdUpdate {  // scalars, [gate f64 [2], trust f64 [members]], g, v (accumulated), w (accumulated)
   double momentum = 0.9;
   double weight_decay = 0;
   SgdForm form = SgdForm::kKrizhevsky;
+  Factors rates{}, decays{};
   bool operator==(const SgdUpdate&) const = default;
 };
+// adamw.h has the formulas; t is the step of the scalars plus 1.
+struct AdamWUpdate {  // scalars, [gate f64 [2], trust f64 [members]], g, m (accumulated), v (accumulated), w (accumulated)
+  AdamW adam;
+  double weight_decay = 0;
+  Factors rates{}, decays{};
+  bool operator==(const AdamWUpdate&) const = default;
+};
 
-using Op = std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
-                        FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward,
-                        ActivationForward, ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward,
-                        AvgPoolBackward, LrnForward, LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack,
-                        BatchNormRecall, BatchNormFold, BatchNormBackwardSums, BatchNormMaskedSums, BatchNormBackward,
-                        LayerNormForward, LayerNormBackwardData, LayerNormBackwardWeights, Dropout,
-                        SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite, SgdUpdate>;
+// Of each member, what the operands hold of Σg² and, with w, of Σw²; 0 for members that are not among `counted` and, without
+// w, as the second. Sums in double.
+struct SquaredNorms {  // g, [w] → norms f64 [members,2]
+  Factors counted{};   // 1 or 0
+  bool operator==(const SquaredNorms&) const = default;
+};
+// From the squared norms of all parameters, what updates obey. With |g| and |w| their roots, and |G| that of the sum of all
+// g²,
+//   gate = {1 if |G| is finite, else 0;  c = min(1, clip_norm/(|G| + 1e-6)), or 1 where clip_norm is 0},
+//   trust_i = trust·|w_i| / (c·|g_i| + weight_decay·decays_i·|w_i|), or 1 where trust or that is 0 or not finite.
+// Parameters whose factor in `adapted` is 0 have trust_i = 1. Sources: Pascanu et al. 2013, arXiv:1211.5063, algorithm 1,
+// with the 1e-6 of torch.nn.utils.clip_grad_norm_; Lars in optimizer.h.
+struct UpdateGate {  // norms f64 [P,2] → gate f64 [2], trust f64 [P]
+  double clip_norm = 0, trust = 0, weight_decay = 0;
+  Factors decays{}, adapted{};
+  bool operator==(const UpdateGate&) const = default;
+};
+
+using Op =
+    std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
+                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ActivationForward,
+                 ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
+                 LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormFold,
+                 BatchNormBackwardSums, BatchNormMaskedSums, BatchNormBackward, LayerNormForward, LayerNormBackwardData,
+                 LayerNormBackwardWeights, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite,
+                 SgdUpdate, AdamWUpdate, SquaredNorms, UpdateGate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 
 // The layout of the step scalars, an f64 [4] buffer on each device that the host fills before each step.
 enum StepScalar : int { kLearningRate = 0, kLabelCount = 1, kStep = 2, kSeed = 3, kStepScalarCount = 4 };
+// The layout of a gate.
+enum Gate : int { kIsOpen = 0, kGradientScale = 1, kGateCount = 2 };
 // The layout of the metrics that SoftmaxCrossEntropyForward writes.
 enum Metric : int { kLossSum = 0, kTop1Hits = 1, kTop5Hits = 2, kLabels = 3, kMetricCount = 4 };
 

@@ -36,6 +36,10 @@ struct Multiplies {
   static constexpr CostClass kCost = CostClass::kMatrixProduct;
   static constexpr LayoutRule kLayout = LayoutRule::kMatrixProduct;
 };
+struct Updates {
+  static constexpr CostClass kCost = CostClass::kUpdate;
+  static constexpr LayoutRule kLayout = LayoutRule::kAlike;
+};
 struct WorksOnImages {
   static constexpr CostClass kCost = CostClass::kImages;
   static constexpr LayoutRule kLayout = LayoutRule::kFree;
@@ -45,7 +49,8 @@ inline constexpr Access kReads = Access::kRead, kWrites = Access::kWrite, kAccum
 // Operands that many ops have.
 inline constexpr OperandTrait kX{"x", Role::kInput, kReads}, kY{"y", Role::kOutput, kWrites},
     kDy{"dy", Role::kOutput, kReads}, kDx{"dx", Role::kInput, kWrites}, kScalars{"scalars", Role::kScalars, kReads},
-    kSampleLabels{"labels", Role::kLabels, kReads}, kSums{"sums", Role::kSums, kReads};
+    kSampleLabels{"labels", Role::kLabels, kReads}, kSums{"sums", Role::kSums, kReads},
+    kGate{"gate", Role::kControl, kReads};
 
 // The operand where it may be absent.
 constexpr OperandTrait Maybe(OperandTrait operand) {

@@ -196,7 +196,8 @@ struct OpTraits<BatchNormForward> : Streams {
 template <>
 struct OpTraits<BatchNormTrack> : Streams {
   static constexpr const char* kName = "batch_norm_track";
-  static constexpr OperandTrait kOperands[] = {kSums, OfChannels("mean", kAccumulates), OfChannels("var", kAccumulates)};
+  static constexpr OperandTrait kOperands[] = {kSums, OfChannels("mean", kAccumulates), OfChannels("var", kAccumulates),
+                                               Maybe(kGate)};
   static constexpr std::tuple kAttributes{Attribute{"count", &BatchNormTrack::count},
                                           Attribute{"momentum", &BatchNormTrack::momentum}};
 };
@@ -296,18 +297,47 @@ struct OpTraits<CheckFinite> : Streams {
   static constexpr OperandTrait kOperands[] = {{"x", Role::kWeight, kReads, Width::kMaster, Occurs::kOften},
                                                {"flag", Role::kFlag, kWrites, Width::kElement, Occurs::kOften}};
 };
+inline constexpr OperandTrait kTrust{"trust", Role::kControl, kReads}, kGradient{"g", Role::kWeight, kReads, Width::kMaster},
+    kUpdated{"w", Role::kWeight, kAccumulates, Width::kMaster};
 template <>
-struct OpTraits<SgdUpdate> : Streams {
+struct OpTraits<SgdUpdate> : Updates {
   static constexpr const char* kName = "sgd_update";
+  static constexpr OperandTrait kOperands[] = {
+      kScalars, Maybe(kGate), Maybe(kTrust), kGradient, {"v", Role::kMomentum, kAccumulates, Width::kMaster}, kUpdated};
+  static constexpr std::tuple kAttributes{
+      Attribute{"momentum", &SgdUpdate::momentum}, Attribute{"weight_decay", &SgdUpdate::weight_decay},
+      Attribute{"form", &SgdUpdate::form}, Attribute{"rates", &SgdUpdate::rates}, Attribute{"decays", &SgdUpdate::decays}};
+};
+template <>
+struct OpTraits<AdamWUpdate> : Updates {
+  static constexpr const char* kName = "adamw_update";
   static constexpr OperandTrait kOperands[] = {kScalars,
-                                               {"g", Role::kWeight, kReads, Width::kMaster},
+                                               Maybe(kGate),
+                                               Maybe(kTrust),
+                                               kGradient,
+                                               {"m", Role::kMomentum, kAccumulates, Width::kMaster},
                                                {"v", Role::kMomentum, kAccumulates, Width::kMaster},
-                                               {"w", Role::kWeight, kAccumulates, Width::kMaster}};
-  static constexpr std::tuple kAttributes{Attribute{"momentum", &SgdUpdate::momentum},
-                                          Attribute{"weight_decay", &SgdUpdate::weight_decay},
-                                          Attribute{"form", &SgdUpdate::form}};
-  static constexpr CostClass kCost = CostClass::kUpdate;
-  static constexpr LayoutRule kLayout = LayoutRule::kAlike;
+                                               kUpdated};
+  static constexpr std::tuple kAttributes{
+      Attribute{"adam", &AdamWUpdate::adam}, Attribute{"weight_decay", &AdamWUpdate::weight_decay},
+      Attribute{"rates", &AdamWUpdate::rates}, Attribute{"decays", &AdamWUpdate::decays}};
+};
+template <>
+struct OpTraits<SquaredNorms> : Updates {
+  static constexpr const char* kName = "squared_norms";
+  static constexpr OperandTrait kOperands[] = {
+      kGradient, Maybe({"w", Role::kWeight, kReads, Width::kMaster}), {"norms", Role::kControl, kWrites}};
+  static constexpr std::tuple kAttributes{Attribute{"counted", &SquaredNorms::counted}};
+};
+template <>
+struct OpTraits<UpdateGate> : Streams {
+  static constexpr const char* kName = "update_gate";
+  static constexpr OperandTrait kOperands[] = {
+      {"norms", Role::kControl, kReads}, {"gate", Role::kControl, kWrites}, {"trust", Role::kControl, kWrites}};
+  static constexpr std::tuple kAttributes{
+      Attribute{"clip_norm", &UpdateGate::clip_norm}, Attribute{"trust", &UpdateGate::trust},
+      Attribute{"weight_decay", &UpdateGate::weight_decay}, Attribute{"decays", &UpdateGate::decays},
+      Attribute{"adapted", &UpdateGate::adapted}};
 };
 
 }  // namespace colonnade::program

@@ -32,6 +32,7 @@ enum class Role {
   kMetrics,  // f64 [kMetricCount]
   kFlag,     // i32 [1]
   kSums,     // f64 [groups,2,C]
+  kControl,  // f64: norms, a gate, factors of rates
 };
 // The one type of what is no tensor of a layer; absent where it is of any.
 constexpr std::optional<DType> TypeOf(Role role) {
@@ -44,6 +45,7 @@ constexpr std::optional<DType> TypeOf(Role role) {
     case Role::kScalars:
     case Role::kMetrics:
     case Role::kSums:
+    case Role::kControl:
       return DType::kF64;
     case Role::kData:
     case Role::kInput:

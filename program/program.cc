@@ -4,6 +4,18 @@
 
 namespace colonnade::program {
 
+const char* Name(StateKind kind) {
+  switch (kind) {
+    case StateKind::kValue:
+      return "value";
+    case StateKind::kMomentum:
+      return "momentum";
+    case StateKind::kSecondMoment:
+      return "second_moment";
+  }
+  return "";
+}
+
 BufferId RootOf(const Program& program, BufferId id) {
   while (true) {
     const Buffer& buffer = program.buffer(id);

@@ -11,7 +11,9 @@
 #ifndef COLONNADE_PROGRAM_PROGRAM_H_
 #define COLONNADE_PROGRAM_PROGRAM_H_
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <variant>
@@ -77,7 +79,14 @@ struct Initializer {
 enum class StateRole {
   kTrained,    // has a gradient and is updated
   kStatistic,  // written by training, read by evaluation: a running mean
+  kFrozen,     // a parameter that this run does not train
 };
+
+// What a parameter is kept with: its value, and what the optimiser keeps beside it (optimizer.h).
+enum class StateKind { kValue, kMomentum, kSecondMoment };
+inline constexpr StateKind kStateKinds[] = {StateKind::kValue, StateKind::kMomentum, StateKind::kSecondMoment};
+inline constexpr size_t kStateKindCount = std::size(kStateKinds);
+const char* Name(StateKind kind);  // "momentum": the word in the Program text and in checkpoints
 
 // A tensor of the network that outlives the steps. Those that are trained come first.
 struct Parameter {
@@ -86,9 +95,14 @@ struct Parameter {
   StateRole role = StateRole::kTrained;
   Shape shape;  // global
   Initializer initializer;
-  std::vector<Piece> value;  // replicas repeat a region
-  std::vector<Piece>
-      momentum;  // empty in an evaluation Program and of a statistic; a member of a sharded bucket holds a byte range only
+  // By StateKind; replicas repeat a region. A statistic has a value alone, and so has everything in an evaluation Program.
+  // Of what the optimiser keeps, a member of a sharded bucket holds a byte range only.
+  std::array<std::vector<Piece>, kStateKindCount> state;
+
+  std::vector<Piece>& pieces(StateKind kind) { return state[static_cast<size_t>(kind)]; }
+  const std::vector<Piece>& pieces(StateKind kind) const { return state[static_cast<size_t>(kind)]; }
+  std::vector<Piece>& value() { return pieces(StateKind::kValue); }
+  const std::vector<Piece>& value() const { return pieces(StateKind::kValue); }
   bool operator==(const Parameter&) const = default;
 };
 

@@ -35,7 +35,11 @@ class FieldParser {
   void operator()(const char* name, T& value) {
     if (!any_) line_.Expect("{");
     any_ = true;
-    line_.Expect(name);
+    if constexpr (std::is_same_v<T, Factors>) {
+      if (!line_.AcceptWord(name)) return;
+    } else {
+      line_.Expect(name);
+    }
     line_.Expect("=");
     Read(value);
   }
@@ -62,6 +66,21 @@ class FieldParser {
       if (line_.AcceptWord(Name(form))) return;
     }
     line_.Fail("krizhevsky, pytorch or nesterov");
+  }
+  void Read(AdamW& value) {
+    value.beta1 = line_.Double();
+    line_.Expect("/");
+    value.beta2 = line_.Double();
+    line_.Expect("/");
+    value.epsilon = line_.Double();
+  }
+  void Read(Factors& value) {
+    const char* before = "[";
+    do {
+      line_.Expect(before);
+      value.push_back(line_.Double());
+      before = ",";
+    } while (line_.ok() && !line_.Accept("]"));
   }
   void Read(Shape& value) { value = line_.ShapeBox(); }
   void Read(Window& w) {
@@ -213,11 +232,16 @@ class Parser {
     p.layer = line.Word();
     p.shape = line.ShapeBox();
     if (line.AcceptWord("statistic")) p.role = StateRole::kStatistic;
+    if (line.AcceptWord("frozen")) p.role = StateRole::kFrozen;
     p.initializer.kind = line.OneOf(kInitializers, "constant, gaussian or uniform");
     p.initializer.value = line.Double();
-    line.Expect("value");
-    p.value = ParsePieces(line, p.shape);
-    if (line.AcceptWord("momentum")) p.momentum = ParsePieces(line, p.shape);
+    for (StateKind kind : kStateKinds) {
+      if (line.AcceptWord(Name(kind))) {
+        p.pieces(kind) = ParsePieces(line, p.shape);
+      } else if (kind == StateKind::kValue) {
+        line.Fail("\"value\"");
+      }
+    }
     program_.parameters.push_back(std::move(p));
   }
 

@@ -34,6 +34,9 @@ class FieldPrinter {
 
   template <class T>
   void operator()(const char* name, const T& value) {
+    if constexpr (std::is_same_v<T, Factors>) {
+      if (value.empty()) return;
+    }
     absl::StrAppend(&out_, any_ ? " " : "{", name, "=");
     Append(value);
     any_ = true;
@@ -49,6 +52,13 @@ class FieldPrinter {
   void Append(int64_t value) { absl::StrAppend(&out_, value); }
   void Append(double value) { out_ += Digits(value); }
   void Append(SgdForm value) { out_ += Name(value); }
+  void Append(const AdamW& value) {
+    absl::StrAppend(&out_, Digits(value.beta1), "/", Digits(value.beta2), "/", Digits(value.epsilon));
+  }
+  void Append(const Factors& value) {
+    for (size_t i = 0; i < value.size(); ++i) absl::StrAppend(&out_, i == 0 ? "[" : ",", Digits(value[i]));
+    out_ += ']';
+  }
   void Append(const Shape& value) { out_ += ToString(value); }
   void Append(const Window& w) {
     absl::StrAppend(&out_, w.size_h, "x", w.size_w, "/", w.stride_h, "x", w.stride_w, "+", w.pad_top, "x", w.pad_left);
@@ -69,11 +79,14 @@ class Printer {
     for (const Buffer& buffer : program_.buffers) PrintBuffer(buffer);
     for (const Parameter& p : program_.parameters) {
       absl::StrAppend(&out_, "parameter ", Quoted(p.name), " layer ", Word(p.layer), " ", ToString(p.shape),
-                      p.role == StateRole::kStatistic ? " statistic " : " ", Name(p.initializer.kind), " ",
-                      Digits(p.initializer.value), " value");
-      PrintPieces(p.value, p.shape);
-      if (!p.momentum.empty()) out_ += " momentum";
-      PrintPieces(p.momentum, p.shape);
+                      p.role == StateRole::kStatistic ? " statistic "
+                      : p.role == StateRole::kFrozen  ? " frozen "
+                                                      : " ",
+                      Name(p.initializer.kind), " ", Digits(p.initializer.value));
+      for (StateKind kind : kStateKinds) {
+        if (kind == StateKind::kValue || !p.pieces(kind).empty()) absl::StrAppend(&out_, " ", Name(kind));
+        PrintPieces(p.pieces(kind), p.shape);
+      }
       out_ += '\n';
     }
     for (const Input& input : program_.inputs) {

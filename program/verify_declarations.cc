@@ -64,15 +64,15 @@ absl::Status CheckParameters(const Program& program) {
   for (const Parameter& p : program.parameters) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
     if (!names.insert(p.name).second) return Broken(kOutputsRule, owner, " is declared twice");
-    RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value}));
+    RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value()}));
     const bool first = &p == program.parameters.data();
-    if (p.role == StateRole::kTrained && !first && (&p)[-1].role == StateRole::kStatistic) {
-      return Broken(kOutputsRule, owner, " is trained and stands behind a statistic; expected trained parameters first");
+    if (p.role == StateRole::kTrained && !first && (&p)[-1].role != StateRole::kTrained) {
+      return Broken(kOutputsRule, owner, " is trained and stands behind what is not; expected trained parameters first");
     }
-    if (p.momentum.empty()) continue;
-    if (p.role == StateRole::kStatistic) return Broken(kOutputsRule, owner, " is a statistic and has a momentum");
-    if (absl::Status s = CheckStateOf(program, {absl::StrCat("the momentum of ", owner), p.shape, p.momentum}); !s.ok()) {
-      return s;
+    for (StateKind kind : kStateKinds) {
+      if (kind == StateKind::kValue || p.pieces(kind).empty()) continue;
+      if (p.role != StateRole::kTrained) return Broken(kOutputsRule, owner, " is not trained and has a ", Name(kind));
+      RETURN_IF_ERROR(CheckStateOf(program, {absl::StrCat("the ", Name(kind), " of ", owner), p.shape, p.pieces(kind)}));
     }
   }
   return absl::OkStatus();

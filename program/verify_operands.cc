@@ -149,6 +149,7 @@ class OperandCheck {
     if (!Counts(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
     Channelwise({2}, Size(1)[0]);
     Small("momentum", op.momentum);
+    if (task_.uses.size() == 4) Shaped(3, {kGateCount});
   }
   void operator()(const BatchNormRecall&) {
     if (Ranked({0}, 1) && SameShapes({0, 1})) Shaped(2, {1, 2, Size(0)[0]});
@@ -212,16 +213,67 @@ class OperandCheck {
     if (SameShapes({1, 3}) && Labels(2, 1)) Weighs(op);
   }
   void operator()(const CheckFinite&) {}
-  void operator()(const SgdUpdate&) {
-    if (!SameTypes({1, 2, 3}) || !SameShapes({1, 2, 3})) return;
-    const Extents gradient = ExtentsOf(program_, task_.uses[1]);
-    if (ExtentsOf(program_, task_.uses[2]) != gradient || ExtentsOf(program_, task_.uses[3]) != gradient) {
-      Fail(
-          "has gradient, momentum and weights that are not alike; expected tensors, or parts of buckets with equal members");
+  void operator()(const SgdUpdate& op) {
+    Small("momentum", op.momentum);
+    Updates(op, 1);
+  }
+  void operator()(const AdamWUpdate& op) {
+    Small("beta1", op.adam.beta1);
+    Small("beta2", op.adam.beta2);
+    if (!(op.adam.epsilon > 0)) Fail("has epsilon ", op.adam.epsilon, "; expected a number above 0");
+    Updates(op, 2);
+  }
+  void operator()(const SquaredNorms& op) {
+    const size_t norms = task_.uses.size() - 1;
+    if (norms == 2 && !AreAlike({0, 1})) return;
+    if (Shaped(norms, {MembersOf(0), 2})) AreFactors("counted", op.counted, MembersOf(0));
+  }
+  void operator()(const UpdateGate& op) {
+    if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {kGateCount}) || !Shaped(2, {Size(0)[0]})) return;
+    for (double number : {op.clip_norm, op.trust, op.weight_decay}) {
+      if (!(number >= 0 && std::isfinite(number))) Fail("has the number ", number, "; expected a finite one from 0");
     }
+    AreFactors("decays", op.decays, Size(0)[0]);
+    AreFactors("adapted", op.adapted, Size(0)[0]);
   }
 
  private:
+  // An update by a gradient behind the scalars, with `moments` kept beside the weights, and perhaps with gate and trust.
+  template <class Update>
+  void Updates(const Update& op, size_t moments) {
+    const bool is_gated = task_.uses.size() == moments + 5;
+    const size_t g = is_gated ? 3 : 1;
+    for (size_t i = g; i <= g + moments; ++i) {
+      if (!AreAlike({g, i + 1})) return;
+    }
+    if (is_gated && Shaped(1, {kGateCount})) Shaped(2, {MembersOf(g)});
+    AreFactors("rates", op.rates, MembersOf(g));
+    AreFactors("decays", op.decays, MembersOf(g));
+  }
+  bool AreAlike(std::initializer_list<size_t> operands) {
+    if (!SameTypes(operands) || !SameShapes(operands)) return false;
+    const Extents first = ExtentsOf(program_, task_.uses[*operands.begin()]);
+    for (size_t i : operands) {
+      if (ExtentsOf(program_, task_.uses[i]) == first) continue;
+      Fail(
+          "has gradient, what is kept, and weights that are not alike; expected tensors, or parts of buckets with equal "
+          "members");
+    }
+    return problem_.empty();
+  }
+  int64_t MembersOf(size_t i) const {
+    const auto* bucket = std::get_if<Bucket>(&program_.buffer(task_.uses[i].buffer).storage);
+    return bucket == nullptr ? 1 : static_cast<int64_t>(bucket->members.size());
+  }
+  void AreFactors(absl::string_view name, const Factors& factors, int64_t members) {
+    if (!factors.empty() && static_cast<int64_t>(factors.size()) != members) {
+      return Fail("has ", factors.size(), " numbers in ", name, "; expected ", members);
+    }
+    for (double factor : factors) {
+      if (!(factor >= 0 && std::isfinite(factor))) Fail("has ", factor, " in ", name, "; expected finite numbers from 0");
+    }
+  }
+
   template <class Loss>
   void Weighs(const Loss& op) {
     if (!(op.weight > 0 && std::isfinite(op.weight))) {

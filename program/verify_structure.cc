@@ -220,8 +220,9 @@ absl::Status CheckStructure(const Program& program) {
   RETURN_IF_ERROR(CheckBuffers(program));
   for (const Parameter& p : program.parameters) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
-    RETURN_IF_ERROR(CheckPieces(program, owner, p.shape, p.value));
-    RETURN_IF_ERROR(CheckPieces(program, owner, p.shape, p.momentum));
+    for (const std::vector<Piece>& pieces : p.state) {
+      RETURN_IF_ERROR(CheckPieces(program, owner, p.shape, pieces));
+    }
   }
   for (const Input& input : program.inputs) {
     const std::string owner = absl::StrCat("input \"", input.name, "\"");

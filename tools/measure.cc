@@ -109,7 +109,9 @@ absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, 
   ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel("two_column"));
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel("two_column", {}));
   ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("single", graph, {.devices = 1, .global_batch = batch}));
-  partition::LowerOptions lower{.global_batch = batch, .momentum = model->momentum, .weight_decay = model->weight_decay};
+  partition::LowerOptions lower{
+      .global_batch = batch,
+      .update = {.optimizer = program::Sgd{.momentum = model->momentum}, .weight_decay = model->weight_decay}};
   ASSIGN_OR_RETURN(program::Program train_program, partition::Lower(graph, plan, lower));
   lower.mode = program::Mode::kEval;
   ASSIGN_OR_RETURN(program::Program eval_program, partition::Lower(graph, plan, lower));

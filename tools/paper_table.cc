@@ -47,7 +47,9 @@ absl::StatusOr<partition::Plan> PlanOfRow(const TableRow& row, const layers::Lay
   if (row.plan == "auto") {
     ASSIGN_OR_RETURN(
         std::vector<partition::Candidate> candidates,
-        SearchPlansOn(machine, graph, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay},
+        SearchPlansOn(machine, graph,
+                      {.global_batch = global_batch,
+                       .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}},
                       row.devices));
     return candidates.front().plan;
   }
@@ -65,7 +67,9 @@ absl::StatusOr<engine::Simulation> SimulateRow(const TableRow& row, const layers
   ASSIGN_OR_RETURN(partition::Plan plan, PlanOfRow(row, graph, global_batch, machine));
   ASSIGN_OR_RETURN(
       program::Program program,
-      partition::Lower(graph, plan, {.global_batch = global_batch, .momentum = kMomentum, .weight_decay = kWeightDecay}));
+      partition::Lower(graph, plan,
+                       {.global_batch = global_batch,
+                        .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}}));
   return engine::Simulate(program, machine);
 }
 

@@ -104,16 +104,21 @@ std::vector<MemoryParts> MemoryOf(const program::Program& program) {
   std::vector<MemoryParts> parts(program.device_count);
   const auto size_of = [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); };
   const program::MemoryMap map = program::PlaceBuffers(program, size_of);
-  std::vector<bool> is_momentum(program.buffers.size());
+  std::vector<bool> is_of_optimizer(program.buffers.size());
   for (const program::Parameter& parameter : program.parameters) {
-    for (const program::Piece& piece : parameter.momentum) is_momentum[program::RootOf(program, piece.buffer).value] = true;
+    for (program::StateKind kind : program::kStateKinds) {
+      if (kind == program::StateKind::kValue) continue;
+      for (const program::Piece& piece : parameter.pieces(kind)) {
+        is_of_optimizer[program::RootOf(program, piece.buffer).value] = true;
+      }
+    }
   }
   for (const program::Buffer& buffer : program.buffers) {
     MemoryParts& of_device = parts[buffer.device];
     const bool root = program::RootOf(program, buffer.id) == buffer.id;
     if (!root) continue;
     if (buffer.lifetime == program::Lifetime::kPersistent) {
-      (is_momentum[buffer.id.value] ? of_device.optimizer : of_device.weights) += size_of(buffer);
+      (is_of_optimizer[buffer.id.value] ? of_device.optimizer : of_device.weights) += size_of(buffer);
     } else if (std::holds_alternative<program::Bucket>(buffer.storage)) {
       of_device.gradients += size_of(buffer);
     }

@@ -118,8 +118,10 @@ TaskContext CpuProgram::ContextOf(const Task& task) {
                       .stream = lane.stream,
                       .slots = slots_,
                       .added_reorders = &added_reorders_};
-  for (const BufferUse& use : task.uses)
-    context.operands.push_back({layouts_.ViewOf(program_, use), use.buffer, use.access});
+  for (const BufferUse& use : task.uses) {
+    context.operands.push_back(
+        {layouts_.ViewOf(program_, use), use.buffer, use.access, engine::MembersOf(program_, layouts_.buckets, use)});
+  }
   return context;
 }
 

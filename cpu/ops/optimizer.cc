@@ -1,32 +1,234 @@
 #include "cpu/ops/optimizer.h"
 
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
 #include "cpu/load/box.h"
 #include "cpu/ops/elementwise.h"
-#include "program/math.h"
+#include "program/status_macros.h"
+#include "program/update_gate.h"
 
 namespace colonnade::cpu {
+namespace {
+
+using engine::MemberRange;
+
+// Elements of one rate and decay: those of a member, or of several where no factor tells them apart.
+struct Segment {
+  BoxPlan plan;  // gradient, what is kept, weights
+  float rate = 1, weight_decay = 0;
+  int member = 0;
+};
+
+// The elements of all `views` that `range` has; of tensors that are no buckets, all.
+BoxPlan PlanOf(absl::Span<const View> views, const MemberRange& range, bool all) {
+  if (all) return BoxPlan(views);
+  std::vector<View> parts;
+  for (const View& view : views) parts.push_back(Slice(view, {{range.begin}, {range.end - range.begin}}));
+  return BoxPlan(parts);
+}
+
+// `tells_apart(a, b)`: whether members a and b are updated unlike each other.
+template <class TellsApart>
+std::vector<MemberRange> Merged(const std::vector<MemberRange>& ranges, const TellsApart& tells_apart) {
+  std::vector<MemberRange> merged;
+  for (const MemberRange& range : ranges) {
+    if (merged.empty() || tells_apart(merged.back().member, range.member)) {
+      merged.push_back(range);
+    } else {
+      merged.back().end = range.end;
+    }
+  }
+  return merged;
+}
+
+// An update whose gradient is the operand `gradient`; before it, behind the scalars, stand gate and trust, if any.
+struct Update {
+  std::vector<Segment> segments;
+  int gradient = 1;
+  int threads = 1;
+  int64_t scalars = 0, gate = 0, trust = 0;  // where they begin
+
+  bool gated() const { return gradient > 1; }
+  double Scalar(const RunArguments& run, int index) const { return run.as<const double>(0)[scalars + index]; }
+  bool IsClosed(const RunArguments& run) const { return gated() && run.as<const double>(1)[gate + program::kIsOpen] == 0; }
+  float GradientScale(const RunArguments& run) const {
+    return gated() ? static_cast<float>(run.as<const double>(1)[gate + program::kGradientScale]) : 1;
+  }
+  float RateOf(const RunArguments& run, const Segment& segment) const {
+    const double factor = gated() ? run.as<const double>(2)[trust + segment.member] : 1;
+    return static_cast<float>(Scalar(run, program::kLearningRate) * segment.rate * factor);
+  }
+  template <int operand>
+  float* At(const RunArguments& run, const Row& row) const {
+    return run.as<float>(gradient + operand) + row.offset[operand];
+  }
+};
+
+template <class Op>
+absl::StatusOr<Update> UpdateOf(const Op& op, const TaskContext& context, int moments) {
+  const int gradient = static_cast<int>(context.operands.size()) - moments - 2;
+  ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, gradient, moments + 2));
+  const std::vector<MemberRange>& members = context.operands[gradient].members;
+  Update update{.gradient = gradient, .threads = context.threads, .scalars = context.view(0).offset};
+  if (update.gated()) update.gate = context.view(1).offset, update.trust = context.view(2).offset;
+  const auto tells_apart = [&](int a, int b) {
+    return update.gated() || program::FactorOf(op.rates, a) != program::FactorOf(op.rates, b) ||
+           program::FactorOf(op.decays, a) != program::FactorOf(op.decays, b);
+  };
+  const std::vector<MemberRange> ranges = Merged(members, tells_apart);
+  for (const MemberRange& range : ranges) {
+    update.segments.push_back(
+        {.plan = PlanOf(views, range, ranges.size() == 1),
+         .rate = static_cast<float>(program::FactorOf(op.rates, range.member)),
+         .weight_decay = static_cast<float>(op.weight_decay * program::FactorOf(op.decays, range.member)),
+         .member = range.member});
+  }
+  return update;
+}
+
+constexpr int64_t kChunk = 1 << 14;  // elements of a sum of squares that one thread adds up
+
+// A chunk of a member.
+struct NormChunk {
+  int member = 0;
+  BoxPlan plan;
+};
+
+std::vector<NormChunk> ChunksOf(const View& view, const std::vector<MemberRange>& members, bool is_bucket,
+                                const program::Factors& counted) {
+  std::vector<NormChunk> chunks;
+  for (const MemberRange& range : members) {
+    if (program::FactorOf(counted, range.member) == 0) continue;
+    if (!is_bucket) {
+      chunks.push_back({range.member, BoxPlan({view})});
+      continue;
+    }
+    for (int64_t begin = range.begin; begin < range.end; begin += kChunk) {
+      const int64_t size = std::min(kChunk, range.end - begin);
+      chunks.push_back({range.member, BoxPlan({Slice(view, {{begin}, {size}})})});
+    }
+  }
+  return chunks;
+}
+
+// In a few sums side by side, so that the processor adds several at once.
+double SquaresOf(const NormChunk& chunk, const float* x) {
+  constexpr int kSums = 16;
+  std::array<double, kSums> sums = {};
+  const auto add = [](double& sum, double value) { sum += value * value; };
+  chunk.plan.ForRows(0, chunk.plan.rows(), [&](const Row& row) {
+    const float* of_row = x + row.offset[0];
+    const int64_t stride = row.contiguous ? 1 : row.stride[0], whole = row.size / kSums * kSums;
+    for (int64_t i = 0; i < whole; i += kSums) {
+      for (int k = 0; k < kSums; ++k) add(sums[k], of_row[(i + k) * stride]);
+    }
+    for (int64_t i = whole; i < row.size; ++i) add(sums[i - whole], of_row[i * stride]);
+  });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+}  // namespace
 
 PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context) {
-  const auto views = ElementwiseViews(context, 1, 3);
-  if (!views.ok()) return views.status();
-  return KernelOf([plan = BoxPlan(*views), op, scalars_offset = context.view(0).offset,
-                   threads = context.threads](const RunArguments& run) {
-    const float lr = static_cast<float>(run.as<const double>(0)[scalars_offset + program::kLearningRate]);
-    const float momentum = static_cast<float>(op.momentum), decay = static_cast<float>(op.weight_decay);
-    program::WithForm(op.form, [&](auto form) {
-      plan.ForAllRows(threads, [&](const Row& row) {
-        const float* g = run.as<const float>(1) + row.offset[0];
-        float* v = run.as<float>(2) + row.offset[1];
-        float* w = run.as<float>(3) + row.offset[2];
+  ASSIGN_OR_RETURN(Update made, UpdateOf(op, context, /*moments=*/1));
+  return KernelOf(
+      [update = std::move(made), form = op.form, momentum = static_cast<float>(op.momentum)](const RunArguments& run) {
+        if (update.IsClosed(run)) return absl::OkStatus();
+        const float scale = update.GradientScale(run);
+        program::WithForm(form, [&](auto known) {
+          for (const Segment& segment : update.segments) {
+            const float lr = update.RateOf(run, segment), decay = segment.weight_decay;
+            segment.plan.ForAllRows(update.threads, [&](const Row& row) {
+              const float* g = update.At<0>(run, row);
+              float *v = update.At<1>(run, row), *w = update.At<2>(run, row);
+              if (row.contiguous) {
+                for (int64_t i = 0; i < row.size; ++i)
+                  program::SgdStep(known(), lr, momentum, decay, scale * g[i], v[i], w[i]);
+              } else {
+                for (int64_t i = 0; i < row.size; ++i) {
+                  program::SgdStep(known(), lr, momentum, decay, scale * g[i * row.stride[0]], v[i * row.stride[1]],
+                                   w[i * row.stride[2]]);
+                }
+              }
+            });
+          }
+        });
+        return absl::OkStatus();
+      });
+}
+
+PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& context) {
+  ASSIGN_OR_RETURN(Update made, UpdateOf(op, context, /*moments=*/2));
+  return KernelOf([update = std::move(made), adam = op.adam](const RunArguments& run) {
+    if (update.IsClosed(run)) return absl::OkStatus();
+    const program::AdamWStep<float> step(adam, update.Scalar(run, program::kStep) + 1);
+    const float scale = update.GradientScale(run);
+    for (const Segment& segment : update.segments) {
+      const float lr = update.RateOf(run, segment), decay = segment.weight_decay;
+      segment.plan.ForAllRows(update.threads, [&](const Row& row) {
+        const float* g = update.At<0>(run, row);
+        float *m = update.At<1>(run, row), *v = update.At<2>(run, row), *w = update.At<3>(run, row);
         if (row.contiguous) {
-          for (int64_t i = 0; i < row.size; ++i) program::SgdStep(form(), lr, momentum, decay, g[i], v[i], w[i]);
+          for (int64_t i = 0; i < row.size; ++i) step(lr, decay, scale * g[i], m[i], v[i], w[i]);
         } else {
           for (int64_t i = 0; i < row.size; ++i) {
-            program::SgdStep(form(), lr, momentum, decay, g[i * row.stride[0]], v[i * row.stride[1]], w[i * row.stride[2]]);
+            step(lr, decay, scale * g[i * row.stride[0]], m[i * row.stride[1]], v[i * row.stride[2]], w[i * row.stride[3]]);
           }
         }
       });
-    });
+    }
+    return absl::OkStatus();
+  });
+}
+
+PreparedKernel Prepare(const program::SquaredNorms& op, const TaskContext& context) {
+  const int tensors = static_cast<int>(context.operands.size()) - 1;
+  ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, 0, tensors));
+  std::vector<std::vector<NormChunk>> chunks;
+  size_t most = 0;
+  for (int k = 0; k < tensors; ++k) {
+    const Operand& of = context.operands[k];
+    const bool is_bucket = std::holds_alternative<program::Bucket>(context.program.buffer(of.buffer).storage);
+    most = std::max(most, chunks.emplace_back(ChunksOf(views[k], of.members, is_bucket, op.counted)).size());
+  }
+  const auto run_kernel = [chunks = std::move(chunks), norms = context.view(tensors), tensors,
+                           threads = context.threads](const RunArguments& run) {
+    double* sums = run.as<double>(tensors) + norms.offset;
+    for (int64_t m = 0; m < norms.shape[0]; ++m) {
+      for (int64_t k = 0; k < 2; ++k) sums[m * norms.strides[0] + k * norms.strides[1]] = 0;
+    }
+    auto* partial = reinterpret_cast<double*>(run.workspace);
+    for (int k = 0; k < tensors; ++k) {
+      const std::vector<NormChunk>& of = chunks[k];
+      ParallelFor(threads, static_cast<int64_t>(of.size()), [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; ++c) partial[c] = SquaresOf(of[c], run.as<const float>(k));
+      });
+      for (size_t c = 0; c < of.size(); ++c) sums[of[c].member * norms.strides[0] + k * norms.strides[1]] += partial[c];
+    }
+    return absl::OkStatus();
+  };
+  return KernelOf(run_kernel, static_cast<int64_t>(most * sizeof(double)));
+}
+
+PreparedKernel Prepare(const program::UpdateGate& op, const TaskContext& context) {
+  return KernelOf([op, context, strides = context.view(0).strides](const RunArguments& run) {
+    const double* norms = DataOf<const double>(run, context, 0);
+    double *gate = DataOf<double>(run, context, 1), *trust = DataOf<double>(run, context, 2);
+    const int64_t count = context.view(2).shape[0];
+    double total = 0;
+    for (int64_t i = 0; i < count; ++i) total += norms[i * strides[0]];
+    gate[program::kIsOpen] = program::IsFinite(total) ? 1 : 0;
+    gate[program::kGradientScale] = program::ClipScale(op.clip_norm, total);
+    for (int64_t i = 0; i < count; ++i) {
+      trust[i] = program::FactorOf(op.adapted, i) == 0
+                     ? 1
+                     : program::TrustRatio(op.trust, op.weight_decay * program::FactorOf(op.decays, i),
+                                           gate[program::kGradientScale], norms[i * strides[0]],
+                                           norms[i * strides[0] + strides[1]]);
+    }
     return absl::OkStatus();
   });
 }

@@ -1,4 +1,7 @@
-// The update of parameters, of whole tensors or of parts of buckets.
+// Updates of parameters, and what they are scaled by; program/op.h has the formulas.
+//
+// Parts of buckets are worked on member by member, neighbours of equal factors at once. A sum of squares is that of its
+// chunks, which are the same for any number of threads.
 #ifndef COLONNADE_CPU_OPTIMIZER_H_
 #define COLONNADE_CPU_OPTIMIZER_H_
 
@@ -6,8 +9,10 @@
 
 namespace colonnade::cpu {
 
-// Gradient, momentum and weights must share one layout; padding, which is 0 in all three, stays 0.
 PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context);
+PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& context);
+PreparedKernel Prepare(const program::SquaredNorms& op, const TaskContext& context);
+PreparedKernel Prepare(const program::UpdateGate& op, const TaskContext& context);
 
 }  // namespace colonnade::cpu
 

@@ -91,14 +91,4 @@ absl::Status Run(const program::CheckFinite&, absl::Span<const Tensor> operands)
   return absl::OkStatus();
 }
 
-absl::Status Run(const program::SgdUpdate& op, absl::Span<const Tensor> operands) {
-  const double lr = Scalar(operands[0], program::kLearningRate);
-  const std::vector<double> g = ReadDense(operands[1]);
-  std::vector<double> v = ReadDense(operands[2]), w = ReadDense(operands[3]);
-  for (size_t i = 0; i < w.size(); ++i) program::SgdStep(op.form, lr, op.momentum, op.weight_decay, g[i], v[i], w[i]);
-  WriteDense(v, operands[2]);
-  WriteDense(w, operands[3]);
-  return absl::OkStatus();
-}
-
 }  // namespace colonnade::cpu::ref

@@ -6,8 +6,11 @@
 #ifndef COLONNADE_CPU_REF_KERNELS_H_
 #define COLONNADE_CPU_REF_KERNELS_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/layouts.h"
 #include "program/op.h"
 #include "program/types.h"
 
@@ -17,7 +20,8 @@ struct Tensor {
   void* data = nullptr;
   program::DType dtype = program::DType::kF64;
   program::Shape shape;
-  program::Shape strides;  // in elements
+  program::Shape strides;                      // in elements
+  std::vector<engine::MemberRange> members{};  // of what an update works on, row-major; none: all is one member
 };
 
 // Runs `op` on operands in the order that op.h gives, absent ones left out. Load and Store are the backend's: Internal.
@@ -59,6 +63,9 @@ absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const
 absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::CheckFinite& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SgdUpdate& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::AdamWUpdate& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::SquaredNorms& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::UpdateGate& op, absl::Span<const Tensor> operands);
 
 }  // namespace colonnade::cpu::ref
 

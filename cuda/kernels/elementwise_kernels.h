@@ -157,26 +157,6 @@ struct DropoutElements {
   }
 };
 
-template <int lanes>
-struct SgdElements {
-  Walk walk;  // g, v, w
-  const double* scalars;
-  const float* g;
-  float *v, *w;
-  float momentum, weight_decay;
-  program::SgdForm form;
-  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
-  COLONNADE_THREAD {
-    const float lr = static_cast<float>(scalars[program::kLearningRate]);
-    const int64_t at_v = walk.At(1, i * lanes), at_w = walk.At(2, i * lanes);
-    const auto gradient = VectorAt<lanes>(g, walk.At(0, i * lanes));
-    auto momenta = VectorAt<lanes>(v, at_v), weights = VectorAt<lanes>(w, at_w);
-    for (int l = 0; l < lanes; ++l) program::SgdStep(form, lr, momentum, weight_decay, gradient[l], momenta[l], weights[l]);
-    PutAt(v, at_v, momenta);
-    PutAt(w, at_w, weights);
-  }
-};
-
 // The chunk of `all` that part i of `parts` has.
 struct Chunk {
   int64_t begin, end;

@@ -19,6 +19,7 @@
 #include "cuda/kernels/layer_norm_kernels.h"
 #include "cuda/kernels/reduction_kernels.h"
 #include "cuda/kernels/softmax_kernels.h"
+#include "cuda/kernels/update_kernels.h"
 #include "cuda/kernels/vector.h"
 #include "program/bfloat16.h"
 
@@ -45,9 +46,9 @@ struct BothOf<std::variant<A...>, std::variant<B...>> {
 };
 
 using KernelsOfFloat =
-    BothOf<KernelsOf<float, 1, SgdElements<1>, FoldPixels<float, float>, UnfoldPixels<float, float>, SoftmaxSamples<float>,
-                     SoftmaxElements<float>, SoftmaxBackwardElements<float>, NormalisedBiases<float>>,
-           KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>>>::Type;
+    BothOf<KernelsOf<float, 1, SgdElements<1>, AdamWElements<1>, FoldPixels<float, float>, UnfoldPixels<float, float>,
+                     SoftmaxSamples<float>, SoftmaxElements<float>, SoftmaxBackwardElements<float>, NormalisedBiases<float>>,
+           KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>, AdamWElements<kLanesOf<float>>>>::Type;
 
 using KernelsOfBFloat16 =
     BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
@@ -61,10 +62,11 @@ using KernelsOfBFloat16 =
                      ConvertElements<program::BFloat16, float, kLanesOf<program::BFloat16>>,
                      AddBias<float, program::BFloat16, kLanesOf<program::BFloat16>>>>::Type;
 
-using Kernel = BothOf<std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors,
-                                   SumChannelParts, SumMetrics, SumPairParts, SumGroups, FinishGradientSums,
-                                   ForwardCoefficients, BackwardCoefficients, TrackChannels, RecallChannels, PutSumPairs>,
-                      BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
+using Kernel = BothOf<
+    std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors, SumChannelParts,
+                 SumMetrics, SumPairParts, SumGroups, FinishGradientSums, ForwardCoefficients, BackwardCoefficients,
+                 TrackChannels, RecallChannels, PutSumPairs, SquareRanges, SumSquares, OpenGate>,
+    BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
 
 }  // namespace colonnade::cuda
 

@@ -95,7 +95,8 @@ TaskContext CudaProgram::ContextOf(const Task& task) {
       .choose = [&calls = *resources_.calls, gpu = device.gpu](Call& call) { return calls.Prepare(gpu, call); },
       .added_reorders = &added_reorders_};
   for (const program::BufferUse& use : task.uses) {
-    context.operands.push_back({layouts_.ViewOf(program_, use), memory_.BaseOf(use.buffer)});
+    context.operands.push_back(
+        {layouts_.ViewOf(program_, use), memory_.BaseOf(use.buffer), engine::MembersOf(program_, layouts_.buckets, use)});
   }
   return context;
 }

@@ -128,7 +128,8 @@ PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& con
 PreparedTask Prepare(const program::BatchNormTrack& op, const TaskContext& context) {
   ReadyTask ready;
   ready.calls.push_back(
-      Kernel(TrackChannels{SumsOf(context, 0), op.count, op.momentum, NumbersOf(context, 1), NumbersOf(context, 2)}));
+      Kernel(TrackChannels{SumsOf(context, 0), op.count, op.momentum, NumbersOf(context, 1), NumbersOf(context, 2),
+                           context.operands.size() == 4 ? context.at<double>(3) : nullptr}));
   return ready;
 }
 

@@ -133,8 +133,8 @@ bool EveryCopyHasOneSum(const program::Program& program) {
   // Which devices hold the same box of a parameter, by the layout that weight and gradient share.
   std::map<int32_t, std::set<int>> holders;
   for (const program::Parameter& parameter : program.parameters) {
-    for (const program::Piece& piece : parameter.value) {
-      for (const program::Piece& other : parameter.value) {
+    for (const program::Piece& piece : parameter.value()) {
+      for (const program::Piece& other : parameter.value()) {
         if (!(other.region == piece.region)) continue;
         holders[program.buffer(piece.buffer).layout_as.value].insert(program.buffer(other.buffer).device);
       }

@@ -1,4 +1,4 @@
-// The update of parameters, of whole tensors or of parts of buckets.
+// Updates of parameters, and what they are scaled by; program/op.h has the formulas.
 #ifndef COLONNADE_CUDA_OPTIMIZER_H_
 #define COLONNADE_CUDA_OPTIMIZER_H_
 
@@ -6,8 +6,10 @@
 
 namespace colonnade::cuda {
 
-// Padding of buckets, which is 0 in gradient, momentum and weights, stays 0.
 PreparedTask Prepare(const program::SgdUpdate& op, const TaskContext& context);
+PreparedTask Prepare(const program::AdamWUpdate& op, const TaskContext& context);
+PreparedTask Prepare(const program::SquaredNorms& op, const TaskContext& context);
+PreparedTask Prepare(const program::UpdateGate& op, const TaskContext& context);
 
 }  // namespace colonnade::cuda
 

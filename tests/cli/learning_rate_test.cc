@@ -56,6 +56,29 @@ TEST_F(LearningRateFlags, TheFormOfSgdIsThatOfTheFlag) {
   ExpectError(Train("--optimizer=adam"), 2, {"--optimizer", "adam"});
 }
 
+TEST_F(LearningRateFlags, OptimisersAndWhatTheyObeyAreSaidAndVerified) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--optimizer=adamw", "AdamW: lr 0.001 (step:2,0.1), betas 0.9 and 0.999, epsilon 1e-08, weight decay 0.01, global"},
+      {"--optimizer=adamw --betas=0.5,0 --weight-decay=0", "betas 0.5 and 0, epsilon 1e-08, weight decay 0, "},
+      {"--optimizer=lars --trust=0.5 --decay=weights", "LARS: lr 0.01 (step:2,0.1), momentum 0.9, trust 0.5, weight decay "},
+      {"--decay=weights --clip-norm=2", "of weights alone, clipped to norm 2, "},
+      {"--on-not-finite=skip --head-lr-scale=0.5", "steps that are not finite skipped, rate of fc2 times 0.5, "}};
+  for (const auto& [flags, said] : cases) {
+    const Result r = Run(Train(absl::StrCat("--lr-policy=step:2,0.1 ", flags)));
+    EXPECT_EQ(r.code, 0) << flags << r.err;
+    EXPECT_THAT(r.err, HasSubstr(said));
+    const Result verified =
+        Run(absl::StrCat("verify --model=two_column --data=digits --width=0.25 --plan=hybrid --devices=4 "
+                         "--reduction=sharded --kernels=reference ",
+                         flags));
+    EXPECT_EQ(verified.code, 0) << flags << verified.out << verified.err;
+  }
+  ExpectError(Train("--optimizer=adamw --betas=0.9,1"), 2, {"--betas", "1"});
+  ExpectError(Train("--optimizer=adamw --betas=0.9"), 2, {"--betas"});
+  ExpectError(Train("--optimizer=adamw --epsilon=0"), 2, {"--epsilon", "0"});
+  ExpectError(Train("--clip-norm=-1"), 2, {"--clip-norm", "-1"});
+}
+
 TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {
   for (const char* bad : {"cosin", "step:5", "step:0,0.1", "step:5,0", "step:5,6,0.1", "multistep:5,3,0.1", "multistep:0.1",
                           "poly", "poly:0", "poly:1,2", "cosine:5", "constant:1", "onecycle:2", "step:x,0.1", ":", ""}) {

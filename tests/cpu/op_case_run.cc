@@ -296,6 +296,13 @@ Values MakeValues(const OpCase& op_case, Data data, uint64_t seed) {
         values.push_back(Numbers(program::ElementCount(operand.shape), data, seed, static_cast<uint32_t>(i)));
         for (double& value : values.back()) value = Rounded(value + 1000, data);
         break;
+      case Fill::kPositive:
+        values.push_back(Numbers(program::ElementCount(operand.shape), data, seed, static_cast<uint32_t>(i)));
+        for (double& value : values.back()) value = Rounded(std::abs(value) + 1, data);
+        break;
+      case Fill::kZeros:
+        values.emplace_back(program::ElementCount(operand.shape), 0.0);
+        break;
       case Fill::kLabels:
         values.push_back(Labels(operand));
         break;

@@ -214,6 +214,78 @@ OpCase Sgd(const std::string& name, const Shape& shape, const program::SgdUpdate
   return std::move(c).Done();
 }
 
+enum class GateIs { kAbsent, kOpen, kClosed };
+
+// A gate and a factor of the rate, for the only member.
+std::vector<int> AddGate(Case& c, GateIs gate) {
+  if (gate == GateIs::kAbsent) return {};
+  const Fill fill = gate == GateIs::kOpen ? Fill::kPositive : Fill::kZeros;
+  return {c.Add({.name = "gate", .shape = {program::kGateCount}, .fill = fill, .dtype = DType::kF64}),
+          c.Add({.name = "trust", .shape = {1}, .fill = Fill::kPositive, .dtype = DType::kF64})};
+}
+const char* SuffixOf(GateIs gate) { return gate == GateIs::kAbsent ? "" : gate == GateIs::kOpen ? "_open" : "_closed"; }
+
+OpCase GatedSgd(const std::string& name, const Shape& shape, GateIs gate, const program::SgdUpdate& op) {
+  Case c(absl::StrCat("sgd_", name, SuffixOf(gate)));
+  std::vector<int> operands = {c.Scalars()};
+  const int w = c.Parameter("w", shape);
+  for (int of_gate : AddGate(c, gate)) operands.push_back(of_gate);
+  operands.insert(operands.end(), {c.Like("g", w, Role::kParameter), c.Like("v", w, Role::kParameter), w});
+  c.Run(op, operands);
+  return std::move(c).Done();
+}
+
+OpCase AdamW(const std::string& name, const Shape& shape, GateIs gate, const program::AdamWUpdate& op) {
+  Case c(absl::StrCat("adamw_", name, SuffixOf(gate)));
+  std::vector<int> operands = {c.Scalars()};
+  const int w = c.Parameter("w", shape);
+  for (int of_gate : AddGate(c, gate)) operands.push_back(of_gate);
+  operands.insert(operands.end(), {c.Like("g", w, Role::kParameter), c.Like("m", w, Role::kParameter)});
+  operands.push_back(
+      c.Add({.name = "v", .shape = shape, .role = Role::kParameter, .fill = Fill::kPositive, .layout_as = w}));
+  operands.push_back(w);
+  c.Run(op, operands);
+  return Inexact(std::move(c).Done());
+}
+
+OpCase SquaredNorms(const std::string& name, const Shape& shape, bool of_weights, const program::SquaredNorms& op) {
+  Case c(absl::StrCat("squared_norms_", name, of_weights ? "_of_two" : ""));
+  const int w = c.Parameter("w", shape), g = c.Like("g", w, Role::kParameter);
+  const int norms = c.Add({"norms", {1, 2}, Role::kOutput, Fill::kNumbers, DType::kF64});
+  c.Run(op, of_weights ? std::vector{g, w, norms} : std::vector{g, norms});
+  return std::move(c).Done();
+}
+
+OpCase Gate(const std::string& name, int64_t parameters, const program::UpdateGate& op) {
+  Case c(absl::StrCat("update_gate_", name));
+  const int norms = c.Add({.name = "norms", .shape = {parameters, 2}, .fill = Fill::kPositive, .dtype = DType::kF64});
+  const int gate = c.Add({"gate", {program::kGateCount}, Role::kOutput, Fill::kNumbers, DType::kF64});
+  const int trust = c.Add({"trust", {parameters}, Role::kOutput, Fill::kNumbers, DType::kF64});
+  c.Run(op, {norms, gate, trust});
+  return Inexact(std::move(c).Done());
+}
+
+void AddUpdates(std::vector<OpCase>& cases) {
+  const program::AdamW adam{.beta1 = 0.75, .beta2 = 0.5, .epsilon = 0.5};
+  for (GateIs gate : {GateIs::kAbsent, GateIs::kOpen, GateIs::kClosed}) {
+    cases.push_back(
+        GatedSgd("with_factors", {33}, gate, {.momentum = 0.5, .weight_decay = 0.25, .rates = {0.5}, .decays = {2}}));
+    cases.push_back(GatedSgd("of_filters", {31, 16, 3, 3}, gate, {.momentum = 0.5, .form = program::SgdForm::kNesterov}));
+    cases.push_back(AdamW("vector", {33}, gate, {.adam = adam, .weight_decay = 0.25, .rates = {0.5}, .decays = {2}}));
+    cases.push_back(AdamW("filters", {32, 16, 3, 3}, gate, {.adam = adam}));
+  }
+  for (bool of_two : {false, true}) {
+    cases.push_back(SquaredNorms("vector", {33}, of_two, {}));
+    cases.push_back(SquaredNorms("filters", {32, 16, 3, 3}, of_two, {{1}}));
+  }
+  cases.push_back(SquaredNorms("not_counted", {33}, true, {{0}}));
+  cases.push_back(SquaredNorms("large", {200003}, false, {}));
+  cases.push_back(Gate("clip", 5, {.clip_norm = 2}));
+  cases.push_back(
+      Gate("lars", 5, {.trust = 0.5, .weight_decay = 0.25, .decays = {1, 0, 2, 1, 0}, .adapted = {1, 1, 0, 1, 0}}));
+  cases.push_back(Gate("of_300", 300, {.clip_norm = 2, .trust = 0.5}));
+}
+
 void AddConvs(std::vector<OpCase>& cases) {
   const Epilogue bias{.bias = true}, bias_relu{.bias = true, .relu = true}, relu{.relu = true};
   const Epilogue sgd{.bias = true, .sgd = true}, summands{.summands = true};
@@ -392,6 +464,7 @@ std::vector<OpCase> AllOpCases() {
   AddBatchNorms(cases);
   AddLayerNorms(cases);
   AddElementwise(cases);
+  AddUpdates(cases);
   return cases;
 }
 

@@ -28,8 +28,10 @@ enum class Role {
 enum class Fill {
   kNumbers,      // small integers for exact data, else normal numbers rounded to f32
   kFarFromZero,  // 1000 more than kNumbers
-  kLabels,       // classes, and −1 for every fifth sample; `classes` of them
-  kScalars,      // the step scalars
+  kPositive,     // 1 more than the magnitude of kNumbers
+  kZeros,
+  kLabels,   // classes, and −1 for every fifth sample; `classes` of them
+  kScalars,  // the step scalars
 };
 
 struct Operand {

@@ -38,8 +38,10 @@ TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComput
   int flipped = 0;
   for (int i = 0; i < Draws(105); ++i) {
     const Drawn drawn = DrawCase(random, false);
-    LowerOptions options{
-        .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};
+    LowerOptions options{.global_batch = drawn.batch,
+                         .dtype = program::DType::kF64,
+                         .update = {.weight_decay = 1e-3},
+                         .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, false);
     Tensors parameters;
     const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Reference, batch, nullptr,
@@ -102,7 +104,8 @@ TEST(CudaPlans, ExactDataGivesEqualBitsUnderEveryPlan) {
   Random random(5);
   for (int i = 0; i < Draws(70); ++i) {
     const Drawn drawn = DrawCase(random, true);
-    const LowerOptions options{.global_batch = drawn.batch, .momentum = 0.5, .expose_gradients = true};
+    const LowerOptions options{
+        .global_batch = drawn.batch, .update = {.optimizer = program::Sgd{.momentum = 0.5}}, .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, true);
     Tensors parameters;
     const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, On({}), batch, nullptr, random,

@@ -82,6 +82,14 @@ class WidthCalls : public HostCalls {
   void Count(const SgdElements<lanes>& kernel) {
     Add(lanes > 1, kernel.count() * lanes);
   }
+  template <int lanes>
+  void Count(const AdamWElements<lanes>& kernel) {
+    Add(lanes > 1, kernel.count() * lanes);
+  }
+  // Of gates and norms alone, which no network of these tests has.
+  void Count(const SquareRanges&) {}
+  void Count(const SumSquares&) {}
+  void Count(const OpenGate&) {}
   void Count(const CopyElements& kernel) {
     const bool wide = kernel.element_bytes == kWidestAccess;
     Add(wide, kernel.count() * (wide ? 4 : 1));

@@ -30,9 +30,9 @@ inline program::Program Parameters(int parts, int copies, program::DType dtype =
     const program::Region box{{0, width * (d % parts)}, {kRows, width}};
     for (program::Parameter* p : {&w, &u, &c}) {
       const program::Region region = p == &w ? box : program::Region::Whole(p->shape);
-      p->value.push_back({b.AddBuffer(d, p->name, dtype, region.size, program::Lifetime::kPersistent), region});
-      p->momentum.push_back(
-          {b.AddBuffer(d, p->name + ".momentum", dtype, region.size, program::Lifetime::kPersistent), region});
+      p->value().push_back({b.AddBuffer(d, p->name, dtype, region.size, program::Lifetime::kPersistent), region});
+      p->pieces(program::StateKind::kMomentum)
+          .push_back({b.AddBuffer(d, p->name + ".momentum", dtype, region.size, program::Lifetime::kPersistent), region});
     }
   }
   for (program::Parameter* p : {&w, &u, &c}) b.AddParameter(*p);

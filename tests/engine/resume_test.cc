@@ -60,13 +60,14 @@ struct Training {
   std::unique_ptr<Executor> executor;
   program::Shape sample_shape;
 
-  Training(const std::string& model, const NamedDevices& on) {
+  Training(const std::string& model, const NamedDevices& on,
+           const partition::UpdateOptions& update = {.weight_decay = 5e-4}) {
     const layers::LayerGraph graph = *models::BuildModel(
         model, model == "lenet" ? models::ModelOptions{} : models::ModelOptions{.input_size = 16, .width = 0.25});
     sample_shape = graph.nodes[0].sample_shape;
     partition::Plan plan = *partition::NamedPlan(on.plan, graph, {.devices = on.devices, .global_batch = kBatch});
     plan.reduction = on.reduction;
-    program = *partition::Lower(graph, plan, {.global_batch = kBatch, .weight_decay = 5e-4});
+    program = *partition::Lower(graph, plan, {.global_batch = kBatch, .update = update});
     backend = *cpu::MakeCpuBackend({.devices = on.devices, .threads_per_device = 1});
     executor = *Executor::Create(program, *backend);
     EXPECT_TRUE(InitializeParameters(program, executor->loaded(), 1).ok());
@@ -87,6 +88,7 @@ struct Training {
   }
 };
 
+class ResumeOfAdamW : public Folder {};
 class Resume : public Folder, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(Resume, UnderEveryPlanFromEveryPlan) {
@@ -117,6 +119,28 @@ TEST_P(Resume, UnderEveryPlanFromEveryPlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Resume, ::testing::Values("lenet", "resnet20"));
+
+// What an optimiser keeps is part of the state, all of it, and the steps go on being counted.
+TEST_F(ResumeOfAdamW, GoesOnWithTheSameBits) {
+  const partition::UpdateOptions adamw{.optimizer = program::AdamW{}, .weight_decay = 0.01, .clip_norm = 1};
+  Training run("lenet", kPlans[3], adamw);
+  NotedSamples samples(run.sample_shape);
+  run.Train(0, kBefore, samples);
+  StateCopy copy;
+  ASSERT_TRUE(ReadState(run.program, run.executor->loaded(), copy).ok());
+  EXPECT_EQ(copy.views(StateKind::kSecondMoment).size(), copy.views(StateKind::kMomentum).size());
+  ASSERT_TRUE(WriteCheckpoint(In("c"), {.position = {.step = kBefore, .sample = kBefore * kBatch}}, copy).ok());
+  EXPECT_TRUE(VerifyCheckpoint(In("c")).ok());
+  const std::vector<double> expected = run.Train(kBefore, kAfterOnAnother, samples);
+  Training same("lenet", kPlans[3], adamw), other("lenet", kPlans[4], adamw), sgd("lenet", kPlans[3]);
+  for (Training* to : {&same, &other}) {
+    ASSERT_TRUE(RestoreCheckpoint(In("c"), to->program, to->executor->loaded()).ok());
+    NotedSamples rest(run.sample_shape);
+    const std::vector<double> losses = to->Train(kBefore, kAfterOnAnother, rest);
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / expected[i], 1, to == &same ? 0 : 1e-3) << i;
+  }
+  EXPECT_EQ(RestoreCheckpoint(In("c"), sgd.program, sgd.executor->loaded()).code(), absl::StatusCode::kInvalidArgument);
+}
 
 // A run whose batch was changed goes on with the samples that come next, and each is used once.
 TEST(ResumeWithAnotherBatch, EverySampleOfTheEpochIsUsedOnce) {

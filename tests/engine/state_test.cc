@@ -41,7 +41,7 @@ TEST(InitializeParameters, GivesTheSameTensorsUnderEveryCut) {
       EXPECT_EQ(found[i].values, expected[i].values) << parts << " parts";
     }
     // Every copy, not the first alone.
-    for (const program::Piece& piece : cut.program.parameters[1].value) {
+    for (const program::Piece& piece : cut.program.parameters[1].value()) {
       EXPECT_EQ(cut.loaded.memory[piece.buffer.value], expected[1].values);
     }
   }
@@ -92,7 +92,7 @@ TEST(WriteParameters, GivesEachPieceItsBox) {
   std::vector<NamedTensor> tensors = loaded.Initial(1);
   for (size_t i = 0; i < tensors[0].values.size(); ++i) tensors[0].values[i] = static_cast<double>(i);
   ASSERT_TRUE(WriteParameters(loaded.program, loaded.loaded, tensors).ok());
-  for (const program::Piece& piece : loaded.program.parameters[0].value) {
+  for (const program::Piece& piece : loaded.program.parameters[0].value()) {
     const std::vector<double>& box = loaded.loaded.memory[piece.buffer.value];
     const int64_t first = piece.region.offset[1];
     EXPECT_EQ(box[0], first);
@@ -104,7 +104,7 @@ TEST(WriteParameters, GivesEachPieceItsBox) {
 
 TEST(ReadMomenta, PutsTogetherThePartsThatShardedDevicesHold) {
   Loaded loaded(Parameters(1, 2));
-  const std::vector<program::Piece>& pieces = loaded.program.parameters[1].momentum;
+  const std::vector<program::Piece>& pieces = loaded.program.parameters[1].pieces(program::StateKind::kMomentum);
   loaded.loaded.memory[pieces[0].buffer.value] = {1, 2, 3, 4, 5, 66, 66, 66};
   loaded.loaded.memory[pieces[1].buffer.value] = {77, 77, 77, 77, 77, 6, 7, 8};
   loaded.loaded.held[pieces[0].buffer] = {0, 5};
@@ -150,10 +150,11 @@ Program WithStatistics(int parts) {
   var.initializer.value = 1;
   for (int d = 0; d < parts; ++d) {
     const Region part{{6 / parts * d}, {6 / parts}};
-    w.value.push_back({b.AddBuffer(d, "w", DType::kF32, part.size, Lifetime::kPersistent), part});
-    w.momentum.push_back({b.AddBuffer(d, "w.momentum", DType::kF32, part.size, Lifetime::kPersistent), part});
+    w.value().push_back({b.AddBuffer(d, "w", DType::kF32, part.size, Lifetime::kPersistent), part});
+    w.pieces(program::StateKind::kMomentum)
+        .push_back({b.AddBuffer(d, "w.momentum", DType::kF32, part.size, Lifetime::kPersistent), part});
     for (program::Parameter* p : {&mean, &var}) {
-      p->value.push_back({b.AddBuffer(d, p->name, DType::kF32, {4}, Lifetime::kPersistent), Region::Whole({4})});
+      p->value().push_back({b.AddBuffer(d, p->name, DType::kF32, {4}, Lifetime::kPersistent), Region::Whole({4})});
     }
   }
   for (const program::Parameter& p : {w, mean, var}) b.AddParameter(p);
@@ -170,10 +171,10 @@ TEST(Statistics, BeginAtTheirConstantsOnEveryDevice) {
   Loaded loaded(WithStatistics(3));
   for (std::vector<double>& values : loaded.loaded.memory) std::fill(values.begin(), values.end(), 9);
   ASSERT_TRUE(InitializeParameters(loaded.program, loaded.loaded, 5).ok());
-  for (const program::Piece& piece : loaded.program.parameters[1].value) {
+  for (const program::Piece& piece : loaded.program.parameters[1].value()) {
     EXPECT_THAT(loaded.loaded.memory[piece.buffer.value], ElementsAre(0, 0, 0, 0));
   }
-  for (const program::Piece& piece : loaded.program.parameters[2].value) {
+  for (const program::Piece& piece : loaded.program.parameters[2].value()) {
     EXPECT_THAT(loaded.loaded.memory[piece.buffer.value], ElementsAre(1, 1, 1, 1));
   }
 }
@@ -206,7 +207,7 @@ TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
   tensors[1].values = {1, 2, 3, 4};
   tensors[2].values = {5, 6, 7, 8};
   ASSERT_TRUE(WriteParameters(other.program, other.loaded, tensors).ok());
-  for (const program::Piece& piece : other.program.parameters[2].value) {
+  for (const program::Piece& piece : other.program.parameters[2].value()) {
     EXPECT_THAT(other.loaded.memory[piece.buffer.value], ElementsAre(5, 6, 7, 8));
   }
   EXPECT_THAT((*ReadParameters(other.program, other.loaded))[1].values, ElementsAre(1, 2, 3, 4));
@@ -236,7 +237,7 @@ TEST(CheckCopies, AgreesWhereAllDevicesHoldTheSame) {
 TEST(CheckCopies, NamesTensorAndDevicesWhereOneCopyIsOffByTheLastBit) {
   Loaded loaded(Parameters(2, 2));  // devices 1 and 3 hold the second half of "w"
   loaded.Initial(3);
-  double& off = loaded.loaded.memory[loaded.program.parameters[0].value[3].buffer.value][35];
+  double& off = loaded.loaded.memory[loaded.program.parameters[0].value()[3].buffer.value][35];
   const float good = static_cast<float>(off);
   off = std::nextafter(good, 10.0f);
   const absl::Status status = CheckCopies(loaded.program, loaded.loaded);
@@ -250,7 +251,7 @@ TEST(CheckCopies, NamesTensorAndDevicesWhereOneCopyIsOffByTheLastBit) {
 TEST(CheckCopies, LooksAtStatisticsToo) {
   Loaded loaded(WithStatistics(3));
   loaded.Initial(1);
-  loaded.loaded.memory[loaded.program.parameters[2].value[2].buffer.value][3] = 1 + 0x1p-23;
+  loaded.loaded.memory[loaded.program.parameters[2].value()[2].buffer.value][3] = 1 + 0x1p-23;
   EXPECT_THAT(std::string(CheckCopies(loaded.program, loaded.loaded).message()),
               HasSubstr("\"var\": devices 0 and 2 hold copies that differ, 1 and 1.0000001192092896 as element 3"));
 }
@@ -260,7 +261,7 @@ TEST(CheckCopies, ComparesBits) {
   Loaded loaded(WithStatistics(2));
   loaded.Initial(1);
   const auto mean = [&loaded](int device) -> double& {
-    return loaded.loaded.memory[loaded.program.parameters[1].value[device].buffer.value][0];
+    return loaded.loaded.memory[loaded.program.parameters[1].value()[device].buffer.value][0];
   };
   mean(1) = -0.0;
   EXPECT_THAT(std::string(CheckCopies(loaded.program, loaded.loaded).message()), HasSubstr("differ, 0 and -0 as element 0"));
@@ -272,11 +273,11 @@ TEST(CheckCopies, ComparesBits) {
 TEST(CheckCopies, ComparesBoxesOfOneSizeAlone) {
   Program program = WithStatistics(2);
   program::Parameter& w = program.parameters[0];
-  program.buffer(w.value[1].buffer).shape = {6};
-  w.value[1].region = Region::Whole({6});
+  program.buffer(w.value()[1].buffer).shape = {6};
+  w.value()[1].region = Region::Whole({6});
   Loaded loaded(std::move(program));
   loaded.Initial(1);
-  loaded.loaded.memory[loaded.program.parameters[0].value[0].buffer.value] = {7, 7, 7};
+  loaded.loaded.memory[loaded.program.parameters[0].value()[0].buffer.value] = {7, 7, 7};
   EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok());
 }
 

@@ -37,8 +37,9 @@ struct DigitsRun {
     EXPECT_TRUE(plan.ok()) << plan.status();
     plan->reduction = reduction;
     const bool reference = kernels == cpu::CpuOptions::Kernels::kReference;
-    partition::LowerOptions options{
-        .global_batch = batch, .dtype = reference ? program::DType::kF64 : program::DType::kF32, .weight_decay = 5e-4};
+    partition::LowerOptions options{.global_batch = batch,
+                                    .dtype = reference ? program::DType::kF64 : program::DType::kF32,
+                                    .update = {.weight_decay = 5e-4}};
     train_program = *partition::Lower(*graph, *plan, options);
     options.mode = program::Mode::kEval;
     eval_program = *partition::Lower(*graph, *plan, options);
@@ -135,10 +136,10 @@ TEST(Train, WhatIsNotFiniteStopsAllDevicesNamingStepLayerAndDevice) {
     if (p.name == "conv3.weight") parameter = &p;
   }
   ASSERT_NE(parameter, nullptr);
-  std::vector<double> values(parameter->value[2].region.elements());
-  ASSERT_TRUE(setup.train->loaded().Read(parameter->value[2].buffer, absl::MakeSpan(values)).ok());
+  std::vector<double> values(parameter->value()[2].region.elements());
+  ASSERT_TRUE(setup.train->loaded().Read(parameter->value()[2].buffer, absl::MakeSpan(values)).ok());
   values[0] = std::numeric_limits<double>::quiet_NaN();
-  ASSERT_TRUE(setup.train->loaded().Write(parameter->value[2].buffer, values).ok());
+  ASSERT_TRUE(setup.train->loaded().Write(parameter->value()[2].buffer, values).ok());
   data::SampleStream digits = Digits(true);
   const absl::Status status = Train(*setup.train, digits, {.steps = 10}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);

@@ -31,7 +31,7 @@ absl::Status TrainOwnNetwork() {
   ASSIGN_OR_RETURN(layers::LayerGraph graph, std::move(net).Build());
 
   ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 32}));
-  ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, {.global_batch = 32, .momentum = 0.9}));
+  ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, {.global_batch = 32}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> devices, cpu::MakeCpuBackend({.devices = 4}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *devices));
   RETURN_IF_ERROR(engine::InitializeParameters(program, executor->loaded(), /*seed=*/1));

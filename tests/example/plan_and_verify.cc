@@ -22,7 +22,7 @@ using namespace colonnade;  // NOLINT: an example
 
 absl::Status PlanAndVerify() {
   constexpr int kDevices = 4;
-  const partition::LowerOptions lower{.global_batch = 32, .momentum = 0.9};
+  const partition::LowerOptions lower{.global_batch = 32};
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel("two_column", {}));
 
   ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine("dgx1-v100"));

@@ -85,8 +85,10 @@ TEST(Gpu, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
   for (int i = 0; i < 40; ++i) {
     const bool exact = i % 2 == 1;
     const Drawn drawn = DrawCase(random, exact);
-    LowerOptions options{
-        .global_batch = drawn.batch, .dtype = program::DType::kF64, .momentum = 0.5, .expose_gradients = true};
+    LowerOptions options{.global_batch = drawn.batch,
+                         .dtype = program::DType::kF64,
+                         .update = {.optimizer = program::Sgd{.momentum = 0.5}},
+                         .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, exact);
     Tensors parameters;
     const auto one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, reference, batch, nullptr,

@@ -50,11 +50,41 @@ double GradientError(const std::vector<double>& found, const std::vector<double>
   return norm > 0 && norm < 1e-5 * largest ? error * norm / (1e-5 * largest) : error;
 }
 
+// An optimiser, and what its updates obey. Epsilon is large: what rounding leaves of a gradient that is zero does not count.
+UpdateOptions DrawUpdate(Random& random, const layers::LayerGraph& graph) {
+  UpdateOptions update{.weight_decay = 1e-3};
+  switch (random() % 5) {
+    case 0:
+      update.optimizer = program::AdamW{.epsilon = 1e-3};
+      break;
+    case 1:
+      update.optimizer = program::Lars{.momentum = 0.5, .trust = 0.1};
+      break;
+    case 2:
+      update.optimizer =
+          program::Sgd{.momentum = 0.9,
+                       .form = Pick<program::SgdForm>(random, {program::SgdForm::kPyTorch, program::SgdForm::kNesterov})};
+      break;
+    default:
+      break;
+  }
+  update.decays_weights_alone = random() % 2 == 0;
+  update.skips_not_finite = random() % 4 == 0;
+  if (random() % 3 == 0) update.clip_norm = 0.1;
+  std::vector<std::string> layers;
+  for (const layers::LayerNode& node : graph.nodes) {
+    if (!node.parameters.empty()) layers.push_back(node.name);
+  }
+  if (random() % 3 == 0) update.layer_rates[Pick(random, layers)] = 0.5;
+  if (random() % 3 == 0 && layers.size() > 1) update.frozen_layers = {Pick(random, layers)};
+  return update;
+}
+
 TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
   constexpr int kCases = Draws(300);
   const auto seed = static_cast<uint64_t>(FromEnvironment("COLONNADE_NETWORKS_SEED", 20132));
   const auto cases = static_cast<int>(FromEnvironment("COLONNADE_NETWORKS", kCases));
-  Random random(seed);
+  Random random(seed), updates(seed);
   Coverage coverage;
   // Then, while something is missing, what covers more: so that no seed must be found when a layer is added.
   const bool covers_all = !kSanitized && cases >= kCases;
@@ -66,8 +96,10 @@ TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
     const Drawn drawn = DrawCase(random, false, &strategies);
     const bool covers_more = coverage.Count(drawn.network.graph, drawn.plan, drawn.batch);
     if (i >= cases && !covers_more) continue;
-    const LowerOptions options{
-        .global_batch = drawn.batch, .dtype = program::DType::kF64, .weight_decay = 1e-3, .expose_gradients = true};
+    const LowerOptions options{.global_batch = drawn.batch,
+                               .dtype = program::DType::kF64,
+                               .update = DrawUpdate(updates, drawn.network.graph),
+                               .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, false);
     Tensors parameters;
     absl::StatusOr<Result> one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, Reference(), batch,
@@ -108,7 +140,8 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
   Random random(1404);
   for (int i = 0; i < Draws(60); ++i) {
     const Drawn drawn = DrawCase(random, true);
-    const LowerOptions options{.global_batch = drawn.batch, .momentum = 0.5, .expose_gradients = true};
+    const LowerOptions options{
+        .global_batch = drawn.batch, .update = {.optimizer = program::Sgd{.momentum = 0.5}}, .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, true);
     Tensors parameters;
     absl::StatusOr<Result> one = RunSteps(drawn.network.graph, SinglePlan(drawn.network.graph), options, OneDnn(), batch,

@@ -59,12 +59,15 @@ class PlannedRun {
     return run;
   }
 
-  // Every copy of every parameter, and momentum zero.
+  // Every copy of every parameter, and what the optimiser keeps zero.
   absl::Status SetParameters(const Tensors& values) {
     for (const program::Parameter& parameter : program.parameters) {
-      if (absl::Status s = WritePieces(parameter.shape, parameter.value, values.at(parameter.name)); !s.ok()) return s;
+      if (absl::Status s = WritePieces(parameter.shape, parameter.value(), values.at(parameter.name)); !s.ok()) return s;
       const std::vector<double> zero(program::ElementCount(parameter.shape));
-      if (absl::Status s = WritePieces(parameter.shape, parameter.momentum, zero); !s.ok()) return s;
+      for (program::StateKind kind : program::kStateKinds) {
+        if (kind == program::StateKind::kValue) continue;
+        if (absl::Status s = WritePieces(parameter.shape, parameter.pieces(kind), zero); !s.ok()) return s;
+      }
     }
     return absl::OkStatus();
   }
@@ -74,7 +77,7 @@ class PlannedRun {
     Tensors tensors;
     for (const program::Parameter& parameter : program.parameters) {
       std::vector<double> global(program::ElementCount(parameter.shape), NAN);
-      for (const program::Piece& piece : parameter.value) {
+      for (const program::Piece& piece : parameter.value()) {
         std::vector<double> local(piece.region.elements());
         if (absl::Status s = executor->loaded().Read(piece.buffer, absl::MakeSpan(local)); !s.ok()) return s;
         bool equal = true;

@@ -242,8 +242,8 @@ TEST(Lower, TheMasterAloneHoldsMomentum) {
   Plan plan = Named("data", graph, 4);
   plan.reduction = Reduction::kMaster;
   for (const program::Parameter& p : Lowered(graph, plan).parameters) {
-    EXPECT_EQ(p.value.size(), 4u);
-    EXPECT_EQ(p.momentum.size(), 1u);
+    EXPECT_EQ(p.value().size(), 4u);
+    EXPECT_EQ(p.pieces(program::StateKind::kMomentum).size(), 1u);
   }
 }
 
@@ -251,7 +251,8 @@ TEST(Lower, InBf16ActivationsAreRoundedAndParametersStayF32) {
   const layers::LayerGraph graph = Model("two_column");
   const Program program = Lowered(graph, Named("hybrid", graph, 4), {.dtype = program::DType::kBF16});
   for (const program::Parameter& parameter : program.parameters) {
-    for (const program::Piece& piece : parameter.value) EXPECT_EQ(program.buffer(piece.buffer).dtype, program::DType::kF32);
+    for (const program::Piece& piece : parameter.value())
+      EXPECT_EQ(program.buffer(piece.buffer).dtype, program::DType::kF32);
   }
   int forwards = 0, sums = 0;
   for (const Task& task : program.tasks) {

@@ -68,10 +68,10 @@ TEST(Statistics, AreStateBehindTheTrainedParametersInTrainingAndEvaluation) {
     for (const program::Parameter& p : program.parameters) {
       names.push_back(p.name);
       if (p.role == program::StateRole::kTrained) continue;
-      EXPECT_THAT(p.momentum, IsEmpty());
+      EXPECT_THAT(p.pieces(program::StateKind::kMomentum), IsEmpty());
       EXPECT_EQ(p.layer, "norm");
-      ASSERT_EQ(p.value.size(), 2u);
-      for (const program::Piece& piece : p.value) {
+      ASSERT_EQ(p.value().size(), 2u);
+      for (const program::Piece& piece : p.value()) {
         const program::Buffer& buffer = program.buffer(piece.buffer);
         EXPECT_EQ(buffer.lifetime, program::Lifetime::kPersistent);
         held[mode == program::Mode::kEval].emplace(buffer.device, buffer.name);
@@ -88,8 +88,8 @@ TEST(Statistics, AreCutAsTheirChannels) {
   const Program program = Lowered(Normalised(), "model", 2, {.global_batch = 8});
   const program::Parameter& mean = program.parameters[5];
   EXPECT_EQ(mean.name, "norm.running_mean");
-  EXPECT_THAT(mean.value, ElementsAre(::testing::Field(&program::Piece::region, program::Region{{0}, {4}}),
-                                      ::testing::Field(&program::Piece::region, program::Region{{4}, {4}})));
+  EXPECT_THAT(mean.value(), ElementsAre(::testing::Field(&program::Piece::region, program::Region{{0}, {4}}),
+                                        ::testing::Field(&program::Piece::region, program::Region{{4}, {4}})));
   EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_sums", "batch_norm_forward", "batch_norm_backward_sums",
                                                     "batch_norm_backward", "batch_norm_track"))
       << "each device has all samples of its channels";
@@ -172,7 +172,7 @@ TEST(Statistics, AnUpdateWaitsForTheLastStageThatReadsItsParameters) {
   const Program program = *Lower(graph, plan, {.global_batch = 8});
   const auto weight = std::find_if(program.parameters.begin(), program.parameters.end(),
                                    [](const program::Parameter& p) { return p.name == "norm.weight"; });
-  const program::BufferId bucket = program::RootOf(program, weight->value[0].buffer);
+  const program::BufferId bucket = program::RootOf(program, weight->value()[0].buffer);
   int last_reader = -1, update = -1;
   for (const program::Task& task : program.tasks) {
     const auto* compute = std::get_if<program::Compute>(&task.what);

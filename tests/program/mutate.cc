@@ -41,7 +41,9 @@ std::vector<int> Sequence(const Program& program) {
 
 std::vector<std::vector<Piece>*> PiecesOf(Program& program) {
   std::vector<std::vector<Piece>*> all;
-  for (Parameter& p : program.parameters) all.insert(all.end(), {&p.value, &p.momentum});
+  for (Parameter& p : program.parameters) {
+    for (std::vector<Piece>& pieces : p.state) all.push_back(&pieces);
+  }
   for (Input& input : program.inputs) all.push_back(&input.pieces);
   for (Output& output : program.outputs) all.push_back(&output.pieces);
   std::erase_if(all, [](const std::vector<Piece>* pieces) { return pieces->empty(); });
@@ -210,6 +212,10 @@ void Mutator::ChangeAttribute(Program& program) {
       value = AnyOf(others);
     } else if constexpr (std::is_same_v<T, SgdForm>) {
       value = AnyOf(kSgdForms);
+    } else if constexpr (std::is_same_v<T, AdamW>) {
+      value.beta2 = -value.beta2;
+    } else if constexpr (std::is_same_v<T, Factors>) {
+      value.push_back(0.5);
     } else if constexpr (std::is_same_v<T, Shape>) {
       if (!value.empty()) AnyOf(value) = Other(value[0]);
     } else if constexpr (std::is_same_v<T, Window>) {

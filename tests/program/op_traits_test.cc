@@ -94,11 +94,11 @@ TEST(TraitsOfOperands, NumberAndOrderFollowAttributesAndCount) {
 TEST(TraitsOfOperands, AreDescribedAsTheyAre) {
   EXPECT_EQ(DescribeOperands(LrnForward{}), "x read, y write, [s write]");
   EXPECT_EQ(DescribeOperands(Sum{}), "x read …, y write");
-  EXPECT_EQ(DescribeOperands(BatchNormTrack{}), "sums read, mean accumulate, var accumulate");
+  EXPECT_EQ(DescribeOperands(BatchNormTrack{}), "sums read, mean accumulate, var accumulate, [gate read]");
   EXPECT_EQ(DescribeOperands(BatchNormBackwardSums{}),
             "x read, dy read, sums read, [w read], [b read], dsums write, dw write, db write");
   EXPECT_EQ(DescribeOperands(ConvBackwardWeights{}), "x read, dy read, dw write");
-  EXPECT_EQ(DescribeOperands(SgdUpdate{}), "scalars read, g read, v accumulate, w accumulate");
+  EXPECT_EQ(DescribeOperands(SgdUpdate{}), "scalars read, [gate read], [trust read], g read, v accumulate, w accumulate");
 }
 
 TEST(CostClassOf, AName) {

@@ -85,8 +85,8 @@ class TwoColumnsMaker {
       for (int d = 0; d < 2; ++d) {
         Region region = Region::Whole(b_.shape(columns_[d].w[i]));
         if (i < 2) region.offset[0] = 2 * d;
-        p.value.push_back({columns_[d].w[i], region});
-        p.momentum.push_back({columns_[d].v[i], region});
+        p.value().push_back({columns_[d].w[i], region});
+        p.pieces(StateKind::kMomentum).push_back({columns_[d].v[i], region});
       }
       b_.AddParameter(std::move(p));
     }
@@ -309,11 +309,21 @@ Program EveryOp() {
   d.b.AddCompute(0, kCompute, CheckFinite{}, {d.b.Read(dw), d.b.Write(flag)}, {}, {"fc", Pass::kUpdate});
   d.b.AddCompute(0, kCompute, SgdUpdate{0.9, 5e-4, SgdForm::kNesterov},
                  {d.b.Read(scalars), d.b.Read(dw), d.b.Accumulate(v), d.b.Accumulate(w)}, {}, {"fc", Pass::kUpdate});
+  const BufferId norms = d.New(DType::kF64, {1, 2}), gate = d.New(DType::kF64, {kGateCount}),
+                 trust = d.New(DType::kF64, {1});
+  const BufferId second = d.State(DType::kF32, {10, 144});
+  d.b.AddCompute(0, kCompute, SquaredNorms{{1}}, {d.b.Read(dw), d.b.Read(w), d.b.Write(norms)}, {}, {"fc", Pass::kUpdate});
+  d.b.AddCompute(0, kCompute, UpdateGate{1.5, 1e-3, 5e-4, {0}, {1}}, {d.b.Read(norms), d.b.Write(gate), d.b.Write(trust)},
+                 {}, {"gate", Pass::kUpdate});
+  d.b.AddCompute(0, kCompute, AdamWUpdate{{0.9, 0.999, 1e-8}, 0.01, {0.5}, {0}},
+                 {d.b.Read(scalars), d.b.Read(gate), d.b.Read(trust), d.b.Read(dw), d.b.Accumulate(v),
+                  d.b.Accumulate(second), d.b.Accumulate(w)},
+                 {}, {"fc", Pass::kUpdate});
   d.b.AddParameter({.name = "fc \"w\"\n",
                     .layer = "fc",
                     .shape = {10, 144},
                     .initializer = {Initializer::Kind::kUniform, 1.0 / 3},
-                    .value = {{w, Region::Whole({10, 144})}}});
+                    .state = {{{{w, Region::Whole({10, 144})}}}}});
   const int output = d.b.AddOutput({Output::Kind::kGradient, "fc.w", "fc", {10, 144}, {{dw, Region::Whole({10, 144})}}});
   d.b.AddCompute(0, kCompute, Store{output}, {d.b.Read(dw)}, {}, {"fc", Pass::kOutput});
   return std::move(d.b).Build();

@@ -53,7 +53,7 @@ Program WithStatistics() {
                                   .role = StateRole::kStatistic,
                                   .shape = {4},
                                   .initializer = {Initializer::Kind::kConstant, value},
-                                  .value = {{track.uses[use].buffer, Region::Whole({4})}}});
+                                  .state = {{{{track.uses[use].buffer, Region::Whole({4})}}}}});
   }
   return program;
 }

@@ -605,7 +605,7 @@ void AddStatistic(Program& p) {
                           .layer = "norm",
                           .role = StateRole::kStatistic,
                           .shape = {3},
-                          .value = {{mean.id, Region::Whole({3})}}});
+                          .state = {{{{mean.id, Region::Whole({3})}}}}});
 }
 
 const Breakage kDeclarations[] = {
@@ -617,19 +617,19 @@ const Breakage kDeclarations[] = {
     {"flag_of_a_statistic", "outputs", "has shape [3]; expected [2], one flag for each trained parameter",
      [](Program& p) {
        p.parameters.back().role = StateRole::kStatistic;
-       p.parameters.back().momentum.clear();
+       p.parameters.back().pieces(StateKind::kMomentum).clear();
      }},
-    {"statistic_before_trained", "outputs", "\"fc.w\" is trained and stands behind a statistic; expected trained parameters",
+    {"statistic_before_trained", "outputs", "\"fc.w\" is trained and stands behind what is not; expected trained parameters",
      [](Program& p) {
        p.parameters[1].role = StateRole::kStatistic;
-       p.parameters[1].momentum.clear();
+       p.parameters[1].pieces(StateKind::kMomentum).clear();
      }},
-    {"statistic_with_momentum", "outputs", "parameter \"fc.w\" is a statistic and has a momentum",
+    {"statistic_with_momentum", "outputs", "parameter \"fc.w\" is not trained and has a momentum",
      [](Program& p) { p.parameters[2].role = StateRole::kStatistic; }},
     {"statistic_lies_in_step", "outputs", "persistent",
      [](Program& p) {
        AddStatistic(p);
-       p.buffer(p.parameters.back().value[0].buffer).lifetime = Lifetime::kStep;
+       p.buffer(p.parameters.back().value()[0].buffer).lifetime = Lifetime::kStep;
      }},
     {"statistic_not_covered", "outputs", "no piece",
      [](Program& p) {
@@ -657,12 +657,13 @@ const Breakage kDeclarations[] = {
     {"output_twice", "outputs", "is declared twice", [](Program& p) { p.outputs.push_back(p.outputs[0]); }},
 
     {"parameter_lies_in_step", "outputs", "persistent",
-     [](Program& p) { p.parameters[1].value[0].buffer = FindBuffer(p, "bucket0.gradient.conv.b").id; }},
-    {"parameter_not_covered", "outputs", "no piece", [](Program& p) { p.parameters[0].value.pop_back(); }},
+     [](Program& p) { p.parameters[1].value()[0].buffer = FindBuffer(p, "bucket0.gradient.conv.b").id; }},
+    {"parameter_not_covered", "outputs", "no piece", [](Program& p) { p.parameters[0].value().pop_back(); }},
     {"parameter_twice", "outputs", "declared twice", [](Program& p) { p.parameters[1].name = "conv.w"; }},
-    {"momentum_not_covered", "outputs", "momentum", [](Program& p) { p.parameters[0].momentum.pop_back(); }},
-    {"piece_shape", "outputs", "extents", [](Program& p) { p.parameters[0].value[0].region.size[0] = 1; }},
-    {"piece_outside", "outputs", "not inside", [](Program& p) { p.parameters[0].value[0].region.offset[0] = 3; }},
+    {"momentum_not_covered", "outputs", "momentum",
+     [](Program& p) { p.parameters[0].pieces(StateKind::kMomentum).pop_back(); }},
+    {"piece_shape", "outputs", "extents", [](Program& p) { p.parameters[0].value()[0].region.size[0] = 1; }},
+    {"piece_outside", "outputs", "not inside", [](Program& p) { p.parameters[0].value()[0].region.offset[0] = 3; }},
     {"input_type", "outputs", "loaded into", [](Program& p) { p.inputs[1].host_dtype = DType::kU8; }},
     {"input_not_loaded", "outputs", "no task loads",
      [](Program& p) {

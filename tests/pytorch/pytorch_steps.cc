@@ -37,6 +37,7 @@ struct Options {
   std::string model, plan = "single", weights, batches, out;
   models::ModelOptions network{.dropout = false};
   partition::LowerOptions lower;
+  program::Sgd sgd;
   int devices = 1;
   int64_t steps = 3;
   double learning_rate = 0.01;
@@ -186,13 +187,14 @@ int main(int argc, char** argv) {
   app.add_option("--width", options.network.width);
   app.add_option("--steps", options.steps);
   app.add_option("--learning-rate", options.learning_rate);
-  app.add_option("--momentum", options.lower.momentum);
-  app.add_option("--weight-decay", options.lower.weight_decay);
+  app.add_option("--momentum", options.sgd.momentum);
+  app.add_option("--weight-decay", options.lower.update.weight_decay);
   app.add_option("--weights", options.weights, "safetensors file; without it, initial weights are written");
   app.add_option("--batches", options.batches, "safetensors file of images0, labels0, images1, …");
   app.add_option("--out", options.out, "safetensors file to write")->required();
   app.add_flag("--double", options.reference, "all in double, on reference kernels");
   return bench::Run(app, argc, argv, [&] {
+    options.lower.update.optimizer = options.sgd;
     if (options.reference) options.lower.dtype = program::DType::kF64;
     return Main(options);
   });

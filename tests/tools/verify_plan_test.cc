@@ -40,7 +40,7 @@ absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0
                         .bf16 = arithmetic.bf16,
                         .tf32 = arithmetic.tf32,
                         .learning_rate = {.base = learning_rate},
-                        .lower = {.global_batch = 16, .weight_decay = 5e-4}};
+                        .lower = {.global_batch = 16, .update = {.weight_decay = 5e-4}}};
   if (arithmetic.bf16) {
     options.make_backend = [](int devices) {
       return cpu::MakeCpuBackend(
@@ -127,8 +127,10 @@ absl::StatusOr<VerifyReport> VerifyStatistics(const Spoil& spoil) {
       *models::BuildModel("resnet20", {.input_channels = 1, .input_size = 8, .classes = 10, .width = 0.5});
   const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 4, .global_batch = 8});
   data::SampleStream digits = *data::SampleStream::Create(*data::OpenDataset("digits", data::SplitOf::kTrain, {}), {});
-  VerifyOptions options{
-      .steps = 1, .reference = true, .learning_rate = {.base = 0.01}, .lower = {.global_batch = 8, .weight_decay = 5e-4}};
+  VerifyOptions options{.steps = 1,
+                        .reference = true,
+                        .learning_rate = {.base = 0.01},
+                        .lower = {.global_batch = 8, .update = {.weight_decay = 5e-4}}};
   options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p,
                                   const partition::LowerOptions& lower) {
     absl::StatusOr<program::Program> program = partition::Lower(g, p, lower);

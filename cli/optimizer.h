@@ -1,0 +1,28 @@
+// The flags of the optimiser: how parameters are updated.
+#ifndef COLONNADE_CLI_OPTIMIZER_H_
+#define COLONNADE_CLI_OPTIMIZER_H_
+
+#include <string>
+
+#include "cli/session.h"
+#include "engine/checkpoint.h"
+#include "partition/lower.h"
+
+namespace colonnade::cli {
+
+// Refuses what --freeze cannot mean: a pattern of no layer with parameters, or patterns of all.
+absl::Status CheckFrozen(const Flags& flags, const layers::LayerGraph& graph);
+// Where a flag is not given, the model's recipe for SGD and LARS, PyTorch's defaults for AdamW.
+partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& session);
+double DefaultLearningRate(const Flags& flags, const Session& session);
+
+// "SGD in krizhevsky's form".
+std::string NameOf(const partition::UpdateOptions& update);
+// "momentum 0.9, weight decay 0.0005, clipped to norm 1".
+std::string Describe(const partition::UpdateOptions& update);
+// What decides where a run goes.
+engine::RunFields FieldsOf(const Flags& flags, const partition::UpdateOptions& update);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_OPTIMIZER_H_

@@ -1,0 +1,156 @@
+// The updates of parameters, and what they obey: norms of whole tensors, however they are cut, and a gate.
+
+#include <utility>
+#include <variant>
+
+#include "partition/emitter.h"
+#include "partition/task_work.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Access;
+using program::BufferId;
+using program::DType;
+using program::Factors;
+using program::Lane;
+using program::Region;
+
+}  // namespace
+
+void Emitter::AddGates() {
+  if (!lowering_.train() || !update().is_gated()) return;
+  int64_t norms = 0;
+  for (const GradientBucket& bucket : lowering_.buckets) {
+    first_norm_.push_back(norms);
+    norms += static_cast<int64_t>(bucket.parameters.size());
+  }
+  for (int p = 0; p < positions_; ++p) {
+    const int device = lowering_.plan.device_at(p);
+    norms_.push_back(builder_.AddBuffer(device, "norms", DType::kF64, {norms, 2}));
+    gates_.push_back(builder_.AddBuffer(device, "gate", DType::kF64, {program::kGateCount}));
+    trusts_.push_back(builder_.AddBuffer(device, "trust", DType::kF64, {norms}));
+  }
+}
+
+// By member of the bucket; none where each is 1.
+Factors Emitter::FactorsOf(int bucket, double (Emitter::*of)(int parameter) const) const {
+  Factors factors;
+  bool all_one = true;
+  for (int parameter : lowering_.buckets[bucket].parameters) {
+    factors.push_back((this->*of)(parameter));
+    all_one = all_one && factors.back() == 1;
+  }
+  return all_one ? Factors() : factors;
+}
+
+double Emitter::RateOf(int parameter) const {
+  const auto found = update().layer_rates.find(lowering_.graph.nodes[lowering_.parameters[parameter].node].name);
+  return found == update().layer_rates.end() ? 1 : found->second;
+}
+
+// Biases, scales and shifts have one dimension.
+double Emitter::DecayOf(int parameter) const {
+  return update().decays_weights_alone && lowering_.parameters[parameter].spec.shape.size() == 1 ? 0 : 1;
+}
+
+// Whether `position` is the first that updates this part of a parameter: norms count each element once.
+bool Emitter::CountsAt(int index, int position) const {
+  const ShardedParameter& parameter = lowering_.parameters[index];
+  const auto held = [&](int p) { return RegionOn(mesh_, parameter.placement, parameter.spec.shape, p); };
+  for (int before = 0; before < position; ++before) {
+    if (!Updates(parameter.bucket, before)) continue;
+    const bool same_part = UpdatedParts(parameter.bucket, before) == UpdatedParts(parameter.bucket, position);
+    if (same_part && held(before) == held(position)) return false;
+  }
+  return Updates(parameter.bucket, position);
+}
+
+void Emitter::Emit(const Action& action, const MeasureGradients& measure) {
+  const BucketBuffers& bucket = buckets_[measure.bucket];
+  const GradientBucket& of = lowering_.buckets[measure.bucket];
+  const auto members = static_cast<int64_t>(of.parameters.size());
+  const bool of_weights = std::holds_alternative<program::Lars>(update().optimizer);
+  for (int p = 0; p < positions_; ++p) {
+    const Region part = UpdatedParts(measure.bucket, p);
+    program::SquaredNorms norms;
+    for (int parameter : of.parameters) norms.counted.push_back(CountsAt(parameter, p) ? 1 : 0);
+    layers::EmittedOp op{.op = std::move(norms),
+                         .uses = {{bucket.gradients[p], part, Access::kRead}},
+                         .flops = 2 * lowering_.LocalElements(of)};
+    if (of_weights) op.uses.push_back({bucket.weights[p], part, Access::kRead});
+    op.uses.push_back({norms_[p], {{first_norm_[measure.bucket], 0}, {members, 2}}, Access::kWrite});
+    AddCompute(p, std::move(op), Lane::kCompute, action.from);
+  }
+}
+
+void Emitter::Emit(const Action& action, const SumNorms&) {
+  std::vector<int> devices;
+  std::vector<program::Member> members;
+  for (int p = 0; p < positions_; ++p) {
+    const Region all = Region::Whole(builder_.shape(norms_[p]));
+    const int64_t bytes = all.elements() * program::SizeInBytes(DType::kF64);
+    devices.push_back(lowering_.plan.device_at(p));
+    members.push_back({.uses = {{norms_[p], all, Access::kAccumulate}},
+                       .work = {.bytes_read = bytes,
+                                .bytes_written = bytes,
+                                .bytes_sent = BytesSent(program::CollectiveKind::kAllReduce, bytes, positions_, p == 0)}});
+  }
+  builder_.AddCollective(builder_.AddGroup(devices), {.kind = program::CollectiveKind::kAllReduce}, std::move(members),
+                         comm_lane_, action.from);
+}
+
+void Emitter::Emit(const Action& action, const OpenGate&) {
+  program::UpdateGate gate{.clip_norm = update().clip_norm, .weight_decay = update().weight_decay};
+  if (const auto* lars = std::get_if<program::Lars>(&update().optimizer)) gate.trust = lars->trust;
+  if (update().decays_weights_alone && gate.trust > 0) {
+    for (const GradientBucket& bucket : lowering_.buckets) {
+      for (int parameter : bucket.parameters) gate.decays.push_back(DecayOf(parameter));
+    }
+    gate.adapted = gate.decays;
+  }
+  for (int p = 0; p < positions_; ++p) {
+    AddCompute(p, {gate, {builder_.Read(norms_[p]), builder_.Write(gates_[p]), builder_.Write(trusts_[p])}}, Lane::kCompute,
+               action.from);
+  }
+}
+
+program::Op Emitter::UpdateOp(int bucket) const {
+  const Factors rates = FactorsOf(bucket, &Emitter::RateOf), decays = FactorsOf(bucket, &Emitter::DecayOf);
+  const double decay = update().weight_decay;
+  struct Visitor {
+    const Factors &rates, &decays;
+    double decay;
+    program::Op operator()(const program::Sgd& o) const {
+      return program::SgdUpdate{o.momentum, decay, o.form, rates, decays};
+    }
+    program::Op operator()(const program::Lars& o) const {
+      return program::SgdUpdate{o.momentum, decay, program::SgdForm::kKrizhevsky, rates, decays};
+    }
+    program::Op operator()(const program::AdamW& o) const { return program::AdamWUpdate{o, decay, rates, decays}; }
+  };
+  return std::visit(Visitor{rates, decays, decay}, update().optimizer);
+}
+
+void Emitter::Emit(const Action& action, const UpdateParameters& update) {
+  const GradientBucket& of = lowering_.buckets[update.bucket];
+  const auto members = static_cast<int64_t>(of.parameters.size());
+  const int64_t elements = lowering_.LocalElements(of) * UpdatedParts(update.bucket, 0).size[0] / PartsOf(update.bucket);
+  const BucketBuffers& bucket = buckets_[update.bucket];
+  for (int p = 0; p < positions_; ++p) {
+    if (!Updates(update.bucket, p)) continue;
+    const Region part = UpdatedParts(update.bucket, p);
+    layers::EmittedOp op{
+        .op = UpdateOp(update.bucket), .uses = {builder_.Read(scalars_[p])}, .flops = UpdateFlops(elements)};
+    if (!gates_.empty()) {
+      op.uses.push_back(builder_.Read(gates_[p]));
+      op.uses.push_back({trusts_[p], {{first_norm_[update.bucket]}, {members}}, Access::kRead});
+    }
+    op.uses.push_back({bucket.gradients[p], part, Access::kRead});
+    for (const ByPosition& kept : bucket.kept) op.uses.push_back({kept[p], part, Access::kAccumulate});
+    op.uses.push_back({bucket.weights[p], part, Access::kAccumulate});
+    AddCompute(p, std::move(op), Lane::kCompute, action.from);
+  }
+}
+
+}  // namespace colonnade::partition
