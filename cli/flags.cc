@@ -271,6 +271,11 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->check(Number(0, kNoLimit))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--accumulate", flags.accumulate,
+                 "pieces of the batch that are computed one after the other; their gradients are added")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--lr-policy", flags.lr_policy,
                  "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "
                  "onecycle, over all steps (default: the model's)")

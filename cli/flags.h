@@ -27,7 +27,7 @@ struct Flags {
   int64_t pad = 0;
   std::vector<double> mean, std;
   // Plan
-  int64_t batch = 64;
+  int64_t batch = 64, accumulate = 1;
   int devices = 0;  // 0: not given
   std::string plan;
   int columns = 0;

@@ -61,7 +61,7 @@ absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::L
   ASSIGN_OR_RETURN(std::string json, engine::ReadFile(flags.plan, kLargestPlanFile));
   absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(json);
   absl::Status status = plan.status();
-  if (status.ok()) status = partition::ValidatePlan(*plan, graph, flags.batch);
+  if (status.ok()) status = partition::ValidatePlan(*plan, graph, SamplesAtOnce(flags));
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flags.plan, ": ", status.message()));
   if (plan->name.empty()) plan->name = flags.plan;
   const int devices = plan->mesh.device_count();
@@ -77,7 +77,8 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
   const std::string name = !flags.plan.empty() ? flags.plan : devices > 1 ? "data" : "single";
   const std::vector<std::string>& names = partition::PlanNames();
   if (std::find(names.begin(), names.end(), name) != names.end()) {
-    return partition::NamedPlan(name, graph, {.devices = devices, .columns = flags.columns, .global_batch = flags.batch});
+    return partition::NamedPlan(name, graph,
+                                {.devices = devices, .columns = flags.columns, .global_batch = SamplesAtOnce(flags)});
   }
   std::error_code error;
   const bool looks_like_a_file = name.find('/') != std::string::npos || name.find('.') != std::string::npos;
@@ -89,7 +90,7 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   absl::StatusOr<std::vector<partition::Candidate>> found =
-      tools::SearchPlansOn(machine, graph, {.global_batch = flags.batch}, std::max(flags.devices, 1));
+      tools::SearchPlansOn(machine, graph, {.global_batch = SamplesAtOnce(flags)}, std::max(flags.devices, 1));
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
   candidates = *std::move(found);
   partition::Plan plan = candidates.front().plan;
@@ -204,6 +205,10 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
     RETURN_IF_ERROR(CheckImages(flags, session, *images));
   }
   RETURN_IF_ERROR(CheckFrozen(flags, session.graph));
+  if (flags.batch % flags.accumulate != 0) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--accumulate: expected a number of pieces that divides the batch of %d, found %d", flags.batch, flags.accumulate));
+  }
   std::vector<partition::Candidate> judged;
   ASSIGN_OR_RETURN(partition::Plan plan,
                    flags.plan == partition::kAutoPlan
@@ -232,13 +237,20 @@ absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session&
                                      .std = flags.std});
 }
 
+int64_t SamplesAtOnce(const Flags& flags) { return flags.batch / flags.accumulate; }
+
 program::DType DTypeOf(const Flags& flags) {
   if (flags.dtype == "bf16") return program::DType::kBF16;
   return flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32;
 }
 
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
-  return {.mode = mode, .global_batch = flags.batch, .dtype = DTypeOf(flags), .update = UpdateOptionsOf(flags, session)};
+  const bool train = mode == program::Mode::kTrain;
+  return {.mode = mode,
+          .global_batch = train ? flags.batch : SamplesAtOnce(flags),
+          .pieces = train ? flags.accumulate : 1,
+          .dtype = DTypeOf(flags),
+          .update = UpdateOptionsOf(flags, session)};
 }
 
 absl::Status CheckBackend(const Flags& flags) {
@@ -303,7 +315,7 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
     std::vector<const program::Program*> pointers;
     for (const program::Program* program : programs) {
       partition::LowerOptions options = LowerOptionsOf(flags, session, program->mode);
-      options.global_batch = batch;
+      options.global_batch = std::max<int64_t>(batch / flags.accumulate, 1) * options.pieces;
       ASSIGN_OR_RETURN(program::Program lowered, partition::Lower(session.graph, session.plan, options));
       smaller.push_back(std::move(lowered));
     }

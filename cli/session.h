@@ -40,6 +40,8 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
 absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
 absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train);
 
+// Samples that are computed at once: the batch, or one of the pieces of --accumulate.
+int64_t SamplesAtOnce(const Flags& flags);
 program::DType DTypeOf(const Flags& flags);  // of the Program
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
 // --backend. Unavailable if it is cuda and there is none. With `times_tasks` a GPU times them too; a CPU always does.

@@ -52,6 +52,15 @@ T At(const void* data, int64_t index) {
   return value;
 }
 
+// The loss whose hits and labels count.
+absl::string_view LastLoss(const Program& program) {
+  absl::string_view last;
+  for (const Output& output : program.outputs) {
+    if (output.kind == Output::Kind::kMetrics) last = output.layer;
+  }
+  return last;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend) {
@@ -154,18 +163,18 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
   };
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
-    // Hits and labels are those of the last loss.
-    if (output.kind == Output::Kind::kMetrics) result.top1_hits = result.top5_hits = result.labels = 0;
+    const bool of_last_loss = output.layer == LastLoss(program_);
     for (size_t p = 0; p < output.pieces.size(); ++p) {
       const void* data = slot.outputs[o][p];
       const int device = program_.buffer(output.pieces[p].buffer).device;
       if (output.kind == Output::Kind::kMetrics) {
         const double loss = At<double>(data, program::kLossSum);
         loss_sum += loss;
+        if (!std::isfinite(loss)) note({false, o, device}, "loss", output.layer);
+        if (!of_last_loss) continue;
         result.top1_hits += std::llround(At<double>(data, program::kTop1Hits));
         result.top5_hits += std::llround(At<double>(data, program::kTop5Hits));
         result.labels += std::llround(At<double>(data, program::kLabels));
-        if (!std::isfinite(loss)) note({false, o, device}, "loss", output.layer);
       } else if (output.kind == Output::Kind::kFinite) {
         for (int64_t i = 0; i < output.shape[0]; ++i) {
           if (At<int32_t>(data, i) != 0) continue;

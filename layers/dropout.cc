@@ -6,9 +6,11 @@
 namespace colonnade::layers {
 namespace {
 
-// The mask of a device's part of a tensor is that part of the whole tensor's mask.
-program::Op DropoutOp(const Dropout& layer, const Operand& part) {
-  return program::Dropout{layer.rate, layer.stream, part.global_shape, part.offset};
+// The mask of a device's part of a tensor is that part of the whole tensor's mask, of all pieces of the batch.
+program::Op DropoutOp(const Dropout& layer, const StageShard& shard, const Operand& part) {
+  program::Dropout op{layer.rate, layer.stream, part.global_shape, part.offset};
+  if (shard.batch > 0) op.global_shape[0] = shard.batch, op.offset[0] += shard.first_sample;
+  return op;
 }
 
 }  // namespace
@@ -33,11 +35,11 @@ LayerStages Stages(const Dropout& layer, const LayerShapes&, const StageOptions&
   Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}};
   forward.emit = [layer, train = options.train](const StageShard& s) -> std::vector<EmittedOp> {
     if (!train) return {{.op = program::Copy{}, .uses = {Read(s[X()]), Write(s[Y()])}}};
-    return {{.op = DropoutOp(layer, s[Y()]), .uses = {Read(s.scalars), Read(s[X()]), Write(s[Y()])}}};
+    return {{.op = DropoutOp(layer, s, s[Y()]), .uses = {Read(s.scalars), Read(s[X()]), Write(s[Y()])}}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}};
   backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
-    return {{.op = DropoutOp(layer, s[D(X())]), .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])}}};
+    return {{.op = DropoutOp(layer, s, s[D(X())]), .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])}}};
   };
   return {.stages = {std::move(forward), std::move(backward)}};
 }

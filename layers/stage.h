@@ -79,6 +79,8 @@ class StageShard {
 
   Operand scalars;              // program::StepScalar
   std::optional<Operand> gate;  // program::Gate, which updates of state obey
+  // The samples of the step's batch, and the first of those of which the operands are; 0: they are of all of it.
+  int64_t batch = 0, first_sample = 0;
   // Forward: to be applied to what the stage writes, if it takes one. Backward: D(Y) is yet to be masked as that did.
   std::optional<program::Activation> epilogue;
 
@@ -127,6 +129,7 @@ struct LayerStages {
 // On what a layer's stages depend beside its shapes.
 struct StageOptions {
   bool train = true;
+  int64_t pieces = 1;                     // of the step's batch, of which the shapes have one
   absl::Span<const Strategy> strategies;  // by axis
 };
 

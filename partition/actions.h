@@ -31,6 +31,7 @@ struct Value {
   std::optional<program::DType> dtype;  // before ChoosePrecision: absent but for what has a type of its own, as labels have
   bool in_master_type = false;          // f32 or f64, also where activations are bf16
   int host_input = -1;                  // index of the Program input that it is loaded from, or −1
+  int64_t first_sample = 0;             // of the host's input
   int parameter = -1;                   // index of the parameter that it is, or whose gradient it is, or −1
   bool is_gradient = false;             // of the parameter
   int state = -1;                       // index of the state that it is, or −1
@@ -49,13 +50,15 @@ struct LoadInput {};  // → value
 // What the stage reads, then fused_reads → what it writes, then fused_writes; an output that nobody wants is invalid.
 struct RunStage {
   int node = 0, stage = 0;
+  int piece = 0;                                  // of the batch
   std::optional<program::Activation> epilogue{};  // applied to the output; backward: undone
   std::vector<layers::Fused> fused_reads{}, fused_writes{};
 };
 struct Round {};  // value in the master type → the value in the type in which kernels read it
 struct SumGradients {
   int node = 0;
-};  // contributions → dy of the node's output
+};                    // contributions → dy of the node's output
+struct SumPieces {};  // what two pieces of the batch make, as they make it → its sum
 struct Reshard {
   ReshardEntry entry;
 };  // value → value
@@ -79,8 +82,9 @@ struct GatherParameters {
 struct GatherGradients {
   int bucket = 0;
 };  // so that a sharded gradient can be shown whole
-using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, Reshard, CheckGradients, ReduceGradients,
-                                MeasureGradients, SumNorms, OpenGate, UpdateParameters, GatherParameters, GatherGradients>;
+using ActionKind =
+    std::variant<LoadInput, RunStage, Round, SumGradients, SumPieces, Reshard, CheckGradients, ReduceGradients,
+                 MeasureGradients, SumNorms, OpenGate, UpdateParameters, GatherParameters, GatherGradients>;
 
 struct Action {
   ActionKind what;

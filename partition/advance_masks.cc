@@ -22,7 +22,8 @@ ValueId ValueWritten(const Lowering& lowering, const Action& action, Slot slot) 
   return action.outputs[IndexOf(lowering.StageOf(action)->writes, slot)];
 }
 
-int NodeOf(const Action& action) { return std::get<RunStage>(action.what).node; }
+const RunStage& RunOf(const Action& action) { return std::get<RunStage>(action.what); }
+int NodeOf(const Action& action) { return RunOf(action).node; }
 
 bool Masks(const Lowering& lowering, const Action& action) {
   const layers::Stage* stage = lowering.StageOf(action);
@@ -53,11 +54,11 @@ int RoutingBefore(const Lowering& lowering, int mask) {
   return program::ElementCount(lowering.value(read).shape) < program::ElementCount(lowering.value(dy).shape) ? routing : -1;
 }
 
-// What the forward stages of a node leave for other layers.
-ValueId OutputOf(const Lowering& lowering, int node) {
+// What the forward stages of the node that `run` is of leave for other layers, of the same piece of the batch.
+ValueId OutputOf(const Lowering& lowering, const RunStage& run) {
   for (const Action& action : lowering.actions) {
     const layers::Stage* stage = lowering.StageOf(action);
-    if (stage == nullptr || NodeOf(action) != node) continue;
+    if (stage == nullptr || NodeOf(action) != run.node || RunOf(action).piece != run.piece) continue;
     const size_t y = IndexOf(stage->writes, Y());
     if (y < stage->writes.size()) return action.outputs[y];
   }
@@ -74,7 +75,7 @@ absl::Status AdvanceMasks(Lowering& lowering) {
     if (routing < 0) continue;
     Action &of_mask = lowering.actions[mask], &of_routing = lowering.actions[routing];
     const ValueId dx = ValueWritten(lowering, of_mask, D(X())), da = ValueRead(lowering, of_mask, D(Y())),
-                  pooled = OutputOf(lowering, NodeOf(of_routing));
+                  pooled = OutputOf(lowering, RunOf(of_routing));
     Reads(lowering, of_mask, Y()).value = pooled;
     Reads(lowering, of_mask, D(Y())).value = std::exchange(Reads(lowering, of_routing, D(Y())).value, dx);
     lowering.values[dx.value].shape = lowering.value(pooled).shape;

@@ -116,7 +116,9 @@ void Emitter::Emit(const Action& action, const LoadInput&) {
   for (int p = 0; p < positions_; ++p) {
     Make(action.outputs[0], p);
     const Operand y = OperandAt(action.outputs[0], p);
-    inputs_[value.host_input].pieces.push_back({y.buffer, RegionOn(mesh_, value.placement, value.shape, p)});
+    program::Region box = RegionOn(mesh_, value.placement, value.shape, p);
+    box.offset[0] += value.first_sample;
+    inputs_[value.host_input].pieces.push_back({y.buffer, std::move(box)});
     AddCompute(p, {program::Load{value.host_input}, {layers::Write(y)}}, Lane::kCopy, action.from);
   }
 }
@@ -129,6 +131,8 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
     layers::StageShard shard;
     shard.scalars = {scalars_[p], {program::kStepScalarCount}};
     if (!gates_.empty()) shard.gate = {gates_[p], {program::kGateCount}};
+    shard.batch = lowering_.options.global_batch;
+    shard.first_sample = run.piece * (shard.batch / lowering_.options.pieces);
     shard.epilogue = run.epilogue;
     for (size_t k = 0; k < stage.reads.size(); ++k) {
       if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], OperandAt(action.inputs[k].value, p));
@@ -155,7 +159,9 @@ void Emitter::Emit(const Action& action, const Round&) {
   }
 }
 
-void Emitter::Emit(const Action& action, const SumGradients&) {
+void Emitter::Emit(const Action& action, const SumGradients&) { EmitSum(action); }
+
+void Emitter::EmitSum(const Action& action) {
   for (int p = 0; p < positions_; ++p) {
     program::Uses uses;
     for (const ActionOperand& operand : action.inputs) uses.push_back(layers::Read(OperandAt(operand.value, p)));

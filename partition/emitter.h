@@ -53,6 +53,8 @@ class Emitter {
   void Emit(const Action& action, const RunStage& run);
   void Emit(const Action& action, const Round&);
   void Emit(const Action& action, const SumGradients&);
+  void Emit(const Action& action, const SumPieces&) { EmitSum(action); }
+  void EmitSum(const Action& action);
   program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
 
   // emit_reshard.cc

@@ -17,7 +17,8 @@ class Expander {
   explicit Expander(Lowering& lowering)
       : lowering_(lowering),
         graph_(lowering.graph),
-        n_(lowering.options.global_batch),
+        pieces_(static_cast<int>(lowering.options.pieces)),
+        n_(lowering.options.global_batch / pieces_),
         is_needed_(lowering.train() ? std::vector<bool>(graph_.nodes.size(), true) : graph_.ReachesLast()),
         nodes_(graph_.nodes.size()),
         contributions_(graph_.nodes.size()) {}
@@ -26,11 +27,13 @@ class Expander {
     RETURN_IF_ERROR(CheckInputs());
     const int count = static_cast<int>(graph_.nodes.size());
     for (int i = 0; i < count; ++i) AddParameters(i), AddState(i);
-    AddInputs();
     FindGradients();
     for (int i = 0; i < count; ++i) FindWanted(i);
-    for (int i = 0; i < count; ++i) RunPass(i, Pass::kForward);
-    for (int i = count - 1; i >= 0; --i) RunPass(i, Pass::kBackward);
+    for (piece_ = 0; piece_ < pieces_; ++piece_) {
+      BeginPiece();
+      for (int i = 0; i < count; ++i) RunPass(i, Pass::kForward);
+      for (int i = count - 1; i >= 0; --i) RunPass(i, Pass::kBackward);
+    }
     return absl::OkStatus();
   }
 
@@ -42,6 +45,8 @@ class Expander {
     bool has_gradient = false;  // of y
     std::vector<bool> runs;     // by stage
     std::vector<bool> inner_is_wanted;
+    // Over the pieces so far: of parameters' gradients, and of inner tensors that update state.
+    std::vector<ValueId> gradient_sums, inner_sums;
   };
 
   absl::Status CheckInputs() {
@@ -82,12 +87,28 @@ class Expander {
   }
   int LastParameter() const { return static_cast<int>(lowering_.parameters.size()) - 1; }
 
+  // "conv.y", of pieces behind the first "conv.y.1".
+  std::string OfPiece(const std::string& name) const { return piece_ == 0 ? name : absl::StrCat(name, ".", piece_); }
+
+  // Values of a piece are its own, but for those that outlive the step, and sums over pieces.
+  void BeginPiece() {
+    for (NodeValues& values : nodes_) values.y = values.dy = ValueId{};
+    for (std::vector<ValueId>& of_node : contributions_) of_node.clear();
+    AddInputs();
+  }
+
   void AddInputs() {
-    labels_ = lowering_.AddValue({.name = "labels", .shape = {n_}, .dtype = program::DType::kI32, .host_input = 1});
+    const int64_t first_sample = piece_ * n_;
+    labels_ = lowering_.AddValue({.name = OfPiece("labels"),
+                                  .shape = {n_},
+                                  .dtype = program::DType::kI32,
+                                  .host_input = 1,
+                                  .first_sample = first_sample});
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
       const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
-      nodes_[i].y = lowering_.AddValue({.name = graph_.nodes[i].name, .shape = shape, .host_input = 0});
+      nodes_[i].y = lowering_.AddValue(
+          {.name = OfPiece(graph_.nodes[i].name), .shape = shape, .host_input = 0, .first_sample = first_sample});
     }
   }
 
@@ -141,15 +162,79 @@ class Expander {
     const std::vector<Stage>& stages = StagesOf(i).stages;
     for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
       if (stages[s].pass != pass || !nodes_[i].runs[s]) continue;
-      Action action{.what = RunStage{i, s}, .from = {graph_.nodes[i].name, pass}};
-      for (Slot slot : stages[s].reads) action.inputs.push_back({ValueRead(i, slot), {}});
-      for (Slot slot : stages[s].writes) {
-        // A stage that runs for something else makes gradients of frozen parameters too, which nobody reads.
-        const bool is_made = IsWanted(i, slot) || (slot.kind == Slot::Kind::kParameter && IsFrozen(i));
-        action.outputs.push_back(is_made ? ValueWritten(i, slot) : ValueId{});
-      }
-      lowering_.actions.push_back(std::move(action));
+      if (!UpdatesState(stages[s]) || AddSums(i, stages[s])) Run(i, s, pass);
     }
+  }
+
+  // Whether a stage of training updates state alone: once in a step, by sums over all pieces.
+  bool UpdatesState(const Stage& stage) const { return lowering_.train() && stage.writes.empty(); }
+
+  // Adds what the stage reads of this piece to that of those before; true where it is the last.
+  bool AddSums(int i, const Stage& stage) {
+    NodeValues& values = nodes_[i];
+    values.inner_sums.resize(values.inner.size());
+    for (Slot slot : stage.reads) {
+      if (slot.kind != Slot::Kind::kInner) continue;
+      ValueId& sum = values.inner_sums[slot.index];
+      sum = piece_ == 0 ? values.inner[slot.index]
+                        : SumOf(sum, values.inner[slot.index], NextSum(values.inner[slot.index]), i);
+    }
+    return piece_ + 1 == pieces_;
+  }
+  // A value for the sum of values like `of`.
+  Value NextSum(ValueId of) const {
+    Value sum = lowering_.value(of);
+    sum.name = absl::StrCat(sum.name, ".sum");
+    return sum;
+  }
+  ValueId SumOf(ValueId before, ValueId now, Value sum, int i) {
+    const ValueId total = lowering_.AddValue(std::move(sum));
+    lowering_.actions.push_back({.what = SumPieces{},
+                                 .inputs = {{before, {}}, {now, {}}},
+                                 .outputs = {total},
+                                 .from = {graph_.nodes[i].name, Pass::kBackward}});
+    return total;
+  }
+
+  // Adds the gradients of parameters that were made last to those of the pieces before.
+  void SumGradientsOfPieces(int i, const Stage& stage, const std::vector<ValueId>& made) {
+    NodeValues& values = nodes_[i];
+    values.gradient_sums.resize(values.parameters.size());
+    for (size_t k = 0; k < stage.writes.size(); ++k) {
+      const Slot slot = stage.writes[k];
+      if (slot.kind != Slot::Kind::kParameter || IsFrozen(i) || !made[k].valid()) continue;
+      ValueId& sum = values.gradient_sums[slot.index];
+      const bool is_last = piece_ + 1 == pieces_;
+      sum = piece_ == 0 ? made[k] : SumOf(sum, made[k], is_last ? GradientOfParameter(i, slot.index) : NextSum(made[k]), i);
+    }
+  }
+
+  Value GradientOfParameter(int i, int index) const {
+    const int parameter = lowering_.value(nodes_[i].parameters[index]).parameter;
+    return {.name = absl::StrCat(lowering_.parameters[parameter].spec.name, ".gradient"),
+            .shape = lowering_.parameters[parameter].spec.shape,
+            .in_master_type = true,
+            .parameter = parameter,
+            .is_gradient = true};
+  }
+
+  void Run(int i, int s, Pass pass) {
+    const Stage& stage = StagesOf(i).stages[s];
+    Action action{.what = RunStage{i, s, piece_}, .from = {graph_.nodes[i].name, pass}};
+    for (Slot slot : stage.reads) {
+      const bool is_summed = UpdatesState(stage) && slot.kind == Slot::Kind::kInner;
+      action.inputs.push_back({is_summed ? nodes_[i].inner_sums[slot.index] : ValueRead(i, slot), {}});
+    }
+    for (Slot slot : stage.writes) {
+      // A stage of backward that runs for something else makes its sums and gradients of frozen parameters too, which nobody
+      // reads.
+      const bool is_made = IsWanted(i, slot) || (pass == Pass::kBackward && slot.kind == Slot::Kind::kInner) ||
+                           (slot.kind == Slot::Kind::kParameter && IsFrozen(i));
+      action.outputs.push_back(is_made ? ValueWritten(i, slot) : ValueId{});
+    }
+    const std::vector<ValueId> made = action.outputs;
+    lowering_.actions.push_back(std::move(action));
+    if (pieces_ > 1) SumGradientsOfPieces(i, stage, made);
   }
 
   ValueId ValueRead(int i, Slot slot) {
@@ -178,27 +263,21 @@ class Expander {
     switch (slot.kind) {
       case Slot::Kind::kInput: {
         const std::string number = node.inputs.size() > 1 ? absl::StrCat(slot.index) : "";
-        const ValueId dx = lowering_.AddValue({.name = absl::StrCat(node.name, ".dx", number), .shape = shape});
+        const ValueId dx = lowering_.AddValue({.name = OfPiece(absl::StrCat(node.name, ".dx", number)), .shape = shape});
         contributions_[node.inputs[slot.index].value].push_back(dx);
         return dx;
       }
       case Slot::Kind::kParameter: {
-        if (IsFrozen(i)) {
-          return lowering_.AddValue(
-              {.name = absl::StrCat(node.parameters[slot.index].name, ".gradient"), .shape = shape, .in_master_type = true});
-        }
-        const int parameter = lowering_.value(nodes_[i].parameters[slot.index]).parameter;
-        return lowering_.AddValue({.name = absl::StrCat(lowering_.parameters[parameter].spec.name, ".gradient"),
+        if (!IsFrozen(i) && pieces_ == 1) return lowering_.AddValue(GradientOfParameter(i, slot.index));
+        return lowering_.AddValue({.name = OfPiece(absl::StrCat(node.parameters[slot.index].name, ".gradient")),
                                    .shape = shape,
-                                   .in_master_type = true,
-                                   .parameter = parameter,
-                                   .is_gradient = true});
+                                   .in_master_type = true});
       }
       case Slot::Kind::kState:
         return nodes_[i].state[slot.index];
       case Slot::Kind::kInner: {
         const layers::InnerSpec& inner = StagesOf(i).inner[slot.index];
-        return nodes_[i].inner[slot.index] = lowering_.AddValue({.name = absl::StrCat(node.name, ".", inner.name),
+        return nodes_[i].inner[slot.index] = lowering_.AddValue({.name = OfPiece(absl::StrCat(node.name, ".", inner.name)),
                                                                  .shape = shape,
                                                                  .dtype = inner.dtype,
                                                                  .in_master_type = inner.in_master_type});
@@ -207,12 +286,12 @@ class Expander {
         break;
     }
     if (layers::TraitsOf(node.layer).is_loss) return nodes_[i].y = Metrics(i, shape);
-    return nodes_[i].y = lowering_.AddValue({.name = absl::StrCat(node.name, ".y"), .shape = shape});
+    return nodes_[i].y = lowering_.AddValue({.name = OfPiece(absl::StrCat(node.name, ".y")), .shape = shape});
   }
 
   ValueId Metrics(int i, const program::Shape& shape) {
     const bool is_last = i + 1 == static_cast<int>(graph_.nodes.size());
-    return lowering_.AddValue({.name = is_last ? "metrics" : absl::StrCat(graph_.nodes[i].name, ".metrics"),
+    return lowering_.AddValue({.name = OfPiece(is_last ? "metrics" : absl::StrCat(graph_.nodes[i].name, ".metrics")),
                                .shape = shape,
                                .dtype = program::DType::kF64,
                                .metrics_of = i});
@@ -224,8 +303,8 @@ class Expander {
     if (parts.size() == 1) return parts[0];
     Action sum{.what = SumGradients{i}, .from = {graph_.nodes[i].name, Pass::kBackward}};
     for (ValueId part : parts) sum.inputs.push_back({part, {}});
-    const ValueId total =
-        lowering_.AddValue({.name = absl::StrCat(graph_.nodes[i].name, ".dy"), .shape = lowering_.value(parts[0]).shape});
+    const ValueId total = lowering_.AddValue(
+        {.name = OfPiece(absl::StrCat(graph_.nodes[i].name, ".dy")), .shape = lowering_.value(parts[0]).shape});
     sum.outputs = {total};
     lowering_.actions.push_back(std::move(sum));
     return total;
@@ -233,11 +312,13 @@ class Expander {
 
   Lowering& lowering_;
   const layers::LayerGraph& graph_;
-  const int64_t n_;
+  const int pieces_;
+  const int64_t n_;                    // samples of a piece
   const std::vector<bool> is_needed_;  // evaluation leaves auxiliary losses out, with what is there for them alone
   std::vector<NodeValues> nodes_;
   std::vector<std::vector<ValueId>> contributions_;  // by node, to the gradient of its output
   ValueId labels_;
+  int piece_ = 0;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "partition/check_actions.h"
 #include "partition/passes.h"
 #include "program/status_macros.h"
@@ -31,11 +32,22 @@ constexpr LoweringPass kPasses[] = {
     {"order actions", OrderActions},
 };
 
+absl::Status CheckPieces(const LowerOptions& options) {
+  if (options.pieces < 1 || options.global_batch % options.pieces != 0) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "expected a number of pieces that divides the batch of %d, found %d", options.global_batch, options.pieces));
+  }
+  if (options.pieces == 1 || options.mode == program::Mode::kTrain) return absl::OkStatus();
+  return absl::FailedPreconditionError("expected one piece in evaluation, which adds no gradients");
+}
+
 }  // namespace
 
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
-  RETURN_IF_ERROR(ValidatePlan(plan, graph, options.global_batch));
-  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings, ShardGraph(graph, plan, options.global_batch, options.mode));
+  RETURN_IF_ERROR(CheckPieces(options));
+  const int64_t samples = options.global_batch / options.pieces;
+  RETURN_IF_ERROR(ValidatePlan(plan, graph, samples));
+  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings, ShardGraph(graph, plan, samples, options.mode, options.pieces));
   Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings)};
   for (const LoweringPass& pass : kPasses) {
     RETURN_IF_ERROR(pass.run(lowering));

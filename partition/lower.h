@@ -34,6 +34,7 @@ struct UpdateOptions {
 struct LowerOptions {
   program::Mode mode = program::Mode::kTrain;
   int64_t global_batch = 64;
+  int64_t pieces = 1;  // of as many samples each, one after the other, whose gradients are added before they are reduced
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program

@@ -46,10 +46,12 @@ enum class Arithmetic {
 };
 
 absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                               const VerifyOptions& options, bool expose_gradients, Arithmetic arithmetic) {
+                                               const VerifyOptions& options, bool expose_gradients, Arithmetic arithmetic,
+                                               int64_t pieces) {
   auto side = std::make_unique<Side>();
   partition::LowerOptions lower = options.lower;
   lower.expose_gradients = expose_gradients;
+  lower.pieces = pieces;
   const bool reference = arithmetic != Arithmetic::kOwn;
   lower.dtype = arithmetic == Arithmetic::kDouble                        ? program::DType::kF64
                 : options.bf16 || arithmetic == Arithmetic::kRoundedBf16 ? program::DType::kBF16
@@ -140,7 +142,9 @@ class Comparison {
     single_ = std::move(single);
     auto make = [&](const partition::Plan& plan, bool expose_gradients, std::unique_ptr<Side>& side) -> absl::Status {
       const Arithmetic arithmetic = options_.reference ? Arithmetic::kDouble : Arithmetic::kOwn;
-      ASSIGN_OR_RETURN(side, MakeSide(graph_, plan, options_, expose_gradients, arithmetic));
+      // What it is compared with has the batch whole.
+      const int64_t pieces = &plan == &single_ ? 1 : options_.lower.pieces;
+      ASSIGN_OR_RETURN(side, MakeSide(graph_, plan, options_, expose_gradients, arithmetic, pieces));
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(make(single_, true, one_));
@@ -148,7 +152,7 @@ class Comparison {
     RETURN_IF_ERROR(make(plan_, false, training_));
     for (const auto& [arithmetic, side] : {std::pair(Arithmetic::kDouble, &exact_), {Arithmetic::kRoundedBf16, &rounded_}}) {
       if (!options_.bf16) continue;
-      ASSIGN_OR_RETURN(*side, MakeSide(graph_, single_, options_, true, arithmetic));
+      ASSIGN_OR_RETURN(*side, MakeSide(graph_, single_, options_, true, arithmetic, /*pieces=*/1));
     }
     const int64_t batch = options_.lower.global_batch;
     images_.resize(batch * program::ElementCount(data_.sample_shape()));
@@ -249,7 +253,7 @@ class Comparison {
     if (error <= least) return least;
     if (double_gradients_.empty()) {
       if (reference_ == nullptr) {
-        ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Arithmetic::kDouble));
+        ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Arithmetic::kDouble, /*pieces=*/1));
       }
       ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, images_, labels_, inputs));
       double_gradients_ = std::move(outcome.gradients);

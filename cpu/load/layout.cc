@@ -62,8 +62,13 @@ class LayoutClasses {
   // Tensors that a kernel works on element by element.
   void LinkOperands(const program::Compute& compute, const Task& task) {
     if (program::LayoutRuleOf(compute.op) != program::LayoutRule::kAlike) return;
-    const size_t first = program::OperandOf(compute.op, task.uses.size(), program::Role::kScalars) + 1;
-    for (size_t use = first + 1; use < task.uses.size(); ++use) Link(task.uses[first], task.uses[use]);
+    const std::optional<program::OperandTraits> traits = program::TraitsOfOperands(compute.op, task.uses.size());
+    const BufferUse* first = nullptr;
+    for (size_t use = 0; use < task.uses.size(); ++use) {
+      if (program::TypeOf((*traits)[use]->role).has_value()) continue;  // numbers of the op's own
+      if (first != nullptr) Link(*first, task.uses[use]);
+      if (first == nullptr) first = &task.uses[use];
+    }
   }
 
   void Link(const BufferUse& a, const BufferUse& b) {

@@ -73,6 +73,19 @@ PreparedKernel MapTwo(BoxPlan plan, int threads, Formula formula) {
   });
 }
 
+// Operand `inputs` = the sum of those before it.
+template <class T>
+PreparedKernel SumRows(BoxPlan plan, int inputs, int threads) {
+  return KernelOf([plan = std::move(plan), inputs, threads](const RunArguments& run) {
+    plan.ForAllRows(threads, [&](const Row& row) {
+      RowSum<T> sum(row.size);
+      for (int j = 0; j < inputs; ++j) sum.Add(run.as<const T>(j) + row.offset[j], row.stride[j]);
+      sum.Put(run.as<T>(inputs) + row.offset[inputs], row.stride[inputs]);
+    });
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<View>> ElementwiseViews(const TaskContext& context, int first_use, int count) {
@@ -93,18 +106,13 @@ PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
   const int inputs = static_cast<int>(context.operands.size()) - 1;
   const auto views = ElementwiseViews(context, 0, inputs + 1);
   if (!views.ok()) return views.status();
-  if (context.view(0).dtype != DType::kF32) {
-    return absl::InvalidArgumentError(absl::StrCat("a sum of ", program::Name(context.view(0).dtype), "; expected f32"));
+  const DType dtype = context.view(0).dtype;
+  if (dtype == DType::kF64) return SumRows<double>(BoxPlan(*views), inputs, context.threads);
+  if (dtype != DType::kF32) {
+    return absl::InvalidArgumentError(absl::StrCat("a sum of ", program::Name(dtype), "; expected f32 or f64"));
   }
   if (inputs == 2) return MapTwo(BoxPlan(*views), context.threads, [](float a, float b) { return a + b; });
-  return KernelOf([plan = BoxPlan(*views), inputs, threads = context.threads](const RunArguments& run) {
-    plan.ForAllRows(threads, [&](const Row& row) {
-      RowSum<float> sum(row.size);
-      for (int j = 0; j < inputs; ++j) sum.Add(run.as<const float>(j) + row.offset[j], row.stride[j]);
-      sum.Put(run.as<float>(inputs) + row.offset[inputs], row.stride[inputs]);
-    });
-    return absl::OkStatus();
-  });
+  return SumRows<float>(BoxPlan(*views), inputs, context.threads);
 }
 
 PreparedKernel Prepare(const program::BiasForward&, const TaskContext& context) {

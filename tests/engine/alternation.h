@@ -47,7 +47,7 @@ inline program::Program LoweredFor(const PlanOnDevices& on, program::Mode mode) 
   const layers::LayerGraph graph = AlternationNetwork();
   auto plan = partition::NamedPlan(on.plan, graph, {.devices = on.devices, .global_batch = kAlternationBatch});
   EXPECT_TRUE(plan.ok()) << plan.status();
-  auto program = partition::Lower(graph, *plan, {.mode = mode, .global_batch = kAlternationBatch, .momentum = 0.9});
+  auto program = partition::Lower(graph, *plan, {.mode = mode, .global_batch = kAlternationBatch});
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);
 }

@@ -178,6 +178,7 @@ class FirstValues : public LoadedProgram {
     std::memcpy(&values[buffer], bytes.data(), sizeof(float));
     return absl::OkStatus();
   }
+  void Fence() override {}
   DeviceMemory Memory(int) const override { return {}; }
   const std::vector<AddedReorder>& added_reorders() const override { return none_; }
 
@@ -207,7 +208,7 @@ TEST_P(Torchvision, AStateDictLoadsWithEveryNameAndShape) {
   std::map<std::string, float> expected;
   for (size_t i = 0; i < dict.size(); ++i) expected[dict[i].name] = static_cast<float>(i + 1);
   for (const program::Parameter& parameter : program.parameters) {
-    EXPECT_EQ(loaded.values.at(parameter.value[0].buffer), expected.at(parameter.name)) << parameter.name;
+    EXPECT_EQ(loaded.values.at(parameter.value()[0].buffer), expected.at(parameter.name)) << parameter.name;
   }
 }
 
