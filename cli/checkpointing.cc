@@ -1,6 +1,7 @@
 #include "cli/checkpointing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -36,6 +37,9 @@ std::string Numbers(const std::vector<double>& values) {
 absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine::RunFields& run) {
   std::vector<std::string> fields;
   for (const auto& [field, value] : run) fields.push_back(field);
+  for (const char* field : kStatedWhereUsed) {
+    if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
+  }
   for (const std::string& name : allowed) {
     if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
     const std::string nearest = program::NearestName(name, fields);
@@ -118,11 +122,18 @@ absl::Status Checkpointing::CheckRoom(const program::Program& program) const {
 }
 
 absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const {
-  const std::map<std::string, std::string> before(saved.begin(), saved.end());
+  const std::map<std::string, std::string> before(saved.begin(), saved.end()), now(run_.begin(), run_.end());
+  engine::RunFields all = run_;
+  for (const auto& field : saved) {
+    if (!now.contains(field.first)) all.push_back(field);
+  }
+  const auto value_of = [](const std::map<std::string, std::string>& of, const std::string& field) {
+    const auto it = of.find(field);
+    return it == of.end() ? "(none)" : it->second;
+  };
   std::vector<std::string> differences, fields;
-  for (const auto& [field, current] : run_) {
-    const auto it = before.find(field);
-    const std::string was = it == before.end() ? "(none)" : it->second;
+  for (const auto& [field, unused] : all) {
+    const std::string was = value_of(before, field), current = value_of(now, field);
     const std::vector<std::string>& allowed = flags_.allow_change;
     if (was == current || std::find(allowed.begin(), allowed.end(), field) != allowed.end()) continue;
     differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));
@@ -207,6 +218,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program
 }
 
 void Checkpointing::AddLoss(double loss) {
+  if (!std::isfinite(loss)) return;  // of a step that was skipped
   loss_sum_ += loss;
   ++losses_;
 }

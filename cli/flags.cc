@@ -230,9 +230,11 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov", "lars", "adamw"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--lr", flags.lr, "learning rate (default: the model's)")->check(Number(0, kNoLimit))->group(group);
+  app.add_option("--lr", flags.lr, "learning rate (default: the model's; of adamw 0.001)")
+      ->check(Number(0, kNoLimit))
+      ->group(group);
   app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);
-  app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's)")
+  app.add_option("--weight-decay", flags.weight_decay, "weight decay (default: the model's; of adamw 0.01)")
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--decay", flags.decay,
@@ -240,19 +242,16 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"all", "weights"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--trust", flags.trust, "of lars: the trust coefficient")
+  app.add_option("--trust", flags.trust, "of lars: the trust coefficient (default: 0.001)")
       ->check(Number(0, kNoLimit))
-      ->capture_default_str()
       ->group(group);
-  app.add_option("--betas", flags.betas, "of adamw: what its two means keep, each below 1")
+  app.add_option("--betas", flags.betas, "of adamw: what its two means keep, each below 1 (default: 0.9,0.999)")
       ->check(Number(0, kBelowOne))
       ->delimiter(',')
       ->expected(2)
-      ->capture_default_str()
       ->group(group);
-  app.add_option("--epsilon", flags.epsilon, "of adamw: what is added to the root")
+  app.add_option("--epsilon", flags.epsilon, "of adamw: what is added to the root (default: 1e-08)")
       ->check(Number(1e-30, kNoLimit))
-      ->capture_default_str()
       ->group(group);
   app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: none)")
       ->check(Number(0, kNoLimit))
@@ -272,7 +271,7 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--accumulate", flags.accumulate,
-                 "pieces of the batch that are computed one after the other; their gradients are added")
+                 "micro-batches in which the batch is computed, one after the other; their gradients are added")
       ->check(CLI::Range(int64_t{1}, int64_t{1024}))
       ->capture_default_str()
       ->group(group);

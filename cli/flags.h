@@ -48,8 +48,9 @@ struct Flags {
   uint64_t seed = 1;
   std::string optimizer = "krizhevsky";
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's, or the optimiser's
-  double trust = 1e-3, epsilon = 1e-8, clip_norm = 0, head_lr_scale = 1;
-  std::vector<double> betas = {0.9, 0.999};
+  std::optional<double> trust, epsilon;
+  std::vector<double> betas;  // empty: the optimiser's
+  double clip_norm = 0, head_lr_scale = 1;
   std::vector<std::string> freeze;  // patterns of layers' names
   std::string decay = "all", on_not_finite = "stop";
   std::string lr_policy;                // empty: the model's

@@ -25,16 +25,13 @@ program::SgdForm FormOf(const std::string& name) {
 
 program::Optimizer OptimizerOf(const Flags& flags, const Session& session) {
   const double momentum = flags.momentum >= 0 ? flags.momentum : session.model->momentum;
-  if (flags.optimizer == "lars") return program::Lars{.momentum = momentum, .trust = flags.trust};
-  if (flags.optimizer == "adamw") return program::AdamW{flags.betas[0], flags.betas[1], flags.epsilon};
+  if (flags.optimizer == "lars") return program::Lars{.momentum = momentum, .trust = flags.trust.value_or(1e-3)};
+  if (flags.optimizer == "adamw") {
+    program::AdamW adam{.epsilon = flags.epsilon.value_or(1e-8)};
+    if (!flags.betas.empty()) adam.beta1 = flags.betas[0], adam.beta2 = flags.betas[1];
+    return adam;
+  }
   return program::Sgd{.momentum = momentum, .form = FormOf(flags.optimizer)};
-}
-
-// The last layer with parameters.
-std::string HeadOf(const layers::LayerGraph& graph) {
-  const auto head = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(),
-                                 [](const layers::LayerNode& node) { return !node.parameters.empty(); });
-  return head == graph.nodes.rend() ? "" : head->name;
 }
 
 bool HasParameters(const layers::LayerNode& node) { return !node.parameters.empty(); }
@@ -54,7 +51,26 @@ std::set<std::string> FrozenLayers(const Flags& flags, const layers::LayerGraph&
 
 }  // namespace
 
-absl::Status CheckFrozen(const Flags& flags, const layers::LayerGraph& graph) {
+std::string HeadOf(const layers::LayerGraph& graph) {
+  const auto head = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), HasParameters);
+  return head == graph.nodes.rend() ? "" : head->name;
+}
+
+absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
+  struct Of {
+    const char* flag;
+    bool is_given, is_used;
+    const char* optimizers;
+  };
+  const bool adamw = flags.optimizer == "adamw", lars = flags.optimizer == "lars";
+  for (const Of& of :
+       {Of{"--trust", flags.trust.has_value(), lars, "lars"}, Of{"--betas", !flags.betas.empty(), adamw, "adamw"},
+        Of{"--epsilon", flags.epsilon.has_value(), adamw, "adamw"},
+        Of{"--momentum", flags.momentum >= 0, !adamw, "the others"}}) {
+    if (!of.is_given || of.is_used) continue;
+    return absl::FailedPreconditionError(absl::StrFormat("%s: expected --optimizer=%s, which has it, found --optimizer=%s",
+                                                         of.flag, of.optimizers, flags.optimizer));
+  }
   std::vector<std::string> layers;
   for (const layers::LayerNode& node : graph.nodes) {
     if (HasParameters(node)) layers.push_back(node.name);
@@ -66,6 +82,10 @@ absl::Status CheckFrozen(const Flags& flags, const layers::LayerGraph& graph) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--freeze: expected the name of a layer with parameters, or a pattern of some, found \"%s\"%s",
                         pattern, nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+  }
+  if (flags.replace_head && FrozenLayers(flags, graph).contains(HeadOf(graph))) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--replace-head: expected a last layer that is trained, found \"%s\" frozen", HeadOf(graph)));
   }
   if (layers.empty() || FrozenLayers(flags, graph).size() < layers.size()) return absl::OkStatus();
   return absl::FailedPreconditionError("--freeze: expected a layer that is left to train, found none");

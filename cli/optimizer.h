@@ -10,8 +10,11 @@
 
 namespace colonnade::cli {
 
-// Refuses what --freeze cannot mean: a pattern of no layer with parameters, or patterns of all.
-absl::Status CheckFrozen(const Flags& flags, const layers::LayerGraph& graph);
+// The last layer with parameters; empty where there is none.
+std::string HeadOf(const layers::LayerGraph& graph);
+// Refuses flags of another optimiser, and what --freeze cannot mean: a pattern of no layer with parameters, patterns of all,
+// or of a head that is replaced.
+absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph);
 // Where a flag is not given, the model's recipe for SGD and LARS, PyTorch's defaults for AdamW.
 partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& session);
 double DefaultLearningRate(const Flags& flags, const Session& session);
@@ -20,6 +23,9 @@ double DefaultLearningRate(const Flags& flags, const Session& session);
 std::string NameOf(const partition::UpdateOptions& update);
 // "momentum 0.9, weight decay 0.0005, clipped to norm 1".
 std::string Describe(const partition::UpdateOptions& update);
+// Fields that only some runs have.
+inline constexpr const char* kStatedWhereUsed[] = {"betas",     "epsilon",       "momentum",      "trust", "decay",
+                                                   "clip-norm", "on-not-finite", "head-lr-scale", "freeze"};
 // What decides where a run goes.
 engine::RunFields FieldsOf(const Flags& flags, const partition::UpdateOptions& update);
 

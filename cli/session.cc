@@ -204,10 +204,11 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   if (images != nullptr) {
     RETURN_IF_ERROR(CheckImages(flags, session, *images));
   }
-  RETURN_IF_ERROR(CheckFrozen(flags, session.graph));
+  RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
   if (flags.batch % flags.accumulate != 0) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "--accumulate: expected a number of pieces that divides the batch of %d, found %d", flags.batch, flags.accumulate));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--accumulate: expected a number of micro-batches that divides the batch of %d, found %d",
+                        flags.batch, flags.accumulate));
   }
   std::vector<partition::Candidate> judged;
   ASSIGN_OR_RETURN(partition::Plan plan,
@@ -248,7 +249,7 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
   const bool train = mode == program::Mode::kTrain;
   return {.mode = mode,
           .global_batch = train ? flags.batch : SamplesAtOnce(flags),
-          .pieces = train ? flags.accumulate : 1,
+          .micro_batches = train ? flags.accumulate : 1,
           .dtype = DTypeOf(flags),
           .update = UpdateOptionsOf(flags, session)};
 }
@@ -309,22 +310,23 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
   return backend;
 }
 
-absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs) {
+absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
+                         int backends) {
   const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
     std::vector<program::Program> smaller;
     std::vector<const program::Program*> pointers;
     for (const program::Program* program : programs) {
       partition::LowerOptions options = LowerOptionsOf(flags, session, program->mode);
-      options.global_batch = std::max<int64_t>(batch / flags.accumulate, 1) * options.pieces;
+      options.global_batch = std::max<int64_t>(batch / flags.accumulate, 1) * options.micro_batches;
       ASSIGN_OR_RETURN(program::Program lowered, partition::Lower(session.graph, session.plan, options));
       smaller.push_back(std::move(lowered));
     }
     for (const program::Program& program : smaller) pointers.push_back(&program);
-    return tools::LeastBytesOf(pointers);
+    return backends * tools::LeastBytesOf(pointers);
   };
-  return FieldAsFlag(
-      tools::CheckHostMemory(tools::LeastBytesOf(programs), flags.batch, session.plan.mesh.device_count(), bytes_of),
-      "batch");
+  return FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs), flags.batch,
+                                            session.plan.mesh.device_count(), bytes_of),
+                     "batch");
 }
 
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {

@@ -40,7 +40,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
 absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
 absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train);
 
-// Samples that are computed at once: the batch, or one of the pieces of --accumulate.
+// Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
 int64_t SamplesAtOnce(const Flags& flags);
 program::DType DTypeOf(const Flags& flags);  // of the Program
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                                              bool times_tasks = false);
 // ResourceExhausted, naming a --batch that would fit, where `programs` of the session need more memory than this machine has
 // free. For the CPU backend, before anything is loaded.
-absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs);
+absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
+                         int backends = 1);
 // Whether OpenBackend would find what --backend and --dtype ask for.
 absl::Status CheckBackend(const Flags& flags);
 // The GPUs that --backend=cuda finds, at least one; else Unavailable.

@@ -36,12 +36,9 @@ struct Run {
 // Of weights for other classes: what the last layer with parameters had gives way to what it has been initialised with,
 // which is copied to `initial`.
 absl::Status ReplaceHead(const Run& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
-  const std::vector<program::Parameter>& parameters = run.train_program.parameters;
-  const int last = program::TrainedCount(run.train_program) - 1;
-  if (last < 0) return absl::OkStatus();
   std::set<std::string> head;
-  for (const program::Parameter& p : parameters) {
-    if (p.layer == parameters[last].layer) head.insert(p.name);
+  for (const program::Parameter& p : run.train_program.parameters) {
+    if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
   }
   RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), initial, kWeights));
   std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
@@ -161,6 +158,11 @@ void PrintSteps(const Flags& flags, const Run& run, const Results& results) {
                                       results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
                                       absl::ToDoubleMilliseconds(report.P95Step()))
                           .c_str());
+  if (report.skipped_steps > 0) {
+    std::printf(
+        "%s\n",
+        absl::StrFormat("%d of them skipped, since loss or gradients were not finite", report.skipped_steps).c_str());
+  }
   const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, run.session.plan.mesh.device_count());
   std::printf("per step, ms:       device    compute  communication  input      idle\n");
   for (size_t d = 0; d < devices.size(); ++d) {

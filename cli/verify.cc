@@ -45,11 +45,11 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     PrintSession(flags, session, backend);
     std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
   };
-  // The plan's two Programs; what the single device takes comes on top of it.
+  // The plan's two Programs, each on a backend of its own; what the single device takes comes on top of it.
   const auto check_memory = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(program::Program program,
                      partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
-    return CheckMemory(flags, session, {&program, &program});
+    return CheckMemory(flags, session, {&program}, /*backends=*/2);
   };
   if (DTypeOf(flags) == program::DType::kF64) {
     print("cpu");

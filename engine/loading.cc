@@ -193,7 +193,7 @@ void ProgramMemory::Want(int device, int area, int64_t bytes) {
 
 bool ProgramMemory::TakeTurn() {
   const ProgramMemory* before = std::exchange(books_.has_turn_, this);
-  return before != nullptr && before != this;
+  return before != this;
 }
 
 DeviceMemory ProgramMemory::of(int device) const {

@@ -199,6 +199,13 @@ absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const Program& program, const LoadedProgram& loaded, StateKind kind) {
+  return ReadAll(program, loaded, kind);
+}
+absl::Status WriteTensors(const Program& program, LoadedProgram& loaded, StateKind kind,
+                          absl::Span<const NamedTensor> tensors) {
+  return WriteAll(program, loaded, kind, tensors);
+}
 absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const Program& program, const LoadedProgram& loaded) {
   return ReadAll(program, loaded, StateKind::kValue);
 }

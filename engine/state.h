@@ -56,9 +56,14 @@ absl::Status InitializeParameters(const program::Program& program, LoadedProgram
 absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const program::Program& program, const LoadedProgram& loaded);
 absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const program::Program& program, const LoadedProgram& loaded);
 
+absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const program::Program& program, const LoadedProgram& loaded,
+                                                     StateKind kind);
+
 // Every copy of every parameter. InvalidArgument naming the tensor where one is missing, unknown or of another shape.
 absl::Status WriteParameters(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 absl::Status WriteMomenta(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
+absl::Status WriteTensors(const program::Program& program, LoadedProgram& loaded, StateKind kind,
+                          absl::Span<const NamedTensor> tensors);
 
 // Copies the state of `kinds` to `copy`, whose memory is used again where it fits: beside the copy no more is taken than the
 // largest box that a device holds. REQUIRES: synchronized.

@@ -60,7 +60,17 @@ absl::Status CheckReady(Executor& executor, const DataSource& data, program::Mod
   return CheckImages(executor, data);
 }
 
-absl::Status CheckOptions(const TrainOptions& options) {
+bool HasGate(const program::Program& program) {
+  return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    return compute != nullptr && std::holds_alternative<program::UpdateGate>(compute->op);
+  });
+}
+
+absl::Status CheckOptions(const program::Program& program, const TrainOptions& options) {
+  if (options.skips_not_finite && !HasGate(program)) {
+    return absl::FailedPreconditionError("expected a Program whose updates obey a gate, so that steps can be skipped");
+  }
   if (options.steps < 1 || options.first_step < 0) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "expected at least 1 step from a first one of at least 0, found %d from %d", options.steps, options.first_step));
@@ -88,7 +98,7 @@ absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5
 absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
 
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options) {
-  RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckOptions(executor.program(), options));
   RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kTrain));
   const int64_t batch = executor.program().global_batch;
   TrainReport report;
@@ -102,7 +112,9 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
     if (!result.not_finite.empty() && !options.skips_not_finite) {
       return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), result);
     }
-    if (!result.not_finite.empty()) ++report.skipped_steps;
+    if (!result.not_finite.empty() && ++report.skipped_steps == options.steps) {
+      return NotFinite(absl::StrFormat("all %d steps were skipped; in the last", options.steps), result);
+    }
     report.losses.push_back(result.loss);
     if (options.on_step) {
       options.on_step({.step = options.first_step + static_cast<int64_t>(report.losses.size()),

@@ -32,8 +32,8 @@ struct TrainOptions {
   std::optional<int64_t> first_sample;
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate;
-  // Where loss or gradients are not finite, the Program leaves all state as it was (partition::UpdateOptions) and training
-  // goes on; else it ends.
+  // A step whose gradients are not finite leaves all state as it was, which its Program must do (program::UpdateGate), and
+  // training goes on, unless all steps are such; else it ends.
   bool skips_not_finite = false;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
   std::function<void(const TrainProgress&)> on_step;
@@ -47,7 +47,7 @@ struct TrainReport {
   std::vector<double> losses;              // one per step done; of a skipped one, as it came out
   std::vector<absl::Duration> step_times;  // from the end of one step to the end of the next
   absl::Duration elapsed;
-  int64_t skipped_steps = 0;  // of the steps done
+  int64_t skipped_steps = 0;  // of those done: loss or gradients were not finite
   bool stopped = false;
   Trace last_steps;  // the last two, or the only one
 
@@ -59,7 +59,7 @@ struct TrainReport {
 // Trains on [step·batch, (step+1)·batch) of the stream. Two steps are in flight, so that devices do not wait for the host.
 // OutOfRange, naming step, layer and device, where a loss or a gradient is not finite: every device stops at that step; or,
 // naming the parameter, where one is not after the last. FailedPrecondition where the Program is not one of training, its
-// parameters were never set, or options are out of range.
+// parameters were never set, or options are out of range or not what the Program does.
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options);
 
 struct EvalReport {

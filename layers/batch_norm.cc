@@ -247,7 +247,7 @@ LayerStages Stages(const BatchNorm& layer, const LayerShapes& whole, const Stage
     stages.stages = {NormaliseByRunning(layer)};
     return stages;
   }
-  const int64_t count = options.pieces * program::ElementCount(whole.inputs[0]) / channels;
+  const int64_t count = options.micro_batches * program::ElementCount(whole.inputs[0]) / channels;
   stages.stages = {Sum(in_groups), NormaliseByBatch(layer), Track(layer, Inner(in_groups ? kTotals : kSums), count),
                    SumGradients(layer), ApplyGradients(layer)};
   return stages;

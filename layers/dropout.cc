@@ -6,7 +6,7 @@
 namespace colonnade::layers {
 namespace {
 
-// The mask of a device's part of a tensor is that part of the whole tensor's mask, of all pieces of the batch.
+// The mask of a device's part of a tensor is that part of the whole tensor's mask, of the whole batch.
 program::Op DropoutOp(const Dropout& layer, const StageShard& shard, const Operand& part) {
   program::Dropout op{layer.rate, layer.stream, part.global_shape, part.offset};
   if (shard.batch > 0) op.global_shape[0] = shard.batch, op.offset[0] += shard.first_sample;

@@ -129,7 +129,7 @@ struct LayerStages {
 // On what a layer's stages depend beside its shapes.
 struct StageOptions {
   bool train = true;
-  int64_t pieces = 1;                     // of the step's batch, of which the shapes have one
+  int64_t micro_batches = 1;              // in a step; shapes are those of one
   absl::Span<const Strategy> strategies;  // by axis
 };
 

@@ -50,15 +50,15 @@ struct LoadInput {};  // → value
 // What the stage reads, then fused_reads → what it writes, then fused_writes; an output that nobody wants is invalid.
 struct RunStage {
   int node = 0, stage = 0;
-  int piece = 0;                                  // of the batch
+  int micro_batch = 0;
   std::optional<program::Activation> epilogue{};  // applied to the output; backward: undone
   std::vector<layers::Fused> fused_reads{}, fused_writes{};
 };
 struct Round {};  // value in the master type → the value in the type in which kernels read it
 struct SumGradients {
   int node = 0;
-};                    // contributions → dy of the node's output
-struct SumPieces {};  // what two pieces of the batch make, as they make it → its sum
+};                          // contributions → dy of the node's output
+struct SumMicroBatches {};  // what two micro-batches make, as they make it → its sum
 struct Reshard {
   ReshardEntry entry;
 };  // value → value
@@ -83,7 +83,7 @@ struct GatherGradients {
   int bucket = 0;
 };  // so that a sharded gradient can be shown whole
 using ActionKind =
-    std::variant<LoadInput, RunStage, Round, SumGradients, SumPieces, Reshard, CheckGradients, ReduceGradients,
+    std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, Reshard, CheckGradients, ReduceGradients,
                  MeasureGradients, SumNorms, OpenGate, UpdateParameters, GatherParameters, GatherGradients>;
 
 struct Action {

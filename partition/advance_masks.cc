@@ -54,11 +54,11 @@ int RoutingBefore(const Lowering& lowering, int mask) {
   return program::ElementCount(lowering.value(read).shape) < program::ElementCount(lowering.value(dy).shape) ? routing : -1;
 }
 
-// What the forward stages of the node that `run` is of leave for other layers, of the same piece of the batch.
+// What the forward stages of the node that `run` is of leave for other layers, of the same micro-batch.
 ValueId OutputOf(const Lowering& lowering, const RunStage& run) {
   for (const Action& action : lowering.actions) {
     const layers::Stage* stage = lowering.StageOf(action);
-    if (stage == nullptr || NodeOf(action) != run.node || RunOf(action).piece != run.piece) continue;
+    if (stage == nullptr || NodeOf(action) != run.node || RunOf(action).micro_batch != run.micro_batch) continue;
     const size_t y = IndexOf(stage->writes, Y());
     if (y < stage->writes.size()) return action.outputs[y];
   }

@@ -77,7 +77,7 @@ void Emitter::Emit(const Action& action, const MeasureGradients& measure) {
     for (int parameter : of.parameters) norms.counted.push_back(CountsAt(parameter, p) ? 1 : 0);
     layers::EmittedOp op{.op = std::move(norms),
                          .uses = {{bucket.gradients[p], part, Access::kRead}},
-                         .flops = 2 * lowering_.LocalElements(of)};
+                         .flops = 2 * UpdatedElements(measure.bucket) * (of_weights ? 2 : 1)};
     if (of_weights) op.uses.push_back({bucket.weights[p], part, Access::kRead});
     op.uses.push_back({norms_[p], {{first_norm_[measure.bucket], 0}, {members, 2}}, Access::kWrite});
     AddCompute(p, std::move(op), Lane::kCompute, action.from);
@@ -132,19 +132,22 @@ program::Op Emitter::UpdateOp(int bucket) const {
   return std::visit(Visitor{rates, decays, decay}, update().optimizer);
 }
 
-void Emitter::Emit(const Action& action, const UpdateParameters& update) {
-  const GradientBucket& of = lowering_.buckets[update.bucket];
-  const auto members = static_cast<int64_t>(of.parameters.size());
-  const int64_t elements = lowering_.LocalElements(of) * UpdatedParts(update.bucket, 0).size[0] / PartsOf(update.bucket);
-  const BucketBuffers& bucket = buckets_[update.bucket];
+// That one position updates.
+int64_t Emitter::UpdatedElements(int bucket) const {
+  return lowering_.LocalElements(lowering_.buckets[bucket]) * UpdatedParts(bucket, 0).size[0] / PartsOf(bucket);
+}
+
+void Emitter::Emit(const Action& action, const UpdateParameters& what) {
+  const auto members = static_cast<int64_t>(lowering_.buckets[what.bucket].parameters.size());
+  const int64_t elements = UpdatedElements(what.bucket);
+  const BucketBuffers& bucket = buckets_[what.bucket];
   for (int p = 0; p < positions_; ++p) {
-    if (!Updates(update.bucket, p)) continue;
-    const Region part = UpdatedParts(update.bucket, p);
-    layers::EmittedOp op{
-        .op = UpdateOp(update.bucket), .uses = {builder_.Read(scalars_[p])}, .flops = UpdateFlops(elements)};
+    if (!Updates(what.bucket, p)) continue;
+    const Region part = UpdatedParts(what.bucket, p);
+    layers::EmittedOp op{.op = UpdateOp(what.bucket), .uses = {builder_.Read(scalars_[p])}, .flops = UpdateFlops(elements)};
     if (!gates_.empty()) {
       op.uses.push_back(builder_.Read(gates_[p]));
-      op.uses.push_back({trusts_[p], {{first_norm_[update.bucket]}, {members}}, Access::kRead});
+      op.uses.push_back({trusts_[p], {{first_norm_[what.bucket]}, {members}}, Access::kRead});
     }
     op.uses.push_back({bucket.gradients[p], part, Access::kRead});
     for (const ByPosition& kept : bucket.kept) op.uses.push_back({kept[p], part, Access::kAccumulate});

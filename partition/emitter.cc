@@ -132,7 +132,7 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
     shard.scalars = {scalars_[p], {program::kStepScalarCount}};
     if (!gates_.empty()) shard.gate = {gates_[p], {program::kGateCount}};
     shard.batch = lowering_.options.global_batch;
-    shard.first_sample = run.piece * (shard.batch / lowering_.options.pieces);
+    shard.first_sample = run.micro_batch * (shard.batch / lowering_.options.micro_batches);
     shard.epilogue = run.epilogue;
     for (size_t k = 0; k < stage.reads.size(); ++k) {
       if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], OperandAt(action.inputs[k].value, p));

@@ -53,7 +53,7 @@ class Emitter {
   void Emit(const Action& action, const RunStage& run);
   void Emit(const Action& action, const Round&);
   void Emit(const Action& action, const SumGradients&);
-  void Emit(const Action& action, const SumPieces&) { EmitSum(action); }
+  void Emit(const Action& action, const SumMicroBatches&) { EmitSum(action); }
   void EmitSum(const Action& action);
   program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
 
@@ -89,10 +89,11 @@ class Emitter {
   double DecayOf(int parameter) const;
   bool CountsAt(int parameter, int position) const;
   program::Op UpdateOp(int bucket) const;
+  int64_t UpdatedElements(int bucket) const;
   void Emit(const Action& action, const MeasureGradients& measure);
   void Emit(const Action& action, const SumNorms&);
   void Emit(const Action& action, const OpenGate&);
-  void Emit(const Action& action, const UpdateParameters& update);
+  void Emit(const Action& action, const UpdateParameters& what);
 
   // emit_outputs.cc
   void AddParameters();

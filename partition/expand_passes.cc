@@ -17,8 +17,8 @@ class Expander {
   explicit Expander(Lowering& lowering)
       : lowering_(lowering),
         graph_(lowering.graph),
-        pieces_(static_cast<int>(lowering.options.pieces)),
-        n_(lowering.options.global_batch / pieces_),
+        micro_batches_(static_cast<int>(lowering.options.micro_batches)),
+        n_(lowering.options.global_batch / micro_batches_),
         is_needed_(lowering.train() ? std::vector<bool>(graph_.nodes.size(), true) : graph_.ReachesLast()),
         nodes_(graph_.nodes.size()),
         contributions_(graph_.nodes.size()) {}
@@ -29,8 +29,8 @@ class Expander {
     for (int i = 0; i < count; ++i) AddParameters(i), AddState(i);
     FindGradients();
     for (int i = 0; i < count; ++i) FindWanted(i);
-    for (piece_ = 0; piece_ < pieces_; ++piece_) {
-      BeginPiece();
+    for (micro_batch_ = 0; micro_batch_ < micro_batches_; ++micro_batch_) {
+      BeginMicroBatch();
       for (int i = 0; i < count; ++i) RunPass(i, Pass::kForward);
       for (int i = count - 1; i >= 0; --i) RunPass(i, Pass::kBackward);
     }
@@ -45,7 +45,7 @@ class Expander {
     bool has_gradient = false;  // of y
     std::vector<bool> runs;     // by stage
     std::vector<bool> inner_is_wanted;
-    // Over the pieces so far: of parameters' gradients, and of inner tensors that update state.
+    // Over the micro-batches so far: of parameters' gradients, and of inner tensors that update state.
     std::vector<ValueId> gradient_sums, inner_sums;
   };
 
@@ -87,19 +87,21 @@ class Expander {
   }
   int LastParameter() const { return static_cast<int>(lowering_.parameters.size()) - 1; }
 
-  // "conv.y", of pieces behind the first "conv.y.1".
-  std::string OfPiece(const std::string& name) const { return piece_ == 0 ? name : absl::StrCat(name, ".", piece_); }
+  // "conv.y", of micro-batches behind the first "conv.y.1".
+  std::string OfMicroBatch(const std::string& name) const {
+    return micro_batch_ == 0 ? name : absl::StrCat(name, ".", micro_batch_);
+  }
 
-  // Values of a piece are its own, but for those that outlive the step, and sums over pieces.
-  void BeginPiece() {
+  // Values of a micro-batch are its own, but for those that outlive the step, and sums over micro-batches.
+  void BeginMicroBatch() {
     for (NodeValues& values : nodes_) values.y = values.dy = ValueId{};
     for (std::vector<ValueId>& of_node : contributions_) of_node.clear();
     AddInputs();
   }
 
   void AddInputs() {
-    const int64_t first_sample = piece_ * n_;
-    labels_ = lowering_.AddValue({.name = OfPiece("labels"),
+    const int64_t first_sample = micro_batch_ * n_;
+    labels_ = lowering_.AddValue({.name = OfMicroBatch("labels"),
                                   .shape = {n_},
                                   .dtype = program::DType::kI32,
                                   .host_input = 1,
@@ -108,7 +110,7 @@ class Expander {
       if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
       const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
       nodes_[i].y = lowering_.AddValue(
-          {.name = OfPiece(graph_.nodes[i].name), .shape = shape, .host_input = 0, .first_sample = first_sample});
+          {.name = OfMicroBatch(graph_.nodes[i].name), .shape = shape, .host_input = 0, .first_sample = first_sample});
     }
   }
 
@@ -166,20 +168,20 @@ class Expander {
     }
   }
 
-  // Whether a stage of training updates state alone: once in a step, by sums over all pieces.
+  // Whether a stage of training updates state alone: once in a step, by sums over all micro-batches.
   bool UpdatesState(const Stage& stage) const { return lowering_.train() && stage.writes.empty(); }
 
-  // Adds what the stage reads of this piece to that of those before; true where it is the last.
+  // Adds what the stage reads of this micro-batch to that of those before; true where it is the last.
   bool AddSums(int i, const Stage& stage) {
     NodeValues& values = nodes_[i];
     values.inner_sums.resize(values.inner.size());
     for (Slot slot : stage.reads) {
       if (slot.kind != Slot::Kind::kInner) continue;
       ValueId& sum = values.inner_sums[slot.index];
-      sum = piece_ == 0 ? values.inner[slot.index]
-                        : SumOf(sum, values.inner[slot.index], NextSum(values.inner[slot.index]), i);
+      sum = micro_batch_ == 0 ? values.inner[slot.index]
+                              : SumOf(sum, values.inner[slot.index], NextSum(values.inner[slot.index]), i);
     }
-    return piece_ + 1 == pieces_;
+    return micro_batch_ + 1 == micro_batches_;
   }
   // A value for the sum of values like `of`.
   Value NextSum(ValueId of) const {
@@ -189,23 +191,24 @@ class Expander {
   }
   ValueId SumOf(ValueId before, ValueId now, Value sum, int i) {
     const ValueId total = lowering_.AddValue(std::move(sum));
-    lowering_.actions.push_back({.what = SumPieces{},
+    lowering_.actions.push_back({.what = SumMicroBatches{},
                                  .inputs = {{before, {}}, {now, {}}},
                                  .outputs = {total},
                                  .from = {graph_.nodes[i].name, Pass::kBackward}});
     return total;
   }
 
-  // Adds the gradients of parameters that were made last to those of the pieces before.
-  void SumGradientsOfPieces(int i, const Stage& stage, const std::vector<ValueId>& made) {
+  // Adds the gradients of parameters that were made last to those of the micro-batches before.
+  void SumGradientsOfMicroBatches(int i, const Stage& stage, const std::vector<ValueId>& made) {
     NodeValues& values = nodes_[i];
     values.gradient_sums.resize(values.parameters.size());
     for (size_t k = 0; k < stage.writes.size(); ++k) {
       const Slot slot = stage.writes[k];
       if (slot.kind != Slot::Kind::kParameter || IsFrozen(i) || !made[k].valid()) continue;
       ValueId& sum = values.gradient_sums[slot.index];
-      const bool is_last = piece_ + 1 == pieces_;
-      sum = piece_ == 0 ? made[k] : SumOf(sum, made[k], is_last ? GradientOfParameter(i, slot.index) : NextSum(made[k]), i);
+      const bool is_last = micro_batch_ + 1 == micro_batches_;
+      sum = micro_batch_ == 0 ? made[k]
+                              : SumOf(sum, made[k], is_last ? GradientOfParameter(i, slot.index) : NextSum(made[k]), i);
     }
   }
 
@@ -220,7 +223,7 @@ class Expander {
 
   void Run(int i, int s, Pass pass) {
     const Stage& stage = StagesOf(i).stages[s];
-    Action action{.what = RunStage{i, s, piece_}, .from = {graph_.nodes[i].name, pass}};
+    Action action{.what = RunStage{i, s, micro_batch_}, .from = {graph_.nodes[i].name, pass}};
     for (Slot slot : stage.reads) {
       const bool is_summed = UpdatesState(stage) && slot.kind == Slot::Kind::kInner;
       action.inputs.push_back({is_summed ? nodes_[i].inner_sums[slot.index] : ValueRead(i, slot), {}});
@@ -234,7 +237,7 @@ class Expander {
     }
     const std::vector<ValueId> made = action.outputs;
     lowering_.actions.push_back(std::move(action));
-    if (pieces_ > 1) SumGradientsOfPieces(i, stage, made);
+    if (micro_batches_ > 1) SumGradientsOfMicroBatches(i, stage, made);
   }
 
   ValueId ValueRead(int i, Slot slot) {
@@ -263,13 +266,14 @@ class Expander {
     switch (slot.kind) {
       case Slot::Kind::kInput: {
         const std::string number = node.inputs.size() > 1 ? absl::StrCat(slot.index) : "";
-        const ValueId dx = lowering_.AddValue({.name = OfPiece(absl::StrCat(node.name, ".dx", number)), .shape = shape});
+        const ValueId dx =
+            lowering_.AddValue({.name = OfMicroBatch(absl::StrCat(node.name, ".dx", number)), .shape = shape});
         contributions_[node.inputs[slot.index].value].push_back(dx);
         return dx;
       }
       case Slot::Kind::kParameter: {
-        if (!IsFrozen(i) && pieces_ == 1) return lowering_.AddValue(GradientOfParameter(i, slot.index));
-        return lowering_.AddValue({.name = OfPiece(absl::StrCat(node.parameters[slot.index].name, ".gradient")),
+        if (!IsFrozen(i) && micro_batches_ == 1) return lowering_.AddValue(GradientOfParameter(i, slot.index));
+        return lowering_.AddValue({.name = OfMicroBatch(absl::StrCat(node.parameters[slot.index].name, ".gradient")),
                                    .shape = shape,
                                    .in_master_type = true});
       }
@@ -277,21 +281,22 @@ class Expander {
         return nodes_[i].state[slot.index];
       case Slot::Kind::kInner: {
         const layers::InnerSpec& inner = StagesOf(i).inner[slot.index];
-        return nodes_[i].inner[slot.index] = lowering_.AddValue({.name = OfPiece(absl::StrCat(node.name, ".", inner.name)),
-                                                                 .shape = shape,
-                                                                 .dtype = inner.dtype,
-                                                                 .in_master_type = inner.in_master_type});
+        return nodes_[i].inner[slot.index] =
+                   lowering_.AddValue({.name = OfMicroBatch(absl::StrCat(node.name, ".", inner.name)),
+                                       .shape = shape,
+                                       .dtype = inner.dtype,
+                                       .in_master_type = inner.in_master_type});
       }
       case Slot::Kind::kOutput:
         break;
     }
     if (layers::TraitsOf(node.layer).is_loss) return nodes_[i].y = Metrics(i, shape);
-    return nodes_[i].y = lowering_.AddValue({.name = OfPiece(absl::StrCat(node.name, ".y")), .shape = shape});
+    return nodes_[i].y = lowering_.AddValue({.name = OfMicroBatch(absl::StrCat(node.name, ".y")), .shape = shape});
   }
 
   ValueId Metrics(int i, const program::Shape& shape) {
     const bool is_last = i + 1 == static_cast<int>(graph_.nodes.size());
-    return lowering_.AddValue({.name = OfPiece(is_last ? "metrics" : absl::StrCat(graph_.nodes[i].name, ".metrics")),
+    return lowering_.AddValue({.name = OfMicroBatch(is_last ? "metrics" : absl::StrCat(graph_.nodes[i].name, ".metrics")),
                                .shape = shape,
                                .dtype = program::DType::kF64,
                                .metrics_of = i});
@@ -304,7 +309,7 @@ class Expander {
     Action sum{.what = SumGradients{i}, .from = {graph_.nodes[i].name, Pass::kBackward}};
     for (ValueId part : parts) sum.inputs.push_back({part, {}});
     const ValueId total = lowering_.AddValue(
-        {.name = OfPiece(absl::StrCat(graph_.nodes[i].name, ".dy")), .shape = lowering_.value(parts[0]).shape});
+        {.name = OfMicroBatch(absl::StrCat(graph_.nodes[i].name, ".dy")), .shape = lowering_.value(parts[0]).shape});
     sum.outputs = {total};
     lowering_.actions.push_back(std::move(sum));
     return total;
@@ -312,13 +317,13 @@ class Expander {
 
   Lowering& lowering_;
   const layers::LayerGraph& graph_;
-  const int pieces_;
-  const int64_t n_;                    // samples of a piece
+  const int micro_batches_;
+  const int64_t n_;                    // samples of a micro-batch
   const std::vector<bool> is_needed_;  // evaluation leaves auxiliary losses out, with what is there for them alone
   std::vector<NodeValues> nodes_;
   std::vector<std::vector<ValueId>> contributions_;  // by node, to the gradient of its output
   ValueId labels_;
-  int piece_ = 0;
+  int micro_batch_ = 0;
 };
 
 }  // namespace

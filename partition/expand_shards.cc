@@ -48,7 +48,7 @@ struct Placer {
     for (ActionOperand& operand : action.inputs) operand.needed = placement;
     Make(action.outputs[0], placement);
   }
-  void Place(Action& action, const SumPieces&) { PlaceSum(action, lowering.value(action.inputs[0].value).placement); }
+  void Place(Action& action, const SumMicroBatches&) { PlaceSum(action, lowering.value(action.inputs[0].value).placement); }
   // By placement, in the order of the first of each.
   std::vector<std::vector<ValueId>> ThatLieAlike(const std::vector<ActionOperand>& operands) const {
     std::vector<std::vector<ValueId>> groups;

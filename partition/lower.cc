@@ -1,6 +1,10 @@
 #include "partition/lower.h"
 
+#include <cmath>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -32,22 +36,55 @@ constexpr LoweringPass kPasses[] = {
     {"order actions", OrderActions},
 };
 
-absl::Status CheckPieces(const LowerOptions& options) {
-  if (options.pieces < 1 || options.global_batch % options.pieces != 0) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "expected a number of pieces that divides the batch of %d, found %d", options.global_batch, options.pieces));
+absl::Status CheckMicroBatches(const LowerOptions& options) {
+  if (options.micro_batches < 1 || options.global_batch % options.micro_batches != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("expected a number of micro-batches that divides the batch of %d, found %d", options.global_batch,
+                        options.micro_batches));
   }
-  if (options.pieces == 1 || options.mode == program::Mode::kTrain) return absl::OkStatus();
-  return absl::FailedPreconditionError("expected one piece in evaluation, which adds no gradients");
+  if (options.micro_batches == 1 || options.mode == program::Mode::kTrain) return absl::OkStatus();
+  return absl::FailedPreconditionError("expected one micro-batch in evaluation, which adds no gradients");
 }
 
 }  // namespace
 
+absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
+  std::set<std::string> trained;
+  for (const layers::LayerNode& node : graph.nodes) {
+    if (!node.parameters.empty()) trained.insert(node.name);
+  }
+  const bool has_parameters = !trained.empty();
+  std::vector<std::string> named(frozen_layers.begin(), frozen_layers.end());
+  for (const auto& [layer, rate] : layer_rates) {
+    named.push_back(layer);
+    if (!(rate >= 0 && std::isfinite(rate))) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("rate of layer \"%s\": expected a finite factor from 0, found %g", layer, rate));
+    }
+  }
+  for (const std::string& layer : named) {
+    if (!trained.contains(layer)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("update: expected a layer of network \"%s\" with parameters, found \"%s\"", graph.name, layer));
+    }
+  }
+  for (double number : {weight_decay, clip_norm}) {
+    if (!(number >= 0 && std::isfinite(number))) {
+      return absl::InvalidArgumentError(absl::StrFormat("update: expected finite numbers from 0, found %g", number));
+    }
+  }
+  for (const std::string& layer : frozen_layers) trained.erase(layer);
+  if (!has_parameters || !trained.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("update: expected a layer that is left to train, found all frozen");
+}
+
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
-  RETURN_IF_ERROR(CheckPieces(options));
-  const int64_t samples = options.global_batch / options.pieces;
+  RETURN_IF_ERROR(CheckMicroBatches(options));
+  RETURN_IF_ERROR(options.update.Check(graph));
+  const int64_t samples = options.global_batch / options.micro_batches;
   RETURN_IF_ERROR(ValidatePlan(plan, graph, samples));
-  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings, ShardGraph(graph, plan, samples, options.mode, options.pieces));
+  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings,
+                   ShardGraph(graph, plan, samples, options.mode, options.micro_batches));
   Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings)};
   for (const LoweringPass& pass : kPasses) {
     RETURN_IF_ERROR(pass.run(lowering));

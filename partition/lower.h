@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "layers/graph.h"
 #include "partition/plan.h"
@@ -27,6 +28,9 @@ struct UpdateOptions {
   std::set<std::string> frozen_layers{};        // their parameters have no gradient, and nothing goes back beyond them
   std::map<std::string, double> layer_rates{};  // factors of the rate of all parameters of a layer; others: 1
 
+  // InvalidArgument where `graph` has no such layer, or a number is none that can be meant.
+  absl::Status Check(const layers::LayerGraph& graph) const;
+
   // Updates wait for the norms of all gradients.
   bool is_gated() const { return clip_norm > 0 || skips_not_finite || std::holds_alternative<program::Lars>(optimizer); }
 };
@@ -34,14 +38,15 @@ struct UpdateOptions {
 struct LowerOptions {
   program::Mode mode = program::Mode::kTrain;
   int64_t global_batch = 64;
-  int64_t pieces = 1;  // of as many samples each, one after the other, whose gradients are added before they are reduced
+  int64_t micro_batches = 1;  // of as many samples each, one after the other; their gradients are added, then reduced
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
 };
 
 // The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent
-// buffers by name. Errors: those of ValidatePlan.
+// buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check;
+// FailedPrecondition where the batch has not so many micro-batches.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
 }  // namespace colonnade::partition

@@ -131,7 +131,7 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeShard
 
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId id, const Mesh& mesh,
                                        absl::Span<const Strategy> strategies, int64_t global_batch, program::Mode mode,
-                                       int64_t pieces) {
+                                       int64_t micro_batches) {
   const LayerNode& node = graph.node(id);
   if (static_cast<int>(strategies.size()) != mesh.axis_count()) {
     return absl::InvalidArgumentError(
@@ -149,14 +149,15 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
         (global_batch / group + 1) * group));
   }
   NodeSharding all{.whole = graph.Shapes(id, global_batch)};
-  all.stages = layers::Stages(node.layer, all.whole,
-                              {.train = mode == program::Mode::kTrain, .pieces = pieces, .strategies = strategies});
-  if (pieces > 1 && group == 0 && !all.stages.state.empty()) {
+  all.stages =
+      layers::Stages(node.layer, all.whole,
+                     {.train = mode == program::Mode::kTrain, .micro_batches = micro_batches, .strategies = strategies});
+  if (micro_batches > 1 && group == 0 && !all.stages.state.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("layer \"%s\": expected groups of samples that a piece of the batch holds, found one of the whole "
+        absl::StrFormat("layer \"%s\": expected groups of samples that a micro-batch holds, found one of the whole "
                         "batch, which is in %d "
-                        "pieces; normalise over ghost batches (--batch-norm=ghost:N)",
-                        node.name, pieces));
+                        "micro-batches; normalise over ghost batches (--batch-norm=ghost:N)",
+                        node.name, micro_batches));
   }
   for (const layers::ParameterSpec& state : all.stages.state) all.whole.state.push_back(state.shape);
   for (const layers::InnerSpec& inner : all.stages.inner) all.whole.inner.push_back(inner.shape);
@@ -183,7 +184,7 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
 }
 
 absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
-                                                     program::Mode mode, int64_t pieces) {
+                                                     program::Mode mode, int64_t micro_batches) {
   std::vector<NodeSharding> shardings(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
@@ -194,7 +195,7 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
           "plan \"%s\": field layers: expected a strategy for layer \"%s\", found none", plan.name, node.name));
     }
     absl::StatusOr<NodeSharding> sharding =
-        ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second, global_batch, mode, pieces);
+        ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second, global_batch, mode, micro_batches);
     if (!sharding.ok()) {
       return absl::Status(sharding.status().code(),
                           absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));

@@ -38,16 +38,16 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(
     const Mesh& mesh, const NodeSharding& sharding, int stage,
     absl::FunctionRef<bool(layers::Slot)> is_wanted = [](layers::Slot) { return true; });
 
-// The layer `id` under one strategy per axis, for a global batch, which may be one of several pieces of a step's.
+// The layer `id` under one strategy per axis, for a global batch, which may be one of several micro-batches of a step.
 // InvalidArgument naming layer, axis, expected and found; FailedPrecondition where the batch does not split, or where the
 // layer needs all of it at once.
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                        absl::Span<const layers::Strategy> strategies, int64_t global_batch,
-                                       program::Mode mode = program::Mode::kTrain, int64_t pieces = 1);
+                                       program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
 // All layers under `plan`, by node; entries of inputs are empty.
 absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
-                                                     program::Mode mode = program::Mode::kTrain, int64_t pieces = 1);
+                                                     program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
 }  // namespace colonnade::partition
 

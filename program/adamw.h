@@ -11,7 +11,8 @@ namespace colonnade::program {
 // In step t, from 1, of the whole run:
 //   m ← beta1·m + (1 − beta1)·g,   v ← beta2·v + (1 − beta2)·g²,
 //   w ← w − lr·weight_decay·w − lr·(m/(1 − beta1^t)) / (sqrt(v/(1 − beta2^t)) + epsilon).
-// Source: Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2, without its schedule multiplier; as torch.optim.AdamW.
+// Source: Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2, without its schedule multiplier; as torch.optim.AdamW,
+// but that t counts the steps that a gate skipped too.
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   bool operator==(const AdamW&) const = default;

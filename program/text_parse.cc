@@ -33,11 +33,12 @@ class FieldParser {
 
   template <class T>
   void operator()(const char* name, T& value) {
-    if (!any_) line_.Expect("{");
-    any_ = true;
-    if constexpr (std::is_same_v<T, Factors>) {
-      if (!line_.AcceptWord(name)) return;
+    if constexpr (std::is_same_v<T, Factors>) {  // nothing is written of factors that are all 1
+      any_ = any_ || line_.Accept("{");
+      if (!any_ || !line_.AcceptWord(name)) return;
     } else {
+      if (!any_) line_.Expect("{");
+      any_ = true;
       line_.Expect(name);
     }
     line_.Expect("=");

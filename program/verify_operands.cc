@@ -218,15 +218,17 @@ class OperandCheck {
     Updates(op, 1);
   }
   void operator()(const AdamWUpdate& op) {
-    Small("beta1", op.adam.beta1);
-    Small("beta2", op.adam.beta2);
-    if (!(op.adam.epsilon > 0)) Fail("has epsilon ", op.adam.epsilon, "; expected a number above 0");
+    for (double beta : {op.adam.beta1, op.adam.beta2}) {
+      if (!(beta >= 0 && beta < 1)) Fail("has the beta ", beta, "; expected [0, 1)");
+    }
+    if (!(static_cast<float>(op.adam.epsilon) > 0))
+      Fail("has epsilon ", op.adam.epsilon, "; expected a number above 0 in f32");
     Updates(op, 2);
   }
   void operator()(const SquaredNorms& op) {
     const size_t norms = task_.uses.size() - 1;
     if (norms == 2 && !AreAlike({0, 1})) return;
-    if (Shaped(norms, {MembersOf(0), 2})) AreFactors("counted", op.counted, MembersOf(0));
+    if (Shaped(norms, {MemberCount(0), 2})) AreFactors("counted", op.counted, MemberCount(0));
   }
   void operator()(const UpdateGate& op) {
     if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {kGateCount}) || !Shaped(2, {Size(0)[0]})) return;
@@ -246,9 +248,9 @@ class OperandCheck {
     for (size_t i = g; i <= g + moments; ++i) {
       if (!AreAlike({g, i + 1})) return;
     }
-    if (is_gated && Shaped(1, {kGateCount})) Shaped(2, {MembersOf(g)});
-    AreFactors("rates", op.rates, MembersOf(g));
-    AreFactors("decays", op.decays, MembersOf(g));
+    if (is_gated && Shaped(1, {kGateCount})) Shaped(2, {MemberCount(g)});
+    AreFactors("rates", op.rates, MemberCount(g));
+    AreFactors("decays", op.decays, MemberCount(g));
   }
   bool AreAlike(std::initializer_list<size_t> operands) {
     if (!SameTypes(operands) || !SameShapes(operands)) return false;
@@ -261,7 +263,7 @@ class OperandCheck {
     }
     return problem_.empty();
   }
-  int64_t MembersOf(size_t i) const {
+  int64_t MemberCount(size_t i) const {
     const auto* bucket = std::get_if<Bucket>(&program_.buffer(task_.uses[i].buffer).storage);
     return bucket == nullptr ? 1 : static_cast<int64_t>(bucket->members.size());
   }

@@ -8,7 +8,7 @@
 namespace colonnade::cpu::ref {
 namespace {
 
-std::vector<engine::MemberRange> MembersOf(const Tensor& tensor) {
+std::vector<engine::MemberRange> RangesOf(const Tensor& tensor) {
   if (!tensor.members.empty()) return tensor.members;
   return {{0, 0, program::ElementCount(tensor.shape)}};
 }
@@ -25,7 +25,7 @@ void Update(const Op& op, absl::Span<const Tensor> operands, size_t moments, con
   std::vector<std::vector<double>> kept;
   for (size_t k = 0; k < moments; ++k) kept.push_back(ReadDense(operands[g_at + 1 + k]));
   std::vector<double> state(moments);
-  for (const engine::MemberRange& range : MembersOf(operands[w_at])) {
+  for (const engine::MemberRange& range : RangesOf(operands[w_at])) {
     const double trust = gated ? Scalar(operands[2], range.member) : 1;
     const double rate = Scalar(operands[0], program::kLearningRate) * program::FactorOf(op.rates, range.member) * trust;
     const double decay = op.weight_decay * program::FactorOf(op.decays, range.member);
@@ -61,7 +61,7 @@ absl::Status Run(const program::SquaredNorms& op, absl::Span<const Tensor> opera
   std::vector<double> sums(program::ElementCount(norms.shape), 0);
   for (size_t k = 0; k + 1 < operands.size(); ++k) {
     const std::vector<double> x = ReadDense(operands[k]);
-    for (const engine::MemberRange& range : MembersOf(operands[k])) {
+    for (const engine::MemberRange& range : RangesOf(operands[k])) {
       if (program::FactorOf(op.counted, range.member) == 0) continue;
       for (int64_t i = range.begin; i < range.end; ++i) sums[2 * range.member + k] += x[i] * x[i];
     }

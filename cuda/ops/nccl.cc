@@ -133,6 +133,7 @@ bool EveryCopyHasOneSum(const program::Program& program) {
   // Which devices hold the same box of a parameter, by the layout that weight and gradient share.
   std::map<int32_t, std::set<int>> holders;
   for (const program::Parameter& parameter : program.parameters) {
+    if (parameter.role == program::StateRole::kFrozen) continue;  // nothing writes it
     for (const program::Piece& piece : parameter.value()) {
       for (const program::Piece& other : parameter.value()) {
         if (!(other.region == piece.region)) continue;

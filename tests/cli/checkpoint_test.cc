@@ -127,6 +127,8 @@ TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
       {"--seed=2", "seed: 1 → 2"},
       {"--lr=0.5", "lr: "},
       {"--momentum=0.5", "momentum: "},
+      {"--clip-norm=1", "clip-norm: (none) → 1"},
+      {"--decay=weights", "decay: (none) → weights"},
       {"--weight-decay=0.25", "weight-decay: "},
       {"--lr-policy=step:5,0.5", "lr-policy: "},
       {"--dropout=off", "dropout: on → off"},
@@ -146,6 +148,10 @@ TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
   }
   ExpectError(absl::StrCat("train --model=two_column --data=digits --width=0.5 --steps=3 --resume=", Run1()), 65,
               {"width: 0.25 → 0.5"});
+  // What the saved run had beyond the defaults is not dropped in silence.
+  const Result clipped = Run(absl::StrCat(kTrainDigits, "--steps=2 --clip-norm=1 --checkpoint=", In("clipped")));
+  ASSERT_EQ(clipped.code, 0) << clipped.err;
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --resume=", In("clipped")), 65, {"clip-norm: 1 → (none)"});
   ExpectError(
       absl::StrCat("train --model=two_column --data=digits --width=0.5 --allow-change=width --steps=3 --resume=", Run1()),
       65, {"weights.safetensors", "expected shape"});

@@ -59,10 +59,10 @@ TEST_F(LearningRateFlags, TheFormOfSgdIsThatOfTheFlag) {
 TEST_F(LearningRateFlags, OptimisersAndWhatTheyObeyAreSaidAndVerified) {
   const std::pair<const char*, const char*> cases[] = {
       {"--optimizer=adamw", "AdamW: lr 0.001 (step:2,0.1), betas 0.9 and 0.999, epsilon 1e-08, weight decay 0.01, global"},
-      {"--optimizer=adamw --betas=0.5,0 --weight-decay=0", "betas 0.5 and 0, epsilon 1e-08, weight decay 0, "},
+      {"--optimizer=adamw --betas=0,0.5 --weight-decay=0", "betas 0 and 0.5, epsilon 1e-08, weight decay 0, "},
       {"--optimizer=lars --trust=0.5 --decay=weights", "LARS: lr 0.01 (step:2,0.1), momentum 0.9, trust 0.5, weight decay "},
       {"--decay=weights --clip-norm=2", "of weights alone, clipped to norm 2, "},
-      {"--on-not-finite=skip --head-lr-scale=0.5", "steps that are not finite skipped, rate of fc2 times 0.5, "}};
+      {"--on-not-finite=skip --head-lr-scale=0.5", "steps that are not finite skipped, rate of fc6 times 0.5, "}};
   for (const auto& [flags, said] : cases) {
     const Result r = Run(Train(absl::StrCat("--lr-policy=step:2,0.1 ", flags)));
     EXPECT_EQ(r.code, 0) << flags << r.err;
@@ -77,6 +77,36 @@ TEST_F(LearningRateFlags, OptimisersAndWhatTheyObeyAreSaidAndVerified) {
   ExpectError(Train("--optimizer=adamw --betas=0.9"), 2, {"--betas"});
   ExpectError(Train("--optimizer=adamw --epsilon=0"), 2, {"--epsilon", "0"});
   ExpectError(Train("--clip-norm=-1"), 2, {"--clip-norm", "-1"});
+  ExpectError(Train("--trust=0.1"), 2, {"--trust: expected --optimizer=lars", "krizhevsky"});
+  ExpectError(Train("--betas=0.9,0.99"), 2, {"--betas: expected --optimizer=adamw"});
+  ExpectError(Train("--optimizer=adamw --momentum=0.5"), 2, {"--momentum"});
+}
+
+TEST_F(LearningRateFlags, FrozenLayersAreNamedByPatterns) {
+  const Result r = Run(Train("--freeze=conv*,fc5"));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("layers frozen"));
+  ExpectError(Train("--freeze=cov1"), 2,
+              {"--freeze: expected the name of a layer with parameters", "cov1", "did you mean conv1?"});
+  ExpectError(Train("--freeze=*"), 2, {"--freeze: expected a layer that is left to train"});
+  ExpectError(Train(absl::StrCat("--freeze=fc6 --replace-head --init=", In("none"))), 2,
+              {"--replace-head", "fc6", "frozen"});
+}
+
+// Where no gradient is ever finite, a run does not end as if it had trained.
+TEST_F(LearningRateFlags, ARunOfSkippedStepsAloneFails) {
+  ExpectError(Train("--on-not-finite=skip --std=1e-39"), 21, {"all 8 steps were skipped"});
+}
+
+TEST_F(LearningRateFlags, MicroBatchesDivideTheBatch) {
+  const Result whole = Run(Train("--batch=32 --json")), cut = Run(Train("--batch=32 --accumulate=4 --json"));
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_NEAR(nlohmann::json::parse(cut.out)["losses"].back().get<double>(),
+              nlohmann::json::parse(whole.out)["losses"].back().get<double>(), 1e-4);
+  ExpectError(Train("--batch=32 --accumulate=5"), 2,
+              {"--accumulate: expected a number of micro-batches that divides", "32", "5"});
+  ExpectError("train --model=resnet20 --data=synthetic --steps=1 --accumulate=2 --batch=8", 2,
+              {"bn1", "--batch-norm=ghost:N"});
 }
 
 TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {

@@ -34,13 +34,13 @@ const Gpus kMachines[] = {{1, true},        {16, true},        {16, false},    {
                           {16, true, true}, {16, false, true}, {3, true, true}};
 
 TEST(CudaPlans, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
-  Random random(9);
+  Random random(9), updates(9);
   int flipped = 0;
   for (int i = 0; i < Draws(105); ++i) {
     const Drawn drawn = DrawCase(random, false);
     LowerOptions options{.global_batch = drawn.batch,
                          .dtype = program::DType::kF64,
-                         .update = {.weight_decay = 1e-3},
+                         .update = DrawUpdate(updates, drawn.network.graph),
                          .expose_gradients = true};
     const Batch batch = DrawBatch(random, drawn.network, drawn.batch, false);
     Tensors parameters;
@@ -98,6 +98,49 @@ TEST(CudaPlans, InBf16PlansAreAsNearToExactAsOneDeviceOfTheCpu) {
   }
   // A sum in f32 on the other side of a rounding, or a convolution that rounds before it adds a bias, may change a sign.
   EXPECT_GE(near, kCases - 2);
+}
+
+// More members in a bucket than a kernel has room for: each has its own factors, of rate and of trust.
+TEST(CudaPlans, UpdatesOfManyMembersAreThoseOfTheOracle) {
+  layers::GraphBuilder net("many");
+  const auto x = net.Input("images", {6});
+  auto sum = net.FullyConnected("first", x, {.out_features = 4});
+  UpdateOptions update{.optimizer = program::Lars{.momentum = 0.5, .trust = 0.1}, .weight_decay = 1e-2, .clip_norm = 0.5};
+  for (int i = 0; i < 80; ++i) {
+    const std::string name = absl::StrCat("fc", i);
+    sum = net.Add(absl::StrCat("sum", i), {sum, net.FullyConnected(name, x, {.out_features = 4})});
+    update.layer_rates[name] = 1 + 0.01 * i;
+  }
+  net.SoftmaxCrossEntropy("loss", sum);
+  const layers::LayerGraph graph = *std::move(net).Build();
+  Random random(10);
+  const RandomNetwork network{graph, 4};
+  const Batch batch = DrawBatch(random, network, 8, false);
+  for (const bool decays_weights_alone : {false, true}) {
+    update.decays_weights_alone = decays_weights_alone;
+    for (const program::Optimizer& optimizer : {program::Optimizer(program::Lars{.momentum = 0.5, .trust = 0.1}),
+                                                program::Optimizer(program::AdamW{.epsilon = 1e-3})}) {
+      update.optimizer = optimizer;
+      LowerOptions options{.global_batch = 8, .dtype = program::DType::kF64, .update = update, .expose_gradients = true};
+      Tensors parameters;
+      const auto one = RunSteps(graph, SinglePlan(graph), options, Reference, batch, nullptr, random, false, 2, &parameters);
+      ASSERT_TRUE(one.ok()) << one.status();
+      options.dtype = program::DType::kF32;
+      for (const bool cpu : {false, true}) {
+        const BackendMaker on_cpu = [](int devices) {
+          return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 2});
+        };
+        const auto many = RunSteps(graph, SinglePlan(graph), options, cpu ? on_cpu : On({}), batch, &parameters, random,
+                                   false, 2, nullptr);
+        ASSERT_TRUE(many.ok()) << many.status();
+        for (const auto& [name, value] : one->parameters) {
+          std::vector<double> change = value, found = many->parameters.at(name);
+          for (size_t i = 0; i < change.size(); ++i) change[i] -= parameters.at(name)[i], found[i] -= parameters.at(name)[i];
+          EXPECT_LE(RelativeDistance(found, change), 1e-3) << name << (cpu ? " on the CPU" : "");
+        }
+      }
+    }
+  }
 }
 
 TEST(CudaPlans, ExactDataGivesEqualBitsUnderEveryPlan) {

@@ -50,36 +50,6 @@ double GradientError(const std::vector<double>& found, const std::vector<double>
   return norm > 0 && norm < 1e-5 * largest ? error * norm / (1e-5 * largest) : error;
 }
 
-// An optimiser, and what its updates obey. Epsilon is large: what rounding leaves of a gradient that is zero does not count.
-UpdateOptions DrawUpdate(Random& random, const layers::LayerGraph& graph) {
-  UpdateOptions update{.weight_decay = 1e-3};
-  switch (random() % 5) {
-    case 0:
-      update.optimizer = program::AdamW{.epsilon = 1e-3};
-      break;
-    case 1:
-      update.optimizer = program::Lars{.momentum = 0.5, .trust = 0.1};
-      break;
-    case 2:
-      update.optimizer =
-          program::Sgd{.momentum = 0.9,
-                       .form = Pick<program::SgdForm>(random, {program::SgdForm::kPyTorch, program::SgdForm::kNesterov})};
-      break;
-    default:
-      break;
-  }
-  update.decays_weights_alone = random() % 2 == 0;
-  update.skips_not_finite = random() % 4 == 0;
-  if (random() % 3 == 0) update.clip_norm = 0.1;
-  std::vector<std::string> layers;
-  for (const layers::LayerNode& node : graph.nodes) {
-    if (!node.parameters.empty()) layers.push_back(node.name);
-  }
-  if (random() % 3 == 0) update.layer_rates[Pick(random, layers)] = 0.5;
-  if (random() % 3 == 0 && layers.size() > 1) update.frozen_layers = {Pick(random, layers)};
-  return update;
-}
-
 TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
   constexpr int kCases = Draws(300);
   const auto seed = static_cast<uint64_t>(FromEnvironment("COLONNADE_NETWORKS_SEED", 20132));

@@ -50,7 +50,7 @@ struct KindOf {
   std::string operator()(const Reshard& r) const { return absl::StrCat(Name(r.entry.kind), "/", r.entry.axis); }
   std::string operator()(const CheckGradients&) const { return "check"; }
   std::string operator()(const ReduceGradients&) const { return "reduce"; }
-  std::string operator()(const SumPieces&) const { return "sum pieces"; }
+  std::string operator()(const SumMicroBatches&) const { return "sum micro-batches"; }
   std::string operator()(const MeasureGradients&) const { return "measure"; }
   std::string operator()(const SumNorms&) const { return "sum norms"; }
   std::string operator()(const OpenGate&) const { return "open gate"; }

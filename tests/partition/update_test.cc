@@ -105,6 +105,14 @@ double RateFactor(const UpdateOptions& update, const std::string& layer) {
   return found == update.layer_rates.end() ? 1 : found->second;
 }
 
+Plan PlanOfFour(const layers::LayerGraph& graph, const std::string& name, Reduction reduction, bool overlap) {
+  Plan plan = *NamedPlan(name, graph, {.devices = 4, .columns = name == "hybrid" ? 2 : 0, .global_batch = kSamples});
+  plan.reduction = reduction;
+  plan.overlap = overlap;
+  plan.bucket_bytes = 1000;
+  return plan;
+}
+
 class Updates : public ::testing::TestWithParam<NamedUpdate> {};
 std::string NameOf(const ::testing::TestParamInfo<NamedUpdate>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(All, Updates, ::testing::ValuesIn(kUpdates), NameOf);
@@ -151,14 +159,6 @@ TEST_P(Updates, AreWhatTheFormulasSay) {
   }
 }
 
-Plan PlanOfFour(const layers::LayerGraph& graph, const std::string& name, Reduction reduction, bool overlap) {
-  Plan plan = *NamedPlan(name, graph, {.devices = 4, .columns = name == "hybrid" ? 2 : 0, .global_batch = kSamples});
-  plan.reduction = reduction;
-  plan.overlap = overlap;
-  plan.bucket_bytes = 1000;
-  return plan;
-}
-
 // With momentum 0 and no decay an update of LARS is rate·trust·|w|/|g|·g, whose norm is that of w times a constant: so the
 // norms of whole tensors can be read off what is kept.
 TEST(Lars, NormsAreThoseOfWholeTensorsUnderEveryPlan) {
@@ -182,6 +182,40 @@ TEST(Lars, NormsAreThoseOfWholeTensorsUnderEveryPlan) {
           EXPECT_NEAR(Norm(tensor.values) / (0.5 * Norm(begin.at(tensor.name))), 1, 1e-12)
               << tensor.name << " under " << name << ", " << Name(reduction);
         }
+      }
+    }
+  }
+}
+
+// oneDNN's kernels under plans, whose parts cut members, against one device in double.
+TEST_P(Updates, AreThoseOfOneDeviceUnderPlans) {
+  const layers::LayerGraph graph = SmallNetwork();
+  Random random(76);
+  const Batch batch = SomeBatch(random);
+  Tensors begin;
+  LowerOptions options{.global_batch = kSamples, .dtype = program::DType::kF64, .update = GetParam().update};
+  const auto run = [&](const Plan& plan, cpu::CpuOptions::Kernels kernels) {
+    auto planned = PlannedRun::Create(graph, plan, options, kernels);
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    if (begin.empty()) begin = DrawParameters(random, (*planned)->program);
+    EXPECT_TRUE((*planned)->SetParameters(begin).ok());
+    for (uint64_t step = 0; step < 2; ++step) {
+      EXPECT_TRUE(
+          (*planned)->executor->RunStep(batch.images, batch.labels, {.learning_rate = 0.01, .step = step, .seed = 7}).ok());
+    }
+    return *(*planned)->Parameters();
+  };
+  const Tensors one = run(SinglePlan(graph), cpu::CpuOptions::Kernels::kReference);
+  options.dtype = program::DType::kF32;
+  for (const char* name : {"data", "model", "hybrid"}) {
+    for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+      const Tensors many = run(PlanOfFour(graph, name, reduction, true), cpu::CpuOptions::Kernels::kOneDnn);
+      for (const auto& [tensor, value] : one) {
+        std::vector<double> change = value, found = many.at(tensor);
+        for (size_t i = 0; i < change.size(); ++i) change[i] -= begin.at(tensor)[i], found[i] -= begin.at(tensor)[i];
+        // What cancels, as the gradient of a bias before a normalisation, is roundings alone.
+        if (Norm(change) < 1e-4 || tensor == "conv.bias" || tensor.find("running") != std::string::npos) continue;
+        EXPECT_LE(RelativeDistance(found, change), 1e-3) << tensor << " under " << name << ", " << Name(reduction);
       }
     }
   }

@@ -312,6 +312,7 @@ Program EveryOp() {
   const BufferId norms = d.New(DType::kF64, {1, 2}), gate = d.New(DType::kF64, {kGateCount}),
                  trust = d.New(DType::kF64, {1});
   const BufferId second = d.State(DType::kF32, {10, 144});
+  d.b.AddCompute(0, kCompute, SquaredNorms{}, {d.b.Read(dw), d.b.Write(norms)}, {}, {"fc", Pass::kUpdate});
   d.b.AddCompute(0, kCompute, SquaredNorms{{1}}, {d.b.Read(dw), d.b.Read(w), d.b.Write(norms)}, {}, {"fc", Pass::kUpdate});
   d.b.AddCompute(0, kCompute, UpdateGate{1.5, 1e-3, 5e-4, {0}, {1}}, {d.b.Read(norms), d.b.Write(gate), d.b.Write(trust)},
                  {}, {"gate", Pass::kUpdate});
