@@ -130,7 +130,8 @@ class ProgramMemory {
   // Calls `moved` whenever areas have moved after Take: with an error where they could not be taken again.
   void OnMove(std::function<void(const absl::Status&)> moved) { moved_ = std::move(moved); }
 
-  // True where steps of another Program may have been launched since the last call: those launched now must come behind them.
+  // True where steps of another Program may have been launched since the last call: those launched now must come behind
+  // them.
   bool TakeTurn();
 
   DeviceMemory of(int device) const;
