@@ -185,7 +185,7 @@ class FirstValues : public LoadedProgram {
   std::map<program::BufferId, float> values;
 
  private:
-  const std::vector<AddedReorder> none_;
+  std::vector<AddedReorder> none_;
 };
 
 program::Program LoweredToOneDevice(const std::string& model) {
