@@ -3,7 +3,7 @@
 
     python3 tests/pytorch/agree.py --build=build/release
 
-runs three steps of SGD for each network under each plan, in Colonnade (the program tests/pytorch_steps of the build) and in
+runs three steps of SGD, or of --optimizer, for each network under each plan, in Colonnade (the program tests/pytorch_steps of the build) and in
 PyTorch on the CPU, and prints one line of relative errors for each. Ends with 0 where all are within 1e-4, 1 where one is
 not, 2 on wrong usage, 77 where there is no PyTorch (`pip install torch`; nothing else of Colonnade needs it).
 
@@ -68,6 +68,7 @@ def run_colonnade(options, model, plan, *arguments):
         options.program, f"--model={model}", f"--plan={plan}", f"--devices={PLANS[plan]}", f"--batch={options.batch}",
         f"--input-size={options.input_size}", f"--classes={options.classes}", f"--width={options.width}",
         f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}", f"--weight-decay={WEIGHT_DECAY}",
+        f"--optimizer={options.optimizer}", f"--clip-norm={options.clip_norm}", f"--micro-batches={options.micro_batches}",
         *(["--double"] if options.double else []), *arguments
     ], check=True)
 
@@ -77,7 +78,11 @@ def run_torch(options, model, weights, batches):
     dtype = torch.float64 if options.double else torch.float32
     tensors = {name: weight.to(dtype, copy=True) for name, weight in weights.items()}
     trained = [tensor.requires_grad_() for name, tensor in tensors.items() if not is_statistic(name)]
-    optimizer = torch.optim.SGD(trained, LEARNING_RATE, MOMENTUM, weight_decay=WEIGHT_DECAY)
+    if options.optimizer == "adamw":
+        optimizer = torch.optim.AdamW(trained, LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    else:  # while the rate is constant, Krizhevsky's form takes PyTorch's steps
+        optimizer = torch.optim.SGD(trained, LEARNING_RATE, MOMENTUM, weight_decay=WEIGHT_DECAY,
+                                    nesterov=options.optimizer == "nesterov")
     results, losses = {}, []
     with torch.no_grad():
         results["logits of evaluation"] = NETWORKS[model](Network(tensors, training=False), batches["images0"].to(dtype))
@@ -86,6 +91,8 @@ def run_torch(options, model, weights, batches):
         loss = torch.nn.functional.cross_entropy(logits, batches[f"labels{step}"].long())
         optimizer.zero_grad()
         loss.backward()
+        if options.clip_norm > 0:
+            torch.nn.utils.clip_grad_norm_(trained, options.clip_norm)
         optimizer.step()
         losses.append(loss.item())
         results.setdefault("logits", logits.detach())
@@ -155,6 +162,9 @@ def parse_arguments():
     parser.add_argument("--width", type=float, default=1, help="channels times this")
     parser.add_argument("--seed", type=int, default=1, help="of weights and batches")
     parser.add_argument("--double", action="store_true", help="all in double")
+    parser.add_argument("--optimizer", choices=["krizhevsky", "pytorch", "nesterov", "adamw"], default="krizhevsky")
+    parser.add_argument("--clip-norm", type=float, default=0, help="largest norm of all gradients together; 0: any")
+    parser.add_argument("--micro-batches", type=int, default=1, help="in which Colonnade computes each batch")
     options = parser.parse_args()
     for given, known in ((options.networks, NETWORKS), (options.plans, PLANS)):
         if unknown := [name for name in given if name not in known]:

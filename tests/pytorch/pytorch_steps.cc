@@ -37,6 +37,7 @@ struct Options {
   std::string model, plan = "single", weights, batches, out;
   models::ModelOptions network{.dropout = false};
   partition::LowerOptions lower;
+  std::string optimizer = "krizhevsky";
   program::Sgd sgd;
   int devices = 1;
   int64_t steps = 3;
@@ -57,11 +58,13 @@ class Network {
   static absl::StatusOr<std::unique_ptr<Network>> Create(const Options& options, program::Mode mode) {
     auto network = std::make_unique<Network>();
     ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(options.model, options.network));
-    ASSIGN_OR_RETURN(
-        partition::Plan plan,
-        partition::NamedPlan(options.plan, graph, {.devices = options.devices, .global_batch = options.lower.global_batch}));
+    ASSIGN_OR_RETURN(partition::Plan plan,
+                     partition::NamedPlan(options.plan, graph,
+                                          {.devices = options.devices,
+                                           .global_batch = options.lower.global_batch / options.lower.micro_batches}));
     partition::LowerOptions lower = options.lower;
     lower.mode = mode;
+    if (mode == program::Mode::kEval) lower.micro_batches = 1;
     ASSIGN_OR_RETURN(network->program_, partition::Lower(graph, plan, lower));
     RETURN_IF_ERROR(network->KeepLogits());
     const auto kernels = options.reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn;
@@ -167,6 +170,15 @@ absl::StatusOr<Tensors> Begin(Network& network) {
   return engine::ReadParameters(network.program(), network.loaded());
 }
 
+program::Optimizer OptimizerOf(const Options& options) {
+  if (options.optimizer == "adamw") return program::AdamW{};
+  program::Sgd sgd = options.sgd;
+  for (program::SgdForm form : program::kSgdForms) {
+    if (options.optimizer == program::Name(form)) sgd.form = form;
+  }
+  return sgd;
+}
+
 absl::Status Main(const Options& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network, Network::Create(options, program::Mode::kTrain));
   ASSIGN_OR_RETURN(Tensors results, options.weights.empty() ? Begin(*network) : Train(options, *network));
@@ -187,6 +199,9 @@ int main(int argc, char** argv) {
   app.add_option("--width", options.network.width);
   app.add_option("--steps", options.steps);
   app.add_option("--learning-rate", options.learning_rate);
+  app.add_option("--optimizer", options.optimizer)->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov", "adamw"}));
+  app.add_option("--clip-norm", options.lower.update.clip_norm);
+  app.add_option("--micro-batches", options.lower.micro_batches);
   app.add_option("--momentum", options.sgd.momentum);
   app.add_option("--weight-decay", options.lower.update.weight_decay);
   app.add_option("--weights", options.weights, "safetensors file; without it, initial weights are written");
@@ -194,7 +209,7 @@ int main(int argc, char** argv) {
   app.add_option("--out", options.out, "safetensors file to write")->required();
   app.add_flag("--double", options.reference, "all in double, on reference kernels");
   return bench::Run(app, argc, argv, [&] {
-    options.lower.update.optimizer = options.sgd;
+    options.lower.update.optimizer = OptimizerOf(options);
     if (options.reference) options.lower.dtype = program::DType::kF64;
     return Main(options);
   });
