@@ -25,9 +25,14 @@ program::SgdForm FormOf(const std::string& name) {
 
 program::Optimizer OptimizerOf(const Flags& flags, const Session& session) {
   const double momentum = flags.momentum >= 0 ? flags.momentum : session.model->momentum;
-  if (flags.optimizer == "lars") return program::Lars{.momentum = momentum, .trust = flags.trust.value_or(1e-3)};
+  if (flags.optimizer == "lars") {
+    program::Lars lars{.momentum = momentum};
+    lars.trust = flags.trust.value_or(lars.trust);
+    return lars;
+  }
   if (flags.optimizer == "adamw") {
-    program::AdamW adam{.epsilon = flags.epsilon.value_or(1e-8)};
+    program::AdamW adam;
+    adam.epsilon = flags.epsilon.value_or(adam.epsilon);
     if (!flags.betas.empty()) adam.beta1 = flags.betas[0], adam.beta2 = flags.betas[1];
     return adam;
   }

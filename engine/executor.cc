@@ -161,9 +161,10 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
     result.not_finite_layer = layer;
     result.not_finite_device = std::get<int>(rank);
   };
+  const absl::string_view last_loss = LastLoss(program_);
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
-    const bool of_last_loss = output.layer == LastLoss(program_);
+    const bool of_last_loss = output.layer == last_loss;
     for (size_t p = 0; p < output.pieces.size(); ++p) {
       const void* data = slot.outputs[o][p];
       const int device = program_.buffer(output.pieces[p].buffer).device;

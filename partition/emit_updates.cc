@@ -1,7 +1,10 @@
 // The updates of parameters, and what they obey: norms of whole tensors, however they are cut, and a gate.
 
+#include <set>
+#include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "partition/emitter.h"
 #include "partition/task_work.h"
@@ -54,28 +57,30 @@ double Emitter::DecayOf(int parameter) const {
   return update().decays_weights_alone && lowering_.parameters[parameter].spec.shape.size() == 1 ? 0 : 1;
 }
 
-// Whether `position` is the first that updates this part of a parameter: norms count each element once.
-bool Emitter::CountsAt(int index, int position) const {
-  const ShardedParameter& parameter = lowering_.parameters[index];
-  const auto held = [&](int p) { return RegionOn(mesh_, parameter.placement, parameter.spec.shape, p); };
-  for (int before = 0; before < position; ++before) {
-    if (!Updates(parameter.bucket, before)) continue;
-    const bool same_part = UpdatedParts(parameter.bucket, before) == UpdatedParts(parameter.bucket, position);
-    if (same_part && held(before) == held(position)) return false;
+// By position, 1 for each member of which it is the first to update this part: norms count each element once.
+std::vector<Factors> Emitter::CountedBy(int bucket) const {
+  std::vector<Factors> counted(positions_);
+  for (int index : lowering_.buckets[bucket].parameters) {
+    const ShardedParameter& parameter = lowering_.parameters[index];
+    std::set<std::tuple<program::Shape, program::Shape, program::Shape>> seen;
+    for (int p = 0; p < positions_; ++p) {
+      const Region held = RegionOn(mesh_, parameter.placement, parameter.spec.shape, p);
+      const bool counts = Updates(bucket, p) && seen.emplace(UpdatedParts(bucket, p).offset, held.offset, held.size).second;
+      counted[p].push_back(counts ? 1 : 0);
+    }
   }
-  return Updates(parameter.bucket, position);
+  return counted;
 }
 
 void Emitter::Emit(const Action& action, const MeasureGradients& measure) {
   const BucketBuffers& bucket = buckets_[measure.bucket];
   const GradientBucket& of = lowering_.buckets[measure.bucket];
   const auto members = static_cast<int64_t>(of.parameters.size());
+  std::vector<Factors> counted = CountedBy(measure.bucket);
   const bool of_weights = std::holds_alternative<program::Lars>(update().optimizer);
   for (int p = 0; p < positions_; ++p) {
     const Region part = UpdatedParts(measure.bucket, p);
-    program::SquaredNorms norms;
-    for (int parameter : of.parameters) norms.counted.push_back(CountsAt(parameter, p) ? 1 : 0);
-    layers::EmittedOp op{.op = std::move(norms),
+    layers::EmittedOp op{.op = program::SquaredNorms{std::move(counted[p])},
                          .uses = {{bucket.gradients[p], part, Access::kRead}},
                          .flops = 2 * UpdatedElements(measure.bucket) * (of_weights ? 2 : 1)};
     if (of_weights) op.uses.push_back({bucket.weights[p], part, Access::kRead});
@@ -140,11 +145,12 @@ int64_t Emitter::UpdatedElements(int bucket) const {
 void Emitter::Emit(const Action& action, const UpdateParameters& what) {
   const auto members = static_cast<int64_t>(lowering_.buckets[what.bucket].parameters.size());
   const int64_t elements = UpdatedElements(what.bucket);
+  const program::Op update_op = UpdateOp(what.bucket);
   const BucketBuffers& bucket = buckets_[what.bucket];
   for (int p = 0; p < positions_; ++p) {
     if (!Updates(what.bucket, p)) continue;
     const Region part = UpdatedParts(what.bucket, p);
-    layers::EmittedOp op{.op = UpdateOp(what.bucket), .uses = {builder_.Read(scalars_[p])}, .flops = UpdateFlops(elements)};
+    layers::EmittedOp op{.op = update_op, .uses = {builder_.Read(scalars_[p])}, .flops = UpdateFlops(elements)};
     if (!gates_.empty()) {
       op.uses.push_back(builder_.Read(gates_[p]));
       op.uses.push_back({trusts_[p], {{first_norm_[what.bucket]}, {members}}, Access::kRead});

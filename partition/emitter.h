@@ -87,7 +87,7 @@ class Emitter {
   program::Factors FactorsOf(int bucket, double (Emitter::*of)(int parameter) const) const;
   double RateOf(int parameter) const;
   double DecayOf(int parameter) const;
-  bool CountsAt(int parameter, int position) const;
+  std::vector<program::Factors> CountedBy(int bucket) const;
   program::Op UpdateOp(int bucket) const;
   int64_t UpdatedElements(int bucket) const;
   void Emit(const Action& action, const MeasureGradients& measure);
