@@ -119,7 +119,9 @@ void AddNetworkFlags(CLI::App& app, Flags& flags) {
   AddSwitch(app, "--zero-init-residual", flags.zero_init_residual,
             "on: the last normalisation of each residual branch begins with weight 0")
       ->group(group);
-  AddSwitch(app, "--auxiliary-heads", flags.auxiliary_heads, "on: googlenet's two more losses in training")->group(group);
+  AddSwitch(app, "--auxiliary-heads", flags.auxiliary_heads,
+            "on: the two more losses of googlenet and googlenet_bn in training")
+      ->group(group);
   app.add_option("--label-smoothing", flags.label_smoothing,
                  "of training's losses: this share of a label goes to all classes")
       ->check(Number(0, 0.999))

@@ -80,6 +80,14 @@ const std::vector<ModelInfo>& AllModels() {
        .weight_decay = 2e-4,
        .has_auxiliary_heads = true,
        .build = Googlenet},
+      {.name = "googlenet_bn",
+       .description = "GoogLeNet with batch normalisation, torchvision's names",
+       .input_size = 224,
+       .classes = 1000,
+       .learning_rate = 0.01,
+       .weight_decay = 2e-4,
+       .has_auxiliary_heads = true,
+       .build = GooglenetBn},
       {.name = "resnet18",
        .description = "ResNet-18 (He et al. 2015), torchvision's names",
        .input_size = 224,
@@ -159,7 +167,8 @@ absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const Mode
         absl::StrFormat("width: expected a number above 0 and up to 64, found %g", options.width));
   }
   if (options.auxiliary_heads && !model->has_auxiliary_heads) {
-    return absl::FailedPreconditionError(absl::StrFormat("%s has no auxiliary heads; googlenet has", name));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s has no auxiliary heads; googlenet and googlenet_bn have", name));
   }
   ModelOptions complete = options;
   if (complete.input_channels == 0) complete.input_channels = model->input_channels;

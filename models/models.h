@@ -7,6 +7,7 @@
 //   vgg11, vgg16, vgg16_bn
 //                Simonyan & Zisserman 2014, configurations A and D, with torchvision's layer names; 224x224
 //   googlenet    Szegedy et al. 2014, with its auxiliary heads as an option; 224x224
+//   googlenet_bn the same modules, normalised, as torchvision has them, with its layer names; 224x224
 //   resnet18, resnet34, resnet50, resnet101, resnet152, resnext50_32x4d
 //                He et al. 2015 and Xie et al. 2016, with torchvision's layer names; 224x224
 //   resnet20, resnet56
@@ -33,7 +34,7 @@ struct ModelOptions {
   bool dropout = true;              // false: without dropout layers
   int64_t samples_per_group = 0;    // of batch normalisation; 0: the whole global batch
   bool zero_init_residual = false;  // the last normalisation of each residual branch begins with weight 0
-  bool auxiliary_heads = false;     // of googlenet: two more classifiers in training, each with a loss of weight 0.3
+  bool auxiliary_heads = false;     // of GoogLeNets: two more classifiers in training, each with a loss of weight 0.3
   double label_smoothing = 0;       // of every loss, in [0, 1)
 };
 
@@ -63,6 +64,7 @@ absl::StatusOr<layers::LayerGraph> Vgg11(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Vgg16(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Vgg16Bn(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Googlenet(const ModelOptions& options);
+absl::StatusOr<layers::LayerGraph> GooglenetBn(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Resnet18(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Resnet34(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Resnet50(const ModelOptions& options);

@@ -17,8 +17,8 @@ TEST_F(Command, ModelsListsTheZoo) {
   const Result r = Run("models");
   EXPECT_EQ(r.code, 0) << r.err;
   for (const char* name :
-       {"two_column", "lenet", "alexnet2012", "alexnet", "vgg11", "vgg16", "vgg16_bn", "googlenet", "resnet18", "resnet34",
-        "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnet20", "resnet56"}) {
+       {"two_column", "lenet", "alexnet2012", "alexnet", "vgg11", "vgg16", "vgg16_bn", "googlenet", "googlenet_bn",
+        "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnet20", "resnet56"}) {
     EXPECT_THAT(r.out, ContainsRegex(absl::StrCat("\n", name, " ")));
   }
   EXPECT_THAT(r.out, ContainsRegex("\nalexnet +61100840 +1\\.428  3x224x224  "));
@@ -27,7 +27,7 @@ TEST_F(Command, ModelsListsTheZoo) {
 TEST_F(Command, TheZooIsAlsoOneJsonObject) {
   for (const char* arguments : {"models --json", "train --model=list --json"}) {
     const Json zoo = Json::parse(Run(arguments).out);
-    ASSERT_EQ(zoo.at("models").size(), 16u) << arguments;
+    ASSERT_EQ(zoo.at("models").size(), 17u) << arguments;
     EXPECT_EQ(zoo.at("models")[0].at("model"), "lenet");
     EXPECT_EQ(zoo.at("models")[0].at("input"), Json({1, 28, 28}));
     EXPECT_EQ(zoo.at("models")[0].at("classes"), 10);
@@ -64,7 +64,8 @@ TEST_F(Command, ANetworkWithHeadsIsTestedAsItIsEvaluated) {
 }
 
 TEST_F(Command, HeadsOfANetworkWithoutAndSmoothingBeyond0To1Are2) {
-  ExpectError("models resnet18 --auxiliary-heads=on", 2, {"resnet18 has no auxiliary heads; googlenet has"});
+  ExpectError("models resnet18 --auxiliary-heads=on", 2,
+              {"resnet18 has no auxiliary heads; googlenet and googlenet_bn have"});
   ExpectError("models googlenet --auxiliary-heads=on --input-size=64", 2, {"\"head1.pool\"", "5x5"});
   for (const char* share : {"1", "-0.1", "nan", "x"}) {
     ExpectError(absl::StrCat("models lenet --label-smoothing=", share), 2, {"--label-smoothing", share});
@@ -83,7 +84,7 @@ TEST_F(Command, ModelsOfANameShowsItsLayers) {
 // Numbers stand in the last column: where all lines end at one place, that column and those before it are aligned.
 TEST_F(Command, TheTableOfLayersIsAlignedAndNoWiderThanATerminal) {
   for (const char* arguments : {"models alexnet2012", "models vgg16", "models resnet50", "models googlenet",
-                                "models vgg16 --width=8 --input-size=448"}) {
+                                "models googlenet_bn", "models vgg16 --width=8 --input-size=448"}) {
     const std::string out = Run(arguments).out;
     const std::vector<std::string> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
     ASSERT_GT(lines.size(), 20u) << arguments;

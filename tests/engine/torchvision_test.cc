@@ -1,8 +1,9 @@
 // torchvision's state dicts load into the networks that have its layer names: every name, every shape, and counters of
-// batches that nothing here needs. Of googlenet torchvision has another network (normalised, without LRN).
+// batches that nothing here needs. torchvision's googlenet is googlenet_bn here, with auxiliary heads where the dict has
+// them.
 //
-// Source: torchvision's resnet.py, vgg.py and alexnet.py; for alexnet and resnet50 a list of all entries, where it lies
-// beside the repository.
+// Source: torchvision's resnet.py, vgg.py, alexnet.py and googlenet.py; for alexnet and resnet50 a list of all entries,
+// where it lies beside the repository.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -121,11 +122,63 @@ StateDict AlexnetOfTorchvision() {
   return dict;
 }
 
+void AddBasicConv2d(StateDict& dict, const std::string& name, const Shape& weight) {
+  dict.push_back({name + ".conv.weight", weight});
+  AddNorm(dict, name + ".bn", weight[0]);
+}
+
+// Channels as the arguments of torchvision's Inception: those that come in, and those of the convolutions of each branch.
+struct InceptionOfTorchvision {
+  const char* name;
+  int64_t in, branch1, branch2_0, branch2_1, branch3_0, branch3_1, branch4_1;
+
+  void AddTo(StateDict& dict) const {
+    const std::string module = absl::StrCat("inception", name);
+    AddBasicConv2d(dict, module + ".branch1", {branch1, in, 1, 1});
+    AddBasicConv2d(dict, module + ".branch2.0", {branch2_0, in, 1, 1});
+    AddBasicConv2d(dict, module + ".branch2.1", {branch2_1, branch2_0, 3, 3});
+    AddBasicConv2d(dict, module + ".branch3.0", {branch3_0, in, 1, 1});
+    AddBasicConv2d(dict, module + ".branch3.1", {branch3_1, branch3_0, 3, 3});
+    AddBasicConv2d(dict, module + ".branch4.1", {branch4_1, in, 1, 1});
+  }
+};
+
+StateDict GooglenetOfTorchvision(bool auxiliary_heads) {
+  StateDict dict;
+  AddBasicConv2d(dict, "conv1", {64, 3, 7, 7});
+  AddBasicConv2d(dict, "conv2", {64, 64, 1, 1});
+  AddBasicConv2d(dict, "conv3", {192, 64, 3, 3});
+  for (const InceptionOfTorchvision& module : {InceptionOfTorchvision{"3a", 192, 64, 96, 128, 16, 32, 32},
+                                               {"3b", 256, 128, 128, 192, 32, 96, 64},
+                                               {"4a", 480, 192, 96, 208, 16, 48, 64},
+                                               {"4b", 512, 160, 112, 224, 24, 64, 64},
+                                               {"4c", 512, 128, 128, 256, 24, 64, 64},
+                                               {"4d", 512, 112, 144, 288, 32, 64, 64},
+                                               {"4e", 528, 256, 160, 320, 32, 128, 128},
+                                               {"5a", 832, 256, 160, 320, 32, 128, 128},
+                                               {"5b", 832, 384, 192, 384, 48, 128, 128}}) {
+    module.AddTo(dict);
+  }
+  if (auxiliary_heads) {
+    for (const auto& [name, in] : std::map<std::string, int64_t>{{"aux1", 512}, {"aux2", 528}}) {
+      AddBasicConv2d(dict, name + ".conv", {128, in, 1, 1});
+      AddLinear(dict, name + ".fc1", {1024, 128 * 4 * 4});
+      AddLinear(dict, name + ".fc2", {1000, 1024});
+    }
+  }
+  AddLinear(dict, "fc", {1000, 1024});
+  return dict;
+}
+
+constexpr char kWithHeads[] = "_with_heads";  // ends the name of a network that is built with auxiliary heads
+
 const std::map<std::string, StateDict>& StateDicts() {
   static const auto* dicts = new std::map<std::string, StateDict>{
       {"alexnet", AlexnetOfTorchvision()},
       {"vgg11", VggOfTorchvision({{64}, {128}, {256, 256}, {512, 512}, {512, 512}}, false)},
       {"vgg16_bn", VggOfTorchvision({{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}}, true)},
+      {"googlenet_bn", GooglenetOfTorchvision(false)},
+      {absl::StrCat("googlenet_bn", kWithHeads), GooglenetOfTorchvision(true)},
       {"resnet18", ResnetOfTorchvision{{2, 2, 2, 2}}.Entries()},
       {"resnet34", ResnetOfTorchvision{{3, 4, 6, 3}}.Entries()},
       {"resnet50", ResnetOfTorchvision{{3, 4, 6, 3}, true}.Entries()},
@@ -188,8 +241,10 @@ class FirstValues : public LoadedProgram {
   std::vector<AddedReorder> none_;
 };
 
-program::Program LoweredToOneDevice(const std::string& model) {
-  const layers::LayerGraph graph = *models::BuildModel(model, {});
+program::Program LoweredToOneDevice(absl::string_view model) {
+  models::ModelOptions options;
+  options.auxiliary_heads = absl::ConsumeSuffix(&model, kWithHeads);
+  const layers::LayerGraph graph = *models::BuildModel(model, options);
   const partition::Plan plan = *partition::NamedPlan("single", graph, {.devices = 1, .global_batch = 1});
   return *partition::Lower(graph, plan, {.mode = program::Mode::kEval, .global_batch = 1});
 }
@@ -219,6 +274,34 @@ std::vector<std::string> NamesOfStateDicts() {
 }
 INSTANTIATE_TEST_SUITE_P(AllNetworks, Torchvision, ::testing::ValuesIn(NamesOfStateDicts()),
                          [](const auto& info) { return info.param; });
+
+// num_params in torchvision's documentation of GoogLeNet_Weights; with heads what its GoogLeNet() has.
+TEST(TorchvisionStateDicts, OfGooglenetHaveItsNumberOfParameters) {
+  for (const auto& [name, expected] :
+       std::map<std::string, int64_t>{{"googlenet_bn", 6'624'904}, {"googlenet_bn_with_heads", 13'004'888}}) {
+    int64_t count = 0;
+    for (const StateDictEntry& entry : StateDicts().at(name)) {
+      const bool is_statistic = entry.name.find(".running_") != std::string::npos;
+      if (!is_statistic && !IsCounter(entry)) count += program::ElementCount(entry.shape);
+    }
+    EXPECT_EQ(count, expected) << name;
+  }
+}
+
+using TorchvisionHeads = Folder;
+// Which of them a file has, the network must be built with: nothing is left out in silence.
+TEST_F(TorchvisionHeads, AStateDictWithHeadsNeedsThemAndOneWithoutMustNotHaveThem) {
+  const std::string plain = "googlenet_bn", heads = plain + kWithHeads;
+  const auto load = [&](const std::string& dict, const std::string& model) {
+    const std::string path = In(absl::StrCat(dict, ".safetensors"));
+    WriteStateDict(StateDicts().at(dict), path);
+    const program::Program program = LoweredToOneDevice(model);
+    FirstValues loaded(program);
+    return std::string(WriteState(program, loaded, StateKind::kValue, MapWeights(path)->tensors).message());
+  };
+  EXPECT_THAT(load(heads, plain), ::testing::HasSubstr("\"aux1.conv.conv.weight\": network \"googlenet_bn\" has no such"));
+  EXPECT_THAT(load(plain, heads), ::testing::HasSubstr("\"aux1.conv.conv.weight\": expected shape [128,512,1,1], found no"));
+}
 
 using TorchvisionOnADevice = Folder;
 TEST_F(TorchvisionOnADevice, AStateDictLoadsIntoItsMemory) {

@@ -28,9 +28,11 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
   EXPECT_EQ(Built("vgg16").ParameterCount(), 138'357'544);
 }
 
-// num_params in torchvision's documentation of VGG16_BN_Weights, ResNet18_Weights … and ResNeXt50_32X4D_Weights.
+// num_params in torchvision's documentation of VGG16_BN_Weights, GoogLeNet_Weights, ResNet18_Weights … and
+// ResNeXt50_32X4D_Weights.
 TEST(Models, WithBatchNormHaveTorchvisionsNumberOfParameters) {
   EXPECT_EQ(Built("vgg16_bn").ParameterCount(), 138'365'992);
+  EXPECT_EQ(Built("googlenet_bn").ParameterCount(), 6'624'904);
   EXPECT_EQ(Built("resnet18").ParameterCount(), 11'689'512);
   EXPECT_EQ(Built("resnet34").ParameterCount(), 21'797'672);
   EXPECT_EQ(Built("resnet50").ParameterCount(), 25'557'032);
@@ -65,25 +67,33 @@ TEST(Models, GooglenetHasTheNumberOfParametersOfBvlcs) { EXPECT_EQ(Built("google
 // The sum over the layers of bvlc_googlenet/train_val.prototxt, whose heads are those of section 5 of the paper: 128
 // channels of 4x4, 1024 features, 1000 classes, behind 512 and 528 channels.
 TEST(Models, GooglenetsHeadsHaveTheNumberOfParametersOfBvlcs) {
-  const absl::StatusOr<layers::LayerGraph> graph = BuildModel("googlenet", {.auxiliary_heads = true});
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_EQ(graph->ParameterCount(), 13'378'280);
-  std::vector<double> weights;
-  for (const layers::LayerNode& node : graph->nodes) {
-    if (const auto* loss = std::get_if<layers::SoftmaxCrossEntropy>(&node.layer)) weights.push_back(loss->weight);
+  EXPECT_EQ(Built("googlenet", {.auxiliary_heads = true}).ParameterCount(), 13'378'280);
+}
+
+// That of torchvision's GoogLeNet(), whose aux_logits are on.
+TEST(Models, GooglenetBnsHeadsHaveTheNumberOfParametersOfTorchvisions) {
+  EXPECT_EQ(Built("googlenet_bn", {.auxiliary_heads = true}).ParameterCount(), 13'004'888);
+}
+
+TEST(Models, LossesOfHeadsWeighThreeTenths) {
+  for (const char* name : {"googlenet", "googlenet_bn"}) {
+    std::vector<double> weights;
+    for (const layers::LayerNode& node : Built(name, {.auxiliary_heads = true}).nodes) {
+      if (const auto* loss = std::get_if<layers::SoftmaxCrossEntropy>(&node.layer)) weights.push_back(loss->weight);
+    }
+    EXPECT_THAT(weights, ::testing::ElementsAre(0.3, 0.3, 1)) << name;
   }
-  EXPECT_THAT(weights, ::testing::ElementsAre(0.3, 0.3, 1));
 }
 
 TEST(Models, HeadsAreRefusedWhereThereAreNone) {
   EXPECT_THAT(std::string(BuildModel("resnet18", {.auxiliary_heads = true}).status().message()),
-              ::testing::HasSubstr("resnet18 has no auxiliary heads; googlenet has"));
+              ::testing::HasSubstr("resnet18 has no auxiliary heads; googlenet and googlenet_bn have"));
 }
 
 TEST(Models, EveryLossIsSmoothed) {
   for (const ModelInfo& model : AllModels()) {
     const absl::StatusOr<layers::LayerGraph> graph =
-        BuildModel(model.name, {.auxiliary_heads = model.name == "googlenet", .label_smoothing = 0.1});
+        BuildModel(model.name, {.auxiliary_heads = model.has_auxiliary_heads, .label_smoothing = 0.1});
     ASSERT_TRUE(graph.ok()) << graph.status();
     for (const layers::LayerNode& node : graph->nodes) {
       const auto* loss = std::get_if<layers::SoftmaxCrossEntropy>(&node.layer);
@@ -98,6 +108,7 @@ TEST(Models, HaveThePublishedNumberOfMultiplications) {
                                                                 {"vgg11", 7.61},
                                                                 {"vgg16", 15.47},
                                                                 {"vgg16_bn", 15.47},
+                                                                {"googlenet_bn", 1.50},
                                                                 {"resnet18", 1.81},
                                                                 {"resnet34", 3.66},
                                                                 {"resnet50", 4.09},
@@ -300,9 +311,10 @@ TEST(Models, NamesAndOwnShapesAreThoseOfTheList) {
     EXPECT_FALSE(model.description.empty());
     EXPECT_GT(model.learning_rate, 0);
   }
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("lenet", "two_column", "alexnet2012", "alexnet", "vgg11", "vgg16",
-                                                     "vgg16_bn", "googlenet", "resnet18", "resnet34", "resnet50",
-                                                     "resnet101", "resnet152", "resnext50_32x4d", "resnet20", "resnet56"));
+  EXPECT_THAT(names,
+              ::testing::UnorderedElementsAre("lenet", "two_column", "alexnet2012", "alexnet", "vgg11", "vgg16", "vgg16_bn",
+                                              "googlenet", "googlenet_bn", "resnet18", "resnet34", "resnet50", "resnet101",
+                                              "resnet152", "resnext50_32x4d", "resnet20", "resnet56"));
   // Krizhevsky et al. 2012, section 5; Simonyan & Zisserman 2014, section 3.1.
   for (const char* name : {"alexnet2012", "vgg11", "vgg16"}) {
     const ModelInfo& published = **FindModel(name);

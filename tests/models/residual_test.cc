@@ -1,9 +1,10 @@
-// Networks that normalise or branch: residual networks, GoogLeNet and vgg16_bn.
+// Networks that normalise or branch: residual networks, both GoogLeNets and vgg16_bn.
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
@@ -130,6 +131,61 @@ TEST(Models, GooglenetHasThePapersImages) {
   EXPECT_EQ(shapes["pool5"], (program::Shape{1024, 1, 1}));
 }
 
+// torchvision/models/googlenet.py; its "5x5" convolutions are 3x3.
+TEST(Models, GooglenetBnHasTorchvisionsNamesAndShapes) {
+  const std::map<std::string, program::Shape> state = StateDict("googlenet_bn");
+  EXPECT_EQ(state.size(), 57u + 4 * 57u + 2);  // of 57 convolutions, their normalisations, and fc
+  std::map<std::string, program::Shape> module = {
+      {"branch1.conv.weight", {64, 192, 1, 1}},   {"branch2.0.conv.weight", {96, 192, 1, 1}},
+      {"branch2.1.conv.weight", {128, 96, 3, 3}}, {"branch3.0.conv.weight", {16, 192, 1, 1}},
+      {"branch3.1.conv.weight", {32, 16, 3, 3}},  {"branch4.1.conv.weight", {32, 192, 1, 1}}};
+  for (const auto& [branch, channels] :
+       std::map<std::string, int64_t>{{"1", 64}, {"2.0", 96}, {"2.1", 128}, {"3.0", 16}, {"3.1", 32}, {"4.1", 32}}) {
+    AddNorm(absl::StrCat("branch", branch, ".bn"), channels, module);
+  }
+  EXPECT_EQ(Under(state, "inception3a."), module);
+  EXPECT_EQ(state.at("conv1.conv.weight"), (program::Shape{64, 3, 7, 7}));
+  EXPECT_EQ(state.at("conv2.conv.weight"), (program::Shape{64, 64, 1, 1}));
+  EXPECT_EQ(state.at("conv3.conv.weight"), (program::Shape{192, 64, 3, 3}));
+  EXPECT_EQ(state.at("fc.weight"), (program::Shape{1000, 1024}));
+}
+
+// Where torchvision has other numbers than the paper; no LRN, dropout of 0.2 before fc.
+TEST(Models, GooglenetBnHasTorchvisionsPoolingAndDropout) {
+  std::map<std::string, layers::MaxPool> pools;
+  std::map<std::string, double> dropouts;
+  for (const layers::LayerNode& node : Built("googlenet_bn", {.auxiliary_heads = true}).nodes) {
+    EXPECT_FALSE(std::holds_alternative<layers::Lrn>(node.layer)) << node.name;
+    if (const auto* pool = std::get_if<layers::MaxPool>(&node.layer)) pools[node.name] = *pool;
+    if (const auto* dropout = std::get_if<layers::Dropout>(&node.layer)) dropouts[node.name] = dropout->rate;
+  }
+  for (const char* name : {"pool1", "pool2", "pool3"}) {
+    EXPECT_EQ(pools.at(name), (layers::MaxPool{.kernel = 3, .stride = 2, .ceil_mode = true})) << name;
+  }
+  EXPECT_EQ(pools.at("pool4"), (layers::MaxPool{.kernel = 2, .stride = 2, .ceil_mode = true}));
+  EXPECT_EQ(dropouts, (std::map<std::string, double>{{"aux1.dropout", 0.7}, {"aux2.dropout", 0.7}, {"dropout", 0.2}}));
+}
+
+// Of images of 4n rows the windows are those of adaptive pooling to 4x4; of all others they reach the last row.
+TEST(Models, GooglenetBnsHeadsPoolTo4x4) {
+  for (const auto& [size, rows] :
+       std::map<int64_t, int64_t>{{63, 4}, {64, 4}, {79, 5}, {96, 6}, {111, 7}, {128, 8}, {224, 14}, {256, 16}, {299, 18}}) {
+    const layers::LayerGraph graph = Built("googlenet_bn", {.input_size = size, .auxiliary_heads = true});
+    auto shapes = SampleShapes(graph);
+    EXPECT_EQ(shapes["inception4a.concat"], (program::Shape{512, rows, rows})) << size;
+    for (const layers::LayerNode& node : graph.nodes) {
+      if (node.name != "aux1.pool" && node.name != "aux2.pool") continue;
+      const auto& pool = std::get<layers::AvgPool>(node.layer);
+      EXPECT_EQ(node.sample_shape, (program::Shape{node.name == "aux1.pool" ? 512 : 528, 4, 4})) << size;
+      EXPECT_EQ(3 * pool.stride + pool.kernel, rows) << size << " " << node.name;
+      EXPECT_EQ(pool.stride, rows / 4) << size << " " << node.name;
+      EXPECT_EQ(pool.pad, 0);
+    }
+  }
+  const absl::Status small = BuildModel("googlenet_bn", {.input_size = 62, .auxiliary_heads = true}).status();
+  EXPECT_THAT(std::string(small.message()), ::testing::HasSubstr("expected an image of at least 4x4"));
+}
+
 // The shortcut takes every second row and column, and zeros for the channels that it lacks.
 TEST(Models, Resnet20HasThePapersImagesAndShortcuts) {
   const layers::LayerGraph graph = Built("resnet20");
@@ -214,9 +270,9 @@ std::map<std::string, layers::BatchNorm> Norms(const std::string& name, const Mo
 }
 
 // One for each convolution.
-const std::map<std::string, size_t> kNormalised = {{"vgg16_bn", 13},        {"resnet18", 20},   {"resnet34", 36},
-                                                   {"resnet50", 53},        {"resnet101", 104}, {"resnet152", 155},
-                                                   {"resnext50_32x4d", 53}, {"resnet20", 19},   {"resnet56", 55}};
+const std::map<std::string, size_t> kNormalised = {
+    {"vgg16_bn", 13},   {"googlenet_bn", 57}, {"resnet18", 20},        {"resnet34", 36}, {"resnet50", 53},
+    {"resnet101", 104}, {"resnet152", 155},   {"resnext50_32x4d", 53}, {"resnet20", 19}, {"resnet56", 55}};
 
 TEST(Models, EveryNormalisationHasTheSamplesPerGroupThatWereAskedFor) {
   for (const ModelInfo& model : AllModels()) {
@@ -225,7 +281,8 @@ TEST(Models, EveryNormalisationHasTheSamplesPerGroupThatWereAskedFor) {
       const auto norms = Norms(model.name, {.samples_per_group = samples});
       EXPECT_EQ(norms.size(), expected == kNormalised.end() ? 0 : expected->second) << model.name;
       for (const auto& [layer, norm] : norms) {
-        EXPECT_EQ(norm, (layers::BatchNorm{.samples_per_group = samples})) << model.name << " " << layer;
+        const double epsilon = model.name == "googlenet_bn" ? 1e-3 : 1e-5;  // as torchvision's
+        EXPECT_EQ(norm, (layers::BatchNorm{.epsilon = epsilon, .samples_per_group = samples})) << model.name << " " << layer;
       }
     }
   }
@@ -234,7 +291,7 @@ TEST(Models, EveryNormalisationHasTheSamplesPerGroupThatWereAskedFor) {
 // torchvision's zero_init_residual: bn3 of a Bottleneck, bn2 of a BasicBlock.
 TEST(Models, ZeroInitResidualSetsTheLastWeightsOfEachBranchToZeroAlone) {
   for (const auto& [name, count] : kNormalised) {
-    const bool bottleneck = Convolutions(name).count("layer1.0.conv3") > 0, residual = name != "vgg16_bn";
+    const bool bottleneck = Convolutions(name).count("layer1.0.conv3") > 0, residual = name.rfind("resne", 0) == 0;
     const std::string last = bottleneck ? ".bn3" : ".bn2";
     const auto of_last = [&](const std::string& layer) {
       return residual && layer.size() > 4 && layer.substr(layer.size() - 4) == last;
@@ -247,9 +304,9 @@ TEST(Models, ZeroInitResidualSetsTheLastWeightsOfEachBranchToZeroAlone) {
           << name << " " << node.name;
       zeros += of_last(node.name);
     }
-    const std::map<std::string, size_t> blocks = {{"vgg16_bn", 0},         {"resnet18", 8},   {"resnet34", 16},
-                                                  {"resnet50", 16},        {"resnet101", 33}, {"resnet152", 50},
-                                                  {"resnext50_32x4d", 16}, {"resnet20", 9},   {"resnet56", 27}};
+    const std::map<std::string, size_t> blocks = {
+        {"vgg16_bn", 0},   {"googlenet_bn", 0}, {"resnet18", 8},         {"resnet34", 16}, {"resnet50", 16},
+        {"resnet101", 33}, {"resnet152", 50},   {"resnext50_32x4d", 16}, {"resnet20", 9},  {"resnet56", 27}};
     EXPECT_EQ(zeros, blocks.at(name)) << name;
   }
 }

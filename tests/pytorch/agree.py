@@ -141,7 +141,7 @@ def compare(options, model, folder):
         run_colonnade(options, model, plan, *(f"--{name}={file}" for name, file in files.items()), f"--steps={STEPS}")
         errors = errors_of(safetensors_file.load(files["out"]), expected, options.double)
         agrees = all(error <= (BOUND_OF_DOUBLE if options.double else BOUND) for error in errors.values())
-        print(f"{model:<10} {plan:<7}", *(f"{kind} {error:.1e} " for kind, error in errors.items()),
+        print(f"{model:<12} {plan:<7}", *(f"{kind} {error:.1e} " for kind, error in errors.items()),
               "agree" if agrees else "DO NOT AGREE", flush=True)
         all_agree = all_agree and agrees
     return all_agree
@@ -151,7 +151,7 @@ def parse_arguments():
     def names(text):
         return text.split(",")
 
-    networks = ["alexnet", "resnet18", "resnet50", "googlenet", "vgg16_bn"]
+    networks = ["alexnet", "resnet18", "resnet50", "googlenet", "googlenet_bn", "vgg16_bn"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, help="folder of the build, with tests/pytorch_steps")
     parser.add_argument("--networks", type=names, default=networks, help="default: " + ",".join(networks))

@@ -24,10 +24,10 @@ class Network:
         padding = weight.shape[2] // 2 if padding is None else padding
         return F.conv2d(x, weight, self.tensors.get(name + ".bias"), stride, padding)
 
-    def norm(self, name, x):
+    def norm(self, name, x, eps=1e-5):
         mean, variance, weight, bias = (
             self.tensors[f"{name}.{tensor}"] for tensor in ("running_mean", "running_var", "weight", "bias"))
-        return F.batch_norm(x, mean, variance, weight, bias, self.training, self.running_momentum, eps=1e-5)
+        return F.batch_norm(x, mean, variance, weight, bias, self.training, self.running_momentum, eps)
 
     def linear(self, name, x):
         return F.linear(x, self.tensors[name + ".weight"], self.tensors[name + ".bias"])
@@ -111,6 +111,30 @@ def googlenet(net, x):
     return net.linear("fc", x.mean((2, 3)))
 
 
+def googlenet_bn(net, x):
+    def conv(name, x, stride=1):
+        return relu(net.norm(name + ".bn", net.conv(name + ".conv", x, stride), eps=1e-3))
+
+    def inception(module, x):
+        name = "inception" + module
+        return torch.cat([
+            conv(name + ".branch1", x),
+            conv(name + ".branch2.1", conv(name + ".branch2.0", x)),
+            conv(name + ".branch3.1", conv(name + ".branch3.0", x)),
+            conv(name + ".branch4.1", max_pool2d(x, 3, 1, padding=1))
+        ], 1)
+
+    x = max_pool2d(conv("conv1", x, 2), 3, 2, ceil_mode=True)
+    x = max_pool2d(conv("conv3", conv("conv2", x)), 3, 2, ceil_mode=True)
+    x = inception("3b", inception("3a", x))
+    x = max_pool2d(x, 3, 2, ceil_mode=True)
+    for module in ("4a", "4b", "4c", "4d", "4e"):
+        x = inception(module, x)
+    x = max_pool2d(x, 2, 2, ceil_mode=True)
+    x = inception("5b", inception("5a", x))
+    return net.linear("fc", x.mean((2, 3)))
+
+
 def resnet20(net, x):
     x = relu(_conv_norm(net, "conv1", "bn1", x))
     for stage in (1, 2, 3):
@@ -128,6 +152,7 @@ NETWORKS = {
     "resnet18": _residual((2, 2, 2, 2), bottleneck=False),
     "resnet50": _residual((3, 4, 6, 3), bottleneck=True),
     "googlenet": googlenet,
+    "googlenet_bn": googlenet_bn,
     "vgg16_bn": vgg16_bn,
     "resnet20": resnet20,
 }
