@@ -19,12 +19,14 @@ import sys
 import tempfile
 
 from torch_or_skip import torch  # before what needs it
+from torch.nn.functional import cross_entropy
 
 import safetensors_file
 from networks import NETWORKS, Network, is_statistic
 
 STEPS = 3
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-4, 0.9, 5e-4
+WEIGHT_OF_HEAD = 0.3
 PLANS = {"single": 1, "data": 2, "hybrid": 4}  # devices
 
 # Of relative errors: what is granted to sums of f32 in another order, and to one rounding to f32 at the end.
@@ -69,7 +71,7 @@ def run_colonnade(options, model, plan, *arguments):
         f"--input-size={options.input_size}", f"--classes={options.classes}", f"--width={options.width}",
         f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}", f"--weight-decay={WEIGHT_DECAY}",
         f"--optimizer={options.optimizer}", f"--clip-norm={options.clip_norm}", f"--micro-batches={options.micro_batches}",
-        *(["--double"] if options.double else []), *arguments
+        *(["--double"] if options.double else []), *(["--auxiliary-heads"] if options.auxiliary_heads else []), *arguments
     ], check=True)
 
 
@@ -87,8 +89,11 @@ def run_torch(options, model, weights, batches):
     with torch.no_grad():
         results["logits of evaluation"] = NETWORKS[model](Network(tensors, training=False), batches["images0"].to(dtype))
     for step in range(STEPS):
-        logits = NETWORKS[model](Network(tensors, training=True), batches[f"images{step}"].to(dtype))
-        loss = torch.nn.functional.cross_entropy(logits, batches[f"labels{step}"].long())
+        network, labels = Network(tensors, training=True), batches[f"labels{step}"].long()
+        logits = NETWORKS[model](network, batches[f"images{step}"].to(dtype))
+        loss = cross_entropy(logits, labels)
+        for auxiliary in network.auxiliary_logits:
+            loss = loss + WEIGHT_OF_HEAD * cross_entropy(auxiliary, labels)
         optimizer.zero_grad()
         loss.backward()
         if options.clip_norm > 0:
@@ -161,6 +166,7 @@ def parse_arguments():
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--width", type=float, default=1, help="channels times this")
     parser.add_argument("--seed", type=int, default=1, help="of weights and batches")
+    parser.add_argument("--auxiliary-heads", action="store_true", help="of googlenet_bn, in training")
     parser.add_argument("--double", action="store_true", help="all in double")
     parser.add_argument("--optimizer", choices=["krizhevsky", "pytorch", "nesterov", "adamw"], default="krizhevsky")
     parser.add_argument("--clip-norm", type=float, default=0, help="largest norm of all gradients together; 0: any")

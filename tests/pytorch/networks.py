@@ -1,7 +1,8 @@
 """Networks of models/ in PyTorch, as functions of named tensors.
 
 NETWORKS[name](net, images) gives the logits, where `net` is a Network around a dict from Colonnade's names to tensors. All
-shapes are those of the tensors, so that width, classes and input size need not be said. Dropout is left out.
+shapes are those of the tensors, so that width, classes and input size need not be said. Dropout is left out. In training
+the logits of auxiliary heads, where there are tensors of them, are left in net.auxiliary_logits.
 """
 
 import torch
@@ -18,6 +19,7 @@ class Network:
 
     def __init__(self, tensors, training, running_momentum=0.1):
         self.tensors, self.training, self.running_momentum = tensors, training, running_momentum
+        self.auxiliary_logits = []
 
     def conv(self, name, x, stride=1, padding=None):
         weight = self.tensors[name + ".weight"]
@@ -124,13 +126,20 @@ def googlenet_bn(net, x):
             conv(name + ".branch4.1", max_pool2d(x, 3, 1, padding=1))
         ], 1)
 
+    def head(name, x):
+        if net.training and name + ".fc1.weight" in net.tensors:
+            x = conv(name + ".conv", F.adaptive_avg_pool2d(x, 4)).flatten(1)
+            net.auxiliary_logits.append(net.linear(name + ".fc2", relu(net.linear(name + ".fc1", x))))
+
     x = max_pool2d(conv("conv1", x, 2), 3, 2, ceil_mode=True)
     x = max_pool2d(conv("conv3", conv("conv2", x)), 3, 2, ceil_mode=True)
     x = inception("3b", inception("3a", x))
     x = max_pool2d(x, 3, 2, ceil_mode=True)
-    for module in ("4a", "4b", "4c", "4d", "4e"):
-        x = inception(module, x)
-    x = max_pool2d(x, 2, 2, ceil_mode=True)
+    x = inception("4a", x)
+    head("aux1", x)
+    x = inception("4d", inception("4c", inception("4b", x)))
+    head("aux2", x)
+    x = max_pool2d(inception("4e", x), 2, 2, ceil_mode=True)
     x = inception("5b", inception("5a", x))
     return net.linear("fc", x.mean((2, 3)))
 

@@ -66,7 +66,7 @@ class Network {
     lower.mode = mode;
     if (mode == program::Mode::kEval) lower.micro_batches = 1;
     ASSIGN_OR_RETURN(network->program_, partition::Lower(graph, plan, lower));
-    RETURN_IF_ERROR(network->KeepLogits());
+    RETURN_IF_ERROR(network->KeepLogits(graph.nodes.back().name));
     const auto kernels = options.reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn;
     ASSIGN_OR_RETURN(network->devices_, cpu::MakeCpuBackend({.devices = options.devices, .kernels = kernels}));
     ASSIGN_OR_RETURN(network->executor_, engine::Executor::Create(network->program_, *network->devices_));
@@ -101,9 +101,10 @@ class Network {
 
  private:
   // A Program has no output for logits. A buffer of a step shares its memory with later ones, one that outlives steps does
-  // not: so this makes the loss's input persistent on each device. Which samples it holds, the labels beside it say.
-  absl::Status KeepLogits() {
+  // not: so this makes the input of that loss persistent on each device. Which samples it holds, the labels beside it say.
+  absl::Status KeepLogits(const std::string& loss) {
     for (const program::Task& task : program_.tasks) {
+      if (task.from.layer != loss) continue;
       const auto* compute = std::get_if<program::Compute>(&task.what);
       if (compute == nullptr || !std::holds_alternative<program::SoftmaxCrossEntropyForward>(compute->op)) continue;
       const program::BufferId logits = task.uses[0].buffer, labels = task.uses[1].buffer;
@@ -197,6 +198,7 @@ int main(int argc, char** argv) {
   app.add_option("--input-size", options.network.input_size);
   app.add_option("--classes", options.network.classes);
   app.add_option("--width", options.network.width);
+  app.add_flag("--auxiliary-heads", options.network.auxiliary_heads);
   app.add_option("--steps", options.steps);
   app.add_option("--learning-rate", options.learning_rate);
   app.add_option("--optimizer", options.optimizer)->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov", "adamw"}));
