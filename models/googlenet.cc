@@ -7,7 +7,7 @@
 // is no LRN, the "5x5" convolutions are 3x3, and pool4 is 2x2. What evaluation computes is torchvision's. Its heads pool
 // adaptively to 4x4; see Cells4x4 for where that is the same here. Weights do not begin as torchvision's (truncated
 // Gaussians of deviation 0.01) but as in other networks here. The weights that it publishes are of images with mean 0.5 and
-// deviation 0.5 in [0, 1].
+// deviation 0.5 in [0, 1]; those of the heads are not trained.
 
 #include <string>
 
