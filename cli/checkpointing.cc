@@ -117,8 +117,10 @@ absl::Status Checkpointing::CheckFolder() const {
                       steps.back(), folder_->path()));
 }
 
-absl::Status Checkpointing::CheckRoom(const program::Program& program) const {
-  return saves() ? folder_->CheckRoom(engine::CheckpointBytes(program)) : absl::OkStatus();
+absl::Status Checkpointing::MakeRoom(const program::Program& program) {
+  if (!saves()) return absl::OkStatus();
+  engine::MakeRoom(program, saver_->copy());
+  return folder_->CheckRoom(engine::CheckpointBytes(program));
 }
 
 absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const {
@@ -233,7 +235,6 @@ bool Checkpointing::IsDue(int64_t step) {
 
 absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& saved) {
   if (!saved.has_value()) return absl::OkStatus();
-  stood_still_ += saved->stood_still;
   if (!saved->status.ok()) {
     ++failed_;
     if (absl::IsOutOfRange(saved->status)) not_finite_ = saved->status;
@@ -255,11 +256,13 @@ void Checkpointing::Tell(const std::optional<engine::SavedCheckpoint>& saved) {
                     "; training goes on, and the next is tried at its time"));
 }
 
-absl::Status Checkpointing::Save(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded) {
-  const absl::Time begin = absl::Now();
+absl::StatusOr<engine::StateCopy*> Checkpointing::BeginCopy() {
   Tell(saver_->Await());
-  stood_still_ += absl::Now() - begin;
   if (!not_finite_.ok()) return not_finite_;
+  return &saver_->copy();
+}
+
+absl::Status Checkpointing::Save(int64_t step) {
   engine::Manifest manifest{
       .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.batch},
       .run = run_,
@@ -269,25 +272,29 @@ absl::Status Checkpointing::Save(int64_t step, const program::Program& program, 
   loss_sum_ = 0;
   losses_ = 0;
   last_save_ = absl::Now();
-  return saver_->Begin(std::move(manifest), program, loaded);
+  return saver_->Begin(std::move(manifest));
 }
 
 absl::Status Checkpointing::SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded) {
   if (!saves()) return absl::OkStatus();
-  Tell(saver_->Await());
-  return step == last_step_ ? absl::OkStatus() : Save(step, program, loaded);
+  ASSIGN_OR_RETURN(engine::StateCopy * copy, BeginCopy());
+  if (step == last_step_) return absl::OkStatus();
+  RETURN_IF_ERROR(engine::ReadState(program, loaded, *copy));
+  return Save(step);
 }
 
 absl::Status Checkpointing::Finish() { return saves() ? Note(saver_->Await()) : absl::OkStatus(); }
 
-nlohmann::ordered_json Checkpointing::Json() const {
+nlohmann::ordered_json Checkpointing::Json(const std::optional<absl::Duration>& stood_still) const {
   if (!saves()) return nullptr;
+  nlohmann::ordered_json stood_still_ms;
+  if (stood_still.has_value()) stood_still_ms = absl::ToDoubleMilliseconds(*stood_still);
   return {{"folder", folder_->path()},
           {"saved", saved_},
           {"failed", failed_},
           {"last_step", last_step_ < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(last_step_)},
           {"bytes", bytes_},
-          {"stood_still_ms", absl::ToDoubleMilliseconds(stood_still_)},
+          {"stood_still_ms", stood_still_ms},
           {"written_ms", absl::ToDoubleMilliseconds(written_)},
           {"resumed_from", resumed_from_.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(resumed_from_)}};
 }

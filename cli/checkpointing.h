@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -36,22 +37,27 @@ class Checkpointing {
   // naming each field that differs, saved → current.
   absl::StatusOr<engine::RunPosition> Resume(const program::Program& program, engine::LoadedProgram& loaded);
 
-  // DataLoss where the disk has not room for a checkpoint of `program`.
-  absl::Status CheckRoom(const program::Program& program) const;
+  // Takes the memory of the copies, if there will be any. DataLoss where the disk has not room for a checkpoint of
+  // `program`.
+  absl::Status MakeRoom(const program::Program& program);
 
   void AddLoss(double loss);  // of each step, since a checkpoint states their mean
   // Whether one is to be saved now; what has become of the one before is told on stderr.
   bool IsDue(int64_t step);
-  // Begins a checkpoint, after the one before. OutOfRange where a value of that one was not finite.
-  absl::Status Save(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded);
-  // The same, of the last step of a run, unless it is there already.
+  // Where the state is to be copied, after the checkpoint before was written. OutOfRange where a value of that one was not
+  // finite.
+  absl::StatusOr<engine::StateCopy*> BeginCopy();
+  // Begins to write the copy, which is the state after `step` steps.
+  absl::Status Save(int64_t step);
+  // Both, of the last step of a run, unless it is there already.
   absl::Status SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded);
   // Waits for the one that was begun last, and tells what became of it.
   absl::Status Finish();
 
   bool saves() const { return folder_ != nullptr; }
   bool resumed() const { return !resumed_from_.empty(); }
-  nlohmann::ordered_json Json() const;  // null without --checkpoint
+  // Null without --checkpoint.
+  nlohmann::ordered_json Json(const std::optional<absl::Duration>& stood_still) const;
 
  private:
   Checkpointing(const Flags& flags, const Session& session) : flags_(flags), session_(session) {}
@@ -80,7 +86,7 @@ class Checkpointing {
   double loss_sum_ = 0;
   int64_t losses_ = 0;
   int64_t saved_ = 0, failed_ = 0, bytes_ = 0;
-  absl::Duration stood_still_, written_;
+  absl::Duration written_;
 };
 
 }  // namespace colonnade::cli

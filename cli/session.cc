@@ -20,6 +20,7 @@
 #include "data/dataset.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
+#include "engine/state.h"
 #include "partition/named_plans.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
@@ -312,6 +313,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
 
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
                          int backends) {
+  const int64_t copied = flags.checkpoint.empty() ? 0 : engine::StateBytes(*programs[0]);  // of checkpoints
   const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
     std::vector<program::Program> smaller;
     std::vector<const program::Program*> pointers;
@@ -322,9 +324,9 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
       smaller.push_back(std::move(lowered));
     }
     for (const program::Program& program : smaller) pointers.push_back(&program);
-    return backends * tools::LeastBytesOf(pointers);
+    return backends * tools::LeastBytesOf(pointers) + copied;
   };
-  return FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs), flags.batch,
+  return FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + copied, flags.batch,
                                             session.plan.mesh.device_count(), bytes_of),
                      "batch");
 }

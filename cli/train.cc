@@ -244,7 +244,6 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_
     checkpointing.AddLoss(p.loss);
     progress.Show(p);
   };
-  const auto on_pause = [&](int64_t step) { return checkpointing.Save(step, run.train_program, run.train->loaded()); };
   absl::StatusOr<engine::TrainReport> report =
       engine::Train(*run.train, samples,
                     {.first_step = from.step,
@@ -255,8 +254,9 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_
                      .skips_not_finite = flags.on_not_finite == "skip",
                      .stop = &stop,
                      .on_step = on_step,
-                     .pauses_after = [&](int64_t step) { return checkpointing.IsDue(step); },
-                     .on_pause = on_pause});
+                     .copies = {.is_due = [&](int64_t step) { return checkpointing.IsDue(step); },
+                                .begin = [&](int64_t) { return checkpointing.BeginCopy(); },
+                                .end = [&](int64_t step) { return checkpointing.Save(step); }}});
   progress.Finish();
   if (!report.ok()) {
     (void)checkpointing.Finish();  // the last good one is written to its end
@@ -292,7 +292,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing,
                    Checkpointing::Open(flags, run.session, RunFieldsOf(flags, run.session, rate, streams.identity)));
   RETURN_IF_ERROR(Prepare(flags, run));
-  RETURN_IF_ERROR(checkpointing->CheckRoom(run.train_program));
+  RETURN_IF_ERROR(checkpointing->MakeRoom(run.train_program));
   Results results;
   ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
   if (!checkpointing->resumed()) {
@@ -330,7 +330,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   status.Update(Keep(flags, run, results, *checkpointing, outcome));
   results.stopped = outcome.interrupted = stop;
   if (flags.json) {
-    PrintJson(ReportJson(flags, run, results, checkpointing->Json()));
+    PrintJson(ReportJson(flags, run, results, checkpointing->Json(results.report.stood_still)));
   } else {
     PrintReport(flags, run, results);
   }

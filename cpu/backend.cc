@@ -96,6 +96,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
                        StartDevice(threads, CoresOfDevice(cores, d, options.devices), resources.engine));
       resources.devices.push_back(std::move(device));
     }
+    resources.reader = std::make_unique<Queue>([] { OpenTeam(1); });
     return {std::make_unique<CpuBackend>(std::move(resources))};
   });
 }

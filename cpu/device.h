@@ -46,6 +46,7 @@ struct Device {
 struct Resources {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   std::vector<std::unique_ptr<Device>> devices;
+  std::unique_ptr<Queue> reader;  // one thread, which reads persistent buffers while the devices are at work
   bool reference_kernels = false;
   bool winograd = false;
   engine::MemoryBooks books;

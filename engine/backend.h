@@ -64,6 +64,9 @@ class LoadedProgram {
   // launched on any lane before, if steps of another Program were launched since this one's last; else it does nothing, and
   // the Program's own waits say how far its steps overlap. Does not block. REQUIRES: steps before were launched whole.
   virtual void Fence() = 0;
+  // Comes before the first launch of `step`, the next one, and says that the host does other things between its launches:
+  // Synchronize of steps before, and ReadBytes. Tasks that were launched run meanwhile.
+  virtual void LaunchInParts(int64_t step) { (void)step; }
   // Appends `task`, as part of step `step`, to its lane.
   virtual void Launch(program::TaskId task, int64_t step) = 0;
   // Makes `lane` of `device` wait, before what is launched on it next, until `task` of step `step` has ended. A step before
@@ -78,8 +81,9 @@ class LoadedProgram {
 
   // The logical content of one buffer, row-major, in the buffer's own element type. For a member of a bucket of which this
   // device holds a part, elements outside the part are left as they are (ReadBytes) or ignored (WriteBytes).
-  // InvalidArgument where the buffer is a bucket or has another number of bytes. REQUIRES: synchronized, all Programs of the
-  // backend that use the buffer; of step buffers: since then neither Load nor a step of another Program.
+  // InvalidArgument where the buffer is a bucket or has another number of bytes. REQUIRES: synchronized, every step of which
+  // a task was launched that writes to the buffer, or, of WriteBytes, uses it, in whatever Program of the backend; of step
+  // buffers: since then neither Load nor a step of another Program.
   virtual absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const = 0;
   virtual absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) = 0;
   // The same, converted.

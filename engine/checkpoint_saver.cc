@@ -7,14 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 
-absl::Status CheckpointSaver::Begin(Manifest manifest, const program::Program& program, const LoadedProgram& loaded) {
-  const absl::Time begin = absl::Now();
-  RETURN_IF_ERROR(ReadState(program, loaded, copy_));
-  result_ = {.step = manifest.position.step, .bytes = copy_.bytes(), .stood_still = absl::Now() - begin};
+absl::Status CheckpointSaver::Begin(Manifest manifest) {
+  result_ = {.step = manifest.position.step, .bytes = copy_.bytes()};
   written_ = false;
   try {
     thread_ = std::thread([this, manifest = std::move(manifest)] { Write(manifest); });

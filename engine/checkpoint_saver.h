@@ -1,5 +1,5 @@
-// Checkpoints saved beside training: the state is copied while training stands still, and written by a thread while it goes
-// on. One checkpoint is written at a time.
+// Checkpoints saved beside training: a copy of the state is written by a thread while training goes on. One checkpoint is
+// written at a time.
 #ifndef COLONNADE_ENGINE_CHECKPOINT_SAVER_H_
 #define COLONNADE_ENGINE_CHECKPOINT_SAVER_H_
 
@@ -17,7 +17,7 @@ namespace colonnade::engine {
 struct SavedCheckpoint {
   absl::Status status, retired;  // of writing it; of removing those that need not be kept
   int64_t step = 0, bytes = 0;
-  absl::Duration stood_still, written;  // copying the state; writing it
+  absl::Duration written;  // how long that took
 };
 
 // Thread rule: one host thread, the one that drives the backend.
@@ -27,9 +27,11 @@ class CheckpointSaver {
   explicit CheckpointSaver(CheckpointFolder& folder) : folder_(folder) {}
   ~CheckpointSaver() { (void)Await(); }
 
-  // Copies the state and begins to write it. Where a value is not finite, nothing is written, and the result is OutOfRange
-  // naming parameter and element. REQUIRES: synchronized, and none is being written (Await).
-  absl::Status Begin(Manifest manifest, const program::Program& program, const LoadedProgram& loaded);
+  // What Begin writes. REQUIRES: none is being written (Await).
+  StateCopy& copy() { return copy_; }
+  // Begins to write the copy. Where a value is not finite, nothing is written, and the result is OutOfRange naming parameter
+  // and element. REQUIRES: none is being written.
+  absl::Status Begin(Manifest manifest);
 
   // What became of the checkpoint that was begun, once; nothing where none was begun or, of Poll, it is still being written.
   std::optional<SavedCheckpoint> Poll();

@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
   return executor;
 }
 
-Executor::Executor(const Program& program) : program_(program) {
+Executor::Executor(const Program& program) : program_(program), first_writes_(FirstWrites(program)) {
   for (const program::Task& task : program.tasks) {
     for (program::TaskId wait : task.waits) {
       commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true});
@@ -116,7 +116,7 @@ absl::StatusOr<absl::Span<float>> Executor::NextImages() {
 
 absl::Span<int32_t> Executor::NextLabels() { return absl::MakeSpan(staging_[enqueued_ % 2].labels); }
 
-absl::Status Executor::Enqueue(const StepInputs& inputs) {
+absl::Status Executor::WriteInputs(const StepInputs& inputs) {
   if (in_flight() >= 2) return absl::FailedPreconditionError("two steps are in flight; collect one before the next");
   if (static_cast<double>(inputs.seed) >= kLargestSeed || static_cast<double>(inputs.step) >= kLargestSeed) {
     return absl::FailedPreconditionError("expected a seed and a step below 2^53");
@@ -128,16 +128,50 @@ absl::Status Executor::Enqueue(const StepInputs& inputs) {
   staging.scalars[program::kLabelCount] = static_cast<double>(std::max<int64_t>(labels, 1));
   staging.scalars[program::kStep] = static_cast<double>(inputs.step);
   staging.scalars[program::kSeed] = static_cast<double>(inputs.seed);
-  loaded_->Fence();
-  for (const Command& command : commands_) {
-    if (command.is_wait) {
-      loaded_->Await(command.device, command.lane, command.task, enqueued_ - (command.previous_step ? 1 : 0));
-    } else {
-      loaded_->Launch(command.task, enqueued_);
-    }
+  return absl::OkStatus();
+}
+
+void Executor::Give(const Command& command) {
+  if (command.is_wait) {
+    loaded_->Await(command.device, command.lane, command.task, enqueued_ - (command.previous_step ? 1 : 0));
+  } else {
+    loaded_->Launch(command.task, enqueued_);
   }
+}
+
+absl::Status Executor::Enqueue(const StepInputs& inputs) {
+  RETURN_IF_ERROR(WriteInputs(inputs));
+  loaded_->Fence();
+  for (const Command& command : commands_) Give(command);
   ++enqueued_;
   return absl::OkStatus();
+}
+
+absl::Status Executor::EnqueueAround(const StepInputs& inputs, Look look) {
+  RETURN_IF_ERROR(WriteInputs(inputs));
+  loaded_->Fence();
+  loaded_->LaunchInParts(enqueued_);
+  absl::Status status;
+  auto write = first_writes_.begin();
+  const auto look_before = [&](size_t task) {
+    for (; write != first_writes_.end() && write->task <= task; ++write) {
+      if (status.ok()) status = look(write->parameter);
+    }
+  };
+  for (const Command& command : commands_) {
+    if (!command.is_wait) look_before(command.task.value);
+    Give(command);
+  }
+  look_before(program_.tasks.size());
+  ++enqueued_;
+  return status;
+}
+
+std::optional<absl::Duration> Executor::LatestHeldUp() const {
+  const std::vector<TaskTime> times = LatestTimes();
+  const bool timed = std::any_of(times.begin(), times.end(), [](const TaskTime& t) { return t.end > absl::ZeroDuration(); });
+  if (!timed) return std::nullopt;
+  return HeldUp(program_, first_writes_, times);
 }
 
 absl::StatusOr<StepResult> Executor::Collect() {

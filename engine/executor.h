@@ -9,13 +9,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/backend.h"
+#include "engine/first_writes.h"
 #include "engine/io/pages.h"
 #include "program/program.h"
 
@@ -53,6 +57,12 @@ class Executor {
   // Launches the next step with what NextImages and NextLabels were filled with. Never blocks.
   absl::Status Enqueue(const StepInputs& inputs);
 
+  // The same, while the state after the step before is read: `look` is called once for each parameter, before anything is
+  // launched that changes what is kept of it, and may Collect the steps before and read that; what was launched until then
+  // runs meanwhile. The step is launched whole even where `look` fails; its first error, after which it is not called again.
+  using Look = absl::FunctionRef<absl::Status(size_t parameter)>;
+  absl::Status EnqueueAround(const StepInputs& inputs, Look look);
+
   // Waits for the oldest step that was enqueued and not yet collected. FailedPrecondition if there is none.
   absl::StatusOr<StepResult> Collect();
   int64_t in_flight() const { return enqueued_ - collected_; }
@@ -68,12 +78,15 @@ class Executor {
   std::vector<std::vector<TaskTime>> LastTimes() const;
   // The times of the latest collected step; the next one may be in flight. REQUIRES: one has been collected.
   std::vector<TaskTime> LatestTimes() const { return loaded_->Times(collected_ - 1); }
+  // How long EnqueueAround held up the latest collected step; nothing where the backend does not time tasks.
+  std::optional<absl::Duration> LatestHeldUp() const;
 
   LoadedProgram& loaded() { return *loaded_; }
   const program::Program& program() const { return program_; }
 
  private:
   explicit Executor(const program::Program& program);
+  absl::Status WriteInputs(const StepInputs& inputs);
   StepResult ReadResult(const HostSlot& slot) const;
 
   // Launch and Await calls of a step, in an order in which they can be enqueued.
@@ -85,8 +98,11 @@ class Executor {
     bool previous_step = false;
   };
 
+  void Give(const Command& command);  // to the backend, as part of the step that is being enqueued
+
   const program::Program& program_;
   std::vector<Command> commands_;
+  std::vector<FirstWrite> first_writes_;
   // Host memory behind the two slots.
   struct Staging {
     PageVector<float> images;

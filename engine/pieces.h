@@ -2,7 +2,9 @@
 #ifndef COLONNADE_ENGINE_PIECES_H_
 #define COLONNADE_ENGINE_PIECES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "program/types.h"
 
@@ -32,7 +34,19 @@ void ForEachRun(const program::Shape& shape, const program::Region& region, F f)
   }
 }
 
-// The same for each element: f(flat index in the tensor, flat index in the box).
+// Where in a row-major tensor of `shape` the elements of the box `region` begin, if they lie side by side.
+inline std::optional<int64_t> BeginOfRun(const program::Shape& shape, const program::Region& region) {
+  size_t outer = shape.size();  // dimensions [outer, rank) are whole
+  while (outer > 0 && region.size[outer - 1] == shape[outer - 1]) --outer;
+  int64_t begin = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (d + 1 < outer && region.size[d] != 1) return std::nullopt;
+    begin = begin * shape[d] + region.offset[d];
+  }
+  return begin;
+}
+
+// ForEachRun for each element: f(flat index in the tensor, flat index in the box).
 template <class F>
 void ForEachElement(const program::Shape& shape, const program::Region& region, F f) {
   ForEachRun(shape, region, [&](int64_t flat, int64_t local, int64_t run) {

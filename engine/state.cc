@@ -4,7 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -130,18 +132,19 @@ absl::Status ReadBoxes(const Program& program, const LoadedProgram& loaded, absl
   for (const Piece& piece : pieces) {
     const bool is_new = read.emplace(piece.region.offset, piece.region.size).second;
     if (!is_new && !program::IsPartlyHeld(program, piece.buffer)) continue;
-    if (piece.region == Region::Whole(tensor.shape)) {
-      RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes)));
+    const int64_t bytes = piece.region.elements() * size;
+    if (const std::optional<int64_t> begin = BeginOfRun(tensor.shape, piece.region); begin.has_value()) {
+      RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes).subspan(*begin * size, bytes)));
       continue;
     }
-    box.resize(piece.region.elements() * size);
+    box.resize(bytes);
     const auto copy = [&](bool from_tensor) {
       ForEachRun(tensor.shape, piece.region, [&](int64_t global, int64_t local, int64_t count) {
         char *in_tensor = tensor.bytes.data() + global * size, *in_box = box.data() + local * size;
         std::memcpy(from_tensor ? in_box : in_tensor, from_tensor ? in_tensor : in_box, count * size);
       });
     };
-    copy(/*from_tensor=*/true);  // what this device does not hold is left as another device gave it
+    if (!is_new) copy(/*from_tensor=*/true);  // what this device does not hold is left as another device gave it
     RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(box)));
     copy(/*from_tensor=*/false);
   }
@@ -169,10 +172,28 @@ double ElementAt(const TensorView& tensor, size_t i) {
   return tensor.dtype == program::DType::kF64 ? element(double{}) : element(float{});
 }
 
-absl::Status CheckElement(const std::string& name, size_t index, double value) {
-  if (std::isfinite(static_cast<float>(value))) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("tensor \"%s\": expected finite values, found %g as element %d", name, value, index));
+// The first element that is no finite f32, if any; a block of them at a time.
+template <class T>
+std::optional<size_t> FirstNotFinite(absl::Span<const char> bytes) {
+  const auto is_finite = [&](size_t i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    return std::abs(static_cast<float>(value)) <= std::numeric_limits<float>::max();
+  };
+  constexpr size_t kBlock = 4096;
+  const size_t count = bytes.size() / sizeof(T);
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    bool all = true;
+    for (size_t i = begin; i < std::min(begin + kBlock, count); ++i) all &= is_finite(i);
+    if (all) continue;
+    while (is_finite(begin)) ++begin;
+    return begin;
+  }
+  return std::nullopt;
+}
+
+std::optional<size_t> FirstNotFinite(const TensorView& tensor) {
+  return tensor.dtype == program::DType::kF64 ? FirstNotFinite<double>(tensor.bytes) : FirstNotFinite<float>(tensor.bytes);
 }
 
 }  // namespace
@@ -243,23 +264,37 @@ std::vector<TensorView> StateCopy::views(StateKind kind) const {
   return views;
 }
 
-absl::Status ReadState(const Program& program, const LoadedProgram& loaded, StateCopy& copy,
-                       absl::Span<const StateKind> kinds) {
+void MakeRoom(const Program& program, StateCopy& copy, absl::Span<const StateKind> kinds) {
   size_t next = 0;
   for (StateKind kind : kinds) {
-    for (const Parameter& parameter : program.parameters) {
+    for (size_t p = 0; p < program.parameters.size(); ++p) {
+      const Parameter& parameter = program.parameters[p];
       if (!Has(parameter, kind)) continue;
       if (next == copy.tensors.size()) copy.tensors.emplace_back();
       StateCopy::Tensor& tensor = copy.tensors[next++];
       tensor.name = parameter.name;
+      tensor.parameter = p;
       tensor.kind = kind;
       tensor.dtype = program::MasterType(program.dtype);
       tensor.shape = parameter.shape;
       tensor.bytes.resize(BytesOf(program, parameter));
-      RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.pieces(kind), tensor));
     }
   }
   copy.tensors.resize(next);
+}
+
+absl::Status ReadParameter(const Program& program, const LoadedProgram& loaded, size_t parameter, StateCopy& copy) {
+  for (StateCopy::Tensor& tensor : copy.tensors) {
+    if (tensor.parameter != parameter) continue;
+    RETURN_IF_ERROR(ReadBoxes(program, loaded, program.parameters[parameter].pieces(tensor.kind), tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadState(const Program& program, const LoadedProgram& loaded, StateCopy& copy,
+                       absl::Span<const StateKind> kinds) {
+  MakeRoom(program, copy, kinds);
+  for (size_t p = 0; p < program.parameters.size(); ++p) RETURN_IF_ERROR(ReadParameter(program, loaded, p, copy));
   return absl::OkStatus();
 }
 
@@ -279,8 +314,10 @@ absl::Status WriteState(const Program& program, LoadedProgram& loaded, StateKind
 
 absl::Status CheckFinite(absl::Span<const TensorView> tensors) {
   for (const TensorView& tensor : tensors) {
-    const auto count = static_cast<size_t>(program::ElementCount(tensor.shape));
-    for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, ElementAt(tensor, i)));
+    const std::optional<size_t> bad = FirstNotFinite(tensor);
+    if (!bad.has_value()) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected finite values, found %g as element %d",
+                                                      tensor.name, ElementAt(tensor, *bad), *bad));
   }
   return absl::OkStatus();
 }
@@ -291,9 +328,12 @@ absl::Status CheckFiniteState(const StateCopy& copy) {
 }
 
 absl::Status CheckFinite(const Program& program, const LoadedProgram& loaded) {
+  StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
   for (const Parameter& parameter : program.parameters) {
-    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, StateKind::kValue));
-    for (size_t i = 0; i < tensor.values.size(); ++i) RETURN_IF_ERROR(CheckElement(tensor.name, i, tensor.values[i]));
+    tensor.shape = parameter.shape;
+    tensor.bytes.resize(BytesOf(program, parameter));
+    RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.value(), tensor));
+    RETURN_IF_ERROR(CheckFinite({{parameter.name, tensor.dtype, tensor.shape, tensor.bytes}}));
   }
   return absl::OkStatus();
 }

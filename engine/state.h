@@ -37,6 +37,7 @@ using program::StateKind;
 struct StateCopy {
   struct Tensor {
     std::string name;
+    size_t parameter = 0;  // by Program::parameters
     StateKind kind = StateKind::kValue;
     program::DType dtype = program::DType::kF32;
     program::Shape shape;
@@ -69,6 +70,9 @@ absl::Status WriteTensors(const program::Program& program, LoadedProgram& loaded
 // largest box that a device holds. REQUIRES: synchronized.
 absl::Status ReadState(const program::Program& program, const LoadedProgram& loaded, StateCopy& copy,
                        absl::Span<const StateKind> kinds = kStateKinds);
+// The same, one parameter after the other: room for all, then all that `copy` has of one of Program::parameters.
+void MakeRoom(const program::Program& program, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
+absl::Status ReadParameter(const program::Program& program, const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
 
 // Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as
 // WriteParameters.

@@ -86,10 +86,9 @@ absl::Status CheckResult(Executor& executor, int64_t steps) {
       absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help", steps - 1, status.message()));
 }
 
-absl::Status EnqueueStep(Executor& executor, DataSource& data, int64_t position, const StepInputs& inputs) {
+absl::Status ReadBatch(Executor& executor, DataSource& data, int64_t position) {
   ASSIGN_OR_RETURN(absl::Span<float> images, executor.NextImages());
-  RETURN_IF_ERROR(data.Read(position, images, executor.NextLabels()));
-  return executor.Enqueue(inputs);
+  return data.Read(position, images, executor.NextLabels());
 }
 
 }  // namespace
@@ -97,64 +96,114 @@ absl::Status EnqueueStep(Executor& executor, DataSource& data, int64_t position,
 absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5); }
 absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
 
+namespace {
+
+// One training: its steps in flight, and what has come out of them.
+class Training {
+ public:
+  Training(Executor& executor, DataSource& data, const TrainOptions& options)
+      : executor_(executor), data_(data), options_(options) {}
+
+  absl::StatusOr<TrainReport> Run() {
+    const absl::Status status = RunSteps();
+    Drain(executor_);
+    if (!status.ok()) return status;
+    report_.elapsed = absl::Now() - begin_;
+    report_.last_steps = MakeTrace(executor_.program(), executor_.LastTimes());
+    if (!report_.losses.empty()) RETURN_IF_ERROR(CheckResult(executor_, steps_done()));
+    return std::move(report_);
+  }
+
+ private:
+  int64_t steps_done() const { return options_.first_step + static_cast<int64_t>(report_.losses.size()); }
+
+  absl::Status RunSteps() {
+    for (int64_t step = options_.first_step; step < options_.first_step + options_.steps; ++step) {
+      report_.stopped = Stopped(options_.stop);
+      if (report_.stopped) break;
+      RETURN_IF_ERROR(Enqueue(step));
+      if (executor_.in_flight() == 2) RETURN_IF_ERROR(Collect());
+    }
+    return CollectAll();
+  }
+
+  absl::Status Enqueue(int64_t step) {
+    const int64_t batch = executor_.program().global_batch;
+    const int64_t first_sample = options_.first_sample.value_or(options_.first_step * batch);
+    const StepInputs inputs{.learning_rate = LearningRateAt(options_.learning_rate, step),
+                            .step = static_cast<uint64_t>(step),
+                            .seed = options_.seed};
+    const bool copies = step > options_.first_step && options_.copies.is_due && options_.copies.is_due(step);
+    RETURN_IF_ERROR(ReadBatch(executor_, data_, first_sample + (step - options_.first_step) * batch));
+    return copies ? EnqueueAroundCopy(step, inputs) : executor_.Enqueue(inputs);
+  }
+
+  absl::Status EnqueueAroundCopy(int64_t step, const StepInputs& inputs) {
+    const program::Program& program = executor_.program();
+    StateCopy* copy = nullptr;
+    RETURN_IF_ERROR(executor_.EnqueueAround(inputs, [&](size_t parameter) -> absl::Status {
+      if (copy == nullptr) {
+        RETURN_IF_ERROR(CollectAll());
+        ASSIGN_OR_RETURN(copy, options_.copies.begin(step));
+        MakeRoom(program, *copy);
+      }
+      return ReadParameter(program, executor_.loaded(), parameter, *copy);
+    }));
+    copied_before_ = step;
+    return options_.copies.end(step);
+  }
+
+  absl::Status CollectAll() {
+    while (executor_.in_flight() > 0) RETURN_IF_ERROR(Collect());
+    return absl::OkStatus();
+  }
+
+  absl::Status Collect() {
+    ASSIGN_OR_RETURN(StepResult result, executor_.Collect());
+    const absl::Time now = absl::Now();
+    report_.step_times.push_back(now - last_);
+    last_ = now;
+    const int64_t step = steps_done();
+    if (!result.not_finite.empty() && !options_.skips_not_finite) return NotFinite(absl::StrCat("step ", step), result);
+    if (!result.not_finite.empty() && ++report_.skipped_steps == options_.steps) {
+      return NotFinite(absl::StrFormat("all %d steps were skipped; in the last", options_.steps), result);
+    }
+    report_.losses.push_back(result.loss);
+    if (step == copied_before_) AddHeldUp();
+    if (options_.on_step) {
+      options_.on_step({.step = step + 1,
+                        .steps = options_.first_step + options_.steps,
+                        .first_step = options_.first_step,
+                        .loss = result.loss,
+                        .elapsed = now - begin_});
+    }
+    return absl::OkStatus();
+  }
+
+  void AddHeldUp() {
+    const std::optional<absl::Duration> held_up = executor_.LatestHeldUp();
+    if (!held_up.has_value()) {
+      report_.stood_still.reset();
+    } else if (report_.stood_still.has_value()) {
+      *report_.stood_still += *held_up;
+    }
+  }
+
+  Executor& executor_;
+  DataSource& data_;
+  const TrainOptions& options_;
+  TrainReport report_;
+  int64_t copied_before_ = -1;  // the last step that a copy was made beside
+  const absl::Time begin_ = absl::Now();
+  absl::Time last_ = begin_;
+};
+
+}  // namespace
+
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options) {
   RETURN_IF_ERROR(CheckOptions(executor.program(), options));
   RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kTrain));
-  const int64_t batch = executor.program().global_batch;
-  TrainReport report;
-  const absl::Time begin = absl::Now();
-  absl::Time last = begin;
-  auto collect = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(StepResult result, executor.Collect());
-    const absl::Time now = absl::Now();
-    report.step_times.push_back(now - last);
-    last = now;
-    if (!result.not_finite.empty() && !options.skips_not_finite) {
-      return NotFinite(absl::StrCat("step ", options.first_step + static_cast<int64_t>(report.losses.size())), result);
-    }
-    if (!result.not_finite.empty() && ++report.skipped_steps == options.steps) {
-      return NotFinite(absl::StrFormat("all %d steps were skipped; in the last", options.steps), result);
-    }
-    report.losses.push_back(result.loss);
-    if (options.on_step) {
-      options.on_step({.step = options.first_step + static_cast<int64_t>(report.losses.size()),
-                       .steps = options.first_step + options.steps,
-                       .first_step = options.first_step,
-                       .loss = result.loss,
-                       .elapsed = now - begin});
-    }
-    return absl::OkStatus();
-  };
-  const int64_t first_sample = options.first_sample.value_or(options.first_step * batch);
-  auto pause_before = [&](int64_t step) -> absl::Status {
-    if (step == options.first_step || !options.pauses_after || !options.pauses_after(step)) return absl::OkStatus();
-    while (executor.in_flight() > 0) RETURN_IF_ERROR(collect());
-    RETURN_IF_ERROR(options.on_pause(step));
-    last = absl::Now();
-    return absl::OkStatus();
-  };
-  absl::Status status;
-  for (int64_t step = options.first_step; step < options.first_step + options.steps; ++step) {
-    report.stopped = Stopped(options.stop);
-    if (report.stopped) break;
-    status = pause_before(step);
-    if (!status.ok()) break;
-    status = EnqueueStep(executor, data, first_sample + (step - options.first_step) * batch,
-                         {.learning_rate = LearningRateAt(options.learning_rate, step),
-                          .step = static_cast<uint64_t>(step),
-                          .seed = options.seed});
-    if (status.ok() && executor.in_flight() == 2) status = collect();
-    if (!status.ok()) break;
-  }
-  while (status.ok() && executor.in_flight() > 0) status = collect();
-  Drain(executor);
-  if (!status.ok()) return status;
-  report.elapsed = absl::Now() - begin;
-  report.last_steps = MakeTrace(executor.program(), executor.LastTimes());
-  if (!report.losses.empty()) {
-    RETURN_IF_ERROR(CheckResult(executor, options.first_step + static_cast<int64_t>(report.losses.size())));
-  }
-  return report;
+  return Training(executor, data, options).Run();
 }
 
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop) {
@@ -176,7 +225,8 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
     return absl::OkStatus();
   };
   for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(stop); position += batch) {
-    status = EnqueueStep(executor, data, position, {.step = static_cast<uint64_t>(position / batch)});
+    status = ReadBatch(executor, data, position);
+    if (status.ok()) status = executor.Enqueue({.step = static_cast<uint64_t>(position / batch)});
     if (status.ok() && executor.in_flight() == 2) status = collect();
   }
   while (status.ok() && executor.in_flight() > 0) status = collect();

@@ -13,6 +13,7 @@
 #include "engine/data_source.h"
 #include "engine/executor.h"
 #include "engine/learning_rate.h"
+#include "engine/state.h"
 #include "engine/trace.h"
 
 namespace colonnade::engine {
@@ -22,6 +23,15 @@ struct TrainProgress {
   int64_t first_step = 0;       // of this run
   double loss = 0;
   absl::Duration elapsed;
+};
+
+// Copies of the state between two steps, made while the later one runs: what changes the state waits for the copy.
+struct StateCopies {
+  std::function<bool(int64_t steps_done)> is_due;  // asked before every step but the first
+  // Where it is: what to copy to, asked for once the steps done have their results, and what to do with the copy. Training
+  // ends with their errors.
+  std::function<absl::StatusOr<StateCopy*>(int64_t steps_done)> begin;
+  std::function<absl::Status(int64_t steps_done)> end;
 };
 
 struct TrainOptions {
@@ -37,10 +47,7 @@ struct TrainOptions {
   bool skips_not_finite = false;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
   std::function<void(const TrainProgress&)> on_step;
-  // Where `pauses_after` says so of a number of steps done, training stands still, with no step in flight, while `on_pause`
-  // looks at the state. Asked before every step but the first; training ends with the error of `on_pause`.
-  std::function<bool(int64_t steps_done)> pauses_after;
-  std::function<absl::Status(int64_t steps_done)> on_pause;
+  StateCopies copies;
 };
 
 struct TrainReport {
@@ -48,6 +55,8 @@ struct TrainReport {
   std::vector<absl::Duration> step_times;  // from the end of one step to the end of the next
   absl::Duration elapsed;
   int64_t skipped_steps = 0;  // of those done: loss or gradients were not finite
+  // How long copies of the state held steps up, all in all; nothing where the backend does not time tasks.
+  std::optional<absl::Duration> stood_still = absl::ZeroDuration();
   bool stopped = false;
   Trace last_steps;  // the last two, or the only one
 

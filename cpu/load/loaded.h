@@ -86,6 +86,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   void ReserveQueues();
 
   HeldMember Held(program::BufferId buffer) const;
+  absl::Status ReadHeld(program::BufferId buffer, absl::Span<char> bytes) const;
 
   void RunTask(int32_t task, int64_t step) override;
   void WaitForTask(int32_t task, int64_t step) override;

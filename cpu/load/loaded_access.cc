@@ -6,6 +6,7 @@
 #include "cpu/load/loaded.h"
 #include "cpu/ops/copy.h"
 #include "cpu/status.h"
+#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 
@@ -23,32 +24,38 @@ CpuProgram::HeldMember CpuProgram::Held(BufferId buffer) const {
   return held;
 }
 
-// Conversions run on the compute lane, which has the device's number of threads.
+// What the device does not hold keeps its place in `bytes` on its way through the layout of the buffer.
+absl::Status CpuProgram::ReadHeld(BufferId buffer, absl::Span<char> bytes) const {
+  const HeldMember member = Held(buffer);
+  if (member.held.size() == 0) return absl::OkStatus();
+  const bool row_major = member.view.kind == View::Kind::kAffine && IsDense(member.view);
+  if (row_major) {
+    const int64_t begin = std::min<int64_t>(member.held.begin, bytes.size());
+    const int64_t end = std::min<int64_t>(member.held.end, bytes.size());
+    std::copy(member.data, member.data + (end - begin), bytes.begin() + begin);
+    return absl::OkStatus();
+  }
+  std::vector<char> copy(member.bytes);
+  RETURN_IF_ERROR(WriteLogical(member.view, copy.data(), resources_.engine, bytes));
+  std::memcpy(copy.data() + member.held.begin, member.data, member.held.size());
+  return ReadLogical(member.view, copy.data(), resources_.engine, bytes);
+}
+
+// Not on a lane of the device, which may be at work.
 absl::Status CpuProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) const {
   absl::Status status = engine::CheckLogicalAccess(program_, buffer, bytes.size());
   if (!status.ok()) return status;
-  const auto read = [&]() -> absl::Status {
-    if (!program::IsPartlyHeld(program_, buffer))
-      return ReadLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, bytes);
-    const HeldMember member = Held(buffer);
-    const int64_t begin = member.held.begin, held_bytes = member.held.size();
-    std::vector<char> copy(member.bytes), mask(member.bytes);
-    if (held_bytes > 0) std::memcpy(copy.data() + begin, member.data, held_bytes);
-    std::fill_n(mask.begin() + begin, held_bytes, char{1});
-    std::vector<char> all(bytes.size()), is_held(bytes.size());
-    absl::Status result = ReadLogical(member.view, copy.data(), resources_.engine, absl::MakeSpan(all));
-    result.Update(ReadLogical(member.view, mask.data(), resources_.engine, absl::MakeSpan(is_held)));
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      if (is_held[i] != 0) bytes[i] = all[i];
-    }
-    return result;
-  };
-  resources_.devices[program_.buffer(buffer).device]->lane(program::Lane::kCompute).queue->Call([&] {
-    status = CatchErrors(read);
+  resources_.reader->Call([&] {
+    status = CatchErrors([&] {
+      return program::IsPartlyHeld(program_, buffer)
+                 ? ReadHeld(buffer, bytes)
+                 : ReadLogical(layouts_.views[buffer.value], memory_.BaseOf(buffer), resources_.engine, bytes);
+    });
   });
   return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
 }
 
+// Conversions run on the compute lane, which has the device's number of threads.
 absl::Status CpuProgram::WriteBytes(BufferId buffer, absl::Span<const char> bytes) {
   absl::Status status = engine::CheckLogicalAccess(program_, buffer, bytes.size());
   if (!status.ok()) return status;

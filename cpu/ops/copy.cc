@@ -199,7 +199,8 @@ PreparedKernel Prepare(const program::Store& op, const TaskContext& context) {
 
 absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine& engine, absl::Span<char> bytes) {
   if (view.kind != View::Kind::kOpaque) {
-    ConvertRows(BoxPlan({view, RowMajor(view.dtype, view.shape)}), view.dtype, base, view.dtype, bytes.data());
+    const BoxPlan plan({view, RowMajor(view.dtype, view.shape)});
+    CopyRowRange(plan, 0, plan.rows(), SizeInBytes(view.dtype), base, bytes.data());
     return absl::OkStatus();
   }
   if (view.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");
@@ -209,7 +210,8 @@ absl::Status ReadLogical(const View& view, const char* base, const dnnl::engine&
 
 absl::Status WriteLogical(const View& view, char* base, const dnnl::engine& engine, absl::Span<const char> bytes) {
   if (view.kind != View::Kind::kOpaque) {
-    ConvertRows(BoxPlan({RowMajor(view.dtype, view.shape), view}), view.dtype, bytes.data(), view.dtype, base);
+    const BoxPlan plan({RowMajor(view.dtype, view.shape), view});
+    CopyRowRange(plan, 0, plan.rows(), SizeInBytes(view.dtype), bytes.data(), base);
     return absl::OkStatus();
   }
   if (view.desc == nullptr) return absl::InvalidArgumentError("the content of this buffer is the backend's own");

@@ -39,6 +39,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   ~CudaProgram() override;
 
   void Fence() override;
+  void LaunchInParts(int64_t step) override { step_in_parts_ = step; }
   void Launch(program::TaskId task, int64_t step) override;
   void Await(int device, program::Lane lane, program::TaskId task, int64_t step) override;
   absl::Status Synchronize(int64_t step) override;
@@ -110,7 +111,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   // The range of memory that holds an operand's elements, of which this device has bytes [begin, end).
   struct MemoryRange;
   absl::StatusOr<MemoryRange> RangeOf(program::BufferId buffer, size_t bytes) const;
-  absl::Status CopyNow(int device, const CopyBytes& copy) const;
+  absl::Status CopyNow(int device, const Stream& stream, const CopyBytes& copy) const;
 
   Resources& resources_;
   HostStaging staging_;
@@ -126,6 +127,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<engine::AddedReorder> added_reorders_;
 
   bool any_launched_ = false, drained_ = false, keeps_images_ = false;
+  int64_t step_in_parts_ = -1;  // the last such step
 
   bool graphs_on_ = false;
   StepMode kind_ = StepMode::kEager;   // of the last step

@@ -51,24 +51,28 @@ absl::StatusOr<CudaProgram::MemoryRange> CudaProgram::RangeOf(BufferId buffer, s
   return range;
 }
 
-// Copies on the compute stream, after all that was enqueued there; blocks.
-absl::Status CudaProgram::CopyNow(int device, const CopyBytes& copy) const {
-  const Stream& stream = resources_.devices[device].stream(program::Lane::kCompute);
+// Copies on `stream` of the device, after all that was enqueued there; blocks.
+absl::Status CudaProgram::CopyNow(int device, const Stream& stream, const CopyBytes& copy) const {
   absl::Status status = resources_.calls->Enqueue(stream, copy);
   if (status.ok()) status = resources_.calls->Record(events_.now[device], stream);
   if (status.ok()) status = resources_.calls->Synchronize(events_.now[device]);
   return status;
 }
 
+// Not on a lane of the device, which may be at work: on the stream of the images, which were copied before that began.
 absl::Status CudaProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) const {
   ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, bytes.size()));
-  std::vector<char> copy(range.bytes);
   const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
+  const bool row_major =
+      !range.view.folded.has_value() && range.view.strides == RowMajor(range.view.dtype, range.view.shape).strides;
+  std::vector<char> copy(row_major ? 0 : range.bytes);
+  char* to = row_major ? bytes.data() : copy.data();
   if (held > 0) {
-    absl::Status status =
-        CopyNow(range.device, {copy.data() + range.held.begin, range.data, held, -1, resources_.devices[range.device].gpu});
+    const Device& device = resources_.devices[range.device];
+    absl::Status status = CopyNow(range.device, device.input, {to + range.held.begin, range.data, held, -1, device.gpu});
     if (!status.ok()) return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
   }
+  if (row_major) return absl::OkStatus();
   range.ForEachElement([&](int64_t i, int64_t at) {
     const bool is_held = at >= range.held.begin && at < range.held.end;
     if (is_held) std::memcpy(bytes.data() + i * size, copy.data() + at, size);
@@ -82,10 +86,12 @@ absl::Status CudaProgram::WriteBytes(BufferId buffer, absl::Span<const char> byt
   std::vector<char> copy(range.bytes);
   const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
   if (held == 0) return absl::OkStatus();
-  const int gpu = resources_.devices[range.device].gpu;
-  absl::Status status = CopyNow(range.device, {copy.data() + range.held.begin, range.data, held, -1, gpu});
+  const Device& device = resources_.devices[range.device];
+  const Stream& stream = device.stream(program::Lane::kCompute);
+  absl::Status status = CopyNow(range.device, stream, {copy.data() + range.held.begin, range.data, held, -1, device.gpu});
   range.ForEachElement([&](int64_t i, int64_t at) { std::memcpy(copy.data() + at, bytes.data() + i * size, size); });
-  if (status.ok()) status = CopyNow(range.device, {range.data, copy.data() + range.held.begin, held, gpu, -1});
+  if (status.ok())
+    status = CopyNow(range.device, stream, {range.data, copy.data() + range.held.begin, held, device.gpu, -1});
   return WithContext(status, absl::StrCat("writing ", program_.buffer(buffer).name));
 }
 

@@ -21,7 +21,8 @@ void CudaProgram::StartStep(int64_t step) {
   any_launched_ = true;
   last_step_ = step;
   launched_in_step_ = 0;
-  kind_ = ModeOfStep(graphs_on_ && status_.ok(), step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
+  const bool may_be_graph = graphs_on_ && status_.ok() && step != step_in_parts_;
+  kind_ = ModeOfStep(may_be_graph, step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
   is_graph_[step % 2] = kind_ != StepMode::kEager;
   Note(BeginStep(step));
   if (kind_ != StepMode::kCapture) return;
@@ -261,7 +262,7 @@ void CudaProgram::Drain() {
 
 absl::Status CudaProgram::Synchronize(int64_t step) {
   if (!any_launched_ || step < first_step_) return status_;
-  if (status_.ok() && queues_.held() > 0) {
+  if (status_.ok() && queues_.held() > 0 && step >= last_step_) {
     Note(absl::InternalError("a step was not launched whole: commands wait for tasks that were not launched"));
   }
   // A lane's end of a step implies all that it did before. The next step may be under way, and is not waited for.

@@ -20,11 +20,12 @@ std::unique_ptr<engine::Backend> MakeDevices(int devices) {
   return *std::move(backend);
 }
 
-Alternation Alternate(const PlanOnDevices& on, int64_t steps, bool drains, bool spoils = false) {
+Alternation Alternate(const PlanOnDevices& on, int64_t steps, bool drains, bool spoils = false, int64_t copy_every = 0) {
   const auto backend = MakeDevices(on.devices);
   Turns turns(on, *backend, drains);
   turns.Load();
   if (spoils) turns.LoadSpoiler();
+  turns.CopyEvery(copy_every);
   return turns.Run(steps);
 }
 
@@ -37,6 +38,12 @@ TEST_P(CpuBackendTurns, NothingOfAStepRestsOnWhatItsMemoryHeldBefore) {
   constexpr int64_t kSteps = 20;
   ExpectEqualBits(Alternate(GetParam(), kSteps, /*drains=*/false, /*spoils=*/true),
                   Alternate(GetParam(), kSteps, /*drains=*/true));
+}
+
+TEST_P(CpuBackendTurns, AStateThatIsCopiedBesideAStepIsThatBeforeIt) {
+  constexpr int64_t kSteps = 60, kCopyEvery = 2;
+  ExpectEqualBits(Alternate(GetParam(), kSteps, /*drains=*/false, /*spoils=*/false, kCopyEvery),
+                  Alternate(GetParam(), kSteps, /*drains=*/true, /*spoils=*/false, kCopyEvery));
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, CpuBackendTurns,

@@ -1,4 +1,5 @@
-// Programs that take turns on the CUDA backend, whose calls the host runs: what they share, moves and forgets. In which
+// Programs that take turns on the CUDA backend, whose calls the host runs: what they share, moves and forgets, and copies of
+// the state beside steps. In which
 // order streams may run them: order_test.cc.
 #include "tests/engine/alternation.h"
 
@@ -20,6 +21,7 @@ Alternation Alternate(const PlanOnDevices& on, bool graphs, bool drains, bool sp
   const HostCalls& recorder = *calls;
   const auto backend = *MakeCudaBackend({.devices = on.devices, .graphs = graphs}, std::move(calls));
   engine::Turns turns(on, *backend, drains);
+  turns.CopyEvery(3);
   turns.Load();
   if (spoils) turns.LoadSpoiler();
   Alternation result = turns.Run(kSteps);

@@ -1,4 +1,5 @@
-// Programs of training and of evaluation that take turns on one backend, with the host waiting between their steps or not.
+// Programs of training and of evaluation that take turns on one backend, with the host waiting between their steps or not,
+// and copies of the state between two steps of training, made beside the later one or before it.
 //
 // The network holds what keeps something from forward to backward, or from step to step: batch normalisation with its
 // statistics, max pooling with its argmax, dropout with its mask.
@@ -67,6 +68,7 @@ inline program::Program Spoiler(int devices, int64_t bytes) {
 struct Alternation {
   std::vector<double> train_losses, eval_losses;
   StateCopy state;
+  std::vector<StateCopy> copies;
 };
 
 class Turns {
@@ -97,6 +99,9 @@ class Turns {
     }
   }
 
+  // Before every so many steps of training the state is copied.
+  void CopyEvery(int64_t steps) { copy_every_ = steps; }
+
   Alternation Run(int64_t steps) {
     for (int64_t step = 0; step < steps && !testing::Test::HasFatalFailure(); ++step) {
       for (Executor* executor : {train_.get(), eval_.get()}) {
@@ -125,8 +130,23 @@ class Turns {
     for (size_t i = 0; i < images->size(); ++i) (*images)[i] = static_cast<float>((i * 37 + step * 11) % 64) / 64;
     const absl::Span<int32_t> labels = executor.NextLabels();
     for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>((i + step) % 12);
-    ASSERT_TRUE(executor.Enqueue({.learning_rate = 0.01, .step = static_cast<uint64_t>(step)}).ok());
+    const StepInputs inputs{.learning_rate = 0.01, .step = static_cast<uint64_t>(step)};
+    const bool copies = &executor == train_.get() && copy_every_ > 0 && step % copy_every_ == 0;
+    const absl::Status status = copies ? EnqueueAndCopy(executor, inputs) : executor.Enqueue(inputs);
+    ASSERT_TRUE(status.ok()) << status;
     if (drains_) Collect(executor);
+  }
+  absl::Status EnqueueAndCopy(Executor& executor, const StepInputs& inputs) {
+    StateCopy& copy = result_.copies.emplace_back();
+    if (drains_) {
+      const absl::Status status = ReadState(executor.program(), executor.loaded(), copy);
+      return status.ok() ? executor.Enqueue(inputs) : status;
+    }
+    return executor.EnqueueAround(inputs, [&](size_t parameter) {
+      while (executor.in_flight() > 0) Collect(executor);
+      if (copy.tensors.empty()) MakeRoom(executor.program(), copy);
+      return ReadParameter(executor.program(), executor.loaded(), parameter, copy);
+    });
   }
   void Collect(Executor& executor) {
     const absl::StatusOr<StepResult> result = executor.Collect();
@@ -139,6 +159,7 @@ class Turns {
   const PlanOnDevices on_;
   Backend& backend_;
   const bool drains_;
+  int64_t copy_every_ = 0;  // 0: never
   const program::Program eval_program_ = LoweredFor(on_, program::Mode::kEval);
   const program::Program train_program_ = LoweredFor(on_, program::Mode::kTrain);
   program::Program spoiler_program_;
@@ -146,12 +167,21 @@ class Turns {
   Alternation result_;
 };
 
+inline void ExpectEqualBits(const StateCopy& a, const StateCopy& b) {
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (size_t t = 0; t < a.tensors.size(); ++t) {
+    EXPECT_TRUE(a.tensors[t].bytes == b.tensors[t].bytes) << a.tensors[t].name;
+  }
+}
+
 inline void ExpectEqualBits(const Alternation& a, const Alternation& b) {
   EXPECT_EQ(a.train_losses, b.train_losses);
   EXPECT_EQ(a.eval_losses, b.eval_losses);
-  ASSERT_EQ(a.state.tensors.size(), b.state.tensors.size());
-  for (size_t t = 0; t < a.state.tensors.size(); ++t) {
-    EXPECT_TRUE(a.state.tensors[t].bytes == b.state.tensors[t].bytes) << a.state.tensors[t].name;
+  ExpectEqualBits(a.state, b.state);
+  ASSERT_EQ(a.copies.size(), b.copies.size());
+  for (size_t c = 0; c < a.copies.size(); ++c) {
+    SCOPED_TRACE(absl::StrCat("copy ", c));
+    ExpectEqualBits(a.copies[c], b.copies[c]);
   }
 }
 

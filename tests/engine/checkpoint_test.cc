@@ -235,7 +235,8 @@ TEST_F(Saver, WritesTheStateOfTheMomentThoughItChangesMeanwhile) {
   Loaded made = Drawn(4, 2);
   for (int64_t step = 1; step <= 20; ++step) {
     const std::string expected = BytesOf(StateOf(made));
-    ASSERT_TRUE(saver.Begin({.position = {.step = step}}, made.program, made.loaded).ok());
+    ASSERT_TRUE(ReadState(made.program, made.loaded, saver.copy()).ok());
+    ASSERT_TRUE(saver.Begin({.position = {.step = step}}).ok());
     std::vector<NamedTensor> next = made.Initial(static_cast<uint64_t>(100 + step));
     const std::optional<SavedCheckpoint> saved = saver.Await();
     ASSERT_TRUE(saved.has_value());
@@ -255,7 +256,8 @@ TEST_F(Saver, WhatIsNotFiniteIsNotWritten) {
     std::vector<NamedTensor> bad = *ReadParameters(made.program, made.loaded);
     bad[1].values[5] = std::numeric_limits<double>::infinity();
     ASSERT_TRUE((momentum ? WriteMomenta : WriteParameters)(made.program, made.loaded, bad).ok());
-    ASSERT_TRUE(saver.Begin({.position = {.step = 3}}, made.program, made.loaded).ok());
+    ASSERT_TRUE(ReadState(made.program, made.loaded, saver.copy()).ok());
+    ASSERT_TRUE(saver.Begin({.position = {.step = 3}}).ok());
     const std::optional<SavedCheckpoint> saved = saver.Await();
     ASSERT_TRUE(saved.has_value());
     EXPECT_EQ(saved->status.code(), absl::StatusCode::kOutOfRange);

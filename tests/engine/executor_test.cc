@@ -198,6 +198,50 @@ TEST_F(ExecutorTest, ScalarsReachEveryDevice) {
   }
 }
 
+// What changes a parameter is launched after the look at it; all is launched, whatever the looks say.
+TEST(ExecutorAround, LooksAtEachParameterBeforeItsFirstWriteIsLaunched) {
+  program::Builder b("update", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
+  const program::Shape shape = {4};
+  std::vector<BufferId> values;
+  for (const char* name : {"frozen", "late", "early"}) {
+    values.push_back(b.AddBuffer(0, name, DType::kF32, shape, program::Lifetime::kPersistent));
+    program::Parameter parameter{.name = name, .shape = shape};
+    parameter.value() = {{values.back(), Region::Whole(shape)}};
+    b.AddParameter(parameter);
+  }
+  for (int from : {0, 1}) {  // 0: frozen to early; 1: late to late
+    const BufferId to = from == 0 ? values[2] : values[1];
+    const BufferId x = b.AddBuffer(0, "x", DType::kF32, shape);
+    b.AddCompute(0, Lane::kCompute, program::Copy{}, {b.Read(values[from]), b.Write(x)}, {}, {"read"});
+    b.AddCompute(0, Lane::kCompute, program::Copy{}, {b.Read(x), b.Write(to)}, {}, {"write"});
+  }
+  const Program program = std::move(b).Build();
+  FakeBackend backend(1, [](const program::Task&, FakeLoaded&) {});
+  const std::unique_ptr<Executor> executor = *Executor::Create(program, backend);
+  for (const bool fails : {false, true}) {
+    backend.latest->calls.clear();
+    const absl::Status status = executor->EnqueueAround({}, [&](size_t parameter) -> absl::Status {
+      backend.latest->calls.push_back(absl::StrCat("look at ", program.parameters[parameter].name));
+      return fails ? absl::DataLossError("no more") : absl::OkStatus();
+    });
+    const int64_t step = fails ? 1 : 0;
+    const auto launch = [&](int task) { return absl::StrFormat("launch %d of step %d", task, step); };
+    EXPECT_EQ(status, fails ? absl::DataLossError("no more") : absl::OkStatus());
+    std::vector<std::string> expected = {absl::StrFormat("step %d in parts", step),
+                                         launch(0),
+                                         "look at early",
+                                         launch(1),
+                                         launch(2),
+                                         "look at late",
+                                         launch(3),
+                                         "look at frozen"};
+    if (fails)
+      std::erase_if(expected, [](const std::string& call) { return call == "look at late" || call == "look at frozen"; });
+    EXPECT_EQ(backend.latest->calls, expected);
+    EXPECT_EQ(executor->in_flight(), step + 1);
+  }
+}
+
 TEST_F(ExecutorTest, OfGradientsThatAreNotFiniteTheLowestDevicesFirstIsNamed) {
   loaded().memory[two_.flags[0].value] = {1, 0};
   loaded().memory[two_.flags[1].value] = {0, 0};

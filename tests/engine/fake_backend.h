@@ -37,6 +37,7 @@ class FakeLoaded : public LoadedProgram {
   std::map<int64_t, absl::Status> fails;  // by step
 
   void Fence() override { fenced_at.push_back(calls.size()); }
+  void LaunchInParts(int64_t step) override { calls.push_back(absl::StrFormat("step %d in parts", step)); }
   void Launch(program::TaskId task, int64_t step) override {
     calls.push_back(absl::StrFormat("launch %d of step %d", task.value, step));
     queue_.push_back({task, step});

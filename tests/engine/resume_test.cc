@@ -1,5 +1,6 @@
 // That a run goes on from a checkpoint, whatever plan wrote it, as if it had never stopped.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -155,23 +156,67 @@ TEST(ResumeWithAnotherBatch, EverySampleOfTheEpochIsUsedOnce) {
   EXPECT_EQ(samples.positions, all);
 }
 
-// Nothing is in flight while training stands still, and what it stood still for ends it where it fails.
-TEST(Pause, StandsStillBetweenTwoSteps) {
+// Copies of the state while training goes on, of each step that is asked for: those of a training that stops there, and the
+// training is that which nothing was copied of.
+TEST(Copies, AreTheStateBetweenTwoStepsAndChangeNothing) {
+  constexpr int64_t kFirst = 2, kSteps = 7;
+  for (const char* model : {"lenet", "resnet20"}) {
+    for (const NamedDevices& on : kPlans) {
+      SCOPED_TRACE(absl::StrCat(model, " ", on.plan, " on ", on.devices));
+      Training run(model, on), stops(model, on);
+      NotedSamples samples(run.sample_shape), same(run.sample_shape);
+      std::map<int64_t, StateCopy> copies;
+      TrainOptions options{.first_step = kFirst, .steps = kSteps, .learning_rate = {.base = 1e-3}};
+      std::vector<int64_t> asked, ended;
+      options.copies = {.is_due =
+                            [&](int64_t step) {
+                              asked.push_back(step);
+                              return step % 3 == 0;
+                            },
+                        .begin = [&](int64_t step) -> absl::StatusOr<StateCopy*> {
+                          EXPECT_EQ(run.executor->in_flight(), 0);
+                          return &copies[step];
+                        },
+                        .end =
+                            [&](int64_t step) {
+                              ended.push_back(step);
+                              return absl::OkStatus();
+                            }};
+      const absl::StatusOr<TrainReport> report = engine::Train(*run.executor, samples, options);
+      ASSERT_TRUE(report.ok()) << report.status();
+      EXPECT_TRUE(report->stood_still.has_value());
+      EXPECT_EQ(asked, (std::vector<int64_t>{3, 4, 5, 6, 7, 8}));
+      EXPECT_EQ(ended, (std::vector<int64_t>{3, 6}));
+      std::vector<double> losses;
+      for (int64_t step = kFirst; step < kFirst + kSteps; ++step) {
+        const absl::StatusOr<TrainReport> one =
+            engine::Train(*stops.executor, same, {.first_step = step, .learning_rate = options.learning_rate});
+        ASSERT_TRUE(one.ok()) << one.status();
+        losses.push_back(one->losses[0]);
+        if (!copies.contains(step + 1)) continue;
+        std::vector<std::vector<char>> copied;
+        for (const StateCopy::Tensor& tensor : copies[step + 1].tensors) copied.push_back(tensor.bytes);
+        EXPECT_TRUE(copied == stops.State()) << "after " << step + 1;
+      }
+      EXPECT_EQ(report->losses, losses);
+    }
+  }
+}
+
+TEST(Copies, AreLackingWhereTheyFailAndTrainingEnds) {
   Training run("lenet", kPlans[3]);
   NotedSamples samples(run.sample_shape);
-  std::vector<int64_t> paused;
-  TrainOptions options{.first_step = 2, .steps = 7, .learning_rate = {.base = 1e-3}};
-  options.pauses_after = [](int64_t step) { return step % 3 == 0; };
-  options.on_pause = [&](int64_t step) {
-    EXPECT_EQ(run.executor->in_flight(), 0);
-    paused.push_back(step);
-    return absl::OkStatus();
-  };
-  ASSERT_TRUE(engine::Train(*run.executor, samples, options).ok());
-  EXPECT_EQ(paused, (std::vector<int64_t>{3, 6}));
-  options.on_pause = [](int64_t step) { return absl::DataLossError(absl::StrCat("at ", step)); };
-  const absl::StatusOr<TrainReport> report = engine::Train(*run.executor, samples, options);
-  EXPECT_EQ(report.status(), absl::DataLossError("at 3"));
+  StateCopy copy;
+  TrainOptions options{.steps = 7, .learning_rate = {.base = 1e-3}};
+  options.copies = {.is_due = [](int64_t step) { return step == 3; },
+                    .begin = [](int64_t step) -> absl::StatusOr<StateCopy*> {
+                      return absl::DataLossError(absl::StrCat("begin at ", step));
+                    },
+                    .end = [](int64_t step) { return absl::DataLossError(absl::StrCat("end at ", step)); }};
+  EXPECT_EQ(engine::Train(*run.executor, samples, options).status(), absl::DataLossError("begin at 3"));
+  EXPECT_EQ(run.executor->in_flight(), 0);
+  options.copies.begin = [&](int64_t) { return &copy; };
+  EXPECT_EQ(engine::Train(*run.executor, samples, options).status(), absl::DataLossError("end at 3"));
   EXPECT_EQ(run.executor->in_flight(), 0);
 }
 
