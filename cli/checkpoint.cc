@@ -1,5 +1,6 @@
 #include "engine/checkpoint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -10,8 +11,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "engine/checkpoint_folder.h"
-#include "engine/io/file.h"
-#include "engine/io/mapped_file.h"
+#include "engine/io/safetensors.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
@@ -90,13 +90,24 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
   for (const auto& [field, value] : all.back().manifest.run) std::printf("  %-20s %s\n", field.c_str(), value.c_str());
 }
 
-// The newest one's weights, which are a file of their own.
+// The newest one's weights.
 absl::Status Export(const Flags& flags, const Found& found) {
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
-  RETURN_IF_ERROR(engine::VerifyCheckpoint(found.path));
-  ASSIGN_OR_RETURN(engine::MappedFile weights,
-                   engine::MappedFile::Open(absl::StrCat(found.path, "/", engine::FileNameOf(engine::StateKind::kValue))));
-  return engine::ReplaceFile(flags.out, weights.bytes());
+  ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint, engine::VerifiedCheckpoint::Open(found.path));
+  std::vector<engine::TensorView> weights = checkpoint.tensors(engine::StateKind::kValue);
+  if (flags.exports_ema) {
+    const std::vector<engine::TensorView> averages = checkpoint.tensors(engine::StateKind::kAverage);
+    if (averages.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("--ema: expected a checkpoint of a run that had it, found none in %s", found.path));
+    }
+    for (engine::TensorView& tensor : weights) {
+      const auto same = [&](const engine::TensorView& average) { return average.name == tensor.name; };
+      const auto average = std::find_if(averages.begin(), averages.end(), same);
+      if (average != averages.end()) tensor = *average;
+    }
+  }
+  return engine::SaveTensors(flags.out, weights);
 }
 
 }  // namespace

@@ -272,6 +272,10 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->check(Number(0, kNoLimit))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--ema", flags.ema,
+                 "keeps a moving average of the parameters, of this decay, and tests it too (0.999; default: none)")
+      ->check(Number(0, kBelowOne))
+      ->group(group);
   app.add_option("--accumulate", flags.accumulate,
                  "micro-batches in which the batch is computed, one after the other; their gradients are added")
       ->check(CLI::Range(int64_t{1}, int64_t{1024}))

@@ -50,12 +50,12 @@ struct Flags {
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's, or the optimiser's
   std::optional<double> trust, epsilon;
   std::vector<double> betas;  // empty: the optimiser's
-  double clip_norm = 0, head_lr_scale = 1;
+  double clip_norm = 0, head_lr_scale = 1, ema = 0;
   std::vector<std::string> freeze;  // patterns of layers' names
   std::string decay = "all", on_not_finite = "stop";
   std::string lr_policy;                // empty: the model's
   int64_t warm_up = 0, base_batch = 0;  // steps; 0: the rate is as it is given
-  std::string init, save, trace;
+  std::string init, save, save_ema, trace;
   bool replace_head = false;
   std::string checkpoint, checkpoint_every = "10m";
   int checkpoint_keep = 3;
@@ -65,6 +65,7 @@ struct Flags {
   std::string config, resolved;  // resolved: what would run train as it runs now, for --config
   // checkpoint
   std::string action, folder;
+  bool exports_ema = false;
   // program
   std::string mode = "train";
   bool summary = false;

@@ -66,6 +66,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   train->add_flag("--replace-head", flags.replace_head, "but for the last layer's: begin that anew, for the data's classes")
       ->needs(init);
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
+  train->add_option("--save-ema", flags.save_ema, "where to write the weights with the averages of --ema in them");
   train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
   colonnade::cli::AddCheckpointFlags(*train, flags);
   colonnade::cli::AddJsonFlag(*train, flags);
@@ -98,6 +99,7 @@ CLI::App* AddCheckpoint(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"show", "verify", "export"}));
   checkpoint->add_option("DIR", flags.folder, "a folder of checkpoints, or one checkpoint in it")->required();
   checkpoint->add_option("--out", flags.out, "of export: where to write the weights, a safetensors file");
+  checkpoint->add_flag("--ema", flags.exports_ema, "of export: with the averages of train --ema in the weights");
   colonnade::cli::AddJsonFlag(*checkpoint, flags);
   checkpoint->footer(
       "Examples:\n  colonnade checkpoint show run1\n"

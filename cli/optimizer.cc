@@ -102,6 +102,7 @@ partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& sess
                                   .weight_decay = adamw ? kAdamWDecay : session.model->weight_decay,
                                   .decays_weights_alone = flags.decay == "weights",
                                   .clip_norm = flags.clip_norm,
+                                  .average_decay = flags.ema,
                                   .skips_not_finite = flags.on_not_finite == "skip",
                                   .frozen_layers = FrozenLayers(flags, session.graph)};
   if (flags.weight_decay >= 0) update.weight_decay = flags.weight_decay;
@@ -131,6 +132,7 @@ std::string Describe(const partition::UpdateOptions& update) {
   absl::StrAppendFormat(&text, ", weight decay %g%s", update.weight_decay,
                         update.decays_weights_alone ? " of weights alone" : "");
   if (update.clip_norm > 0) absl::StrAppendFormat(&text, ", clipped to norm %g", update.clip_norm);
+  if (update.average_decay > 0) absl::StrAppendFormat(&text, ", averages of decay %g", update.average_decay);
   if (update.skips_not_finite) text += ", steps that are not finite skipped";
   if (!update.frozen_layers.empty()) absl::StrAppendFormat(&text, ", %d layers frozen", update.frozen_layers.size());
   for (const auto& [layer, rate] : update.layer_rates) absl::StrAppendFormat(&text, ", rate of %s times %g", layer, rate);
@@ -153,6 +155,7 @@ engine::RunFields FieldsOf(const Flags& flags, const partition::UpdateOptions& u
   if (update.decays_weights_alone) fields.emplace_back("decay", flags.decay);
   if (update.clip_norm > 0) fields.emplace_back("clip-norm", Digits(update.clip_norm));
   if (update.skips_not_finite) fields.emplace_back("on-not-finite", flags.on_not_finite);
+  if (update.average_decay > 0) fields.emplace_back("ema", Digits(update.average_decay));
   if (!update.layer_rates.empty()) fields.emplace_back("head-lr-scale", Digits(flags.head_lr_scale));
   if (!update.frozen_layers.empty()) fields.emplace_back("freeze", absl::StrJoin(update.frozen_layers, ","));
   return fields;

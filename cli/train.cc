@@ -28,9 +28,9 @@ constexpr engine::StateKind kWeights[] = {engine::StateKind::kValue};
 // Everything of a training run, in the order in which it is made.
 struct Run {
   Session session;
-  program::Program train_program, eval_program;
+  program::Program train_program, eval_program, average_program;
   std::unique_ptr<engine::Backend> backend;
-  std::unique_ptr<engine::Executor> train, eval;
+  std::unique_ptr<engine::Executor> train, eval, average;  // average: an evaluation of the averages, if there are any
 };
 
 // Of weights for other classes: what the last layer with parameters had gives way to what it has been initialised with,
@@ -55,14 +55,16 @@ absl::Status InitializeFrom(const Flags& flags, Run& run) {
   if (flags.replace_head) {
     RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
   }
-  return engine::WithContext(
-      engine::WriteState(run.train_program, run.train->loaded(), engine::StateKind::kValue, weights.tensors), flags.init);
+  RETURN_IF_ERROR(engine::WithContext(
+      engine::WriteState(run.train_program, run.train->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
+  return engine::StartAverages(run.train_program, run.train->loaded());
 }
 
 absl::Status Prepare(const Flags& flags, Run& run) {
-  auto lower = [&](program::Mode mode, program::Program& program) -> absl::Status {
-    ASSIGN_OR_RETURN(program,
-                     partition::Lower(run.session.graph, run.session.plan, LowerOptionsOf(flags, run.session, mode)));
+  auto lower = [&](program::Mode mode, program::Program& program, bool reads_averages = false) -> absl::Status {
+    partition::LowerOptions options = LowerOptionsOf(flags, run.session, mode);
+    options.reads_averages = reads_averages;
+    ASSIGN_OR_RETURN(program, partition::Lower(run.session.graph, run.session.plan, options));
     return absl::OkStatus();
   };
   auto load = [&](const program::Program& program, std::unique_ptr<engine::Executor>& executor) -> absl::Status {
@@ -71,6 +73,7 @@ absl::Status Prepare(const Flags& flags, Run& run) {
   };
   RETURN_IF_ERROR(lower(program::Mode::kTrain, run.train_program));
   RETURN_IF_ERROR(lower(program::Mode::kEval, run.eval_program));
+  if (flags.ema > 0) RETURN_IF_ERROR(lower(program::Mode::kEval, run.average_program, /*reads_averages=*/true));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
                                /*times_tasks=*/!flags.trace.empty()));
@@ -80,6 +83,7 @@ absl::Status Prepare(const Flags& flags, Run& run) {
   }
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));
+  if (flags.ema > 0) RETURN_IF_ERROR(load(run.average_program, run.average));
   return engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed);
 }
 
@@ -108,7 +112,7 @@ Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
 struct Results {
   engine::RunPosition from;  // where the run began
   engine::TrainReport report;
-  engine::EvalReport test;  // of no sample where the run was stopped
+  engine::EvalReport test, test_of_averages;  // of no sample where the run was stopped
   bool stopped = false;
 
   int64_t steps_done() const { return from.step + static_cast<int64_t>(report.losses.size()); }
@@ -144,6 +148,7 @@ Json ReportJson(const Flags& flags, const Run& run, const Results& results, cons
       {"peak_memory_bytes", memory},
       {"checkpoints", checkpoints},
       {"test", TestJson(results.test)},
+      {"test_ema", TestJson(results.test_of_averages)},
       {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
 }
 
@@ -176,31 +181,43 @@ void PrintSteps(const Flags& flags, const Run& run, const Results& results) {
 
 void PrintReport(const Flags& flags, const Run& run, const Results& results) {
   PrintSteps(flags, run, results);
-  const engine::EvalReport& test = results.test;
-  if (test.count == 0) return;
-  std::printf("%s\n", absl::StrFormat("test: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", 100 * test.top1(),
-                                      100 * test.top5(), test.loss, test.count)
-                          .c_str());
+  const auto print = [](const char* what, const engine::EvalReport& test) {
+    if (test.count == 0) return;
+    std::printf("%s\n", absl::StrFormat("%s: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", what, 100 * test.top1(),
+                                        100 * test.top5(), test.loss, test.count)
+                            .c_str());
+  };
+  print("test", results.test);
+  print("test of the averages", results.test_of_averages);
+}
+
+absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
+  if (path.empty()) return absl::OkStatus();
+  engine::StateCopy weights;
+  RETURN_IF_ERROR(engine::ReadState(executor->program(), executor->loaded(), weights, kWeights));
+  RETURN_IF_ERROR(engine::SaveTensors(path, weights.views(engine::StateKind::kValue)));
+  outcome.saved = "the weights of the steps done are saved";
+  return absl::OkStatus();
 }
 
 absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report, Outcome& outcome) {
-  if (!flags.save.empty()) {
-    engine::StateCopy weights;
-    RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), weights, kWeights));
-    RETURN_IF_ERROR(engine::SaveTensors(flags.save, weights.views(engine::StateKind::kValue)));
-    outcome.saved = "the weights of the steps done are saved";
-  }
+  RETURN_IF_ERROR(SaveWeights(flags.save, run.train.get(), outcome));
+  RETURN_IF_ERROR(SaveWeights(flags.save_ema, run.average.get(), outcome));
   if (flags.trace.empty() || report.losses.empty()) return absl::OkStatus();
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
 }
 
 // Before anything is trained, so that nothing is lost at the end.
 absl::Status CheckTrainOutputs(const Flags& flags) {
-  if (!flags.save.empty() && flags.save == flags.trace) {
-    return absl::FailedPreconditionError("expected different files for --save and --trace, found one");
+  if (!flags.save_ema.empty() && flags.ema == 0) {
+    return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
-  for (const std::string* path : {&flags.save, &flags.trace}) {
+  std::set<std::string> paths;
+  for (const std::string* path : {&flags.save, &flags.save_ema, &flags.trace}) {
     if (path->empty()) continue;
+    if (!paths.insert(*path).second) {
+      return absl::FailedPreconditionError("expected different files for --save, --save-ema and --trace, found one");
+    }
     RETURN_IF_ERROR(engine::CheckWritable(*path));
   }
   return absl::OkStatus();
@@ -322,10 +339,14 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
     status = checkpointing->SaveLast(results.steps_done(), run.train_program, run.train->loaded());
   }
   if (!stop) {
-    absl::StatusOr<engine::EvalReport> test = engine::Evaluate(*run.eval, streams.test, &stop);
-    if (absl::IsOutOfRange(test.status())) return test.status();
-    status.Update(test.status());
-    if (test.ok() && !stop) results.test = *std::move(test);
+    for (auto& [executor, report] :
+         {std::pair{run.eval.get(), &results.test}, {run.average.get(), &results.test_of_averages}}) {
+      if (executor == nullptr) continue;
+      absl::StatusOr<engine::EvalReport> test = engine::Evaluate(*executor, streams.test, &stop);
+      if (absl::IsOutOfRange(test.status())) return test.status();
+      status.Update(test.status());
+      if (test.ok() && !stop) *report = *std::move(test);
+    }
   }
   status.Update(Keep(flags, run, results, *checkpointing, outcome));
   results.stopped = outcome.interrupted = stop;

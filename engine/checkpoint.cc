@@ -1,5 +1,6 @@
 #include "engine/checkpoint.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 
@@ -220,13 +221,22 @@ absl::StatusOr<VerifiedCheckpoint> VerifiedCheckpoint::Open(const std::string& f
   return opened;
 }
 
+std::vector<TensorView> VerifiedCheckpoint::tensors(StateKind kind) const {
+  const auto found = tensors_.find(FileNameOf(kind));
+  return found == tensors_.end() ? std::vector<TensorView>() : found->second;
+}
+
 absl::Status VerifiedCheckpoint::Restore(const program::Program& program, LoadedProgram& loaded) const {
+  const bool has_averages = !tensors(StateKind::kAverage).empty();
+  const bool keeps_averages = std::any_of(program.parameters.begin(), program.parameters.end(), [](const auto& parameter) {
+    return !parameter.pieces(StateKind::kAverage).empty();
+  });
   for (StateKind kind : kStateKinds) {
-    const auto found = tensors_.find(FileNameOf(kind));
-    const auto tensors = found == tensors_.end() ? absl::Span<const TensorView>() : absl::MakeConstSpan(found->second);
-    RETURN_IF_ERROR(WithContext(WriteState(program, loaded, kind, tensors), absl::StrCat(folder_, "/", FileNameOf(kind))));
+    if (kind == StateKind::kAverage && has_averages != keeps_averages) continue;
+    RETURN_IF_ERROR(
+        WithContext(WriteState(program, loaded, kind, tensors(kind)), absl::StrCat(folder_, "/", FileNameOf(kind))));
   }
-  return absl::OkStatus();
+  return has_averages ? absl::OkStatus() : StartAverages(program, loaded);
 }
 
 absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded) {

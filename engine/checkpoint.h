@@ -83,7 +83,10 @@ class VerifiedCheckpoint {
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
-  // Writes the state to the devices. InvalidArgument where it is not that of the Program's network.
+  // Of one kind; none where the run has none.
+  std::vector<TensorView> tensors(StateKind kind) const;
+  // Writes the state to the devices. Averages that are not there begin with the parameters; those that the Program does not
+  // keep are left out. InvalidArgument where the rest is not that of the Program's network.
   absl::Status Restore(const program::Program& program, LoadedProgram& loaded) const;
 
  private:

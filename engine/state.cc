@@ -212,10 +212,26 @@ absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded,
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(InitialValue(parameter.initializer, seed, stream, static_cast<int64_t>(i)));
     }
-    for (StateKind kind : kStateKinds) {
+    for (StateKind kind : {StateKind::kValue, StateKind::kAverage}) {
       RETURN_IF_ERROR(WritePieces(parameter, loaded, kind, values));
-      std::fill(values.begin(), values.end(), 0.0);  // of what the optimiser keeps
     }
+    std::fill(values.begin(), values.end(), 0.0);
+    for (StateKind kind : {StateKind::kMomentum, StateKind::kSecondMoment}) {
+      RETURN_IF_ERROR(WritePieces(parameter, loaded, kind, values));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StartAverages(const Program& program, LoadedProgram& loaded) {
+  StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
+  for (const Parameter& parameter : program.parameters) {
+    if (!Has(parameter, StateKind::kAverage)) continue;
+    tensor.shape = parameter.shape;
+    tensor.bytes.resize(BytesOf(program, parameter));
+    RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.value(), tensor));
+    RETURN_IF_ERROR(WriteBoxes(loaded, parameter.pieces(StateKind::kAverage),
+                               {parameter.name, tensor.dtype, tensor.shape, tensor.bytes}));
   }
   return absl::OkStatus();
 }

@@ -49,9 +49,12 @@ struct StateCopy {
   std::vector<TensorView> views(StateKind kind) const;  // of it; it must outlive them
 };
 
-// Initial parameters by their initialisers, momentum zero. An element's value is a function of (seed, parameter name, global
-// index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
+// Initial parameters by their initialisers, which averages begin with, too; moments zero. An element's value is a function
+// of (seed, parameter name, global index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
 absl::Status InitializeParameters(const program::Program& program, LoadedProgram& loaded, uint64_t seed);
+
+// Averages begin with what the parameters are now.
+absl::Status StartAverages(const program::Program& program, LoadedProgram& loaded);
 
 // Every parameter, in the Program's order. REQUIRES: synchronized.
 absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const program::Program& program, const LoadedProgram& loaded);

@@ -79,12 +79,15 @@ struct UpdateParameters {
 struct GatherParameters {
   int bucket = 0;
 };  // after an update that only some devices made
+struct AverageParameters {
+  int bucket = 0;
+};  // each device all that it has
 struct GatherGradients {
   int bucket = 0;
 };  // so that a sharded gradient can be shown whole
-using ActionKind =
-    std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, Reshard, CheckGradients, ReduceGradients,
-                 MeasureGradients, SumNorms, OpenGate, UpdateParameters, GatherParameters, GatherGradients>;
+using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, Reshard, CheckGradients,
+                                ReduceGradients, MeasureGradients, SumNorms, OpenGate, UpdateParameters, GatherParameters,
+                                AverageParameters, GatherGradients>;
 
 struct Action {
   ActionKind what;

@@ -7,7 +7,7 @@
 namespace colonnade::partition {
 namespace {
 
-enum BucketStage { kNotChecked, kChecked, kReduced, kMeasured, kUpdated, kGathered };
+enum BucketStage { kNotChecked, kChecked, kReduced, kMeasured, kUpdated, kGathered, kAveraged };
 
 // How far an action brings its bucket; the bucket is −1 for actions that have none.
 struct Progress {
@@ -22,6 +22,7 @@ Progress ProgressOf(const Action& action) {
   if (const auto* measure = std::get_if<MeasureGradients>(&action.what)) return {measure->bucket, kMeasured};
   if (const auto* update = std::get_if<UpdateParameters>(&action.what)) return {update->bucket, kUpdated};
   if (const auto* gather = std::get_if<GatherParameters>(&action.what)) return {gather->bucket, kGathered};
+  if (const auto* average = std::get_if<AverageParameters>(&action.what)) return {average->bucket, kAveraged};
   return {};
 }
 

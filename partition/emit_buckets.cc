@@ -63,7 +63,11 @@ BufferId Emitter::AddBucket(int index, int position, const BucketRole& role) {
 }
 
 void Emitter::AddBuckets() {
-  const BucketRole weights{.lifetime = Lifetime::kPersistent},
+  const BucketRole averages{.suffix = absl::StrCat(".", program::Name(program::StateKind::kAverage)),
+                            .lifetime = Lifetime::kPersistent,
+                            .laid_out_as_weights = true};
+  const BucketRole weights{.suffix = lowering_.options.reads_averages ? averages.suffix : "",
+                           .lifetime = Lifetime::kPersistent},
       gradients{.suffix = ".gradient", .lifetime = Lifetime::kStep, .laid_out_as_weights = true};
   std::vector<BucketRole> kept;
   for (program::StateKind kind : program::StateOf(update().optimizer)) {
@@ -80,6 +84,7 @@ void Emitter::AddBuckets() {
       made.weights.push_back(AddBucket(index, p, weights));
       if (!lowering_.train()) continue;
       made.gradients.push_back(AddBucket(index, p, gradients));
+      if (update().average_decay > 0) made.averages.push_back(AddBucket(index, p, averages));
       for (size_t k = 0; k < kept.size(); ++k) {
         made.kept[k].push_back(Updates(index, p) ? AddBucket(index, p, kept[k]) : BufferId{});
       }

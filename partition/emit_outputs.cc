@@ -25,6 +25,10 @@ void Emitter::AddParameters() {
       const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
       const BucketBuffers& bucket = buckets_[p.bucket];
       parameter.value().push_back({MemberBuffer(bucket.weights[position], p.member), region});
+      if (!bucket.averages.empty()) {
+        parameter.pieces(program::StateKind::kAverage)
+            .push_back({MemberBuffer(bucket.averages[position], p.member), region});
+      }
       for (size_t k = 0; k < bucket.kept.size(); ++k) {
         if (!bucket.kept[k][position].valid()) continue;
         parameter.pieces(kept[k]).push_back({MemberBuffer(bucket.kept[k][position], p.member), region});

@@ -162,4 +162,16 @@ void Emitter::Emit(const Action& action, const UpdateParameters& what) {
   }
 }
 
+void Emitter::Emit(const Action& action, const AverageParameters& what) {
+  const BucketBuffers& bucket = buckets_[what.bucket];
+  for (int p = 0; p < positions_; ++p) {
+    layers::EmittedOp op{.op = program::AverageUpdate{update().average_decay},
+                         .flops = 3 * lowering_.LocalElements(lowering_.buckets[what.bucket])};
+    if (!gates_.empty()) op.uses.push_back(builder_.Read(gates_[p]));
+    op.uses.push_back(builder_.Read(bucket.weights[p]));
+    op.uses.push_back(builder_.Accumulate(bucket.averages[p]));
+    AddCompute(p, std::move(op), Lane::kCompute, action.from);
+  }
+}
+
 }  // namespace colonnade::partition

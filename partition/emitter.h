@@ -28,6 +28,7 @@ class Emitter {
   struct BucketBuffers {
     ByPosition weights, gradients;
     std::vector<ByPosition> kept;  // in the order of program::StateOf
+    ByPosition averages;
   };
   // In what a bucket of weights, of gradients and of momenta differ.
   struct BucketRole {
@@ -94,6 +95,7 @@ class Emitter {
   void Emit(const Action& action, const SumNorms&);
   void Emit(const Action& action, const OpenGate&);
   void Emit(const Action& action, const UpdateParameters& what);
+  void Emit(const Action& action, const AverageParameters& what);
 
   // emit_outputs.cc
   void AddParameters();

@@ -80,6 +80,7 @@ struct Placer {
   void Place(Action&, const OpenGate&) {}
   void Place(Action&, const UpdateParameters&) {}
   void Place(Action&, const GatherParameters&) {}
+  void Place(Action&, const AverageParameters&) {}
   void Place(Action&, const GatherGradients&) {}
 };
 

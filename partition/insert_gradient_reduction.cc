@@ -51,6 +51,7 @@ void AppendUpdate(const Lowering& lowering, int index, std::vector<Action>& acti
   actions.push_back({.what = UpdateParameters{index}, .from = update});
   const bool updates_a_part = IsReduced(lowering, index) && lowering.plan.reduction != Reduction::kAllReduce;
   if (updates_a_part) actions.push_back({.what = GatherParameters{index}, .from = update});
+  if (lowering.options.update.average_decay > 0) actions.push_back({.what = AverageParameters{index}, .from = update});
 }
 
 // By bucket: the last action that reads a parameter of it, after which alone it may be updated.

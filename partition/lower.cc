@@ -74,6 +74,10 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
     }
   }
   for (const std::string& layer : frozen_layers) trained.erase(layer);
+  if (!(average_decay >= 0 && average_decay < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("update: expected a decay of averages in [0, 1), found %g", average_decay));
+  }
   if (!has_parameters || !trained.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError("update: expected a layer that is left to train, found all frozen");
 }
@@ -81,6 +85,9 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
   RETURN_IF_ERROR(CheckMicroBatches(options));
   RETURN_IF_ERROR(options.update.Check(graph));
+  if (options.reads_averages && options.mode != program::Mode::kEval) {
+    return absl::FailedPreconditionError("averages: expected evaluation, which alone reads them, found training");
+  }
   const int64_t samples = options.global_batch / options.micro_batches;
   RETURN_IF_ERROR(ValidatePlan(plan, graph, samples));
   ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings,

@@ -24,6 +24,7 @@ struct UpdateOptions {
   // Biases, and what scales and shifts in a normalisation, do not decay, and have no factor of Lars.
   bool decays_weights_alone = false;
   double clip_norm = 0;                         // that of all gradients together is at most this; 0: no bound
+  double average_decay = 0;                     // of the average that is kept of each trained parameter; 0: none is
   bool skips_not_finite = false;                // a step whose gradients are not all finite leaves all state as it was
   std::set<std::string> frozen_layers{};        // their parameters have no gradient, and nothing goes back beyond them
   std::map<std::string, double> layer_rates{};  // factors of the rate of all parameters of a layer; others: 1
@@ -42,11 +43,12 @@ struct LowerOptions {
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
+  bool reads_averages = false;    // an evaluation of the averages that training keeps, not of the parameters
 };
 
 // The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent
 // buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check;
-// FailedPrecondition where the batch has not so many micro-batches.
+// FailedPrecondition where the batch has not so many micro-batches, or a training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
 }  // namespace colonnade::partition

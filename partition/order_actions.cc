@@ -55,6 +55,8 @@ class Orderer {
       if (reduced_[update->bucket] > 0) return late_.push_back({std::move(action), update->bucket});
     } else if (const auto* gather = std::get_if<GatherParameters>(&action.what)) {
       return late_.push_back({std::move(action), gather->bucket});
+    } else if (const auto* average = std::get_if<AverageParameters>(&action.what)) {
+      return late_.push_back({std::move(action), average->bucket});
     } else if (const auto* reshard = std::get_if<Reshard>(&action.what); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {

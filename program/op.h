@@ -263,6 +263,11 @@ struct AdamWUpdate {  // scalars, [gate f64 [2], trust f64 [members]], g, m (acc
   Factors rates{}, decays{};
   bool operator==(const AdamWUpdate&) const = default;
 };
+// The exponential moving average e of w: e ← e + (1 − decay)·(w − e). It obeys the same gate.
+struct AverageUpdate {  // [gate f64 [2]], w, e (accumulated)
+  double decay = 0;
+  bool operator==(const AverageUpdate&) const = default;
+};
 
 // Of each member, what the operands hold of Σg² and, with w, of Σw²; 0 for members that are not among `counted` and, without
 // w, as the second. Sums in double.
@@ -289,7 +294,7 @@ using Op =
                  LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormFold,
                  BatchNormBackwardSums, BatchNormMaskedSums, BatchNormBackward, LayerNormForward, LayerNormBackwardData,
                  LayerNormBackwardWeights, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite,
-                 SgdUpdate, AdamWUpdate, SquaredNorms, UpdateGate>;
+                 SgdUpdate, AdamWUpdate, AverageUpdate, SquaredNorms, UpdateGate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 

@@ -323,6 +323,13 @@ struct OpTraits<AdamWUpdate> : Updates {
       Attribute{"rates", &AdamWUpdate::rates}, Attribute{"decays", &AdamWUpdate::decays}};
 };
 template <>
+struct OpTraits<AverageUpdate> : Updates {
+  static constexpr const char* kName = "average_update";
+  static constexpr OperandTrait kOperands[] = {
+      Maybe(kGate), {"w", Role::kWeight, kReads, Width::kMaster}, {"e", Role::kMomentum, kAccumulates, Width::kMaster}};
+  static constexpr std::tuple kAttributes{Attribute{"decay", &AverageUpdate::decay}};
+};
+template <>
 struct OpTraits<SquaredNorms> : Updates {
   static constexpr const char* kName = "squared_norms";
   static constexpr OperandTrait kOperands[] = {

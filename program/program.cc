@@ -12,6 +12,8 @@ const char* Name(StateKind kind) {
       return "momentum";
     case StateKind::kSecondMoment:
       return "second_moment";
+    case StateKind::kAverage:
+      return "average";
   }
   return "";
 }

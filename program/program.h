@@ -82,9 +82,10 @@ enum class StateRole {
   kFrozen,     // a parameter that this run does not train
 };
 
-// What a parameter is kept with: its value, and what the optimiser keeps beside it (optimizer.h).
-enum class StateKind { kValue, kMomentum, kSecondMoment };
-inline constexpr StateKind kStateKinds[] = {StateKind::kValue, StateKind::kMomentum, StateKind::kSecondMoment};
+// What a parameter is kept with: its value, what the optimiser keeps beside it (optimizer.h), and a moving average of it.
+enum class StateKind { kValue, kMomentum, kSecondMoment, kAverage };
+inline constexpr StateKind kStateKinds[] = {StateKind::kValue, StateKind::kMomentum, StateKind::kSecondMoment,
+                                            StateKind::kAverage};
 inline constexpr size_t kStateKindCount = std::size(kStateKinds);
 const char* Name(StateKind kind);  // "momentum": the word in the Program text and in checkpoints
 

@@ -225,6 +225,11 @@ class OperandCheck {
       Fail("has epsilon ", op.adam.epsilon, "; expected a number above 0 in f32");
     Updates(op, 2);
   }
+  void operator()(const AverageUpdate& op) {
+    Small("decay", op.decay);
+    const size_t w = task_.uses.size() - 2;
+    if (AreAlike({w, w + 1}) && w > 0) Shaped(0, {kGateCount});
+  }
   void operator()(const SquaredNorms& op) {
     const size_t norms = task_.uses.size() - 1;
     if (norms == 2 && !AreAlike({0, 1})) return;

@@ -184,6 +184,25 @@ PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& contex
   });
 }
 
+PreparedKernel Prepare(const program::AverageUpdate& op, const TaskContext& context) {
+  const int w = static_cast<int>(context.operands.size()) - 2;
+  ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, w, 2));
+  const int64_t gate = w > 0 ? context.view(0).offset : 0;
+  return KernelOf([plan = BoxPlan(views), w, gate, threads = context.threads,
+                   rest = static_cast<float>(1 - op.decay)](const RunArguments& run) {
+    if (w > 0 && run.as<const double>(0)[gate + program::kIsOpen] == 0) return absl::OkStatus();
+    plan.ForAllRows(threads, [&](const Row& row) {
+      const float* from = run.as<const float>(w) + row.offset[0];
+      float* average = run.as<float>(w + 1) + row.offset[1];
+      const int64_t from_stride = row.contiguous ? 1 : row.stride[0], stride = row.contiguous ? 1 : row.stride[1];
+      for (int64_t i = 0; i < row.size; ++i) {
+        average[i * stride] += rest * (from[i * from_stride] - average[i * stride]);
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
 PreparedKernel Prepare(const program::SquaredNorms& op, const TaskContext& context) {
   const int tensors = static_cast<int>(context.operands.size()) - 1;
   ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, 0, tensors));

@@ -11,6 +11,7 @@ namespace colonnade::cpu {
 
 PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context);
 PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& context);
+PreparedKernel Prepare(const program::AverageUpdate& op, const TaskContext& context);
 PreparedKernel Prepare(const program::SquaredNorms& op, const TaskContext& context);
 PreparedKernel Prepare(const program::UpdateGate& op, const TaskContext& context);
 

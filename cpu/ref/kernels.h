@@ -64,6 +64,7 @@ absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<cons
 absl::Status Run(const program::CheckFinite& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SgdUpdate& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::AdamWUpdate& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::AverageUpdate& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SquaredNorms& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::UpdateGate& op, absl::Span<const Tensor> operands);
 

@@ -56,6 +56,16 @@ absl::Status Run(const program::AdamWUpdate& op, absl::Span<const Tensor> operan
   return absl::OkStatus();
 }
 
+absl::Status Run(const program::AverageUpdate& op, absl::Span<const Tensor> operands) {
+  const size_t w_at = operands.size() - 2;
+  if (w_at > 0 && Scalar(operands[0], program::kIsOpen) == 0) return absl::OkStatus();
+  const std::vector<double> w = ReadDense(operands[w_at]);
+  std::vector<double> e = ReadDense(operands[w_at + 1]);
+  for (size_t i = 0; i < e.size(); ++i) e[i] += (1 - op.decay) * (w[i] - e[i]);
+  WriteDense(e, operands[w_at + 1]);
+  return absl::OkStatus();
+}
+
 absl::Status Run(const program::SquaredNorms& op, absl::Span<const Tensor> operands) {
   const Tensor& norms = operands.back();
   std::vector<double> sums(program::ElementCount(norms.shape), 0);

@@ -45,10 +45,11 @@ struct BothOf<std::variant<A...>, std::variant<B...>> {
   using Type = std::variant<A..., B...>;
 };
 
-using KernelsOfFloat =
-    BothOf<KernelsOf<float, 1, SgdElements<1>, AdamWElements<1>, FoldPixels<float, float>, UnfoldPixels<float, float>,
-                     SoftmaxSamples<float>, SoftmaxElements<float>, SoftmaxBackwardElements<float>, NormalisedBiases<float>>,
-           KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>, AdamWElements<kLanesOf<float>>>>::Type;
+using KernelsOfFloat = BothOf<KernelsOf<float, 1, SgdElements<1>, AdamWElements<1>, AverageElements<1>,
+                                        FoldPixels<float, float>, UnfoldPixels<float, float>, SoftmaxSamples<float>,
+                                        SoftmaxElements<float>, SoftmaxBackwardElements<float>, NormalisedBiases<float>>,
+                              KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>, AdamWElements<kLanesOf<float>>,
+                                        AverageElements<kLanesOf<float>>>>::Type;
 
 using KernelsOfBFloat16 =
     BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,

@@ -91,6 +91,25 @@ struct AdamWElements {
   }
 };
 
+// gate: null where there is none.
+template <int lanes>
+struct AverageElements {
+  Walk walk;  // w, e
+  const double* gate;
+  const float* w;
+  float* e;
+  float rest;  // 1 − decay
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_THREAD {
+    if (gate != nullptr && gate[program::kIsOpen] == 0) return;
+    const int64_t at = walk.At(1, i * lanes);
+    const auto weights = VectorAt<lanes>(w, walk.At(0, i * lanes));
+    auto averages = VectorAt<lanes>(e, at);
+    for (int l = 0; l < lanes; ++l) averages[l] += rest * (weights[l] - averages[l]);
+    PutAt(e, at, averages);
+  }
+};
+
 // Neighbouring elements whose squares are added up, and the blocks that do it.
 struct SummedRange {
   const float* x;

@@ -92,6 +92,22 @@ PreparedTask Prepare(const program::AdamWUpdate& op, const TaskContext& context)
       });
 }
 
+PreparedTask Prepare(const program::AverageUpdate& op, const TaskContext& context) {
+  const int w = static_cast<int>(context.operands.size()) - 2;
+  const double* gate = w > 0 ? context.at<double>(0) : nullptr;
+  ASSIGN_OR_RETURN(const Walk walk, WalkOver({context.view(w), context.view(w + 1)}));
+  const Base bases[] = {{context.operands[w].base, sizeof(float)}, {context.operands[w + 1].base, sizeof(float)}};
+  const auto kernel = [&]<int lanes>(std::integral_constant<int, lanes>) -> Call {
+    return Kernel(AverageElements<lanes>{walk, gate, context.base<float>(w), context.base<float>(w + 1),
+                                         static_cast<float>(1 - op.decay)});
+  };
+  constexpr int kLanes = kLanesOf<float>;
+  ReadyTask ready;
+  ready.calls.push_back(LieInVectors(walk, bases, kLanes) ? kernel(std::integral_constant<int, kLanes>())
+                                                          : kernel(std::integral_constant<int, 1>()));
+  return ready;
+}
+
 PreparedTask Prepare(const program::SquaredNorms& op, const TaskContext& context) {
   ReadyTask ready;
   Workspace workspace(context);

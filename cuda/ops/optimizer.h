@@ -8,6 +8,7 @@ namespace colonnade::cuda {
 
 PreparedTask Prepare(const program::SgdUpdate& op, const TaskContext& context);
 PreparedTask Prepare(const program::AdamWUpdate& op, const TaskContext& context);
+PreparedTask Prepare(const program::AverageUpdate& op, const TaskContext& context);
 PreparedTask Prepare(const program::SquaredNorms& op, const TaskContext& context);
 PreparedTask Prepare(const program::UpdateGate& op, const TaskContext& context);
 

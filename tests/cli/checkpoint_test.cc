@@ -367,6 +367,37 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   EXPECT_THAT(bad.err, HasSubstr(At(2) + "/weights.safetensors"));
   ExpectError(absl::StrCat("checkpoint show ", In("none")), 66, {In("none")});
   ExpectError(absl::StrCat("checkpoint export ", Run1()), 2, {"--out"});
+  ExpectError(absl::StrCat("checkpoint export --ema ", Run1(), " --out=", In("e")), 2, {"--ema", "found none in"});
+}
+
+// What --save-ema writes is what a checkpoint of the last step has, whoever averaged on the way, and is what was tested.
+TEST_F(Checkpointed, AveragesAreKeptTestedAndExported) {
+  const std::string averaged = "--ema=0.5 --json ";
+  const Result whole =
+      Train(absl::StrCat(averaged, "--steps=6 --save=", In("raw"), " --save-ema=", In("whole"), " --checkpoint=", In("w")));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  ASSERT_EQ(Train(absl::StrCat(averaged, "--steps=3 --checkpoint=", Run1())).code, 0);
+  const Result rest = Train(absl::StrCat(averaged, "--steps=6 --resume --checkpoint=", Run1()));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(json::parse(rest.out)["test_ema"], json::parse(whole.out)["test_ema"]);
+  EXPECT_NE(json::parse(whole.out)["test_ema"]["loss"], json::parse(whole.out)["test"]["loss"]);
+  ASSERT_EQ(Run(absl::StrCat("checkpoint export --ema ", Run1(), " --out=", In("rest"))).code, 0);
+  EXPECT_EQ(*engine::ReadFile(In("rest")), *engine::ReadFile(In("whole")));
+  EXPECT_NE(*engine::ReadFile(In("raw")), *engine::ReadFile(In("whole")));
+  const Result eval = Run(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --json --init=", In("rest")));
+  EXPECT_EQ(json::parse(eval.out)["test"]["top1"], json::parse(whole.out)["test_ema"]["top1"]) << eval.out;
+
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=7 --resume=", Run1()), 65, {"ema: 0.5 → (none)"});
+  const Result without = Train(absl::StrCat("--steps=7 --json --allow-change=ema --resume --checkpoint=", Run1()));
+  ASSERT_EQ(without.code, 0) << without.err;
+  EXPECT_TRUE(json::parse(without.out)["test_ema"].is_null());
+  const Result with = Train(absl::StrCat("--steps=8 --ema=0.25 --json --allow-change=ema --resume --checkpoint=", Run1()));
+  ASSERT_EQ(with.code, 0) << with.err;
+  EXPECT_FALSE(json::parse(with.out)["test_ema"].is_null());
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --save-ema=", In("x")), 2, {"--save-ema", "--ema"});
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --ema=1"), 2, {"--ema", "1"});
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --ema=0.5 --save=", In("x"), " --save-ema=", In("x")), 2,
+              {"--save-ema"});
 }
 
 }  // namespace

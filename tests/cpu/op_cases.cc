@@ -248,6 +248,16 @@ OpCase AdamW(const std::string& name, const Shape& shape, GateIs gate, const pro
   return Inexact(std::move(c).Done());
 }
 
+OpCase Average(const std::string& name, const Shape& shape, GateIs gate) {
+  Case c(absl::StrCat("average_", name, SuffixOf(gate)));
+  const int w = c.Parameter("w", shape);
+  std::vector<int> operands = AddGate(c, gate);
+  operands.resize(operands.empty() ? 0 : 1);  // no factor of the rate
+  operands.insert(operands.end(), {w, c.Like("e", w, Role::kParameter)});
+  c.Run(program::AverageUpdate{.decay = 0.75}, operands);
+  return std::move(c).Done();
+}
+
 OpCase SquaredNorms(const std::string& name, const Shape& shape, bool of_weights, const program::SquaredNorms& op) {
   Case c(absl::StrCat("squared_norms_", name, of_weights ? "_of_two" : ""));
   const int w = c.Parameter("w", shape), g = c.Like("g", w, Role::kParameter);
@@ -273,6 +283,8 @@ void AddUpdates(std::vector<OpCase>& cases) {
     cases.push_back(GatedSgd("of_filters", {31, 16, 3, 3}, gate, {.momentum = 0.5, .form = program::SgdForm::kNesterov}));
     cases.push_back(AdamW("vector", {33}, gate, {.adam = adam, .weight_decay = 0.25, .rates = {0.5}, .decays = {2}}));
     cases.push_back(AdamW("filters", {32, 16, 3, 3}, gate, {.adam = adam}));
+    cases.push_back(Average("vector", {33}, gate));
+    cases.push_back(Average("filters", {32, 16, 3, 3}, gate));
   }
   for (bool of_two : {false, true}) {
     cases.push_back(SquaredNorms("vector", {33}, of_two, {}));

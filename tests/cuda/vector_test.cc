@@ -86,6 +86,10 @@ class WidthCalls : public HostCalls {
   void Count(const AdamWElements<lanes>& kernel) {
     Add(lanes > 1, kernel.count() * lanes);
   }
+  template <int lanes>
+  void Count(const AverageElements<lanes>& kernel) {
+    Add(lanes > 1, kernel.count() * lanes);
+  }
   // Of gates and norms alone, which no network of these tests has.
   void Count(const SquareRanges&) {}
   void Count(const SumSquares&) {}

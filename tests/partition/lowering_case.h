@@ -56,6 +56,7 @@ struct KindOf {
   std::string operator()(const OpenGate&) const { return "open gate"; }
   std::string operator()(const UpdateParameters&) const { return "update"; }
   std::string operator()(const GatherParameters&) const { return "gather"; }
+  std::string operator()(const AverageParameters&) const { return "average"; }
   std::string operator()(const GatherGradients&) const { return "gather_gradients"; }
 };
 

@@ -96,6 +96,7 @@ inline UpdateOptions DrawUpdate(Random& random, const layers::LayerGraph& graph)
   }
   update.decays_weights_alone = random() % 2 == 0;
   update.skips_not_finite = random() % 4 == 0;
+  if (random() % 3 == 0) update.average_decay = 0.5;
   if (random() % 3 == 0) update.clip_norm = 0.1;
   std::vector<std::string> layers;
   for (const layers::LayerNode& node : graph.nodes) {

@@ -61,13 +61,15 @@ const NamedUpdate kUpdates[] = {
       .weight_decay = 0.1,
       .decays_weights_alone = true,
       .clip_norm = 0.25,
+      .average_decay = 0.9,
       .skips_not_finite = true,
       .layer_rates = {{"head", 3}, {"conv", 0}}}},
+    {"averaged", {.optimizer = program::Sgd{.momentum = 0.5}, .average_decay = 0.75}},
 };
 
 // One parameter and what is kept of it, updated by the formulas of the papers.
 struct Expected {
-  std::vector<double> w, m, v;
+  std::vector<double> w, m, v, average;
 
   void Step(const UpdateOptions& update, int64_t step, double lr, double decay, bool adapts, double scale,
             const std::vector<double>& gradient) {
@@ -84,6 +86,7 @@ struct Expected {
         const double t = static_cast<double>(step + 1);
         const double first = m[i] / (1 - std::pow(adam->beta1, t)), second = v[i] / (1 - std::pow(adam->beta2, t));
         w[i] = w[i] - lr * decay * w[i] - lr * first / (std::sqrt(second) + adam->epsilon);
+        average[i] = update.average_decay * average[i] + (1 - update.average_decay) * w[i];
         continue;
       }
       const auto* sgd = std::get_if<program::Sgd>(&update.optimizer);
@@ -96,6 +99,7 @@ struct Expected {
         m[i] = momentum * m[i] + u;
         w[i] -= lr * (sgd->form == program::SgdForm::kNesterov ? u + momentum * m[i] : m[i]);
       }
+      average[i] = update.average_decay * average[i] + (1 - update.average_decay) * w[i];
     }
   }
 };
@@ -131,7 +135,8 @@ TEST_P(Updates, AreWhatTheFormulasSay) {
   const Tensors begin = DrawParameters(random, (*run)->program);
   ASSERT_TRUE((*run)->SetParameters(begin).ok());
   std::map<std::string, Expected> expected;
-  for (const auto& [name, values] : begin) expected[name].w = values;
+  ASSERT_TRUE(engine::StartAverages((*run)->program, (*run)->executor->loaded()).ok());
+  for (const auto& [name, values] : begin) expected[name].w = expected[name].average = values;
   const Batch batch = SomeBatch(random);
   for (int64_t step = 0; step < 4; ++step) {
     const double lr = step < 2 ? kRate : kRate / 4;
@@ -157,6 +162,65 @@ TEST_P(Updates, AreWhatTheFormulasSay) {
     if (p.role != program::StateRole::kTrained) continue;
     EXPECT_LE(RelativeDistance(found.at(p.name), expected[p.name].w), 1e-13) << p.name;
   }
+  const auto averages = engine::ReadTensors((*run)->program, (*run)->executor->loaded(), engine::StateKind::kAverage);
+  ASSERT_TRUE(averages.ok()) << averages.status();
+  EXPECT_EQ(averages->size(), update.average_decay > 0 ? 8 : 0);
+  for (const engine::NamedTensor& average : *averages) {
+    EXPECT_LE(RelativeDistance(average.values, expected[average.name].average), 1e-13) << average.name;
+  }
+}
+
+// Averages are the same bits under every plan that makes the parameters the same, on all devices, and evaluation of them is
+// that of a network whose parameters they are.
+TEST(Averages, AreEvaluatedAsParametersAre) {
+  const layers::LayerGraph graph = SmallNetwork();
+  const UpdateOptions update{.optimizer = program::Sgd{.momentum = 0.5}, .average_decay = 0.75};
+  for (const char* name : {"data", "model", "hybrid"}) {
+    for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+      SCOPED_TRACE(absl::StrCat(name, ", ", Name(reduction)));
+      Random random(77);
+      const Batch batch = SomeBatch(random);
+      const Plan plan = PlanOfFour(graph, name, reduction, true);
+      const auto run =
+          PlannedRun::Create(graph, plan, {.global_batch = kSamples, .update = update}, cpu::CpuOptions::Kernels::kOneDnn);
+      ASSERT_TRUE(run.ok()) << run.status();
+      const program::Program& program = (*run)->program;
+      engine::LoadedProgram& loaded = (*run)->executor->loaded();
+      ASSERT_TRUE(engine::InitializeParameters(program, loaded, 3).ok());
+      for (uint64_t step = 0; step < 3; ++step) {
+        ASSERT_TRUE((*run)->executor->RunStep(batch.images, batch.labels, {.learning_rate = 0.1, .step = step}).ok());
+      }
+      const auto loss_of = [&](engine::Backend& backend, bool reads_averages, const auto& set) {
+        const auto eval =
+            *Lower(graph, plan, {.mode = program::Mode::kEval, .global_batch = kSamples, .reads_averages = reads_averages});
+        const auto executor = *engine::Executor::Create(eval, backend);
+        set(eval, executor->loaded());
+        return executor->RunStep(batch.images, batch.labels, {})->loss;
+      };
+      const auto averages = *engine::ReadTensors(program, loaded, engine::StateKind::kAverage);
+      auto parameters = *engine::ReadParameters(program, loaded);
+      const double of_parameters = loss_of(*(*run)->backend, false, [](auto&, auto&) {});
+      const double found = loss_of(*(*run)->backend, true, [](auto&, auto&) {});
+      for (size_t i = 0; i < averages.size(); ++i) parameters[i] = averages[i];  // those that are trained come first
+      const auto other = *cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
+      const double expected = loss_of(*other, false, [&](const program::Program& eval, engine::LoadedProgram& to) {
+        EXPECT_TRUE(engine::WriteParameters(eval, to, parameters).ok());
+      });
+      EXPECT_EQ(found, expected);
+      EXPECT_NE(found, of_parameters);
+    }
+  }
+}
+
+TEST(Averages, AreNotReadByTrainingAndHaveADecayBelowOne) {
+  const layers::LayerGraph graph = SmallNetwork();
+  const auto lowered = [&](const LowerOptions& options) { return Lower(graph, SinglePlan(graph), options).status(); };
+  EXPECT_EQ(lowered({.global_batch = kSamples, .reads_averages = true}).code(), absl::StatusCode::kFailedPrecondition);
+  for (double decay : {-0.5, 1.0, std::nan("")}) {
+    EXPECT_EQ(lowered({.global_batch = kSamples, .update = {.average_decay = decay}}).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_TRUE(lowered({.global_batch = kSamples, .update = {.average_decay = 0.999999}}).ok());
 }
 
 // With momentum 0 and no decay an update of LARS is rate·trust·|w|/|g|·g, whose norm is that of w times a constant: so the

@@ -320,6 +320,10 @@ Program EveryOp() {
                  {d.b.Read(scalars), d.b.Read(gate), d.b.Read(trust), d.b.Read(dw), d.b.Accumulate(v),
                   d.b.Accumulate(second), d.b.Accumulate(w)},
                  {}, {"fc", Pass::kUpdate});
+  const BufferId average = d.State(DType::kF32, {10, 144});
+  d.b.AddCompute(0, kCompute, AverageUpdate{0.999}, {d.b.Read(gate), d.b.Read(w), d.b.Accumulate(average)}, {},
+                 {"fc", Pass::kUpdate});
+  d.b.AddCompute(0, kCompute, AverageUpdate{0.5}, {d.b.Read(w), d.b.Accumulate(average)}, {}, {"fc", Pass::kUpdate});
   d.b.AddParameter({.name = "fc \"w\"\n",
                     .layer = "fc",
                     .shape = {10, 144},

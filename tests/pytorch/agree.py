@@ -71,7 +71,8 @@ def run_colonnade(options, model, plan, *arguments):
         f"--input-size={options.input_size}", f"--classes={options.classes}", f"--width={options.width}",
         f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}", f"--weight-decay={WEIGHT_DECAY}",
         f"--optimizer={options.optimizer}", f"--clip-norm={options.clip_norm}", f"--micro-batches={options.micro_batches}",
-        *(["--double"] if options.double else []), *(["--auxiliary-heads"] if options.auxiliary_heads else []), *arguments
+        f"--average-decay={options.average_decay}", *(["--double"] if options.double else []),
+        *(["--auxiliary-heads"] if options.auxiliary_heads else []), *arguments
     ], check=True)
 
 
@@ -85,6 +86,8 @@ def run_torch(options, model, weights, batches):
     else:  # while the rate is constant, Krizhevsky's form takes PyTorch's steps
         optimizer = torch.optim.SGD(trained, LEARNING_RATE, MOMENTUM, weight_decay=WEIGHT_DECAY,
                                     nesterov=options.optimizer == "nesterov")
+    averages = [tensor.detach().clone() for tensor in trained]
+    average = torch.optim.swa_utils.get_ema_multi_avg_fn(options.average_decay)
     results, losses = {}, []
     with torch.no_grad():
         results["logits of evaluation"] = NETWORKS[model](Network(tensors, training=False), batches["images0"].to(dtype))
@@ -99,11 +102,15 @@ def run_torch(options, model, weights, batches):
         if options.clip_norm > 0:
             torch.nn.utils.clip_grad_norm_(trained, options.clip_norm)
         optimizer.step()
+        average(averages, [tensor.detach() for tensor in trained], step)
         losses.append(loss.item())
         results.setdefault("logits", logits.detach())
     results["losses"] = torch.tensor(losses, dtype=dtype)
     for name, tensor in tensors.items():
         results[name] = tensor if is_statistic(name) else tensor.detach() - weights[name]
+    if options.average_decay > 0:
+        names = [name for name in tensors if not is_statistic(name)]
+        results |= {f"average of {name}": tensor - weights[name] for name, tensor in zip(names, averages)}
     return results
 
 
@@ -169,6 +176,7 @@ def parse_arguments():
     parser.add_argument("--auxiliary-heads", action="store_true", help="of googlenet_bn, in training")
     parser.add_argument("--double", action="store_true", help="all in double")
     parser.add_argument("--optimizer", choices=["krizhevsky", "pytorch", "nesterov", "adamw"], default="krizhevsky")
+    parser.add_argument("--average-decay", type=float, default=0, help="of averages that are kept of parameters; 0: none")
     parser.add_argument("--clip-norm", type=float, default=0, help="largest norm of all gradients together; 0: any")
     parser.add_argument("--micro-batches", type=int, default=1, help="in which Colonnade computes each batch")
     options = parser.parse_args()

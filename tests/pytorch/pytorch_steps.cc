@@ -149,6 +149,7 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
   ASSIGN_OR_RETURN(Tensors weights, engine::LoadWeights(options.weights));
   ASSIGN_OR_RETURN(Tensors batches, engine::LoadTensors(options.batches));
   RETURN_IF_ERROR(engine::WriteParameters(network.program(), network.loaded(), weights));
+  RETURN_IF_ERROR(engine::StartAverages(network.program(), network.loaded()));
   ASSIGN_OR_RETURN(Tensors before, engine::ReadParameters(network.program(), network.loaded()));
   ASSIGN_OR_RETURN(NamedTensor evaluated, Evaluate(options, before, batches));
   Tensors results = {std::move(evaluated)};
@@ -163,6 +164,11 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
   results.push_back(std::move(losses));
   ASSIGN_OR_RETURN(Tensors after, engine::ReadParameters(network.program(), network.loaded()));
   for (NamedTensor& tensor : Changes(network.program(), before, std::move(after))) results.push_back(std::move(tensor));
+  ASSIGN_OR_RETURN(Tensors averages, engine::ReadTensors(network.program(), network.loaded(), engine::StateKind::kAverage));
+  for (NamedTensor& tensor : Changes(network.program(), before, std::move(averages))) {
+    tensor.name = absl::StrCat("average of ", tensor.name);
+    results.push_back(std::move(tensor));
+  }
   return results;
 }
 
@@ -203,6 +209,7 @@ int main(int argc, char** argv) {
   app.add_option("--learning-rate", options.learning_rate);
   app.add_option("--optimizer", options.optimizer)->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov", "adamw"}));
   app.add_option("--clip-norm", options.lower.update.clip_norm);
+  app.add_option("--average-decay", options.lower.update.average_decay);
   app.add_option("--micro-batches", options.lower.micro_batches);
   app.add_option("--momentum", options.sgd.momentum);
   app.add_option("--weight-decay", options.lower.update.weight_decay);
