@@ -47,8 +47,7 @@ std::vector<std::string> FlagsOf(const CLI::App& command) {
   return names;
 }
 
-absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& file) {
-  ASSIGN_OR_RETURN(std::string text, engine::ReadFile(file, kMostBytes));
+absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& file) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     // CLI11 takes the rest of such a line for a comment.
     const absl::string_view before = line.substr(0, line.find('#'));
@@ -131,16 +130,23 @@ void AddConfigFlag(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
-absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app) {
-  const std::string file = FileOf(words);
-  if (file.empty() || words.empty()) return words;
-  ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(file));
-  Reader reader(file, app, words[0]);
+absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
+                                                     const std::vector<std::string>& words, const CLI::App& app) {
+  ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(text, file));
+  Reader reader(file, app, words.empty() ? "" : words[0]);
   std::vector<std::string> more;
   for (const CLI::ConfigItem& item : items) {
     ASSIGN_OR_RETURN(bool meant, reader.IsMeant(item));
     if (meant && !Has(words, "--" + item.name)) AppendWords(item, more);
   }
+  return more;
+}
+
+absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app) {
+  const std::string file = FileOf(words);
+  if (file.empty() || words.empty()) return words;
+  ASSIGN_OR_RETURN(std::string text, engine::ReadFile(file, kMostBytes));
+  ASSIGN_OR_RETURN(std::vector<std::string> more, ConfigWords(text, file, words, app));
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

@@ -23,6 +23,10 @@ void AddConfigFlag(CLI::App& command, std::string& file);
 // file and key where no sub-command knows it, or it stands twice.
 absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app);
 
+// What the text of a config file adds to such a command line; `file` names it in errors.
+absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
+                                                     const std::vector<std::string>& words, const CLI::App& app);
+
 // What --config takes to run `command` again as it was parsed: each flag that was given or has a default.
 std::string ResolvedConfig(const CLI::App& command);
 

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "cli/config.h"
 #include "data/gzip.h"
 #include "data/idx.h"
 #include "engine/checkpoint.h"
@@ -100,12 +102,52 @@ bool Manifest(absl::string_view bytes) {
   return true;
 }
 
+// A command with a flag of each kind, which takes what a config file says.
+struct Command {
+  CLI::App app;
+  CLI::App* train = app.add_subcommand("train");
+  std::string model;
+  int64_t batch = 0;
+  std::vector<double> mean;
+
+  Command() {
+    train->add_option("--model", model);
+    train->add_option("--batch", batch)->check(CLI::PositiveNumber);
+    train->add_option("--mean", mean)->delimiter(',');
+    train->add_flag("--overlap");
+    app.add_subcommand("simulate")->add_option("--devices", batch);
+  }
+
+  // What a config file holds to run it again; nothing where it is refused.
+  std::string Parse(const std::string& text) {
+    const absl::StatusOr<std::vector<std::string>> more = cli::ConfigWords(text, "fuzzed", {"train"}, app);
+    if (!more.ok()) return "";
+    std::vector<std::string> words(more->rbegin(), more->rend());  // as CLI11 takes them: the last one first
+    words.push_back("train");
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError&) {
+      return "";
+    }
+    return cli::ResolvedConfig(*train);
+  }
+};
+
+bool Config(absl::string_view bytes) {
+  const std::string resolved = Command().Parse(std::string(bytes));
+  if (resolved.empty()) return false;
+  if (absl::StrContains(resolved, "# cannot stand in a file")) return true;
+  Expect(Command().Parse(resolved) == resolved, "a configuration that is printed to be read as the same");
+  return true;
+}
+
 }  // namespace
 
 const std::vector<Target>& AllTargets() {
   static const auto* targets =
-      new std::vector<Target>{{"plan", Plan}, {"machine", Machine},         {"program", Program}, {"idx", Idx},
-                              {"gzip", Gzip}, {"safetensors", Safetensors}, {"index", Index},     {"manifest", Manifest}};
+      new std::vector<Target>{{"plan", Plan},   {"machine", Machine},   {"program", Program},
+                              {"idx", Idx},     {"gzip", Gzip},         {"safetensors", Safetensors},
+                              {"index", Index}, {"manifest", Manifest}, {"config", Config}};
   return *targets;
 }
 
