@@ -4,6 +4,8 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -117,10 +119,16 @@ std::string AsToml(const std::vector<std::string>& values) {
   const auto quoted = [](std::string* out, const std::string& value) {
     double number = 0;
     const bool bare = CLI::detail::lexical_cast(value, number) || value == "true" || value == "false";
-    absl::StrAppend(out, bare ? value : absl::StrCat("\"", value, "\""));
+    absl::StrAppend(out, bare ? std::string(absl::StripAsciiWhitespace(value)) : absl::StrCat("\"", value, "\""));
   };
   const std::string list = absl::StrJoin(values, ", ", quoted);
   return values.size() == 1 ? list : absl::StrCat("[", list, "]");
+}
+
+// CLI11 before 2.4 takes a backslash for itself, and later ones for the beginning of an escape.
+bool FitsIntoQuotes(const std::string& value) {
+  return std::none_of(value.begin(), value.end(),
+                      [](char c) { return absl::ascii_iscntrl(c) || c == '#' || c == '"' || c == '\\'; });
 }
 
 }  // namespace
@@ -159,11 +167,10 @@ std::string ResolvedConfig(const CLI::App& command) {
     const bool alone = std::any_of(needs.begin(), needs.end(), [](const CLI::Option* need) { return need->count() == 0; });
     std::vector<std::string> values = option->results();
     if (option->count() == 0 && !alone && !option->get_default_str().empty()) values = {option->get_default_str()};
-    const std::string toml = values.empty() ? "" : AsToml(values);
-    const bool fits = std::all_of(values.begin(), values.end(), [](const std::string& value) {
-      return value.find_first_of("#\"\n") == std::string::npos;
-    });
-    if (!values.empty()) absl::StrAppend(&text, fits ? "" : "# cannot stand in a file: ", name, " = ", toml, "\n");
+    if (values.empty()) continue;
+    const std::string toml = AsToml(values);
+    const bool fits = std::all_of(values.begin(), values.end(), FitsIntoQuotes);
+    absl::StrAppend(&text, fits ? "" : "# cannot stand in a file: ", name, " = ", fits ? toml : absl::CEscape(toml), "\n");
   }
   return text;
 }

@@ -1,5 +1,7 @@
 // --config: what a file may say, what wins, and that what is written down runs the same again.
 
+#include "cli/config.h"
+
 #include <filesystem>
 #include <string>
 
@@ -86,6 +88,19 @@ TEST_F(Config, WhatACheckpointHasRunsTheSameAgain) {
   EXPECT_THAT(*resolved, HasSubstr("batch = 64")) << "defaults, too";
   const json again = Train(absl::StrCat("--config=", In("run/config.toml"), " --checkpoint=", In("other")));
   EXPECT_EQ(again["losses"], json::parse(first.out)["losses"]);
+}
+
+// As a fuzzer found: numbers with spaces around them, and what quotes cannot hold.
+TEST(ResolvedConfig, HoldsEachValueInOneLineThatIsReadAsTheSame) {
+  CLI::App app;
+  std::string save;
+  std::vector<double> mean;
+  app.add_option("--save", save);
+  app.add_option("--mean", mean)->delimiter(',');
+  app.parse(std::vector<std::string>{"--save=a\nb", "--mean=[0.5, 0.25]"});
+  EXPECT_EQ(ResolvedConfig(app), "# cannot stand in a file: save = \\\"a\\nb\\\"\nmean = [0.5, 0.25]\n");
+  app.parse(std::vector<std::string>{"--save=a\\b"});
+  EXPECT_THAT(ResolvedConfig(app), ::testing::StartsWith("# cannot stand"));
 }
 
 }  // namespace
