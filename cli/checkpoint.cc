@@ -98,8 +98,9 @@ absl::Status Export(const Flags& flags, const Found& found) {
   if (flags.exports_ema) {
     const std::vector<engine::TensorView> averages = checkpoint.tensors(engine::StateKind::kAverage);
     if (averages.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("--ema: expected a checkpoint of a run that had it, found none in %s", found.path));
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "--ema: expected averages, which train --ema=D keeps, found none in %s; leave --ema out to export the weights",
+          found.path));
     }
     for (engine::TensorView& tensor : weights) {
       const auto same = [&](const engine::TensorView& average) { return average.name == tensor.name; };

@@ -228,7 +228,7 @@ void Checkpointing::AddLoss(double loss) {
 bool Checkpointing::IsDue(int64_t step) {
   if (!saves()) return false;
   Tell(saver_->Poll());
-  if (!not_finite_.ok()) return true;  // and Save ends the run
+  if (!not_finite_.ok()) return true;  // and BeginCopy ends the run
   if (interval_.steps > 0) return step % interval_.steps == 0;
   return absl::Now() - last_save_ >= absl::Minutes(interval_.minutes);
 }

@@ -118,8 +118,9 @@ class Reader {
 std::string AsToml(const std::vector<std::string>& values) {
   const auto quoted = [](std::string* out, const std::string& value) {
     double number = 0;
-    const bool bare = CLI::detail::lexical_cast(value, number) || value == "true" || value == "false";
-    absl::StrAppend(out, bare ? std::string(absl::StripAsciiWhitespace(value)) : absl::StrCat("\"", value, "\""));
+    const bool is_number = CLI::detail::lexical_cast(value, number) && absl::StripAsciiWhitespace(value) == value;
+    const bool bare = is_number || value == "true" || value == "false";
+    absl::StrAppend(out, bare ? value : absl::StrCat("\"", value, "\""));
   };
   const std::string list = absl::StrJoin(values, ", ", quoted);
   return values.size() == 1 ? list : absl::StrCat("[", list, "]");

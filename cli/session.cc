@@ -326,9 +326,13 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
     for (const program::Program& program : smaller) pointers.push_back(&program);
     return backends * tools::LeastBytesOf(pointers) + copied;
   };
-  return FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + copied, flags.batch,
-                                            session.plan.mesh.device_count(), bytes_of),
-                     "batch");
+  const absl::Status fits = FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + copied,
+                                                               flags.batch, session.plan.mesh.device_count(), bytes_of),
+                                        "batch");
+  if (fits.ok() || copied == 0) return fits;
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%s; %.1f GB of what is needed are the copy of the state for --checkpoint", fits.message(),
+                      static_cast<double>(copied) / 1e9));
 }
 
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {

@@ -79,7 +79,9 @@ absl::Status Prepare(const Flags& flags, Run& run) {
                                /*times_tasks=*/!flags.trace.empty()));
   run.backend = std::move(backend);
   if (run.backend->name() == "cpu") {
-    RETURN_IF_ERROR(CheckMemory(flags, run.session, {&run.train_program, &run.eval_program}));
+    std::vector<const program::Program*> programs = {&run.train_program, &run.eval_program};
+    if (flags.ema > 0) programs.push_back(&run.average_program);
+    RETURN_IF_ERROR(CheckMemory(flags, run.session, programs));
   }
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));

@@ -24,7 +24,7 @@ constexpr char kChecksumKey[] = "\"xxh3\": \"", kNoDigits[] = "0000000000000000"
 constexpr size_t kDigits = sizeof(kNoDigits) - 1;
 constexpr int64_t kMostManifestBytes = int64_t{1} << 28;
 
-// Weights, then what the optimiser keeps, in the order of the kinds.
+// Weights, then what else is kept of them, in the order of the kinds.
 bool AreOurs(const std::vector<CheckpointFile>& files) {
   size_t next = 0;
   for (StateKind kind : kStateKinds) {

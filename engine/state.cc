@@ -122,8 +122,8 @@ int64_t BytesOf(const Program& program, const Parameter& parameter) {
   return program::ElementCount(parameter.shape) * program::SizeInBytes(program::MasterType(program.dtype));
 }
 
-// Copies a box of one tensor, the whole at once where the box is that. Each box is read from one device, unless devices hold
-// ranges of its bytes.
+// Copies a box of one tensor, all at once where its elements lie side by side. Each box is read from one device, unless
+// devices hold ranges of its bytes.
 absl::Status ReadBoxes(const Program& program, const LoadedProgram& loaded, absl::Span<const Piece> pieces,
                        StateCopy::Tensor& tensor) {
   const int64_t size = program::SizeInBytes(tensor.dtype);
@@ -360,9 +360,9 @@ absl::Status CheckCopies(const Program& program, const LoadedProgram& loaded) {
     std::vector<double> values;
   };
   const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
-  for (const Parameter& parameter : program.parameters) {
+  const auto check = [&](const Parameter& parameter, StateKind kind) -> absl::Status {
     std::map<std::pair<program::Shape, program::Shape>, Copy> first;  // of each box
-    for (const Piece& piece : parameter.value()) {
+    for (const Piece& piece : parameter.pieces(kind)) {
       const int device = program.buffer(piece.buffer).device;
       std::vector<double> values(piece.region.elements());
       RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(values)));
@@ -373,6 +373,10 @@ absl::Status CheckCopies(const Program& program, const LoadedProgram& loaded) {
           "\"%s\": devices %d and %d hold copies that differ, %.17g and %.17g as element %d of their part", parameter.name,
           copy.device, device, *differ.second, *differ.first, differ.first - values.begin()));
     }
+    return absl::OkStatus();
+  };
+  for (const Parameter& parameter : program.parameters) {
+    for (StateKind kind : {StateKind::kValue, StateKind::kAverage}) RETURN_IF_ERROR(check(parameter, kind));
   }
   return absl::OkStatus();
 }

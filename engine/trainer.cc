@@ -149,6 +149,7 @@ class Training {
       }
       return ReadParameter(program, executor_.loaded(), parameter, *copy);
     }));
+    if (copy == nullptr) return absl::OkStatus();  // a Program without state: nothing was copied
     copied_before_ = step;
     return options_.copies.end(step);
   }

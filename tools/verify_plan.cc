@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -30,7 +31,7 @@ struct Side {
 
 struct State {
   Tensors parameters;
-  std::map<engine::StateKind, Tensors> kept;  // beside them, by the optimiser
+  std::map<engine::StateKind, Tensors> kept;  // beside them
 };
 
 struct StepOutcome {
@@ -218,6 +219,8 @@ class Comparison {
       Judge(absl::StrCat("change of ", name), Distance(change(many), change(exact)),
             bound(Distance(change(rounded), change(exact))), &VerifyErrors::parameter);
     }
+    JudgeAverages(many, exact,
+                  [&](size_t k) { return bound(Distance(Averages(rounded)[k].values, Averages(exact)[k].values)); });
     return absl::OkStatus();
   }
 
@@ -239,7 +242,18 @@ class Comparison {
       if (trained) Judge(absl::StrCat("gradient of ", name), gradient, bound, &VerifyErrors::gradient);
       Judge(absl::StrCat("change of ", name), parameter, std::max(bound, BoundOfChange()), &VerifyErrors::parameter);
     }
+    JudgeAverages(many, one, [&](size_t) { return options_.reference ? 1e-10 : 1e-4; });
     return absl::OkStatus();
+  }
+
+  static const Tensors& Averages(const StepOutcome& of) { return of.after.kept.at(engine::StateKind::kAverage); }
+
+  // They change too little for their change to be judged in f32: as they are after the step.
+  void JudgeAverages(const StepOutcome& many, const StepOutcome& one, const std::function<double(size_t)>& bound_of) {
+    for (size_t k = 0; k < Averages(one).size(); ++k) {
+      Judge(absl::StrCat("average of ", Averages(one)[k].name), Distance(Averages(many)[k].values, Averages(one)[k].values),
+            bound_of(k), &VerifyErrors::parameter);
+    }
   }
 
   // AdamW divides by the root of g²: an element whose gradient is roundings alone moves by the whole rate, to either side.

