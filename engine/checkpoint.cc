@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -65,13 +66,21 @@ Json ToJson(const CheckpointFile& file) {
   return {{"name", file.name}, {"bytes", file.bytes}, {"header_xxh3", file.header_xxh3}, {"tensors", tensors}};
 }
 
+// Throws Json::exception where it is none: json.get<int64_t>() would round a fraction, and know no bounds.
+int64_t CountFromJson(const Json& json) {
+  const uint64_t count = json.get_ref<const Json::number_unsigned_t&>();
+  return static_cast<int64_t>(std::min<uint64_t>(count, std::numeric_limits<int64_t>::max()));
+}
+
 CheckpointFile FileFromJson(const Json& json) {
-  CheckpointFile file{.name = json.at("name"), .bytes = json.at("bytes"), .header_xxh3 = json.at("header_xxh3")};
+  CheckpointFile file{
+      .name = json.at("name"), .bytes = CountFromJson(json.at("bytes")), .header_xxh3 = json.at("header_xxh3")};
   for (const Json& t : json.at("tensors")) {
-    const auto shape = t.at("shape").get<std::vector<int64_t>>();
+    program::Shape shape;
+    for (const Json& extent : t.at("shape")) shape.push_back(CountFromJson(extent));
     file.tensors.push_back({.name = t.at("name"),
                             .dtype = t.at("dtype") == program::Name(DType::kF64) ? DType::kF64 : DType::kF32,
-                            .shape = program::Shape(shape.begin(), shape.end()),
+                            .shape = shape,
                             .xxh3 = t.at("xxh3")});
   }
   return file;
@@ -79,7 +88,8 @@ CheckpointFile FileFromJson(const Json& json) {
 
 // Throws Json::exception where a key is missing or of another type.
 Manifest FromJson(const Json& json) {
-  Manifest manifest{.position = {.step = json.at("step"), .sample = json.at("sample")}, .plan = json.at("plan")};
+  Manifest manifest{.position = {.step = CountFromJson(json.at("step")), .sample = CountFromJson(json.at("sample"))},
+                    .plan = json.at("plan")};
   if (!json.at("loss").is_null()) manifest.position.loss = json.at("loss");
   for (const auto& [field, value] : json.at("run").items()) manifest.run.emplace_back(field, value);
   for (const Json& file : json.at("files")) manifest.files.push_back(FileFromJson(file));

@@ -184,17 +184,38 @@ TEST_F(Checkpoint, DamageNamesTensorAndPlace) {
               HasSubstr(absl::StrCat("tensor \"b\", bytes ", bytes.size() - 12, " to ", bytes.size())));
 }
 
+// A manifest whose checksum is right, whatever was changed in it.
+std::string WithItsSum(std::string json) {
+  const size_t at = json.find("\"xxh3\": \"") + 9;
+  json.replace(at, 16, "0000000000000000");
+  return json.replace(at, 16, std::string(Xxh3Text(json)));
+}
+
 TEST_F(Checkpoint, OfAnotherVersionIsRefusedWithBothNamed) {
   Save(Drawn(1, 1));
   std::string json = *ReadFile(Files()[2]);
   json.replace(json.find("\"version\": 1"), 12, "\"version\": 7");
-  const size_t at = json.find("\"xxh3\": \"") + 9;
-  json.replace(at, 16, "0000000000000000");
-  json.replace(at, 16, std::string(Xxh3Text(json)));
-  ASSERT_TRUE(ReplaceFile(Files()[2], json).ok());
+  ASSERT_TRUE(ReplaceFile(Files()[2], WithItsSum(json)).ok());
   EXPECT_EQ(VerifyCheckpoint(In("c")).code(), absl::StatusCode::kUnimplemented) << "it is not damaged";
   EXPECT_THAT(std::string(VerifyCheckpoint(In("c")).message()),
               HasSubstr("expected a checkpoint of version 1, found version 7"));
+}
+
+// As a fuzzer found: a number that no int64_t holds was converted all the same.
+TEST_F(Checkpoint, WhatIsNoCountIsDamageThoughTheSumIsRight) {
+  Save(Drawn(1, 1));
+  const std::string good = *ReadFile(Files()[2]);
+  for (const char* key : {"\"step\": ", "\"sample\": ", "\"bytes\": ", "\"shape\": ["}) {
+    const size_t at = good.find(key) + std::string(key).size(), end = good.find_first_not_of(" \n0123456789", at);
+    ASSERT_LT(at, end) << key;
+    for (const char* number : {"1e300", "1.5", "-1", "\"1\""}) {
+      std::string json = good;
+      json.replace(at, end - at, number);
+      const absl::StatusOr<Manifest> manifest = ManifestFromJson(WithItsSum(json));
+      EXPECT_EQ(manifest.status().code(), absl::StatusCode::kInvalidArgument) << key << number;
+      EXPECT_THAT(std::string(manifest.status().message()), HasSubstr("the manifest is not as it should be"));
+    }
+  }
 }
 
 TEST_F(Checkpoint, OfAnotherNetworkIsRefusedByTensor) {
