@@ -86,6 +86,12 @@ def _residual(blocks, bottleneck):
     return network
 
 
+def _inception(conv, name, x, suffixes):
+    conv1, reduce3, conv3, reduce5, conv5, pooled = (name + suffix for suffix in suffixes)
+    beside_pool = [conv(conv1, x), conv(conv3, conv(reduce3, x)), conv(conv5, conv(reduce5, x))]
+    return torch.cat(beside_pool + [conv(pooled, max_pool2d(x, 3, 1, padding=1))], 1)
+
+
 def googlenet(net, x):
     def conv(name, x, stride=1):
         return relu(net.conv(name, x, stride))
@@ -96,19 +102,10 @@ def googlenet(net, x):
     def normalised(x):
         return F.local_response_norm(x, 5, alpha=1e-4, beta=0.75, k=1)
 
-    def inception(module, x):
-        name = "inception" + module
-        return torch.cat([
-            conv(name + ".conv1", x),
-            conv(name + ".conv3", conv(name + ".reduce3", x)),
-            conv(name + ".conv5", conv(name + ".reduce5", x)),
-            conv(name + ".pooled", max_pool2d(x, 3, 1, padding=1))
-        ], 1)
-
     x = normalised(halved(conv("conv1", x, 2)))
     x = halved(normalised(conv("conv2", conv("reduce2", x))))
     for module in ("3a", "3b", "4a", "4b", "4c", "4d", "4e", "5a", "5b"):
-        x = inception(module, x)
+        x = _inception(conv, "inception" + module, x, (".conv1", ".reduce3", ".conv3", ".reduce5", ".conv5", ".pooled"))
         x = halved(x) if module in ("3b", "4e") else x
     return net.linear("fc", x.mean((2, 3)))
 
@@ -118,13 +115,8 @@ def googlenet_bn(net, x):
         return relu(net.norm(name + ".bn", net.conv(name + ".conv", x, stride), eps=1e-3))
 
     def inception(module, x):
-        name = "inception" + module
-        return torch.cat([
-            conv(name + ".branch1", x),
-            conv(name + ".branch2.1", conv(name + ".branch2.0", x)),
-            conv(name + ".branch3.1", conv(name + ".branch3.0", x)),
-            conv(name + ".branch4.1", max_pool2d(x, 3, 1, padding=1))
-        ], 1)
+        suffixes = (".branch1", ".branch2.0", ".branch2.1", ".branch3.0", ".branch3.1", ".branch4.1")
+        return _inception(conv, "inception" + module, x, suffixes)
 
     def head(name, x):
         if net.training and name + ".fc1.weight" in net.tensors:
