@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whether training gives the same bits on machines of 1, 2 and 4 cores, which QEMU makes of this one:
 # tests/on_cores.sh --build=build/release --kernel=vmlinuz. Needs qemu-system-x86, busybox-static, cpio, and a Linux kernel with a serial
-# console and tmpfs built in, such as that of Debian's linux-image-cloud-amd64 (unpacked by dpkg-deb -x). Ends with 77 where one is missing.
+# console built in, such as that of Debian's linux-image-cloud-amd64 (unpacked by dpkg-deb -x). Ends with 77 where one is missing.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -22,7 +22,7 @@ if [ ! -r "$kernel" ]; then echo "skipped: no kernel at --kernel=$kernel"; exit 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-mkdir -p "$root"/{bin,proc,sys,dev,tmp,lib64}
+mkdir -p "$root"/{bin,proc,sys,dev,lib64}
 cp "$(command -v busybox)" "$root/bin/"
 cp "$build/colonnade" "$root/bin/"
 for library in $(ldd "$build/colonnade" | grep -oE '/[^ ]+'); do
@@ -33,15 +33,16 @@ done
 cat >"$root/init" <<'END'
 #!/bin/busybox sh
 busybox() { /bin/busybox "$@"; }
-busybox mount -t proc proc /proc; busybox mount -t sysfs sys /sys; busybox mount -t tmpfs tmp /tmp
+busybox mount -t proc proc /proc; busybox mount -t sysfs sys /sys
+cd /  # in memory
 echo "cores: $(busybox nproc)"
 for plan in hybrid data; do
   for run in '--model=lenet --batch=32' '--model=resnet20 --width=0.25 --batch=8'; do
     /bin/colonnade train $run --data=synthetic --plan=$plan --devices=4 --threads-per-device=1 --steps=20 --backend=cpu \
-      --save=/tmp/weights --json 2>/tmp/errors | busybox sed -n 's/.*"losses":\[\([^]]*\)\].*/\1/p' >/tmp/losses
-    [ -s /tmp/weights ] || busybox cat /tmp/errors
-    echo "bits: $plan $run: $(busybox cat /tmp/losses /tmp/weights | busybox sha256sum)"
-    busybox rm -f /tmp/weights
+      --save=weights --json 2>errors | busybox sed -n 's/.*"losses":\[\([^]]*\)\].*/\1/p' >losses
+    [ -s weights ] || busybox cat errors
+    echo "bits: $plan $run: $(busybox cat losses weights | busybox sha256sum)"
+    busybox rm -f weights
   done
 done
 busybox poweroff -f
