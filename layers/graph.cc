@@ -18,6 +18,16 @@ program::Shape WithBatch(int64_t n, const program::Shape& sample) {
   return shape;
 }
 
+// LayerNode::sections of a layer that reads `inputs`.
+std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>& nodes, const std::vector<LayerId>& inputs) {
+  const LayerTraits traits = TraitsOf(layer);
+  if (traits.keeps_channels) return nodes[inputs[0].value].sections;
+  std::vector<int64_t> sections;
+  if (!traits.joins_channels || inputs.size() < 2) return sections;
+  for (LayerId input : inputs) sections.push_back(nodes[input.value].sample_shape[0]);
+  return sections;
+}
+
 // Of one tensor: far above what any machine holds, and far below where products of sizes overflow.
 constexpr int64_t kMostElements = int64_t{1} << 36;
 
@@ -48,6 +58,7 @@ LayerShapes LayerGraph::Shapes(LayerId id, int64_t n) const {
     shapes.output = {program::kMetricCount};
   }
   shapes.global_inputs = shapes.inputs;
+  if (TraitsOf(node(id).layer).keeps_channels) shapes.sections = node(id).sections;
   return shapes;
 }
 
@@ -117,7 +128,9 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
     if (!Fits(parameter.shape)) return too_large(parameter.name, parameter.shape);
     parameter.name = absl::StrCat(name, ".", parameter.name);
   }
-  graph_.nodes.push_back({name, std::move(layer), std::move(inputs), *std::move(output), std::move(parameters)});
+  std::vector<int64_t> sections = SectionsOf(layer, graph_.nodes, inputs);
+  graph_.nodes.push_back(
+      {name, std::move(layer), std::move(inputs), *std::move(output), std::move(parameters), std::move(sections)});
   return LayerId{static_cast<int32_t>(graph_.nodes.size()) - 1};
 }
 

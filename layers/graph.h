@@ -29,6 +29,7 @@ struct LayerNode {
   std::vector<LayerId> inputs;
   program::Shape sample_shape;            // of the output, without the batch
   std::vector<ParameterSpec> parameters;  // names are "<layer>.weight", "<layer>.bias" here
+  std::vector<int64_t> sections;          // the channels of each input of the concatenation that made them, if one did
 };
 
 // Floating-point operations of a node's forward pass for a batch of n: 2 for each multiplication by a weight, of

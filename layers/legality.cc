@@ -34,14 +34,27 @@ absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_si
   return sharding;
 }
 
+namespace {
+
+// Along the channels; those of a concatenation section by section where the axis divides each.
+Placement ByChannels(const LayerShapes& local, int64_t axis_size) {
+  for (int64_t section : local.sections) {
+    if (section % axis_size != 0) return Placement::Split(1);
+  }
+  return Placement::SplitSections(local.sections);
+}
+
+}  // namespace
+
 absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size) {
   const int64_t channels = local.inputs[0].size() > 1 ? local.inputs[0][1] : 1;
   RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "channels", channels));
   Sharding sharding = ReplicatedSharding(local);
-  sharding.inputs.assign(local.inputs.size(), Placement::Split(1));
+  const Placement split = ByChannels(local, axis_size);
+  sharding.inputs.assign(local.inputs.size(), split);
   sharding.input_gradients = sharding.inputs;
-  sharding.output = sharding.output_gradient = Placement::Split(1);
-  LayInner(local, Placement::Split(1), sharding);
+  sharding.output = sharding.output_gradient = split;
+  LayInner(local, split, sharding);
   return sharding;
 }
 

@@ -21,7 +21,8 @@ void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sh
 // the axis does not divide the batch that is left.
 absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size);
 
-// Inputs, output and inner tensors cut along the channels, no communication: layers that treat each channel alone.
+// Inputs, output and inner tensors cut along the channels, no communication: layers that treat each channel alone. Channels
+// of a concatenation are cut as it lies, section by section, where the layer keeps them and the axis divides each section.
 absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size);
 
 // replicate, batch and group for a layer that treats each channel alone.

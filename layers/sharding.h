@@ -68,6 +68,8 @@ struct LayerShapes {
   std::vector<program::Shape> state, inner;
   program::Shape output;                      // of a loss: the metrics
   std::vector<program::Shape> global_inputs;  // extents before any axis cut them
+  // Of a layer that keeps the channels of a concatenation: how many are of each of its inputs.
+  std::vector<int64_t> sections;
 };
 
 }  // namespace colonnade::layers

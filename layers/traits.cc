@@ -14,6 +14,11 @@ struct Describe {
     return {.is_convolution = true, .multiplies_weights = true, .groups = conv.groups};
   }
   LayerTraits operator()(const FullyConnected&) const { return {.multiplies_weights = true}; }
+  LayerTraits operator()(const Concat&) const { return {.joins_channels = true}; }
+  LayerTraits operator()(const MaxPool&) const { return {.keeps_channels = true}; }
+  LayerTraits operator()(const AvgPool&) const { return {.keeps_channels = true}; }
+  LayerTraits operator()(const Relu&) const { return {.keeps_channels = true}; }
+  LayerTraits operator()(const Gelu&) const { return {.keeps_channels = true}; }
   LayerTraits operator()(const BatchNorm& norm) const { return {.samples_per_group = norm.samples_per_group}; }
   LayerTraits operator()(const SoftmaxCrossEntropy&) const { return {.is_loss = true, .needs_all_channels = true}; }
   LayerTraits operator()(const AddNarrow&) const { return {.needs_all_channels = true}; }

@@ -22,28 +22,47 @@ enum class AxisRule { kBatch, kColumns, kOneWeirdTrick };
 
 bool HasParameters(const LayerNode& node) { return !node.parameters.empty(); }
 
-// The strategy under which a layer that multiplies no weights takes what its producer makes as it lies. Sections are no
-// layer's to take; those behind them that multiply weights need them whole, so the others share that.
-Strategy Following(const LayerNode& node, const Placement& produced) {
-  if (produced.kind == Placement::Kind::kSplit && produced.dim == 0) return Strategy::kBatch;
-  if (!produced.sections.empty()) return Strategy::kReplicate;
-  const bool cut = produced.kind == Placement::Kind::kSplit || produced.groups > 1;
-  return cut && !layers::TraitsOf(node.layer).needs_all_channels ? Strategy::kGroup : Strategy::kReplicate;
+// What the producers of a layer make on one axis.
+struct Produced {
+  Placement placement;  // replicated where they differ
+  bool for_it_alone = true;
+};
+
+// The strategy under which a layer that multiplies no weights takes what its producer makes as it lies. Sections that other
+// layers read, too, are made whole for those that multiply weights, so the others share that.
+Strategy Following(const layers::LayerTraits& traits, const Produced& produced) {
+  const Placement& lies = produced.placement;
+  if (lies.kind == Placement::Kind::kSplit && lies.dim == 0) return Strategy::kBatch;
+  if (!lies.sections.empty()) {
+    return traits.keeps_channels && produced.for_it_alone ? Strategy::kGroup : Strategy::kReplicate;
+  }
+  const bool cut = lies.kind == Placement::Kind::kSplit || lies.groups > 1;
+  return cut && !traits.needs_all_channels ? Strategy::kGroup : Strategy::kReplicate;
 }
 
-Strategy Wanted(AxisRule rule, const LayerNode& node, const Placement& produced) {
+Strategy Wanted(AxisRule rule, const LayerNode& node, const Produced& produced) {
   if (rule == AxisRule::kBatch) return Strategy::kBatch;
   const layers::LayerTraits traits = layers::TraitsOf(node.layer);
-  if (!traits.multiplies_weights) return Following(node, produced);
+  if (!traits.multiplies_weights) return Following(traits, produced);
   if (rule == AxisRule::kOneWeirdTrick && traits.is_convolution) return Strategy::kBatch;
   return traits.groups > 1 ? Strategy::kGroup : Strategy::kColumn;
 }
 
-// What the producers of `node` make on `axis`; replicated where they differ.
-Placement Produced(const LayerNode& node, const std::vector<TensorPlacement>& outputs, int axis) {
-  Placement produced = outputs[node.inputs[0].value][axis];
+// By layer: how many read what it makes.
+std::vector<int> ReadersOf(const LayerGraph& graph) {
+  std::vector<int> readers(graph.nodes.size(), 0);
+  for (const LayerNode& node : graph.nodes) {
+    for (LayerId input : node.inputs) ++readers[input.value];
+  }
+  return readers;
+}
+
+Produced ProducedFor(const LayerNode& node, const std::vector<TensorPlacement>& outputs, const std::vector<int>& readers,
+                     int axis) {
+  Produced produced{outputs[node.inputs[0].value][axis]};
   for (LayerId input : node.inputs) {
-    if (outputs[input.value][axis] != produced) return Placement::Replicated();
+    if (outputs[input.value][axis] != produced.placement) return {Placement::Replicated()};
+    produced.for_it_alone = produced.for_it_alone && readers[input.value] == 1;
   }
   return produced;
 }
@@ -51,6 +70,7 @@ Placement Produced(const LayerNode& node, const std::vector<TensorPlacement>& ou
 absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std::vector<AxisRule>& rules, Plan& plan) {
   const int axes = plan.mesh.axis_count();
   std::vector<TensorPlacement> outputs(graph.nodes.size(), TensorPlacement(axes, Placement::Replicated()));
+  const std::vector<int> readers = ReadersOf(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
     const LayerId id{static_cast<int32_t>(i)};
@@ -63,7 +83,7 @@ absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std
     std::vector<Strategy> strategies(axes, Strategy::kReplicate);
     for (int a = 0; a < axes; ++a) {
       if (plan.mesh.axes[a].size == 1) continue;
-      strategies[a] = Wanted(rules[a], node, Produced(node, outputs, a));
+      strategies[a] = Wanted(rules[a], node, ProducedFor(node, outputs, readers, a));
       absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, plan.mesh, strategies, global_batch);
       if (sharding.ok()) continue;
       if (absl::IsFailedPrecondition(sharding.status())) {

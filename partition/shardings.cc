@@ -26,6 +26,16 @@ void Cut(const Placement& placement, int64_t axis_size, Shape& shape) {
   }
 }
 
+// Sections of what an axis leaves of the channels.
+void CutSections(const Placement& of_input, int64_t axis_size, std::vector<int64_t>& sections) {
+  if (of_input.sections.empty()) {
+    const bool cut = (of_input.kind == Placement::Kind::kSplit && of_input.dim == 1) || of_input.groups > 1;
+    if (cut) sections.clear();
+  } else {
+    for (int64_t& section : sections) section /= axis_size;
+  }
+}
+
 void Append(const layers::Sharding& on_axis, NodeSharding& all) {
   auto append = [](const std::vector<Placement>& from, std::vector<TensorPlacement>& to) {
     to.resize(from.size());
@@ -174,6 +184,7 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
       on_axis = *std::move(sharding);
     }
     Append(on_axis, all);
+    if (!local.sections.empty()) CutSections(on_axis.inputs[0], size, local.sections);
     for (size_t i = 0; i < local.inputs.size(); ++i) Cut(on_axis.inputs[i], size, local.inputs[i]);
     for (size_t i = 0; i < local.parameters.size(); ++i) Cut(on_axis.parameters[i], size, local.parameters[i]);
     for (size_t i = 0; i < local.state.size(); ++i) Cut(on_axis.state[i], size, local.state[i]);

@@ -216,6 +216,29 @@ TEST(GraphBuilder, LayersMayHaveSeveralInputsAndSeveralReaders) {
   EXPECT_EQ(graph->classes(), 6);
 }
 
+TEST(LayerGraph, WhatKeepsTheChannelsOfAConcatenationKnowsItsSections) {
+  GraphBuilder net("net");
+  auto x = net.Input("images", {2, 8, 8});
+  auto both = net.Concat("both", {net.Conv2d("a", x, {.out_channels = 6}), x});
+  auto pool = net.MaxPool("pool", net.Relu("relu", both), {.kernel = 2, .stride = 2});
+  auto mean = net.AvgPool("mean", net.Gelu("gelu", pool), {.kernel = 2, .stride = 2});
+  auto drop = net.Dropout("drop", mean, {.rate = 0.5});
+  auto more = net.Concat("more", {drop, mean});
+  auto alone = net.Relu("alone", net.Concat("one", {drop}));
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", net.Concat("all", {more, alone})));
+  absl::StatusOr<LayerGraph> graph = std::move(net).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const std::vector<int64_t> sections = {6, 2}, none;
+  EXPECT_EQ(graph->node(both).sections, sections);
+  EXPECT_EQ(graph->node(mean).sections, sections);
+  EXPECT_EQ(graph->node(drop).sections, none);
+  EXPECT_EQ(graph->node(more).sections, (std::vector<int64_t>{8, 8}));
+  EXPECT_EQ(graph->node(alone).sections, none);
+  EXPECT_EQ(graph->Shapes(mean, 3).sections, sections);
+  EXPECT_EQ(graph->Shapes(both, 3).sections, none);  // a concatenation's own sharding says what its inputs are
+  EXPECT_EQ(graph->Shapes(drop, 3).sections, none);
+}
+
 TEST(LayerGraph, ShapesOfALossHaveTheLabelsLastAndTheMetricsAsOutput) {
   GraphBuilder net("net");
   auto fc = net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 5});

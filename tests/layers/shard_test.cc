@@ -494,6 +494,22 @@ TEST(Shard, PlacementsOfAConcatenation) {
               HasSubstr("channels of each input divisible by 8, found 4"));
 }
 
+// Section by section where the axis divides each.
+TEST(Shard, PlacementsOfWhatKeepsTheChannelsOfAConcatenation) {
+  for (const Layer& layer : {Layer{MaxPool{.kernel = 2}}, Layer{AvgPool{.kernel = 2}}, Layer{Relu{}}, Layer{Gelu{}}}) {
+    LayerShapes shapes = ShapesOf(layer, {{8, 12, 6, 6}});
+    shapes.sections = {8, 4};
+    const bool has_argmax = std::holds_alternative<MaxPool>(layer);
+    const auto all = [&](const std::string& placement) {
+      return absl::StrCat("x ", placement, " y ", placement, " dy ", placement, " dx ", placement,
+                          has_argmax ? absl::StrCat(" inner ", placement) : "");
+    };
+    EXPECT_EQ(Words(layer, shapes, kGroup, 4), all("split(1: 8+4)"));
+    EXPECT_EQ(Words(layer, shapes, kGroup, 3), all("split(1)"));
+    EXPECT_EQ(Words(layer, shapes, kBatch, 4), all("split(0)"));
+  }
+}
+
 TEST(Shard, AnIllegalSizeNamesTheNearestThatWork) {
   const Layer conv = Conv2d{.out_channels = 256, .kernel = 3};
   EXPECT_EQ(

@@ -9,6 +9,10 @@ TEST(Traits, SayWhatLoweringAsksOfEachLayer) {
   EXPECT_TRUE(TraitsOf(Input{}).is_input);
   EXPECT_TRUE(TraitsOf(SoftmaxCrossEntropy{}).is_loss);
   EXPECT_FALSE(TraitsOf(Concat{}).needs_all_channels);
+  EXPECT_TRUE(TraitsOf(Concat{}).joins_channels && !TraitsOf(Concat{}).keeps_channels);
+  for (const Layer& layer : {Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Relu{}}, Layer{Gelu{}}}) {
+    EXPECT_TRUE(TraitsOf(layer).keeps_channels && !TraitsOf(layer).joins_channels) << TypeName(layer);
+  }
   EXPECT_FALSE(TraitsOf(Add{}).needs_all_channels);
   EXPECT_TRUE(TraitsOf(AddNarrow{}).needs_all_channels);
   EXPECT_FALSE(TraitsOf(BatchNorm{}).needs_all_channels);
@@ -23,10 +27,10 @@ TEST(Traits, SayWhatLoweringAsksOfEachLayer) {
 
 // Of what has no row.
 TEST(Traits, AreNoneOfALayerThatSaysNothing) {
-  for (const Layer& layer : {Layer{Relu{}}, Layer{Lrn{}}, Layer{Flatten{}}}) {
+  for (const Layer& layer : {Layer{Dropout{}}, Layer{Lrn{}}, Layer{Flatten{}}}) {
     const LayerTraits traits = TraitsOf(layer);
     EXPECT_FALSE(traits.is_input || traits.is_loss || traits.is_convolution || traits.multiplies_weights ||
-                 traits.needs_all_channels);
+                 traits.needs_all_channels || traits.joins_channels || traits.keeps_channels);
     EXPECT_EQ(traits.samples_per_group, 0);
     EXPECT_EQ(traits.groups, 1);
   }

@@ -134,6 +134,17 @@ TEST(NamedPlan, OwtSplitsConvolutionsByBatchAndFullyConnectedLayersByColumn) {
   EXPECT_EQ(plan.layers.at("classifier.6")[0], Strategy::kColumn);
 }
 
+// A pooling between two modules is done on sections, so that less is gathered; one inside a module shares what the
+// convolutions beside it gather.
+TEST(NamedPlan, APoolingTakesAConcatenationAsItLiesWhereNothingElseReadsIt) {
+  const Plan plan = Named("model", Model("googlenet"), 4);
+  EXPECT_EQ(plan.layers.at("inception3a.concat")[1], Strategy::kGroup);
+  EXPECT_EQ(plan.layers.at("pool3")[1], Strategy::kGroup);
+  EXPECT_EQ(plan.layers.at("pool5")[1], Strategy::kGroup);
+  EXPECT_EQ(plan.layers.at("inception3b.pool")[1], Strategy::kReplicate);
+  EXPECT_EQ(plan.layers.at("dropout")[1], Strategy::kReplicate);
+}
+
 TEST(NamedPlan, SizesThatDoNotDivideAreReplicatedAndSaid) {
   const Plan plan = Named("model", Model("lenet"), 4);
   ASSERT_FALSE(plan.notes.empty());

@@ -274,6 +274,8 @@ class Coverage {
       const layers::LayerNode& node = graph.nodes[run->node];
       for (int a = 0; a < 2; ++a) {
         if (plan.mesh.axes[a].size == 1) continue;
+        const TensorPlacement& output = lowering.shardings[run->node].output;
+        if (!output[a].sections.empty()) drawn_.insert(InSections(layers::TypeName(node.layer), forward));
         drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ",
                                    a, forward ? " forward" : " backward"));
       }
@@ -282,6 +284,9 @@ class Coverage {
 
   static constexpr char kRecalled[] = "a mask that is recalled";
   static std::string InOneAction(layers::Fused fused) { return absl::StrCat("fused operand ", static_cast<int>(fused)); }
+  static std::string InSections(const char* layer, bool forward) {
+    return absl::StrCat(layer, " in sections", forward ? " forward" : " backward");
+  }
   static constexpr char kSumOfPartial[] = "gradients that are added before they are reduced";
   static std::string InPieces(Reduction reduction) { return absl::StrCat("a bucket in pieces, ", Name(reduction)); }
   static bool IsPartial(const TensorPlacement& placement) {
@@ -316,6 +321,9 @@ class Coverage {
     // A fused sum of gradients needs more layers that lie alike: one device has it, with which plans are compared.
     for (layers::Fused fused : {layers::Fused::kAddend, layers::Fused::kMask}) expected.push_back(InOneAction(fused));
     expected.emplace_back(kRecalled);
+    for (const char* layer : {"Concat", "MaxPool", "AvgPool", "Relu", "Gelu"}) {
+      for (bool forward : {false, true}) expected.push_back(InSections(layer, forward));
+    }
     const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
         {"Conv2d", {"replicate", "batch", "column", "group", "row"}},
         {"FullyConnected", {"replicate", "batch", "column", "row"}},

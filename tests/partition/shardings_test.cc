@@ -121,6 +121,24 @@ TEST(ShardNode, TheSecondAxisSplitsWhatTheFirstHasLeft) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("output features divisible by 4, found 2"));
 }
 
+// Channels of a concatenation behind a pooling: in sections on an axis that divides them, which a second axis cuts again.
+TEST(ShardNode, SectionsOfAConcatenationAreCutByOneAxisAfterTheOther) {
+  layers::GraphBuilder net("joined");
+  auto x = net.Conv2d("conv", net.Input("images", {4, 4, 4}), {.out_channels = 16, .kernel = 1});
+  x = net.MaxPool("pool", net.Concat("concat", {x, net.Conv2d("other", x, {.out_channels = 8, .kernel = 1})}), {.kernel = 2});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  const auto words = [&](int64_t outer, int64_t inner, Strategy first, Strategy second) {
+    const absl::StatusOr<NodeSharding> s =
+        Sharding(graph, "pool", Mesh::ReplicasByColumns(outer, inner), {first, second});
+    return s.ok() ? absl::StrCat(layers::ToString(s->inputs[0][0]), " ", layers::ToString(s->output[1])) : "";
+  };
+  EXPECT_EQ(words(2, 4, kGroup, kGroup), "split(1: 16+8) split(1: 8+4)");
+  EXPECT_EQ(words(2, 4, kBatch, kGroup), "split(0) split(1: 16+8)");
+  EXPECT_EQ(words(4, 3, kReplicate, kGroup), "replicated split(1)");
+  EXPECT_EQ(words(3, 4, kGroup, kGroup), "split(1) split(1)");  // of what the first leaves nobody knows the sections
+}
+
 TEST(NodeSharding, SaysOfEachSlotItsShapeAndHowItIsMadeAndNeeded) {
   const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
   const absl::StatusOr<NodeSharding> sharding = Sharding(TwoLayers(), "fc2", mesh, {kBatch, kRow});
