@@ -29,8 +29,7 @@ struct Device {
   };
   LaneFence fence{program::kLaneCount};  // outlives the lanes
   std::array<LaneState, program::kLaneCount> lanes;
-  // Layouts of the persistent buffers that are held, by name: of a root, or of each member of a bucket.
-  absl::flat_hash_map<std::string, std::vector<OpaqueDesc>> persistent_layouts;
+  absl::flat_hash_map<std::string, OpaqueDesc> persistent_layouts;  // of the persistent tensors that are held, by name
 
   LaneState& lane(program::Lane which) { return lanes[static_cast<int>(which)]; }
   void Fence() {

@@ -4,7 +4,7 @@
 // placed, kernels and communicators made. No memory of a device is taken, and nothing is looked up by name, between Load and
 // the last step.
 //
-// Programs loaded on one backend share memory: persistent buffers, matched by (device, name), and the memory of step buffers
+// Programs loaded on one backend share memory: persistent tensors, matched by (device, name), and the memory of step buffers
 // and workspaces, which has the size of the largest of them. What keeps them apart is the Fence between steps of different
 // Programs. It orders each device by itself, and that is enough: the memory of a device is touched by tasks of that device,
 // or by another side of a meeting while this device's own side is not over. Nor does a step rely on what step memory held

@@ -11,14 +11,21 @@ bool HasMemory(const program::Buffer& buffer) {
   return std::holds_alternative<program::Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
 }
 
+bool IsPersistentTensor(const program::Buffer& buffer) {
+  return buffer.lifetime == program::Lifetime::kPersistent &&
+         (std::holds_alternative<program::Root>(buffer.storage) ||
+          std::holds_alternative<program::BucketMember>(buffer.storage));
+}
+
 BucketLayout LayOutBucket(const Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment) {
-  BucketLayout layout{.member_bytes = std::move(member_bytes)};
+  BucketLayout layout{.alignment = alignment, .parts = bucket.parts, .member_bytes = std::move(member_bytes)};
   int64_t total = 0;
   for (int64_t bytes : layout.member_bytes) {
     layout.member_begin.push_back(total);
     total += RoundUp(bytes, alignment);
   }
-  layout.part_bytes = RoundUp((total + bucket.parts - 1) / bucket.parts, alignment);
+  layout.units = std::max(total / alignment, bucket.parts);
+  if (bucket.equal_parts) layout.units = RoundUp(layout.units, bucket.parts);
   return layout;
 }
 
@@ -45,7 +52,8 @@ std::vector<MemberRange> MembersOf(const Program& program, const std::vector<Buc
   if (!std::holds_alternative<Bucket>(buffer.storage)) return {{0, 0, use.region.elements()}};
   const BucketLayout& layout = buckets[use.buffer.value];
   const int64_t size = program::SizeInBytes(buffer.dtype), count = static_cast<int64_t>(layout.member_begin.size());
-  const int64_t first = use.region.offset[0] * layout.part_bytes, end = first + use.region.size[0] * layout.part_bytes;
+  const int64_t first = layout.part_begin(use.region.offset[0]);
+  const int64_t end = layout.part_begin(use.region.offset[0] + use.region.size[0]);
   std::vector<MemberRange> ranges;
   for (int64_t m = 0; m < count; ++m) {
     const int64_t from = std::max(first, layout.member_begin[m]);

@@ -6,6 +6,7 @@
 #ifndef COLONNADE_ENGINE_LAYOUTS_H_
 #define COLONNADE_ENGINE_LAYOUTS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -20,17 +21,24 @@ inline int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multip
 
 // True of buffers with memory of their own: roots and buckets.
 bool HasMemory(const program::Buffer& buffer);
+// True of persistent roots and members of buckets: what Programs match by name.
+bool IsPersistentTensor(const program::Buffer& buffer);
 
 // Where the members of a bucket lie in the memory of all of its parts, of which a device may hold a few.
 struct BucketLayout {
-  int64_t part_bytes = 0;
+  int64_t alignment = 1, units = 0;  // of all parts: so many times alignment bytes
+  int64_t parts = 1;
   std::vector<int64_t> member_begin, member_bytes;  // by member
+  // Where part `part` begins. Those that have a unit more than others come first.
+  int64_t part_begin(int64_t part) const { return (units / parts * part + std::min(part, units % parts)) * alignment; }
   // What of it the device holds.
-  int64_t held_begin(const program::Bucket& bucket) const { return bucket.first_part * part_bytes; }
-  int64_t held_bytes(const program::Bucket& bucket) const { return bucket.held_parts * part_bytes; }
+  int64_t held_begin(const program::Bucket& bucket) const { return part_begin(bucket.first_part); }
+  int64_t held_bytes(const program::Bucket& bucket) const {
+    return part_begin(bucket.first_part + bucket.held_parts) - held_begin(bucket);
+  }
 };
 
-// Members lie one after the other; each of them, and each part, begins at a multiple of `alignment` bytes.
+// Members lie one after the other; each of them, and each part, begins at a multiple of `alignment` bytes. No part is empty.
 BucketLayout LayOutBucket(const program::Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment);
 
 // A range of the memory of a bucket: `begin` counts from the first byte that the device holds.
@@ -127,8 +135,10 @@ View Layouts<View>::ViewOf(const program::Program& program, const program::Buffe
   const View& view = views[use.buffer.value];
   const auto* bucket = std::get_if<program::Bucket>(&program.buffer(use.buffer).storage);
   if (bucket == nullptr) return Slice(view, use.region);
-  const int64_t part = buckets[use.buffer.value].part_bytes / program::SizeInBytes(view.dtype);
-  return Slice(view, {{(use.region.offset[0] - bucket->first_part) * part}, {use.region.size[0] * part}});
+  const BucketLayout& layout = buckets[use.buffer.value];
+  const int64_t size = program::SizeInBytes(view.dtype), first = use.region.offset[0];
+  const int64_t begin = layout.part_begin(first), end = layout.part_begin(first + use.region.size[0]);
+  return Slice(view, {{(begin - layout.held_begin(*bucket)) / size}, {(end - begin) / size}});
 }
 
 }  // namespace colonnade::engine

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/error_context.h"
-#include "engine/layouts.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -21,6 +21,36 @@ namespace {
 char* const kNowhere = reinterpret_cast<char*>(uintptr_t{1} << 40);
 
 bool IsPersistent(const Buffer& buffer) { return buffer.lifetime == program::Lifetime::kPersistent && HasMemory(buffer); }
+
+constexpr char kOnItsOwn[] = "; load it on a backend of its own";
+
+// The tensors of a persistent root or bucket; where they lie is left open.
+std::vector<PersistentTensor> TensorsOf(const Program& program, const Buffer& buffer) {
+  const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
+  if (bucket == nullptr) return {{.name = buffer.name, .kind = {.dtype = buffer.dtype, .shape = buffer.shape}}};
+  PersistentTensor::Kind part;
+  if (bucket->held_parts < bucket->parts) {
+    part = {.parts = bucket->parts, .first_part = bucket->first_part, .held_parts = bucket->held_parts};
+    for (BufferId member : bucket->members) part.member_shapes.push_back(program.buffer(member).shape);
+  }
+  std::vector<PersistentTensor> tensors;
+  for (BufferId id : bucket->members) {
+    const Buffer& member = program.buffer(id);
+    PersistentTensor& tensor = tensors.emplace_back(PersistentTensor{.name = member.name, .kind = part});
+    tensor.kind.dtype = member.dtype;
+    tensor.kind.shape = member.shape;
+  }
+  return tensors;
+}
+
+std::string ToString(const PersistentTensor::Kind& kind) {
+  const std::string tensor = absl::StrCat(program::Name(kind.dtype), program::ToString(kind.shape));
+  if (kind.held_parts == 0) return tensor;
+  std::string text = absl::StrCat(tensor, " of which it has parts [", kind.first_part, ", ",
+                                  kind.first_part + kind.held_parts, ") of ", kind.parts, " of a bucket of");
+  for (const program::Shape& shape : kind.member_shapes) absl::StrAppend(&text, " ", program::ToString(shape));
+  return text;
+}
 
 }  // namespace
 
@@ -51,43 +81,24 @@ HostSlot SlotWithoutMemory(const Program& program) {
 MemoryBooks::MemoryBooks(int devices, int64_t limit_bytes, Allocate allocate)
     : limit_bytes_(limit_bytes), allocate_(std::move(allocate)), devices_(devices) {}
 
-MemoryBooks::Kind MemoryBooks::KindOf(const Program& program, const Buffer& buffer) {
-  Kind kind{.dtype = buffer.dtype, .shape = buffer.shape};
-  if (const auto* bucket = std::get_if<program::Bucket>(&buffer.storage)) {
-    kind.first_part = bucket->first_part;
-    kind.held_parts = bucket->held_parts;
-    for (BufferId member : bucket->members) kind.member_shapes.push_back(program.buffer(member).shape);
-  }
-  return kind;
+absl::Status MemoryBooks::CheckKind(int device, const PersistentTensor& wanted) const {
+  const auto held = devices_[device].persistent.find(wanted.name);
+  if (held == devices_[device].persistent.end() || held->second.kind == wanted.kind) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("persistent tensor ", wanted.name, " of device ", device,
+                                                    ": another Program on this backend holds ", ToString(held->second.kind),
+                                                    " under this name, this one wants ", ToString(wanted.kind), kOnItsOwn));
 }
 
-std::string MemoryBooks::ToString(const Kind& kind) {
-  if (kind.held_parts == 0) return absl::StrCat(program::Name(kind.dtype), program::ToString(kind.shape));
-  std::string text = absl::StrCat("parts [", kind.first_part, ", ", kind.first_part + kind.held_parts, ") of ",
-                                  program::ToString(kind.shape), " of ", program::Name(kind.dtype));
-  for (const program::Shape& shape : kind.member_shapes) absl::StrAppend(&text, " ", program::ToString(shape));
-  return text;
-}
-
-absl::Status MemoryBooks::CheckKind(const PersistentBuffer& held, const Buffer& buffer, const Kind& wanted) {
-  if (held.kind == wanted) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "persistent buffer ", buffer.name, " of device ", buffer.device, ": another Program on this backend holds ",
-      ToString(held.kind), " under this name, this one wants ", ToString(wanted), "; load it on a backend of its own"));
-}
-
-absl::Status MemoryBooks::CheckPersistentBuffers(const Program& program) const {
+absl::Status MemoryBooks::CheckPersistentTensors(const Program& program) const {
   for (const Buffer& buffer : program.buffers) {
-    if (!IsPersistent(buffer) || !HoldsPersistent(buffer)) continue;
-    const PersistentBuffer& held = devices_[buffer.device].persistent.at(buffer.name);
-    RETURN_IF_ERROR(CheckKind(held, buffer, KindOf(program, buffer)));
+    if (!IsPersistent(buffer)) continue;
+    for (const PersistentTensor& tensor : TensorsOf(program, buffer)) RETURN_IF_ERROR(CheckKind(buffer.device, tensor));
   }
   return absl::OkStatus();
 }
 
 int64_t MemoryBooks::held_bytes(int device) const {
-  int64_t bytes = 0;
-  for (const auto& [name, buffer] : devices_[device].persistent) bytes += buffer.bytes;
+  int64_t bytes = devices_[device].persistent_bytes;
   for (const Area& area : devices_[device].areas) bytes += area.bytes;
   return bytes;
 }
@@ -150,34 +161,71 @@ void MemoryBooks::Leave(ProgramMemory& user) {
   for (Device& device : devices_) device.areas.clear();
 }
 
-absl::StatusOr<char*> MemoryBooks::TakePersistent(const Program& program, const Buffer& buffer, int64_t bytes) {
-  Device& device = devices_[buffer.device];
-  const Kind kind = KindOf(program, buffer);
-  if (const auto found = device.persistent.find(buffer.name); found != device.persistent.end()) {
-    RETURN_IF_ERROR(CheckKind(found->second, buffer, kind));
-    if (found->second.bytes == bytes) return found->second.memory.get();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "persistent buffer ", buffer.name, " of device ", buffer.device, ": another Program on this backend holds it in ",
-        found->second.bytes, " bytes, the layout of this one takes ", bytes, "; load it on a backend of its own"));
+absl::StatusOr<char*> MemoryBooks::FindPersistent(int device, const std::vector<PersistentTensor>& tensors,
+                                                  int64_t bytes) const {
+  const absl::flat_hash_map<std::string, HeldTensor>& all = devices_[device].persistent;
+  const auto where = [&](const PersistentTensor& tensor) {
+    return absl::StrCat("persistent tensor ", tensor.name, " of device ", device, ": ");
+  };
+  const auto first = all.find(tensors.front().name);
+  char* const base = first == all.end() ? nullptr : first->second.data;
+  for (const PersistentTensor& tensor : tensors) {
+    RETURN_IF_ERROR(CheckKind(device, tensor));
+    const auto held = all.find(tensor.name);
+    if (base == nullptr || held == all.end() || held->second.data != base + tensor.begin) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          where(tensor), "the bucket of this Program wants it ", tensor.begin, " bytes behind ", tensors.front().name,
+          ", other Programs on this backend hold one of them elsewhere or not at all", kOnItsOwn));
+    }
+    if (held->second.bytes != tensor.bytes) {
+      return absl::FailedPreconditionError(absl::StrCat(where(tensor), "another Program on this backend holds it in ",
+                                                        held->second.bytes, " bytes, the layout of this one takes ",
+                                                        tensor.bytes, kOnItsOwn));
+    }
   }
-  absl::StatusOr<Arena> memory = allocate_(buffer.device, bytes);
-  if (!memory.ok()) {
-    return WithContext(memory.status(), absl::StrCat("persistent buffer ", buffer.name, " of device ", buffer.device));
-  }
-  PersistentBuffer& held = device.persistent[buffer.name];
-  held = {kind, bytes, *std::move(memory)};
-  return held.memory.get();
+  const PersistentTensor& last = tensors.back();
+  const int64_t room = all.at(last.name).room, wanted = bytes - last.begin;
+  if (wanted <= room) return base;
+  return absl::FailedPreconditionError(absl::StrCat(where(last), "another Program on this backend holds it with room for ",
+                                                    room, " bytes before the next tensor, the bucket of this one takes ",
+                                                    wanted, kOnItsOwn));
 }
 
-void MemoryBooks::ReleasePersistent(const Buffer& buffer) { devices_[buffer.device].persistent.erase(buffer.name); }
+void MemoryBooks::HoldPersistent(int device, Arena memory, const std::vector<PersistentRoot>& roots) {
+  Device& on = devices_[device];
+  char* data = memory.get();
+  for (const PersistentRoot& root : roots) {
+    for (size_t t = 0; t < root.tensors.size(); ++t) {
+      const PersistentTensor& tensor = root.tensors[t];
+      const bool is_whole = tensor.kind.held_parts == 0, is_last = t + 1 == root.tensors.size();
+      const int64_t end = is_whole && !is_last ? root.tensors[t + 1].begin : root.bytes;
+      on.persistent[tensor.name] = {tensor.kind, data + tensor.begin, tensor.bytes, end - tensor.begin};
+    }
+    data += root.bytes;
+    on.persistent_bytes += root.bytes;
+  }
+  on.persistent_memory.push_back(std::move(memory));
+}
 
 ProgramMemory::ProgramMemory(const Program& program, MemoryBooks& books)
     : program_(program), books_(books), area_bytes_(program.device_count), persistent_(program.buffers.size(), kNowhere) {}
 
 ProgramMemory::~ProgramMemory() { books_.Leave(*this); }
 
-void ProgramMemory::Place(const std::vector<int64_t>& root_bytes, int64_t alignment) {
+void ProgramMemory::Place(const std::vector<int64_t>& root_bytes, const std::vector<BucketLayout>& buckets,
+                          int64_t alignment) {
   root_bytes_ = root_bytes;
+  persistent_tensors_.resize(program_.buffers.size());
+  for (const Buffer& buffer : program_.buffers) {
+    if (!IsPersistent(buffer)) continue;
+    std::vector<PersistentTensor>& tensors = persistent_tensors_[buffer.id.value] = TensorsOf(program_, buffer);
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      tensors[t].bytes = root_bytes_[buffer.id.value];
+      if (tensors[t].kind.held_parts > 0 || std::holds_alternative<program::Root>(buffer.storage)) continue;
+      tensors[t].begin = buckets[buffer.id.value].member_begin[t];
+      tensors[t].bytes = buckets[buffer.id.value].member_bytes[t];
+    }
+  }
   map_ = program::PlaceBuffers(
       program_, [&](const Buffer& buffer) { return root_bytes_[buffer.id.value]; }, alignment);
   for (int d = 0; d < program_.device_count; ++d) Want(d, kStepArea, map_.step_bytes[d]);
@@ -228,8 +276,7 @@ absl::Status ProgramMemory::CheckLimits() const {
   for (int d = 0; d < program_.device_count; ++d) {
     int64_t fresh_bytes = 0;
     for (const Buffer& buffer : program_.buffers) {
-      if (buffer.device != d || !IsPersistent(buffer) || books_.HoldsPersistent(buffer)) continue;
-      fresh_bytes += root_bytes_[buffer.id.value];
+      if (buffer.device == d && IsPersistent(buffer) && IsFresh(buffer)) fresh_bytes += root_bytes_[buffer.id.value];
     }
     for (int a = 0; a < static_cast<int>(area_bytes_[d].size()); ++a) {
       fresh_bytes += std::max<int64_t>(area_bytes_[d][a] - books_.AreaOf(d, a).bytes, 0);
@@ -251,19 +298,62 @@ absl::Status ProgramMemory::CheckRoom() const {
   return absl::OkStatus();
 }
 
-absl::Status ProgramMemory::TakePersistentBuffers() {
-  std::vector<const Buffer*> fresh;
-  for (const Buffer& buffer : program_.buffers) {
-    if (!IsPersistent(buffer)) continue;
-    if (!books_.HoldsPersistent(buffer)) fresh.push_back(&buffer);
-    const absl::StatusOr<char*> base = books_.TakePersistent(program_, buffer, root_bytes_[buffer.id.value]);
-    if (!base.ok()) {
-      for (const Buffer* taken : fresh) {
-        if (books_.HoldsPersistent(*taken)) books_.ReleasePersistent(*taken);
+bool ProgramMemory::IsFresh(const Buffer& buffer) const {
+  const std::vector<PersistentTensor>& tensors = persistent_tensors_[buffer.id.value];
+  return std::none_of(tensors.begin(), tensors.end(),
+                      [&](const PersistentTensor& tensor) { return books_.HoldsPersistent(buffer.device, tensor.name); });
+}
+
+std::vector<std::vector<BufferId>> ProgramMemory::FreshMemories() const {
+  std::vector<int> kind_of(program_.buffers.size(), -1);  // by buffer: the StateKind of a bucket's members
+  for (const program::Parameter& parameter : program_.parameters) {
+    for (size_t k = 0; k < parameter.state.size(); ++k) {
+      for (const program::Piece& piece : parameter.state[k]) {
+        kind_of[program::RootOf(program_, piece.buffer).value] = static_cast<int>(k);
       }
-      return base.status();
     }
-    persistent_[buffer.id.value] = *base;
+  }
+  std::vector<std::vector<BufferId>> memories;
+  std::map<std::pair<int, int>, size_t> shared;  // by device and kind: which memory
+  for (const Buffer& buffer : program_.buffers) {
+    if (!IsPersistent(buffer) || !IsFresh(buffer)) continue;
+    const int kind = kind_of[buffer.id.value];
+    const bool shares = kind >= 0 && std::holds_alternative<program::Bucket>(buffer.storage);
+    const size_t memory =
+        shares ? shared.try_emplace({buffer.device, kind}, memories.size()).first->second : memories.size();
+    if (memory == memories.size()) memories.emplace_back();
+    memories[memory].push_back(buffer.id);
+  }
+  return memories;
+}
+
+absl::Status ProgramMemory::TakePersistent() {
+  for (const Buffer& buffer : program_.buffers) {
+    if (!IsPersistent(buffer) || IsFresh(buffer)) continue;
+    ASSIGN_OR_RETURN(persistent_[buffer.id.value], books_.FindPersistent(buffer.device, persistent_tensors_[buffer.id.value],
+                                                                         root_bytes_[buffer.id.value]));
+  }
+  const std::vector<std::vector<BufferId>> memories = FreshMemories();
+  std::vector<Arena> taken;
+  for (const std::vector<BufferId>& buffers : memories) {
+    int64_t bytes = 0;
+    for (BufferId id : buffers) bytes += root_bytes_[id.value];
+    const Buffer& first = program_.buffer(buffers.front());
+    absl::StatusOr<Arena> memory = books_.allocate_(first.device, bytes);
+    if (!memory.ok()) {
+      return WithContext(memory.status(), absl::StrCat("persistent buffer ", first.name, " of device ", first.device));
+    }
+    char* data = memory->get();
+    for (BufferId id : buffers) {
+      persistent_[id.value] = data;
+      data += root_bytes_[id.value];
+    }
+    taken.push_back(*std::move(memory));
+  }
+  for (size_t m = 0; m < memories.size(); ++m) {
+    std::vector<MemoryBooks::PersistentRoot> roots;
+    for (BufferId id : memories[m]) roots.push_back({persistent_tensors_[id.value], root_bytes_[id.value]});
+    books_.HoldPersistent(program_.buffer(memories[m].front()).device, std::move(taken[m]), roots);
   }
   return absl::OkStatus();
 }
@@ -271,7 +361,7 @@ absl::Status ProgramMemory::TakePersistentBuffers() {
 absl::Status ProgramMemory::Take() {
   RETURN_IF_ERROR(CheckLimits());
   RETURN_IF_ERROR(books_.MakeRoom(*this));
-  RETURN_IF_ERROR(TakePersistentBuffers());
+  RETURN_IF_ERROR(TakePersistent());
   is_taken_ = true;
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/backend.h"
+#include "engine/layouts.h"
 #include "program/memory.h"
 #include "program/program.h"
 
@@ -38,57 +39,60 @@ using Allocate = std::function<absl::StatusOr<Arena>(int device, int64_t bytes)>
 
 class ProgramMemory;
 
-// What the Programs of one backend hold on its devices: persistent buffers, which they share by name, and areas, which they
+// A persistent tensor, as whatever Program names it: a root, or a member of a bucket.
+struct PersistentTensor {
+  // What the tensor is; of a bucket that its device holds in part, what the bucket is, too.
+  struct Kind {
+    program::DType dtype = program::DType::kF32;
+    program::Shape shape;
+    int64_t parts = 0, first_part = 0, held_parts = 0;  // 0: the device holds all of the tensor
+    std::vector<program::Shape> member_shapes;
+    bool operator==(const Kind&) const = default;
+  };
+  std::string name;
+  Kind kind;
+  int64_t begin = 0, bytes = 0;  // in its root; of a bucket that is held in part, all that is held
+};
+
+// What the Programs of one backend hold on its devices: persistent tensors, which they share by name, and areas, which they
 // use in turn: one for step buffers, others for workspaces. An area has the size of the largest Program's, and nothing in it
 // outlasts a step. It is held until no Program is loaded.
+//
+// Memory belongs to the tensors, not to the buckets in which they are reduced. Those of one kind of state, which the same
+// Program brings, lie one after the other in the order of its buckets, so that another may find them in other buckets.
 class MemoryBooks {
  public:
   MemoryBooks() = default;
   // With a limit for each device; 0: none. `allocate` must outlive the books.
   MemoryBooks(int devices, int64_t limit_bytes, Allocate allocate);
 
-  // FailedPrecondition where a persistent buffer of `program` was loaded before as something else. For before layouts are
-  // chosen: those of persistent buffers depend on what is held.
-  absl::Status CheckPersistentBuffers(const program::Program& program) const;
+  // FailedPrecondition where a persistent tensor of `program` was loaded before as something else. For before layouts are
+  // chosen: those of persistent tensors depend on what is held.
+  absl::Status CheckPersistentTensors(const program::Program& program) const;
 
   // Bytes of `device` that are taken.
   int64_t held_bytes(int device) const;
 
-  bool HoldsPersistent(const program::Buffer& buffer) const {
-    return devices_[buffer.device].persistent.contains(buffer.name);
-  }
-  // The memory of a persistent root or bucket, taken where it is not held yet. FailedPrecondition where it is held as
-  // something else.
-  absl::StatusOr<char*> TakePersistent(const program::Program& program, const program::Buffer& buffer, int64_t bytes);
-  // Gives back what TakePersistent has taken for a Program whose loading failed.
-  void ReleasePersistent(const program::Buffer& buffer);
+  bool HoldsPersistent(int device, const std::string& tensor) const { return devices_[device].persistent.contains(tensor); }
 
  private:
-  // What a persistent buffer is, whoever loads it.
-  struct Kind {
-    program::DType dtype = program::DType::kF32;
-    program::Shape shape;
-    int64_t first_part = 0, held_parts = 0;     // of a bucket
-    std::vector<program::Shape> member_shapes;  // of a bucket
-    bool operator==(const Kind&) const = default;
-  };
-  struct PersistentBuffer {
-    Kind kind;
-    int64_t bytes = 0;
-    Arena memory;
+  struct HeldTensor {
+    PersistentTensor::Kind kind;
+    char* data = nullptr;
+    int64_t bytes = 0, room = 0;  // room: to the next tensor, or to the end of the memory
   };
   struct Area {
     int64_t bytes = 0;
     Arena memory;
   };
   struct Device {
-    absl::flat_hash_map<std::string, PersistentBuffer> persistent;
+    absl::flat_hash_map<std::string, HeldTensor> persistent;
+    std::vector<Arena> persistent_memory;
+    int64_t persistent_bytes = 0;
     std::vector<Area> areas;
   };
 
-  static Kind KindOf(const program::Program& program, const program::Buffer& buffer);
-  static std::string ToString(const Kind& kind);
-  static absl::Status CheckKind(const PersistentBuffer& held, const program::Buffer& buffer, const Kind& wanted);
+  absl::Status CheckKind(int device, const PersistentTensor& wanted) const;
 
   // For ProgramMemory.
   friend class ProgramMemory;
@@ -97,6 +101,15 @@ class MemoryBooks {
   absl::Status CheckLimit(int device, const DeviceMemory& wanted, int64_t fresh_bytes) const;
   // An area's memory, null where it has none.
   const Area& AreaOf(int device, int area) const;
+  // The memory of a root or bucket with these tensors, of which one at least is held. FailedPrecondition where they are
+  // something else, or lie otherwise.
+  absl::StatusOr<char*> FindPersistent(int device, const std::vector<PersistentTensor>& tensors, int64_t bytes) const;
+  // Holds from now on what lies in `memory`: roots and buckets, one behind the other.
+  struct PersistentRoot {
+    std::vector<PersistentTensor> tensors;
+    int64_t bytes = 0;
+  };
+  void HoldPersistent(int device, Arena memory, const std::vector<PersistentRoot>& roots);
   // Makes areas at least as large as `user` wants, and tells all other users of areas that have moved.
   absl::Status MakeRoom(ProgramMemory& user);
   absl::Status Grow(int device, int area, int64_t bytes);
@@ -119,8 +132,8 @@ class ProgramMemory {
   ProgramMemory(const ProgramMemory&) = delete;
   ProgramMemory& operator=(const ProgramMemory&) = delete;
 
-  // Places buffers of `root_bytes` (by buffer) at multiples of `alignment`.
-  void Place(const std::vector<int64_t>& root_bytes, int64_t alignment);
+  // Places buffers of `root_bytes` and buckets of `buckets` (by buffer) at multiples of `alignment`.
+  void Place(const std::vector<int64_t>& root_bytes, const std::vector<BucketLayout>& buckets, int64_t alignment);
   // Asks for a workspace: workspace number `number` of `device`, a small number, has the largest size that was asked for.
   void WantWorkspace(int device, int number, int64_t bytes);
   // Takes what was asked for. Areas that other Programs use may move. ResourceExhausted where the limit of a device does not
@@ -149,11 +162,16 @@ class ProgramMemory {
   absl::Status CheckLimits() const;
   // That the areas are as large as this Program wants them.
   absl::Status CheckRoom() const;
-  absl::Status TakePersistentBuffers();
+  absl::Status TakePersistent();
+  // Whether no tensor of a persistent root or bucket is held.
+  bool IsFresh(const program::Buffer& buffer) const;
+  // Persistent roots and buckets that are not held yet, in the order of the buffers: those of one list lie in one memory.
+  std::vector<std::vector<program::BufferId>> FreshMemories() const;
 
   const program::Program& program_;
   MemoryBooks& books_;
-  std::vector<int64_t> root_bytes_;  // by buffer
+  std::vector<int64_t> root_bytes_;                                // by buffer
+  std::vector<std::vector<PersistentTensor>> persistent_tensors_;  // by buffer: of persistent roots and buckets
   program::MemoryMap map_;
   std::vector<std::vector<int64_t>> area_bytes_;  // by device and area
   std::vector<char*> persistent_;                 // by buffer: of persistent roots and buckets

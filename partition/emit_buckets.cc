@@ -52,7 +52,8 @@ BufferId Emitter::AddBucket(int index, int position, const BucketRole& role) {
       .lifetime = role.lifetime,
       .parts = PartsOf(index),
       .first_part = role.updated_parts_alone ? UpdatedParts(index, position).offset[0] : 0,
-      .held_parts = role.updated_parts_alone ? UpdatedParts(index, position).size[0] : PartsOf(index)};
+      .held_parts = role.updated_parts_alone ? UpdatedParts(index, position).size[0] : PartsOf(index),
+      .equal_parts = lowering_.plan.reduction == Reduction::kSharded};
   for (int parameter : bucket.parameters) {
     const ShardedParameter& p = lowering_.parameters[parameter];
     spec.member_names.push_back(absl::StrCat(p.spec.name, role.suffix));

@@ -37,7 +37,7 @@ BufferId Builder::AddView(BufferId parent, std::string name, const Region& regio
 
 BufferId Builder::AddBucket(const BucketSpec& spec) {
   const BufferId id = AddBuffer(spec.device, spec.name, spec.dtype, {spec.parts}, spec.lifetime);
-  Bucket bucket{{}, spec.parts, spec.first_part, spec.held_parts};
+  Bucket bucket{{}, spec.parts, spec.first_part, spec.held_parts, spec.equal_parts};
   for (size_t i = 0; i < spec.member_shapes.size(); ++i) {
     const BufferId member = AddBuffer(spec.device, spec.member_names[i], spec.dtype, spec.member_shapes[i], spec.lifetime);
     program_.buffer(member).storage = BucketMember{id, static_cast<int>(i)};

@@ -35,6 +35,7 @@ class Builder {
     DType dtype = DType::kF32;
     Lifetime lifetime = Lifetime::kStep;
     int64_t parts = 1, first_part = 0, held_parts = 1;
+    bool equal_parts = false;
     std::vector<std::string> member_names;
     std::vector<Shape> member_shapes;
     std::vector<BufferId> member_layout_as;  // empty: each member has a layout of its own

@@ -7,7 +7,8 @@
 //  1. tasks[i].id == i. The subsequence of one device and lane is the order in which that lane runs; the subsequence of one
 //     device has the meaning of the step run one task after the other.
 //  2. A task uses buffers of its own device only; data moves between devices in exchanges and collectives alone.
-//  3. Persistent buffers outlive the step and are matched between Programs by (device, name).
+//  3. Persistent buffers outlive the step. Their tensors, which are roots and members of buckets, are matched between
+//     Programs by (device, name), whatever buckets they lie in.
 #ifndef COLONNADE_PROGRAM_PROGRAM_H_
 #define COLONNADE_PROGRAM_PROGRAM_H_
 
@@ -33,12 +34,16 @@ struct BoxView {  // a box of `parent`, which has equal rank; this buffer's shap
   Region region;
   bool operator==(const BoxView&) const = default;
 };
-// Tensors packed one after the other in the backend's own layout, padding included, and cut into `parts` equal ranges of
-// bytes, of which this device holds [first_part, first_part + held_parts). Its shape is {parts}; a use's region counts
-// parts. A sharded optimiser holds one part only.
+// Tensors packed one after the other in the backend's own layout, padding included, and cut into `parts` ranges of bytes, of
+// which this device holds [first_part, first_part + held_parts). Its shape is {parts}; a use's region counts parts. A
+// sharded optimiser holds one part only.
+// With equal_parts the last tensor is padded until the ranges are equal, as joining them into a whole asks. Without, they
+// are as equal as the backend's alignment allows, and nothing is behind the last tensor: what lies in several such buckets
+// could lie in one.
 struct Bucket {
   std::vector<BufferId> members;
   int64_t parts = 1, first_part = 0, held_parts = 1;
+  bool equal_parts = false;
   bool operator==(const Bucket&) const = default;
 };
 struct BucketMember {  // the index-th tensor of `bucket`

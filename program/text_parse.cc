@@ -203,6 +203,7 @@ class Parser {
     bucket.first_part = line.Int();
     line.Expect("held=");
     bucket.held_parts = line.Int();
+    bucket.equal_parts = line.AcceptWord("equal");
     line.Expect("members=");
     if (line.AtNumber()) bucket.members = ParseIds<BufferId>(line);
     return bucket;

@@ -125,7 +125,7 @@ class Printer {
       absl::StrAppend(&out_, " view ", view->parent.value, ToString(view->region));
     } else if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) {
       absl::StrAppend(&out_, " bucket parts=", bucket->parts, " first=", bucket->first_part, " held=", bucket->held_parts,
-                      " members=", Ids(bucket->members));
+                      bucket->equal_parts ? " equal" : "", " members=", Ids(bucket->members));
     } else if (const auto* member = std::get_if<BucketMember>(&buffer.storage)) {
       absl::StrAppend(&out_, " member ", member->index, " of ", member->bucket.value);
     }

@@ -85,6 +85,7 @@ Extents ExtentsOf(const Program& program, const BufferUse& use) {
   if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) {
     for (BufferId member : bucket->members) extents.members.push_back(program.buffer(member).shape);
     extents.bucket_parts = bucket->parts;
+    extents.equal_parts = bucket->equal_parts;
   }
   return extents;
 }

@@ -94,6 +94,7 @@ class InstanceCheck {
   // Use `joined` of each member is every member's use `part` side by side along dim_to.
   absl::Status CheckJoined(int joined, int part) const {
     RETURN_IF_ERROR(CheckEqual(joined));
+    RETURN_IF_ERROR(CheckPartsAreEqual(joined));
     Extents sum = ExtentsOf(program_, tasks_[0]->uses[part]);
     RETURN_IF_ERROR(CheckDim(*tasks_[0], attributes_.dim_to, sum));
     int64_t& extent = sum.size[attributes_.dim_to];
@@ -107,6 +108,13 @@ class InstanceCheck {
     }
     const Extents found = ExtentsOf(program_, tasks_[0]->uses[joined]);
     return found == sum ? absl::OkStatus() : Differ(*tasks_[0], found, sum);
+  }
+
+  // Else a member would bring more bytes than another.
+  absl::Status CheckPartsAreEqual(int joined) const {
+    const Extents whole = ExtentsOf(program_, tasks_[0]->uses[joined]);
+    if (whole.bucket_parts == 0 || whole.equal_parts) return absl::OkStatus();
+    return Broken(kRule, Describe(*tasks_[0]), " joins parts of a bucket or takes it apart; expected equal parts");
   }
 
   absl::Status CheckAllToAll() const {

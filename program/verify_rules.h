@@ -44,6 +44,7 @@ struct Extents {
   Shape size;                  // of a bucket: {parts}
   std::vector<Shape> members;  // of a bucket; else empty
   int64_t bucket_parts = 0;    // of a bucket: into how many parts its bytes are cut; else 0
+  bool equal_parts = false;    // of a bucket
   bool operator==(const Extents&) const = default;
 };
 Extents ExtentsOf(const Program& program, const BufferUse& use);

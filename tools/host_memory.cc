@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "engine/layouts.h"
 #include "program/memory.h"
 
 namespace colonnade::tools {
@@ -77,14 +78,18 @@ int64_t AvailableMemory(const std::string& root) {
 
 int64_t LeastBytesOf(absl::Span<const program::Program* const> programs) {
   int64_t bytes = 0;
-  std::map<int, int64_t> step;                                // by device: of the largest Program
-  std::map<std::pair<int, std::string>, int64_t> persistent;  // by device and name
+  std::map<int, int64_t> step;  // by device: of the largest Program
+  // By device and name: tensors, and buckets of which a device holds a part.
+  std::map<std::pair<int, std::string>, int64_t> persistent;
   for (const program::Program* program : programs) {
     const auto size_of = [&](const program::Buffer& buffer) { return program::DenseSizeOf(*program, buffer); };
     const std::vector<int64_t> step_bytes = program::PlaceBuffers(*program, size_of).step_bytes;
     for (int d = 0; d < program->device_count; ++d) step[d] = std::max(step[d], step_bytes[d]);
     for (const program::Buffer& buffer : program->buffers) {
-      if (buffer.lifetime != program::Lifetime::kPersistent || program::RootOf(*program, buffer.id) != buffer.id) continue;
+      const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
+      const bool in_part = bucket != nullptr && bucket->held_parts < bucket->parts;
+      const bool whole = engine::IsPersistentTensor(buffer) && !program::IsPartlyHeld(*program, buffer.id);
+      if (buffer.lifetime != program::Lifetime::kPersistent || !(in_part || whole)) continue;
       persistent[{buffer.device, buffer.name}] = size_of(buffer);
     }
     for (const program::Input& input : program->inputs) {

@@ -164,13 +164,9 @@ absl::Status Chooser::TakeKnown(const KnownLayouts& known) {
         "backend of its own"));
   };
   for (const Buffer& buffer : program_.buffers) {
-    if (buffer.lifetime != program::Lifetime::kPersistent) continue;
-    const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
-    if (bucket == nullptr && !std::holds_alternative<program::Root>(buffer.storage)) continue;
-    const std::vector<OpaqueDesc> descs = known(buffer.device, buffer.name);
-    for (size_t i = 0; i < descs.size(); ++i) {
-      RETURN_IF_ERROR(take(bucket == nullptr ? buffer.id : bucket->members[i], descs[i]));
-    }
+    if (!engine::IsPersistentTensor(buffer)) continue;
+    const std::optional<OpaqueDesc> desc = known(buffer.device, buffer.name);
+    if (desc.has_value()) RETURN_IF_ERROR(take(buffer.id, *desc));
   }
   return absl::OkStatus();
 }

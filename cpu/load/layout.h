@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cpu/load/view.h"
@@ -28,9 +28,9 @@ using OpaqueDesc = std::shared_ptr<const MemoryDesc>;
 
 using Layouts = engine::Layouts<View>;
 
-// The opaque layout of each tensor of a persistent root (one) or bucket (one per member) that was loaded before; an empty
-// function, or an empty result for what was not.
-using KnownLayouts = std::function<std::vector<OpaqueDesc>(int device, const std::string& name)>;
+// The layout of a persistent tensor, a root or a bucket's member, that was loaded before; an empty function, or nothing for
+// what was not.
+using KnownLayouts = std::function<std::optional<OpaqueDesc>(int device, const std::string& name)>;
 
 absl::StatusOr<Layouts> ChooseLayouts(const program::Program& program, bool reference_kernels, const KnownLayouts& known,
                                       const dnnl::engine& engine);

@@ -26,12 +26,6 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
 
-// The buffers whose layouts a persistent root has: itself, or a bucket's members.
-std::vector<BufferId> TensorsOf(const Buffer& buffer) {
-  const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
-  return bucket == nullptr ? std::vector<BufferId>{buffer.id} : bucket->members;
-}
-
 std::vector<BufferId> UsedBuffers(const Task& task) {
   std::vector<BufferId> buffers;
   for (const BufferUse& use : task.uses) buffers.push_back(use.buffer);
@@ -60,10 +54,10 @@ absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Prepare(Resources& resou
     return absl::InvalidArgumentError(absl::StrCat("the oneDNN kernels compute in f32, not in ",
                                                    program::Name(program.dtype), "; use the reference kernels"));
   }
-  RETURN_IF_ERROR(resources.books.CheckPersistentBuffers(program));
+  RETURN_IF_ERROR(resources.books.CheckPersistentTensors(program));
   auto loaded = std::unique_ptr<CpuProgram>(new CpuProgram(resources, program, slots));
   if (absl::Status status = loaded->ChooseAllLayouts(); !status.ok()) return WithContext(status, "layouts");
-  loaded->memory_.Place(loaded->layouts_.root_bytes, kAlignment);
+  loaded->memory_.Place(loaded->layouts_.root_bytes, loaded->layouts_.buckets, kAlignment);
   RETURN_IF_ERROR(loaded->PrepareComputeTasks());
   RETURN_IF_ERROR(loaded->PrepareTransfers());
   for (const Task& task : program.tasks) {
@@ -92,10 +86,10 @@ absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Load(Resources& resource
 }
 
 absl::Status CpuProgram::ChooseAllLayouts() {
-  const KnownLayouts known = [this](int device, const std::string& name) -> std::vector<OpaqueDesc> {
+  const KnownLayouts known = [this](int device, const std::string& name) -> std::optional<OpaqueDesc> {
     const auto& layouts = resources_.devices[device]->persistent_layouts;
     const auto found = layouts.find(name);
-    return found == layouts.end() ? std::vector<OpaqueDesc>() : found->second;
+    return found == layouts.end() ? std::nullopt : std::optional(found->second);
   };
   absl::Status status;
   resources_.devices[0]->lane(Lane::kCompute).queue->Call([&] {
@@ -162,10 +156,8 @@ absl::Status CpuProgram::PrepareTransfers() {
 // For Programs that are loaded later and share them.
 void CpuProgram::NoteLayouts() {
   for (const Buffer& buffer : program_.buffers) {
-    if (buffer.lifetime != program::Lifetime::kPersistent || !engine::HasMemory(buffer)) continue;
-    std::vector<OpaqueDesc>& descs = resources_.devices[buffer.device]->persistent_layouts[buffer.name];
-    if (!descs.empty()) continue;
-    for (BufferId tensor : TensorsOf(buffer)) descs.push_back(layouts_.views[tensor.value].desc);
+    if (!engine::IsPersistentTensor(buffer)) continue;
+    resources_.devices[buffer.device]->persistent_layouts.try_emplace(buffer.name, layouts_.views[buffer.id.value].desc);
   }
 }
 

@@ -42,10 +42,10 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Prepare(Resources& res
     return absl::InvalidArgumentError(
         absl::StrCat("the CUDA backend computes in f32 and bf16, not in ", program::Name(program.dtype)));
   }
-  RETURN_IF_ERROR(resources.books.CheckPersistentBuffers(program));
+  RETURN_IF_ERROR(resources.books.CheckPersistentTensors(program));
   auto loaded = std::unique_ptr<CudaProgram>(new CudaProgram(resources, program, slots));
   loaded->layouts_ = ChooseLayouts(program, resources.precision);
-  loaded->memory_.Place(loaded->layouts_.root_bytes, kAlignment);
+  loaded->memory_.Place(loaded->layouts_.root_bytes, loaded->layouts_.buckets, kAlignment);
   loaded->nccl_sums_ = !resources.deterministic && EveryCopyHasOneSum(program);
   RETURN_IF_ERROR(loaded->PrepareTasks());
   loaded->CountWorkspaces();

@@ -1,7 +1,9 @@
 // Programs that take turns on one backend: equal bits without the host waiting between them, in the memory of the largest.
 #include "tests/engine/alternation.h"
 
+#include "absl/strings/str_cat.h"
 #include "cpu/backend.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
 
@@ -46,9 +48,28 @@ TEST_P(CpuBackendTurns, AStateThatIsCopiedBesideAStepIsThatBeforeIt) {
                   Alternate(GetParam(), kSteps, /*drains=*/true, /*spoils=*/false, kCopyEvery));
 }
 
+TEST_P(CpuBackendTurns, ProgramsShareStateWhateverBucketsTheyReduceItIn) {
+  engine::ExpectOneStateWhateverTheBuckets(GetParam(), [] { return MakeDevices(GetParam().devices); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, CpuBackendTurns,
-                         testing::Values(PlanOnDevices{"single", 1}, PlanOnDevices{"data", 2}, PlanOnDevices{"hybrid", 4}),
-                         [](const auto& info) { return info.param.plan; });
+                         testing::Values(PlanOnDevices{"single", 1}, PlanOnDevices{"data", 2}, PlanOnDevices{"hybrid", 4},
+                                         PlanOnDevices{"data", 4, partition::Reduction::kMaster}),
+                         [](const auto& info) { return absl::StrCat(info.param.plan, info.param.devices); });
+
+// What a device keeps of a sharded update follows from the buckets.
+TEST(CpuBackend, ShardedMomentaAreThoseOfTheirBuckets) {
+  const PlanOnDevices on{"data", 2, partition::Reduction::kSharded};
+  const auto backend = MakeDevices(2);
+  const program::Program train = engine::LoweredFor(on, program::Mode::kTrain, 2000);
+  const program::Program same = engine::LoweredFor(on, program::Mode::kEval, 2000);
+  const program::Program other = engine::LoweredFor(on, program::Mode::kTrain, 1 << 30);
+  ASSERT_TRUE(engine::Executor::Create(train, *backend).ok());
+  EXPECT_TRUE(engine::Executor::Create(same, *backend).ok());
+  const absl::Status refused = engine::Executor::Create(other, *backend).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr(".momentum of device 0: another Program"));
+}
 
 TEST(CpuBackend, ProgramsThatTakeTurnsNeedTheMemoryOfTheLargest) {
   constexpr int64_t kBatch = 64;

@@ -163,7 +163,7 @@ struct WeightsProgram {
 TEST(CpuBackend, LogicalContentOfWeightsSurvivesTheirLayouts) {
   const WeightsProgram weights;
   const auto layouts = ChooseLayouts(
-      weights.program, false, [](int, const std::string&) { return std::vector<OpaqueDesc>(); },
+      weights.program, false, [](int, const std::string&) { return std::optional<OpaqueDesc>(); },
       dnnl::engine(dnnl::engine::kind::cpu, 0));
   ASSERT_TRUE(layouts.ok()) << layouts.status();
   ASSERT_EQ(layouts->views[weights.conv_w.value].kind, View::Kind::kOpaque) << "weights in an order of oneDNN's choice";
@@ -195,7 +195,7 @@ TEST(CpuBackend, ProgramsShareThePersistentBuffersOfOneName) {
   mismatch.buffer(small.conv_w).name = "fc.w";
   const absl::Status refused = session.backend().Load(mismatch, {{}, {}}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(absl::StrContains(refused.message(), "persistent buffer fc.w of device 0")) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "persistent tensor fc.w of device 0")) << refused;
   EXPECT_TRUE(absl::StrContains(refused.message(), "holds f32[80,96]")) << refused;
   EXPECT_TRUE(absl::StrContains(refused.message(), "wants f32[96,32,3,3]")) << refused;
 }

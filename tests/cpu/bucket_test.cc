@@ -58,8 +58,12 @@ struct Sharded {
     const std::vector<Shape> shapes = {{kOut, kIn, 3, 3}, {kOut}};
     for (int d = 0; d < devices; ++d) {
       group.push_back(d);
-      program::Builder::BucketSpec spec{
-          .device = d, .dtype = dtype, .parts = devices, .held_parts = devices, .member_shapes = shapes};
+      program::Builder::BucketSpec spec{.device = d,
+                                        .dtype = dtype,
+                                        .parts = devices,
+                                        .held_parts = devices,
+                                        .equal_parts = true,
+                                        .member_shapes = shapes};
       const auto add = [&](const std::string& name, Lifetime lifetime, bool whole) {
         spec.name = name;
         spec.lifetime = lifetime;

@@ -2,6 +2,7 @@
 // copies of the state beside steps. In which order streams may run them: order_test.cc.
 #include "tests/engine/alternation.h"
 
+#include "absl/strings/str_cat.h"
 #include "cuda/backend.h"
 #include "gtest/gtest.h"
 #include "host_calls.h"
@@ -37,9 +38,17 @@ TEST_P(CudaBackendTurns, EagerStepsAndGraphsGiveTheBitsOfOneAfterTheOtherOnWhate
   }
 }
 
+TEST_P(CudaBackendTurns, ProgramsShareStateWhateverBucketsTheyReduceItIn) {
+  engine::ExpectOneStateWhateverTheBuckets(GetParam(), [] {
+    const int gpus = GetParam().devices;
+    return *MakeCudaBackend({.devices = gpus}, std::make_unique<HostCalls>(HostCallsOptions{.gpus = gpus}));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, CudaBackendTurns,
-                         testing::Values(PlanOnDevices{"single", 1}, PlanOnDevices{"data", 2}, PlanOnDevices{"hybrid", 4}),
-                         [](const auto& info) { return info.param.plan; });
+                         testing::Values(PlanOnDevices{"single", 1}, PlanOnDevices{"data", 2}, PlanOnDevices{"hybrid", 4},
+                                         PlanOnDevices{"data", 4, partition::Reduction::kMaster}),
+                         [](const auto& info) { return absl::StrCat(info.param.plan, info.param.devices); });
 
 }  // namespace
 }  // namespace colonnade::cuda

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -42,12 +43,17 @@ inline layers::LayerGraph AlternationNetwork() {
 struct PlanOnDevices {
   const char* plan;
   int devices;
+  partition::Reduction reduction = partition::Reduction::kAllReduce;
 };
 
-inline program::Program LoweredFor(const PlanOnDevices& on, program::Mode mode) {
+// bucket_bytes 0: the plan's own.
+inline program::Program LoweredFor(const PlanOnDevices& on, program::Mode mode, int64_t bucket_bytes = 0) {
   const layers::LayerGraph graph = AlternationNetwork();
   auto plan = partition::NamedPlan(on.plan, graph, {.devices = on.devices, .global_batch = kAlternationBatch});
   EXPECT_TRUE(plan.ok()) << plan.status();
+  plan->reduction = on.reduction;
+  constexpr int64_t kSmallPieces = 1000;
+  if (bucket_bytes > 0) plan->bucket_bytes = bucket_bytes, plan->piece_bytes = std::max(kSmallPieces, bucket_bytes);
   auto program = partition::Lower(graph, *plan, {.mode = mode, .global_batch = kAlternationBatch});
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);
@@ -63,6 +69,14 @@ inline program::Program Spoiler(int devices, int64_t bytes) {
     builder.AddCompute(d, program::Lane::kCompute, program::Copy{}, {builder.Read(nan), builder.Write(step)}, {}, {"spoil"});
   }
   return std::move(builder).Build();
+}
+
+inline void FillInputs(Executor& executor, int64_t step) {
+  auto images = executor.NextImages();
+  ASSERT_TRUE(images.ok()) << images.status();
+  for (size_t i = 0; i < images->size(); ++i) (*images)[i] = static_cast<float>((i * 37 + step * 11) % 64) / 64;
+  const absl::Span<int32_t> labels = executor.NextLabels();
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>((i + step) % 12);
 }
 
 struct Alternation {
@@ -125,11 +139,7 @@ class Turns {
   }
   void Enqueue(Executor& executor, int64_t step) {
     if (executor.in_flight() == 2) Collect(executor);
-    auto images = executor.NextImages();
-    ASSERT_TRUE(images.ok()) << images.status();
-    for (size_t i = 0; i < images->size(); ++i) (*images)[i] = static_cast<float>((i * 37 + step * 11) % 64) / 64;
-    const absl::Span<int32_t> labels = executor.NextLabels();
-    for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>((i + step) % 12);
+    FillInputs(executor, step);
     const StepInputs inputs{.learning_rate = 0.01, .step = static_cast<uint64_t>(step)};
     const bool copies = &executor == train_.get() && copy_every_ > 0 && step % copy_every_ == 0;
     const absl::Status status = copies ? EnqueueAndCopy(executor, inputs) : executor.Enqueue(inputs);
@@ -167,6 +177,29 @@ class Turns {
   Alternation result_;
 };
 
+// Step after step by one of `programs` after the other: what the last one then reads of the state.
+inline Alternation TrainInTurns(Backend& backend, const std::vector<program::Program>& programs, int64_t steps) {
+  Alternation result;
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (const program::Program& program : programs) {
+    auto executor = Executor::Create(program, backend);
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    if (!executor.ok()) return result;
+    executors.push_back(*std::move(executor));
+  }
+  EXPECT_TRUE(InitializeParameters(programs[0], executors[0]->loaded(), 1).ok());
+  for (int64_t step = 0; step < steps; ++step) {
+    Executor& executor = *executors[step % executors.size()];
+    FillInputs(executor, step);
+    EXPECT_TRUE(executor.Enqueue({.learning_rate = 0.01, .step = static_cast<uint64_t>(step)}).ok());
+    const absl::StatusOr<StepResult> collected = executor.Collect();
+    EXPECT_TRUE(collected.ok()) << collected.status();
+    if (collected.ok()) result.train_losses.push_back(collected->loss);
+  }
+  EXPECT_TRUE(ReadState(programs.back(), executors.back()->loaded(), result.state).ok());
+  return result;
+}
+
 inline void ExpectEqualBits(const StateCopy& a, const StateCopy& b) {
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (size_t t = 0; t < a.tensors.size(); ++t) {
@@ -182,6 +215,23 @@ inline void ExpectEqualBits(const Alternation& a, const Alternation& b) {
   for (size_t c = 0; c < a.copies.size(); ++c) {
     SCOPED_TRACE(absl::StrCat("copy ", c));
     ExpectEqualBits(a.copies[c], b.copies[c]);
+  }
+}
+
+// Parameters and momenta belong to no bucket: Programs in other buckets and pieces train one state, in no more memory.
+inline void ExpectOneStateWhateverTheBuckets(const PlanOnDevices& on,
+                                             const std::function<std::unique_ptr<Backend>()>& make) {
+  constexpr int64_t kSteps = 6, kLarge = 1 << 30;
+  const auto lowered = [&](int64_t bucket_bytes) { return LoweredFor(on, program::Mode::kTrain, bucket_bytes); };
+  const auto alone = make();
+  const Alternation expected = TrainInTurns(*alone, {lowered(0)}, kSteps);
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{1, kLarge}, {kLarge, 1}, {2000, 700, kLarge}}) {
+    const auto backend = make();
+    std::vector<program::Program> programs;
+    for (int64_t bytes : sizes) programs.push_back(lowered(bytes));
+    ExpectEqualBits(TrainInTurns(*backend, programs, kSteps), expected);
+    // What is held while no Program is loaded.
+    for (int d = 0; d < on.devices; ++d) EXPECT_EQ(backend->HeldBytes(d), alone->HeldBytes(d));
   }
 }
 

@@ -50,9 +50,27 @@ std::vector<int64_t> DenseBytes(const program::Program& program) {
   return bytes;
 }
 
+std::vector<BucketLayout> DenseBuckets(const program::Program& program) {
+  std::vector<BucketLayout> layouts(program.buffers.size());
+  for (const program::Buffer& buffer : program.buffers) {
+    const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
+    if (bucket == nullptr) continue;
+    std::vector<int64_t> bytes;
+    for (BufferId member : bucket->members) bytes.push_back(program::DenseSizeOf(program, program.buffer(member)));
+    layouts[buffer.id.value] = LayOutBucket(*bucket, std::move(bytes), kAlignment);
+  }
+  return layouts;
+}
+
 std::unique_ptr<ProgramMemory> Placed(const program::Program& program, MemoryBooks& books) {
   auto memory = std::make_unique<ProgramMemory>(program, books);
-  memory->Place(DenseBytes(program), kAlignment);
+  std::vector<int64_t> bytes = DenseBytes(program);
+  const std::vector<BucketLayout> buckets = DenseBuckets(program);
+  for (const program::Buffer& buffer : program.buffers) {
+    const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
+    if (bucket != nullptr) bytes[buffer.id.value] = buckets[buffer.id.value].held_bytes(*bucket);
+  }
+  memory->Place(bytes, buckets, kAlignment);
   for (int d = 0; d < program.device_count; ++d) memory->WantWorkspace(d, 0, kWorkspace);
   return memory;
 }
@@ -134,7 +152,7 @@ TEST(Loading, ARefusedAllocationLeavesTheBooksAsTheyWere) {
     EXPECT_EQ(memory->Take().code(), absl::StatusCode::kResourceExhausted);
     memory.reset();
     for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 0) << "refusal " << refused << ", device " << d;
-    for (const program::Buffer& buffer : program.buffers) EXPECT_FALSE(books.HoldsPersistent(buffer));
+    for (const program::Buffer& buffer : program.buffers) EXPECT_FALSE(books.HoldsPersistent(buffer.device, buffer.name));
     EXPECT_TRUE(Placed(program, books)->Take().ok());
   }
   MemoryBooks books(2, 0, HostMemory(kRequests));
@@ -164,29 +182,29 @@ TEST(Loading, ALimitAdmitsWhatFitsToTheByteAndSaysWhatDoesNot) {
   EXPECT_TRUE(Placed(program, enough)->Take().ok());
 }
 
-TEST(Loading, APersistentBufferThatIsHeldAsSomethingElseIsRefused) {
+TEST(Loading, APersistentTensorThatIsHeldAsSomethingElseIsRefused) {
   const program::Program program = Sums();
   MemoryBooks books(2, 0, HostMemory());
   ASSERT_TRUE(Placed(program, books)->Take().ok());
-  EXPECT_TRUE(books.CheckPersistentBuffers(program).ok());
+  EXPECT_TRUE(books.CheckPersistentTensors(program).ok());
   const auto refusal = [&](auto change) {
     program::Program changed = program;
     change(changed.buffers[1]);
-    EXPECT_EQ(Placed(changed, books)->Take(), books.CheckPersistentBuffers(changed));
-    return books.CheckPersistentBuffers(changed);
+    EXPECT_EQ(Placed(changed, books)->Take(), books.CheckPersistentTensors(changed));
+    return books.CheckPersistentTensors(changed);
   };
   const absl::Status shape = refusal([](program::Buffer& v) { v.shape = {8, 4}; });
   EXPECT_EQ(shape.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(
       shape.message(),
-      "persistent buffer v of device 0: another Program on this backend holds f32[4,8] under this name, this one wants "
+      "persistent tensor v of device 0: another Program on this backend holds f32[4,8] under this name, this one wants "
       "f32[8,4]; load it on a backend of its own");
   EXPECT_THAT(refusal([](program::Buffer& v) { v.dtype = DType::kI32; }).message(), HasSubstr("wants i32[4,8]"));
   // The same under another layout, which takes other bytes.
   ProgramMemory wider(program, books);
   std::vector<int64_t> bytes = DenseBytes(program);
   bytes[1] += 64;
-  wider.Place(bytes, kAlignment);
+  wider.Place(bytes, DenseBuckets(program), kAlignment);
   EXPECT_THAT(wider.Take().message(), HasSubstr("holds it in 128 bytes, the layout of this one takes 192"));
 }
 
@@ -214,49 +232,136 @@ TEST(Loading, ABucketIsHeldByItsPartsAndTheShapesOfItsMembers) {
   const program::Program program = OneBucket(Weights({{5, 7}, {11}}, 1));
   MemoryBooks books(1, 0, HostMemory());
   ASSERT_TRUE(Placed(program, books)->Take().ok());
-  EXPECT_TRUE(books.CheckPersistentBuffers(OneBucket(Weights({{5, 7}, {11}}, 1))).ok());
+  EXPECT_TRUE(books.CheckPersistentTensors(OneBucket(Weights({{5, 7}, {11}}, 1))).ok());
   for (const auto& other : {Weights({{5, 7}, {11}}, 2), Weights({{7, 5}, {11}}, 1), Weights({{5, 7}}, 1)}) {
-    const absl::Status refused = books.CheckPersistentBuffers(OneBucket(other));
+    const absl::Status refused = books.CheckPersistentTensors(OneBucket(other));
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
-    EXPECT_THAT(refused.message(), HasSubstr("parts [1, 2) of [3] of f32 [5,7] [11] under this name"));
+    EXPECT_THAT(refused.message(), HasSubstr("of which it has parts [1, 2) of 3 of a bucket of [5,7] [11] under this name"));
   }
+}
+
+using Buckets = std::vector<std::vector<std::string>>;
+
+// Parameters of 4 bytes, whose values lie in these buckets of equal parts or not.
+program::Program InBuckets(const Buckets& buckets, int64_t parts = 1, bool equal_parts = false) {
+  program::Builder builder("buckets", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
+  std::vector<program::Parameter> parameters;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    const BufferId id = builder.AddBucket({.name = "bucket" + std::to_string(b),
+                                           .lifetime = Lifetime::kPersistent,
+                                           .parts = parts,
+                                           .held_parts = parts,
+                                           .equal_parts = equal_parts,
+                                           .member_names = buckets[b],
+                                           .member_shapes = std::vector<program::Shape>(buckets[b].size(), {1})});
+    const std::vector<BufferId> members = std::get<program::Bucket>(builder.buffer(id).storage).members;
+    for (size_t m = 0; m < members.size(); ++m) {
+      parameters.push_back({.name = buckets[b][m], .layer = "layer", .shape = {1}});
+      parameters.back().value().push_back({members[m], {{0}, {1}}});
+    }
+  }
+  program::Program program = std::move(builder).Build();
+  program.parameters = std::move(parameters);
+  return program;
+}
+
+// Where the memory of each bucket begins, counted from that of the first.
+absl::StatusOr<std::vector<int64_t>> Begins(const program::Program& program, MemoryBooks& books) {
+  auto memory = Placed(program, books);
+  const absl::Status taken = memory->Take();
+  if (!taken.ok()) return taken;
+  std::vector<int64_t> begins;
+  for (const program::Buffer& buffer : program.buffers) {
+    if (std::holds_alternative<program::BucketMember>(buffer.storage)) continue;
+    begins.push_back(memory->BaseOf(buffer.id) - memory->BaseOf(BufferId{0}));
+  }
+  return begins;
+}
+
+TEST(Loading, TensorsLieOneBehindTheOtherWhateverBucketsTheyAreIn) {
+  MemoryBooks books(1, 0, HostMemory());
+  EXPECT_EQ(*Begins(InBuckets({{"a", "b"}, {"c"}, {"d"}}), books), (std::vector<int64_t>{0, 128, 192}));
+  const int64_t held = books.held_bytes(0);
+  EXPECT_EQ(held, 256);
+  EXPECT_EQ(*Begins(InBuckets({{"a"}, {"b", "c"}, {"d"}}), books), (std::vector<int64_t>{0, 64, 192}));
+  EXPECT_EQ(*Begins(InBuckets({{"a", "b", "c", "d"}}, 3), books), (std::vector<int64_t>{0}));
+  program::Builder alone("alone", program::Mode::kEval, 1, DType::kF32, {{"data", 1}});
+  for (const char* name : {"a", "d"}) alone.AddBuffer(0, name, DType::kF32, {1}, Lifetime::kPersistent);
+  EXPECT_EQ(*Begins(std::move(alone).Build(), books), (std::vector<int64_t>{0, 192}));
+  EXPECT_EQ(books.held_bytes(0), held);
+  const auto refusal = [&](const program::Program& program) {
+    const absl::Status status = Begins(program, books).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(books.held_bytes(0), held);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal(InBuckets({{"b", "a"}})),
+            "persistent tensor a of device 0: the bucket of this Program wants it 64 bytes behind b, other Programs on this "
+            "backend hold one of them elsewhere or not at all; load it on a backend of its own");
+  EXPECT_THAT(refusal(InBuckets({{"a", "c"}})), HasSubstr("tensor c of device 0: the bucket of this Program wants it 64"));
+  EXPECT_THAT(refusal(InBuckets({{"d", "e"}})), HasSubstr("tensor e of device 0"));
+  EXPECT_THAT(refusal(InBuckets({{"e", "d"}})), HasSubstr("tensor e of device 0"));
+  // The padding that makes parts equal would lie on what comes next.
+  EXPECT_THAT(
+      refusal(InBuckets({{"a", "b", "c"}}, 2, /*equal_parts=*/true)),
+      HasSubstr("tensor c of device 0: another Program on this backend holds it with room for 64 bytes before the next "
+                "tensor, the bucket of this one takes 128"));
+  EXPECT_TRUE(Begins(InBuckets({{"a", "b"}, {"c", "d"}}, 2, /*equal_parts=*/true), books).ok());
+}
+
+TEST(Layouts, PartsAreAsEqualAsAlignmentAllowsOrPaddedUntilTheyAre) {
+  const auto begins = [](int64_t members, int64_t parts, bool equal_parts) {
+    const program::Bucket bucket{.parts = parts, .held_parts = parts, .equal_parts = equal_parts};
+    const BucketLayout layout = LayOutBucket(bucket, std::vector<int64_t>(members, 4), kAlignment);
+    std::vector<int64_t> begin;
+    for (int64_t part = 0; part <= parts; ++part) begin.push_back(layout.part_begin(part) / kAlignment);
+    EXPECT_EQ(layout.held_bytes(bucket), begin.back() * kAlignment);
+    return begin;
+  };
+  EXPECT_EQ(begins(5, 3, false), (std::vector<int64_t>{0, 2, 4, 5}));
+  EXPECT_EQ(begins(5, 3, true), (std::vector<int64_t>{0, 2, 4, 6}));
+  EXPECT_EQ(begins(6, 3, false), begins(6, 3, true));
+  EXPECT_EQ(begins(2, 3, false), (std::vector<int64_t>{0, 1, 2, 3})) << "no part is empty";
 }
 
 // How often each byte of a bucket's image is a member's or padding: of all parts, each held by one device.
 TEST(Layouts, MembersAndThePaddingBehindThemCoverABucketOnce) {
   for (const std::vector<program::Shape>& shapes :
        {std::vector<program::Shape>{{5, 7}, {11}, {64}}, {{1}}, {{100}, {3, 3}, {1}, {1}}}) {
-    std::vector<int> covered;
-    for (int64_t part = 0; part < 3; ++part) {
-      program::Builder builder("bucket", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
-      program::Builder::BucketSpec spec = Weights(shapes, part);
-      spec.lifetime = Lifetime::kStep;
-      const BufferId id = builder.AddBucket(spec);
-      const std::vector<BufferId> members = std::get<program::Bucket>(builder.buffer(id).storage).members;
-      for (BufferId member : members) {
-        builder.AddCompute(0, Lane::kCompute, program::Copy{}, {builder.Write(member)}, {}, {"member"});
-      }
-      const program::Program program = std::move(builder).Build();
-      const auto& bucket = std::get<program::Bucket>(program.buffer(id).storage);
-      std::vector<int64_t> member_bytes;
-      for (BufferId member : members) member_bytes.push_back(program::DenseSizeOf(program, program.buffer(member)));
-      std::vector<BucketLayout> images(program.buffers.size());
-      const BucketLayout& image = images[id.value] = LayOutBucket(bucket, member_bytes, kAlignment);
-      EXPECT_EQ(image.part_bytes % kAlignment, 0);
-      covered.resize(3 * image.part_bytes);
-      for (const program::Task& task : program.tasks) {
-        for (const ByteRange& range : PaddingBehind(program, images, task)) {
-          for (int64_t i = 0; i < range.bytes; ++i) ++covered[part * image.part_bytes + range.begin + i];
+    for (bool equal_parts : {false, true}) {
+      std::vector<int> covered;
+      for (int64_t part = 0; part < 3; ++part) {
+        program::Builder builder("bucket", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
+        program::Builder::BucketSpec spec = Weights(shapes, part);
+        spec.lifetime = Lifetime::kStep;
+        spec.equal_parts = equal_parts;
+        const BufferId id = builder.AddBucket(spec);
+        const std::vector<BufferId> members = std::get<program::Bucket>(builder.buffer(id).storage).members;
+        for (BufferId member : members) {
+          builder.AddCompute(0, Lane::kCompute, program::Copy{}, {builder.Write(member)}, {}, {"member"});
+        }
+        const program::Program program = std::move(builder).Build();
+        const auto& bucket = std::get<program::Bucket>(program.buffer(id).storage);
+        std::vector<int64_t> member_bytes;
+        for (BufferId member : members) member_bytes.push_back(program::DenseSizeOf(program, program.buffer(member)));
+        std::vector<BucketLayout> images(program.buffers.size());
+        const BucketLayout& image = images[id.value] = LayOutBucket(bucket, member_bytes, kAlignment);
+        EXPECT_EQ(image.part_begin(part) % kAlignment, 0);
+        covered.resize(image.part_begin(3));
+        for (const program::Task& task : program.tasks) {
+          for (const ByteRange& range : PaddingBehind(program, images, task)) {
+            for (int64_t i = 0; i < range.bytes; ++i) ++covered[image.part_begin(part) + range.begin + i];
+          }
+        }
+        for (size_t m = 0; m < members.size(); ++m) {
+          EXPECT_EQ(image.member_begin[m] % kAlignment, 0);
+          const HeldBytes held =
+              HeldBytesOf(image.member_begin[m] - image.held_begin(bucket), member_bytes[m], image.held_bytes(bucket));
+          for (int64_t i = held.begin; i < held.end; ++i) ++covered[image.member_begin[m] + i];
         }
       }
-      for (size_t m = 0; m < members.size(); ++m) {
-        EXPECT_EQ(image.member_begin[m] % kAlignment, 0);
-        const HeldBytes held =
-            HeldBytesOf(image.member_begin[m] - image.held_begin(bucket), member_bytes[m], image.held_bytes(bucket));
-        for (int64_t i = held.begin; i < held.end; ++i) ++covered[image.member_begin[m] + i];
-      }
+      EXPECT_EQ(covered, std::vector<int>(covered.size(), 1));
     }
-    EXPECT_EQ(covered, std::vector<int>(covered.size(), 1));
   }
 }
 

@@ -279,7 +279,8 @@ std::vector<std::string> BucketsOf(const Program& program, const std::string& na
     const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
     if (bucket == nullptr || buffer.name != name) continue;
     std::string line = absl::StrCat("d", buffer.device, " ", bucket->held_parts, " from ", bucket->first_part, " of ",
-                                    bucket->parts, buffer.lifetime == program::Lifetime::kStep ? " step:" : " persistent:");
+                                    bucket->parts, bucket->equal_parts ? " equal" : "",
+                                    buffer.lifetime == program::Lifetime::kStep ? " step:" : " persistent:");
     for (program::BufferId member : bucket->members) {
       const program::Buffer& m = program.buffer(member);
       absl::StrAppend(&line, " ", m.name, program::ToString(m.shape));
@@ -306,7 +307,7 @@ TEST(EmitBuckets, AShardedMomentumIsHeldByPartsAlone) {
   const Program program = Emitted(BucketCase(Reduction::kSharded));
   const char* members = " persistent: fc1.weight.momentum[6,4] as fc1.weight fc1.bias.momentum[6] as fc1.bias";
   EXPECT_THAT(BucketsOf(program, "bucket0.momentum"),
-              ElementsAre(absl::StrCat("d0 1 from 0 of 2", members), absl::StrCat("d1 1 from 1 of 2", members)));
+              ElementsAre(absl::StrCat("d0 1 from 0 of 2 equal", members), absl::StrCat("d1 1 from 1 of 2 equal", members)));
 }
 
 // The sum of a gradient is the root's under a master, and the first device's elsewhere.

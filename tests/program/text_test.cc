@@ -36,6 +36,7 @@ Program ShardedBucket() {
                .parts = 2,
                .first_part = 1,
                .held_parts = 1,
+               .equal_parts = true,
                .member_names = {"m"},
                .member_shapes = {{3, 1}}});
   b.AddBucket({.name = "empty", .parts = 1});

@@ -161,6 +161,8 @@ const Breakage kStructure[] = {
      }},
     {"member_unlisted", "structure", "does not list it",
      [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0").storage).members.pop_back(); }},
+    {"equal_parts", "structure", "that are not alike",
+     [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0.gradient").storage).equal_parts = true; }},
     {"bucket_parts", "structure", "parts",
      [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0").storage).held_parts = 3; }},
     {"parts_not_held", "structure", "holds only parts",
@@ -786,6 +788,42 @@ TEST(Verify, PartsInitialiseMembers) {
   ExpectOk(program);
   program.tasks[1].uses[1].region.offset[0] = 0;  // part 1 of `to` stays unwritten
   EXPECT_THAT(std::string(Verify(program).message()), StartsWith("initialised: task 2"));
+}
+
+// A reduce-scatter of a bucket, and a copy of what it left: parts may differ in bytes where nothing joins them.
+TEST(Verify, PartsThatAreJoinedOrTakenApartAreEqual) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, CollectiveKind::kAllReduce}) {
+    const auto program = [&](bool equal_parts) {
+      Builder b("parts", Mode::kTrain, 1, DType::kF32, {{"data", 2}});
+      std::vector<Member> members;
+      for (int d : {0, 1}) {
+        const BufferId id = b.AddBucket({.device = d,
+                                         .name = "b",
+                                         .lifetime = Lifetime::kPersistent,
+                                         .parts = 2,
+                                         .held_parts = 2,
+                                         .equal_parts = equal_parts,
+                                         .member_names = {"b.m"},
+                                         .member_shapes = {{8}}});
+        const Region own{{d}, {1}};
+        const Uses uses[] = {
+            {b.Read(id), {id, own, Access::kWrite}}, {{id, own, Access::kRead}, b.Write(id)}, {b.Accumulate(id)}};
+        members.push_back({.uses = uses[kind == CollectiveKind::kReduceScatter ? 0
+                                        : kind == CollectiveKind::kAllGather   ? 1
+                                                                               : 2]});
+      }
+      b.AddCollective(b.AddGroup({0, 1}), {.kind = kind}, std::move(members), Lane::kComm, {"b"});
+      return std::move(b).Build();
+    };
+    ExpectOk(program(true));
+    const std::string problem(Verify(program(false)).message());
+    if (kind == CollectiveKind::kAllReduce) {
+      EXPECT_EQ(problem, "");
+    } else {
+      EXPECT_THAT(problem, HasSubstr("joins parts of a bucket or takes it apart; expected equal parts"));
+    }
+  }
 }
 
 }  // namespace
