@@ -1,4 +1,4 @@
-// One virtual device: its lanes, and the layouts of the persistent buffers that all Programs loaded on it share.
+// One virtual device: its lanes, and the layouts of the persistent tensors that all Programs loaded on it share.
 //
 // Driven by the host thread of the backend; lanes run on threads of their own.
 #ifndef COLONNADE_CPU_DEVICE_H_

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/error_context.h"
 #include "program/status_macros.h"
 
@@ -27,16 +28,21 @@ constexpr char kOnItsOwn[] = "; load it on a backend of its own";
 // The tensors of a persistent root or bucket; where they lie is left open.
 std::vector<PersistentTensor> TensorsOf(const Program& program, const Buffer& buffer) {
   const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
-  if (bucket == nullptr) return {{.name = buffer.name, .kind = {.dtype = buffer.dtype, .shape = buffer.shape}}};
-  PersistentTensor::Kind part;
+  if (bucket == nullptr || bucket->members.empty()) {
+    return {{.name = buffer.name, .kind = {.dtype = buffer.dtype, .shape = buffer.shape}}};
+  }
+  PersistentTensor::Kind in_bucket;
   if (bucket->held_parts < bucket->parts) {
-    part = {.parts = bucket->parts, .first_part = bucket->first_part, .held_parts = bucket->held_parts};
-    for (BufferId member : bucket->members) part.member_shapes.push_back(program.buffer(member).shape);
+    in_bucket = {.parts = bucket->parts, .first_part = bucket->first_part, .held_parts = bucket->held_parts};
+    for (BufferId id : bucket->members) {
+      const Buffer& member = program.buffer(id);
+      in_bucket.members.push_back(absl::StrCat(member.name, program::ToString(member.shape)));
+    }
   }
   std::vector<PersistentTensor> tensors;
   for (BufferId id : bucket->members) {
     const Buffer& member = program.buffer(id);
-    PersistentTensor& tensor = tensors.emplace_back(PersistentTensor{.name = member.name, .kind = part});
+    PersistentTensor& tensor = tensors.emplace_back(PersistentTensor{.name = member.name, .kind = in_bucket});
     tensor.kind.dtype = member.dtype;
     tensor.kind.shape = member.shape;
   }
@@ -46,10 +52,8 @@ std::vector<PersistentTensor> TensorsOf(const Program& program, const Buffer& bu
 std::string ToString(const PersistentTensor::Kind& kind) {
   const std::string tensor = absl::StrCat(program::Name(kind.dtype), program::ToString(kind.shape));
   if (kind.held_parts == 0) return tensor;
-  std::string text = absl::StrCat(tensor, " of which it has parts [", kind.first_part, ", ",
-                                  kind.first_part + kind.held_parts, ") of ", kind.parts, " of a bucket of");
-  for (const program::Shape& shape : kind.member_shapes) absl::StrAppend(&text, " ", program::ToString(shape));
-  return text;
+  return absl::StrCat(tensor, " of which it has parts [", kind.first_part, ", ", kind.first_part + kind.held_parts, ") of ",
+                      kind.parts, " of a bucket of ", absl::StrJoin(kind.members, " "));
 }
 
 }  // namespace
@@ -168,14 +172,17 @@ absl::StatusOr<char*> MemoryBooks::FindPersistent(int device, const std::vector<
     return absl::StrCat("persistent tensor ", tensor.name, " of device ", device, ": ");
   };
   const auto first = all.find(tensors.front().name);
-  char* const base = first == all.end() ? nullptr : first->second.data;
   for (const PersistentTensor& tensor : tensors) {
     RETURN_IF_ERROR(CheckKind(device, tensor));
     const auto held = all.find(tensor.name);
-    if (base == nullptr || held == all.end() || held->second.data != base + tensor.begin) {
+    if (held == all.end()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          where(tensor), "the bucket of this Program wants it ", tensor.begin, " bytes behind ", tensors.front().name,
-          ", other Programs on this backend hold one of them elsewhere or not at all", kOnItsOwn));
+          where(tensor), "the Programs on this backend hold other tensors of its bucket, and not this one", kOnItsOwn));
+    }
+    if (held->second.memory != first->second.memory || held->second.data != first->second.data + tensor.begin) {
+      return absl::FailedPreconditionError(absl::StrCat(where(tensor), "the bucket of this Program wants it ", tensor.begin,
+                                                        " bytes behind ", tensors.front().name,
+                                                        ", another Program on this backend holds it elsewhere", kOnItsOwn));
     }
     if (held->second.bytes != tensor.bytes) {
       return absl::FailedPreconditionError(absl::StrCat(where(tensor), "another Program on this backend holds it in ",
@@ -185,7 +192,7 @@ absl::StatusOr<char*> MemoryBooks::FindPersistent(int device, const std::vector<
   }
   const PersistentTensor& last = tensors.back();
   const int64_t room = all.at(last.name).room, wanted = bytes - last.begin;
-  if (wanted <= room) return base;
+  if (wanted <= room) return first->second.data;
   return absl::FailedPreconditionError(absl::StrCat(where(last), "another Program on this backend holds it with room for ",
                                                     room, " bytes before the next tensor, the bucket of this one takes ",
                                                     wanted, kOnItsOwn));
@@ -199,7 +206,8 @@ void MemoryBooks::HoldPersistent(int device, Arena memory, const std::vector<Per
       const PersistentTensor& tensor = root.tensors[t];
       const bool is_whole = tensor.kind.held_parts == 0, is_last = t + 1 == root.tensors.size();
       const int64_t end = is_whole && !is_last ? root.tensors[t + 1].begin : root.bytes;
-      on.persistent[tensor.name] = {tensor.kind, data + tensor.begin, tensor.bytes, end - tensor.begin};
+      on.persistent[tensor.name] = {tensor.kind, on.persistent_memory.size(), data + tensor.begin, tensor.bytes,
+                                    end - tensor.begin};
     }
     data += root.bytes;
     on.persistent_bytes += root.bytes;
@@ -218,12 +226,14 @@ void ProgramMemory::Place(const std::vector<int64_t>& root_bytes, const std::vec
   persistent_tensors_.resize(program_.buffers.size());
   for (const Buffer& buffer : program_.buffers) {
     if (!IsPersistent(buffer)) continue;
+    root_bytes_[buffer.id.value] = RoundUp(root_bytes[buffer.id.value], alignment);  // as in a bucket
+    const BucketLayout& bucket = buckets[buffer.id.value];
     std::vector<PersistentTensor>& tensors = persistent_tensors_[buffer.id.value] = TensorsOf(program_, buffer);
     for (size_t t = 0; t < tensors.size(); ++t) {
-      tensors[t].bytes = root_bytes_[buffer.id.value];
-      if (tensors[t].kind.held_parts > 0 || std::holds_alternative<program::Root>(buffer.storage)) continue;
-      tensors[t].begin = buckets[buffer.id.value].member_begin[t];
-      tensors[t].bytes = buckets[buffer.id.value].member_bytes[t];
+      tensors[t].bytes = root_bytes[buffer.id.value];
+      if (tensors[t].kind.held_parts > 0 || bucket.member_begin.empty()) continue;
+      tensors[t].begin = bucket.member_begin[t];
+      tensors[t].bytes = bucket.member_bytes[t];
     }
   }
   map_ = program::PlaceBuffers(
@@ -305,11 +315,11 @@ bool ProgramMemory::IsFresh(const Buffer& buffer) const {
 }
 
 std::vector<std::vector<BufferId>> ProgramMemory::FreshMemories() const {
-  std::vector<int> kind_of(program_.buffers.size(), -1);  // by buffer: the StateKind of a bucket's members
+  std::vector<int> state_kind(program_.buffers.size(), -1);  // by buffer: of a bucket's members
   for (const program::Parameter& parameter : program_.parameters) {
     for (size_t k = 0; k < parameter.state.size(); ++k) {
       for (const program::Piece& piece : parameter.state[k]) {
-        kind_of[program::RootOf(program_, piece.buffer).value] = static_cast<int>(k);
+        state_kind[program::RootOf(program_, piece.buffer).value] = static_cast<int>(k);
       }
     }
   }
@@ -317,7 +327,7 @@ std::vector<std::vector<BufferId>> ProgramMemory::FreshMemories() const {
   std::map<std::pair<int, int>, size_t> shared;  // by device and kind: which memory
   for (const Buffer& buffer : program_.buffers) {
     if (!IsPersistent(buffer) || !IsFresh(buffer)) continue;
-    const int kind = kind_of[buffer.id.value];
+    const int kind = state_kind[buffer.id.value];
     const bool shares = kind >= 0 && std::holds_alternative<program::Bucket>(buffer.storage);
     const size_t memory =
         shares ? shared.try_emplace({buffer.device, kind}, memories.size()).first->second : memories.size();
@@ -327,12 +337,16 @@ std::vector<std::vector<BufferId>> ProgramMemory::FreshMemories() const {
   return memories;
 }
 
-absl::Status ProgramMemory::TakePersistent() {
+absl::Status ProgramMemory::FindPersistent() {
   for (const Buffer& buffer : program_.buffers) {
     if (!IsPersistent(buffer) || IsFresh(buffer)) continue;
     ASSIGN_OR_RETURN(persistent_[buffer.id.value], books_.FindPersistent(buffer.device, persistent_tensors_[buffer.id.value],
                                                                          root_bytes_[buffer.id.value]));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramMemory::TakePersistent() {
   const std::vector<std::vector<BufferId>> memories = FreshMemories();
   std::vector<Arena> taken;
   for (const std::vector<BufferId>& buffers : memories) {
@@ -359,6 +373,7 @@ absl::Status ProgramMemory::TakePersistent() {
 }
 
 absl::Status ProgramMemory::Take() {
+  RETURN_IF_ERROR(FindPersistent());
   RETURN_IF_ERROR(CheckLimits());
   RETURN_IF_ERROR(books_.MakeRoom(*this));
   RETURN_IF_ERROR(TakePersistent());

@@ -46,7 +46,7 @@ struct PersistentTensor {
     program::DType dtype = program::DType::kF32;
     program::Shape shape;
     int64_t parts = 0, first_part = 0, held_parts = 0;  // 0: the device holds all of the tensor
-    std::vector<program::Shape> member_shapes;
+    std::vector<std::string> members;                   // names and shapes
     bool operator==(const Kind&) const = default;
   };
   std::string name;
@@ -78,8 +78,9 @@ class MemoryBooks {
  private:
   struct HeldTensor {
     PersistentTensor::Kind kind;
+    size_t memory = 0;  // index of persistent_memory
     char* data = nullptr;
-    int64_t bytes = 0, room = 0;  // room: to the next tensor, or to the end of the memory
+    int64_t bytes = 0, room = 0;  // room: to the next tensor, or to the end of its root
   };
   struct Area {
     int64_t bytes = 0;
@@ -137,7 +138,8 @@ class ProgramMemory {
   // Asks for a workspace: workspace number `number` of `device`, a small number, has the largest size that was asked for.
   void WantWorkspace(int device, int number, int64_t bytes);
   // Takes what was asked for. Areas that other Programs use may move. ResourceExhausted where the limit of a device does not
-  // admit it or a device has not so much: persistent buffers are then held as before, and areas at least as large.
+  // admit it or a device has not so much: persistent tensors are then held as before, and areas at least as large.
+  // FailedPrecondition where a persistent tensor is held as something else or elsewhere.
   // REQUIRES: nothing runs on the devices.
   absl::Status Take();
   // Calls `moved` whenever areas have moved after Take: with an error where they could not be taken again.
@@ -162,7 +164,8 @@ class ProgramMemory {
   absl::Status CheckLimits() const;
   // That the areas are as large as this Program wants them.
   absl::Status CheckRoom() const;
-  absl::Status TakePersistent();
+  absl::Status FindPersistent();  // what is held
+  absl::Status TakePersistent();  // what is not
   // Whether no tensor of a persistent root or bucket is held.
   bool IsFresh(const program::Buffer& buffer) const;
   // Persistent roots and buckets that are not held yet, in the order of the buffers: those of one list lie in one memory.

@@ -29,7 +29,7 @@ enum class Reduction {
 const char* Name(Reduction reduction);
 std::optional<Reduction> ReductionFromName(absl::string_view name);
 
-inline constexpr int64_t kLeastPieceBytes = 1024;            // smaller pieces are all overhead
+inline constexpr int64_t kLeastPieceBytes = 1024;            // smaller ones are all overhead, or less than backends align to
 inline constexpr int64_t kMostPlanBytes = int64_t{1} << 40;  // of bucket_bytes and piece_bytes: more than any device has
 
 struct Plan {

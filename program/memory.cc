@@ -68,7 +68,7 @@ int64_t DenseSizeOf(const Program& program, const Buffer& buffer) {
   if (bucket == nullptr) return ElementCount(buffer.shape) * SizeInBytes(buffer.dtype);
   int64_t bytes = 0;
   for (BufferId member : bucket->members) bytes += DenseSizeOf(program, program.buffer(member));
-  // A part is a whole number of elements; the last one is padded.
+  // A part is a whole number of elements, and all parts count as the largest.
   const int64_t element = SizeInBytes(buffer.dtype);
   return RoundUp(bytes / element, bucket->parts) / bucket->parts * bucket->held_parts * element;
 }

@@ -38,8 +38,8 @@ struct BoxView {  // a box of `parent`, which has equal rank; this buffer's shap
 // which this device holds [first_part, first_part + held_parts). Its shape is {parts}; a use's region counts parts. A
 // sharded optimiser holds one part only.
 // With equal_parts the last tensor is padded until the ranges are equal, as joining them into a whole asks. Without, they
-// are as equal as the backend's alignment allows, and nothing is behind the last tensor: what lies in several such buckets
-// could lie in one.
+// are as equal as the backend's alignment allows, and nothing is behind the last tensor, if none would be empty: what lies
+// in several such buckets could lie in one.
 struct Bucket {
   std::vector<BufferId> members;
   int64_t parts = 1, first_part = 0, held_parts = 1;

@@ -86,6 +86,7 @@ Extents ExtentsOf(const Program& program, const BufferUse& use) {
     for (BufferId member : bucket->members) extents.members.push_back(program.buffer(member).shape);
     extents.bucket_parts = bucket->parts;
     extents.equal_parts = bucket->equal_parts;
+    if (!bucket->equal_parts) extents.first_part = use.region.offset[0];
   }
   return extents;
 }

@@ -111,15 +111,17 @@ class InstanceCheck {
   }
 
   // Else a member would bring more bytes than another.
-  absl::Status CheckPartsAreEqual(int joined) const {
-    const Extents whole = ExtentsOf(program_, tasks_[0]->uses[joined]);
+  absl::Status CheckPartsAreEqual(int use) const {
+    const Extents whole = ExtentsOf(program_, tasks_[0]->uses[use]);
     if (whole.bucket_parts == 0 || whole.equal_parts) return absl::OkStatus();
     return Broken(kRule, Describe(*tasks_[0]), " joins parts of a bucket or takes it apart; expected equal parts");
   }
 
   absl::Status CheckAllToAll() const {
-    RETURN_IF_ERROR(CheckEqual(0));
-    RETURN_IF_ERROR(CheckEqual(1));
+    for (int use : {0, 1}) {
+      RETURN_IF_ERROR(CheckEqual(use));
+      RETURN_IF_ERROR(CheckPartsAreEqual(use));
+    }
     Extents expected = ExtentsOf(program_, tasks_[0]->uses[0]);
     for (int dim : {attributes_.dim_from, attributes_.dim_to}) {
       RETURN_IF_ERROR(CheckDim(*tasks_[0], dim, expected));

@@ -45,6 +45,7 @@ struct Extents {
   std::vector<Shape> members;  // of a bucket; else empty
   int64_t bucket_parts = 0;    // of a bucket: into how many parts its bytes are cut; else 0
   bool equal_parts = false;    // of a bucket
+  int64_t first_part = 0;      // that is used, of a bucket whose parts differ
   bool operator==(const Extents&) const = default;
 };
 Extents ExtentsOf(const Program& program, const BufferUse& use);

@@ -159,7 +159,7 @@ absl::Status Chooser::TakeKnown(const KnownLayouts& known) {
     const bool equal = desc == nullptr || other == nullptr ? desc == other : *desc == *other;
     if (equal) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
-        "persistent buffer ", program_.buffer(id).name, " of device ", program_.buffer(id).device,
+        "persistent tensor ", program_.buffer(id).name, " of device ", program_.buffer(id).device,
         ": another Program on this backend holds it in another layout than a buffer that this one ties to it; load it on a "
         "backend of its own"));
   };
@@ -175,7 +175,7 @@ absl::Status Chooser::NeedRowMajor(BufferId id) {
   Decide(id, nullptr);
   if (desc_[classes_.ClassOf(id)] == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("persistent buffer ", program_.buffer(id).name, " of device ", program_.buffer(id).device,
+      absl::StrCat("persistent tensor ", program_.buffer(id).name, " of device ", program_.buffer(id).device,
                    ": another Program on this backend holds it in a layout of oneDNN's choice, this one uses boxes of it, "
                    "which want row-major order; load it on a backend of its own"));
 }

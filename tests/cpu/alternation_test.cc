@@ -54,8 +54,8 @@ TEST_P(CpuBackendTurns, ProgramsShareStateWhateverBucketsTheyReduceItIn) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, CpuBackendTurns,
                          testing::Values(PlanOnDevices{"single", 1}, PlanOnDevices{"data", 2}, PlanOnDevices{"hybrid", 4},
-                                         PlanOnDevices{"data", 4, partition::Reduction::kMaster}),
-                         [](const auto& info) { return absl::StrCat(info.param.plan, info.param.devices); });
+                                         PlanOnDevices{"hybrid", 4, partition::Reduction::kMaster}),
+                         [](const auto& info) { return absl::StrCat(info.param.plan, "_", info.index); });
 
 // What a device keeps of a sharded update follows from the buckets.
 TEST(CpuBackend, ShardedMomentaAreThoseOfTheirBuckets) {

@@ -212,7 +212,7 @@ TEST(CpuBackend, ABoxOfAPersistentBufferThatOneDnnLaidOutIsRefused) {
   const program::Program boxes = Scheduled(std::move(builder).Build());
   const absl::Status refused = session.backend().Load(boxes, {{}, {}}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(absl::StrContains(refused.message(), "persistent buffer conv.w of device 0")) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "persistent tensor conv.w of device 0")) << refused;
   EXPECT_TRUE(Session(boxes).status().ok()) << "alone it is legal";
 }
 

@@ -47,8 +47,8 @@ TEST_P(CudaBackendTurns, ProgramsShareStateWhateverBucketsTheyReduceItIn) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, CudaBackendTurns,
                          testing::Values(PlanOnDevices{"single", 1}, PlanOnDevices{"data", 2}, PlanOnDevices{"hybrid", 4},
-                                         PlanOnDevices{"data", 4, partition::Reduction::kMaster}),
-                         [](const auto& info) { return absl::StrCat(info.param.plan, info.param.devices); });
+                                         PlanOnDevices{"hybrid", 4, partition::Reduction::kMaster}),
+                         [](const auto& info) { return absl::StrCat(info.param.plan, "_", info.index); });
 
 }  // namespace
 }  // namespace colonnade::cuda

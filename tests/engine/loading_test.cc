@@ -1,4 +1,4 @@
-// Memory of Programs on any backend: places, books, limits, and persistent buffers that Programs share.
+// Memory of Programs on any backend: places, books, limits, and persistent tensors that Programs share.
 #include "engine/loading.h"
 
 #include <cstdlib>
@@ -233,10 +233,13 @@ TEST(Loading, ABucketIsHeldByItsPartsAndTheShapesOfItsMembers) {
   MemoryBooks books(1, 0, HostMemory());
   ASSERT_TRUE(Placed(program, books)->Take().ok());
   EXPECT_TRUE(books.CheckPersistentTensors(OneBucket(Weights({{5, 7}, {11}}, 1))).ok());
-  for (const auto& other : {Weights({{5, 7}, {11}}, 2), Weights({{7, 5}, {11}}, 1), Weights({{5, 7}}, 1)}) {
+  program::Builder::BucketSpec other_names = Weights({{5, 7}, {11}}, 1);
+  other_names.member_names[1] = "w2";
+  for (const auto& other : {Weights({{5, 7}, {11}}, 2), Weights({{7, 5}, {11}}, 1), Weights({{5, 7}}, 1), other_names}) {
     const absl::Status refused = books.CheckPersistentTensors(OneBucket(other));
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
-    EXPECT_THAT(refused.message(), HasSubstr("of which it has parts [1, 2) of 3 of a bucket of [5,7] [11] under this name"));
+    EXPECT_THAT(refused.message(),
+                HasSubstr("of which it has parts [1, 2) of 3 of a bucket of w0[5,7] w1[11] under this name"));
   }
 }
 
@@ -278,6 +281,12 @@ absl::StatusOr<std::vector<int64_t>> Begins(const program::Program& program, Mem
   return begins;
 }
 
+program::Program Roots(const std::vector<const char*>& names) {
+  program::Builder builder("roots", program::Mode::kEval, 1, DType::kF32, {{"data", 1}});
+  for (const char* name : names) builder.AddBuffer(0, name, DType::kF32, {1}, Lifetime::kPersistent);
+  return std::move(builder).Build();
+}
+
 TEST(Loading, TensorsLieOneBehindTheOtherWhateverBucketsTheyAreIn) {
   MemoryBooks books(1, 0, HostMemory());
   EXPECT_EQ(*Begins(InBuckets({{"a", "b"}, {"c"}, {"d"}}), books), (std::vector<int64_t>{0, 128, 192}));
@@ -285,9 +294,7 @@ TEST(Loading, TensorsLieOneBehindTheOtherWhateverBucketsTheyAreIn) {
   EXPECT_EQ(held, 256);
   EXPECT_EQ(*Begins(InBuckets({{"a"}, {"b", "c"}, {"d"}}), books), (std::vector<int64_t>{0, 64, 192}));
   EXPECT_EQ(*Begins(InBuckets({{"a", "b", "c", "d"}}, 3), books), (std::vector<int64_t>{0}));
-  program::Builder alone("alone", program::Mode::kEval, 1, DType::kF32, {{"data", 1}});
-  for (const char* name : {"a", "d"}) alone.AddBuffer(0, name, DType::kF32, {1}, Lifetime::kPersistent);
-  EXPECT_EQ(*Begins(std::move(alone).Build(), books), (std::vector<int64_t>{0, 192}));
+  EXPECT_EQ(*Begins(Roots({"a", "d"}), books), (std::vector<int64_t>{0, 192}));
   EXPECT_EQ(books.held_bytes(0), held);
   const auto refusal = [&](const program::Program& program) {
     const absl::Status status = Begins(program, books).status();
@@ -295,18 +302,56 @@ TEST(Loading, TensorsLieOneBehindTheOtherWhateverBucketsTheyAreIn) {
     EXPECT_EQ(books.held_bytes(0), held);
     return std::string(status.message());
   };
-  EXPECT_EQ(refusal(InBuckets({{"b", "a"}})),
-            "persistent tensor a of device 0: the bucket of this Program wants it 64 bytes behind b, other Programs on this "
-            "backend hold one of them elsewhere or not at all; load it on a backend of its own");
+  EXPECT_EQ(
+      refusal(InBuckets({{"b", "a"}})),
+      "persistent tensor a of device 0: the bucket of this Program wants it 64 bytes behind b, another Program on this "
+      "backend holds it elsewhere; load it on a backend of its own");
   EXPECT_THAT(refusal(InBuckets({{"a", "c"}})), HasSubstr("tensor c of device 0: the bucket of this Program wants it 64"));
-  EXPECT_THAT(refusal(InBuckets({{"d", "e"}})), HasSubstr("tensor e of device 0"));
-  EXPECT_THAT(refusal(InBuckets({{"e", "d"}})), HasSubstr("tensor e of device 0"));
+  for (const Buckets& with_another : {Buckets{{"d", "e"}}, Buckets{{"e", "d"}}}) {
+    EXPECT_THAT(refusal(InBuckets(with_another)),
+                HasSubstr("tensor e of device 0: the Programs on this backend hold other"));
+  }
   // The padding that makes parts equal would lie on what comes next.
   EXPECT_THAT(
       refusal(InBuckets({{"a", "b", "c"}}, 2, /*equal_parts=*/true)),
       HasSubstr("tensor c of device 0: another Program on this backend holds it with room for 64 bytes before the next "
                 "tensor, the bucket of this one takes 128"));
   EXPECT_TRUE(Begins(InBuckets({{"a", "b"}, {"c", "d"}}, 2, /*equal_parts=*/true), books).ok());
+}
+
+// As a parameter that one Program has frozen and another trains.
+TEST(Loading, ATensorAloneAndOneInABucketAreHeldAlike) {
+  MemoryBooks alone_first(1, 0, HostMemory()), bucket_first(1, 0, HostMemory());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Begins(Roots({"a"}), alone_first).ok());
+    EXPECT_TRUE(Begins(InBuckets({{"a"}}), alone_first).ok());
+    EXPECT_TRUE(Begins(InBuckets({{"a"}}), bucket_first).ok());
+    EXPECT_TRUE(Begins(Roots({"a"}), bucket_first).ok());
+  }
+  EXPECT_EQ(alone_first.held_bytes(0), kAlignment);
+  EXPECT_EQ(bucket_first.held_bytes(0), kAlignment);
+}
+
+// Wherever an allocator puts memory: this one puts it side by side.
+TEST(Loading, TensorsOfTwoMemoriesMakeNoBucket) {
+  alignas(kAlignment) static char bytes[16 * kAlignment];
+  MemoryBooks books(1, 0, [next = bytes](int, int64_t size) mutable -> absl::StatusOr<Arena> {
+    return Arena(std::exchange(next, next + size), [](char*) {});
+  });
+  ASSERT_TRUE(Begins(Roots({"a", "b"}), books).ok());
+  EXPECT_EQ(Begins(InBuckets({{"a", "b"}}), books).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(Loading, WhatHasNoElementsOrNoMembersIsHeldToo) {
+  MemoryBooks books(1, 0, HostMemory());
+  program::Builder builder("empty", program::Mode::kEval, 1, DType::kF32, {{"data", 1}});
+  builder.AddBuffer(0, "nothing", DType::kF32, {0}, Lifetime::kPersistent);
+  builder.AddBucket({.name = "bucket", .lifetime = Lifetime::kPersistent});
+  const program::Program program = std::move(builder).Build();
+  EXPECT_TRUE(Begins(program, books).ok());
+  const int64_t held = books.held_bytes(0);
+  EXPECT_TRUE(Begins(program, books).ok());
+  EXPECT_EQ(books.held_bytes(0), held);
 }
 
 TEST(Layouts, PartsAreAsEqualAsAlignmentAllowsOrPaddedUntilTheyAre) {

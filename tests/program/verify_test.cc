@@ -773,6 +773,7 @@ TEST(Verify, PartsInitialiseMembers) {
                         .lifetime = lifetime,
                         .parts = 2,
                         .held_parts = 2,
+                        .equal_parts = true,
                         .member_names = {absl::StrCat(name, ".m")},
                         .member_shapes = {{8}}});
   };
@@ -790,39 +791,68 @@ TEST(Verify, PartsInitialiseMembers) {
   EXPECT_THAT(std::string(Verify(program).message()), StartsWith("initialised: task 2"));
 }
 
-// A reduce-scatter of a bucket, and a copy of what it left: parts may differ in bytes where nothing joins them.
-TEST(Verify, PartsThatAreJoinedOrTakenApartAreEqual) {
-  for (const CollectiveKind kind :
-       {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, CollectiveKind::kAllReduce}) {
-    const auto program = [&](bool equal_parts) {
-      Builder b("parts", Mode::kTrain, 1, DType::kF32, {{"data", 2}});
-      std::vector<Member> members;
-      for (int d : {0, 1}) {
-        const BufferId id = b.AddBucket({.device = d,
-                                         .name = "b",
-                                         .lifetime = Lifetime::kPersistent,
-                                         .parts = 2,
-                                         .held_parts = 2,
-                                         .equal_parts = equal_parts,
-                                         .member_names = {"b.m"},
-                                         .member_shapes = {{8}}});
-        const Region own{{d}, {1}};
-        const Uses uses[] = {
-            {b.Read(id), {id, own, Access::kWrite}}, {{id, own, Access::kRead}, b.Write(id)}, {b.Accumulate(id)}};
-        members.push_back({.uses = uses[kind == CollectiveKind::kReduceScatter ? 0
-                                        : kind == CollectiveKind::kAllGather   ? 1
-                                                                               : 2]});
-      }
-      b.AddCollective(b.AddGroup({0, 1}), {.kind = kind}, std::move(members), Lane::kComm, {"b"});
-      return std::move(b).Build();
-    };
-    ExpectOk(program(true));
-    const std::string problem(Verify(program(false)).message());
-    if (kind == CollectiveKind::kAllReduce) {
-      EXPECT_EQ(problem, "");
-    } else {
-      EXPECT_THAT(problem, HasSubstr("joins parts of a bucket or takes it apart; expected equal parts"));
+// Two buckets of two parts, one on each of two devices.
+class TwoBuckets {
+ public:
+  explicit TwoBuckets(bool equal_parts) {
+    for (int d : {0, 1}) {
+      ids_[d] = builder.AddBucket({.device = d,
+                                   .name = "b",
+                                   .lifetime = Lifetime::kPersistent,
+                                   .parts = 2,
+                                   .held_parts = 2,
+                                   .equal_parts = equal_parts,
+                                   .member_names = {"b.m"},
+                                   .member_shapes = {{8}}});
     }
+  }
+  BufferUse Part(int device, int part, Access access) const { return {ids_[device], {{part}, {1}}, access}; }
+  BufferUse All(int device, Access access) const { return {ids_[device], {{0}, {2}}, access}; }
+  // What is wrong with the collective whose members have these uses.
+  std::string Problem(Collective what, const std::function<Uses(int device)>& uses) {
+    std::vector<Member> members;
+    for (int d : {0, 1}) members.push_back({.uses = uses(d)});
+    builder.AddCollective(builder.AddGroup({0, 1}), what, std::move(members), Lane::kComm, {"b"});
+    return std::string(Verify(std::move(builder).Build()).message());
+  }
+
+  Builder builder{"parts", Mode::kTrain, 1, DType::kF32, {{"data", 2}}};
+
+ private:
+  BufferId ids_[2];
+};
+
+// Parts that differ in bytes are neither joined nor taken apart, and one is not used for another.
+TEST(Verify, PartsThatMayDifferStayInTheirPlaces) {
+  using enum Access;
+  for (bool equal_parts : {false, true}) {
+    const auto expected = [&](const char* problem) { return HasSubstr(equal_parts ? "" : problem); };
+    TwoBuckets scatter(equal_parts), gather(equal_parts), turn(equal_parts), sum(equal_parts), same(equal_parts);
+    EXPECT_THAT(scatter.Problem({.kind = CollectiveKind::kReduceScatter},
+                                [&](int d) {
+                                  return Uses{scatter.All(d, kRead), scatter.Part(d, d, kWrite)};
+                                }),
+                expected("takes it apart; expected equal parts"));
+    EXPECT_THAT(gather.Problem({.kind = CollectiveKind::kAllGather},
+                               [&](int d) {
+                                 return Uses{gather.Part(d, d, kRead), gather.All(d, kWrite)};
+                               }),
+                expected("takes it apart; expected equal parts"));
+    EXPECT_THAT(turn.Problem({.kind = CollectiveKind::kAllToAll},
+                             [&](int d) {
+                               return Uses{turn.All(d, kRead), turn.All(d, kWrite)};
+                             }),
+                expected("takes it apart; expected equal parts"));
+    EXPECT_THAT(sum.Problem({.kind = CollectiveKind::kAllReduce}, [&](int d) { return Uses{sum.Part(d, d, kAccumulate)}; }),
+                expected("brings"));
+    EXPECT_EQ(same.Problem({.kind = CollectiveKind::kAllReduce}, [&](int d) { return Uses{same.Part(d, 1, kAccumulate)}; }),
+              "");
+    Program parts = PartsOfBuckets();
+    for (Buffer& buffer : parts.buffers) {
+      if (auto* bucket = std::get_if<Bucket>(&buffer.storage)) bucket->equal_parts = equal_parts;
+    }
+    for (Task& task : parts.tasks) task.uses.back().region.offset[0] ^= 1;
+    EXPECT_THAT(std::string(Verify(parts).message()), expected("differ in element type, parts or members"));
   }
 }
 

@@ -56,9 +56,12 @@ TEST_F(HostMemory, KnowsGroupsOfVersionOne) {
   EXPECT_EQ(AvailableMemory(path_), 400000);
 }
 
-program::Program Lowered(int64_t batch) {
+program::Program Lowered(int64_t batch, partition::Reduction reduction = partition::Reduction::kAllReduce,
+                         int64_t bucket_bytes = 8 << 20) {
   const layers::LayerGraph graph = *models::BuildModel("two_column", {});
-  const partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = batch});
+  partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = batch});
+  plan.reduction = reduction;
+  plan.bucket_bytes = bucket_bytes;
   return *partition::Lower(graph, plan, {.global_batch = batch});
 }
 
@@ -68,15 +71,23 @@ int64_t BytesAt(int64_t batch) {
 }
 
 TEST(LeastBytes, AreNearAndNotAboveWhatTheBackendSays) {
-  const program::Program program = Lowered(256);
   constexpr int64_t kOnHost = 2 * 4 * (256 * 64 + 256) + 2 * 8 * 4;  // the slots of images, labels and scalars
-  int64_t says = kOnHost;
-  const absl::StatusOr<std::vector<engine::DeviceMemory>> memory = PredictCpuMemory(program);
-  ASSERT_TRUE(memory.ok()) << memory.status();
-  for (const engine::DeviceMemory& device : *memory) says += device.total_bytes();
-  EXPECT_LE(LeastBytesOf({&program}), says);
-  EXPECT_GE(LeastBytesOf({&program}), says / 2) << "layouts and workspaces less than double it";
-  EXPECT_EQ(LeastBytesOf({&program, &program}), LeastBytesOf({&program}) + kOnHost) << "Programs share what is on devices";
+  for (partition::Reduction reduction : {partition::Reduction::kAllReduce, partition::Reduction::kSharded}) {
+    const program::Program program = Lowered(256, reduction);
+    int64_t says = kOnHost;
+    const absl::StatusOr<std::vector<engine::DeviceMemory>> memory = PredictCpuMemory(program);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    for (const engine::DeviceMemory& device : *memory) says += device.total_bytes();
+    EXPECT_LE(LeastBytesOf({&program}), says);
+    EXPECT_GE(LeastBytesOf({&program}), says / 2) << "layouts and workspaces less than double it";
+    EXPECT_EQ(LeastBytesOf({&program, &program}), LeastBytesOf({&program}) + kOnHost) << "Programs share what is on devices";
+  }
+}
+
+// What Programs share is counted once, in whatever buckets it lies.
+TEST(LeastBytes, CountATensorOnceInWhateverBuckets) {
+  const program::Program one = Lowered(64), other = Lowered(64, partition::Reduction::kAllReduce, 1);
+  EXPECT_EQ(LeastBytesOf({&other, &one}), LeastBytesOf({&one, &one}));
 }
 
 TEST(CheckHostMemory, SaysWhatIsNeededWhatThereIsAndTheLargestBatchThatFits) {
