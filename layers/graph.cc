@@ -19,7 +19,8 @@ program::Shape WithBatch(int64_t n, const program::Shape& sample) {
 }
 
 // LayerNode::sections of a layer that reads `inputs`.
-std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>& nodes, const std::vector<LayerId>& inputs) {
+std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>& nodes,
+                                const std::vector<LayerId>& inputs) {
   const LayerTraits traits = TraitsOf(layer);
   if (traits.keeps_channels) return nodes[inputs[0].value].sections;
   std::vector<int64_t> sections;

@@ -14,7 +14,7 @@ struct LayerTraits {
   bool is_convolution = false;      // its weights are read at many places of an image
   bool multiplies_weights = false;  // y is a product with parameter 0
   bool joins_channels = false;      // the channels of its output are those of its inputs, one input after the other
-  bool keeps_channels = false;      // makes each channel of that of its one input, by the same rule wherever the channel lies
+  bool keeps_channels = false;      // does the same to each channel of its one input, wherever it lies
   bool needs_all_channels = false;  // has no parameters, and cannot follow an input that is cut along its channels
   int64_t samples_per_group = 0;    // that it treats together, a divisor of the batch; 0: it asks for none
   int64_t groups = 1;               // blocks of channels that a convolution keeps apart

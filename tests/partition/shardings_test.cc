@@ -125,12 +125,12 @@ TEST(ShardNode, TheSecondAxisSplitsWhatTheFirstHasLeft) {
 TEST(ShardNode, SectionsOfAConcatenationAreCutByOneAxisAfterTheOther) {
   layers::GraphBuilder net("joined");
   auto x = net.Conv2d("conv", net.Input("images", {4, 4, 4}), {.out_channels = 16, .kernel = 1});
-  x = net.MaxPool("pool", net.Concat("concat", {x, net.Conv2d("other", x, {.out_channels = 8, .kernel = 1})}), {.kernel = 2});
+  x = net.MaxPool("pool", net.Concat("concat", {x, net.Conv2d("other", x, {.out_channels = 8, .kernel = 1})}),
+                  {.kernel = 2});
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
   const auto words = [&](int64_t outer, int64_t inner, Strategy first, Strategy second) {
-    const absl::StatusOr<NodeSharding> s =
-        Sharding(graph, "pool", Mesh::ReplicasByColumns(outer, inner), {first, second});
+    const absl::StatusOr<NodeSharding> s = Sharding(graph, "pool", Mesh::ReplicasByColumns(outer, inner), {first, second});
     return s.ok() ? absl::StrCat(layers::ToString(s->inputs[0][0]), " ", layers::ToString(s->output[1])) : "";
   };
   EXPECT_EQ(words(2, 4, kGroup, kGroup), "split(1: 16+8) split(1: 8+4)");
