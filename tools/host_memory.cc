@@ -49,8 +49,9 @@ int64_t LeftByGroup(const std::string& folder) {
         {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"}}) {
     const int64_t limit = NumberIn(folder + limit_file, kUnlimited), used = NumberIn(folder + used_file, -1);
     if (limit == kUnlimited || used < 0) continue;
-    const int64_t droppable = NumberAfter(Contents(folder + "/memory.stat"), droppable_key, 0);
-    return std::max<int64_t>(0, limit - used + droppable);
+    // Counted at another moment than what is used, of which it may be more.
+    const int64_t droppable = std::min(used, NumberAfter(Contents(folder + "/memory.stat"), droppable_key, 0));
+    return std::max<int64_t>(0, limit - (used - droppable));
   }
   return kUnlimited;
 }

@@ -56,6 +56,18 @@ TEST_F(HostMemory, KnowsGroupsOfVersionOne) {
   EXPECT_EQ(AvailableMemory(path_), 400000);
 }
 
+// The kernel counts the two at different moments; version 1 writes no limit as the largest multiple of a page.
+TEST_F(HostMemory, PagesThatCanBeDroppedAreNoMoreThanWhatIsUsed) {
+  Write("/proc/meminfo", "MemAvailable: 3000 kB\n");
+  Write("/proc/self/cgroup", "4:memory:/\n");
+  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  Write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+  Write("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file 9000000\n");
+  EXPECT_EQ(AvailableMemory(path_), 3000 * 1024);
+  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n");
+  EXPECT_EQ(AvailableMemory(path_), 2000000);
+}
+
 program::Program Lowered(int64_t batch, partition::Reduction reduction = partition::Reduction::kAllReduce,
                          int64_t bucket_bytes = 8 << 20) {
   const layers::LayerGraph graph = *models::BuildModel("two_column", {});
