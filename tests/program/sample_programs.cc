@@ -412,4 +412,24 @@ Buffer& FindBuffer(Program& program, absl::string_view name, int device) {
   return program.buffers[0];
 }
 
+Program PartsOfBuckets() {
+  Builder b("parts", Mode::kTrain, 1, DType::kF32, {});
+  std::vector<BufferId> buckets;
+  for (const char* name : {"from", "more", "to", "sum"}) {
+    buckets.push_back(b.AddBucket({.name = name,
+                                   .lifetime = Lifetime::kPersistent,
+                                   .parts = 2,
+                                   .held_parts = 2,
+                                   .member_names = {absl::StrCat(name, ".m")},
+                                   .member_shapes = {{8}}}));
+  }
+  const auto part = [&](int bucket, int index, Access access) { return BufferUse{buckets[bucket], {{index}, {1}}, access}; };
+  for (int i : {0, 1}) {
+    b.AddCompute(0, Lane::kCompute, Copy{}, {part(0, i, Access::kRead), part(2, i, Access::kWrite)}, {}, {"copy"});
+    b.AddCompute(0, Lane::kCompute, Sum{},
+                 {part(0, i, Access::kRead), part(1, i, Access::kRead), part(3, i, Access::kWrite)}, {}, {"sum"});
+  }
+  return std::move(b).Build();
+}
+
 }  // namespace colonnade::program

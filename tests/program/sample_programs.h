@@ -23,6 +23,9 @@ Program EveryOp();
 // Every kind of collective once on two devices; one lane.
 Program EveryCollective();
 
+// A bucket copied, and added to another, part by part.
+Program PartsOfBuckets();
+
 // Many step buffers of random sizes and lifetimes, written and read by tasks on random lanes; scheduled.
 Program RandomLifetimes(uint32_t seed, int buffers);
 
