@@ -1,0 +1,68 @@
+// What happens to an image between its file and the network: which part of it is seen, at which size, and how its colours
+// change. Pixels stay bytes; mean and deviation are taken off on the device (program::Normalise).
+//
+// Everything random is a function of (seed, epoch, sample) alone, so that neither threads, devices nor batches change it.
+#ifndef COLONNADE_DATA_AUGMENT_H_
+#define COLONNADE_DATA_AUGMENT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "data/image.h"
+
+namespace colonnade::data {
+
+// Which part of an image is seen in training.
+enum class Cropping {
+  kWhole,          // all of it, resampled to the size asked for where it has another
+  kPadded,         // all of it with `pad` zero pixels on each side, of which a part of the size of the image is cut
+  kRandomResized,  // of a random area and aspect ratio, resampled. Source: Szegedy et al. 2015, section 6
+  kScaledRandom,   // the shorter side scaled to `resize` (or a random length up to resize_max), a random part cut.
+                   // Sources: Krizhevsky et al. 2012, section 4.1; Simonyan & Zisserman 2015, section 3.1
+  kCentre,         // the shorter side scaled to `resize`, the middle cut: for tests
+};
+
+struct AugmentOptions {
+  int64_t height = 0, width = 0, channels = 3;  // of what comes out
+  Cropping cropping = Cropping::kWhole;
+  int64_t pad = 0;                                               // of kPadded
+  int64_t resize = 256, resize_max = 0;                          // of kScaledRandom and kCentre; 0: as resize
+  double least_area = 0.08, most_area = 1;                       // of kRandomResized: as parts of the image
+  double least_aspect = 3.0 / 4, most_aspect = 4.0 / 3;          // likewise, width over height
+  bool mirror = false;                                           // left and right are exchanged in one of two
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;  // of the colour jitter; 0: none
+  double lighting = 0;  // deviation of AlexNet's PCA noise; its eigenvectors are those of ImageNet. 0.1 in the paper
+  int64_t cutout = 0;   // side of a square that is set to `fill`. Source: DeVries & Taylor 2017
+  uint8_t fill = 0;     // of cutout
+
+  // FailedPrecondition naming the field whose value cannot be meant.
+  absl::Status Check() const;
+};
+
+// What is done to one image: drawn, then carried out.
+struct View {
+  Box box;  // of the full image, before padding counts; may reach beyond it only where kPadded
+  bool mirrored = false;
+  // Colour: out = clamp(brightness·x), contrast about the mean grey, saturation about each pixel's grey, hue as a turn; in
+  // that order (torchvision draws the order; here it is fixed). 1, 1, 1, 0 change nothing.
+  double brightness = 1, contrast = 1, saturation = 1, hue = 0;
+  std::array<double, 3> light = {0, 0, 0};                           // added to R, G, B, in 0..255
+  int64_t cut_top = 0, cut_left = 0, cut_height = 0, cut_width = 0;  // of what comes out
+  bool operator==(const View&) const = default;
+};
+
+// Of `sample`'s image of height x width, in `epoch`. A pure function.
+View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64_t sample, int64_t height, int64_t width);
+
+// Carries `view` out on `image`, of which `box` is what view.box became in decoding (decode.h; view.box itself where the
+// whole image is given): out [height, width, channels]. Resampling is by area where it shrinks and bilinear where it
+// enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. REQUIRES: image.channels ==
+// options.channels.
+void Render(const AugmentOptions& options, const View& view, const Image& image, const Box& box, absl::Span<uint8_t> out);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_AUGMENT_H_
