@@ -21,6 +21,8 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
     images.std = train_images.std;
   }
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, &images));
+  const std::string normalisation = NormalisationOf(flags, images);
+  ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), false));
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kEval)));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
@@ -31,8 +33,6 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   RETURN_IF_ERROR(engine::WithContext(
       engine::WriteState(program, executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
-  const std::string normalisation = NormalisationOf(flags, images);
-  ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), false));
   PrintSession(flags, session, backend->name());
   std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
   ASSIGN_OR_RETURN(engine::EvalReport report, engine::Evaluate(*executor, stream, &stop));

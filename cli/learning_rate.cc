@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cli/optimizer.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {

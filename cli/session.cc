@@ -87,11 +87,17 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
   return partition::NamedPlan(name, graph, {});  // which names there are
 }
 
+// Bytes as values of 0..1.
+program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
+  const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
+  return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
+}
+
 absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::LayerGraph& graph,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  absl::StatusOr<std::vector<partition::Candidate>> found =
-      tools::SearchPlansOn(machine, graph, {.global_batch = SamplesAtOnce(flags)}, std::max(flags.devices, 1));
+  absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
+      machine, graph, {.global_batch = SamplesAtOnce(flags), .pixels = PixelsOf(graph)}, std::max(flags.devices, 1));
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
   candidates = *std::move(found);
   partition::Plan plan = candidates.front().plan;
@@ -205,6 +211,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   if (images != nullptr) {
     RETURN_IF_ERROR(CheckImages(flags, session, *images));
   }
+  session.pixels = PixelsOf(session.graph);
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
   if (flags.batch % flags.accumulate != 0) {
     return absl::FailedPreconditionError(
@@ -228,15 +235,16 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   return session;
 }
 
-absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images,
-                                              bool train) {
-  return data::SampleStream::Create(std::move(images),
-                                    {.seed = flags.seed,
-                                     .shuffle = train && flags.shuffle == "on",
-                                     .shift = train && flags.augment == "standard" && session.model->shifts_images,
-                                     .once = !train,
-                                     .mean = flags.mean,
-                                     .std = flags.std});
+absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, Session& session, data::ImageSet images, bool train) {
+  auto stream = data::SampleStream::Create(std::move(images),
+                                           {.seed = flags.seed,
+                                            .shuffle = train && flags.shuffle == "on",
+                                            .shift = train && flags.augment == "standard" && session.model->shifts_images,
+                                            .once = !train,
+                                            .mean = flags.mean,
+                                            .std = flags.std});
+  if (stream.ok()) session.pixels = stream->scaling();
+  return stream;
 }
 
 int64_t SamplesAtOnce(const Flags& flags) { return flags.batch / flags.accumulate; }
@@ -252,6 +260,7 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
           .global_batch = train ? flags.batch : SamplesAtOnce(flags),
           .micro_batches = train ? flags.accumulate : 1,
           .dtype = DTypeOf(flags),
+          .pixels = session.pixels,
           .update = UpdateOptionsOf(flags, session)};
 }
 

@@ -27,6 +27,8 @@ struct Session {
   layers::LayerGraph graph;
   partition::Plan plan;
   int threads_per_device = 1;
+  // What the device makes of the data's bytes; where there are no data, what it would cost.
+  program::PixelScaling pixels;
 };
 
 // The model as the flags ask for it; where they leave channels and size open, those of `images` (may be null).
@@ -38,7 +40,8 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
 
 // The training or test images of --data for the model.
 absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
-absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, const Session& session, data::ImageSet images, bool train);
+// A stream of them, whose scaling becomes the session's.
+absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, Session& session, data::ImageSet images, bool train);
 
 // Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
 int64_t SamplesAtOnce(const Flags& flags);

@@ -19,7 +19,7 @@ class CudaBackend : public engine::Backend {
     resources_.books = {};
     for (Device& device : resources_.devices) {
       for (Event event : device.passed) resources_.calls->Destroy(device.gpu, event);
-      for (const Stream& stream : device.AllStreams()) resources_.calls->Destroy(stream);
+      for (const Stream& stream : device.streams) resources_.calls->Destroy(stream);
     }
   }
 
@@ -69,9 +69,9 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   for (int d = 0; d < options.devices; ++d) {
     Device device;
     device.gpu = d % resources.calls->gpu_count();
-    for (Stream* stream : {&device.streams[0], &device.streams[1], &device.streams[2], &device.input}) {
+    for (Stream& stream : device.streams) {
       ASSIGN_OR_RETURN(Stream made, resources.calls->MakeStream(device.gpu));
-      *stream = made;
+      stream = made;
     }
     for (Event& event : device.passed) {
       ASSIGN_OR_RETURN(Event made, resources.calls->MakeEvent(device.gpu, /*timed=*/false));

@@ -2,25 +2,22 @@
 
 namespace colonnade::cuda {
 
-// Tasks wait for what lands for them, so that the lanes' records imply those of the input stream.
 absl::Status Fence(Calls& calls, const Device& device) {
-  const auto streams = device.AllStreams();
   absl::Status status;
-  for (int l = 0; l < program::kLaneCount; ++l) status.Update(calls.Record(device.passed[l], streams[l]));
-  for (size_t s = 0; s < streams.size(); ++s) {
-    for (size_t l = 0; l < program::kLaneCount; ++l) {
-      if (l != s) status.Update(calls.Wait(streams[s], device.passed[l]));
+  for (int l = 0; l < program::kLaneCount; ++l) status.Update(calls.Record(device.passed[l], device.streams[l]));
+  for (int l = 0; l < program::kLaneCount; ++l) {
+    for (int other = 0; other < program::kLaneCount; ++other) {
+      if (other != l) status.Update(calls.Wait(device.streams[l], device.passed[other]));
     }
   }
   return status;
 }
 
 absl::Status Drain(Calls& calls, const Device& device) {
-  const auto streams = device.AllStreams();
   absl::Status status;
-  for (size_t s = 0; s < streams.size(); ++s) {
-    status.Update(calls.Record(device.passed[s], streams[s]));
-    if (status.ok()) status.Update(calls.Synchronize(device.passed[s]));
+  for (int l = 0; l < program::kLaneCount; ++l) {
+    status.Update(calls.Record(device.passed[l], device.streams[l]));
+    if (status.ok()) status.Update(calls.Synchronize(device.passed[l]));
   }
   return status;
 }

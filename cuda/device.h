@@ -17,16 +17,13 @@ namespace colonnade::cuda {
 
 struct Device {
   int gpu = 0;
-  std::array<Stream, program::kLaneCount> streams;
-  Stream input;                                            // copies from the host into landings, ahead of the copy lane
-  std::array<Event, program::kLaneCount + 1> passed = {};  // by stream: what Fence and Drain record
+  std::array<Stream, program::kLaneCount> streams;     // by lane
+  std::array<Event, program::kLaneCount> passed = {};  // by lane: what Fence and Drain record
 
-  std::array<Stream, program::kLaneCount + 1> AllStreams() const { return {streams[0], streams[1], streams[2], input}; }
   const Stream& stream(program::Lane lane) const { return streams[static_cast<int>(lane)]; }
 };
 
-// Makes all that is enqueued on the device later, copies into landings included, begin after all that was enqueued on its
-// lanes before.
+// Makes all that is enqueued on the device's lanes later begin after all that was enqueued on them before.
 absl::Status Fence(Calls& calls, const Device& device);
 // Blocks until all that was enqueued on the device has ended.
 absl::Status Drain(Calls& calls, const Device& device);

@@ -34,11 +34,10 @@ struct TaskContext {
   const program::Task& task;
   std::vector<Operand> operands;
   char* workspace = nullptr;
-  char* landing = nullptr;  // ReadyTask::landing_bytes of the task's own
   int gpu = 0;
   Precision precision = Precision::kF32;
   bool deterministic = false;
-  const engine::HostSlot* slots = nullptr;                    // two of them
+  const engine::HostSlot* host = nullptr;                     // of the steps that the calls are for, even or odd ones
   std::function<absl::StatusOr<int64_t>(Call&)> choose = {};  // Calls::Prepare on this GPU
   std::vector<engine::AddedReorder>* added_reorders = nullptr;
 
@@ -80,11 +79,7 @@ Call InVectorsOf(program::DType dtype, bool wide, const Make& make) {
 
 struct ReadyTask {
   std::vector<Call> calls;
-  std::vector<Call> odd_calls;  // in odd steps, where they differ: other host memory
   int64_t workspace_bytes = 0;
-  // Copies from the host, by slot, into the task's landing: they run before it, as soon as the host has filled the slot.
-  std::array<std::vector<Call>, 2> fetches;
-  int64_t landing_bytes = 0;
 };
 using PreparedTask = absl::StatusOr<ReadyTask>;
 

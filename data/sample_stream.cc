@@ -11,8 +11,6 @@
 namespace colonnade::data {
 namespace {
 
-constexpr int kPixelValues = 256;
-
 // A permutation of [0, n) by Fisher and Yates, drawn from (seed, epoch).
 std::vector<int32_t> OrderOf(uint64_t seed, int64_t epoch, int64_t n) {
   std::vector<int32_t> order(n);
@@ -50,11 +48,9 @@ absl::StatusOr<SampleStream> SampleStream::Create(ImageSet set, StreamOptions op
 }
 
 SampleStream::SampleStream(ImageSet set, StreamOptions options) : set_(std::move(set)), options_(std::move(options)) {
-  const int64_t channels = set_.sample_shape[0];
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int v = 0; v < kPixelValues; ++v) {
-      value_of_.push_back(static_cast<float>((v / set_.largest_value - options_.mean[c]) / options_.std[c]));
-    }
+  for (int64_t c = 0; c < set_.sample_shape[0]; ++c) {
+    scaling_.scale.push_back(1 / (set_.largest_value * options_.std[c]));
+    scaling_.shift.push_back(-options_.mean[c] / options_.std[c]);
   }
 }
 
@@ -74,8 +70,8 @@ int64_t SampleStream::SampleAt(int64_t position) {
   return order_[place];
 }
 
-// One image, normalised and moved. What moves in from outside is the value of a zero pixel.
-void SampleStream::Copy(int64_t sample, int64_t epoch, absl::Span<float> image) const {
+// One image, moved. What moves in from outside are zeros.
+void SampleStream::Copy(int64_t sample, int64_t epoch, absl::Span<uint8_t> image) const {
   const int64_t channels = set_.sample_shape[0], rows = set_.sample_shape[1], columns = set_.sample_shape[2];
   int64_t down = 0, right = 0;
   if (options_.shift) {
@@ -86,18 +82,17 @@ void SampleStream::Copy(int64_t sample, int64_t epoch, absl::Span<float> image) 
   }
   const uint8_t* pixels = set_.pixels.data() + sample * channels * rows * columns;
   for (int64_t c = 0; c < channels; ++c) {
-    const float* values = value_of_.data() + c * kPixelValues;
     for (int64_t y = 0; y < rows; ++y) {
       for (int64_t x = 0; x < columns; ++x) {
         const int64_t from_y = y - down, from_x = x - right;
         const bool inside = from_y >= 0 && from_y < rows && from_x >= 0 && from_x < columns;
-        image[(c * rows + y) * columns + x] = values[inside ? pixels[(c * rows + from_y) * columns + from_x] : 0];
+        image[(y * columns + x) * channels + c] = inside ? pixels[(c * rows + from_y) * columns + from_x] : 0;
       }
     }
   }
 }
 
-absl::Status SampleStream::Read(int64_t position, absl::Span<float> images, absl::Span<int32_t> labels) {
+absl::Status SampleStream::Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) {
   const int64_t elements = program::ElementCount(set_.sample_shape);
   if (position < 0 || images.size() != labels.size() * static_cast<size_t>(elements)) {
     return absl::FailedPreconditionError(
@@ -106,9 +101,9 @@ absl::Status SampleStream::Read(int64_t position, absl::Span<float> images, absl
   }
   for (size_t i = 0; i < labels.size(); ++i) {
     const int64_t at = position + static_cast<int64_t>(i);
-    absl::Span<float> image = images.subspan(i * static_cast<size_t>(elements), static_cast<size_t>(elements));
+    absl::Span<uint8_t> image = images.subspan(i * static_cast<size_t>(elements), static_cast<size_t>(elements));
     if (options_.once && at >= size()) {
-      std::fill(image.begin(), image.end(), 0.0f);
+      std::fill(image.begin(), image.end(), uint8_t{0});
       labels[i] = -1;
       continue;
     }

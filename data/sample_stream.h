@@ -32,17 +32,18 @@ class SampleStream : public engine::DataSource {
   int64_t size() const override { return set_.size(); }
   const program::Shape& sample_shape() const override { return set_.sample_shape; }
   int64_t classes() const override { return set_.classes; }
-  absl::Status Read(int64_t position, absl::Span<float> images, absl::Span<int32_t> labels) override;
+  const program::PixelScaling& scaling() const override { return scaling_; }
+  absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override;
 
  private:
   SampleStream(ImageSet set, StreamOptions options);
   int64_t SampleAt(int64_t position);
-  void Copy(int64_t sample, int64_t epoch, absl::Span<float> image) const;
+  void Copy(int64_t sample, int64_t epoch, absl::Span<uint8_t> image) const;
 
   ImageSet set_;
   StreamOptions options_;
-  std::vector<float> value_of_;  // [C, 256]: a pixel value of a channel, normalised
-  std::vector<int32_t> order_;   // of epoch order_epoch_
+  program::PixelScaling scaling_;
+  std::vector<int32_t> order_;  // of epoch order_epoch_
   int64_t order_epoch_ = -1;
 };
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "program/op.h"
 #include "program/types.h"
 
 namespace colonnade::engine {
@@ -22,8 +23,11 @@ class DataSource {
   virtual const program::Shape& sample_shape() const = 0;  // {C, H, W}
   virtual int64_t classes() const = 0;
 
-  // Samples [position, position + labels.size()) of the stream. images: row-major [count, C, H, W], normalised.
-  virtual absl::Status Read(int64_t position, absl::Span<float> images, absl::Span<int32_t> labels) = 0;
+  // What the device makes of a byte of each channel, so that the network reads normalised values.
+  virtual const program::PixelScaling& scaling() const = 0;
+
+  // Samples [position, position + labels.size()) of the stream. images: bytes [count, H, W, C]; labels: −1 for padding.
+  virtual absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) = 0;
 };
 
 }  // namespace colonnade::engine

@@ -20,17 +20,23 @@ using program::Program;
 
 constexpr double kLargestSeed = 0x1p53;
 
-int64_t ElementsOfInput(const Program& program, const std::string& name) {
+const program::Input* FindInput(const Program& program, absl::string_view name) {
   for (const program::Input& input : program.inputs) {
-    if (input.name == name) return program::ElementCount(input.shape);
+    if (input.name == name) return &input;
   }
-  return 0;
+  return nullptr;
+}
+int64_t BytesOfInput(const Program& program, absl::string_view name) {
+  const program::Input* input = FindInput(program, name);
+  return input == nullptr ? 0 : program::ElementCount(input->shape) * program::SizeInBytes(input->host_dtype);
 }
 
 // Images, labels and step scalars, each of the type that the host's memory has.
 absl::Status CheckInputs(const Program& program) {
-  const std::pair<const char*, program::DType> known[] = {
-      {"images", program::DType::kF32}, {"labels", program::DType::kI32}, {"scalars", program::DType::kF64}};
+  const std::pair<const char*, program::DType> known[] = {{"images", program::DType::kF32},
+                                                          {"images", program::DType::kU8},
+                                                          {"labels", program::DType::kI32},
+                                                          {"scalars", program::DType::kF64}};
   for (const program::Input& input : program.inputs) {
     const bool fits = std::any_of(std::begin(known), std::end(known), [&](const auto& k) {
       return input.name == k.first && input.host_dtype == k.second &&
@@ -38,7 +44,7 @@ absl::Status CheckInputs(const Program& program) {
     });
     if (!fits) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("input \"%s\" %s of %s: expected images f32, labels i32 and scalars f64 [%d]", input.name,
+          absl::StrFormat("input \"%s\" %s of %s: expected images f32 or u8, labels i32 and scalars f64 [%d]", input.name,
                           program::ToString(input.shape), program::Name(input.host_dtype), int{program::kStepScalarCount}));
     }
   }
@@ -86,8 +92,8 @@ Executor::Executor(const Program& program) : program_(program), first_writes_(Fi
   }
   for (int slot = 0; slot < 2; ++slot) {
     Staging& staging = staging_[slot];
-    staging.images.resize(ElementsOfInput(program, "images"));
-    staging.labels.resize(ElementsOfInput(program, "labels"));
+    staging.images.resize(BytesOfInput(program, "images"));
+    staging.labels.resize(BytesOfInput(program, "labels") / static_cast<int64_t>(sizeof(int32_t)));
     staging.scalars.resize(program::kStepScalarCount);
     for (const program::Input& input : program.inputs) {
       void* data = staging.scalars.data();
@@ -107,12 +113,23 @@ Executor::Executor(const Program& program) : program_(program), first_writes_(Fi
   }
 }
 
-absl::StatusOr<absl::Span<float>> Executor::NextImages() {
+template <class T>
+absl::StatusOr<absl::Span<T>> Executor::NextImagesOf(program::DType dtype) {
+  const program::Input* input = FindInput(program_, "images");
+  if (input != nullptr && input->host_dtype != dtype) {
+    return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": its images are %s %s, found %s", program_.model,
+                                                         program::Name(input->host_dtype), program::ToString(input->shape),
+                                                         program::Name(dtype)));
+  }
   if (enqueued_ >= 2) {
     RETURN_IF_ERROR(loaded_->Synchronize(enqueued_ - 2));
   }
-  return absl::MakeSpan(staging_[enqueued_ % 2].images);
+  PageVector<std::byte>& images = staging_[enqueued_ % 2].images;
+  return absl::MakeSpan(reinterpret_cast<T*>(images.data()), images.size() / sizeof(T));
 }
+
+absl::StatusOr<absl::Span<float>> Executor::NextImages() { return NextImagesOf<float>(program::DType::kF32); }
+absl::StatusOr<absl::Span<uint8_t>> Executor::NextPixels() { return NextImagesOf<uint8_t>(program::DType::kU8); }
 
 absl::Span<int32_t> Executor::NextLabels() { return absl::MakeSpan(staging_[enqueued_ % 2].labels); }
 
@@ -227,6 +244,19 @@ absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const float> images, abs
                                              const StepInputs& inputs) {
   if (in_flight() != 0) return absl::FailedPreconditionError("RunStep needs that no step is in flight");
   ASSIGN_OR_RETURN(absl::Span<float> next_images, NextImages());
+  return RunStepOn(next_images, images, labels, inputs);
+}
+
+absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
+                                             const StepInputs& inputs) {
+  if (in_flight() != 0) return absl::FailedPreconditionError("RunStep needs that no step is in flight");
+  ASSIGN_OR_RETURN(absl::Span<uint8_t> next_pixels, NextPixels());
+  return RunStepOn(next_pixels, pixels, labels, inputs);
+}
+
+template <class T>
+absl::StatusOr<StepResult> Executor::RunStepOn(absl::Span<T> next_images, absl::Span<const T> images,
+                                               absl::Span<const int32_t> labels, const StepInputs& inputs) {
   if (images.size() != next_images.size() || labels.size() != NextLabels().size()) {
     return absl::FailedPreconditionError(absl::StrFormat("expected %d image values and %d labels, found %d and %d",
                                                          next_images.size(), NextLabels().size(), images.size(),

@@ -49,12 +49,14 @@ class Executor {
   // labels and scalars; FailedPrecondition where the backend has too few devices.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
 
-  // Host memory of the next step to be enqueued: fill it, then Enqueue. Images row-major [N, …], labels [N], −1 for padding;
-  // empty where the Program has no such input. NextImages comes first: it blocks until the step two before has ended.
+  // Host memory of the next step to be enqueued: fill it, then Enqueue. Images come first, as the Program's input states
+  // them: f32 [N, C, …] (NextImages) or bytes [N, …, C] (NextPixels); FailedPrecondition where they are the other. Either
+  // blocks until the step two before has ended. Labels [N], −1 for padding. Empty where the Program has no such input.
   absl::StatusOr<absl::Span<float>> NextImages();
+  absl::StatusOr<absl::Span<uint8_t>> NextPixels();
   absl::Span<int32_t> NextLabels();
 
-  // Launches the next step with what NextImages and NextLabels were filled with. Never blocks.
+  // Launches the next step with what images and labels were filled with. Never blocks.
   absl::Status Enqueue(const StepInputs& inputs);
 
   // The same, while the state after the step before is read: `look` is called once for each parameter, before anything is
@@ -67,8 +69,10 @@ class Executor {
   absl::StatusOr<StepResult> Collect();
   int64_t in_flight() const { return enqueued_ - collected_; }
 
-  // NextImages … Collect for one step.
+  // NextImages or NextPixels … Collect for one step.
   absl::StatusOr<StepResult> RunStep(absl::Span<const float> images, absl::Span<const int32_t> labels,
+                                     const StepInputs& inputs);
+  absl::StatusOr<StepResult> RunStep(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
                                      const StepInputs& inputs);
 
   // The global tensor of a kGradient output in the latest collected step.
@@ -86,6 +90,11 @@ class Executor {
 
  private:
   explicit Executor(const program::Program& program);
+  template <class T>
+  absl::StatusOr<absl::Span<T>> NextImagesOf(program::DType dtype);
+  template <class T>
+  absl::StatusOr<StepResult> RunStepOn(absl::Span<T> next_images, absl::Span<const T> images,
+                                       absl::Span<const int32_t> labels, const StepInputs& inputs);
   absl::Status WriteInputs(const StepInputs& inputs);
   StepResult ReadResult(const HostSlot& slot) const;
 
@@ -105,7 +114,7 @@ class Executor {
   std::vector<FirstWrite> first_writes_;
   // Host memory behind the two slots.
   struct Staging {
-    PageVector<float> images;
+    PageVector<std::byte> images;
     PageVector<int32_t> labels;
     PageVector<double> scalars;
     std::vector<std::vector<std::vector<std::byte>>> outputs;

@@ -274,10 +274,11 @@ char* ProgramMemory::AddressOf(int device, int area) const {
   return memory != nullptr ? memory : kNowhere;
 }
 
-char* ProgramMemory::BaseOf(BufferId buffer) const {
+char* ProgramMemory::BaseOf(BufferId buffer, int slot) const {
   const Buffer& root = program_.buffer(program::RootOf(program_, buffer));
   if (IsPersistent(root)) return persistent_[root.id.value];
-  return AddressOf(root.device, kStepArea) + map_.offset[root.id.value];
+  const int64_t of_slot = root.slots > 1 ? slot * (map_.size[root.id.value] / root.slots) : 0;
+  return AddressOf(root.device, kStepArea) + map_.offset[root.id.value] + of_slot;
 }
 
 char* ProgramMemory::workspace(int device, int number) const { return AddressOf(device, AreaOfWorkspace(number)); }

@@ -151,7 +151,7 @@ class ProgramMemory {
 
   DeviceMemory of(int device) const;
   std::vector<DeviceMemory> OfDevices() const;
-  char* BaseOf(program::BufferId buffer) const;
+  char* BaseOf(program::BufferId buffer, int slot = 0) const;  // of its root; `slot` of a buffer of two
   char* workspace(int device, int number) const;
 
  private:

@@ -39,7 +39,7 @@ void Drain(Executor& executor) {
 
 // That a Program and a data source speak of the same images.
 absl::Status CheckImages(Executor& executor, const DataSource& data) {
-  ASSIGN_OR_RETURN(absl::Span<float> images, executor.NextImages());
+  ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextPixels());
   const int64_t expected = executor.program().global_batch * program::ElementCount(data.sample_shape());
   if (static_cast<int64_t>(images.size()) == expected) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -87,7 +87,7 @@ absl::Status CheckResult(Executor& executor, int64_t steps) {
 }
 
 absl::Status ReadBatch(Executor& executor, DataSource& data, int64_t position) {
-  ASSIGN_OR_RETURN(absl::Span<float> images, executor.NextImages());
+  ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextPixels());
   return data.Read(position, images, executor.NextLabels());
 }
 

@@ -1,5 +1,6 @@
 #include "partition/emitter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "partition/passes.h"
@@ -16,6 +17,18 @@ using program::Pass;
 
 enum HostInput { kImages = 0, kLabels = 1, kScalars = 2 };
 
+// [n,C,…] as [n,…,C].
+program::Shape ChannelsLast(program::Shape shape) {
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return shape;
+}
+program::Region ChannelsLast(const program::Region& box) { return {ChannelsLast(box.offset), ChannelsLast(box.size)}; }
+
+// The numbers of the channels from `first` on.
+std::vector<double> OfChannels(const std::vector<double>& numbers, int64_t first, int64_t count) {
+  return {numbers.begin() + first, numbers.begin() + first + count};
+}
+
 }  // namespace
 
 absl::StatusOr<program::Program> EmitTasks(const Lowering& lowering) { return Emitter(lowering).Run(); }
@@ -30,7 +43,11 @@ Emitter::Emitter(const Lowering& lowering)
                lowering.plan.mesh.axes),
       buffers_(lowering.values.size(), ByPosition(positions_)) {
   const int64_t n = lowering.options.global_batch;
-  inputs_ = {{.name = "images", .host_dtype = program::DType::kF32, .shape = lowering.graph.OutputShape(LayerId{0}, n)},
+  const program::Shape images = lowering.graph.OutputShape(LayerId{0}, n);
+  const bool bytes = lowering.options.pixels.has_value();
+  inputs_ = {{.name = "images",
+              .host_dtype = bytes ? program::DType::kU8 : program::DType::kF32,
+              .shape = bytes ? ChannelsLast(images) : images},
              {.name = "labels", .host_dtype = program::DType::kI32, .shape = {n}},
              {.name = "scalars", .host_dtype = program::DType::kF64, .shape = {program::kStepScalarCount}}};
 }
@@ -53,10 +70,9 @@ absl::StatusOr<program::Program> Emitter::Run() && {
 void Emitter::AddScalarsAndFlags() {
   for (int p = 0; p < positions_; ++p) {
     const int device = lowering_.plan.device_at(p);
-    const BufferId scalars = builder_.AddBuffer(device, "scalars", program::DType::kF64, {program::kStepScalarCount});
+    const BufferId scalars = builder_.AddLoaded(device, "scalars", program::DType::kF64, {program::kStepScalarCount});
     scalars_.push_back(scalars);
-    inputs_[kScalars].pieces.push_back({scalars, program::Region::Whole(builder_.shape(scalars))});
-    AddCompute(p, {program::Load{kScalars}, {builder_.Write(scalars)}}, Lane::kCopy, {"scalars", Pass::kInput});
+    AddLoad(p, kScalars, scalars, program::Region::Whole(builder_.shape(scalars)), {"scalars", Pass::kInput});
     if (!lowering_.train()) continue;
     flags_.push_back(
         builder_.AddBuffer(device, "finite", program::DType::kI32, {static_cast<int64_t>(lowering_.parameters.size())}));
@@ -111,16 +127,45 @@ void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const pr
   builder_.AddCompute(lowering_.plan.device_at(position), lane, std::move(op.op), std::move(op.uses), op.flops, from);
 }
 
+// What the host gives is copied as it is, while the step before computes; images then become what the network reads.
 void Emitter::Emit(const Action& action, const LoadInput&) {
-  const Value& value = lowering_.value(action.outputs[0]);
+  const ValueId id = action.outputs[0];
+  const Value& value = lowering_.value(id);
+  const bool are_images = value.host_input == kImages;
   for (int p = 0; p < positions_; ++p) {
-    Make(action.outputs[0], p);
-    const Operand y = OperandAt(action.outputs[0], p);
-    program::Region box = RegionOn(mesh_, value.placement, value.shape, p);
-    box.offset[0] += value.first_sample;
-    inputs_[value.host_input].pieces.push_back({y.buffer, std::move(box)});
-    AddCompute(p, {program::Load{value.host_input}, {layers::Write(y)}}, Lane::kCopy, action.from);
+    const program::Region local = RegionOn(mesh_, value.placement, value.shape, p);
+    const bool are_bytes = are_images && lowering_.options.pixels.has_value();
+    const program::Region box = are_bytes ? ChannelsLast(local) : local;
+    // Whole samples, which lie in one range of the host's memory.
+    program::Region samples = program::Region::Whole(are_bytes ? ChannelsLast(value.shape) : value.shape);
+    samples.size[0] = box.size[0];
+    const BufferId loaded = builder_.AddLoaded(lowering_.plan.device_at(p), are_images ? value.name + ".host" : value.name,
+                                               inputs_[value.host_input].host_dtype, samples.size);
+    samples.offset[0] = value.first_sample + box.offset[0];
+    AddLoad(p, value.host_input, loaded, std::move(samples), action.from);
+    if (are_images) {
+      program::BufferUse part{loaded, box, program::Access::kRead};
+      part.region.offset[0] = 0;
+      Make(id, p);
+      const Operand y = OperandAt(id, p);
+      AddCompute(p, {ConvertImages(local), {std::move(part), layers::Write(y)}}, Lane::kCompute,
+                 {action.from.layer, Pass::kForward});
+    } else {
+      buffers_[id.value][p] = loaded;
+    }
   }
+}
+
+program::Op Emitter::ConvertImages(const program::Region& local) const {
+  if (!lowering_.options.pixels.has_value()) return program::Copy{};
+  const program::PixelScaling& pixels = *lowering_.options.pixels;
+  const int64_t first = local.offset[1], count = local.size[1];
+  return program::Normalise{OfChannels(pixels.scale, first, count), OfChannels(pixels.shift, first, count)};
+}
+
+void Emitter::AddLoad(int position, int input, BufferId loaded, program::Region box, const program::Provenance& from) {
+  inputs_[input].pieces.push_back({loaded, std::move(box)});
+  AddCompute(position, {program::Load{input}, {builder_.Write(loaded)}}, Lane::kLoad, from);
 }
 
 void Emitter::Emit(const Action& action, const RunStage& run) {

@@ -51,6 +51,9 @@ class Emitter {
   layers::Operand OperandAt(ValueId value, int position) const;
   void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from);
   void Emit(const Action& action, const LoadInput&);
+  // What makes of loaded images the box `local` of what the network reads.
+  program::Op ConvertImages(const program::Region& local) const;
+  void AddLoad(int position, int input, program::BufferId loaded, program::Region box, const program::Provenance& from);
   void Emit(const Action& action, const RunStage& run);
   void Emit(const Action& action, const Round&);
   void Emit(const Action& action, const SumGradients&);

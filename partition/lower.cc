@@ -36,6 +36,15 @@ constexpr LoweringPass kPasses[] = {
     {"order actions", OrderActions},
 };
 
+absl::Status CheckPixels(const layers::LayerGraph& graph, const LowerOptions& options) {
+  if (!options.pixels.has_value()) return absl::OkStatus();
+  const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
+  if (options.pixels->scale.size() == channels && options.pixels->shift.size() == channels) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("pixels: expected a scale and a shift for each of %d channels, found %d and %d", channels,
+                      options.pixels->scale.size(), options.pixels->shift.size()));
+}
+
 absl::Status CheckMicroBatches(const LowerOptions& options) {
   if (options.micro_batches < 1 || options.global_batch % options.micro_batches != 0) {
     return absl::FailedPreconditionError(
@@ -84,6 +93,7 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
 
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
   RETURN_IF_ERROR(CheckMicroBatches(options));
+  RETURN_IF_ERROR(CheckPixels(graph, options));
   RETURN_IF_ERROR(options.update.Check(graph));
   if (options.reads_averages && options.mode != program::Mode::kEval) {
     return absl::FailedPreconditionError("averages: expected evaluation, which alone reads them, found training");

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -41,6 +42,9 @@ struct LowerOptions {
   int64_t global_batch = 64;
   int64_t micro_batches = 1;  // of as many samples each, one after the other; their gradients are added, then reduced
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
+  // The host gives images as bytes [N,…,C], which are scaled on the device; absent: as f32 [N,C,…], as the network reads
+  // them.
+  std::optional<program::PixelScaling> pixels{};
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
   bool reads_averages = false;    // an evaluation of the averages that training keeps, not of the parameters
@@ -48,7 +52,8 @@ struct LowerOptions {
 
 // The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent
 // buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check;
-// FailedPrecondition where the batch has not so many micro-batches, or a training is to read averages.
+// FailedPrecondition where the batch has not so many micro-batches, `pixels` has not a number for each channel, or a
+// training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
 }  // namespace colonnade::partition

@@ -28,6 +28,12 @@ BufferId Builder::AddBuffer(int device, std::string name, DType dtype, Shape sha
   return id;
 }
 
+BufferId Builder::AddLoaded(int device, std::string name, DType dtype, Shape shape) {
+  const BufferId id = AddBuffer(device, std::move(name), dtype, std::move(shape));
+  program_.buffer(id).slots = 2;
+  return id;
+}
+
 BufferId Builder::AddView(BufferId parent, std::string name, const Region& region) {
   const Buffer& of = buffer(parent);
   const BufferId id = AddBuffer(of.device, std::move(name), of.dtype, region.size, of.lifetime);

@@ -27,6 +27,8 @@ class Builder {
   Builder(std::string model, Mode mode, int64_t global_batch, DType dtype, std::vector<MeshAxis> mesh);
 
   BufferId AddBuffer(int device, std::string name, DType dtype, Shape shape, Lifetime lifetime = Lifetime::kStep);
+  // One that the host fills: of two slots, for a Load on lane kLoad.
+  BufferId AddLoaded(int device, std::string name, DType dtype, Shape shape);
   BufferId AddView(BufferId parent, std::string name, const Region& region);
 
   struct BucketSpec {

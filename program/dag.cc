@@ -29,7 +29,9 @@ class Walk {
     found.within.resize(program_.tasks.size());
     found.carried.resize(program_.tasks.size());
     for (const Task& task : program_.tasks) Visit(task, found.within[task.id.value], /*in_step_before=*/false);
-    for (History& history : history_) {
+    for (const Buffer& buffer : program_.buffers) {
+      History& history = history_[buffer.id.value];
+      if (buffer.slots > 1) history = {};  // the step before uses the other slot
       for (Past& past : history.reads) past.in_step_before = true;
       for (Past& past : history.writes) past.in_step_before = true;
     }
@@ -89,8 +91,10 @@ HappensBefore::HappensBefore(const Program& program)
       lane_(program.tasks.size()),
       position_(program.tasks.size()),
       ended_(program.tasks.size()),
-      lane_sizes_(program.device_count, {0, 0, 0}) {
-  std::vector<std::array<int, kLaneCount>> last_of_lane(program.device_count, {-1, -1, -1});
+      lane_sizes_(program.device_count) {
+  std::array<int, kLaneCount> none;
+  none.fill(-1);
+  std::vector<std::array<int, kLaneCount>> last_of_lane(program.device_count, none);
   std::vector<int> before_in_lane(program.tasks.size());  // −1 for the first of a lane
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];

@@ -40,7 +40,7 @@ MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t al
   std::vector<BufferId> step_roots;
   for (const Buffer& buffer : program.buffers) {
     if (!HasOwnMemory(buffer)) continue;
-    map.size[buffer.id.value] = size_of(buffer);
+    map.size[buffer.id.value] = buffer.slots == 1 ? size_of(buffer) : buffer.slots * RoundUp(size_of(buffer), alignment);
     if (buffer.lifetime == Lifetime::kStep) {
       step_roots.push_back(buffer.id);
       continue;

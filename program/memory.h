@@ -18,13 +18,14 @@ using SizeOf = std::function<int64_t(const Buffer&)>;
 
 struct MemoryMap {
   std::vector<int64_t> offset;            // by buffer: byte offset of each root in its arena; −1 for views and members
-  std::vector<int64_t> size;              // by buffer: bytes of each root
+  std::vector<int64_t> size;              // by buffer: bytes of each root, of all its slots
   std::vector<int64_t> step_bytes;        // by device: bytes of the arena that step buffers share
   std::vector<int64_t> persistent_bytes;  // by device
 };
 
 // Step buffers and persistent buffers lie in two arenas of their own per device, each from offset 0. Offsets are multiples
 // of `alignment`. Greedy by size: each buffer takes the lowest place that no conflicting buffer has.
+// Slots of a buffer lie one behind the other, each as long as the others.
 MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment = 64);
 
 // Bytes of `buffer` packed densely with no padding; a bucket's members one after the other.

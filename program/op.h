@@ -19,7 +19,7 @@
 
 namespace colonnade::program {
 
-// Copies the box of global host input `input` that Program::inputs gives this buffer.     → y
+// Copies the box of global host input `input` that Program::inputs gives this buffer, as it is.     → y
 struct Load {
   int input = 0;
   bool operator==(const Load&) const = default;
@@ -32,6 +32,17 @@ struct Store {
 // y = x. Shapes of different rank but equal element count are matched in row-major order (flatten).   x → y
 struct Copy {
   bool operator==(const Copy&) const = default;
+};
+// value = scale·byte + shift, by channel.
+struct PixelScaling {
+  std::vector<double> scale{}, shift{};
+  bool operator==(const PixelScaling&) const = default;
+};
+// y[n,c,…] = scale[c]·x[n,…,c] + shift[c]: images as files have them, bytes with the channels innermost, become what a
+// network reads. Worked out in double, rounded to f32 where y is no double, then to the type of y.
+struct Normalise {                       // x u8 [n,…,C] → y [n,C,…]
+  std::vector<double> scale{}, shift{};  // by channel
+  bool operator==(const Normalise&) const = default;
 };
 // y = x_0 + x_1 + …, added in that order.                                                 x_0, x_1, … → y
 struct Sum {
@@ -288,10 +299,10 @@ struct UpdateGate {  // norms f64 [P,2] → gate f64 [2], trust f64 [P]
 };
 
 using Op =
-    std::variant<Load, Store, Copy, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights, FullyConnectedForward,
-                 FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward, ActivationForward,
-                 ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward, LrnForward,
-                 LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormFold,
+    std::variant<Load, Store, Copy, Normalise, Sum, ConvForward, ConvBackwardData, ConvBackwardWeights,
+                 FullyConnectedForward, FullyConnectedBackwardData, FullyConnectedBackwardWeights, BiasForward, BiasBackward,
+                 ActivationForward, ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward,
+                 LrnForward, LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormFold,
                  BatchNormBackwardSums, BatchNormMaskedSums, BatchNormBackward, LayerNormForward, LayerNormBackwardData,
                  LayerNormBackwardWeights, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite,
                  SgdUpdate, AdamWUpdate, AverageUpdate, SquaredNorms, UpdateGate>;

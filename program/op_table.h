@@ -38,6 +38,12 @@ struct OpTraits<Copy> : Streams {
   static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads}, {"y", Role::kData, kWrites}};
 };
 template <>
+struct OpTraits<Normalise> : Streams {
+  static constexpr const char* kName = "normalise";
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kPixels, kReads}, kY};
+  static constexpr std::tuple kAttributes{Attribute{"scale", &Normalise::scale}, Attribute{"shift", &Normalise::shift}};
+};
+template <>
 struct OpTraits<Sum> : Streams {
   static constexpr const char* kName = "sum";
   static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads, Width::kElement, Occurs::kOften},

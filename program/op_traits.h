@@ -27,6 +27,7 @@ enum class Role {
   kMomentum,
   kSaved,    // what forward leaves for backward
   kArgmax,   // u8
+  kPixels,   // u8
   kLabels,   // i32
   kScalars,  // f64 [kStepScalarCount]
   kMetrics,  // f64 [kMetricCount]
@@ -38,6 +39,7 @@ enum class Role {
 constexpr std::optional<DType> TypeOf(Role role) {
   switch (role) {
     case Role::kArgmax:
+    case Role::kPixels:
       return DType::kU8;
     case Role::kLabels:
     case Role::kFlag:

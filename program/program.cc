@@ -31,6 +31,11 @@ BufferId RootOf(const Program& program, BufferId id) {
   }
 }
 
+bool UsesSlots(const Program& program, const Task& task) {
+  return std::any_of(task.uses.begin(), task.uses.end(),
+                     [&](const BufferUse& use) { return program.buffer(RootOf(program, use.buffer)).slots > 1; });
+}
+
 bool IsPartlyHeld(const Program& program, BufferId id) {
   const auto* member = std::get_if<BucketMember>(&program.buffer(id).storage);
   if (member == nullptr) return false;

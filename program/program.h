@@ -7,7 +7,8 @@
 //  1. tasks[i].id == i. The subsequence of one device and lane is the order in which that lane runs; the subsequence of one
 //     device has the meaning of the step run one task after the other.
 //  2. A task uses buffers of its own device only; data moves between devices in exchanges and collectives alone.
-//  3. Persistent buffers outlive the step. Their tensors, which are roots and members of buckets, are matched between
+//  3. What the host gives is in buffers of two slots (Buffer::slots), as the host's own memory is.
+//  4. Persistent buffers outlive the step. Their tensors, which are roots and members of buckets, are matched between
 //     Programs by (device, name), whatever buckets they lie in.
 #ifndef COLONNADE_PROGRAM_PROGRAM_H_
 #define COLONNADE_PROGRAM_PROGRAM_H_
@@ -61,6 +62,9 @@ struct Buffer {
   DType dtype = DType::kF32;
   Shape shape;
   Lifetime lifetime = Lifetime::kStep;
+  // 2: a root that Loads on lane kLoad fill, of which step s uses copy s % 2, so that the next step's may be filled
+  // meanwhile. A step with such buffers begins when the step two before has ended: the host fills its memory no sooner.
+  int slots = 1;
   std::variant<Root, BoxView, Bucket, BucketMember> storage;
   BufferId layout_as;  // buffers that name the same one share a physical layout (weight, gradient, momentum); own id alone
   bool operator==(const Buffer&) const = default;
@@ -113,7 +117,7 @@ struct Parameter {
 };
 
 // A global tensor that the host provides before each step, cut into pieces that Load tasks copy in. The first inputs are
-// "images" (f32 on the host), "labels" (i32) and "scalars" (f64, StepScalar).
+// "images" (u8 [N,…,C], which Normalise makes [N,C,…] of, or f32 [N,C,…]), "labels" (i32) and "scalars" (f64, StepScalar).
 struct Input {
   std::string name;
   DType host_dtype = DType::kF32;
@@ -168,6 +172,9 @@ struct Program {
 
 // The buffer that holds the memory of `id`: itself, or the root at the end of its chain of views.
 BufferId RootOf(const Program& program, BufferId id);
+
+// Whether a task uses a buffer of two slots: another one in odd steps than in even ones.
+bool UsesSlots(const Program& program, const Task& task);
 
 // Whether a buffer is a member of a bucket of which its device holds some parts alone.
 bool IsPartlyHeld(const Program& program, BufferId id);

@@ -10,6 +10,8 @@ const char* Name(Lane lane) {
       return "comm";
     case Lane::kCopy:
       return "copy";
+    case Lane::kLoad:
+      return "load";
   }
   return "?";
 }

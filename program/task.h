@@ -31,9 +31,10 @@ struct Work {
   bool operator==(const Work&) const = default;
 };
 
-// An in-order queue of a device: a CUDA stream, a CPU worker, a resource of the simulator.
-enum class Lane { kCompute = 0, kComm = 1, kCopy = 2 };
-inline constexpr int kLaneCount = 3;
+// An in-order queue of a device: a CUDA stream, a CPU worker, a resource of the simulator. On kLoad run Loads into buffers
+// of two slots and nothing else, so that it may be ahead of the others by what two slots allow.
+enum class Lane { kCompute = 0, kComm = 1, kCopy = 2, kLoad = 3 };
+inline constexpr int kLaneCount = 4;
 
 enum class Pass { kInput, kForward, kBackward, kUpdate, kOutput };
 

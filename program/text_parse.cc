@@ -17,7 +17,7 @@ namespace colonnade::program {
 namespace {
 
 constexpr auto kDTypes = {DType::kF32, DType::kF64, DType::kI32, DType::kU8, DType::kBF16};
-constexpr auto kLanes = {Lane::kCompute, Lane::kComm, Lane::kCopy};
+constexpr auto kLanes = {Lane::kCompute, Lane::kComm, Lane::kCopy, Lane::kLoad};
 constexpr auto kPasses = {Pass::kInput, Pass::kForward, Pass::kBackward, Pass::kUpdate, Pass::kOutput};
 constexpr auto kCollectives = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce,
                                CollectiveKind::kAllToAll,  CollectiveKind::kReduce,        CollectiveKind::kBroadcast};
@@ -191,6 +191,7 @@ class Parser {
       line.Expect("of");
       buffer.storage = BucketMember{BufferId{line.Int32()}, index};
     }
+    if (line.Accept("slots=")) buffer.slots = line.Int32();
     buffer.layout_as = line.Accept("layout_as=") ? BufferId{line.Int32()} : buffer.id;
     program_.buffers.push_back(std::move(buffer));
   }
@@ -273,7 +274,7 @@ class Parser {
     Task task;
     task.id.value = Id(line, program_.tasks.size());
     task.device = Device(line);
-    task.lane = line.OneOf(kLanes, "compute, comm or copy");
+    task.lane = line.OneOf(kLanes, "compute, comm, copy or load");
     ParseWhat(line, task);
     ParseUses(line, task);
     if (line.AcceptWord("waits")) {

@@ -129,6 +129,7 @@ class Printer {
     } else if (const auto* member = std::get_if<BucketMember>(&buffer.storage)) {
       absl::StrAppend(&out_, " member ", member->index, " of ", member->bucket.value);
     }
+    if (buffer.slots != 1) absl::StrAppend(&out_, " slots=", buffer.slots);
     if (buffer.layout_as != buffer.id) absl::StrAppend(&out_, " layout_as=", buffer.layout_as.value);
     out_ += '\n';
   }

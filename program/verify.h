@@ -13,6 +13,7 @@ namespace colonnade::program {
 //                buffers; the count, element types and shapes of operands fit the op
 //   argmax       a buffer that holds the argmax of a max pooling is of the step, and used by max poolings alone, all of one
 //                window, images and box of it
+//   slots        buffers of two slots are filled by loads on lane load, which has no other tasks, and read by computations
 //   initialised  every element that is read was written before, in this step (step buffers) or is persistent
 //   messages     each message has two sides, each the other's peer, equal extents and element types, sent ↔ received
 //   collectives  every member of the group has the instance exactly once, with equal attributes and matching extents; all

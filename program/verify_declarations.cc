@@ -1,17 +1,19 @@
-// The rule `outputs`: what a Program declares for the host (parameters, inputs, outputs) fits its buffers.
+// The rules `outputs`: what a Program declares for the host (parameters, inputs, outputs) fits its buffers; and `slots`:
+// what the next step may be given during this one is kept apart.
 
 #include <map>
 #include <set>
 #include <utility>
 
 #include "program/boxes.h"
+#include "program/location.h"
 #include "program/status_macros.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
 namespace {
 
-constexpr char kOutputsRule[] = "outputs";
+constexpr char kOutputsRule[] = "outputs", kSlotsRule[] = "slots";
 
 // A list of pieces with the words for its messages.
 struct Declared {
@@ -87,7 +89,7 @@ absl::Status CheckInputs(const Program& program) {
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : input.pieces) {
       const DType dtype = program.buffer(piece.buffer).dtype;
-      if (dtype != input.host_dtype && !(IsFloat(dtype) && input.host_dtype == DType::kF32)) {
+      if (dtype != input.host_dtype) {
         return Broken(kOutputsRule, declared.owner, " of ", Name(input.host_dtype), " is loaded into ",
                       Describe(program.buffer(piece.buffer)), " of ", Name(dtype));
       }
@@ -179,10 +181,35 @@ absl::Status CheckHostCopies(const Program& program) {
   return absl::OkStatus();
 }
 
+// Lane kLoad fills buffers of two slots and does nothing else; all others on a device only compute on them.
+absl::Status CheckSlots(const Program& program) {
+  for (const Task& task : program.tasks) {
+    const auto* compute = std::get_if<Compute>(&task.what);
+    const bool loads = compute != nullptr && std::holds_alternative<Load>(compute->op);
+    if (task.lane == Lane::kLoad && !loads) {
+      return Broken(kSlotsRule, Describe(task), " is on lane load; expected a load there");
+    }
+    for (const BufferUse& use : task.uses) {
+      const Buffer& root = program.buffer(RootOf(program, use.buffer));
+      const bool ahead = loads && task.lane == Lane::kLoad;
+      if (ahead && (root.slots != 2 || use.buffer != root.id)) {
+        return Broken(kSlotsRule, Describe(task), " on lane load writes ", Describe(root),
+                      "; expected a buffer of two slots");
+      }
+      if (root.slots == 1 || ahead) continue;
+      if (compute == nullptr || Writes(use.access)) {
+        return Broken(kSlotsRule, Describe(task), " uses ", Describe(root),
+                      " of two slots; expected a load on lane load, or a computation that reads it");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckDeclarations(const Program& program) {
-  for (const auto rule : {CheckParameters, CheckInputs, CheckOutputs, CheckHostCopies}) {
+  for (const auto rule : {CheckParameters, CheckInputs, CheckOutputs, CheckHostCopies, CheckSlots}) {
     RETURN_IF_ERROR(rule(program));
   }
   return absl::OkStatus();

@@ -203,7 +203,9 @@ class StepGraph {
     std::iota(node_.begin(), node_.end(), 0);
     const Meetings meetings(program);
     for (int& node : node_) node = meetings.SidesOf(TaskId{node}).front().value;
-    std::vector<std::array<int, kLaneCount>> last(program.device_count, {-1, -1, -1});
+    std::array<int, kLaneCount> none;
+    none.fill(-1);
+    std::vector<std::array<int, kLaneCount>> last(program.device_count, none);
     for (const Task& task : program.tasks) {
       std::vector<TaskId>& before = before_[node_[task.id.value]];
       int& in_lane = last[task.device][static_cast<int>(task.lane)];

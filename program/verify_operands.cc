@@ -79,6 +79,22 @@ class OperandCheck {
     if (IsBucket(0)) return (void)SameBuckets({0, 1});
     if (Count(0) != Count(1)) Fail("copies ", Count(0), " elements to ", Count(1));
   }
+  void operator()(const Normalise& op) {
+    if (Size(0).size() < 2 || Size(1).size() != Size(0).size()) {
+      return Fail("makes ", ToString(Size(1)), " of ", ToString(Size(0)), "; expected [n,C,…] of [n,…,C]");
+    }
+    Shape channels_first = Size(0);
+    std::rotate(channels_first.begin() + 1, channels_first.end() - 1, channels_first.end());
+    if (!Shaped(1, channels_first)) return;
+    for (const std::vector<double>* numbers : {&op.scale, &op.shift}) {
+      if (static_cast<int64_t>(numbers->size()) != Size(1)[1]) {
+        return Fail("has ", numbers->size(), " numbers for ", Size(1)[1], " channels");
+      }
+      for (double number : *numbers) {
+        if (!std::isfinite(number)) return Fail("has the number ", number, "; expected finite ones");
+      }
+    }
+  }
   void operator()(const Sum&) {
     for (size_t i = 0; i < task_.uses.size(); ++i) {
       if (!SameShapes({0, i}) || !SameTypes({0, i})) return;

@@ -106,6 +106,11 @@ absl::Status CheckBuffers(const Program& program) {
       return Broken(kStructureRule, Describe(buffer), " has shape ", ToString(buffer.shape), "; expected at most ", kMaxRank,
                     " extents, none negative, and at most 2^48 elements");
     }
+    if (buffer.slots != 1 &&
+        (buffer.slots != 2 || buffer.lifetime != Lifetime::kStep || !std::holds_alternative<Root>(buffer.storage))) {
+      return Broken(kStructureRule, Describe(buffer), " has ", buffer.slots,
+                    " slots; expected 1, or 2 of a buffer of the step that is no view, bucket or member");
+    }
     if (buffer.lifetime == Lifetime::kPersistent && !persistent.emplace(buffer.device, buffer.name).second) {
       return Broken(kStructureRule, Describe(buffer), " is not the only persistent buffer of that name on device ",
                     buffer.device);

@@ -23,8 +23,14 @@ constexpr int kFilled = 2;              // steps whose images are filled: one fo
 constexpr double kLearningRate = 1e-4;  // small: the weights stay finite on data without meaning
 
 // Pixels of a fixed pattern, labels in turn.
-void Fill(absl::Span<float> images, absl::Span<int32_t> labels, int64_t classes) {
-  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i * 2654435761u % 1024) / 512.0f - 1.0f;
+uint32_t PatternAt(size_t i) { return i * 2654435761u % 1024; }
+void Fill(absl::Span<float> images) {
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(PatternAt(i)) / 512.0f - 1.0f;
+}
+void Fill(absl::Span<uint8_t> images) {
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<uint8_t>(PatternAt(i) / 4);
+}
+void FillLabels(absl::Span<int32_t> labels, int64_t classes) {
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(static_cast<int64_t>(i) % classes);
 }
 
@@ -67,8 +73,13 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
 }
 
 absl::Status StepMeter::Enqueue() {
-  ASSIGN_OR_RETURN(absl::Span<float> images, executor_->NextImages());
-  if (enqueued_ < kFilled) Fill(images, executor_->NextLabels(), classes_);
+  const auto fill = [&](const auto& images) -> absl::Status {
+    if (!images.ok()) return images.status();
+    if (enqueued_ < kFilled) Fill(*images), FillLabels(executor_->NextLabels(), classes_);
+    return absl::OkStatus();
+  };
+  const bool bytes = program_.inputs[0].host_dtype == program::DType::kU8;
+  RETURN_IF_ERROR(bytes ? fill(executor_->NextPixels()) : fill(executor_->NextImages()));
   const absl::Time begin = absl::Now();
   absl::Status s = executor_->Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(enqueued_++)});
   hosts_.push_back(absl::ToDoubleSeconds(absl::Now() - begin));
@@ -109,8 +120,15 @@ absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, 
   ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel("two_column"));
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel("two_column", {}));
   ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("single", graph, {.devices = 1, .global_batch = batch}));
+  ASSIGN_OR_RETURN(data::ImageSet train_set, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
+  ASSIGN_OR_RETURN(data::ImageSet test_set, data::OpenDataset("digits", data::SplitOf::kTest, {}));
+  test_set.mean = train_set.mean;
+  test_set.std = train_set.std;
+  ASSIGN_OR_RETURN(data::SampleStream samples, data::SampleStream::Create(train_set, {.shift = true}));
+  ASSIGN_OR_RETURN(data::SampleStream tests, data::SampleStream::Create(test_set, {.shuffle = false, .once = true}));
   partition::LowerOptions lower{
       .global_batch = batch,
+      .pixels = samples.scaling(),
       .update = {.optimizer = program::Sgd{.momentum = model->momentum}, .weight_decay = model->weight_decay}};
   ASSIGN_OR_RETURN(program::Program train_program, partition::Lower(graph, plan, lower));
   lower.mode = program::Mode::kEval;
@@ -119,12 +137,6 @@ absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, 
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> train, engine::Executor::Create(train_program, *backend));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> eval, engine::Executor::Create(eval_program, *backend));
   RETURN_IF_ERROR(engine::InitializeParameters(train_program, train->loaded(), 1));
-  ASSIGN_OR_RETURN(data::ImageSet train_set, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
-  ASSIGN_OR_RETURN(data::ImageSet test_set, data::OpenDataset("digits", data::SplitOf::kTest, {}));
-  test_set.mean = train_set.mean;
-  test_set.std = train_set.std;
-  ASSIGN_OR_RETURN(data::SampleStream samples, data::SampleStream::Create(train_set, {.shift = true}));
-  ASSIGN_OR_RETURN(data::SampleStream tests, data::SampleStream::Create(test_set, {.shuffle = false, .once = true}));
   std::vector<double> errors;
   for (int64_t step = 0; step <= steps; step += every) {
     ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*eval, tests));

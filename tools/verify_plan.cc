@@ -87,7 +87,7 @@ absl::Status WriteState(const State& state, Side& side) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<const float> images,
+absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<const uint8_t> images,
                                   absl::Span<const int32_t> labels, const engine::StepInputs& inputs) {
   RETURN_IF_ERROR(WriteState(from, side));
   ASSIGN_OR_RETURN(engine::StepResult result, side.executor->RunStep(images, labels, inputs));
@@ -298,7 +298,7 @@ class Comparison {
   std::unique_ptr<Side> one_, many_, training_, reference_;
   std::unique_ptr<Side> exact_, rounded_;                        // in bf16
   std::map<std::string, std::vector<double>> double_gradients_;  // of the step at hand
-  std::vector<float> images_;
+  std::vector<uint8_t> images_;
   std::vector<int32_t> labels_;
   VerifyReport report_;
 };
@@ -307,7 +307,9 @@ class Comparison {
 
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options) {
-  return Comparison(graph, plan, data, options).Run();
+  VerifyOptions of_data = options;
+  of_data.lower.pixels = data.scaling();
+  return Comparison(graph, plan, data, of_data).Run();
 }
 
 }  // namespace colonnade::tools

@@ -27,7 +27,7 @@ struct VerifyOptions {
     return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
   };
   engine::LearningRatePolicy learning_rate;
-  partition::LowerOptions lower;
+  partition::LowerOptions lower;  // `pixels` become those of the data
   // What makes the Programs that are compared; a test of the comparison puts a wrong one here.
   std::function<absl::StatusOr<program::Program>(const layers::LayerGraph&, const partition::Plan&,
                                                  const partition::LowerOptions&)>

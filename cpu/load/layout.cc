@@ -182,6 +182,7 @@ absl::Status Chooser::NeedRowMajor(BufferId id) {
 
 absl::Status Chooser::DecideRowMajor() {
   for (const Buffer& buffer : program_.buffers) {
+    if (buffer.slots > 1) RETURN_IF_ERROR(NeedRowMajor(buffer.id));  // as the host has it
     if (const auto* box = std::get_if<program::BoxView>(&buffer.storage)) {
       RETURN_IF_ERROR(NeedRowMajor(buffer.id));
       RETURN_IF_ERROR(NeedRowMajor(box->parent));

@@ -119,19 +119,31 @@ TaskContext CpuProgram::ContextOf(const Task& task) {
   return context;
 }
 
+PreparedKernel CpuProgram::PrepareTask(const Task& task, const program::Op& op) {
+  PreparedKernel kernel = CatchErrors([&] { return PrepareCompute(op, ContextOf(task), resources_.reference_kernels); });
+  if (!kernel.ok()) return InTask(kernel.status(), task);
+  return kernel;
+}
+
 // Each kernel is prepared on the thread that will run it.
 absl::Status CpuProgram::PrepareComputeTasks() {
   absl::Status status;
+  const auto prepare = [&](const Task& task, const program::Op& op) -> absl::Status {
+    ReadyTask& ready = tasks_[task.id.value];
+    if (program::UsesSlots(program_, task)) {
+      ASSIGN_OR_RETURN(ready.odd_kernel, PrepareTask(task, op));
+      std::erase_if(added_reorders_, [&](const engine::AddedReorder& added) { return added.task == task.id; });
+    }
+    ASSIGN_OR_RETURN(ready.kernel, PrepareTask(task, op));
+    return absl::OkStatus();
+  };
   for (int d = 0; d < program_.device_count; ++d) {
     for (int l = 0; l < program::kLaneCount; ++l) {
       resources_.devices[d]->lanes[l].queue->Call([&] {
         for (const Task& task : program_.tasks) {
           const auto* compute = std::get_if<program::Compute>(&task.what);
           if (compute == nullptr || task.device != d || task.lane != static_cast<Lane>(l) || !status.ok()) continue;
-          PreparedKernel kernel =
-              CatchErrors([&] { return PrepareCompute(compute->op, ContextOf(task), resources_.reference_kernels); });
-          status = InTask(kernel.status(), task);
-          if (kernel.ok()) tasks_[task.id.value].kernel = *std::move(kernel);
+          status = prepare(task, compute->op);
         }
       });
     }
@@ -164,10 +176,14 @@ void CpuProgram::NoteLayouts() {
 void CpuProgram::BindTasks() {
   for (const Task& task : program_.tasks) {
     ReadyTask& ready = tasks_[task.id.value];
-    std::vector<char*> data;
-    for (BufferId buffer : UsedBuffers(task)) data.push_back(memory_.BaseOf(buffer));
-    ready.kernel->Bind(data, memory_.workspace(task.device, static_cast<int>(task.lane)));
-    if (kThreadSanitizer) ready.announcer = Announcer(ContextOf(task).operands, data);
+    const auto bind = [&](int slot, Kernel& kernel, Announcer& announcer) {
+      std::vector<char*> data;
+      for (BufferId buffer : UsedBuffers(task)) data.push_back(memory_.BaseOf(buffer, slot));
+      kernel.Bind(data, memory_.workspace(task.device, static_cast<int>(task.lane)));
+      if (kThreadSanitizer) announcer = Announcer(ContextOf(task).operands, data);
+    };
+    bind(0, *ready.kernel, ready.announcer);
+    if (ready.odd_kernel != nullptr) bind(1, *ready.odd_kernel, ready.odd_announcer);
     ready.zeroed.clear();
     for (const engine::ByteRange& range : engine::PaddingBehind(program_, layouts_.buckets, task)) {
       ready.zeroed.push_back({memory_.BaseOf(range.bucket) + range.begin, range.bytes});
@@ -225,10 +241,13 @@ void CpuProgram::RunTask(int32_t task, int64_t step) {
   ReadyTask& ready = tasks_[task];
   ready.start[step % 2] = Clock::now();
   if (!failed_.load(std::memory_order_acquire)) {
-    ready.announcer.Announce();
-    const absl::Status status = CatchErrors([&] { return ready.kernel->Run(step); });
+    const bool odd = step % 2 == 1 && ready.odd_kernel != nullptr;
+    Kernel& kernel = odd ? *ready.odd_kernel : *ready.kernel;
+    const Announcer& announcer = odd ? ready.odd_announcer : ready.announcer;
+    announcer.Announce();
+    const absl::Status status = CatchErrors([&] { return kernel.Run(step); });
     for (const Padding& range : ready.zeroed) std::fill(range.begin, range.begin + range.bytes, 0);
-    ready.announcer.Announce();
+    announcer.Announce();
     if (!status.ok()) Fail(InTask(status, program_.tasks[task]));
   }
   ready.end[step % 2] = Clock::now();

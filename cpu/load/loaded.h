@@ -56,7 +56,8 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   // What a lane needs of one task.
   struct ReadyTask {
     std::unique_ptr<Kernel> kernel;
-    Announcer announcer;
+    std::unique_ptr<Kernel> odd_kernel;  // in odd steps, of a task that uses a buffer of two slots
+    Announcer announcer, odd_announcer;
     std::vector<Padding> zeroed;         // padding behind the members of buckets that it writes
     Clock::time_point start[2], end[2];  // by step % 2
     int64_t launched_step;               // the last; touched by the host thread only
@@ -78,6 +79,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   // Stages of Load, in order.
   absl::Status ChooseAllLayouts();
   TaskContext ContextOf(const program::Task& task);
+  PreparedKernel PrepareTask(const program::Task& task, const program::Op& op);
   absl::Status PrepareComputeTasks();
   absl::Status PrepareTransfers();
   void NoteLayouts();

@@ -155,6 +155,57 @@ PreparedKernel Prepare(const program::Copy&, const TaskContext& context) {
   return {std::move(kernel)};
 }
 
+namespace {
+
+// Rows of one channel of images, of bytes x to y.
+template <class T>
+void ScaleRows(const BoxPlan& plan, int64_t begin, int64_t end, double scale, double shift, const char* x, char* y) {
+  plan.ForRows(begin, end, [&](const Row& row) {
+    const uint8_t* from = reinterpret_cast<const uint8_t*>(x) + row.offset[0];
+    T* to = reinterpret_cast<T*>(y) + row.offset[1];
+    const int64_t from_stride = row.stride[0], to_stride = row.stride[1];
+    for (int64_t i = 0; i < row.size; ++i) {
+      to[i * to_stride] = static_cast<T>(scale * from[i * from_stride] + shift);
+    }
+  });
+}
+
+// [n,…,C] as [n,C,…].
+View ChannelsFirst(View view) {
+  std::rotate(view.shape.begin() + 1, view.shape.end() - 1, view.shape.end());
+  std::rotate(view.strides.begin() + 1, view.strides.end() - 1, view.strides.end());
+  return view;
+}
+
+Region OfChannel(Region box, int64_t channel) {
+  box.offset[1] = channel;
+  box.size[1] = 1;
+  return box;
+}
+
+}  // namespace
+
+PreparedKernel Prepare(const program::Normalise& op, const TaskContext& context) {
+  if (context.view(0).kind != View::Kind::kAffine) return absl::UnimplementedError("bytes of images in this layout");
+  const View x = ChannelsFirst(context.view(0));
+  const View& y = context.view(1);
+  std::vector<BoxPlan> plans;
+  for (int64_t c = 0; c < y.shape[1]; ++c) {
+    const Region box = OfChannel(Region::Whole(y.shape), c);
+    plans.push_back(BoxPlan({Slice(x, box), Slice(y, box)}));
+  }
+  return KernelOf([plans = std::move(plans), op, dtype = y.dtype, threads = context.threads](const RunArguments& run) {
+    for (size_t c = 0; c < plans.size(); ++c) {
+      ParallelFor(threads, plans[c].rows(), [&](int64_t begin, int64_t end) {
+        VisitType(dtype, [&]<class T>(T) {
+          ScaleRows<T>(plans[c], begin, end, op.scale[c], op.shift[c], run.data[0], run.data[1]);
+        });
+      });
+    }
+    return absl::OkStatus();
+  });
+}
+
 PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
   const program::Input& input = context.program.inputs[op.input];
   const int piece = FindPiece(input.pieces, context.operands[0].buffer);
@@ -165,15 +216,9 @@ PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
   for (size_t d = 0; d < box.offset.size(); ++d) box.offset[d] += use.offset[d];
   box.size = use.size;
   const View from = Slice(RowMajor(input.host_dtype, input.shape), box);
-  const DType to_type = to.dtype;
-  return KernelOf([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, from_type = input.host_dtype,
-                   to_type, threads = context.threads](const RunArguments& run) {
-    char* host = static_cast<char*>(slots[run.step % 2].inputs[index]);
-    if (from_type == to_type) {
-      CopyRows(plan, threads, SizeInBytes(to_type), host, run.data[0]);
-    } else {
-      ConvertRows(plan, from_type, host, to_type, run.data[0]);
-    }
+  return KernelOf([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, size = SizeInBytes(to.dtype),
+                   threads = context.threads](const RunArguments& run) {
+    CopyRows(plan, threads, size, static_cast<char*>(slots[run.step % 2].inputs[index]), run.data[0]);
     return absl::OkStatus();
   });
 }

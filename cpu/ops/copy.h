@@ -26,6 +26,7 @@ void ConvertRows(const BoxPlan& plan, program::DType from_type, const char* from
 
 PreparedKernel Prepare(const program::Copy& op, const TaskContext& context);
 PreparedKernel Prepare(const program::Load& op, const TaskContext& context);
+PreparedKernel Prepare(const program::Normalise& op, const TaskContext& context);
 PreparedKernel Prepare(const program::Store& op, const TaskContext& context);
 
 // The logical content of `view`, row-major in its element type, and back. Opaque layouts go through oneDNN; may allocate.

@@ -11,6 +11,19 @@ absl::Status Run(const program::Copy&, absl::Span<const Tensor> operands) {
   return absl::OkStatus();
 }
 
+absl::Status Run(const program::Normalise& op, absl::Span<const Tensor> operands) {
+  const std::vector<double> x = ReadDense(operands[0]);
+  const int64_t channels = operands[0].shape.back(),
+                plane = program::ElementCount(operands[0].shape) / channels / operands[0].shape[0];
+  std::vector<double> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int64_t c = static_cast<int64_t>(i) % channels, at = static_cast<int64_t>(i) / channels;
+    y[(at / plane * channels + c) * plane + at % plane] = op.scale[c] * x[i] + op.shift[c];
+  }
+  WriteDense(y, operands[1]);
+  return absl::OkStatus();
+}
+
 absl::Status Run(const program::Sum&, absl::Span<const Tensor> operands) {
   std::vector<double> y = ReadDense(operands[0]);
   for (size_t k = 1; k + 1 < operands.size(); ++k) {

@@ -30,6 +30,7 @@ absl::Status Run(const program::Op& op, absl::Span<const Tensor> operands);
 
 // One overload for each operation.
 absl::Status Run(const program::Copy& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::Normalise& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::Sum& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::ConvForward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::ConvBackwardData& op, absl::Span<const Tensor> operands);

@@ -4,12 +4,31 @@
 #define COLONNADE_CUDA_FOLD_KERNELS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/kernels/image_kernels.h"
 #include "cuda/kernels/vector.h"
 #include "cuda/load/view.h"
 
 namespace colonnade::cuda {
+
+// What becomes of the bytes of each channel.
+inline constexpr int kMostScaledChannels = 16;
+struct ChannelScaling {
+  double scale[kMostScaledChannels] = {}, shift[kMostScaledChannels] = {};
+  COLONNADE_HOST_DEVICE float Scaled(int64_t channel, uint8_t byte) const {
+    return static_cast<float>(scale[channel] * byte + shift[channel]);
+  }
+};
+// Values of a network stay as they are.
+struct NoScaling {
+  template <class T>
+  COLONNADE_HOST_DEVICE float Scaled(int64_t, T value) const {
+    return value;
+  }
+};
+template <class From>
+using ScalingOf = std::conditional_t<std::is_same_v<From, uint8_t>, ChannelScaling, NoScaling>;
 
 // Where element `e` of a folded pixel comes from: the pixel of its block, and the channel. `c`: channels of the image.
 struct Unfolded {
@@ -20,7 +39,7 @@ COLONNADE_HOST_DEVICE inline Unfolded UnfoldedOf(const SpaceToDepth& fold, int64
   return {h, pixel - h * fold.block_w, e - pixel * c};
 }
 
-// y = x in blocks, and zeros; vectors of channels are whole.
+// y = x in blocks, and zeros; vectors of channels are whole. Bytes are scaled by channel.
 template <class From, class To>
 struct FoldPixels {
   static constexpr int kLanes = kLanesOf<To>;
@@ -28,6 +47,7 @@ struct FoldPixels {
   SpaceToDepth fold;
   const From* x;
   To* y;
+  ScalingOf<From> scaling = {};
   COLONNADE_HOST_DEVICE int64_t count() const { return in.n * fold.rows * fold.columns * (fold.channels / kLanes); }
   COLONNADE_THREAD {
     const Pixel block = PixelOf<kLanes>({in.n, fold.channels, fold.rows, fold.columns}, i);
@@ -36,7 +56,7 @@ struct FoldPixels {
     int64_t at = in.At(block.n, from.c, h, w);
     float values[kLanes] = {};
     for (int l = 0; l < kLanes; ++l) {
-      if (from.h < fold.block_h && h >= 0 && h < in.h && w >= 0 && w < in.w) values[l] = x[at];
+      if (from.h < fold.block_h && h >= 0 && h < in.h && w >= 0 && w < in.w) values[l] = scaling.Scaled(from.c, x[at]);
       at += in.stride_c;
       if (++from.c < in.c) continue;
       from.c = 0, ++w, at += in.stride_w - in.c * in.stride_c;
@@ -44,6 +64,20 @@ struct FoldPixels {
       from.w = 0, ++from.h, ++h, w -= fold.block_w, at += in.stride_h - fold.block_w * in.stride_w;
     }
     PutAt(y, i * kLanes, Rounded<To>(values));
+  }
+};
+
+// y [n,c,h,w] = x scaled by channel, wherever their elements lie.
+template <class T>
+struct ScalePixels {
+  Image in, out;
+  ChannelScaling scaling;
+  const uint8_t* x;
+  T* y;
+  COLONNADE_HOST_DEVICE int64_t count() const { return out.count(); }
+  COLONNADE_THREAD {
+    const Pixel at = PixelOf<1>(out, i);
+    y[out.At(at.n, at.c, at.h, at.w)] = static_cast<T>(scaling.Scaled(at.c, x[in.At(at.n, at.c, at.h, at.w)]));
   }
 };
 

@@ -45,15 +45,17 @@ struct BothOf<std::variant<A...>, std::variant<B...>> {
   using Type = std::variant<A..., B...>;
 };
 
-using KernelsOfFloat = BothOf<KernelsOf<float, 1, SgdElements<1>, AdamWElements<1>, AverageElements<1>,
-                                        FoldPixels<float, float>, UnfoldPixels<float, float>, SoftmaxSamples<float>,
-                                        SoftmaxElements<float>, SoftmaxBackwardElements<float>, NormalisedBiases<float>>,
-                              KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>, AdamWElements<kLanesOf<float>>,
-                                        AverageElements<kLanesOf<float>>>>::Type;
+using KernelsOfFloat =
+    BothOf<KernelsOf<float, 1, SgdElements<1>, AdamWElements<1>, AverageElements<1>, FoldPixels<float, float>,
+                     FoldPixels<uint8_t, float>, ScalePixels<float>, UnfoldPixels<float, float>, SoftmaxSamples<float>,
+                     SoftmaxElements<float>, SoftmaxBackwardElements<float>, NormalisedBiases<float>>,
+           KernelsOf<float, kLanesOf<float>, SgdElements<kLanesOf<float>>, AdamWElements<kLanesOf<float>>,
+                     AverageElements<kLanesOf<float>>>>::Type;
 
 using KernelsOfBFloat16 =
     BothOf<KernelsOf<program::BFloat16, 1, ConvertElements<float, program::BFloat16, 1>,
                      ConvertElements<program::BFloat16, float, 1>, AddBias<float, program::BFloat16, 1>,
+                     FoldPixels<uint8_t, program::BFloat16>, ScalePixels<program::BFloat16>,
                      FoldPixels<float, program::BFloat16>, FoldPixels<program::BFloat16, program::BFloat16>,
                      UnfoldPixels<program::BFloat16, float>, UnfoldPixels<program::BFloat16, program::BFloat16>,
                      SoftmaxSamples<program::BFloat16>, SoftmaxElements<program::BFloat16>,

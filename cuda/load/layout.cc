@@ -13,17 +13,17 @@ using program::Program;
 
 namespace {
 
-// What is loaded, and read by nothing but convolutions of one kind, folded for them; by buffer.
+// Images that were put here from what is loaded, and are read by nothing but convolutions of one kind, folded for them; by
+// buffer.
 class ImageFolds {
  public:
   ImageFolds(const Program& program, Precision precision) : program_(program), precision_(precision) {
     folds_.resize(program.buffers.size());
     may_fold_.resize(program.buffers.size(), false);
-    for (const program::Input& input : program.inputs) {
-      for (const program::Piece& piece : input.pieces) {
-        const Buffer& buffer = program.buffer(piece.buffer);
-        may_fold_[buffer.id.value] = std::holds_alternative<program::Root>(buffer.storage) && buffer.shape.size() == 4;
-      }
+    for (const program::Task& task : program.tasks) {
+      if (!PutsImages(task)) continue;
+      const Buffer& buffer = program.buffer(task.uses[1].buffer);
+      may_fold_[buffer.id.value] = std::holds_alternative<program::Root>(buffer.storage) && buffer.shape.size() == 4;
     }
     for (const program::Task& task : program.tasks) {
       for (size_t use = 0; use < task.uses.size(); ++use) Note(task, use);
@@ -35,7 +35,7 @@ class ImageFolds {
   void Note(const program::Task& task, size_t use) {
     const Buffer& buffer = program_.buffer(task.uses[use].buffer);
     const BufferId root = program::RootOf(program_, buffer.id);
-    if (!may_fold_[root.value] || IsLoad(task)) return;
+    if (!may_fold_[root.value] || PutsImages(task)) return;
     const bool is_whole = buffer.id == root && use == 0 && task.uses[use].region == program::Region::Whole(buffer.shape);
     const std::optional<SpaceToDepth> fold = is_whole ? FoldFor(task, buffer) : std::nullopt;
     std::optional<SpaceToDepth>& known = folds_[root.value];
@@ -47,9 +47,11 @@ class ImageFolds {
     }
   }
 
-  static bool IsLoad(const program::Task& task) {
+  // A copy of what is loaded, or what makes values of its bytes.
+  bool PutsImages(const program::Task& task) const {
     const auto* compute = std::get_if<program::Compute>(&task.what);
-    return compute != nullptr && std::holds_alternative<program::Load>(compute->op);
+    if (compute == nullptr || !program::UsesSlots(program_, task)) return false;
+    return std::holds_alternative<program::Copy>(compute->op) || std::holds_alternative<program::Normalise>(compute->op);
   }
   std::optional<SpaceToDepth> FoldFor(const program::Task& task, const Buffer& x) const {
     const auto* compute = std::get_if<program::Compute>(&task.what);
@@ -75,12 +77,18 @@ class ImageFolds {
 
 Layouts ChooseLayouts(const Program& program, Precision precision) {
   const ImageFolds folds(program, precision);
+  std::vector<bool> is_loaded(program.buffers.size(), false);  // row-major, as the host has it
+  for (const program::Input& input : program.inputs) {
+    for (const program::Piece& piece : input.pieces) is_loaded[piece.buffer.value] = true;
+  }
   const auto layout_of = [&](const Buffer& buffer) -> engine::TensorLayout<View> {
     const int64_t size = program::SizeInBytes(buffer.dtype);
     if (const std::optional<SpaceToDepth>& fold = folds.of(buffer.id); fold.has_value()) {
       return {FoldedView(buffer.dtype, buffer.shape, *fold), buffer.shape[0] * fold->elements() * size};
     }
-    return {Natural(buffer.dtype, buffer.shape), program::ElementCount(buffer.shape) * size};
+    const View view =
+        is_loaded[buffer.id.value] ? RowMajor(buffer.dtype, buffer.shape) : Natural(buffer.dtype, buffer.shape);
+    return {view, program::ElementCount(buffer.shape) * size};
   };
   return engine::LayOut<View>(program, kAlignment, layout_of, RowMajor);
 }

@@ -20,7 +20,13 @@ using program::TaskId;
 
 namespace {
 
-constexpr int kLandingArea = program::kLaneCount;  // behind the workspaces of the lanes
+constexpr int64_t kLargeInput = int64_t{64} << 10;  // that KeepImages keeps
+
+// Calls of odd steps differ: they are on other memory of the host, or on the other slot of a buffer.
+bool DependsOnParity(const Program& program, const Task& task, const program::Op& op) {
+  return std::holds_alternative<program::Load>(op) || std::holds_alternative<program::Store>(op) ||
+         program::UsesSlots(program, task);
+}
 
 }  // namespace
 
@@ -79,24 +85,23 @@ void CudaProgram::MoveTo(const absl::Status& room) {
   Note(room.ok() ? PrepareTasks() : room);
 }
 
-TaskContext CudaProgram::ContextOf(const Task& task) {
+TaskContext CudaProgram::ContextOf(const Task& task, int parity) {
   const Device& device = resources_.devices[task.device];
   TaskContext context{
       .program = program_,
       .task = task,
       .operands = {},
       .workspace = memory_.workspace(task.device, static_cast<int>(task.lane)),
-      .landing = memory_.workspace(task.device, kLandingArea) + tasks_[task.id.value].landing_offset,
       .gpu = device.gpu,
       .precision = resources_.precision,
       // Devices that hold the same parameters without reducing their gradients must compute the same bits.
       .deterministic = resources_.deterministic || program_.device_count > 1,
-      .slots = staging_.slots(),
+      .host = &staging_.slots()[parity],
       .choose = [&calls = *resources_.calls, gpu = device.gpu](Call& call) { return calls.Prepare(gpu, call); },
       .added_reorders = &added_reorders_};
   for (const program::BufferUse& use : task.uses) {
-    context.operands.push_back(
-        {layouts_.ViewOf(program_, use), memory_.BaseOf(use.buffer), engine::MembersOf(program_, layouts_.buckets, use)});
+    context.operands.push_back({layouts_.ViewOf(program_, use), memory_.BaseOf(use.buffer, parity),
+                                engine::MembersOf(program_, layouts_.buckets, use)});
   }
   return context;
 }
@@ -105,15 +110,8 @@ absl::Status CudaProgram::PrepareTasks() {
   for (const Task& task : program_.tasks) {
     Ready& ready = tasks_[task.id.value];
     ready.range = absl::StrCat(task.id.value, " ", program::Name(task), " ", task.from.layer);
-    ready.fetch_range = absl::StrCat("fetch ", ready.range);
     if (const auto* compute = std::get_if<program::Compute>(&task.what)) {
-      PreparedTask prepared = PrepareCompute(compute->op, ContextOf(task));
-      if (!prepared.ok()) return InTask(prepared.status(), task);
-      ready.phases = {std::move(prepared->calls)};
-      ready.odd_calls = std::move(prepared->odd_calls);
-      ready.workspace_bytes = prepared->workspace_bytes;
-      ready.fetches = std::move(prepared->fetches);
-      ready.landing_bytes = prepared->landing_bytes;
+      if (absl::Status status = PrepareComputeTask(task, compute->op); !status.ok()) return InTask(status, task);
     } else if (const absl::Span<const TaskId> sides = queues_.SidesOf(task.id); sides.front() == task.id) {
       if (absl::Status status = PrepareMeeting(sides); !status.ok()) return InTask(status, task);
     }
@@ -123,6 +121,20 @@ absl::Status CudaProgram::PrepareTasks() {
       tasks_[task.id.value].phases.back().push_back(ClearBytes{memory_.BaseOf(range.bucket) + range.begin, range.bytes});
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::PrepareComputeTask(const Task& task, const program::Op& op) {
+  Ready& ready = tasks_[task.id.value];
+  if (DependsOnParity(program_, task, op)) {
+    ASSIGN_OR_RETURN(ReadyTask odd, PrepareCompute(op, ContextOf(task, 1)));
+    ready.odd_calls = std::move(odd.calls);
+    std::erase_if(added_reorders_, [&](const engine::AddedReorder& added) { return added.task == task.id; });
+  }
+  ASSIGN_OR_RETURN(ReadyTask prepared, PrepareCompute(op, ContextOf(task, 0)));
+  ready.phases = {std::move(prepared.calls)};
+  ready.workspace_bytes = prepared.workspace_bytes;
+  ready.is_kept = task.lane == program::Lane::kLoad && task.work.bytes_written >= kLargeInput;
   return absl::OkStatus();
 }
 
@@ -144,7 +156,7 @@ absl::Status CudaProgram::PrepareMeeting(absl::Span<const TaskId> sides) {
   const std::vector<TaskId> members =
       collective != nullptr ? program::ByMember(program_, sides) : std::vector<TaskId>(sides.begin(), sides.end());
   std::vector<TaskContext> contexts;
-  for (TaskId id : members) contexts.push_back(ContextOf(program_.task(id)));
+  for (TaskId id : members) contexts.push_back(ContextOf(program_.task(id), 0));
   const Reach reach = [&](int gpu, int other) { return resources_.calls->CanReach(gpu, other); };
   ASSIGN_OR_RETURN(std::vector<ReadyMember> prepared, collective == nullptr ? PrepareExchange(contexts, reach)
                                                       : resources_.uses_nccl && NcclServes(contexts, nccl_sums_)
@@ -160,14 +172,9 @@ absl::Status CudaProgram::PrepareMeeting(absl::Span<const TaskId> sides) {
 }
 
 void CudaProgram::CountWorkspaces() {
-  std::vector<int64_t> landing_bytes(program_.device_count, 0);
   for (const Task& task : program_.tasks) {
-    Ready& ready = tasks_[task.id.value];
-    memory_.WantWorkspace(task.device, static_cast<int>(task.lane), ready.workspace_bytes);
-    ready.landing_offset = landing_bytes[task.device];
-    landing_bytes[task.device] += ready.landing_bytes;
+    memory_.WantWorkspace(task.device, static_cast<int>(task.lane), tasks_[task.id.value].workspace_bytes);
   }
-  for (int d = 0; d < program_.device_count; ++d) memory_.WantWorkspace(d, kLandingArea, landing_bytes[d]);
 }
 
 absl::Status CudaProgram::MakeEvents() {
@@ -175,7 +182,6 @@ absl::Status CudaProgram::MakeEvents() {
   for (const Task& task : program_.tasks) {
     const Ready& ready = tasks_[task.id.value];
     EventNeeds& of_task = needs[task.id.value];
-    of_task.lands = ready.landing_bytes > 0;
     of_task.phases = ready.phases.size();
     const absl::Span<const TaskId> members = queues_.SidesOf(task.id);
     if (members.size() > 1 && members.front() == task.id && ready.meets) of_task.members = members;

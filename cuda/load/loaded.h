@@ -55,11 +55,11 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   // compute task has one phase and waits for nobody.
   struct Ready {
     std::vector<std::vector<Call>> phases;
-    std::vector<Call> odd_calls;               // instead of phase 0 in odd steps, where there are any
-    std::array<std::vector<Call>, 2> fetches;  // ReadyTask::fetches
-    int64_t workspace_bytes = 0, landing_bytes = 0, landing_offset = 0;
-    bool meets = true;               // ReadyMember::meets
-    std::string range, fetch_range;  // its names in profilers
+    std::vector<Call> odd_calls;  // instead of phase 0 in odd steps, where there are any
+    int64_t workspace_bytes = 0;
+    bool meets = true;     // ReadyMember::meets
+    bool is_kept = false;  // a load that KeepImages leaves out
+    std::string range;     // its name in profilers
   };
   CudaProgram(Resources& resources, const program::Program& program, const engine::HostSlot* slots);
   static absl::StatusOr<std::unique_ptr<CudaProgram>> Prepare(Resources& resources, const program::Program& program,
@@ -67,9 +67,10 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
 
   // Stages of Load, in order.
   absl::Status PrepareTasks();
+  absl::Status PrepareComputeTask(const program::Task& task, const program::Op& op);
   absl::Status MakeCommunicators();
   absl::Status PrepareMeeting(absl::Span<const program::TaskId> sides);
-  TaskContext ContextOf(const program::Task& task);
+  TaskContext ContextOf(const program::Task& task, int parity);  // in even or odd steps
   void CountWorkspaces();
   absl::Status MakeEvents();
   void MoveTo(const absl::Status& room);
@@ -79,7 +80,6 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   void IssueMeeting(absl::Span<const program::TaskId> sides, int64_t step) override;
   void IssueWait(int device, program::Lane lane, program::TaskId task, int64_t step) override;
 
-  absl::Status Fetch(const program::Task& task, int64_t step);
   absl::Status Begin(const program::Task& task, int64_t step);
   absl::Status Run(const program::Task& task, size_t phase, int64_t step);
   absl::Status End(const program::Task& task, int64_t step);
@@ -102,6 +102,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   void GiveUpCapture();
   absl::Status LaunchGraph();
 
+  absl::Status FreeSlots(int parity);
   absl::Status BeginStep(int64_t step);
   absl::Status TakeOrigins(int64_t step);
   // After an error: waits for all that was enqueued before it.
@@ -116,7 +117,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   Resources& resources_;
   HostStaging staging_;
   Layouts layouts_;
-  engine::ProgramMemory memory_;  // workspaces by lane, then the landings
+  engine::ProgramMemory memory_;  // workspaces by lane
   Queues queues_;
   std::vector<Ready> tasks_;
   EventPool pool_;

@@ -59,7 +59,7 @@ absl::Status CudaProgram::CopyNow(int device, const Stream& stream, const CopyBy
   return status;
 }
 
-// Not on a lane of the device, which may be at work: on the stream of the images, which were copied before that began.
+// Not on a lane of the device, which may be at work: on the stream of lane load, whose copies were made before that began.
 absl::Status CudaProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) const {
   ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, bytes.size()));
   const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
@@ -69,7 +69,8 @@ absl::Status CudaProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) con
   char* to = row_major ? bytes.data() : copy.data();
   if (held > 0) {
     const Device& device = resources_.devices[range.device];
-    absl::Status status = CopyNow(range.device, device.input, {to + range.held.begin, range.data, held, -1, device.gpu});
+    absl::Status status = CopyNow(range.device, device.stream(program::Lane::kLoad),
+                                  {to + range.held.begin, range.data, held, -1, device.gpu});
     if (!status.ok()) return WithContext(status, absl::StrCat("reading ", program_.buffer(buffer).name));
   }
   if (row_major) return absl::OkStatus();

@@ -22,6 +22,7 @@ void CudaProgram::StartStep(int64_t step) {
   last_step_ = step;
   launched_in_step_ = 0;
   const bool may_be_graph = graphs_on_ && status_.ok() && step != step_in_parts_;
+  Note(FreeSlots(static_cast<int>(step % 2)));
   kind_ = ModeOfStep(may_be_graph, step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
   is_graph_[step % 2] = kind_ != StepMode::kEager;
   Note(BeginStep(step));
@@ -50,14 +51,12 @@ void CudaProgram::EndStep() {
   Note(LaunchGraph());
 }
 
-// What a graph reads has landed before it begins.
+// Loads are no part of a graph, which begins when they have ended.
 absl::Status CudaProgram::LaunchGraph() {
   const int parity = static_cast<int>(last_step_ % 2);
   absl::Status status;
-  for (const Task& task : program_.tasks) {
-    if (tasks_[task.id.value].landing_bytes == 0) continue;
-    status.Update(Fetch(task, last_step_));
-    status.Update(resources_.calls->Wait(graphs_.stream(), events_.tasks[task.id.value].landed[parity]));
+  for (auto& of_device : events_.lane_ended) {
+    status.Update(resources_.calls->Wait(graphs_.stream(), of_device[parity][static_cast<int>(Lane::kLoad)]));
   }
   status.Update(graphs_.Launch(parity));
   return status;
@@ -75,7 +74,11 @@ void CudaProgram::Launch(TaskId task, int64_t step) {
   for (const Launched& wait : early_waits_) IssueAwait(wait);
   early_waits_.clear();
   const Task& what = program_.task(task);
-  if (kind_ != StepMode::kLaunch) Issue({task, what.device, what.lane, step, /*is_wait=*/false});
+  if (kind_ != StepMode::kLaunch) {
+    Issue({task, what.device, what.lane, step, /*is_wait=*/false});
+  } else if (what.lane == Lane::kLoad) {
+    IssueTask(task, step);
+  }
   if (++launched_in_step_ == tasks_.size()) EndStep();
 }
 
@@ -110,10 +113,6 @@ void CudaProgram::IssueTask(TaskId id, int64_t step) {
   if (!status_.ok()) return;
   const Task& task = program_.task(id);
   absl::Status status;
-  if (kind_ == StepMode::kEager && tasks_[id.value].landing_bytes > 0) {
-    status.Update(Fetch(task, step));
-    status.Update(resources_.calls->Wait(StreamOf(task), events_.tasks[id.value].landed[step % 2]));
-  }
   status.Update(Begin(task, step));
   status.Update(Run(task, 0, step));
   status.Update(End(task, step));
@@ -127,26 +126,12 @@ void CudaProgram::IssueMeeting(absl::Span<const TaskId> sides, int64_t step) {
 
 void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
   if (!status_.ok()) return;
+  if (kind_ == StepMode::kCapture && program_.task(task).lane == Lane::kLoad) return;  // LaunchGraph waits
   const Event event = events_.tasks[task.value].ended[step % 2];
   if (event == nullptr)
     return Note(
         InTask(absl::InternalError("a wait names this task, but no task of the Program waits for it"), program_.task(task)));
   Note(InTask(resources_.calls->Wait(resources_.devices[device].stream(lane), event), program_.task(task)));
-}
-
-// The landing is free once the step two before has put its content in place.
-absl::Status CudaProgram::Fetch(const Task& task, int64_t step) {
-  if (keeps_images_) return absl::OkStatus();
-  const std::vector<Call>& fetches = tasks_[task.id.value].fetches[step % 2];
-  const TaskEvents& events = events_.tasks[task.id.value];
-  const Stream& input = resources_.devices[task.device].input;
-  absl::Status status = resources_.calls->Wait(input, events.placed[step % 2]);
-  status.Update(resources_.calls->Wait(input, graphs_.ended(static_cast<int>(step % 2))));
-  resources_.calls->BeginRange(tasks_[task.id.value].fetch_range);
-  for (const Call& fetch : fetches) status.Update(resources_.calls->Enqueue(input, fetch));
-  resources_.calls->EndRange();
-  status.Update(resources_.calls->Record(events.landed[step % 2], input));
-  return status;
 }
 
 absl::Status CudaProgram::KeepImages() {
@@ -164,6 +149,7 @@ absl::Status CudaProgram::Begin(const Task& task, int64_t step) {
 
 absl::Status CudaProgram::Run(const Task& task, size_t phase, int64_t step) {
   const Ready& ready = tasks_[task.id.value];
+  if (keeps_images_ && ready.is_kept) return absl::OkStatus();
   const bool odd = step % 2 == 1 && !ready.odd_calls.empty();
   resources_.calls->BeginRange(ready.range);
   absl::Status status;
@@ -180,9 +166,7 @@ absl::Status CudaProgram::End(const Task& task, int64_t step) {
   absl::Status status;
   const TaskEvents& events = events_.tasks[task.id.value];
   const Event lane = events_.lane_ended[task.device][step % 2][static_cast<int>(task.lane)];
-  // Outside a graph nothing may wait for what was recorded in it: fetches wait for the graph instead.
-  const Event placed = kind_ == StepMode::kCapture ? nullptr : events.placed[step % 2];
-  for (const Event event : {events.end[step % 2], events.ended[step % 2], placed, events.last_of_lane ? lane : nullptr}) {
+  for (const Event event : {events.end[step % 2], events.ended[step % 2], events.last_of_lane ? lane : nullptr}) {
     if (event != nullptr) status.Update(resources_.calls->Record(event, stream));
   }
   return status;
@@ -235,6 +219,20 @@ absl::Status CudaProgram::BeginStep(int64_t step) {
   return status;
 }
 
+// What is loaded goes where the step two before read: it has ended first, whoever launches how much ahead.
+absl::Status CudaProgram::FreeSlots(int parity) {
+  absl::Status status;
+  for (size_t d = 0; d < events_.lane_ended.size(); ++d) {
+    const Stream& loads = resources_.devices[d].stream(Lane::kLoad);
+    if (is_graph_[parity]) {
+      status.Update(resources_.calls->Wait(loads, graphs_.ended(parity)));
+      continue;
+    }
+    for (Event event : events_.lane_ended[d][parity]) status.Update(resources_.calls->Wait(loads, event));
+  }
+  return status;
+}
+
 // The first step begins on all devices at once: they have nothing else to do.
 absl::Status CudaProgram::TakeOrigins(int64_t step) {
   for (StepOrigin& origin : events_.origins) {
@@ -253,7 +251,7 @@ void CudaProgram::Drain() {
   if (drained_) return;
   drained_ = true;
   for (size_t d = 0; d < events_.now.size(); ++d) {
-    for (const Stream& stream : resources_.devices[d].AllStreams()) {
+    for (const Stream& stream : resources_.devices[d].streams) {
       // Errors were noted before.
       if (resources_.calls->Record(events_.now[d], stream).ok()) resources_.calls->Synchronize(events_.now[d]).IgnoreError();
     }

@@ -30,13 +30,9 @@ std::vector<bool> AwaitedTasks(const Program& program) {
   return is_awaited;
 }
 
-TaskEvents MakeTaskEvents(const Task& task, bool is_awaited, bool lands, bool timed, EventPool& pool) {
+TaskEvents MakeTaskEvents(const Task& task, bool is_awaited, bool timed, EventPool& pool) {
   TaskEvents events;
   if (is_awaited) events.ended = pool.MakePair(task.device);
-  if (lands) {
-    events.landed = pool.MakePair(task.device);
-    events.placed = pool.MakePair(task.device);
-  }
   if (timed) {
     events.start = pool.MakePair(task.device, true);
     events.end = pool.MakePair(task.device, true);
@@ -60,7 +56,7 @@ StepEvents MakeStepEvents(const Program& program, const std::vector<EventNeeds>&
   const std::vector<bool> is_awaited = AwaitedTasks(program);
   for (const Task& task : program.tasks) {
     const EventNeeds& of_task = needs[task.id.value];
-    events.tasks.push_back(MakeTaskEvents(task, is_awaited[task.id.value], of_task.lands, timed, pool));
+    events.tasks.push_back(MakeTaskEvents(task, is_awaited[task.id.value], timed, pool));
     if (!of_task.members.empty()) events.barriers[task.id.value] = MakeBarriers(program, of_task, pool);
   }
   for (int d = 0; d < program.device_count; ++d) {

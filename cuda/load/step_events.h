@@ -40,8 +40,6 @@ class EventPool {
 struct TaskEvents {
   ByParity ended = {nullptr, nullptr};                            // null: nobody waits for it
   ByParity start = {nullptr, nullptr}, end = {nullptr, nullptr};  // timed; null without times
-  // Only for tasks that fetch: the data has landed; the landing is free again. Else null.
-  ByParity landed = {nullptr, nullptr}, placed = {nullptr, nullptr};
   bool last_of_lane = false;
 };
 
@@ -57,7 +55,6 @@ struct StepOrigin {
 
 // What of a task decides on its events.
 struct EventNeeds {
-  bool lands = false;                         // it has a landing
   size_t phases = 0;                          // of a meeting
   absl::Span<const program::TaskId> members;  // of a meeting, for its first task; empty elsewhere
 };

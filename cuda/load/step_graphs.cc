@@ -29,13 +29,13 @@ void StepGraphs::MakeEvents(EventPool& pool) {
   ended_ = pool.MakePair(0);
 }
 
-// Every stream but stream(), with the event of its joining.
+// Every stream of a graph but stream(), with the event of its joining.
 template <class F>
 absl::Status StepGraphs::ForOtherStreams(F f) {
   absl::Status status;
   for (size_t d = 0; d < joined_.size(); ++d) {
     for (int l = 0; l < program::kLaneCount; ++l) {
-      if (d == 0 && l == static_cast<int>(Lane::kCompute)) continue;
+      if (l == static_cast<int>(Lane::kLoad) || (d == 0 && l == static_cast<int>(Lane::kCompute))) continue;
       status.Update(f(resources_.devices[d].streams[l], joined_[d][l]));
     }
   }

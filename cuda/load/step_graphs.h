@@ -1,7 +1,7 @@
 // Whole steps as CUDA graphs, one for each slot: captured once, launched with one call from then on.
 //
 // One capture spans all devices: it begins on the first device's compute stream, which all others fork from and join again.
-// Copies from the host into landings stay outside, so that those of the next step run under this one; learning rate, step
+// Lane load stays outside, so that it may be ahead: a graph begins when its step's loads have ended. Learning rate, step
 // number and seed are data of the step scalars. Steps that are graphs run one after the other. Steps with collectives of
 // NCCL are never graphs: NCCL warns of deadlocks where one thread captures and launches for several GPUs.
 #ifndef COLONNADE_CUDA_STEP_GRAPHS_H_
@@ -45,11 +45,11 @@ class StepGraphs {
   // Recorded behind each launch of a graph.
   Event ended(int parity) const { return ended_[parity]; }
 
-  // All streams run nothing from here on, and what is enqueued is captured, until EndCapture.
+  // All streams but lane load's run nothing from here on, and what is enqueued is captured, until EndCapture.
   absl::Status BeginCapture();
   // Ends the capture in any case; keeps its graph for `parity` if all of it, `captured` included, went well.
   absl::Status EndCapture(int parity, absl::Status captured);
-  // After all that was enqueued before, on any stream; all that comes later waits for it.
+  // After all that was enqueued before, on any stream but lane load's; all that comes later there waits for it.
   absl::Status Launch(int parity);
 
  private:

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/load/space_to_depth.h"
+#include "cuda/ops/pool.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cuda {
@@ -16,24 +17,28 @@ using program::Shape;
 
 namespace {
 
-constexpr int64_t kLargeInput = int64_t{64} << 10;  // less is copied at once
-
 // The same elements of two views lie at equal distances, in one range.
 bool AreOneRange(const View& a, const View& b) { return a.shape == b.shape && IsDense(a) && IsDense(b); }
 
-// The samples [first, first + n) of a global row-major tensor, which hold `region`, and the region's box in them.
-struct Rows {
-  int64_t first_element = 0;
-  Shape shape;
-  Region box;
-};
-Rows RowsOf(const Shape& global, const Region& region) {
-  Rows rows{0, global, region};
-  if (global.empty()) return rows;
-  rows.first_element = region.offset[0] * (program::ElementCount(global) / std::max<int64_t>(global[0], 1));
-  rows.shape[0] = region.size[0];
-  rows.box.offset[0] = 0;
-  return rows;
+// How many elements of a row-major view are neighbours.
+int64_t ElementsOfRun(const View& view) {
+  int64_t elements = 1;
+  for (size_t d = view.shape.size(); d-- > 0 && view.strides[d] == elements;) elements *= view.shape[d];
+  return elements;
+}
+
+// Calls f(element) with the place of the first element of each run of `elements`, in row-major order.
+template <class F>
+void ForEachRun(const View& view, int64_t elements, const F& f) {
+  const int64_t runs = program::ElementCount(view.shape) / std::max<int64_t>(elements, 1);
+  for (int64_t run = 0; run < runs; ++run) {
+    int64_t at = view.offset, left = run * elements;
+    for (size_t d = view.shape.size(); d-- > 0;) {
+      at += left % view.shape[d] * view.strides[d];
+      left /= view.shape[d];
+    }
+    f(at);
+  }
 }
 
 // The piece of `pieces` that `buffer` holds.
@@ -94,42 +99,52 @@ absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, 
   return Kernel(CopyOf(walk, x, y, size));
 }
 
-// Host memory is row-major and contiguous by sample: whole samples are copied, and what lies otherwise on the device is put
-// in place by a kernel. What is large, or not in place yet, lands in memory of its own while the step before still computes.
+// Host memory and what is loaded from it are row-major (ChooseLayouts): each run of neighbours is copied, which whole
+// samples are one of.
 PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   const program::Input& input = context.program.inputs[op.input];
   const View& y = context.view(0);
   const int piece = PieceOf(input.pieces, context.task.uses[0].buffer);
-  const bool rounds = input.host_dtype == DType::kF32 && y.dtype == DType::kBF16;
-  if (piece < 0 || (input.host_dtype != y.dtype && !rounds)) {
-    return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " of ", program::Name(input.host_dtype),
-                                                   " into a buffer of ", program::Name(y.dtype)));
-  }
-  const Rows rows = RowsOf(input.shape, input.pieces[piece].region);
-  const int64_t size = program::SizeInBytes(input.host_dtype), bytes = program::ElementCount(rows.shape) * size;
-  const View staged = RowMajor(input.host_dtype, rows.shape);
-  const View box = Slice(staged, rows.box);
-  const std::optional<View> target = y.folded.has_value() ? std::optional(y) : Reshape(y, box.shape);
-  if (!target.has_value()) return absl::UnimplementedError("a load into this layout");
-  const bool in_place = !rounds && target->strides == staged.strides && box.shape == staged.shape;
+  if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " has no such piece"));
+  const View host = Slice(RowMajor(input.host_dtype, input.shape), input.pieces[piece].region);
+  if (y.strides != RowMajor(y.dtype, y.shape).strides) return absl::UnimplementedError("a load into this layout");
+  const int64_t size = program::SizeInBytes(input.host_dtype);
+  char* from = static_cast<char*>(context.host->inputs[op.input]);  // null where only the need of memory is asked for
+  char* to = context.operands[0].base + y.offset * size;
   ReadyTask ready;
-  const int64_t landing_bytes = engine::RoundUp(bytes, kAlignment);
-  for (int slot = 0; slot < 2; ++slot) {
-    const char* host = static_cast<const char*>(context.slots[slot].inputs[op.input]);
-    if (host != nullptr) host += rows.first_element * size;  // null where only the need of memory is asked for
-    std::vector<Call>& calls = slot == 0 ? ready.calls : ready.odd_calls;
-    if (in_place && bytes < kLargeInput) {
-      calls.push_back(CopyBytes{context.operands[0].base + y.offset * size, host, bytes, context.gpu, -1});
-      continue;
-    }
-    char* landing = context.landing + slot * landing_bytes;
-    ready.landing_bytes += landing_bytes;
-    ready.fetches[slot].push_back(CopyBytes{landing, host, bytes, context.gpu, -1});
-    const Operand landed = {box, landing}, placed = {*target, context.operands[0].base};
-    ASSIGN_OR_RETURN(Call place,
-                     y.folded.has_value() ? FoldCall(landed, placed) : CopyCall(landed, placed, context.gpu, context.gpu));
-    calls.push_back(std::move(place));
+  const int64_t elements = ElementsOfRun(host);
+  ForEachRun(host, elements, [&](int64_t at) {
+    ready.calls.push_back(CopyBytes{to, from != nullptr ? from + at * size : nullptr, elements * size, context.gpu, -1});
+    to += elements * size;
+  });
+  return ready;
+}
+
+// Bytes [n,…,C] as a view of [n,C,…], of four dimensions.
+View PixelsOf(View x) {
+  std::rotate(x.shape.begin() + 1, x.shape.end() - 1, x.shape.end());
+  std::rotate(x.strides.begin() + 1, x.strides.end() - 1, x.strides.end());
+  return x;
+}
+
+PreparedTask Prepare(const program::Normalise& op, const TaskContext& context) {
+  const size_t channels = op.scale.size();
+  if (channels > kMostScaledChannels || context.view(1).shape.size() != 4) {
+    return absl::UnimplementedError(absl::StrCat("images of ", channels, " channels in ", context.view(1).shape.size(),
+                                                 " dimensions; expected [n,C,H,W] of at most ", kMostScaledChannels));
   }
+  ChannelScaling scaling;
+  std::copy(op.scale.begin(), op.scale.end(), scaling.scale);
+  std::copy(op.shift.begin(), op.shift.end(), scaling.shift);
+  const Operand x = {PixelsOf(context.view(0)), context.operands[0].base}, &y = context.operands[1];
+  ReadyTask ready;
+  ready.calls.push_back(InTypeOf(y.view.dtype, [&]<class T>(T) {
+    const auto* from = reinterpret_cast<const uint8_t*>(x.base) + x.view.offset;
+    T* to = reinterpret_cast<T*>(y.base) + y.view.offset;
+    return y.view.folded.has_value()
+               ? Call(Kernel(FoldPixels<uint8_t, T>{ImageOf(x.view), *y.view.folded, from, to, scaling}))
+               : Call(Kernel(ScalePixels<T>{ImageOf(x.view), ImageOf(y.view), scaling, from, to}));
+  }));
   return ready;
 }
 
@@ -144,14 +159,11 @@ PreparedTask Prepare(const program::Store& op, const TaskContext& context) {
   const View plain = RowMajor(x.dtype, x.shape);
   const bool direct = plain.strides == x.strides;
   char* start = direct ? context.operands[0].base + x.offset * size : workspace.Take<char>(count * size);
-  for (int slot = 0; slot < 2; ++slot) {
-    std::vector<Call>& calls = slot == 0 ? ready.calls : ready.odd_calls;
-    if (!direct) {
-      ASSIGN_OR_RETURN(Call pack, CopyCall(context.operands[0], {plain, start}, context.gpu, context.gpu));
-      calls.push_back(std::move(pack));
-    }
-    calls.push_back(CopyBytes{context.slots[slot].outputs[op.output][piece], start, count * size, -1, context.gpu});
+  if (!direct) {
+    ASSIGN_OR_RETURN(Call pack, CopyCall(context.operands[0], {plain, start}, context.gpu, context.gpu));
+    ready.calls.push_back(std::move(pack));
   }
+  ready.calls.push_back(CopyBytes{context.host->outputs[op.output][piece], start, count * size, -1, context.gpu});
   ready.workspace_bytes = workspace.bytes();
   return ready;
 }
@@ -169,7 +181,7 @@ PreparedTask Prepare(const program::Copy&, const TaskContext& context) {
     }
     coarse.view = *finer;
   }
-  ASSIGN_OR_RETURN(Call call, CopyCall(x, y, context.gpu, context.gpu));
+  ASSIGN_OR_RETURN(Call call, y.view.folded.has_value() ? FoldCall(x, y) : CopyCall(x, y, context.gpu, context.gpu));
   ReadyTask ready;
   ready.calls.push_back(std::move(call));
   return ready;

@@ -9,6 +9,7 @@ namespace colonnade::cuda {
 PreparedTask Prepare(const program::Load& op, const TaskContext& context);
 PreparedTask Prepare(const program::Store& op, const TaskContext& context);
 PreparedTask Prepare(const program::Copy& op, const TaskContext& context);
+PreparedTask Prepare(const program::Normalise& op, const TaskContext& context);
 
 // y = x for operands of equal shape, rounded where y is bf16 and x f32: one copy of bytes where both are dense and alike,
 // else a kernel. `to_gpu` and `from_gpu` are where they lie; the kernel runs on any GPU that reaches both.

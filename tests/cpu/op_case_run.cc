@@ -296,6 +296,10 @@ Values MakeValues(const OpCase& op_case, Data data, uint64_t seed) {
         values.push_back(Numbers(program::ElementCount(operand.shape), data, seed, static_cast<uint32_t>(i)));
         for (double& value : values.back()) value = Rounded(value + 1000, data);
         break;
+      case Fill::kBytes:
+        values.emplace_back(program::ElementCount(operand.shape));
+        for (size_t k = 0; k < values.back().size(); ++k) values.back()[k] = static_cast<double>((k * 89 + seed) % 256);
+        break;
       case Fill::kPositive:
         values.push_back(Numbers(program::ElementCount(operand.shape), data, seed, static_cast<uint32_t>(i)));
         for (double& value : values.back()) value = Rounded(std::abs(value) + 1, data);

@@ -197,6 +197,15 @@ OpCase Copy(const std::string& name, const Shape& from, const Shape& to) {
   return std::move(c).Done();
 }
 
+OpCase Normalise(const std::string& name, const Shape& pixels, const program::Normalise& op) {
+  Case c(absl::StrCat("normalise_", name));
+  const int x = c.Add({.name = "x", .shape = pixels, .role = Role::kInput, .fill = Fill::kBytes, .dtype = DType::kU8});
+  Shape shape = pixels;
+  std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  c.Run(op, {x, c.Output("y", shape)});
+  return std::move(c).Done();
+}
+
 OpCase Sum(int terms, const std::string& name, const Shape& shape) {
   Case c(absl::StrCat("sum_of_", terms, "_", name));
   std::vector<int> operands;
@@ -449,6 +458,8 @@ void AddElementwise(std::vector<OpCase>& cases) {
   cases.push_back(CheckFinite("filters", {32, 16, 3, 3}));
   cases.push_back(CheckFinite("large", {200003}));
   cases.push_back(CheckFiniteOfSeveral());
+  cases.push_back(Normalise("colours", {3, 6, 5, 3}, {{0.5, 0.25, 2}, {-3, 0, 1.5}}));
+  cases.push_back(Normalise("grey", {2, 7, 9, 1}, {{0.125}, {-16}}));
   cases.push_back(Copy("images", {2, 32, 3, 5}, {2, 32, 3, 5}));
   cases.push_back(Copy("flatten_32", {3, 32, 3, 5}, {3, 480}));
   cases.push_back(Copy("flatten_31", {3, 31, 3, 5}, {3, 465}));

@@ -30,6 +30,7 @@ enum class Fill {
   kFarFromZero,  // 1000 more than kNumbers
   kPositive,     // 1 more than the magnitude of kNumbers
   kZeros,
+  kBytes,    // 0 to 255
   kLabels,   // classes, and −1 for every fifth sample; `classes` of them
   kScalars,  // the step scalars
 };

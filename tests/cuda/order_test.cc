@@ -26,8 +26,7 @@ using program::Program;
 using program::Task;
 using program::TaskId;
 
-constexpr int kSteps = 6;  // two eager ones, then two graphs of each slot: a fetch must wait for the first of its slot
-constexpr char kFetch[] = "fetch ";  // begins the range of what a Load fetches from the host ahead
+constexpr int kSteps = 6;  // two eager ones, then two graphs of each slot: a load must wait for the first of its slot
 
 // A step of a task in a replay: when its first call ran and when its last one, counted in calls; −1: it has none. And when
 // it met others: a collective of NCCL in its one call, without what packs and unpacks.
@@ -54,9 +53,7 @@ class Recording {
         const auto record = last_record.find(noted[i].event);
         command.waits_for = record == last_record.end() ? -1 : record->second;
       } else {
-        const bool fetches = noted[i].range.starts_with(kFetch);
-        const int task = std::stoi(noted[i].range.substr(fetches ? sizeof(kFetch) - 1 : 0));
-        command.instance = (step + (fetches ? kSteps : 0)) * task_count_ + task;
+        command.instance = step * task_count_ + std::stoi(noted[i].range);
       }
       commands_.push_back(command);
       streams_[noted[i].stream].push_back(static_cast<int>(i));
@@ -67,7 +64,7 @@ class Recording {
   // the orders any stream may be next; in the others streams have priorities, so that some are as late as they may be.
   std::vector<Ran> Replay(uint64_t seed, bool heeds_waits) const {
     const std::vector<uint32_t> priorities = Priorities(seed);
-    std::vector<Ran> ran(2 * kSteps * task_count_);
+    std::vector<Ran> ran(kSteps * task_count_);
     std::vector<bool> met_in_group(ran.size(), false);
     std::vector<bool> done(commands_.size(), false);
     std::vector<size_t> next(streams_.size(), 0), ready;
@@ -120,7 +117,7 @@ class Recording {
     Noted::Kind kind;
     int waits_for = -1;
     int group = -1;       // calls of one start together
-    size_t instance = 0;  // step · tasks + task; of what is fetched for it, kSteps later
+    size_t instance = 0;  // step · tasks + task
   };
   struct Member {
     int stream = 0, command = 0;
@@ -148,6 +145,21 @@ struct Edge {
   size_t from = 0, to = 0;
   bool meets = false;
 };
+// A load into a buffer of two slots, and a task that reads it.
+std::vector<std::pair<size_t, size_t>> ReadersOfSlots(const Program& program) {
+  std::vector<std::pair<size_t, size_t>> readers;
+  for (const Task& load : program.tasks) {
+    if (load.lane != program::Lane::kLoad) continue;
+    for (const Task& task : program.tasks) {
+      const bool reads = std::any_of(task.uses.begin(), task.uses.end(), [&](const program::BufferUse& use) {
+        return task.id != load.id && use.buffer == load.uses[0].buffer;
+      });
+      if (reads) readers.emplace_back(load.id.value, task.id.value);
+    }
+  }
+  EXPECT_FALSE(readers.empty());
+  return readers;
+}
 std::vector<Edge> EdgesOf(const Program& program, const std::vector<int64_t>& steps) {
   const program::Dependencies dependencies = program::DeriveDependencies(program);
   const program::Meetings meetings(program);
@@ -161,13 +173,12 @@ std::vector<Edge> EdgesOf(const Program& program, const std::vector<int64_t>& st
       }
     }
   };
-  // A landing is filled before it is read, and read before it is filled again, by the next step of the same slot.
+  // A slot is read before it is filled again, by the next step of the same parity.
   for (int step = 0; step < kSteps; ++step) {
     int next = step + 1;
     while (next < kSteps && steps[next] % 2 != steps[step] % 2) ++next;
-    for (size_t task = 0; task < tasks; ++task) {
-      edges.push_back({(kSteps + step) * tasks + task, step * tasks + task});
-      if (next < kSteps) edges.push_back({step * tasks + task, (kSteps + next) * tasks + task});
+    for (const auto& [load, reader] : ReadersOfSlots(program)) {
+      if (next < kSteps) edges.push_back({step * tasks + reader, next * tasks + load});
     }
   }
   for (int step = 0; step < kSteps; ++step) {
@@ -277,7 +288,7 @@ TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
 }
 
 // Of steps of `programs` in turn: all of a step has ended on a device, what others read of it included, before anything of
-// the next begins there; its images land then, too.
+// the next begins there, its loads included.
 std::vector<Edge> EdgesOfTurns(const std::vector<const Program*>& programs, size_t tasks) {
   std::vector<Edge> edges;
   for (int step = 0; step + 1 < kSteps; ++step) {
@@ -289,7 +300,6 @@ std::vector<Edge> EdgesOfTurns(const std::vector<const Program*>& programs, size
         for (TaskId side : meetings.SidesOf(a.id)) {
           edges.push_back({step * tasks + side.value, (step + 1) * tasks + b.id.value, side != a.id});
         }
-        edges.push_back({step * tasks + a.id.value, (kSteps + step + 1) * tasks + b.id.value});
       }
     }
   }

@@ -9,6 +9,7 @@
 #include "cuda/backend.h"
 #include "cuda/load/layout.h"
 #include "engine/executor.h"
+#include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "host_calls.h"
@@ -280,6 +281,55 @@ TEST(SpaceToDepth, ImagesOfWhichSummandsAreMadeStay) {
   }
   EXPECT_EQ(first, 6);
   EXPECT_EQ(summands, 3) << "forward";
+}
+
+// Losses of three steps on images whose values bf16 holds exactly, given as such or as bytes.
+std::vector<double> LossesOn(const layers::LayerGraph& graph, bool as_bytes) {
+  constexpr int64_t kBatch = 4;
+  const auto plan = partition::NamedPlan("single", graph, {.devices = 1, .global_batch = kBatch});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  partition::LowerOptions options{.global_batch = kBatch, .dtype = DType::kBF16};
+  if (as_bytes) options.pixels = program::PixelScaling{{1.0 / 128, 1.0 / 64, 1.0 / 128}, {-1, 0, 0}};
+  const auto program = partition::Lower(graph, *plan, options);
+  EXPECT_TRUE(program.ok()) << program.status();
+  auto backend = MakeCudaBackend({.devices = 1}, std::make_unique<HostCalls>(HostCallsOptions{}));
+  auto executor = engine::Executor::Create(*program, **backend);
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  EXPECT_TRUE(engine::InitializeParameters(*program, (*executor)->loaded(), 1).ok());
+  const program::Shape& sample = graph.nodes[0].sample_shape;
+  const int64_t plane = sample[1] * sample[2];
+  std::vector<double> losses;
+  for (uint64_t step = 0; step < 3; ++step) {
+    std::vector<uint8_t> bytes(kBatch * plane * 3);
+    std::vector<float> values(bytes.size());
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<uint8_t>(i * 37 + step * 11);
+      const int64_t c = static_cast<int64_t>(i) % 3, at = static_cast<int64_t>(i) / 3;
+      const float scale[] = {1.0f / 128, 1.0f / 64, 1.0f / 128}, shift[] = {-1, 0, 0};
+      values[(at / plane * 3 + c) * plane + at % plane] = scale[c] * bytes[i] + shift[c];
+    }
+    const std::vector<int32_t> labels = {0, 1, 2, 0};
+    const engine::StepInputs inputs{.learning_rate = 0.01, .step = step};
+    const auto result =
+        as_bytes ? (*executor)->RunStep(bytes, labels, inputs) : (*executor)->RunStep(values, labels, inputs);
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (result.ok()) losses.push_back(result->loss);
+  }
+  return losses;
+}
+
+// Where the first convolution is folded, bytes are scaled as they are put in blocks; elsewhere as they are put in place.
+TEST(SpaceToDepth, BytesOfImagesGiveTheLossesOfTheirValues) {
+  for (const auto& [kernel, stride, is_folded] : {std::tuple(7, 2, true), {3, 1, false}}) {
+    layers::GraphBuilder net("bytes");
+    auto x = net.Input("images", {3, 16, 16});
+    x = net.Conv2d("conv", x, {.out_channels = 8, .kernel = kernel, .stride = stride, .pad = kernel / 2});
+    net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flat", net.Relu("relu", x)), {.out_features = 3}));
+    const auto graph = std::move(net).Build();
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(StepOf(*graph, 1, DType::kBF16, Precision::kF32)[0].c > 3, is_folded);
+    EXPECT_EQ(LossesOn(*graph, true), LossesOn(*graph, false)) << kernel;
+  }
 }
 
 }  // namespace

@@ -29,11 +29,11 @@ SampleStream Stream(ImageSet set, StreamOptions options) {
 }
 
 std::vector<int> ReadNumbers(SampleStream& stream, int64_t position, int64_t count) {
-  std::vector<float> images(count * 4);
+  std::vector<uint8_t> images(count * 4);
   std::vector<int32_t> labels(count);
   EXPECT_TRUE(stream.Read(position, absl::MakeSpan(images), absl::MakeSpan(labels)).ok());
   std::vector<int> numbers;
-  for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<int>(std::lround(images[i * 4] * 255)));
+  for (int64_t i = 0; i < count; ++i) numbers.push_back(images[i * 4]);
   return numbers;
 }
 
@@ -70,7 +70,7 @@ TEST(SampleStream, AnotherSeedGivesAnotherOrderAndOffGivesThatOfTheFile) {
 
 TEST(SampleStream, ATestSetIsReadOnceAndFilledUpWithPadding) {
   SampleStream stream = Stream(Numbered(5), {.shuffle = false, .once = true});
-  std::vector<float> images(8 * 4, 9);
+  std::vector<uint8_t> images(8 * 4, 9);
   std::vector<int32_t> labels(8);
   ASSERT_TRUE(stream.Read(2, absl::MakeSpan(images), absl::MakeSpan(labels)).ok());
   EXPECT_THAT(labels, ::testing::ElementsAre(2, 0, 1, -1, -1, -1, -1, -1));
@@ -85,7 +85,7 @@ TEST(SampleStream, ShiftsMoveByAtMostAPixelAndDependOnTheEpoch) {
   SampleStream stream = Stream(std::move(set), {.shift = true});
   std::set<int> places;
   for (int64_t epoch = 0; epoch < 200; ++epoch) {
-    std::vector<float> image(25);
+    std::vector<uint8_t> image(25);
     std::vector<int32_t> label(1);
     ASSERT_TRUE(stream.Read(epoch, absl::MakeSpan(image), absl::MakeSpan(label)).ok());
     const int at = static_cast<int>(std::max_element(image.begin(), image.end()) - image.begin());
@@ -106,7 +106,7 @@ TEST(SampleStream, SamplesOfOneEpochShiftEachByItself) {
     set.labels.push_back(0);
   }
   SampleStream stream = Stream(std::move(set), {.shift = true});
-  std::vector<float> images(25 * kSamples);
+  std::vector<uint8_t> images(25 * kSamples);
   std::vector<int32_t> labels(kSamples);
   ASSERT_TRUE(stream.Read(0, absl::MakeSpan(images), absl::MakeSpan(labels)).ok());
   std::set<int64_t> places;
@@ -116,22 +116,33 @@ TEST(SampleStream, SamplesOfOneEpochShiftEachByItself) {
   EXPECT_EQ(places.size(), 9u);
 }
 
-// Zeros are pixels like others: their mean is taken off, too.
-TEST(SampleStream, PaddingIsNormalisedAsPixelsOfValueZeroAre) {
+// Zeros are pixels like others: the scaling is that of the images without them.
+TEST(SampleStream, PaddingIsOfPixelsOfValueZero) {
   absl::StatusOr<ImageSet> digits = OpenDataset("digits", SplitOf::kTest, {.pad = 2});
   ASSERT_TRUE(digits.ok()) << digits.status();
-  const auto zero = static_cast<float>(-digits->mean[0] / digits->std[0]);
   SampleStream stream = Stream(*digits, {});
-  std::vector<float> image(12 * 12);
+  EXPECT_EQ(stream.scaling().scale, std::vector<double>{1 / (16 * digits->std[0])});
+  EXPECT_EQ(stream.scaling().shift, std::vector<double>{-digits->mean[0] / digits->std[0]});
+  std::vector<uint8_t> image(12 * 12);
   std::vector<int32_t> label(1);
   ASSERT_TRUE(stream.Read(0, absl::MakeSpan(image), absl::MakeSpan(label)).ok());
   for (size_t i = 0; i < image.size(); ++i) {
     const size_t y = i / 12, x = i % 12;
     const bool is_inside = y >= 2 && y < 10 && x >= 2 && x < 10;
     if (!is_inside) {
-      EXPECT_FLOAT_EQ(image[i], zero) << y << " " << x;
+      EXPECT_EQ(image[i], 0) << y << " " << x;
     }
   }
+}
+
+TEST(SampleStream, ChannelsAreInnermost) {
+  ImageSet set{
+      .sample_shape = {3, 1, 2}, .pixels = {1, 2, 3, 4, 5, 6}, .labels = {0}, .classes = 1, .mean = {0}, .std = {1}};
+  SampleStream stream = Stream(std::move(set), {.shuffle = false});
+  std::vector<uint8_t> image(6);
+  std::vector<int32_t> label(1);
+  ASSERT_TRUE(stream.Read(0, absl::MakeSpan(image), absl::MakeSpan(label)).ok());
+  EXPECT_THAT(image, ::testing::ElementsAre(1, 3, 5, 2, 4, 6));
 }
 
 // The shift belongs to sample and epoch: another cut of the stream, or a jump in it, moves the same sample alike.
@@ -139,7 +150,7 @@ TEST(SampleStream, ShiftsDoNotDependOnHowTheStreamIsRead) {
   const ImageSet digits = *OpenDataset("digits", SplitOf::kTest, {});
   SampleStream whole = Stream(digits, {.seed = 3, .shift = true}), jumping = Stream(digits, {.seed = 3, .shift = true});
   const int64_t count = 400, pixels = 64;  // 360 of the first epoch, 40 of the second
-  std::vector<float> expected(count * pixels), found(pixels);
+  std::vector<uint8_t> expected(count * pixels), found(pixels);
   std::vector<int32_t> labels(count), label(1);
   ASSERT_TRUE(whole.Read(0, absl::MakeSpan(expected), absl::MakeSpan(labels)).ok());
   for (int64_t at : {399, 0, 361, 17, 359, 360}) {
@@ -151,7 +162,7 @@ TEST(SampleStream, ShiftsDoNotDependOnHowTheStreamIsRead) {
 
 TEST(SampleStream, SpansThatDoNotFitAndPositionsBelowZeroAreRefused) {
   SampleStream stream = Stream(Numbered(3), {});
-  std::vector<float> images(7);
+  std::vector<uint8_t> images(7);
   std::vector<int32_t> labels(2);
   EXPECT_EQ(stream.Read(0, absl::MakeSpan(images), absl::MakeSpan(labels)).code(), absl::StatusCode::kFailedPrecondition);
   images.resize(8);
@@ -159,14 +170,12 @@ TEST(SampleStream, SpansThatDoNotFitAndPositionsBelowZeroAreRefused) {
   EXPECT_TRUE(stream.Read(0, absl::MakeSpan(images), absl::MakeSpan(labels)).ok());
 }
 
-TEST(SampleStream, MeanAndDeviationNormaliseEachChannel) {
+TEST(SampleStream, MeanAndDeviationScaleEachChannel) {
   ImageSet set{.sample_shape = {2, 1, 1}, .pixels = {51, 102}, .labels = {0}, .classes = 1};
   SampleStream stream = Stream(std::move(set), {.shuffle = false, .mean = {0.1, 0.2}, .std = {0.5, 0.25}});
-  std::vector<float> image(2);
-  std::vector<int32_t> label(1);
-  ASSERT_TRUE(stream.Read(0, absl::MakeSpan(image), absl::MakeSpan(label)).ok());
-  EXPECT_FLOAT_EQ(image[0], (0.2f - 0.1f) / 0.5f);
-  EXPECT_FLOAT_EQ(image[1], (0.4f - 0.2f) / 0.25f);
+  const program::PixelScaling& scaling = stream.scaling();
+  EXPECT_DOUBLE_EQ(scaling.scale[0] * 51 + scaling.shift[0], (0.2 - 0.1) / 0.5);
+  EXPECT_DOUBLE_EQ(scaling.scale[1] * 102 + scaling.shift[1], (0.4 - 0.2) / 0.25);
   EXPECT_EQ(SampleStream::Create(Numbered(2), {.mean = {1, 2, 3}}).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(SampleStream::Create(Numbered(2), {.std = {0}}).status().code(), absl::StatusCode::kFailedPrecondition);
 }

@@ -45,7 +45,8 @@ class NotedSamples : public DataSource {
   int64_t size() const override { return stream_.size(); }
   const program::Shape& sample_shape() const override { return stream_.sample_shape(); }
   int64_t classes() const override { return stream_.classes(); }
-  absl::Status Read(int64_t position, absl::Span<float> images, absl::Span<int32_t> labels) override {
+  const program::PixelScaling& scaling() const override { return stream_.scaling(); }
+  absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override {
     for (size_t i = 0; i < labels.size(); ++i) positions.push_back(position + static_cast<int64_t>(i));
     return stream_.Read(position, images, labels);
   }
@@ -68,7 +69,8 @@ struct Training {
     sample_shape = graph.nodes[0].sample_shape;
     partition::Plan plan = *partition::NamedPlan(on.plan, graph, {.devices = on.devices, .global_batch = kBatch});
     plan.reduction = on.reduction;
-    program = *partition::Lower(graph, plan, {.global_batch = kBatch, .update = update});
+    program = *partition::Lower(graph, plan,
+                                {.global_batch = kBatch, .pixels = NotedSamples(sample_shape).scaling(), .update = update});
     backend = *cpu::MakeCpuBackend({.devices = on.devices, .threads_per_device = 1});
     executor = *Executor::Create(program, *backend);
     EXPECT_TRUE(InitializeParameters(program, executor->loaded(), 1).ok());

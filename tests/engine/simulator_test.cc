@@ -36,6 +36,15 @@ class Case {
                                                      {builder_.Accumulate(buffer)}, 0, {"layer"});
     work_.emplace_back(task, program::Work{.bytes_read = bytes});
   }
+  // Bytes from the host for a computation of 5 ms, on the lanes given.
+  void LoadAndCompute(BufferId x, Lane lane) {
+    builder_.AddCompute(0, lane, program::Load{0}, {builder_.Write(x)}, 0, {"x", program::Pass::kInput});
+    const BufferId y = Bytes(0, 4, "y");
+    work_.emplace_back(builder_.AddCompute(0, Lane::kCompute, program::ActivationForward{program::Activation::kRelu},
+                                           {builder_.Read(x), builder_.Write(y)}, 0, {"layer"}),
+                       program::Work{.bytes_read = 5'000'000});
+  }
+  BufferId Loaded(int64_t bytes) { return builder_.AddLoaded(0, "x", DType::kF32, {bytes / 4}); }
   void Send(int from, BufferId x, int to, BufferId y) {
     const int64_t bytes = program::ElementCount(builder_.shape(x)) * 4;
     builder_.AddExchange(from, {{builder_.Read(x)}, {.bytes_sent = bytes}}, to, {{builder_.Write(y)}, {}}, Lane::kComm,
@@ -134,6 +143,24 @@ TEST(Simulate, StepsOverlapAsFarAsWaitsAllow) {
     program.tasks[1].waits = {program::TaskId{0}};
     if (waits) program.tasks[0].waits_previous = {program::TaskId{1}};
     EXPECT_NEAR(Ms(Of(program, OnASwitch(1)).step), waits ? 7 : 5, kExact);
+  }
+}
+
+// A buffer of two slots is filled for the next step while this one reads it; with one slot the two follow each other.
+TEST(Simulate, TheNextBatchIsLoadedUnderAStep) {
+  for (int slots : {1, 2}) {
+    Case c(1);
+    const bool ahead = slots == 2;
+    c.LoadAndCompute(ahead ? c.Loaded(4'000'000) : c.Bytes(0, 4'000'000), ahead ? Lane::kLoad : Lane::kCopy);
+    Program program = c.Build();
+    program.tasks[1].waits = {program::TaskId{0}};
+    if (!ahead) program.tasks[0].waits_previous = {program::TaskId{1}};
+    Machine machine = OnASwitch(1);
+    machine.links.push_back({.a = "host", .b = "switch", .bytes_per_sec = {1e9}});
+    const absl::StatusOr<Simulation> simulation = Simulate(program, machine, {.trace = true});
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    EXPECT_NEAR(Ms(simulation->step), ahead ? 5 : 9, kExact);
+    EXPECT_NEAR(Ms(simulation->devices[0].input_wait), ahead ? 0 : 4, kExact);
   }
 }
 

@@ -23,6 +23,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
+data::SampleStream Digits(bool train) {
+  data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
+  return *data::SampleStream::Create(std::move(set), {.shuffle = train, .shift = train, .once = !train});
+}
+
 // two_column on digits under a named plan, ready to train and to test.
 struct DigitsRun {
   program::Program train_program, eval_program;
@@ -39,6 +44,7 @@ struct DigitsRun {
     const bool reference = kernels == cpu::CpuOptions::Kernels::kReference;
     partition::LowerOptions options{.global_batch = batch,
                                     .dtype = reference ? program::DType::kF64 : program::DType::kF32,
+                                    .pixels = Digits(true).scaling(),
                                     .update = {.weight_decay = 5e-4}};
     train_program = *partition::Lower(*graph, *plan, options);
     options.mode = program::Mode::kEval;
@@ -49,11 +55,6 @@ struct DigitsRun {
     EXPECT_TRUE(InitializeParameters(train_program, train->loaded(), 1).ok());
   }
 };
-
-data::SampleStream Digits(bool train) {
-  data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
-  return *data::SampleStream::Create(std::move(set), {.shuffle = train, .shift = train, .once = !train});
-}
 
 TrainReport TrainOn(DigitsRun& setup, int64_t steps) {
   data::SampleStream digits = Digits(true);
@@ -252,7 +253,7 @@ TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
   EXPECT_EQ(setup.train->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
   data::SampleStream digits = Digits(true);
   for (int i = 0; i < 2; ++i) {
-    absl::StatusOr<absl::Span<float>> images = setup.train->NextImages();
+    absl::StatusOr<absl::Span<uint8_t>> images = setup.train->NextPixels();
     ASSERT_TRUE(images.ok());
     ASSERT_TRUE(digits.Read(0, *images, setup.train->NextLabels()).ok());
     ASSERT_TRUE(setup.train->Enqueue({.learning_rate = 0}).ok());

@@ -99,7 +99,7 @@ TEST(EmitReshard, APieceOfAnInputIsWhatTheDeviceLoads) {
     pieces.push_back(absl::StrCat("d", program.buffer(piece.buffer).device, program::ToString(piece.region)));
   }
   EXPECT_THAT(pieces, ElementsAre("d0[0:4,0:4]", "d1[0:4,0:4]", "d2[4:8,0:4]", "d3[4:8,0:4]"));
-  EXPECT_EQ(TasksOf(program, "images")[0], "d0 copy load write x: 64 64 0");
+  EXPECT_EQ(TasksOf(program, "images")[0], "d0 load load write x.host: 64 64 0");
 }
 
 // fc1 of two replicas: a weight [6,4] and a bias [6], 120 bytes in one bucket.

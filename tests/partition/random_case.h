@@ -24,6 +24,16 @@ T Pick(Random& random, const std::vector<T>& from) {
   return from[random() % from.size()];
 }
 
+// Scale and shift of a channel each, whose products with bytes are exact in f32.
+inline program::PixelScaling PixelsFor(const layers::LayerGraph& graph) {
+  program::PixelScaling pixels;
+  for (int64_t c = 0; c < graph.nodes[0].sample_shape[0]; ++c) {
+    pixels.scale.push_back(static_cast<double>(c + 1) / 128);
+    pixels.shift.push_back(static_cast<double>(c) / 4 - 1);
+  }
+  return pixels;
+}
+
 struct RandomNetwork {
   layers::LayerGraph graph;
   int classes = 0;

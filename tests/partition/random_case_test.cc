@@ -24,6 +24,7 @@ TEST(RandomNetworks, HoldEveryLayerAndEveryOp) {
     for (const Plan& plan : {drawn.plan, SinglePlan(drawn.network.graph)}) {
       for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
         LowerOptions options{.mode = mode, .global_batch = drawn.batch};
+        if (i % 2 == 0) options.pixels = PixelsFor(drawn.network.graph);
         if (i % 8 == 0) options.update = {.optimizer = program::AdamW{}, .clip_norm = 1, .average_decay = 0.9};
         const absl::StatusOr<program::Program> program = Lower(drawn.network.graph, plan, options);
         ASSERT_TRUE(program.ok()) << program.status();

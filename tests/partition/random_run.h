@@ -21,6 +21,7 @@ namespace colonnade::partition {
 
 struct Batch {
   std::vector<float> images;
+  std::vector<uint8_t> pixels{};  // what a Program whose images are bytes is given instead
   std::vector<int32_t> labels;
 };
 
@@ -130,8 +131,10 @@ inline absl::StatusOr<Result> RunSteps(const layers::LayerGraph& graph, const Pl
   if (absl::Status s = (*run)->SetParameters(*parameters); !s.ok()) return s;
   Result result;
   for (int step = 0; step < steps; ++step) {
-    absl::StatusOr<engine::StepResult> r = (*run)->executor->RunStep(
-        batch.images, batch.labels, {.learning_rate = 1.0 / 64, .step = static_cast<uint64_t>(step), .seed = 7});
+    const engine::StepInputs inputs{.learning_rate = 1.0 / 64, .step = static_cast<uint64_t>(step), .seed = 7};
+    engine::Executor& executor = *(*run)->executor;
+    absl::StatusOr<engine::StepResult> r = options.pixels.has_value() ? executor.RunStep(batch.pixels, batch.labels, inputs)
+                                                                      : executor.RunStep(batch.images, batch.labels, inputs);
     if (!r.ok()) return r.status();
     result.losses.push_back(r->loss);
     if (step > 0) continue;

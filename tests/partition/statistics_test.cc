@@ -186,10 +186,10 @@ TEST(Statistics, AnUpdateWaitsForTheLastStageThatReadsItsParameters) {
   EXPECT_GT(update, last_reader);
 }
 
-TEST(Joins, AResidualNetworkCopiesNothingButItsFlatten) {
+TEST(Joins, AResidualNetworkCopiesNothingButImagesAndItsFlatten) {
   const layers::LayerGraph graph = *models::BuildModel("resnet50", {.input_size = 32, .classes = 4, .width = 0.125});
   const Program program = Lowered(graph, "single", 1, {.global_batch = 2});
-  EXPECT_EQ(CountOf(program, "copy"), 2) << "flatten, forward and backward";
+  EXPECT_EQ(CountOf(program, "copy"), 3) << "images from where they were loaded to, and flatten, forward and backward";
 }
 
 }  // namespace

@@ -46,6 +46,18 @@ TEST(DeriveDependencies, AccumulateReadsAndWrites) {
   EXPECT_THAT(found.within[read.value], ElementsAre(sum));
 }
 
+// The step before used the other slot, and the one before that has ended.
+TEST(DeriveDependencies, TheNextStepsLoadIntoTwoSlotsDependsOnNothing) {
+  for (int slots : {1, 2}) {
+    Tasks t;
+    const BufferId x = slots == 2 ? t.b.AddLoaded(0, "x", DType::kF32, {8}) : t.Buffer();
+    const TaskId load = t.Add({t.b.Write(x)}, Lane::kLoad), read = t.Add({t.b.Read(x)});
+    const Dependencies found = DeriveDependencies(t.Build());
+    EXPECT_THAT(found.within[read.value], ElementsAre(load));
+    EXPECT_EQ(found.carried[load.value].size(), slots == 2 ? 0u : 2u);
+  }
+}
+
 TEST(DeriveDependencies, ATaskDoesNotDependOnItself) {
   Tasks t;
   const BufferId x = t.Buffer();

@@ -56,6 +56,22 @@ TEST(PlaceBuffers, AcrossLanesOnlyWithWaits) {
   EXPECT_TRUE(Share(PlaceBuffers(c.program, Dense(c.program)), c.x, c.z));
 }
 
+TEST(PlaceBuffers, TwoSlotsLieApartFromEachOtherAndFromAllElse) {
+  Builder b("slots", Mode::kTrain, 1, DType::kF32, {});
+  const BufferId x = b.AddLoaded(0, "x", DType::kF32, {100}), y = b.AddBuffer(0, "y", DType::kF32, {100});
+  const BufferId z = b.AddBuffer(0, "z", DType::kF32, {100});
+  b.AddCompute(0, Lane::kLoad, Load{0}, {b.Write(x)}, {}, {});
+  b.AddCompute(0, Lane::kCompute, Copy{}, {b.Read(x), b.Write(y)}, {}, {});
+  b.AddCompute(0, Lane::kCompute, Copy{}, {b.Read(y), b.Write(z)}, {}, {});
+  Program program = std::move(b).Build();
+  program.tasks[1].waits = {TaskId{0}};
+  const MemoryMap map = PlaceBuffers(program, Dense(program));
+  EXPECT_EQ(map.size[x.value], 2 * 448);  // each 400 bytes rounded up to 64
+  EXPECT_FALSE(Share(map, x, y));
+  EXPECT_FALSE(Share(map, x, z)) << "the next step's load may write while z is written";
+  EXPECT_TRUE(VerifyMemoryMap(program, map).ok());
+}
+
 TEST(PlaceBuffers, UnusedBuffersHavePlaces) {
   Builder b("unused", Mode::kTrain, 1, DType::kF32, {});
   b.AddBuffer(0, "x", DType::kF32, {10});

@@ -286,14 +286,15 @@ Program TwoColumns() {
 
 Program EveryOp() {
   OneDevice d;
-  const BufferId images = d.New(DType::kF32, {2, 4, 6, 6}), scalars = d.New(DType::kF64, kScalarsShape);
+  const BufferId bytes = d.b.AddLoaded(0, "bytes", DType::kU8, {2, 6, 6, 4}), scalars = d.New(DType::kF64, kScalarsShape);
   const BufferId labels = d.New(DType::kI32, {2}), metrics = d.New(DType::kF64, kMetricsShape);
-  const std::pair<const char*, BufferId> inputs[] = {{"images", images}, {"labels", labels}, {"scalars", scalars}};
+  const std::pair<const char*, BufferId> inputs[] = {{"images", bytes}, {"labels", labels}, {"scalars", scalars}};
   for (const auto& [name, buffer] : inputs) {
     const Shape shape = d.b.shape(buffer);
     const int input = d.b.AddInput({name, d.b.buffer(buffer).dtype, shape, {{buffer, Region::Whole(shape)}}});
-    d.b.AddCompute(0, kCompute, Load{input}, {d.b.Write(buffer)}, {}, {name, Pass::kInput});
+    d.b.AddCompute(0, buffer == bytes ? Lane::kLoad : kCompute, Load{input}, {d.b.Write(buffer)}, {}, {name, Pass::kInput});
   }
+  const BufferId images = d.Do(Normalise{{0.5, 1, 2, 0}, {0, -1, 0.25, 3}}, {bytes}, {{2, 4, 6, 6}})[0];
   const BufferId x = ImageOps(d, images, scalars);
   const BufferId total = d.Do(Sum{}, {x, images}, {{2, 4, 6, 6}})[0];
   const BufferId flat = d.Do(Copy{}, {total}, {{2, 144}})[0];
@@ -331,7 +332,11 @@ Program EveryOp() {
                     .state = {{{{w, Region::Whole({10, 144})}}}}});
   const int output = d.b.AddOutput({Output::Kind::kGradient, "fc.w", "fc", {10, 144}, {{dw, Region::Whole({10, 144})}}});
   d.b.AddCompute(0, kCompute, Store{output}, {d.b.Read(dw)}, {}, {"fc", Pass::kOutput});
-  return std::move(d.b).Build();
+  Program program = std::move(d.b).Build();
+  for (Task& task : program.tasks) {
+    if (UsesSlots(program, task) && task.lane == kCompute) task.waits.push_back(TaskId{0});
+  }
+  return program;
 }
 
 Program EveryCollective() {
@@ -365,8 +370,11 @@ Program RandomLifetimes(uint32_t seed, int buffers) {
   std::vector<BufferId> written;
   for (int i = 0; i < buffers; ++i) {
     const Philox4 r = RandomBlock(seed, RandomPurpose::kSyntheticData, 0, 0, i);
-    const BufferId y = b.AddBuffer(0, absl::StrCat("b", i), DType::kF32, {1 + r.v[0] % 500});
-    const Lane lane = static_cast<Lane>(r.v[1] % kLaneCount);
+    const bool is_ahead = i == 0 && seed % 2 == 1;  // loaded into two slots
+    const Shape shape = {1 + r.v[0] % 500};
+    const BufferId y =
+        is_ahead ? b.AddLoaded(0, "b0", DType::kF32, shape) : b.AddBuffer(0, absl::StrCat("b", i), DType::kF32, shape);
+    const Lane lane = is_ahead ? Lane::kLoad : static_cast<Lane>(r.v[1] % static_cast<int>(Lane::kLoad));
     if (written.empty()) {
       b.AddInput({"x", DType::kF32, b.shape(y), {{y, Region::Whole(b.shape(y))}}});
       b.AddCompute(0, lane, Load{0}, {b.Write(y)}, {}, {"x"});

@@ -664,7 +664,49 @@ const Breakage kDeclarations[] = {
      }},
 };
 
+// Buffers of two slots.
+Buffer& BytesOf(Program& p) { return FindBuffer(p, "bytes"); }
+const Breakage kSlots[] = {
+    {"three_slots", "structure", "has 3 slots", [](Program& p) { BytesOf(p).slots = 3; }, EveryOp},
+    {"no_slot", "structure", "has 0 slots", [](Program& p) { BytesOf(p).slots = 0; }, EveryOp},
+    {"persistent_slots", "structure", "2 slots; expected 1", [](Program& p) { BytesOf(p).lifetime = Lifetime::kPersistent; },
+     EveryOp},
+    {"slots_of_a_bucket", "structure", "2 slots; expected 1",
+     [](Program& p) { FindBuffer(p, "bucket0.gradient").slots = 2; }},
+    {"computes_on_load", "slots", "on lane load; expected a load",
+     [](Program& p) { Find(p, "conv_forward").lane = Lane::kLoad; }},
+    {"loads_one_slot", "slots", "expected a buffer of two slots", [](Program& p) { Find(p, "load").lane = Lane::kLoad; }},
+    {"loads_two_on_another_lane", "slots", "expected a load on lane load",
+     [](Program& p) { Find(p, "load").lane = Lane::kCopy; }, EveryOp},
+    {"sends_slots", "slots", "of two slots; expected a load on lane load, or a computation that reads it",
+     [](Program& p) { p.buffer(RootOf(p, Find(p, "exchange").uses[0].buffer)).slots = 2; }},
+};
+const Breakage kNormalise[] = {
+    {"normalise_of_floats", "structure", "u8",
+     [](Program& p) {
+       BytesOf(p).dtype = DType::kF32;
+       p.inputs[0].host_dtype = DType::kF32;
+     },
+     EveryOp},
+    {"normalise_keeps_channels", "structure", "expected",
+     [](Program& p) {
+       Find(p, "normalise").uses[0].region.size = {2, 6, 5, 4};
+     },
+     EveryOp},
+    {"normalise_two_scales", "structure", "2 numbers for 4 channels",
+     [](Program& p) {
+       OpOf<Normalise>(Find(p, "normalise")).scale = {1, 2};
+     },
+     EveryOp},
+    {"normalise_no_shift", "structure", "0 numbers for 4 channels",
+     [](Program& p) { OpOf<Normalise>(Find(p, "normalise")).shift = {}; }, EveryOp},
+    {"normalise_infinite", "structure", "expected finite",
+     [](Program& p) { OpOf<Normalise>(Find(p, "normalise")).shift[2] = INFINITY; }, EveryOp},
+};
+
 std::string NameOf(const ::testing::TestParamInfo<Breakage>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Slots, VerifyFinds, ::testing::ValuesIn(kSlots), NameOf);
+INSTANTIATE_TEST_SUITE_P(Normalise, VerifyFinds, ::testing::ValuesIn(kNormalise), NameOf);
 INSTANTIATE_TEST_SUITE_P(Structure, VerifyFinds, ::testing::ValuesIn(kStructure), NameOf);
 INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), NameOf);
 INSTANTIATE_TEST_SUITE_P(Losses, VerifyFinds, ::testing::ValuesIn(kLosses), NameOf);
