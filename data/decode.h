@@ -1,9 +1,10 @@
 // Image files as pixels: JPEG by libjpeg-turbo, PNG by libpng, recognised from their first bytes.
 //
 // A file is bytes that somebody else wrote: whatever they are, decoding ends with an image or with InvalidArgument that says
-// what is wrong (the caller adds which sample), within bounds of memory and time. A warning of the library, such as data
-// that end early, is an error. Bounds: kMostPixels, kMostScans of a progressive JPEG. Thread rule: no state is shared; any
-// thread may call anything.
+// what is wrong (the caller adds which sample), within bounds of memory and time. A warning of libjpeg-turbo, such as data
+// that end early, is an error; so is damage of a PNG's pixels, but not of its texts and profiles. Bounds: kMostPixels,
+// kMostScans of a progressive JPEG, 512 MiB, and the pixels that a file of its size can hold. Thread rule: no state is
+// shared; any thread may call anything.
 #ifndef COLONNADE_DATA_DECODE_H_
 #define COLONNADE_DATA_DECODE_H_
 
@@ -28,8 +29,8 @@ struct ImageHeader {
 absl::StatusOr<ImageHeader> ReadImageHeader(absl::string_view file);
 
 // The whole image with 1 or 3 channels. Grey becomes three equal channels; colours become grey as the luma of JPEG (for PNG:
-// 0.299 R + 0.587 G + 0.114 B); CMYK and YCCK become RGB; alpha is dropped; 16 bits become 8. EXIF's orientation is not
-// applied, as training pipelines of the field do not.
+// 0.299 R + 0.587 G + 0.114 B); CMYK and YCCK become RGB; alpha is dropped; 16 bits become 8, rounded. EXIF's orientation is
+// not applied, as training pipelines of the field do not.
 absl::StatusOr<Image> DecodeImage(absl::string_view file, int64_t channels);
 
 // What covers `box` of the full image.
@@ -39,7 +40,9 @@ struct DecodedBox {
 };
 // Decodes as little as it can: at the smallest scale N/8 of JPEG at which the box still has at least height x width pixels
 // (or at full scale, where it has fewer), and of that the rows and columns that the box needs, with a margin of a pixel on
-// each side for resampling where the image has one. REQUIRES: the box is not empty and lies in the image.
+// each side for resampling where the image has one. These pixels are those of the whole image at that scale. What stands
+// behind the last row is not looked at, so that DecodeImage alone finds damage there. REQUIRES: the box is not empty and
+// lies in the image.
 absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, const Box& box, int64_t height,
                                      int64_t width);
 

@@ -1,0 +1,102 @@
+#include "data/decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "data/jpeg.h"
+#include "data/part.h"
+#include "data/png.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+constexpr absl::string_view kJpegStart = "\xff\xd8\xff", kPngStart = "\x89PNG\r\n\x1a\n";
+
+bool IsText(absl::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [](unsigned char c) { return absl::ascii_isprint(c) || absl::ascii_isspace(c); });
+}
+
+// What a file is that is neither of the two, as its first bytes tell.
+std::string KindOf(absl::string_view file) {
+  constexpr std::pair<absl::string_view, absl::string_view> kKinds[] = {{"GIF8", "GIF"},
+                                                                        {"BM", "BMP"},
+                                                                        {absl::string_view("II*\0", 4), "TIFF"},
+                                                                        {absl::string_view("MM\0*", 4), "TIFF"},
+                                                                        {"RIFF", "RIFF or WebP"},
+                                                                        {"\x1f\x8b", "gzip"},
+                                                                        {"PK\x03\x04", "zip"}};
+  if (file.empty()) return "nothing: 0 bytes";
+  for (const auto& [start, name] : kKinds) {
+    if (absl::StartsWith(file, start)) return std::string(name);
+  }
+  const absl::string_view start = file.substr(0, 64);
+  if (IsText(start)) return "text";
+  std::string bytes = "bytes";
+  for (unsigned char c : start.substr(0, 4)) absl::StrAppendFormat(&bytes, " %02x", c);
+  return bytes;
+}
+
+absl::StatusOr<ImageFormat> FormatOf(absl::string_view file) {
+  if (absl::StartsWith(file, kJpegStart)) return ImageFormat::kJpeg;
+  if (absl::StartsWith(file, kPngStart)) return ImageFormat::kPng;
+  return absl::InvalidArgumentError(absl::StrFormat("expected JPEG or PNG, found %s", KindOf(file)));
+}
+
+absl::StatusOr<Image> DecodePart(ImageFormat format, absl::string_view file, int64_t channels, int eighths,
+                                 const Part& part) {
+  if (channels != 1 && channels != 3) {
+    return absl::FailedPreconditionError(absl::StrFormat("channels: expected 1 or 3, found %d", channels));
+  }
+  return format == ImageFormat::kJpeg ? DecodeJpeg(file, channels, eighths, part) : DecodePng(file, channels, part);
+}
+
+// The smallest scale of JPEG at which `box` is still as large as asked for, or the full one.
+int ScaleFor(const Box& box, int64_t height, int64_t width) {
+  int eighths = 1;
+  while (eighths < kEighths && (box.height * eighths < static_cast<double>(height * kEighths) ||
+                                box.width * eighths < static_cast<double>(width * kEighths))) {
+    ++eighths;
+  }
+  return eighths;
+}
+
+// The pixels that `box` touches, and one more on each side.
+Part Around(const Box& box) {
+  return {static_cast<int64_t>(std::floor(box.top)) - 1, static_cast<int64_t>(std::floor(box.left)) - 1,
+          static_cast<int64_t>(std::ceil(box.top + box.height)) + 1,
+          static_cast<int64_t>(std::ceil(box.left + box.width)) + 1};
+}
+
+}  // namespace
+
+absl::StatusOr<ImageHeader> ReadImageHeader(absl::string_view file) {
+  ASSIGN_OR_RETURN(const ImageFormat format, FormatOf(file));
+  return format == ImageFormat::kJpeg ? ReadJpegHeader(file) : ReadPngHeader(file);
+}
+
+absl::StatusOr<Image> DecodeImage(absl::string_view file, int64_t channels) {
+  ASSIGN_OR_RETURN(const ImageFormat format, FormatOf(file));
+  return DecodePart(format, file, channels, kEighths, Part());
+}
+
+absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, const Box& box, int64_t height,
+                                     int64_t width) {
+  ASSIGN_OR_RETURN(const ImageFormat format, FormatOf(file));
+  const int eighths = format == ImageFormat::kJpeg ? ScaleFor(box, height, width) : kEighths;
+  const double scale = static_cast<double>(eighths) / kEighths;
+  DecodedBox decoded{.box = {box.top * scale, box.left * scale, box.height * scale, box.width * scale}};
+  const Part part = Around(decoded.box);
+  ASSIGN_OR_RETURN(decoded.image, DecodePart(format, file, channels, eighths, part));
+  decoded.box.top -= static_cast<double>(std::max<int64_t>(part.top, 0));
+  decoded.box.left -= static_cast<double>(std::max<int64_t>(part.left, 0));
+  return decoded;
+}
+
+}  // namespace colonnade::data
