@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "cli/config.h"
+#include "data/decode.h"
 #include "data/gzip.h"
 #include "data/idx.h"
 #include "engine/checkpoint.h"
@@ -65,6 +66,20 @@ bool Gzip(absl::string_view bytes) {
   (void)data::UnpackStart(bytes, 16);
   (void)data::CheckMayHold(bytes, kMostBytes);
   return data::Unpack(bytes, kMostBytes).ok();
+}
+
+// As a whole, and the middle of it at a smaller scale.
+bool Picture(absl::string_view bytes) {
+  const absl::StatusOr<data::ImageHeader> header = data::ReadImageHeader(bytes);
+  if (!header.ok()) return false;
+  const double height = static_cast<double>(header->height), width = static_cast<double>(header->width);
+  const data::Box middle = {height / 4, width / 4, height / 2, width / 2};
+  const absl::StatusOr<data::Image> whole = data::DecodeImage(bytes, 3);
+  const absl::StatusOr<data::DecodedBox> part = data::DecodeBox(bytes, 1, middle, 1 + header->height / 4, 1);
+  if (!whole.ok()) return false;
+  Expect(whole->height == header->height && whole->width == header->width, "an image of the size that its header states");
+  Expect(part.ok(), "a part of an image that is decoded as a whole");
+  return true;
 }
 
 bool Safetensors(absl::string_view bytes) {
@@ -148,9 +163,10 @@ bool Config(absl::string_view bytes) {
 
 const std::vector<Target>& AllTargets() {
   static const auto* targets =
-      new std::vector<Target>{{"plan", Plan},   {"machine", Machine},   {"program", Program},
-                              {"idx", Idx},     {"gzip", Gzip},         {"safetensors", Safetensors},
-                              {"index", Index}, {"manifest", Manifest}, {"config", Config}};
+      new std::vector<Target>{{"plan", Plan},    {"machine", Machine},   {"program", Program},
+                              {"idx", Idx},      {"gzip", Gzip},         {"safetensors", Safetensors},
+                              {"index", Index},  {"manifest", Manifest}, {"config", Config},
+                              {"jpeg", Picture}, {"png", Picture}};
   return *targets;
 }
 
