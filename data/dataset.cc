@@ -42,22 +42,6 @@ void MeasureMoments(ImageSet& set) {
   }
 }
 
-// Pixels of value 0 on each side of each image.
-void Pad(int64_t pad, ImageSet& set) {
-  const int64_t planes = set.size() * set.sample_shape[0], rows = set.sample_shape[1], columns = set.sample_shape[2];
-  const int64_t padded_rows = rows + 2 * pad, padded_columns = columns + 2 * pad;
-  std::vector<uint8_t> pixels(planes * padded_rows * padded_columns);
-  for (int64_t p = 0; p < planes; ++p) {
-    for (int64_t y = 0; y < rows; ++y) {
-      std::copy_n(set.pixels.begin() + (p * rows + y) * columns, columns,
-                  pixels.begin() + (p * padded_rows + y + pad) * padded_columns + pad);
-    }
-  }
-  set.pixels = std::move(pixels);
-  set.sample_shape = {set.sample_shape[0], padded_rows, padded_columns};
-  absl::StrAppend(&set.name, " padded by ", pad);
-}
-
 absl::StatusOr<ImageSet> Digits(SplitOf split) {
   absl::string_view images, labels;
   for (const EmbeddedFile& file : EmbeddedFiles()) {
@@ -117,13 +101,28 @@ absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t 
 
 }  // namespace
 
+void PadImages(int64_t pad, ImageSet& set) {
+  const int64_t planes = set.size() * set.sample_shape[0], rows = set.sample_shape[1], columns = set.sample_shape[2];
+  const int64_t padded_rows = rows + 2 * pad, padded_columns = columns + 2 * pad;
+  std::vector<uint8_t> pixels(planes * padded_rows * padded_columns);
+  for (int64_t p = 0; p < planes; ++p) {
+    for (int64_t y = 0; y < rows; ++y) {
+      std::copy_n(set.pixels.begin() + (p * rows + y) * columns, columns,
+                  pixels.begin() + (p * padded_rows + y + pad) * padded_columns + pad);
+    }
+  }
+  set.pixels = std::move(pixels);
+  set.sample_shape = {set.sample_shape[0], padded_rows, padded_columns};
+  absl::StrAppend(&set.name, " padded by ", pad);
+}
+
 absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options) {
   ASSIGN_OR_RETURN(ImageSet set, spec == "digits"      ? Digits(split)
                                  : spec == "synthetic" ? absl::StatusOr<ImageSet>(Synthetic(split, options))
                                                        : Folder(spec, split, options.classes));
   set.name = absl::StrCat(spec, split == SplitOf::kTrain ? " train" : " test");
   MeasureMoments(set);
-  if (options.pad > 0) Pad(options.pad, set);
+  if (options.pad > 0) PadImages(options.pad, set);
   return set;
 }
 

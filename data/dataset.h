@@ -23,7 +23,11 @@ struct DatasetOptions {
   int64_t synthetic_classes = 10;
   int64_t classes = 0;
   int64_t pad = 0;
+  bool skip_damaged = false;  // of record files (record_io.h): what is damaged is left out and counted
 };
+
+// Adds `pad` pixels of value 0 on each side of each image, and says so in the name.
+void PadImages(int64_t pad, ImageSet& set);
 
 // NotFound naming what was looked for where a file is missing; InvalidArgument where its contents are wrong.
 absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options);

@@ -32,6 +32,8 @@ class SampleSet {
   virtual std::string sample_name(int64_t sample) const = 0;        // for messages: a path, "a.rec: record 17"
   virtual const std::vector<std::string>& class_names() const = 0;  // by label
   int64_t classes() const { return static_cast<int64_t>(class_names().size()); }
+  // What users should be told of the set, a sentence each: "12 of 1000 classes have no test images: …".
+  virtual std::vector<std::string> notes() const { return {}; }
   // {C, H, W} of every image, where the format says that all are alike.
   virtual std::optional<program::Shape> image_shape() const { return std::nullopt; }
   virtual double largest_value() const { return 255; }  // the pixel value that stands for 1

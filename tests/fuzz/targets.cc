@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "cli/config.h"
+#include "data/cifar.h"
 #include "data/decode.h"
 #include "data/gzip.h"
 #include "data/idx.h"
@@ -117,6 +118,14 @@ bool Manifest(absl::string_view bytes) {
   return true;
 }
 
+bool Cifar(absl::string_view bytes) {
+  data::ImageSet set;
+  const absl::StatusOr<data::CifarKind> kind = data::KindOfCifar(bytes, "fuzzed");
+  const bool is_taken = kind.ok() && data::AppendCifar(bytes, "fuzzed", *kind, set).ok();
+  Expect(static_cast<int64_t>(set.pixels.size()) == set.size() * 3 * 32 * 32, "the pixels of every label");
+  return is_taken;
+}
+
 // A command with a flag of each kind, which takes what a config file says.
 struct Command {
   CLI::App app;
@@ -166,7 +175,7 @@ const std::vector<Target>& AllTargets() {
       new std::vector<Target>{{"plan", Plan},    {"machine", Machine},   {"program", Program},
                               {"idx", Idx},      {"gzip", Gzip},         {"safetensors", Safetensors},
                               {"index", Index},  {"manifest", Manifest}, {"config", Config},
-                              {"jpeg", Picture}, {"png", Picture}};
+                              {"jpeg", Picture}, {"png", Picture},       {"cifar", Cifar}};
   return *targets;
 }
 

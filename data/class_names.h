@@ -1,0 +1,26 @@
+// Classes by number and by name.
+#ifndef COLONNADE_DATA_CLASS_NAMES_H_
+#define COLONNADE_DATA_CLASS_NAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace colonnade::data {
+
+inline constexpr int64_t kMostClasses = 100'000;
+
+// InvalidArgument with expected and found where a label is none of `classes` (0: of kMostClasses).
+absl::Status CheckLabel(int64_t label, int64_t classes);
+
+// The names of `asked` classes (0: of as many as `known` names and `labels` need): those known, then numbers.
+// InvalidArgument where `known` are more than asked for. REQUIRES: every label has passed CheckLabel.
+absl::StatusOr<std::vector<std::string>> NameClasses(std::vector<std::string> known, const std::vector<int32_t>& labels,
+                                                     int64_t asked);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_CLASS_NAMES_H_

@@ -1,0 +1,54 @@
+// The calls to the system that readers of data sets need: files read at any place, folders told from each other, and small
+// files that are replaced whole.
+//
+// Errors: NotFound where something is missing, DataLoss where it is no file or cannot be read; each names the path.
+#ifndef COLONNADE_DATA_FILE_H_
+#define COLONNADE_DATA_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "data/byte_source.h"
+
+namespace colonnade::data {
+
+// A regular file that is open. What was opened stays readable when its name goes.
+class OpenFile final : public ByteSource {
+ public:
+  static absl::StatusOr<OpenFile> Open(const std::string& path);
+  OpenFile(OpenFile&& other) noexcept;
+  OpenFile& operator=(OpenFile&& other) noexcept;
+  ~OpenFile() override;
+
+  const std::string& path() const { return path_; }
+  int64_t size() const override { return size_; }  // when it was opened
+  absl::Status ReadAt(int64_t offset, absl::Span<char> to) const override;
+
+ private:
+  OpenFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  std::string path_;
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+};
+
+// All of a file, into `room`. InvalidArgument where it has more than `limit_bytes`.
+absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string& room);
+
+// Which folder it is, behind all links, and when an entry was last added or removed.
+struct FolderState {
+  uint64_t device = 0, inode = 0;
+  int64_t changed_ns = 0;
+};
+absl::StatusOr<FolderState> StateOf(const std::string& folder);
+int64_t NowNs();  // by the clock of FolderState
+
+// Writes a file beside `path`, syncs it and renames it to `path`, which has all of `bytes` then or is as it was.
+absl::Status ReplaceSmallFile(const std::string& path, absl::string_view bytes);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_FILE_H_

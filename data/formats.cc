@@ -1,0 +1,76 @@
+#include "data/formats.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "data/cifar.h"
+#include "data/class_names.h"
+#include "data/memory_set.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+bool IsDigits(const std::string& spec) { return spec == "digits"; }
+bool IsSynthetic(const std::string& spec) { return spec == "synthetic"; }
+
+bool IsIdxFolder(const std::string& spec) {
+  std::error_code error;
+  for (const char* split : {"train", "t10k"}) {
+    for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"}) {
+      for (const char* suffix : {"", ".gz"}) {
+        if (std::filesystem::exists(absl::StrCat(spec, "/", split, kind, suffix), error)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<std::unique_ptr<SampleSet>> OpenInMemory(const std::string& spec, SplitOf split,
+                                                        const DatasetOptions& options) {
+  ASSIGN_OR_RETURN(ImageSet set, OpenDataset(spec, split, options));
+  ASSIGN_OR_RETURN(std::vector<std::string> names, NameClasses({}, set.labels, set.classes));
+  return std::make_unique<MemorySet>(std::move(set), std::move(names));
+}
+
+constexpr Format kFormats[] = {
+    {"digits", "the word: 1,797 images that are part of the program", IsDigits, OpenInMemory},
+    {"synthetic", "the word: random images of any shape", IsSynthetic, OpenInMemory},
+    {"IDX", "a folder with MNIST's train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…, plain or .gz", IsIdxFolder,
+     OpenInMemory},
+    {"CIFAR", "a folder with data_batch_1.bin … and test_batch.bin, or train.bin and test.bin; or one .bin file", IsCifar,
+     OpenCifar},
+};
+
+absl::Status Unrecognised(const std::string& spec) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(spec, error);
+  const char* what = std::filesystem::is_directory(found) ? "a folder with none of them"
+                     : std::filesystem::exists(found)     ? "a file of another kind"
+                                                          : "no such name, file or folder";
+  std::string message = absl::StrFormat("data \"%s\": expected one of the formats below, found %s", spec, what);
+  for (const Format& format : kFormats) absl::StrAppend(&message, "\n  ", format.name, ": ", format.looks_like);
+  return absl::NotFoundError(message);
+}
+
+}  // namespace
+
+absl::Span<const Format> Formats() { return kFormats; }
+
+absl::StatusOr<std::unique_ptr<SampleSet>> OpenSamples(const std::string& spec, SplitOf split,
+                                                       const DatasetOptions& options) {
+  for (const Format& format : kFormats) {
+    if (!format.recognises(spec)) continue;
+    ASSIGN_OR_RETURN(std::unique_ptr<SampleSet> set, format.opens(spec, split, options));
+    if (options.pad > 0 && !set->image_shape().has_value()) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "data \"%s\": expected images of one size to be padded, found %s, whose images have any", spec, format.name));
+    }
+    return set;
+  }
+  return Unrecognised(spec);
+}
+
+}  // namespace colonnade::data
