@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "data/cifar.h"
 #include "data/class_names.h"
+#include "data/image_folder.h"
 #include "data/memory_set.h"
 #include "program/status_macros.h"
 
@@ -42,6 +43,8 @@ constexpr Format kFormats[] = {
      OpenInMemory},
     {"CIFAR", "a folder with data_batch_1.bin … and test_batch.bin, or train.bin and test.bin; or one .bin file", IsCifar,
      OpenCifar},
+    {"image folder", "a folder with train/CLASS/IMAGE and val/CLASS/IMAGE or test/CLASS/IMAGE, or with CLASS/IMAGE alone",
+     IsImageFolder, OpenImageFolder},
 };
 
 absl::Status Unrecognised(const std::string& spec) {

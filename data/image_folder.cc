@@ -1,0 +1,140 @@
+#include "data/image_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "data/class_names.h"
+#include "data/file.h"
+#include "data/image_listing.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+constexpr int64_t kLargestImageFile = int64_t{1} << 30;
+constexpr size_t kMostNamesTold = 5;
+
+bool IsDirectory(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// Where the class folders of both splits are; "": nowhere.
+struct SplitFolders {
+  std::string train, test;
+};
+
+SplitFolders FindSplits(const std::string& path) {
+  SplitFolders found;
+  for (const char* name : {"/test", "/val"}) {
+    if (IsDirectory(path + name)) found.test = path + name;
+  }
+  if (IsDirectory(path + "/train")) found.train = path + "/train";
+  if (found.train.empty() && found.test.empty()) found.train = path;
+  return found;
+}
+
+absl::Status NoSplit(const std::string& path, const SplitFolders& found, SplitOf split) {
+  if (split == SplitOf::kTrain) {
+    return absl::NotFoundError(
+        absl::StrFormat("%s: expected training images in %s/train, found %s alone", path, path, found.test));
+  }
+  return absl::NotFoundError(absl::StrFormat("%s: expected test images in %s/val or %s/test, found %s alone", path, path,
+                                             path, found.train == path ? "class folders of one set" : found.train));
+}
+
+class ImageFolder final : public SampleSet {
+ public:
+  ImageFolder(std::string name, std::string root, ImageListing listing)
+      : name_(std::move(name)), root_(std::move(root)), listing_(std::move(listing)) {}
+
+  // Takes the classes of the training set for those of the listing.
+  absl::Status Number(std::vector<std::string> classes, int64_t asked) {
+    for (const std::string& name : listing_.classes) {
+      const auto at = std::lower_bound(classes.begin(), classes.end(), name);
+      if (at == classes.end() || *at != name) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("%s: expected classes of the training set, found class \"%s\"", root_, name));
+      }
+      labels_.push_back(static_cast<int32_t>(at - classes.begin()));
+    }
+    NoteMissing(classes);
+    absl::StatusOr<std::vector<std::string>> names = NameClasses(std::move(classes), {}, asked);
+    if (!names.ok()) return absl::Status(names.status().code(), absl::StrCat(root_, ": ", names.status().message()));
+    class_names_ = *std::move(names);
+    return absl::OkStatus();
+  }
+
+  void NoteLeftOut() {
+    if (listing_.left_out == 0) return;
+    notes_.push_back(absl::StrFormat("%s: %d files are left out, such as %s: expected .jpg, .jpeg or .png", root_,
+                                     listing_.left_out, listing_.left_out_path));
+  }
+  void Note(std::string note) { notes_.push_back(std::move(note)); }
+
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return static_cast<int64_t>(listing_.files.size()); }
+  int32_t label(int64_t sample) const override { return labels_[listing_.folders[listing_.files[sample].folder].label]; }
+  std::string sample_name(int64_t sample) const override { return absl::StrCat(root_, "/", listing_.PathOf(sample)); }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override {
+    RETURN_IF_ERROR(ReadInto(sample_name(sample), kLargestImageFile, room));
+    return StoredImage{.is_encoded = true, .bytes = room};
+  }
+
+ private:
+  void NoteMissing(const std::vector<std::string>& classes) {
+    std::vector<std::string> missing;
+    std::set_difference(classes.begin(), classes.end(), listing_.classes.begin(), listing_.classes.end(),
+                        std::back_inserter(missing));
+    if (missing.empty()) return;
+    const size_t count = missing.size();
+    missing.resize(std::min(count, kMostNamesTold));
+    notes_.push_back(absl::StrFormat("%s: no images of %d of %d classes: %s%s", root_, count, classes.size(),
+                                     absl::StrJoin(missing, ", "), count > kMostNamesTold ? ", …" : ""));
+  }
+
+  std::string name_, root_;
+  ImageListing listing_;
+  std::vector<int32_t> labels_;  // by class of the listing
+  std::vector<std::string> class_names_, notes_;
+};
+
+}  // namespace
+
+bool IsImageFolder(const std::string& path) {
+  std::error_code error, none;
+  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    if (it->is_directory(none)) return true;
+  }
+  return error == std::errc::permission_denied;  // so that opening it says so
+}
+
+absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageFolder(const std::string& path, SplitOf split,
+                                                           const DatasetOptions& options) {
+  const SplitFolders found = FindSplits(path);
+  const bool train = split == SplitOf::kTrain;
+  const std::string& root = train ? found.train : found.test;
+  if (root.empty()) return NoSplit(path, found, split);
+  ASSIGN_OR_RETURN(ImageListing listing, ListImagesOnce(root, UserCacheFolder()));
+  std::vector<std::string> classes = listing.classes;
+  if (!train && !found.train.empty()) {
+    ASSIGN_OR_RETURN(classes, ListClasses(found.train));
+  }
+  auto set = std::make_unique<ImageFolder>(absl::StrCat(path, train ? ": train" : ": test"), root, std::move(listing));
+  RETURN_IF_ERROR(set->Number(std::move(classes), options.classes));
+  set->NoteLeftOut();
+  if (found.train.empty())
+    set->Note(absl::StrFormat("%s: its own folders are the classes: there is no %s/train", root, path));
+  return set;
+}
+
+}  // namespace colonnade::data

@@ -1,0 +1,27 @@
+// Image files in one folder for each class, as torchvision's ImageFolder has them.
+//
+//   PATH/train/CLASS/…/IMAGE and PATH/val/CLASS/…/IMAGE (or PATH/test/…), or
+//   PATH/CLASS/…/IMAGE: training images alone
+//
+// Images are files that end with .jpg, .jpeg or .png in any case; links are followed. Classes are the folders of the
+// training set, sorted by the bytes of their names, which need not be UTF-8.
+#ifndef COLONNADE_DATA_IMAGE_FOLDER_H_
+#define COLONNADE_DATA_IMAGE_FOLDER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "data/dataset.h"
+#include "data/sample_set.h"
+
+namespace colonnade::data {
+
+// A folder that holds a folder.
+bool IsImageFolder(const std::string& path);
+absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageFolder(const std::string& path, SplitOf split,
+                                                           const DatasetOptions& options);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_IMAGE_FOLDER_H_

@@ -1,0 +1,140 @@
+#include "data/image_listing.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "data/file.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kImageEndings[] = {".jpg", ".jpeg", ".png"};
+
+absl::Status CannotList(const std::string& folder, const std::error_code& error) {
+  const std::string message = absl::StrFormat("cannot read folder %s: %s", folder, error.message());
+  return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(message) : absl::DataLossError(message);
+}
+
+struct FolderEntries {
+  std::vector<std::string> folders, files;  // sorted
+};
+
+absl::StatusOr<FolderEntries> EntriesOf(const std::string& folder) {
+  FolderEntries entries;
+  std::error_code error, none;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    // A link that leads nowhere counts as a file: reading it says so.
+    (it->is_directory(none) ? entries.folders : entries.files).push_back(it->path().filename().string());
+  }
+  if (error) return CannotList(folder, error);
+  std::sort(entries.folders.begin(), entries.folders.end());
+  std::sort(entries.files.begin(), entries.files.end());
+  return entries;
+}
+
+std::string Joined(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : absl::StrCat(folder, "/", name);
+}
+
+// The walk through one class.
+class ClassWalk {
+ public:
+  ClassWalk(const std::string& root, int32_t label, ImageListing& listing) : root_(root), label_(label), listing_(listing) {}
+
+  absl::Status Run() {
+    const std::string& name = listing_.classes[label_];
+    const size_t files = listing_.files.size();
+    const int64_t left_out = listing_.left_out;
+    RETURN_IF_ERROR(Visit(name));
+    std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.folder.path < b.folder.path; });
+    for (Found& found : found_) Add(found);
+    if (listing_.files.size() > files) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: class \"%s\": expected images (.jpg, .jpeg or .png), found none and %d other files", root_,
+                        name, listing_.left_out - left_out));
+  }
+
+ private:
+  struct Found {
+    ImageListing::FolderOfImages folder;
+    std::vector<std::string> names;
+  };
+
+  absl::Status Visit(const std::string& path) {
+    const std::string folder = absl::StrCat(root_, "/", path);
+    ASSIGN_OR_RETURN(FolderState state, StateOf(folder));
+    if (!seen_.insert({state.device, state.inode}).second) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: expected a folder that class \"%s\" does not hold yet, found one that it does: links lead in "
+                          "a circle, or twice "
+                          "to one folder",
+                          folder, listing_.classes[label_]));
+    }
+    ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(folder));
+    for (const std::string& name : entries.files) CountIfLeftOut(path, name);
+    found_.push_back({{path, state.changed_ns, label_}, std::move(entries.files)});
+    for (const std::string& name : entries.folders) RETURN_IF_ERROR(Visit(Joined(path, name)));
+    return absl::OkStatus();
+  }
+
+  void CountIfLeftOut(const std::string& path, const std::string& name) {
+    if (HasImageEnding(name)) return;
+    if (listing_.left_out++ == 0) listing_.left_out_path = Joined(path, name);
+  }
+
+  void Add(Found& found) {
+    listing_.folders.push_back(std::move(found.folder));
+    for (const std::string& name : found.names) {
+      if (HasImageEnding(name)) listing_.Add(static_cast<int32_t>(listing_.folders.size()) - 1, name);
+    }
+  }
+
+  const std::string& root_;
+  const int32_t label_;
+  ImageListing& listing_;
+  std::set<std::pair<uint64_t, uint64_t>> seen_;
+  std::vector<Found> found_;
+};
+
+}  // namespace
+
+bool HasImageEnding(absl::string_view file_name) {
+  return std::any_of(std::begin(kImageEndings), std::end(kImageEndings),
+                     [file_name](const char* ending) { return absl::EndsWithIgnoreCase(file_name, ending); });
+}
+
+std::string ImageListing::PathOf(int64_t file) const {
+  return absl::StrCat(folders[files[file].folder].path, "/", names.c_str() + files[file].name_at);
+}
+
+void ImageListing::Add(int32_t folder, absl::string_view name) {
+  files.push_back({folder, static_cast<int64_t>(names.size())});
+  names.append(name.data(), name.size()).push_back('\0');
+}
+
+absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root) {
+  ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(root));
+  if (!entries.folders.empty()) return std::move(entries.folders);
+  return absl::InvalidArgumentError(absl::StrFormat("%s: expected a folder for each class, found none", root));
+}
+
+absl::StatusOr<ImageListing> ListImages(const std::string& root) {
+  ImageListing listing;
+  ASSIGN_OR_RETURN(FolderState state, StateOf(root));
+  listing.folders.push_back({"", state.changed_ns, -1});
+  ASSIGN_OR_RETURN(listing.classes, ListClasses(root));
+  for (size_t label = 0; label < listing.classes.size(); ++label) {
+    RETURN_IF_ERROR(ClassWalk(root, static_cast<int32_t>(label), listing).Run());
+  }
+  return listing;
+}
+
+}  // namespace colonnade::data

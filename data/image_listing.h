@@ -1,0 +1,60 @@
+// Which image files lie in the class folders of a folder: listed once, and kept in a file of the user's cache.
+#ifndef COLONNADE_DATA_IMAGE_LISTING_H_
+#define COLONNADE_DATA_IMAGE_LISTING_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace colonnade::data {
+
+// Whether a file is an image by its name: .jpg, .jpeg or .png in any case.
+bool HasImageEnding(absl::string_view file_name);
+
+struct ImageListing {
+  struct FolderOfImages {
+    std::string path;        // from the root: "" the root itself, "cat", "cat/kittens"
+    int64_t changed_ns = 0;  // before it was listed (FolderState)
+    int32_t label = -1;      // of the class it lies in
+  };
+  struct File {
+    int32_t folder = 0;   // of `folders`
+    int64_t name_at = 0;  // in `names`
+  };
+  std::vector<std::string> classes;     // sorted by name
+  std::vector<FolderOfImages> folders;  // the root first
+  std::vector<File> files;              // by class, then folder, then name, as bytes
+  std::string names;                    // of files, each with a zero byte behind it: a million need no million of strings
+  int64_t left_out = 0;                 // files in class folders with other endings
+  std::string left_out_path;            // one of them, from the root
+
+  std::string PathOf(int64_t file) const;  // from the root
+  void Add(int32_t folder, absl::string_view name);
+};
+
+// The folders in `root`, sorted by name: the classes. Links to folders count.
+absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root);
+
+// Walks through every class folder. InvalidArgument naming the class where one has no images, and naming the folder where
+// links lead in a circle, or to a folder of the class again; NotFound or DataLoss where a folder cannot be read.
+absl::StatusOr<ImageListing> ListImages(const std::string& root);
+
+// The same, from a file in `cache_folder` ("": none) where that is as ListImages wrote it and no folder has changed since;
+// else lists, and writes that file if it can. A folder changed less than two seconds ago is not kept, since it may change
+// again without another time to show for it.
+absl::StatusOr<ImageListing> ListImagesOnce(const std::string& root, const std::string& cache_folder);
+
+// $XDG_CACHE_HOME/colonnade or ~/.cache/colonnade; "" where neither can be said.
+std::string UserCacheFolder();
+
+// The form in which listings are kept: with a checksum, and the root, which must be the same. Nothing where either is not.
+std::string PackListing(const ImageListing& listing, const std::string& root);
+std::optional<ImageListing> UnpackListing(absl::string_view packed, const std::string& root);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_IMAGE_LISTING_H_

@@ -1,0 +1,124 @@
+// Listings of folders that are kept: used while they hold, and never believed when they do not.
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/gzip.h"
+#include "data/image_listing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/data/sample_folder.h"
+
+namespace colonnade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::ElementsAre;
+
+class ListingCache : public SampleFolder {
+ protected:
+  ListingCache() {
+    Put("set/a/1.jpg", "x");
+    Put("set/b/in/2.jpg", "x");
+    Put("set/b/left.txt", "x");
+    Settle();
+  }
+  // All folders were last changed a minute ago.
+  void Settle() const {
+    const auto then = fs::file_time_type::clock::now() - std::chrono::minutes(1);
+    for (const char* folder : {"set", "set/a", "set/b", "set/b/in"}) fs::last_write_time(In(folder), then);
+  }
+  std::vector<std::string> List() const {
+    std::vector<std::string> paths;
+    const absl::StatusOr<ImageListing> listing = ListImagesOnce(In("set"), In("cache"));
+    if (!listing.ok()) return {std::string(listing.status().message())};
+    for (size_t i = 0; i < listing->files.size(); ++i) paths.push_back(listing->PathOf(static_cast<int64_t>(i)));
+    return paths;
+  }
+  std::string KeptPath() const {
+    const fs::directory_iterator it(In("cache"));
+    return it == fs::directory_iterator() ? "" : it->path().string();
+  }
+};
+
+TEST_F(ListingCache, AKeptListingIsUsedWhileNoFolderChanges) {
+  const std::vector<std::string> first = List();
+  EXPECT_THAT(first, ElementsAre("a/1.jpg", "b/in/2.jpg"));
+  const fs::file_time_type time = fs::last_write_time(In("set/a"));
+  Put("set/a/3.jpg", "x");
+  fs::last_write_time(In("set/a"), time);
+  EXPECT_EQ(List(), first);
+}
+
+TEST_F(ListingCache, AnyChangedFolderIsListedAgain) {
+  for (const std::string name : {"set/a/3.jpg", "set/b/in/4.jpg", "set/c/5.jpg"}) {
+    const size_t before = List().size();
+    Put(name, "x");
+    EXPECT_EQ(List().size(), before + 1) << name;
+  }
+}
+
+TEST_F(ListingCache, AFolderThatHasJustChangedIsNotKept) {
+  Put("set/a/3.jpg", "x");
+  EXPECT_EQ(List().size(), 3u);
+  EXPECT_FALSE(fs::exists(In("cache")));
+}
+
+TEST_F(ListingCache, EveryDamagedByteAndEveryCutIsNoticed) {
+  List();
+  const std::string packed = *ReadWholeFile(KeptPath()), root = fs::canonical(In("set")).string();
+  ASSERT_TRUE(UnpackListing(packed, root).has_value());
+  for (size_t i = 0; i < packed.size(); ++i) {
+    std::string damaged = packed;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+    EXPECT_FALSE(UnpackListing(damaged, root).has_value()) << i;
+    EXPECT_FALSE(UnpackListing(packed.substr(0, i), root).has_value()) << i;
+  }
+}
+
+TEST_F(ListingCache, ADamagedFileIsWrittenAnew) {
+  const std::vector<std::string> first = List();
+  const std::string path = KeptPath(), packed = *ReadWholeFile(path);
+  Put("cache/" + fs::path(path).filename().string(), "damaged");
+  EXPECT_EQ(List(), first);
+  EXPECT_EQ(*ReadWholeFile(path), packed);
+}
+
+TEST_F(ListingCache, AListingOfAnotherFolderIsNotTaken) {
+  List();
+  EXPECT_FALSE(UnpackListing(*ReadWholeFile(KeptPath()), "/elsewhere").has_value());
+}
+
+TEST_F(ListingCache, APlaceThatCannotBeWrittenToIsDoneWithout) {
+  Put("file", "x");
+  EXPECT_EQ(ListImagesOnce(In("set"), In("file/cache"))->files.size(), 2u);
+  EXPECT_EQ(ListImagesOnce(In("set"), "")->files.size(), 2u);
+}
+
+TEST_F(ListingCache, NothingIsLeftBesideIt) {
+  List();
+  EXPECT_EQ(std::distance(fs::directory_iterator(In("cache")), fs::directory_iterator()), 1);
+}
+
+TEST_F(ListingCache, WhatWasLeftOutIsKept) {
+  List();
+  EXPECT_EQ(ListImagesOnce(In("set"), In("cache"))->left_out, 1);
+  EXPECT_EQ(ListImagesOnce(In("set"), In("cache"))->left_out_path, "b/left.txt");
+}
+
+TEST(UserCacheFolder, IsThatOfTheEnvironment) {
+  const char* old = std::getenv("XDG_CACHE_HOME");
+  const std::string before = old == nullptr ? "" : old;
+  ::setenv("XDG_CACHE_HOME", "/caches", 1);
+  EXPECT_EQ(UserCacheFolder(), "/caches/colonnade");
+  ::unsetenv("XDG_CACHE_HOME");
+  EXPECT_THAT(UserCacheFolder(), ::testing::AnyOf("", ::testing::EndsWith("/.cache/colonnade")));
+  if (old != nullptr) ::setenv("XDG_CACHE_HOME", before.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace colonnade::data
