@@ -8,6 +8,7 @@
 #include "data/cifar.h"
 #include "data/class_names.h"
 #include "data/image_folder.h"
+#include "data/image_records.h"
 #include "data/memory_set.h"
 #include "program/status_macros.h"
 
@@ -43,6 +44,7 @@ constexpr Format kFormats[] = {
      OpenInMemory},
     {"CIFAR", "a folder with data_batch_1.bin … and test_batch.bin, or train.bin and test.bin; or one .bin file", IsCifar,
      OpenCifar},
+    {"RecordIO", "a .rec file, or a folder with train.rec or …_train.rec", IsRecordFile, OpenImageRecords},
     {"image folder", "a folder with train/CLASS/IMAGE and val/CLASS/IMAGE or test/CLASS/IMAGE, or with CLASS/IMAGE alone",
      IsImageFolder, OpenImageFolder},
 };

@@ -10,6 +10,8 @@
 #include "data/decode.h"
 #include "data/gzip.h"
 #include "data/idx.h"
+#include "data/image_records.h"
+#include "data/record_io.h"
 #include "engine/checkpoint.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/weights.h"
@@ -126,6 +128,25 @@ bool Cifar(absl::string_view bytes) {
   return is_taken;
 }
 
+// The bytes as a file of records, and as the index of one.
+bool RecordIo(absl::string_view bytes) {
+  (void)data::ParseRecordIndex(bytes, 1000);
+  const data::BytesInMemory file(bytes);
+  std::string room;
+  for (bool skip_damaged : {false, true}) {
+    const absl::StatusOr<data::IndexedRecords> records = data::IndexImageRecords(file, std::nullopt, 0, skip_damaged);
+    if (!records.ok()) continue;
+    for (const data::RecordPlace& place : records->places) {
+      const absl::StatusOr<absl::string_view> payload = data::ReadRecord(file, place, room);
+      Expect(payload.ok(), "a record that is found to be read");
+      const std::string record = data::RecordOf(*payload);
+      Expect(data::RecordAt(data::BytesInMemory(record), 0)->payload_bytes == place.payload_bytes,
+             "a record that is written to be read as the same");
+    }
+  }
+  return data::ScanRecords(file).ok();
+}
+
 // A command with a flag of each kind, which takes what a config file says.
 struct Command {
   CLI::App app;
@@ -172,10 +193,11 @@ bool Config(absl::string_view bytes) {
 
 const std::vector<Target>& AllTargets() {
   static const auto* targets =
-      new std::vector<Target>{{"plan", Plan},    {"machine", Machine},   {"program", Program},
-                              {"idx", Idx},      {"gzip", Gzip},         {"safetensors", Safetensors},
-                              {"index", Index},  {"manifest", Manifest}, {"config", Config},
-                              {"jpeg", Picture}, {"png", Picture},       {"cifar", Cifar}};
+      new std::vector<Target>{{"plan", Plan},         {"machine", Machine},   {"program", Program},
+                              {"idx", Idx},           {"gzip", Gzip},         {"safetensors", Safetensors},
+                              {"index", Index},       {"manifest", Manifest}, {"config", Config},
+                              {"jpeg", Picture},      {"png", Picture},       {"cifar", Cifar},
+                              {"record_io", RecordIo}};
   return *targets;
 }
 

@@ -1,0 +1,289 @@
+#include "data/image_records.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "data/class_names.h"
+#include "data/file.h"
+#include "data/split_files.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+constexpr int64_t kImageHeaderBytes = 24, kLabelBytes = 4;
+constexpr int64_t kLargestIndex = int64_t{1} << 32;
+
+float FloatAt(const char* bytes) {
+  const uint32_t bits = LittleEndian32(bytes);
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+absl::StatusOr<int32_t> WholeLabel(float value, int64_t classes) {
+  if (!(value >= 0 && value < 1e9f) || std::floor(value) != value) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected a whole number from 0 as its label, found %g", value));
+  }
+  RETURN_IF_ERROR(CheckLabel(static_cast<int64_t>(value), classes));
+  return static_cast<int32_t>(value);
+}
+
+// Reads headers of records, for which most often their first part is enough.
+class RecordReader {
+ public:
+  RecordReader(const ByteSource& file, int64_t classes) : file_(file), classes_(classes) {}
+
+  absl::StatusOr<ImageRecord> HeaderOf(const RecordPlace& place) {
+    const int64_t wanted = std::min(kImageHeaderBytes + kLabelBytes, place.payload_bytes);
+    const bool is_whole = place.end - place.offset - kPartHeaderBytes - place.payload_bytes < 4;
+    absl::string_view start;
+    if (is_whole) {
+      room_.resize(static_cast<size_t>(wanted));
+      RETURN_IF_ERROR(file_.ReadAt(place.offset + kPartHeaderBytes, absl::MakeSpan(room_)));
+      start = room_;
+    } else {
+      ASSIGN_OR_RETURN(start, ReadRecord(file_, place, room_));
+    }
+    return ParseImageRecord(start, place.payload_bytes, classes_);
+  }
+
+ private:
+  const ByteSource& file_;
+  const int64_t classes_;
+  std::string room_;
+};
+
+absl::StatusOr<std::vector<RecordPlace>> PlacesAt(const ByteSource& file, const std::vector<int64_t>& offsets) {
+  std::vector<RecordPlace> places;
+  for (int64_t offset : offsets) {
+    absl::StatusOr<RecordPlace> place = RecordAt(file, offset);
+    if (!place.ok()) {
+      return absl::Status(place.status().code(), absl::StrFormat("record %d %s", places.size(), place.status().message()));
+    }
+    if (!places.empty() && place->offset < places.back().end) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("record %d at offset %d: expected it behind the record before, which ends at %d", places.size(),
+                          offset, places.back().end));
+    }
+    places.push_back(*place);
+  }
+  return places;
+}
+
+void NoteUnlisted(const std::vector<RecordPlace>& places, int64_t file_bytes, std::vector<std::string>& notes) {
+  int64_t listed = 0;
+  for (const RecordPlace& place : places) listed += place.end - place.offset;
+  if (listed == file_bytes) return;
+  notes.push_back(absl::StrFormat("the index has %d records, in %d of %d bytes: the others are left out", places.size(),
+                                  listed, file_bytes));
+}
+
+// Splits and their files: FILE_train.rec and FILE_val.rec, train.rec and val.rec.
+constexpr char kTrainEnding[] = "train.rec";
+constexpr const char* kTestEndings[] = {"val.rec", "test.rec"};
+
+bool IsNamed(absl::string_view name, absl::string_view ending) {
+  return absl::ConsumeSuffix(&name, ending) && (name.empty() || absl::EndsWith(name, "_"));
+}
+
+bool IsRecordName(absl::string_view name) { return absl::EndsWith(name, ".rec"); }
+
+absl::StatusOr<std::string> TestFileOf(const std::string& train) {
+  std::string stem = train;
+  if (IsNamed(NameIn(train), kTrainEnding)) {
+    stem.resize(stem.size() - (sizeof(kTrainEnding) - 1));
+    std::error_code error;
+    for (const char* ending : kTestEndings) {
+      if (std::filesystem::exists(stem + ending, error)) return stem + ending;
+    }
+    return absl::NotFoundError(
+        absl::StrFormat("%s: expected test images in %sval.rec or %stest.rec, found neither", train, stem, stem));
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "%s: expected a file train.rec or …_train.rec, beside which there are test images, found one of training "
+      "images alone",
+      train));
+}
+
+absl::StatusOr<std::string> OnlyOne(const std::string& folder, const std::vector<std::string>& found) {
+  if (found.size() == 1) return found[0];
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected one file train.rec or …_train.rec, found %s; name one of them itself", folder,
+                      absl::StrJoin(found, ", ")));
+}
+
+// The file of a folder for that split: beside the one training file, or the one file that there is.
+absl::StatusOr<std::string> RecordFileIn(const std::string& folder, SplitOf split) {
+  const std::vector<std::string> train = FilesIn(folder, [](absl::string_view name) { return IsNamed(name, kTrainEnding); });
+  if (train.empty() && split == SplitOf::kTest) {
+    return OnlyOne(folder, FilesIn(folder, [](absl::string_view name) {
+                     return IsNamed(name, kTestEndings[0]) || IsNamed(name, kTestEndings[1]);
+                   }));
+  }
+  ASSIGN_OR_RETURN(std::string path, OnlyOne(folder, train.empty() ? FilesIn(folder, IsRecordName) : train));
+  if (split == SplitOf::kTrain) return path;
+  return TestFileOf(path);
+}
+
+absl::StatusOr<std::string> RecordFileOf(const std::string& path, SplitOf split) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return RecordFileIn(path, split);
+  if (split == SplitOf::kTrain) return path;
+  return TestFileOf(path);
+}
+
+class ImageRecords final : public SampleSet {
+ public:
+  ImageRecords(std::string name, OpenFile file, IndexedRecords records, std::vector<std::string> class_names)
+      : name_(std::move(name)), file_(std::move(file)), records_(std::move(records)), class_names_(std::move(class_names)) {}
+
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return static_cast<int64_t>(records_.labels.size()); }
+  int32_t label(int64_t sample) const override { return records_.labels[sample]; }
+  std::string sample_name(int64_t sample) const override {
+    return absl::StrFormat("%s: record %d at offset %d", file_.path(), sample, records_.places[sample].offset);
+  }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  std::vector<std::string> notes() const override { return records_.notes; }
+
+  absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override {
+    absl::StatusOr<absl::string_view> payload = ReadRecord(file_, records_.places[sample], room);
+    if (!payload.ok()) return Named(sample, payload.status());
+    absl::StatusOr<ImageRecord> header = ParseImageRecord(*payload, static_cast<int64_t>(payload->size()), 0);
+    if (!header.ok()) return Named(sample, header.status());
+    return StoredImage{.is_encoded = true, .bytes = payload->substr(static_cast<size_t>(header->image_at))};
+  }
+
+ private:
+  absl::Status Named(int64_t sample, const absl::Status& status) const {
+    return absl::Status(status.code(), absl::StrCat(sample_name(sample), ": ", status.message()));
+  }
+
+  std::string name_;
+  OpenFile file_;
+  IndexedRecords records_;
+  std::vector<std::string> class_names_;
+};
+
+absl::StatusOr<std::optional<std::vector<int64_t>>> ReadRecordIndex(const OpenFile& records) {
+  const std::string path = std::filesystem::path(records.path()).replace_extension(".idx").string();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  std::string text;
+  RETURN_IF_ERROR(ReadInto(path, kLargestIndex, text));
+  absl::StatusOr<std::vector<int64_t>> offsets = ParseRecordIndex(text, records.size());
+  if (!offsets.ok()) return absl::Status(offsets.status().code(), absl::StrCat(path, ": ", offsets.status().message()));
+  return *std::move(offsets);
+}
+
+}  // namespace
+
+absl::StatusOr<ImageRecord> ParseImageRecord(absl::string_view start, int64_t payload_bytes, int64_t classes) {
+  if (payload_bytes < kImageHeaderBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected a header of %d bytes and an image, found %d bytes", kImageHeaderBytes, payload_bytes));
+  }
+  const int64_t extra = LittleEndian32(start.data());
+  ImageRecord record{.labels = std::max<int64_t>(1, extra), .image_at = kImageHeaderBytes + extra * kLabelBytes};
+  if (record.image_at > payload_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected %d labels behind the header, found %d bytes", extra, payload_bytes - kImageHeaderBytes));
+  }
+  ASSIGN_OR_RETURN(record.label, WholeLabel(FloatAt(start.data() + (extra > 0 ? kImageHeaderBytes : 4)), classes));
+  return record;
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseRecordIndex(absl::string_view text, int64_t file_bytes) {
+  std::vector<int64_t> offsets;
+  absl::flat_hash_set<absl::string_view> keys;
+  absl::flat_hash_set<int64_t> seen;
+  int64_t number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (absl::StripAsciiWhitespace(line).empty()) continue;
+    auto wrong = [number, line](const std::string& expected) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("line %d: expected %s, found \"%s\"", number, expected, line.substr(0, 80)));
+    };
+    const std::vector<absl::string_view> words = absl::StrSplit(absl::StripAsciiWhitespace(line), '\t');
+    int64_t offset = 0;
+    if (words.size() != 2 || !absl::SimpleAtoi(words[1], &offset)) return wrong("a number, a tab and an offset");
+    if (offset < 0 || offset >= file_bytes) return wrong(absl::StrFormat("an offset in a file of %d bytes", file_bytes));
+    if (!keys.insert(words[0]).second) return wrong("a number that no line before has");
+    if (!seen.insert(offset).second) return wrong("an offset that no line before has");
+    offsets.push_back(offset);
+  }
+  std::sort(offsets.begin(), offsets.end());
+  return offsets;
+}
+
+absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const std::optional<std::vector<int64_t>>& offsets,
+                                                 int64_t classes, bool skip_damaged) {
+  IndexedRecords out;
+  std::vector<RecordPlace> places;
+  RecoveredRecords recovered;
+  if (skip_damaged) {
+    ASSIGN_OR_RETURN(recovered, RecoverRecords(file));
+    places = std::move(recovered.records);
+  } else {
+    ASSIGN_OR_RETURN(places, offsets.has_value() ? PlacesAt(file, *offsets) : ScanRecords(file));
+    if (offsets.has_value()) NoteUnlisted(places, file.size(), out.notes);
+  }
+  RecordReader reader(file, classes);
+  int64_t refused = 0, several = 0;
+  for (const RecordPlace& place : places) {
+    absl::StatusOr<ImageRecord> record = reader.HeaderOf(place);
+    if (!record.ok() && skip_damaged && absl::IsInvalidArgument(record.status())) {
+      ++refused;
+      continue;
+    }
+    if (!record.ok()) {
+      return absl::Status(record.status().code(), absl::StrFormat("record %d at offset %d: %s", out.labels.size(),
+                                                                  place.offset, record.status().message()));
+    }
+    several += record->labels > 1 ? 1 : 0;
+    out.places.push_back(place);
+    out.labels.push_back(record->label);
+  }
+  if (recovered.gaps + refused > 0) {
+    out.notes.push_back(
+        absl::StrFormat("damaged: %d bytes in %d places are no records, and %d records have no header of an image; %d "
+                        "records are left",
+                        recovered.skipped_bytes, recovered.gaps, refused, out.labels.size()));
+  }
+  if (several > 0) out.notes.push_back(absl::StrFormat("%d records have more than one label: the first counts", several));
+  return out;
+}
+
+bool IsRecordFile(const std::string& path) { return IsRecordName(path) || !FilesIn(path, IsRecordName).empty(); }
+
+absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageRecords(const std::string& path, SplitOf split,
+                                                            const DatasetOptions& options) {
+  ASSIGN_OR_RETURN(std::string file_path, RecordFileOf(path, split));
+  ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(file_path));
+  std::optional<std::vector<int64_t>> offsets;
+  if (!options.skip_damaged) {
+    ASSIGN_OR_RETURN(offsets, ReadRecordIndex(file));
+  }
+  absl::StatusOr<IndexedRecords> records = IndexImageRecords(file, offsets, options.classes, options.skip_damaged);
+  if (!records.ok()) return absl::Status(records.status().code(), absl::StrCat(file_path, ": ", records.status().message()));
+  if (records->labels.empty()) return absl::InvalidArgumentError(absl::StrCat(file_path, ": expected records, found none"));
+  for (std::string& note : records->notes) note = absl::StrCat(file_path, ": ", note);
+  ASSIGN_OR_RETURN(std::vector<std::string> names, NameClasses({}, records->labels, options.classes));
+  return std::make_unique<ImageRecords>(absl::StrCat(path, split == SplitOf::kTrain ? ": train" : ": test"), std::move(file),
+                                        *std::move(records), std::move(names));
+}
+
+}  // namespace colonnade::data
