@@ -10,6 +10,7 @@
 #include "data/image_folder.h"
 #include "data/image_records.h"
 #include "data/memory_set.h"
+#include "data/web_dataset.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
@@ -45,6 +46,9 @@ constexpr Format kFormats[] = {
     {"CIFAR", "a folder with data_batch_1.bin … and test_batch.bin, or train.bin and test.bin; or one .bin file", IsCifar,
      OpenCifar},
     {"RecordIO", "a .rec file, or a folder with train.rec or …_train.rec", IsRecordFile, OpenImageRecords},
+    {"tar",
+     "a .tar with class folders or with KEY.jpg and KEY.cls, or a folder with train-*.tar and val-*.tar or test-*.tar",
+     IsWebDataset, OpenWebDataset},
     {"image folder", "a folder with train/CLASS/IMAGE and val/CLASS/IMAGE or test/CLASS/IMAGE, or with CLASS/IMAGE alone",
      IsImageFolder, OpenImageFolder},
 };

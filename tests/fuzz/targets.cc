@@ -12,6 +12,7 @@
 #include "data/idx.h"
 #include "data/image_records.h"
 #include "data/record_io.h"
+#include "data/tar_samples.h"
 #include "engine/checkpoint.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/weights.h"
@@ -147,6 +148,18 @@ bool RecordIo(absl::string_view bytes) {
   return data::ScanRecords(file).ok();
 }
 
+bool Tar(absl::string_view bytes) {
+  const data::BytesInMemory file(bytes);
+  const absl::StatusOr<data::TarIndex> index = data::ScanTar(file);
+  if (!index.ok()) return false;
+  for (const data::TarMember& member : index->members) {
+    Expect(member.size >= 0 && member.offset + member.size <= file.size(), "members within the archive");
+  }
+  (void)data::SamplesByKey(file, *index, 0);
+  for (data::SplitOf split : {data::SplitOf::kTrain, data::SplitOf::kTest}) (void)data::SamplesByFolder(*index, split);
+  return true;
+}
+
 // A command with a flag of each kind, which takes what a config file says.
 struct Command {
   CLI::App app;
@@ -192,12 +205,13 @@ bool Config(absl::string_view bytes) {
 }  // namespace
 
 const std::vector<Target>& AllTargets() {
-  static const auto* targets =
-      new std::vector<Target>{{"plan", Plan},         {"machine", Machine},   {"program", Program},
-                              {"idx", Idx},           {"gzip", Gzip},         {"safetensors", Safetensors},
-                              {"index", Index},       {"manifest", Manifest}, {"config", Config},
-                              {"jpeg", Picture},      {"png", Picture},       {"cifar", Cifar},
-                              {"record_io", RecordIo}};
+  static const auto* targets = new std::vector<Target>{{"plan", Plan},          {"machine", Machine},
+                                                       {"program", Program},    {"idx", Idx},
+                                                       {"gzip", Gzip},          {"safetensors", Safetensors},
+                                                       {"index", Index},        {"manifest", Manifest},
+                                                       {"config", Config},      {"jpeg", Picture},
+                                                       {"png", Picture},        {"cifar", Cifar},
+                                                       {"record_io", RecordIo}, {"tar", Tar}};
   return *targets;
 }
 

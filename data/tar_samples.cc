@@ -1,0 +1,197 @@
+#include "data/tar_samples.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "data/class_names.h"
+#include "data/image_listing.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+constexpr char kClassEnding[] = "cls";
+constexpr int64_t kLongestClass = 32;
+
+// A name without "./" before it.
+absl::string_view PlainName(absl::string_view name) {
+  while (absl::ConsumePrefix(&name, "./")) {
+  }
+  return name;
+}
+
+// "a/b/c.seg.png" is of the key "a/b/c" and the ending "seg.png".
+struct KeyedName {
+  absl::string_view key, ending;
+};
+
+KeyedName KeyOf(absl::string_view name) {
+  const size_t slash = name.rfind('/');
+  const size_t dot = name.find('.', slash == absl::string_view::npos ? 0 : slash + 1);
+  if (dot == absl::string_view::npos) return {name, ""};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+bool IsImageKeyEnding(absl::string_view ending) {
+  return absl::EqualsIgnoreCase(ending, "jpg") || absl::EqualsIgnoreCase(ending, "jpeg") ||
+         absl::EqualsIgnoreCase(ending, "png");
+}
+
+// Files that systems leave behind: ".DS_Store", "._a.jpg".
+bool IsHidden(absl::string_view name) { return absl::StartsWith(name.substr(name.rfind('/') + 1), "."); }
+
+struct KeyedMembers {
+  absl::string_view key;
+  const TarMember *image = nullptr, *label = nullptr;
+};
+
+absl::Status WrongKey(absl::string_view key, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrFormat("sample \"%s\": %s", key, what));
+}
+
+absl::StatusOr<std::vector<KeyedMembers>> GroupByKey(const TarIndex& index) {
+  std::vector<KeyedMembers> groups;
+  absl::flat_hash_map<absl::string_view, size_t> group_of;
+  for (const TarMember& member : index.members) {
+    const KeyedName name = KeyOf(PlainName(member.name));
+    const bool is_image = IsImageKeyEnding(name.ending), is_label = name.ending == kClassEnding;
+    if ((!is_image && !is_label) || IsHidden(member.name)) continue;
+    const auto [at, is_new] = group_of.try_emplace(name.key, groups.size());
+    if (is_new) groups.push_back({name.key});
+    const TarMember*& place = is_image ? groups[at->second].image : groups[at->second].label;
+    if (place != nullptr) {
+      return WrongKey(name.key, absl::StrFormat("expected one %s, found %s and %s", is_image ? "image" : "class",
+                                                place->name, member.name));
+    }
+    place = &member;
+  }
+  return groups;
+}
+
+absl::StatusOr<int32_t> ReadLabel(const ByteSource& file, const TarMember& member, int64_t classes) {
+  if (member.size > kLongestClass) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected a number in digits, found %d bytes", member.size));
+  }
+  std::string text(static_cast<size_t>(member.size), '\0');
+  RETURN_IF_ERROR(file.ReadAt(member.offset, absl::MakeSpan(text)));
+  int64_t label = 0;
+  if (!absl::SimpleAtoi(text, &label)) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected a number in digits, found \"%s\"", absl::CHexEscape(text)));
+  }
+  RETURN_IF_ERROR(CheckLabel(label, classes));
+  return static_cast<int32_t>(label);
+}
+
+std::string TopOf(absl::string_view path) { return std::string(path.substr(0, path.find('/'))); }
+
+bool IsSplitName(absl::string_view name) { return name == "train" || name == "val" || name == "test"; }
+
+// An image by the path from the folder that holds splits or classes.
+struct PlacedImage {
+  absl::string_view path;
+  const TarMember* member;
+  absl::string_view FolderAt(size_t depth) const {  // "": it does not lie so deep
+    const std::vector<absl::string_view> parts = absl::StrSplit(path, '/');
+    return depth + 1 < parts.size() ? parts[depth] : "";
+  }
+};
+
+std::vector<PlacedImage> ImagesOf(const TarIndex& index) {
+  std::vector<PlacedImage> images;
+  for (const TarMember& member : index.members) {
+    if (HasImageEnding(member.name) && !IsHidden(member.name)) images.push_back({PlainName(member.name), &member});
+  }
+  return images;
+}
+
+// Takes off folders that all images lie in, while they are no split and classes stay below.
+void TakeOffTops(std::vector<PlacedImage>& images) {
+  while (!images.empty()) {
+    const std::string top = TopOf(images[0].path);
+    const bool all = std::all_of(images.begin(), images.end(), [&top](const PlacedImage& image) {
+      return TopOf(image.path) == top && !image.FolderAt(1).empty();
+    });
+    if (!all || IsSplitName(top)) return;
+    for (PlacedImage& image : images) image.path.remove_prefix(top.size() + 1);
+  }
+}
+
+// Which of the folders in the archive a split is; "": the archive itself.
+absl::StatusOr<std::string> SplitFolderOf(const std::set<std::string>& tops, SplitOf split) {
+  const bool has_splits = tops.count("train") + tops.count("val") + tops.count("test") > 0;
+  if (split == SplitOf::kTrain && (!has_splits || tops.count("train") > 0)) return has_splits ? "train" : "";
+  for (const char* name : {"val", "test"}) {
+    if (split == SplitOf::kTest && tops.count(name) > 0) return name;
+  }
+  return absl::NotFoundError(split == SplitOf::kTrain
+                                 ? "expected training images in train/, found test images alone"
+                                 : "expected test images in val/ or test/, found training images alone");
+}
+
+}  // namespace
+
+bool HasClassMember(const TarIndex& index) {
+  return std::any_of(index.members.begin(), index.members.end(), [](const TarMember& member) {
+    return KeyOf(PlainName(member.name)).ending == kClassEnding && !IsHidden(member.name);
+  });
+}
+
+absl::StatusOr<TarSamples> SamplesByKey(const ByteSource& file, const TarIndex& index, int64_t classes) {
+  ASSIGN_OR_RETURN(std::vector<KeyedMembers> groups, GroupByKey(index));
+  TarSamples out;
+  for (const KeyedMembers& group : groups) {
+    if (group.image == nullptr)
+      return WrongKey(group.key, "expected an image (.jpg, .jpeg or .png) with its .cls, found none");
+    if (group.label == nullptr) return WrongKey(group.key, "expected its class in a member .cls, found none");
+    absl::StatusOr<int32_t> label = ReadLabel(file, *group.label, classes);
+    if (!label.ok()) {
+      return absl::Status(label.status().code(), absl::StrCat(group.label->name, ": ", label.status().message()));
+    }
+    out.samples.push_back({std::string(group.key), group.image->offset, group.image->size, *label});
+  }
+  return out;
+}
+
+absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split) {
+  std::vector<PlacedImage> images = ImagesOf(index);
+  if (images.empty()) return absl::InvalidArgumentError("expected images (.jpg, .jpeg or .png), found none");
+  TakeOffTops(images);
+  std::set<std::string> tops, classes;
+  for (const PlacedImage& image : images) tops.insert(TopOf(image.path));
+  ASSIGN_OR_RETURN(std::string folder, SplitFolderOf(tops, split));
+  const size_t depth = folder.empty() ? 0 : 1;
+  const std::string of_classes = tops.count("train") > 0 ? "train" : folder;
+  auto in = [](const PlacedImage& image, const std::string& top) { return top.empty() || TopOf(image.path) == top; };
+  for (const PlacedImage& image : images) {
+    if (!in(image, of_classes)) continue;
+    if (image.FolderAt(depth).empty()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: expected an image with a member .cls, or in the folder of its class, found neither", image.member->name));
+    }
+    classes.insert(std::string(image.FolderAt(depth)));
+  }
+  TarSamples out{.class_names = {classes.begin(), classes.end()}};
+  for (const PlacedImage& image : images) {
+    if (!in(image, folder)) continue;
+    const auto at = std::lower_bound(out.class_names.begin(), out.class_names.end(), image.FolderAt(depth));
+    if (at == out.class_names.end() || *at != image.FolderAt(depth)) {
+      return absl::InvalidArgumentError(absl::StrFormat("%s: expected a class of the training images, found \"%s\"",
+                                                        image.member->name, image.FolderAt(depth)));
+    }
+    out.samples.push_back(
+        {image.member->name, image.member->offset, image.member->size, static_cast<int32_t>(at - out.class_names.begin())});
+  }
+  return out;
+}
+
+}  // namespace colonnade::data

@@ -1,0 +1,185 @@
+// Tar archives as sets of samples: by key, by class folder, in shards.
+
+#include "data/web_dataset.h"
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/data/sample_folder.h"
+#include "tests/data/tar_writer.h"
+#include "tests/shared_data.h"
+
+namespace colonnade::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Tars : public SampleFolder {
+ protected:
+  using Files = std::vector<std::pair<std::string, std::string>>;
+  void PutTar(const std::string& name, const Files& files) const { Put(name, TarOf(files)); }
+  void PutShards() const {
+    PutTar("train-000001.tar", {{"c.png", "see"}, {"c.cls", "4"}});
+    PutTar("train-000000.tar",
+           {{"a.jpg", "eh"}, {"a.cls", "1\n"}, {"d/b.json", "{}"}, {"d/b.cls", "0"}, {"d/b.JPEG", "be"}});
+    PutTar("val-000000.tar", {{"v.jpg", "vee"}, {"v.cls", "2"}});
+  }
+  std::string TarError(const Files& files, const DatasetOptions& options = {}) const {
+    PutTar("one.tar", files);
+    const absl::Status status = Error(In("one.tar"), SplitOf::kTrain, options);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  }
+};
+
+TEST_F(Tars, ShardsAreSamplesByKeyInTheOrderOfTheirNames) {
+  PutShards();
+  const Samples train = Opened(path_), test = Opened(path_, SplitOf::kTest, {.classes = 5});
+  EXPECT_THAT(LabelsOf(*train), ElementsAre(1, 0, 4));
+  EXPECT_EQ(BytesOf(*train, 1), "be");
+  EXPECT_EQ(BytesOf(*train, 2), "see");
+  EXPECT_EQ(train->sample_name(1), In("train-000000.tar") + ": d/b");
+  EXPECT_EQ(train->classes(), 5);
+  EXPECT_THAT(LabelsOf(*test), ElementsAre(2));
+  EXPECT_EQ(test->classes(), 5);
+}
+
+TEST_F(Tars, ShardsOfATestSetMayBeCalledSo) {
+  PutShards();
+  std::filesystem::rename(In("val-000000.tar"), In("test-0.tar"));
+  EXPECT_EQ(BytesOf(*Opened(path_, SplitOf::kTest), 0), "vee");
+  std::filesystem::remove(In("test-0.tar"));
+  EXPECT_EQ(Error(path_, SplitOf::kTest).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(Tars, OneArchiveWithClassesIsATrainingSet) {
+  PutTar("one.tar", {{"./x.jpg", "ex"}, {"./x.cls", "3"}});
+  EXPECT_THAT(LabelsOf(*Opened(In("one.tar"))), ElementsAre(3));
+  EXPECT_EQ(Error(In("one.tar"), SplitOf::kTest).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(Tars, TheKeyEndsAtTheFirstDotOfTheName) {
+  PutTar("one.tar", {{"v1.0/a.b.jpg", "a second image, left out"}, {"v1.0/a.jpg", "A"}, {"v1.0/a.cls", "1"}});
+  EXPECT_EQ(Opened(In("one.tar"))->size(), 1);
+  EXPECT_EQ(BytesOf(*Opened(In("one.tar")), 0), "A");
+}
+
+TEST_F(Tars, ASampleThatLacksImageOrClassIsNamed) {
+  EXPECT_THAT(TarError({{"a.jpg", "A"}, {"a.cls", "1"}, {"b.jpg", "B"}}),
+              HasSubstr("one.tar: sample \"b\": expected its class"));
+  EXPECT_THAT(TarError({{"a.cls", "1"}}), HasSubstr("sample \"a\": expected an image"));
+  EXPECT_THAT(TarError({{"a.jpg", "A"}, {"a.png", "B"}, {"a.cls", "1"}}),
+              HasSubstr("expected one image, found a.jpg and a.png"));
+}
+
+TEST_F(Tars, AClassIsANumberInDigits) {
+  EXPECT_THAT(TarError({{"a.jpg", "A"}, {"a.cls", "cat\1"}}),
+              HasSubstr("a.cls: expected a number in digits, found \"cat\\x01\""));
+  EXPECT_THAT(TarError({{"a.jpg", "A"}, {"a.cls", std::string(99, '1')}}), HasSubstr("found 99 bytes"));
+  EXPECT_THAT(TarError({{"a.jpg", "A"}, {"a.cls", "-1"}}), HasSubstr("found -1"));
+  EXPECT_THAT(TarError({{"a.jpg", "A"}, {"a.cls", "7"}}, {.classes = 7}), HasSubstr("below 7 classes, found 7"));
+}
+
+TEST_F(Tars, FoldersOfClassesMayLieInSplits) {
+  PutTar("set.tar",
+         {{"set/val/dog/1.jpg", "D"}, {"set/train/dog/1.jpg", "d"}, {"set/train/cat/2.PNG", "c"}, {"set/readme", "x"}});
+  const Samples train = Opened(In("set.tar")), test = Opened(In("set.tar"), SplitOf::kTest);
+  EXPECT_THAT(train->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(LabelsOf(*train), ElementsAre(1, 0));
+  EXPECT_EQ(BytesOf(*train, 1), "c");
+  EXPECT_THAT(test->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(LabelsOf(*test), ElementsAre(1));
+}
+
+TEST_F(Tars, FoldersOfClassesAloneAreATrainingSet) {
+  PutTar("set.tar", {{"top/b/1.jpg", "1"}, {"top/a/deep/2.jpg", "2"}, {"top/a/._2.jpg", "left by a system"}});
+  EXPECT_THAT(LabelsOf(*Opened(In("set.tar"))), ElementsAre(1, 0));
+  EXPECT_EQ(Error(In("set.tar"), SplitOf::kTest).code(), absl::StatusCode::kNotFound);
+  PutTar("set.tar", {{"top/a/1.jpg", "1"}, {"top/a/2.jpg", "2"}});
+  EXPECT_THAT(Opened(In("set.tar"))->class_names(), ElementsAre("a"));
+}
+
+TEST_F(Tars, ImagesWithoutClassesAreNamed) {
+  EXPECT_THAT(TarError({{"1.jpg", "1"}, {"2.jpg", "2"}}),
+              HasSubstr("1.jpg: expected an image with a member .cls, or in the folder of its class, found neither"));
+  EXPECT_THAT(TarError({{"notes.txt", "1"}}), HasSubstr("expected images (.jpg, .jpeg or .png), found none"));
+}
+
+TEST_F(Tars, ATestClassThatTrainingLacksIsNamed) {
+  PutTar("set.tar", {{"train/a/1.jpg", "1"}, {"val/b/1.jpg", "1"}});
+  EXPECT_THAT(std::string(Error(In("set.tar"), SplitOf::kTest).message()),
+              HasSubstr("val/b/1.jpg: expected a class of the training images, found \"b\""));
+}
+
+TEST_F(Tars, PackedArchivesAreToBeUnpacked) {
+  Put("set.tar.gz", "\x1f\x8b");
+  EXPECT_EQ(Error(In("set.tar.gz")).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Error(In("set.tar.gz")).message()), HasSubstr("unpack it"));
+}
+
+TEST_F(Tars, ADamagedShardIsNamed) {
+  PutShards();
+  Put("train-000001.tar", "nothing");
+  EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("train-000001.tar: at offset 0: expected a header"));
+}
+
+TEST_F(Tars, LinksAreToldAbout) {
+  Put("set.tar", TarMemberOf("a/link.jpg", "", '2') + TarOf({{"a/1.jpg", "1"}, {"b/2.jpg", "2"}}));
+  EXPECT_THAT(Opened(In("set.tar"))->notes(), ElementsAre(HasSubstr("set.tar: 1 links and devices are passed over")));
+}
+
+TEST_F(Tars, MoreShardsThanMayBeOpenAreRead) {
+  for (int i = 0; i < 300; ++i) {
+    PutTar(absl::StrFormat("train-%06d.tar", i), {{"k.jpg", absl::StrCat("image ", i)}, {"k.cls", absl::StrCat(i % 10)}});
+  }
+  const Samples train = Opened(path_);
+  ASSERT_EQ(train->size(), 300);
+  EXPECT_EQ(BytesOf(*train, 271), "image 271");
+  std::filesystem::resize_file(In("train-000271.tar"), 512);
+  std::string room;
+  EXPECT_EQ(train->Read(271, room).status().code(), absl::StatusCode::kInvalidArgument);
+  std::filesystem::remove(In("train-000271.tar"));
+  EXPECT_EQ(train->Read(271, room).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(Tars, AnyNumberOfThreadsReadAtOnce) {
+  Files files;
+  for (int i = 0; i < 200; ++i)
+    files.emplace_back(absl::StrCat("c", i % 7, "/", i, ".jpg"), std::string(100 + i, static_cast<char>(i)));
+  PutTar("set.tar", files);
+  const Samples set = Opened(In("set.tar"));
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i)
+        wrong[t] += BytesOf(*set, (i + 50 * t) % 200) != files[(i + 50 * t) % 200].second ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
+}
+
+TEST(RealTars, AreImageFoldersWithoutUnpacking) {
+  SKIP_WITHOUT_SHARED_DATA("imagenette224-subset");
+  const std::string path = SharedData("imagenette224-subset/imagenette224-subset.tar");
+  EXPECT_EQ(ChecksumOf(*Opened(path)), 1771507882u);
+  EXPECT_EQ(ChecksumOf(*Opened(path, SplitOf::kTest)), 3546653633u);
+}
+
+TEST(RealTars, TheSamplesOfImageNetHave146Classes) {
+  SKIP_WITHOUT_SHARED_DATA("imagenet-samples");
+  const Samples samples = Opened(SharedData("imagenet-samples/imagenet-samples.tar"));
+  EXPECT_EQ(samples->size(), 146);
+  EXPECT_EQ(samples->classes(), 146);
+  EXPECT_EQ(ChecksumOf(*samples), 3740770158u);
+}
+
+}  // namespace
+}  // namespace colonnade::data
