@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr size_t kCifar10Batches = 5;
 constexpr int64_t kLargestCifarFile = int64_t{1} << 31, kLargestNamesFile = 1 << 20;
 
-bool IsThere(const std::string& path) {
+bool CifarPathExists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -50,11 +50,11 @@ std::vector<std::string> TrainingBatches(const std::string& folder) {
 }
 
 bool IsCifar10Folder(const std::string& path) {
-  return IsThere(absl::StrCat(path, "/test_batch.bin")) || !TrainingBatches(path).empty();
+  return CifarPathExists(absl::StrCat(path, "/test_batch.bin")) || !TrainingBatches(path).empty();
 }
 
 bool IsCifar100Folder(const std::string& path) {
-  return IsThere(absl::StrCat(path, "/train.bin")) || IsThere(absl::StrCat(path, "/test.bin"));
+  return CifarPathExists(absl::StrCat(path, "/train.bin")) || CifarPathExists(absl::StrCat(path, "/test.bin"));
 }
 
 bool IsCifarFile(const std::string& path) {
@@ -86,7 +86,7 @@ absl::StatusOr<CifarFiles> FindCifarFiles(const std::string& path, SplitOf split
 // None where the file is not there.
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& path, int64_t classes) {
   std::vector<std::string> names;
-  if (path.empty() || !IsThere(path)) return names;
+  if (path.empty() || !CifarPathExists(path)) return names;
   std::string text;
   RETURN_IF_ERROR(ReadInto(path, kLargestNamesFile, text));
   for (absl::string_view line : absl::StrSplit(text, '\n')) {

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kLargestImageFile = int64_t{1} << 30;
 constexpr size_t kMostNamesTold = 5;
 
-bool IsDirectory(const std::string& path) {
+bool IsSplitFolder(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_directory(path, error);
 }
@@ -33,9 +33,9 @@ struct SplitFolders {
 SplitFolders FindSplits(const std::string& path) {
   SplitFolders found;
   for (const char* name : {"/test", "/val"}) {
-    if (IsDirectory(path + name)) found.test = path + name;
+    if (IsSplitFolder(path + name)) found.test = path + name;
   }
-  if (IsDirectory(path + "/train")) found.train = path + "/train";
+  if (IsSplitFolder(path + "/train")) found.train = path + "/train";
   if (found.train.empty() && found.test.empty()) found.train = path;
   return found;
 }

@@ -9,7 +9,7 @@ namespace colonnade::data {
 namespace {
 
 // [C, plane] to [plane, C] by way of `room`.
-void Interleave(int64_t channels, int64_t plane, uint8_t* pixels, std::vector<uint8_t>& room) {
+void InterleaveChannels(int64_t channels, int64_t plane, uint8_t* pixels, std::vector<uint8_t>& room) {
   room.assign(pixels, pixels + channels * plane);
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t i = 0; i < plane; ++i) pixels[i * channels + c] = room[c * plane + i];
@@ -23,7 +23,7 @@ MemorySet::MemorySet(ImageSet set, std::vector<std::string> class_names, std::ve
   const int64_t channels = set_.sample_shape[0], plane = set_.sample_shape[1] * set_.sample_shape[2];
   if (channels == 1) return;
   std::vector<uint8_t> room;
-  for (int64_t i = 0; i < size(); ++i) Interleave(channels, plane, set_.pixels.data() + i * channels * plane, room);
+  for (int64_t i = 0; i < size(); ++i) InterleaveChannels(channels, plane, set_.pixels.data() + i * channels * plane, room);
 }
 
 std::string MemorySet::sample_name(int64_t sample) const { return absl::StrCat(name(), ": sample ", sample); }

@@ -44,7 +44,7 @@ bool IsOneTar(const std::string& path) {
   return absl::EndsWith(path, ".tar") && !std::filesystem::is_directory(path, error);
 }
 
-absl::Status Within(const std::string& path, const absl::Status& status) {
+absl::Status NamingTar(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
@@ -85,7 +85,7 @@ class WebDataset final : public SampleSet {
   absl::Status Finish(std::vector<std::string> known, int64_t asked) {
     if (samples_.empty()) return absl::InvalidArgumentError(absl::StrCat(name_, ": expected samples, found none"));
     absl::StatusOr<std::vector<std::string>> names = NameClasses(std::move(known), labels_, asked);
-    if (!names.ok()) return Within(name_, names.status());
+    if (!names.ok()) return NamingTar(name_, names.status());
     class_names_ = *std::move(names);
     return absl::OkStatus();
   }
@@ -128,10 +128,10 @@ struct ScannedTar {
   TarIndex index;
 };
 
-absl::StatusOr<ScannedTar> Scanned(const std::string& path) {
+absl::StatusOr<ScannedTar> ScanFile(const std::string& path) {
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path));
   absl::StatusOr<TarIndex> index = ScanTar(file);
-  if (!index.ok()) return Within(path, index.status());
+  if (!index.ok()) return NamingTar(path, index.status());
   return ScannedTar{std::move(file), *std::move(index)};
 }
 
@@ -142,7 +142,7 @@ void NotePassedOver(const TarIndex& index, TarSamples& samples) {
 
 absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, SplitOf split, int64_t classes,
                                                       std::string name) {
-  ASSIGN_OR_RETURN(ScannedTar tar, Scanned(path));
+  ASSIGN_OR_RETURN(ScannedTar tar, ScanFile(path));
   const bool by_key = HasClassMember(tar.index);
   if (by_key && split == SplitOf::kTest) {
     return absl::NotFoundError(absl::StrFormat(
@@ -151,7 +151,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, S
   }
   absl::StatusOr<TarSamples> samples =
       by_key ? SamplesByKey(tar.file, tar.index, classes) : SamplesByFolder(tar.index, split);
-  if (!samples.ok()) return Within(path, samples.status());
+  if (!samples.ok()) return NamingTar(path, samples.status());
   NotePassedOver(tar.index, *samples);
   std::vector<std::string> known = samples->class_names;
   auto set = std::make_unique<WebDataset>(std::move(name));
@@ -190,9 +190,9 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenWebDataset(const std::string& pat
   ASSIGN_OR_RETURN(std::vector<std::string> shards, FindShards(path, split));
   auto set = std::make_unique<WebDataset>(name);
   for (const std::string& shard : shards) {
-    ASSIGN_OR_RETURN(ScannedTar tar, Scanned(shard));
+    ASSIGN_OR_RETURN(ScannedTar tar, ScanFile(shard));
     absl::StatusOr<TarSamples> samples = SamplesByKey(tar.file, tar.index, options.classes);
-    if (!samples.ok()) return Within(shard, samples.status());
+    if (!samples.ok()) return NamingTar(shard, samples.status());
     NotePassedOver(tar.index, *samples);
     set->Add(TarShard(std::move(tar.file), shards.size() <= kMostOpenShards), *std::move(samples));
   }

@@ -121,6 +121,12 @@ TEST(RecordRecovery, ALengthThatReachesOverTheNextRecordCostsOneRecordAlone) {
   EXPECT_THAT(Payloads(file, Recover(file).records), ElementsAre("second", "third"));
 }
 
+TEST(RecordRecovery, PartsWithADamagedOneBetweenThemAreNotPutTogether) {
+  std::string file = RecordOf("abcd" + kMagicBytes + "efgh" + kMagicBytes + "ijkl") + RecordOf("next");
+  file[12] ^= 1;
+  EXPECT_THAT(Payloads(file, Recover(file).records), ElementsAre("next"));
+}
+
 TEST(RecordRecovery, FindsMagicsOnBothSidesOfAChunk) {
   std::string file = "????" + RecordOf(std::string((1 << 20) - 16, 'x')) + RecordOf("behind the first MiB");
   ASSERT_EQ(file.substr((1 << 20) - 4, 4), kMagicBytes);
