@@ -1,0 +1,38 @@
+// Mean and deviation of the pixels of a training set, by channel.
+#ifndef COLONNADE_DATA_MOMENTS_H_
+#define COLONNADE_DATA_MOMENTS_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "data/augment.h"
+#include "data/sample_set.h"
+#include "program/op.h"
+
+namespace colonnade::data {
+
+struct Moments {
+  std::vector<double> mean, std;  // of values scaled to 0..1
+  bool operator==(const Moments&) const = default;
+};
+
+inline constexpr int64_t kMostMeasured = 2048;
+struct MeasureOptions {
+  int64_t border = 0;      // pixels on each side that do not count: zeros that were added
+  bool skips_bad = false;  // else the error of a sample is returned
+};
+// Of all images where the set keeps pixels of one shape; else of at most kMostMeasured evenly chosen ones, cut from the
+// middle at the size of `augment`.
+absl::StatusOr<Moments> MeasureMoments(const SampleSet& set, const AugmentOptions& augment, const MeasureOptions& options);
+
+// One number for each channel, of one number or of one for each channel. FailedPrecondition, beginning with "mean: " or
+// "std: ", where there are others, or a deviation is not above 0.
+absl::Status SpreadOverChannels(int64_t channels, Moments& moments);
+
+// What the device does to bytes of which `largest_value` stands for 1. REQUIRES: one number for each channel.
+program::PixelScaling ScalingOf(const Moments& moments, double largest_value);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_MOMENTS_H_

@@ -1,0 +1,82 @@
+// Training samples from where they lie to batches of bytes, by threads that work ahead of the steps.
+//
+// Position p of the stream is a sample of epoch p / size, in the order of SampleOrder; how it is augmented depends on (seed,
+// epoch, sample) alone. So what is delivered depends neither on threads nor on how batches cut the stream.
+#ifndef COLONNADE_DATA_PIPELINE_H_
+#define COLONNADE_DATA_PIPELINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/augment.h"
+#include "data/bad_samples.h"
+#include "data/batch_ring.h"
+#include "data/moments.h"
+#include "data/sample_set.h"
+#include "data/stage_times.h"
+#include "engine/data_source.h"
+
+namespace colonnade::data {
+
+// What becomes of a sample that cannot be read or decoded.
+enum class BadSample {
+  kError,  // Read returns why
+  kSkip,   // the next good one of the epoch's order stands in its place; of a set that is read once, padding
+};
+
+struct PipelineOptions {
+  uint64_t seed = 1;
+  bool shuffle = true;
+  bool once = false;       // a test set: positions past its end are padding of label −1
+  AugmentOptions augment;  // its height, width and channels are those of what is delivered
+  int threads = 1;
+  int prefetch = 3;  // batches in memory: the one that is read, and those that are filled ahead
+  BadSample bad_sample = BadSample::kError;
+  absl::Duration timeout = absl::Seconds(60);  // for one sample
+  Moments moments;                             // each empty: measured on the set
+  int64_t border = 0;                          // pixels of value 0 around the set's images, which are not measured
+};
+
+class Pipeline : public engine::DataSource {
+ public:
+  // FailedPrecondition naming the option that cannot be meant, or whose images the set does not have.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(std::shared_ptr<const SampleSet> set, PipelineOptions options);
+
+  std::string description() const override;
+  int64_t size() const override { return set_->size(); }
+  const program::Shape& sample_shape() const override { return sample_shape_; }
+  int64_t classes() const override { return set_->classes(); }
+  const program::PixelScaling& scaling() const override { return scaling_; }
+  // InvalidArgument, NotFound or DataLoss naming the sample: the first bad one of the batch, or the one at which a thread
+  // hangs. With kSkip, InvalidArgument where more than 1 % of the epoch's samples are bad.
+  absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override;
+
+  const Moments& moments() const { return options_.moments; }
+  StageTimes Stages() const { return ring_->Times(); }
+  // Of the epochs that have ended since the last call, those in which samples were skipped.
+  std::vector<BadSamples> Report();
+  // Of all that was delivered so far, in its order: epochs, samples, and how each was seen.
+  uint64_t delivered_hash() const { return delivered_hash_; }
+
+ private:
+  Pipeline(std::shared_ptr<const SampleSet> set, PipelineOptions options);
+  absl::Status Deliver(int64_t position, const Batch& batch);
+  absl::Status Note(int64_t position, const Filled& sample);
+
+  std::shared_ptr<const SampleSet> set_;
+  PipelineOptions options_;
+  program::Shape sample_shape_;
+  program::PixelScaling scaling_;
+  int64_t next_position_ = -1;
+  uint64_t delivered_hash_ = 0;
+  BadSamples bad_;                   // of the epoch that is being delivered
+  std::vector<BadSamples> reports_;  // of those before
+  std::unique_ptr<BatchRing> ring_;
+};
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_PIPELINE_H_

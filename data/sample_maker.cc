@@ -1,0 +1,81 @@
+#include "data/sample_maker.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "data/decode.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+bool LiesWithin(const Box& box, int64_t height, int64_t width) {
+  return box.top >= 0 && box.left >= 0 && box.top + box.height <= static_cast<double>(height) &&
+         box.left + box.width <= static_cast<double>(width);
+}
+
+// The part of a file that a view needs; all of it where the view reaches beyond.
+absl::StatusOr<DecodedBox> DecodeView(absl::string_view file, const ImageHeader& header, const Box& box,
+                                      const AugmentOptions& augment) {
+  if (LiesWithin(box, header.height, header.width)) {
+    return DecodeBox(file, augment.channels, box, augment.height, augment.width);
+  }
+  ASSIGN_OR_RETURN(Image image, DecodeImage(file, augment.channels));
+  return DecodedBox{std::move(image), box};
+}
+
+absl::Status CheckPixels(const StoredImage& stored, int64_t channels) {
+  if (stored.channels != channels) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected an image of %d channels, found %d", channels, stored.channels));
+  }
+  const int64_t bytes = stored.height * stored.width * stored.channels;
+  if (stored.height > 0 && stored.width > 0 && static_cast<int64_t>(stored.bytes.size()) == bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("expected %d bytes, those of %d x %d pixels of %d channels, found %d",
+                                                    bytes, stored.height, stored.width, channels, stored.bytes.size()));
+}
+
+}  // namespace
+
+SampleMaker::SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment, uint64_t seed)
+    : set_(std::move(set)), augment_(augment), seed_(seed) {}
+
+absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Room& room, WorkerClock& clock,
+                                       absl::Span<uint8_t> out) const {
+  clock.Start(sample);
+  absl::StatusOr<StoredImage> stored = set_->Read(sample, room.bytes);
+  clock.Lap(Stage::kRead);
+  if (!stored.ok()) return stored.status();  // it names the sample
+  absl::StatusOr<View> view = stored->is_encoded ? MakeOfFile(sample, epoch, stored->bytes, clock, out)
+                                                 : MakeOfPixels(sample, epoch, *stored, room.image, clock, out);
+  if (view.ok()) return view;
+  return absl::Status(view.status().code(), absl::StrCat(set_->sample_name(sample), ": ", view.status().message()));
+}
+
+absl::StatusOr<View> SampleMaker::MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, WorkerClock& clock,
+                                             absl::Span<uint8_t> out) const {
+  ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(file));
+  const View view = DrawView(augment_, seed_, epoch, sample, header.height, header.width);
+  absl::StatusOr<DecodedBox> decoded = DecodeView(file, header, view.box, augment_);
+  clock.Lap(Stage::kDecode);
+  RETURN_IF_ERROR(decoded.status());
+  Render(augment_, view, decoded->image, decoded->box, out);
+  clock.Lap(Stage::kAugment);
+  return view;
+}
+
+absl::StatusOr<View> SampleMaker::MakeOfPixels(int64_t sample, int64_t epoch, const StoredImage& stored, Image& image,
+                                               WorkerClock& clock, absl::Span<uint8_t> out) const {
+  RETURN_IF_ERROR(CheckPixels(stored, augment_.channels));
+  image.height = stored.height;
+  image.width = stored.width;
+  image.channels = stored.channels;
+  image.pixels.assign(stored.bytes.begin(), stored.bytes.end());
+  const View view = DrawView(augment_, seed_, epoch, sample, image.height, image.width);
+  Render(augment_, view, image, view.box, out);
+  clock.Lap(Stage::kAugment);
+  return view;
+}
+
+}  // namespace colonnade::data

@@ -1,0 +1,50 @@
+// What a sample becomes on its way into a batch: read, decoded, cut and coloured as its view says.
+#ifndef COLONNADE_DATA_SAMPLE_MAKER_H_
+#define COLONNADE_DATA_SAMPLE_MAKER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "data/augment.h"
+#include "data/image.h"
+#include "data/sample_set.h"
+#include "data/stage_times.h"
+
+namespace colonnade::data {
+
+class SampleMaker {
+ public:
+  // Memory of one thread, used again for each sample.
+  struct Room {
+    std::string bytes;
+    Image image;
+  };
+
+  SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment, uint64_t seed);
+
+  // Writes the image [height, width, channels] of `sample` in `epoch`; how it was seen. Starts `clock` with the sample and
+  // laps it, but does not finish it. An error names the sample. May be called by many threads.
+  absl::StatusOr<View> Make(int64_t sample, int64_t epoch, Room& room, WorkerClock& clock, absl::Span<uint8_t> out) const;
+
+  const SampleSet& set() const { return *set_; }
+  const AugmentOptions& augment() const { return augment_; }
+  int64_t sample_bytes() const { return augment_.height * augment_.width * augment_.channels; }
+
+ private:
+  absl::StatusOr<View> MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, WorkerClock& clock,
+                                  absl::Span<uint8_t> out) const;
+  absl::StatusOr<View> MakeOfPixels(int64_t sample, int64_t epoch, const StoredImage& stored, Image& image,
+                                    WorkerClock& clock, absl::Span<uint8_t> out) const;
+
+  std::shared_ptr<const SampleSet> set_;
+  AugmentOptions augment_;
+  uint64_t seed_;
+};
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_SAMPLE_MAKER_H_
