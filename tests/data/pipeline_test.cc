@@ -84,6 +84,7 @@ TEST(Pipeline, AnEpochHasEachSampleOnceWithItsLabel) {
     for (int i = 0; i < 300; ++i) EXPECT_EQ(samples[i], i);
   }
   EXPECT_EQ(orders.size(), 3u);
+  EXPECT_TRUE(pipeline->Report().empty());
 }
 
 TEST(Pipeline, WhatIsDeliveredDependsNeitherOnThreadsNorOnBatches) {
