@@ -63,6 +63,9 @@ struct Flags {
   std::vector<std::string> allow_change;
   bool json = false;
   std::string config, resolved;  // resolved: what would run train as it runs now, for --config
+  // io-bench
+  std::vector<int> threads;  // empty: as many as there are cores
+  std::string csv;
   // checkpoint
   std::string action, folder;
   bool exports_ema = false;

@@ -209,6 +209,36 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
   return calibrate;
 }
 
+CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
+  CLI::App* bench = app.add_subcommand(
+      "io-bench", "Reads, decodes and augments data as training would, without training: images/s, and of each stage.");
+  bench->add_option("--data", flags.data, "as of train; images are those of the training set")->capture_default_str();
+  bench->add_option("--threads", flags.threads, "numbers of threads to try, 1,2,4 (default: the number of cores)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024));
+  bench->add_option("--epochs", flags.epochs, "how often each sample is read (default: 1)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  bench->add_option("--batch", flags.batch, "images of a batch")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  bench->add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or 224)")
+      ->check(CLI::Range(1, 4096));
+  bench->add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or 3)")
+      ->check(CLI::IsMember({1, 3}));
+  bench->add_option("--augment", flags.augment, "standard: parts of random size, or shifts, and mirroring; none")
+      ->check(CLI::IsMember({"standard", "none"}))
+      ->capture_default_str();
+  bench->add_option("--shuffle", flags.shuffle, "off: samples in the order of the files")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  bench->add_option("--csv", flags.csv, "where to write a line for each number of threads");
+  colonnade::cli::AddJsonFlag(*bench, flags);
+  bench->footer(
+      "Examples:\n  colonnade io-bench --data=imagenet --threads=1,2,4 --batch=256\n"
+      "  colonnade io-bench --data=digits --json");
+  return bench;
+}
+
 CLI::App* AddModels(CLI::App& app, Flags& flags) {
   CLI::App* models = app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them.");
   CLI::Option* name =
@@ -312,6 +342,7 @@ int Main(int argc, char** argv) {
   CLI::App* table = AddTable(app, flags);
   CLI::App* calibrate = AddCalibrate(app, flags);
   CLI::App* models = AddModels(app, flags);
+  CLI::App* io_bench = AddIoBench(app, flags);
   for (CLI::App* command : app.get_subcommands({})) colonnade::cli::AddConfigFlag(*command, flags.config);
   absl::StatusOr<std::vector<std::string>> words = colonnade::cli::WithConfig({argv + 1, argv + argc}, app);
   if (!words.ok()) return Report(words.status(), {});
@@ -356,6 +387,8 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunCalibrate(flags);
   } else if (models->parsed()) {
     status = colonnade::cli::RunModels(flags);
+  } else if (io_bench->parsed()) {
+    status = colonnade::cli::RunIoBench(flags);
   }
   return Report(status, outcome);
 }

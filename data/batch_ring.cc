@@ -18,20 +18,20 @@ namespace {
 // Samples that a worker takes at once have so many bytes: taking costs a lock, which small images would feel.
 constexpr int64_t kBytesAtOnce = 64 * 1024;
 
-struct Worker {
-  WorkerClock clock;
-  bool has_ended = false;
-};
-
-// Positions [begin, end) of batch number `batch`.
-struct Claim {
-  int64_t batch = 0, begin = 0, end = 0;
-};
-
 }  // namespace
 
 // What the workers share with the reader; it lives as long as the last of them.
 struct BatchRing::Shared {
+  struct Worker {
+    WorkerClock clock;
+    bool has_ended = false;
+  };
+
+  // Positions [begin, end) of batch number `batch`.
+  struct Claim {
+    int64_t batch = 0, begin = 0, end = 0;
+  };
+
   Shared(const RingOptions& options, Fill fill, NameOf name_of)
       : options(options), fill(std::move(fill)), name_of(std::move(name_of)), workers(options.threads) {}
 
@@ -66,7 +66,7 @@ struct BatchRing::Shared {
   absl::Status Hangs(int64_t sample, absl::Duration age) const;
 };
 
-Claim BatchRing::Shared::Take() {
+BatchRing::Shared::Claim BatchRing::Shared::Take() {
   const int64_t at_once = std::clamp<int64_t>(kBytesAtOnce / std::max<int64_t>(options.sample_bytes, 1), 1,
                                               std::max<int64_t>(count / (4 * options.threads), 1));
   const int64_t begin = next_sample % count, end = std::min(begin + at_once, count);
@@ -156,7 +156,7 @@ void BatchRing::Shared::Stop() {
 
 BatchRing::BatchRing(const RingOptions& options, Fill fill, NameOf name_of)
     : shared_(std::make_shared<Shared>(options, std::move(fill), std::move(name_of))) {
-  for (Worker& worker : shared_->workers) {
+  for (Shared::Worker& worker : shared_->workers) {
     threads_.emplace_back([shared = shared_, &worker] { shared->Work(worker); });
   }
 }
@@ -164,7 +164,7 @@ BatchRing::BatchRing(const RingOptions& options, Fill fill, NameOf name_of)
 BatchRing::~BatchRing() {
   shared_->Stop();
   for (size_t i = 0; i < threads_.size(); ++i) {
-    const Worker& worker = shared_->workers[i];
+    const Shared::Worker& worker = shared_->workers[i];
     std::unique_lock lock(shared_->mutex);
     const auto has_ended = [&] { return worker.has_ended; };
     while (!shared_->progress.wait_for(lock, absl::ToChronoNanoseconds(shared_->Tick()), has_ended)) {
@@ -202,7 +202,7 @@ void BatchRing::Release() {
 
 StageTimes BatchRing::Times() const {
   StageTimes times;
-  for (const Worker& worker : shared_->workers) worker.clock.AddTo(times);
+  for (const Shared::Worker& worker : shared_->workers) worker.clock.AddTo(times);
   const std::lock_guard lock(shared_->mutex);
   times.waited = shared_->waited;
   times.elapsed = std::max(absl::Now() - shared_->began, absl::ZeroDuration());
