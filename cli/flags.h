@@ -61,6 +61,7 @@ struct Flags {
   int checkpoint_keep = 3;
   std::optional<std::string> resume;  // empty: from --checkpoint
   std::vector<std::string> allow_change;
+  std::string log, tensorboard;  // empty: none
   bool json = false;
   std::string config, resolved;  // resolved: what would run train as it runs now, for --config
   // io-bench
@@ -99,6 +100,7 @@ void AddMachineFlags(CLI::App& app, Flags& flags);
 void AddMeasuringFlags(CLI::App& app, Flags& flags);  // --backend and --dtype of what is measured beside a prediction
 void AddOptimizerFlags(CLI::App& app, Flags& flags);
 void AddCheckpointFlags(CLI::App& app, Flags& flags);
+void AddRecordFlags(CLI::App& app, Flags& flags);
 void AddProfileFlag(CLI::App& app, Flags& flags);
 void AddJsonFlag(CLI::App& app, Flags& flags);
 

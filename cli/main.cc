@@ -69,6 +69,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   train->add_option("--save-ema", flags.save_ema, "where to write the weights with the averages of --ema in them");
   train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
   colonnade::cli::AddCheckpointFlags(*train, flags);
+  colonnade::cli::AddRecordFlags(*train, flags);
   colonnade::cli::AddJsonFlag(*train, flags);
   train->footer(
       "Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"

@@ -9,8 +9,9 @@
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
+#include "cli/run_log.h"
 #include "cli/session.h"
-#include "cli/test_json.h"
+#include "cli/train_report.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
@@ -20,8 +21,6 @@
 
 namespace colonnade::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr engine::StateKind kWeights[] = {engine::StateKind::kValue};
 
@@ -99,100 +98,6 @@ absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engin
   return from.step + (left + flags.batch - 1) / flags.batch;
 }
 
-Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
-  Json all = Json::array();
-  for (const engine::Breakdown& d : devices) {
-    all.push_back({{"compute_ms", absl::ToDoubleMilliseconds(d.compute)},
-                   {"exposed_communication_ms", absl::ToDoubleMilliseconds(d.exposed_communication)},
-                   {"input_wait_ms", absl::ToDoubleMilliseconds(d.input_wait)},
-                   {"idle_ms", absl::ToDoubleMilliseconds(d.idle)}});
-  }
-  return all;
-}
-
-// What a run gave, as far as it came.
-struct Results {
-  engine::RunPosition from;  // where the run began
-  engine::TrainReport report;
-  engine::EvalReport test, test_of_averages;  // of no sample where the run was stopped
-  bool stopped = false;
-
-  int64_t steps_done() const { return from.step + static_cast<int64_t>(report.losses.size()); }
-
-  double images_per_s(int64_t batch) const {
-    const double seconds = absl::ToDoubleSeconds(report.elapsed);
-    return seconds > 0 ? static_cast<double>(static_cast<int64_t>(report.losses.size()) * batch) / seconds : 0;
-  }
-};
-
-Json ReportJson(const Flags& flags, const Run& run, const Results& results, const Json& checkpoints) {
-  const engine::TrainReport& report = results.report;
-  const int devices = run.session.plan.mesh.device_count();
-  Json memory = Json::array();
-  for (int d = 0; d < devices; ++d) memory.push_back(run.backend->HeldBytes(d));
-  return {
-      {"model", run.session.graph.name},
-      {"plan", run.session.plan.name},
-      {"mesh", MeshJson(run.session.plan.mesh)},
-      {"devices", devices},
-      {"backend", run.backend->name()},
-      {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
-      {"global_batch", flags.batch},
-      {"stopped", results.stopped},
-      {"steps", report.losses.size()},
-      {"first_step", results.from.step},
-      {"losses", report.losses},
-      {"steps_skipped", report.skipped_steps},
-      {"images_per_s", results.images_per_s(flags.batch)},
-      {"step_ms",
-       {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
-      {"breakdown", report.losses.empty() ? Json::array() : BreakdownJson(engine::BreakDown(report.last_steps, devices))},
-      {"peak_memory_bytes", memory},
-      {"checkpoints", checkpoints},
-      {"test", TestJson(results.test)},
-      {"test_ema", TestJson(results.test_of_averages)},
-      {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
-}
-
-void PrintSteps(const Flags& flags, const Run& run, const Results& results) {
-  const engine::TrainReport& report = results.report;
-  if (report.losses.empty()) {
-    std::printf("no step was done\n");
-    return;
-  }
-  std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (95 %%)",
-                                      report.losses.size(), report.losses.front(), report.losses.back(),
-                                      results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
-                                      absl::ToDoubleMilliseconds(report.P95Step()))
-                          .c_str());
-  if (report.skipped_steps > 0) {
-    std::printf(
-        "%s\n",
-        absl::StrFormat("%d of them skipped, since loss or gradients were not finite", report.skipped_steps).c_str());
-  }
-  const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, run.session.plan.mesh.device_count());
-  std::printf("per step, ms:       device    compute  communication  input      idle\n");
-  for (size_t d = 0; d < devices.size(); ++d) {
-    std::printf("%s\n", absl::StrFormat("%25d %10.2f %14.2f %6.2f %9.2f", d, absl::ToDoubleMilliseconds(devices[d].compute),
-                                        absl::ToDoubleMilliseconds(devices[d].exposed_communication),
-                                        absl::ToDoubleMilliseconds(devices[d].input_wait),
-                                        absl::ToDoubleMilliseconds(devices[d].idle))
-                            .c_str());
-  }
-}
-
-void PrintReport(const Flags& flags, const Run& run, const Results& results) {
-  PrintSteps(flags, run, results);
-  const auto print = [](const char* what, const engine::EvalReport& test) {
-    if (test.count == 0) return;
-    std::printf("%s\n", absl::StrFormat("%s: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", what, 100 * test.top1(),
-                                        100 * test.top5(), test.loss, test.count)
-                            .c_str());
-  };
-  print("test", results.test);
-  print("test of the averages", results.test_of_averages);
-}
-
 absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
   if (path.empty()) return absl::OkStatus();
   engine::StateCopy weights;
@@ -215,14 +120,14 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
     return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
   std::set<std::string> paths;
-  for (const std::string* path : {&flags.save, &flags.save_ema, &flags.trace}) {
+  for (const std::string* path : {&flags.save, &flags.save_ema, &flags.trace, &flags.log}) {
     if (path->empty()) continue;
     if (!paths.insert(*path).second) {
-      return absl::FailedPreconditionError("expected different files for --save, --save-ema and --trace, found one");
+      return absl::FailedPreconditionError("expected different files for --save, --save-ema, --trace and --log, found one");
     }
     RETURN_IF_ERROR(engine::CheckWritable(*path));
   }
-  return absl::OkStatus();
+  return CheckEventFolder(flags);
 }
 
 struct Streams {
@@ -251,7 +156,7 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
 // The steps that a run has left, if there are any.
 absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_t steps,
                        const engine::LearningRatePolicy& rate, Run& run, data::SampleStream& samples,
-                       Checkpointing& checkpointing, Results& results) {
+                       Checkpointing& checkpointing, RunLog& log, TrainResults& results) {
   const engine::RunPosition& from = results.from;
   if (from.step >= steps) {
     std::fprintf(stderr, "%s\n",
@@ -261,6 +166,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_
   Progress progress(flags.batch);
   const auto on_step = [&](const engine::TrainProgress& p) {
     checkpointing.AddLoss(p.loss);
+    log.AddStep(p);
     progress.Show(p);
   };
   absl::StatusOr<engine::TrainReport> report =
@@ -286,7 +192,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_
 }
 
 // The weights, the timeline and the last checkpoint, as far as each was asked for.
-absl::Status Keep(const Flags& flags, const Run& run, const Results& results, Checkpointing& checkpointing,
+absl::Status Keep(const Flags& flags, const Run& run, const TrainResults& results, Checkpointing& checkpointing,
                   Outcome& outcome) {
   absl::Status status;
   if (results.steps_done() > 0) status = SaveResults(flags, run, results.report, outcome);
@@ -308,11 +214,11 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
   ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train.size()));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session, steps));
-  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing,
-                   Checkpointing::Open(flags, run.session, RunFieldsOf(flags, run.session, rate, streams.identity)));
+  const engine::RunFields fields = RunFieldsOf(flags, run.session, rate, streams.identity);
+  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing, Checkpointing::Open(flags, run.session, fields));
   RETURN_IF_ERROR(Prepare(flags, run));
   RETURN_IF_ERROR(checkpointing->MakeRoom(run.train_program));
-  Results results;
+  TrainResults results;
   ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
   if (!checkpointing->resumed()) {
     RETURN_IF_ERROR(InitializeFrom(flags, run));
@@ -333,7 +239,11 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
                  static_cast<long long>(flags.batch), static_cast<long long>(flags.base_batch));
   }
 
-  RETURN_IF_ERROR(TrainFrom(flags, stop, steps, rate, run, streams.train, *checkpointing, results));
+  const RunCourse course{
+      .from = results.from, .steps = steps, .batch = flags.batch, .samples = streams.train.size(), .learning_rate = rate};
+  ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
+                   RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
+  RETURN_IF_ERROR(TrainFrom(flags, stop, steps, rate, run, streams.train, *checkpointing, *log, results));
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
   absl::Status status;
@@ -350,12 +260,14 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
       if (test.ok() && !stop) *report = *std::move(test);
     }
   }
+  if (results.test.count > 0) log->AddEvaluation(results.steps_done(), results.test);
   status.Update(Keep(flags, run, results, *checkpointing, outcome));
+  status.Update(log->status());
   results.stopped = outcome.interrupted = stop;
   if (flags.json) {
-    PrintJson(ReportJson(flags, run, results, checkpointing->Json(results.report.stood_still)));
+    PrintJson(ReportJson(flags, run.session, *run.backend, results, checkpointing->Json(results.report.stood_still)));
   } else {
-    PrintReport(flags, run, results);
+    PrintReport(flags, run.session, results);
   }
   return status;
 }

@@ -1,0 +1,126 @@
+#include "cli/run_log.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "cli/test_json.h"
+#include "engine/io/file.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kLogVersion = 1;
+
+}  // namespace
+
+Json HeadJson(const Flags& flags, const Session& session, const std::string& backend, const engine::RunFields& fields,
+              const RunCourse& course) {
+  Json run = Json::object();
+  for (const auto& [field, value] : fields) run[field] = value;
+  return {{kLogVersionKey, kLogVersion},
+          {"first_step", course.from.step},
+          {"steps", course.steps},
+          {"plan", session.plan.name},
+          {"devices", session.plan.mesh.device_count()},
+          {"backend", backend},
+          {"run", std::move(run)},
+          {"config", flags.resolved}};
+}
+
+Json StepJson(const StepRecord& record) {
+  return {{"step", record.step},
+          {"epoch", record.epoch},
+          {"loss", record.loss},
+          {"lr", record.learning_rate},
+          {"images_per_s", record.images_per_s},
+          {"seconds", record.seconds}};
+}
+
+Json EvaluationJson(const EvaluationRecord& record) {
+  return {{"step", record.step}, {"test", TestJson(record.test)}, {"seconds", record.seconds}};
+}
+
+std::string LogLine(const Json& object) {
+  return absl::StrCat(object.dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
+}
+
+absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents) {
+  if (contents.empty()) return 0;
+  const Json head = Json::parse(contents.substr(0, contents.find('\n')), nullptr, /*allow_exceptions=*/false);
+  if (!head.is_object() || !head.contains(kLogVersionKey) || head[kLogVersionKey] != kLogVersion) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: expected the log of a run, to go on with, whose first line has \"%s\": %d, found something else", path,
+        kLogVersionKey, kLogVersion));
+  }
+  return static_cast<int64_t>(contents.rfind('\n') + 1);  // npos + 1 is 0
+}
+
+absl::Status CheckEventFolder(const Flags& flags) {
+  if (flags.tensorboard.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(engine::MakeFolders(flags.tensorboard));
+  return engine::CheckWritable(absl::StrCat(flags.tensorboard, "/events"));
+}
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const Flags& flags, const RunCourse& course, const Json& head) {
+  std::unique_ptr<RunLog> log(new RunLog(course));
+  if (!flags.log.empty()) RETURN_IF_ERROR(log->OpenLog(flags.log, head));
+  if (!flags.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.tensorboard));
+  return log;
+}
+
+absl::Status RunLog::OpenLog(const std::string& path, const Json& head) {
+  int64_t kept = 0;
+  std::error_code ignored;
+  if (course_.from.step > 0 && std::filesystem::exists(path, ignored)) {
+    ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
+    ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
+  }
+  ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
+  return log_->Append(LogLine(head));
+}
+
+absl::Status RunLog::OpenEvents(const std::string& folder) {
+  ASSIGN_OR_RETURN(events_, engine::EventFile::Create(folder));
+  return course_.from.step > 0 ? events_->AddRestart(course_.from.step + 1) : absl::OkStatus();
+}
+
+void RunLog::AddStep(const engine::TrainProgress& progress) {
+  if (log_ == nullptr && events_ == nullptr) return;
+  const double seconds = absl::ToDoubleSeconds(progress.elapsed - last_elapsed_);
+  last_elapsed_ = progress.elapsed;
+  const StepRecord record{.step = progress.step,
+                          .epoch = course_.EpochsAfter(progress.step),
+                          .loss = progress.loss,
+                          .learning_rate = engine::LearningRateAt(course_.learning_rate, progress.step - 1),
+                          .images_per_s = seconds > 0 ? static_cast<double>(course_.batch) / seconds : 0,
+                          .seconds = Seconds()};
+  Write(StepJson(record), record.step,
+        {{"train/loss", record.loss}, {"train/lr", record.learning_rate}, {"perf/images_per_s", record.images_per_s}});
+}
+
+EvaluationRecord RunLog::AddEvaluation(int64_t step, const engine::EvalReport& test) {
+  const EvaluationRecord record{.step = step, .test = test, .seconds = Seconds()};
+  Write(EvaluationJson(record), step, {{"val/loss", test.loss}, {"val/top1", test.top1()}, {"val/top5", test.top5()}});
+  return record;
+}
+
+void RunLog::Write(const Json& object, int64_t step, absl::Span<const engine::Scalar> scalars) {
+  if (log_ != nullptr) Note(log_->Append(LogLine(object)));
+  if (events_ != nullptr) Note(events_->AddScalars(step, scalars));
+}
+
+void RunLog::Note(const absl::Status& status) {
+  if (status.ok() || !status_.ok()) return;
+  std::fprintf(stderr, "warning: what the run records is not complete: %s; training goes on\n",
+               std::string(status.message()).c_str());
+  status_ = status;
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,97 @@
+#include "cli/train_report.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "cli/test_json.h"
+#include "engine/trace.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
+  Json all = Json::array();
+  for (const engine::Breakdown& d : devices) {
+    all.push_back({{"compute_ms", absl::ToDoubleMilliseconds(d.compute)},
+                   {"exposed_communication_ms", absl::ToDoubleMilliseconds(d.exposed_communication)},
+                   {"input_wait_ms", absl::ToDoubleMilliseconds(d.input_wait)},
+                   {"idle_ms", absl::ToDoubleMilliseconds(d.idle)}});
+  }
+  return all;
+}
+
+void PrintSteps(const Flags& flags, const Session& session, const TrainResults& results) {
+  const engine::TrainReport& report = results.report;
+  if (report.losses.empty()) {
+    std::printf("no step was done\n");
+    return;
+  }
+  std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (95 %%)",
+                                      report.losses.size(), report.losses.front(), report.losses.back(),
+                                      results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
+                                      absl::ToDoubleMilliseconds(report.P95Step()))
+                          .c_str());
+  if (report.skipped_steps > 0) {
+    std::printf(
+        "%s\n",
+        absl::StrFormat("%d of them skipped, since loss or gradients were not finite", report.skipped_steps).c_str());
+  }
+  const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, session.plan.mesh.device_count());
+  std::printf("per step, ms:       device    compute  communication  input      idle\n");
+  for (size_t d = 0; d < devices.size(); ++d) {
+    std::printf("%s\n", absl::StrFormat("%25d %10.2f %14.2f %6.2f %9.2f", d, absl::ToDoubleMilliseconds(devices[d].compute),
+                                        absl::ToDoubleMilliseconds(devices[d].exposed_communication),
+                                        absl::ToDoubleMilliseconds(devices[d].input_wait),
+                                        absl::ToDoubleMilliseconds(devices[d].idle))
+                            .c_str());
+  }
+}
+
+}  // namespace
+
+Json ReportJson(const Flags& flags, const Session& session, const engine::Backend& backend, const TrainResults& results,
+                const Json& checkpoints) {
+  const engine::TrainReport& report = results.report;
+  const int devices = session.plan.mesh.device_count();
+  Json memory = Json::array();
+  for (int d = 0; d < devices; ++d) memory.push_back(backend.HeldBytes(d));
+  return {
+      {"model", session.graph.name},
+      {"plan", session.plan.name},
+      {"mesh", MeshJson(session.plan.mesh)},
+      {"devices", devices},
+      {"backend", backend.name()},
+      {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
+      {"global_batch", flags.batch},
+      {"stopped", results.stopped},
+      {"steps", report.losses.size()},
+      {"first_step", results.from.step},
+      {"losses", report.losses},
+      {"steps_skipped", report.skipped_steps},
+      {"images_per_s", results.images_per_s(flags.batch)},
+      {"step_ms",
+       {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
+      {"breakdown", report.losses.empty() ? Json::array() : BreakdownJson(engine::BreakDown(report.last_steps, devices))},
+      {"peak_memory_bytes", memory},
+      {"checkpoints", checkpoints},
+      {"test", TestJson(results.test)},
+      {"test_ema", TestJson(results.test_of_averages)},
+      {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
+}
+
+void PrintReport(const Flags& flags, const Session& session, const TrainResults& results) {
+  PrintSteps(flags, session, results);
+  const auto print = [](const char* what, const engine::EvalReport& test) {
+    if (test.count == 0) return;
+    std::printf("%s\n", absl::StrFormat("%s: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", what, 100 * test.top1(),
+                                        100 * test.top5(), test.loss, test.count)
+                            .c_str());
+  };
+  print("test", results.test);
+  print("test of the averages", results.test_of_averages);
+}
+
+}  // namespace colonnade::cli

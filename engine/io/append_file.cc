@@ -1,0 +1,59 @@
+#include "engine/io/append_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "engine/io/file.h"
+#include "program/status_macros.h"
+
+namespace colonnade::engine {
+
+absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path, int64_t kept_bytes) {
+  // A pipe that nobody reads would block.
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+  if (descriptor < 0) return SystemError("write", path);
+  std::unique_ptr<AppendFile> file(new AppendFile(path, descriptor));
+  RETURN_IF_ERROR(file->Prepare(kept_bytes));
+  return file;
+}
+
+absl::Status AppendFile::Prepare(int64_t kept_bytes) {
+  struct stat info;
+  if (::fstat(descriptor_, &info) != 0) return SystemError("write", path_);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::DataLossError(absl::StrCat("cannot write ", path_, ": expected the name of a file, found something else"));
+  }
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    return absl::DataLossError(absl::StrCat("cannot write ", path_, ": another process is writing it"));
+  }
+  if (::ftruncate(descriptor_, std::min<off_t>(kept_bytes, info.st_size)) != 0) return SystemError("write", path_);
+  return absl::OkStatus();
+}
+
+AppendFile::~AppendFile() { ::close(descriptor_); }
+
+absl::Status AppendFile::Append(absl::string_view piece) {
+  const off_t before = ::lseek(descriptor_, 0, SEEK_END);
+  if (before < 0) return SystemError("write", path_);
+  const absl::Status status = Write(piece);
+  if (!status.ok()) (void)!::ftruncate(descriptor_, before);
+  return status;
+}
+
+absl::Status AppendFile::Write(absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError("write", path_);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,39 @@
+// A file that grows by whole pieces, lines or records: a piece that cannot be written whole leaves nothing behind, and every
+// piece is in the file when Append returns.
+#ifndef COLONNADE_ENGINE_APPEND_FILE_H_
+#define COLONNADE_ENGINE_APPEND_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace colonnade::engine {
+
+class AppendFile {
+ public:
+  // Of a file that is there the first `kept_bytes` stay, at most all. DataLoss where the file cannot be written, is no
+  // regular file, or another process has it open here.
+  static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path, int64_t kept_bytes = 0);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  absl::Status Append(absl::string_view piece);
+  const std::string& path() const { return path_; }
+
+ private:
+  AppendFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  absl::Status Prepare(int64_t kept_bytes);
+  absl::Status Write(absl::string_view bytes);
+
+  const std::string path_;
+  const int descriptor_;
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_APPEND_FILE_H_

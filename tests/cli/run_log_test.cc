@@ -1,0 +1,167 @@
+// The log of a run and its event files: lines, and what the command leaves of them.
+
+#include "cli/run_log.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const char kTrainSmall[] = "train --model=two_column --data=digits --width=0.25 ";
+
+std::vector<json> LinesOf(const std::string& path) {
+  std::vector<json> lines;
+  for (const auto line : absl::StrSplit(*engine::ReadFile(path), '\n', absl::SkipEmpty()))
+    lines.push_back(json::parse(line));
+  return lines;
+}
+
+// Steps and losses of a log's steps, in its order.
+std::vector<std::pair<int64_t, double>> LossesOf(const std::vector<json>& lines) {
+  std::vector<std::pair<int64_t, double>> losses;
+  for (const json& line : lines) {
+    if (line.contains("loss")) losses.emplace_back(line["step"], line["loss"]);
+  }
+  return losses;
+}
+
+TEST(LogLines, OfAStepHasTheseKeys) {
+  EXPECT_EQ(LogLine(StepJson(
+                {.step = 3, .epoch = 0.5, .loss = 2.25, .learning_rate = 0.125, .images_per_s = 1000, .seconds = 1.5})),
+            "{\"step\":3,\"epoch\":0.5,\"loss\":2.25,\"lr\":0.125,\"images_per_s\":1000.0,\"seconds\":1.5}\n");
+}
+
+TEST(LogLines, OfAnEvaluationHasTheseKeys) {
+  const engine::EvalReport test{.count = 8, .top1_hits = 2, .top5_hits = 4, .loss = 1.5};
+  EXPECT_EQ(LogLine(EvaluationJson({.step = 3, .test = test, .seconds = 2})),
+            "{\"step\":3,\"test\":{\"top1\":0.25,\"top5\":0.5,\"loss\":1.5,\"count\":8},\"seconds\":2.0}\n");
+}
+
+TEST(LogLines, AreJsonAlsoWhereALossIsNotFinite) {
+  const std::string line = LogLine(StepJson({.step = 1, .loss = std::nan("")}));
+  EXPECT_TRUE(json::parse(line)["loss"].is_null()) << line;
+}
+
+TEST(RunCourse, CountsEpochsFromWhereTheRunBegan) {
+  const RunCourse course{.from = {.step = 10, .sample = 50}, .batch = 25, .samples = 100};
+  EXPECT_EQ(course.EpochsAfter(10), 0.5);
+  EXPECT_EQ(course.EpochsAfter(14), 1.5);
+}
+
+TEST(WholeLogBytes, AreThoseOfWholeLines) {
+  const std::string head = "{\"colonnade_log\":1}\n";
+  EXPECT_EQ(*WholeLogBytes("f", ""), 0);
+  EXPECT_EQ(*WholeLogBytes("f", head), 20);
+  EXPECT_EQ(*WholeLogBytes("f", head + "{}\n{\"st"), 23);
+  EXPECT_EQ(*WholeLogBytes("f", head.substr(0, 19)), 0);
+  for (const char* other : {"notes\n", "{}\n", "[1]\n", "1\n", "{\"colonnade_log\":2}\n", "{\"colonnade_log\":1", "\n"}) {
+    const absl::Status status = WholeLogBytes("file", other).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << other;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("file: expected the log of a run"));
+  }
+}
+
+using Records = Command;
+
+TEST_F(Records, HaveALineForTheRunForEachStepAndForTheTest) {
+  const Result r = Run(absl::StrCat(kTrainSmall, "--steps=4 --lr-policy=step:2,0.5 --json --log=", In("l.jsonl")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json result = json::parse(r.out);
+  const std::vector<json> lines = LinesOf(In("l.jsonl"));
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[0]["first_step"], 0);
+  EXPECT_EQ(lines[0]["steps"], 4);
+  EXPECT_EQ(lines[0]["run"]["model"], "two_column");
+  EXPECT_THAT(lines[0]["config"].get<std::string>(), HasSubstr("width = 0.25\n"));
+  double before = 0;
+  for (int step = 1; step <= 4; ++step) {
+    const json& line = lines[step];
+    EXPECT_EQ(line["step"], step);
+    EXPECT_EQ(line["loss"], result["losses"][step - 1]);
+    EXPECT_EQ(line["lr"], step <= 2 ? 0.01 : 0.005);
+    EXPECT_NEAR(line["epoch"].get<double>(), 64.0 * step / 1437, 1e-12);
+    EXPECT_GT(line["images_per_s"], 0);
+    EXPECT_GE(line["seconds"], before);
+    before = line["seconds"];
+  }
+  EXPECT_EQ(lines[5]["step"], 4);
+  EXPECT_EQ(lines[5]["test"], result["test"]);
+  EXPECT_GE(lines[5]["seconds"], before);
+}
+
+TEST_F(Records, OfARunThatGoesOnFollowThoseBefore) {
+  const std::string all = absl::StrCat(kTrainSmall, "--resume --checkpoint=", In("run"), " --log=", In("l.jsonl"),
+                                       " --tensorboard=", In("tb"), " --steps=");
+  ASSERT_EQ(Run(absl::StrCat(all, 3)).code, 0);
+  Write("l.jsonl", absl::StrCat(*engine::ReadFile(In("l.jsonl")), "{\"step\":4,\"lo"));  // as where it was killed
+  const Result second = Run(absl::StrCat(all, 5));
+  ASSERT_EQ(second.code, 0) << second.err;
+  const std::vector<json> lines = LinesOf(In("l.jsonl"));
+  ASSERT_EQ(lines.size(), 5u + 4);
+  EXPECT_EQ(lines[5]["first_step"], 3);
+  EXPECT_EQ(lines[5]["steps"], 5);
+  std::vector<int64_t> steps;
+  for (const auto& [step, loss] : LossesOf(lines)) steps.push_back(step);
+  EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_NEAR(lines[6]["epoch"].get<double>(), 64.0 * 4 / 1437, 1e-12);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(In("tb")), {}), 2);
+}
+
+TEST_F(Records, OfARunThatBeginsAnewAreNew) {
+  const std::string all = absl::StrCat(kTrainSmall, "--log=", In("l.jsonl"), " --steps=");
+  ASSERT_EQ(Run(absl::StrCat(all, 3)).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
+  EXPECT_EQ(LinesOf(In("l.jsonl")).size(), 3u);
+}
+
+TEST_F(Records, GoOnInNoOtherFile) {
+  const std::string all = absl::StrCat(kTrainSmall, "--resume --checkpoint=", In("run"), " --steps=");
+  ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
+  Write("notes", "mine\n");
+  ExpectError(absl::StrCat(all, "2 --log=", In("notes")), 65, {"notes: expected the log of a run"});
+  EXPECT_EQ(*engine::ReadFile(In("notes")), "mine\n");
+}
+
+TEST_F(Records, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
+  Write("file", "x");
+  for (const char* flag : {"--log=", "--tensorboard="}) {
+    const Result r = Run(absl::StrCat(kTrainSmall, "--steps=100000000 ", flag, In("file"), "/below"));
+    EXPECT_EQ(r.code, 74) << r.err;
+    EXPECT_THAT(r.err, StartsWith("colonnade: cannot "));
+    EXPECT_THAT(r.err, HasSubstr("file"));
+  }
+  ExpectError(absl::StrCat(kTrainSmall, "--log=", In("one"), " --save=", In("one")), 2, {"--log", "found one"});
+}
+
+TEST_F(Records, ThatFindNoRoomEndWith74AndTheResults) {
+  const Result r = Wait(Start(absl::StrCat(kTrainSmall, "--steps=30 --json --log=", In("l.jsonl")), [] {
+    const rlimit most{.rlim_cur = 3000, .rlim_max = 3000};
+    ::setrlimit(RLIMIT_FSIZE, &most);
+  }));
+  EXPECT_EQ(r.code, 74) << r.err;
+  EXPECT_EQ(json::parse(r.out)["losses"].size(), 30u);
+  EXPECT_THAT(r.err, HasSubstr("warning: what the run records is not complete: cannot write"));
+  EXPECT_LT(LinesOf(In("l.jsonl")).size(), 31u);  // each of them whole
+}
+
+}  // namespace
+}  // namespace colonnade::cli
