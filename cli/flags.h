@@ -61,7 +61,7 @@ struct Flags {
   int checkpoint_keep = 3;
   std::optional<std::string> resume;  // empty: from --checkpoint
   std::vector<std::string> allow_change;
-  std::string log, tensorboard;  // empty: none
+  std::string log, tensorboard, eval_every, until;  // empty: none
   bool json = false;
   std::string config, resolved;  // resolved: what would run train as it runs now, for --config
   // io-bench
@@ -88,6 +88,19 @@ struct CheckpointInterval {
   int64_t steps = 0, minutes = 0;
 };
 std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text);
+
+// What --eval-every says: so many steps, or so many epochs; the other is 0.
+struct EvaluationInterval {
+  int64_t steps = 0, epochs = 0;
+};
+std::optional<EvaluationInterval> ParseEvaluationInterval(absl::string_view text);
+
+// What --until says: top1 or top5 of at least so much, from 0 to 1, or a loss of at most so much.
+struct Target {
+  enum class Metric { kTop1, kTop5, kLoss } metric = Metric::kTop1;
+  double value = 0;
+};
+std::optional<Target> ParseTarget(absl::string_view text);
 
 // N of "ghost:N", from 1 to 2^20; 0 of anything else.
 int64_t SamplesPerGroup(absl::string_view batch_norm);

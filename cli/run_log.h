@@ -37,9 +37,8 @@ struct RunCourse {
   int64_t samples = 1;  // of an epoch
   engine::LearningRatePolicy learning_rate;
 
-  double EpochsAfter(int64_t step) const {
-    return static_cast<double>(from.sample + (step - from.step) * batch) / static_cast<double>(samples);
-  }
+  int64_t SamplesAfter(int64_t step) const { return from.sample + (step - from.step) * batch; }
+  double EpochsAfter(int64_t step) const { return static_cast<double>(SamplesAfter(step)) / static_cast<double>(samples); }
 };
 
 struct StepRecord {

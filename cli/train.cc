@@ -3,11 +3,12 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/checkpointing.h"
 #include "cli/commands.h"
+#include "cli/evaluations.h"
 #include "cli/learning_rate.h"
-#include "cli/optimizer.h"
 #include "cli/progress.h"
 #include "cli/run_log.h"
 #include "cli/session.h"
@@ -153,41 +154,84 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   return Streams{std::move(train), std::move(test), std::move(normalisation), std::move(identity)};
 }
 
+// What goes on beside the steps of a run.
+struct Observers {
+  Checkpointing& checkpointing;
+  RunLog& log;
+  Evaluations& evaluations;
+};
+
+// Tests after so many steps, and says what it found.
+absl::Status EvaluateWhileTraining(int64_t steps_done, Evaluations& evaluations) {
+  const size_t before = evaluations.all().size();
+  RETURN_IF_ERROR(evaluations.Evaluate(steps_done));
+  if (evaluations.all().size() == before) return absl::OkStatus();
+  std::fprintf(stderr, "step %lld: test %s\n", static_cast<long long>(steps_done),
+               Describe(evaluations.all().back().test).c_str());
+  return absl::OkStatus();
+}
+
+engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course,
+                                    const Observers& observers, Progress& progress) {
+  return {.first_step = course.from.step,
+          .steps = course.steps - course.from.step,
+          .first_sample = course.from.sample,
+          .seed = flags.seed,
+          .learning_rate = course.learning_rate,
+          .skips_not_finite = flags.on_not_finite == "skip",
+          .stop = &stop,
+          .on_step =
+              [&](const engine::TrainProgress& p) {
+                observers.checkpointing.AddLoss(p.loss);
+                observers.log.AddStep(p);
+                progress.Show(p);
+              },
+          .copies = {.is_due = [&](int64_t step) { return observers.checkpointing.IsDue(step); },
+                     .begin = [&](int64_t) { return observers.checkpointing.BeginCopy(); },
+                     .end = [&](int64_t step) { return observers.checkpointing.Save(step); }},
+          .pauses = {.is_due = [&](int64_t step) { return observers.evaluations.IsDue(step); },
+                     .at = [&](int64_t step) -> absl::StatusOr<bool> {
+                       progress.Finish();
+                       RETURN_IF_ERROR(EvaluateWhileTraining(step, observers.evaluations));
+                       return !observers.evaluations.reached();
+                     }}};
+}
+
 // The steps that a run has left, if there are any.
-absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, int64_t steps,
-                       const engine::LearningRatePolicy& rate, Run& run, data::SampleStream& samples,
-                       Checkpointing& checkpointing, RunLog& log, TrainResults& results) {
-  const engine::RunPosition& from = results.from;
-  if (from.step >= steps) {
-    std::fprintf(stderr, "%s\n",
-                 absl::StrFormat("all %d steps are done; more --steps or --epochs go on", from.step).c_str());
+absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course, Run& run,
+                       data::SampleStream& samples, const Observers& observers, engine::TrainReport& report) {
+  const int64_t done = course.from.step;
+  if (done >= course.steps) {
+    std::fprintf(stderr, "%s\n", absl::StrFormat("all %d steps are done; more --steps or --epochs go on", done).c_str());
     return absl::OkStatus();
   }
-  Progress progress(flags.batch);
-  const auto on_step = [&](const engine::TrainProgress& p) {
-    checkpointing.AddLoss(p.loss);
-    log.AddStep(p);
-    progress.Show(p);
-  };
-  absl::StatusOr<engine::TrainReport> report =
-      engine::Train(*run.train, samples,
-                    {.first_step = from.step,
-                     .steps = steps - from.step,
-                     .first_sample = from.sample,
-                     .seed = flags.seed,
-                     .learning_rate = rate,
-                     .skips_not_finite = flags.on_not_finite == "skip",
-                     .stop = &stop,
-                     .on_step = on_step,
-                     .copies = {.is_due = [&](int64_t step) { return checkpointing.IsDue(step); },
-                                .begin = [&](int64_t) { return checkpointing.BeginCopy(); },
-                                .end = [&](int64_t step) { return checkpointing.Save(step); }}});
-  progress.Finish();
-  if (!report.ok()) {
-    (void)checkpointing.Finish();  // the last good one is written to its end
-    return report.status();
+  // What was saved may have reached it.
+  if (done > 0 && observers.evaluations.has_target()) {
+    RETURN_IF_ERROR(EvaluateWhileTraining(done, observers.evaluations));
+    if (observers.evaluations.reached()) return absl::OkStatus();
   }
-  results.report = *std::move(report);
+  Progress progress(flags.batch);
+  absl::StatusOr<engine::TrainReport> trained =
+      engine::Train(*run.train, samples, TrainOptionsOf(flags, stop, course, observers, progress));
+  progress.Finish();
+  if (!trained.ok()) {
+    (void)observers.checkpointing.Finish();  // the last good one is written to its end
+    return trained.status();
+  }
+  report = *std::move(trained);
+  return absl::OkStatus();
+}
+
+// The last tests, unless the run was stopped. OutOfRange where one is not finite.
+absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::SampleStream& samples, Evaluations& evaluations,
+                       TrainResults& results) {
+  if (!stop) RETURN_IF_ERROR(evaluations.Evaluate(results.steps_done()));
+  if (!evaluations.all().empty() && evaluations.all().back().step == results.steps_done()) {
+    results.test = evaluations.all().back().test;
+  }
+  if (stop || run.average == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*run.average, samples, &stop));
+  if (!stop) results.test_of_averages = test;
   return absl::OkStatus();
 }
 
@@ -223,51 +267,32 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   if (!checkpointing->resumed()) {
     RETURN_IF_ERROR(InitializeFrom(flags, run));
   }
-  ASSIGN_OR_RETURN(steps, StepsOf(flags, streams.train.size(), results.from));
-  if (!flags.config.empty()) {
-    std::fprintf(stderr, "%s", absl::StrFormat("# %s and the command line\n%s", flags.config, flags.resolved).c_str());
-  }
-  PrintSession(flags, run.session, run.backend->name());
-  const partition::UpdateOptions update = UpdateOptionsOf(flags, run.session);
-  std::fprintf(
-      stderr, "%s\n",
-      absl::StrFormat("data %s, %s\n%s: lr %g (%s), %s, global batch %d, %d steps", streams.train.description(),
-                      streams.normalisation, NameOf(update), rate.base, Describe(rate), Describe(update), flags.batch, steps)
-          .c_str());
-  if (flags.base_batch > 0) {
-    std::fprintf(stderr, "lr is that of a batch of %lld, times %lld / %lld\n", static_cast<long long>(flags.base_batch),
-                 static_cast<long long>(flags.batch), static_cast<long long>(flags.base_batch));
-  }
-
-  const RunCourse course{
-      .from = results.from, .steps = steps, .batch = flags.batch, .samples = streams.train.size(), .learning_rate = rate};
+  RunCourse course{.from = results.from, .batch = flags.batch, .samples = streams.train.size(), .learning_rate = rate};
+  ASSIGN_OR_RETURN(course.steps, StepsOf(flags, streams.train.size(), results.from));
+  PrintFirstLines(flags, run.session, run.backend->name(),
+                  absl::StrCat(streams.train.description(), ", ", streams.normalisation), course);
   ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
                    RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
-  RETURN_IF_ERROR(TrainFrom(flags, stop, steps, rate, run, streams.train, *checkpointing, *log, results));
+  Evaluations evaluations(flags, course, *run.eval, streams.test, stop, *log);
+  RETURN_IF_ERROR(TrainFrom(flags, stop, course, run, streams.train, {*checkpointing, *log, evaluations}, results.report));
+
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
   absl::Status status;
   if (results.steps_done() > 0) {  // it is written while the test runs
     status = checkpointing->SaveLast(results.steps_done(), run.train_program, run.train->loaded());
   }
-  if (!stop) {
-    for (auto& [executor, report] :
-         {std::pair{run.eval.get(), &results.test}, {run.average.get(), &results.test_of_averages}}) {
-      if (executor == nullptr) continue;
-      absl::StatusOr<engine::EvalReport> test = engine::Evaluate(*executor, streams.test, &stop);
-      if (absl::IsOutOfRange(test.status())) return test.status();
-      status.Update(test.status());
-      if (test.ok() && !stop) *report = *std::move(test);
-    }
-  }
-  if (results.test.count > 0) log->AddEvaluation(results.steps_done(), results.test);
+  const absl::Status tested = TestAtEnd(stop, run, streams.test, evaluations, results);
+  if (absl::IsOutOfRange(tested)) return tested;
+  status.Update(tested);
   status.Update(Keep(flags, run, results, *checkpointing, outcome));
   status.Update(log->status());
   results.stopped = outcome.interrupted = stop;
   if (flags.json) {
-    PrintJson(ReportJson(flags, run.session, *run.backend, results, checkpointing->Json(results.report.stood_still)));
+    PrintJson(
+        ReportJson(flags, run.session, *run.backend, results, evaluations, checkpointing->Json(results.report.stood_still)));
   } else {
-    PrintReport(flags, run.session, results);
+    PrintReport(flags, run.session, results, evaluations);
   }
   return status;
 }

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "cli/learning_rate.h"
+#include "cli/optimizer.h"
 #include "cli/test_json.h"
 #include "engine/trace.h"
 
@@ -52,8 +54,26 @@ void PrintSteps(const Flags& flags, const Session& session, const TrainResults& 
 
 }  // namespace
 
+void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
+                     const RunCourse& course) {
+  if (!flags.config.empty()) {
+    std::fprintf(stderr, "%s", absl::StrFormat("# %s and the command line\n%s", flags.config, flags.resolved).c_str());
+  }
+  PrintSession(flags, session, backend);
+  const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
+  std::fprintf(
+      stderr, "%s\n",
+      absl::StrFormat("data %s\n%s: lr %g (%s), %s, global batch %d, %d steps", data, NameOf(update),
+                      course.learning_rate.base, Describe(course.learning_rate), Describe(update), flags.batch, course.steps)
+          .c_str());
+  if (flags.base_batch > 0) {
+    std::fprintf(stderr, "lr is that of a batch of %lld, times %lld / %lld\n", static_cast<long long>(flags.base_batch),
+                 static_cast<long long>(flags.batch), static_cast<long long>(flags.base_batch));
+  }
+}
+
 Json ReportJson(const Flags& flags, const Session& session, const engine::Backend& backend, const TrainResults& results,
-                const Json& checkpoints) {
+                const Evaluations& evaluations, const Json& checkpoints) {
   const engine::TrainReport& report = results.report;
   const int devices = session.plan.mesh.device_count();
   Json memory = Json::array();
@@ -79,19 +99,20 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"checkpoints", checkpoints},
       {"test", TestJson(results.test)},
       {"test_ema", TestJson(results.test_of_averages)},
+      {"evaluations", evaluations.Json()},
+      {"until", evaluations.TargetJson()},
       {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
 }
 
-void PrintReport(const Flags& flags, const Session& session, const TrainResults& results) {
+void PrintReport(const Flags& flags, const Session& session, const TrainResults& results, const Evaluations& evaluations) {
   PrintSteps(flags, session, results);
   const auto print = [](const char* what, const engine::EvalReport& test) {
     if (test.count == 0) return;
-    std::printf("%s\n", absl::StrFormat("%s: top-1 %.2f %%, top-5 %.2f %%, loss %.4f, %d samples", what, 100 * test.top1(),
-                                        100 * test.top5(), test.loss, test.count)
-                            .c_str());
+    std::printf("%s: %s\n", what, Describe(test).c_str());
   };
   print("test", results.test);
   print("test of the averages", results.test_of_averages);
+  if (evaluations.has_target()) std::printf("%s\n", evaluations.TargetText().c_str());
 }
 
 }  // namespace colonnade::cli

@@ -1,9 +1,12 @@
-// What `colonnade train` says of a run when it has ended.
+// What `colonnade train` says of a run when it begins and when it has ended.
 #ifndef COLONNADE_CLI_TRAIN_REPORT_H_
 #define COLONNADE_CLI_TRAIN_REPORT_H_
 
 #include <cstdint>
+#include <string>
 
+#include "absl/time/time.h"
+#include "cli/evaluations.h"
 #include "cli/session.h"
 #include "engine/backend.h"
 #include "engine/checkpoint.h"
@@ -27,9 +30,13 @@ struct TrainResults {
   }
 };
 
+// On stderr: flags of a file, session, data and how it is trained.
+void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
+                     const RunCourse& course);
 nlohmann::ordered_json ReportJson(const Flags& flags, const Session& session, const engine::Backend& backend,
-                                  const TrainResults& results, const nlohmann::ordered_json& checkpoints);
-void PrintReport(const Flags& flags, const Session& session, const TrainResults& results);
+                                  const TrainResults& results, const Evaluations& evaluations,
+                                  const nlohmann::ordered_json& checkpoints);
+void PrintReport(const Flags& flags, const Session& session, const TrainResults& results, const Evaluations& evaluations);
 
 }  // namespace colonnade::cli
 

@@ -108,8 +108,8 @@ class Training {
     const absl::Status status = RunSteps();
     Drain(executor_);
     if (!status.ok()) return status;
-    report_.elapsed = absl::Now() - begin_;
-    report_.last_steps = MakeTrace(executor_.program(), executor_.LastTimes());
+    report_.elapsed = Elapsed(absl::Now());
+    report_.last_steps = MakeTrace(executor_.program(), LastTimes());
     if (!report_.losses.empty()) RETURN_IF_ERROR(CheckResult(executor_, steps_done()));
     return std::move(report_);
   }
@@ -119,12 +119,35 @@ class Training {
 
   absl::Status RunSteps() {
     for (int64_t step = options_.first_step; step < options_.first_step + options_.steps; ++step) {
+      ASSIGN_OR_RETURN(bool goes_on, PauseBefore(step));
+      if (!goes_on) break;
       report_.stopped = Stopped(options_.stop);
       if (report_.stopped) break;
       RETURN_IF_ERROR(Enqueue(step));
       if (executor_.in_flight() == 2) RETURN_IF_ERROR(Collect());
     }
     return CollectAll();
+  }
+
+  // Whether training goes on.
+  absl::StatusOr<bool> PauseBefore(int64_t step) {
+    const bool is_due = step > options_.first_step && options_.pauses.is_due && options_.pauses.is_due(step);
+    if (!is_due) return true;
+    RETURN_IF_ERROR(CollectAll());
+    ASSIGN_OR_RETURN(bool goes_on, options_.pauses.at(step));
+    const absl::Time now = absl::Now();
+    paused_ += now - last_;
+    last_ = now;
+    if (goes_on) paused_before_ = step;
+    return goes_on;
+  }
+
+  absl::Duration Elapsed(absl::Time now) const { return now - begin_ - paused_; }
+
+  std::vector<std::vector<TaskTime>> LastTimes() const {
+    std::vector<std::vector<TaskTime>> times = executor_.LastTimes();
+    if (times.size() > 1 && paused_before_ == steps_done() - 1) times.erase(times.begin());
+    return times;
   }
 
   absl::Status Enqueue(int64_t step) {
@@ -176,7 +199,7 @@ class Training {
                         .steps = options_.first_step + options_.steps,
                         .first_step = options_.first_step,
                         .loss = result.loss,
-                        .elapsed = now - begin_});
+                        .elapsed = Elapsed(now)});
     }
     return absl::OkStatus();
   }
@@ -195,6 +218,8 @@ class Training {
   const TrainOptions& options_;
   TrainReport report_;
   int64_t copied_before_ = -1;  // the last step that a copy was made beside
+  int64_t paused_before_ = -1;  // the last step before which there was a pause
+  absl::Duration paused_;
   const absl::Time begin_ = absl::Now();
   absl::Time last_ = begin_;
 };

@@ -22,7 +22,7 @@ struct TrainProgress {
   int64_t step = 0, steps = 0;  // done, in all, with those of the run that this one goes on with
   int64_t first_step = 0;       // of this run
   double loss = 0;
-  absl::Duration elapsed;
+  absl::Duration elapsed;  // without pauses
 };
 
 // Copies of the state between two steps, made while the later one runs: what changes the state waits for the copy.
@@ -32,6 +32,12 @@ struct StateCopies {
   // ends with their errors.
   std::function<absl::StatusOr<StateCopy*>(int64_t steps_done)> begin;
   std::function<absl::Status(int64_t steps_done)> end;
+};
+
+// What is done between two steps while none is in flight, such as a test. Its time is not that of the training.
+struct Pauses {
+  std::function<bool(int64_t steps_done)> is_due;              // asked before every step but the first
+  std::function<absl::StatusOr<bool>(int64_t steps_done)> at;  // whether training goes on; it ends with errors, too
 };
 
 struct TrainOptions {
@@ -48,17 +54,18 @@ struct TrainOptions {
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
   std::function<void(const TrainProgress&)> on_step;
   StateCopies copies;
+  Pauses pauses;
 };
 
 struct TrainReport {
   std::vector<double> losses;              // one per step done; of a skipped one, as it came out
-  std::vector<absl::Duration> step_times;  // from the end of one step to the end of the next
-  absl::Duration elapsed;
-  int64_t skipped_steps = 0;  // of those done: loss or gradients were not finite
+  std::vector<absl::Duration> step_times;  // from the end of one step, or of a pause behind it, to the end of the next
+  absl::Duration elapsed;                  // without pauses
+  int64_t skipped_steps = 0;               // of those done: loss or gradients were not finite
   // How long copies of the state held steps up, all in all; nothing where the backend does not time tasks.
   std::optional<absl::Duration> stood_still = absl::ZeroDuration();
   bool stopped = false;
-  Trace last_steps;  // the last two, or the only one
+  Trace last_steps;  // the last two; one where there was one, or a pause between them
 
   // Median and 95th percentile of the step times without the first four, or the first third where there are fewer than 12.
   absl::Duration MedianStep() const;
