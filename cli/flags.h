@@ -61,7 +61,7 @@ struct Flags {
   int checkpoint_keep = 3;
   std::optional<std::string> resume;  // empty: from --checkpoint
   std::vector<std::string> allow_change;
-  std::string log, tensorboard, eval_every, until;  // empty: none
+  std::string log, tensorboard, curves, eval_every, until;  // empty: none
   bool json = false;
   std::string config, resolved;  // resolved: what would run train as it runs now, for --config
   // io-bench

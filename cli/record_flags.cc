@@ -71,6 +71,10 @@ void AddRecordFlags(CLI::App& app, Flags& flags) {
   app.add_option("--tensorboard", flags.tensorboard, "folder for event files of the same, which TensorBoard reads")
       ->type_name("DIR")
       ->group(group);
+  app.add_option("--curves", flags.curves,
+                 "training loss and test accuracy over steps, drawn from the log (default: FILE.jsonl) when the run ends")
+      ->type_name("FILE.svg")
+      ->group(group);
 }
 
 }  // namespace colonnade::cli

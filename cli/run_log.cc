@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "cli/test_json.h"
 #include "engine/io/file.h"
@@ -62,6 +63,11 @@ absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view
   return static_cast<int64_t>(contents.rfind('\n') + 1);  // npos + 1 is 0
 }
 
+std::string LogPathOf(const Flags& flags) {
+  if (!flags.log.empty() || flags.curves.empty()) return flags.log;
+  return absl::StrCat(absl::StripSuffix(flags.curves, ".svg"), ".jsonl");
+}
+
 absl::Status CheckEventFolder(const Flags& flags) {
   if (flags.tensorboard.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(engine::MakeFolders(flags.tensorboard));
@@ -70,7 +76,8 @@ absl::Status CheckEventFolder(const Flags& flags) {
 
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const Flags& flags, const RunCourse& course, const Json& head) {
   std::unique_ptr<RunLog> log(new RunLog(course));
-  if (!flags.log.empty()) RETURN_IF_ERROR(log->OpenLog(flags.log, head));
+  const std::string path = LogPathOf(flags);
+  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head));
   if (!flags.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.tensorboard));
   return log;
 }

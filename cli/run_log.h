@@ -65,12 +65,15 @@ std::string LogLine(const nlohmann::ordered_json& object);
 // How much of a log stands: all whole lines. InvalidArgument where `contents` is not empty and does not begin as a log does.
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents);
 
+// Where the log is written: --log, or the data of --curves=FILE.svg beside it as FILE.jsonl; empty: nowhere.
+std::string LogPathOf(const Flags& flags);
+
 // Before anything is loaded: makes the folder of --tensorboard. DataLoss where no file could be written there.
 absl::Status CheckEventFolder(const Flags& flags);
 
 class RunLog {
  public:
-  // With neither flag the result writes nothing. Time counts from here.
+  // With none of the flags the result writes nothing. Time counts from here.
   static absl::StatusOr<std::unique_ptr<RunLog>> Open(const Flags& flags, const RunCourse& course,
                                                       const nlohmann::ordered_json& head);
 

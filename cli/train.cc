@@ -7,8 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "cli/checkpointing.h"
 #include "cli/commands.h"
+#include "cli/curves.h"
 #include "cli/evaluations.h"
 #include "cli/learning_rate.h"
+#include "cli/optimizer.h"
 #include "cli/progress.h"
 #include "cli/run_log.h"
 #include "cli/session.h"
@@ -121,12 +123,13 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
     return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
   std::set<std::string> paths;
-  for (const std::string* path : {&flags.save, &flags.save_ema, &flags.trace, &flags.log}) {
-    if (path->empty()) continue;
-    if (!paths.insert(*path).second) {
-      return absl::FailedPreconditionError("expected different files for --save, --save-ema, --trace and --log, found one");
+  for (const std::string& path : {flags.save, flags.save_ema, flags.trace, flags.curves, LogPathOf(flags)}) {
+    if (path.empty()) continue;
+    if (!paths.insert(path).second) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "expected different files for --save, --save-ema, --trace, --log and --curves, found %s twice", path));
     }
-    RETURN_IF_ERROR(engine::CheckWritable(*path));
+    RETURN_IF_ERROR(engine::CheckWritable(path));
   }
   return CheckEventFolder(flags);
 }
@@ -274,7 +277,12 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
                    RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
   Evaluations evaluations(flags, course, *run.eval, streams.test, stop, *log);
-  RETURN_IF_ERROR(TrainFrom(flags, stop, course, run, streams.train, {*checkpointing, *log, evaluations}, results.report));
+  const absl::Status trained =
+      TrainFrom(flags, stop, course, run, streams.train, {*checkpointing, *log, evaluations}, results.report);
+  if (!trained.ok()) {
+    (void)WriteCurves(flags, run.session.graph.name);  // they may show why
+    return trained;
+  }
 
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
@@ -287,6 +295,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   status.Update(tested);
   status.Update(Keep(flags, run, results, *checkpointing, outcome));
   status.Update(log->status());
+  status.Update(WriteCurves(flags, run.session.graph.name));
   results.stopped = outcome.interrupted = stop;
   if (flags.json) {
     PrintJson(

@@ -64,11 +64,14 @@ class Canvas {
                           width, Y(0) - Y(value), Colour(series));
     Text(x + width / 2, Y(value) - 4, absl::StrFormat("%.2f", value), "middle", 10);
   }
-  void Line(const std::vector<std::pair<double, double>>& points, size_t series) {
+  void Line(const LineSeries& line, size_t series) {
     std::string path;
-    for (const auto& [x, y] : points) absl::StrAppendFormat(&path, "%.1f,%.1f ", X(x), Y(y));
-    absl::StrAppendFormat(&svg_, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", path,
-                          Colour(series));
+    for (const auto& [x, y] : line.points) absl::StrAppendFormat(&path, "%.1f,%.1f ", X(x), Y(y));
+    absl::StrAppendFormat(&svg_, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" %s/>\n", path, Colour(series),
+                          line.is_background ? "stroke-width=\"1\" stroke-opacity=\"0.4\"" : "stroke-width=\"2\"");
+    if (line.points.size() != 1) return;
+    const auto& [x, y] = line.points[0];
+    absl::StrAppendFormat(&svg_, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", X(x), Y(y), Colour(series));
   }
   std::string Finish() && { return std::move(svg_) + "</svg>\n"; }
 
@@ -112,10 +115,20 @@ std::string LineChart(const std::string& title, const std::string& x_label, cons
   canvas.Text(kWidth / 2, kHeight - 20, x_label, "middle");
   canvas.Text(kLeft, kTop - 8, y_label, "start");
   for (size_t s = 0; s < series.size(); ++s) {
-    canvas.Line(series[s].points, s);
+    canvas.Line(series[s], s);
     canvas.Legend(s, series[s].name);
   }
   return std::move(canvas).Finish();
+}
+
+std::string Stacked(const std::vector<std::string>& charts) {
+  std::string svg = absl::StrFormat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\">\n", kWidth,
+                                    kHeight * static_cast<double>(charts.size()));
+  for (size_t i = 0; i < charts.size(); ++i) {
+    absl::StrAppendFormat(&svg, "<svg y=\"%g\" width=\"%g\" height=\"%g\">\n%s</svg>\n", kHeight * static_cast<double>(i),
+                          kWidth, kHeight, charts[i]);
+  }
+  return svg + "</svg>\n";
 }
 
 }  // namespace colonnade::tools

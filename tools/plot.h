@@ -17,10 +17,14 @@ std::string BarChart(const std::string& title, const std::string& unit, const st
 
 struct LineSeries {
   std::string name;
-  std::vector<std::pair<double, double>> points;
+  std::vector<std::pair<double, double>> points;  // finite
+  bool is_background = false;                     // drawn thin and pale
 };
 std::string LineChart(const std::string& title, const std::string& x_label, const std::string& y_label,
                       const std::vector<LineSeries>& series);
+
+// One below the other.
+std::string Stacked(const std::vector<std::string>& charts);
 
 }  // namespace colonnade::tools
 

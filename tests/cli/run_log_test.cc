@@ -149,7 +149,7 @@ TEST_F(Records, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
     EXPECT_THAT(r.err, StartsWith("colonnade: cannot "));
     EXPECT_THAT(r.err, HasSubstr("file"));
   }
-  ExpectError(absl::StrCat(kTrainSmall, "--log=", In("one"), " --save=", In("one")), 2, {"--log", "found one"});
+  ExpectError(absl::StrCat(kTrainSmall, "--log=", In("one"), " --save=", In("one")), 2, {"--log", "one twice"});
 }
 
 TEST_F(Records, ThatFindNoRoomEndWith74AndTheResults) {
