@@ -52,14 +52,6 @@ absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine:
 
 }  // namespace
 
-std::string DataIdentity(const data::ImageSet& images) {
-  const absl::string_view pixels(reinterpret_cast<const char*>(images.pixels.data()), images.pixels.size());
-  const absl::string_view labels(reinterpret_cast<const char*>(images.labels.data()),
-                                 images.labels.size() * sizeof(images.labels[0]));
-  return absl::StrFormat("%d images %s, %d classes, XXH3 %s", images.size(), program::ToString(images.sample_shape),
-                         images.classes, engine::Xxh3Text(engine::Xxh3Text(pixels) + engine::Xxh3Text(labels)));
-}
-
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data) {
   engine::RunFields fields = {{"model", session.graph.name},

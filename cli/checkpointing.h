@@ -18,9 +18,6 @@
 
 namespace colonnade::cli {
 
-// What the training images are, wherever they lie: count, shape, classes and XXH3 of pixels and labels.
-std::string DataIdentity(const data::ImageSet& images);
-
 // What decides where a run goes: the flags of network, data and optimiser as they are after defaults, in the words of the
 // flags.
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,

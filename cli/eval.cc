@@ -13,16 +13,20 @@ namespace colonnade::cli {
 
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
   ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
-  ASSIGN_OR_RETURN(data::ImageSet images, OpenImages(flags, false));
-  if (flags.mean.empty() || flags.std.empty()) {
-    // Mean and deviation are those of the training set, as in training.
-    ASSIGN_OR_RETURN(data::ImageSet train_images, OpenImages(flags, true));
-    images.mean = train_images.mean;
-    images.std = train_images.std;
+  // Mean and deviation are those of the training set, as in training; so are the classes.
+  const bool measures = flags.mean.empty() || flags.std.empty();
+  Samples train_samples;
+  if (measures) {
+    ASSIGN_OR_RETURN(train_samples, OpenSamples(flags, true));
   }
-  ASSIGN_OR_RETURN(Session session, OpenSession(flags, &images));
-  const std::string normalisation = NormalisationOf(flags, images);
-  ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), false));
+  ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, false, train_samples.get()));
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
+  data::Moments moments;
+  if (measures) {
+    ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> train, OpenStream(flags, session, train_samples, true));
+    moments = train->moments();
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, false, moments));
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kEval)));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
@@ -34,9 +38,10 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   RETURN_IF_ERROR(engine::WithContext(
       engine::WriteState(program, executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
   PrintSession(flags, session, backend->name());
-  std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
-  ASSIGN_OR_RETURN(engine::EvalReport report, engine::Evaluate(*executor, stream, &stop));
+  std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), ToString(stream->moments()).c_str());
+  ASSIGN_OR_RETURN(engine::EvalReport report, engine::Evaluate(*executor, *stream, &stop));
   outcome.interrupted = stop.load();
+  PrintSkipped(*stream, *samples);
   const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);
   if (flags.json) {
     PrintJson({{"model", session.graph.name},

@@ -26,6 +26,9 @@ struct Flags {
   std::string augment = "standard";
   int64_t pad = 0;
   std::vector<double> mean, std;
+  int data_threads = 0;  // 0: as many as there are cores
+  int prefetch = 3;      // batches
+  std::string bad_sample = "error";
   // Plan
   int64_t batch = 64, accumulate = 1;
   int devices = 0;  // 0: not given

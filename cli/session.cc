@@ -17,7 +17,6 @@
 #include "cli/optimizer.h"
 #include "cpu/backend.h"
 #include "cuda/backend.h"
-#include "data/dataset.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/state.h"
@@ -136,10 +135,10 @@ int64_t ColumnsOf(const partition::Mesh& mesh) {
 int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
 // "; --model=two_column takes such images", where models of the zoo do.
-std::string ModelsFor(const data::ImageSet& images) {
+std::string ModelsFor(const program::Shape& shape) {
   std::vector<std::string> names;
   for (const models::ModelInfo& model : models::AllModels()) {
-    if (images.sample_shape == program::Shape{model.input_channels, model.input_size, model.input_size}) {
+    if (shape == program::Shape{model.input_channels, model.input_size, model.input_size}) {
       names.push_back("--model=" + model.name);
     }
   }
@@ -156,33 +155,31 @@ std::string PadFor(const Flags& flags, const program::Shape& expected, const pro
   return absl::StrFormat("; --pad=%d makes such images of them", pad);
 }
 
-absl::Status CheckImages(const Flags& flags, const Session& session, const data::ImageSet& images) {
+absl::Status CheckImages(const Flags& flags, const Session& session, const data::SampleSet& samples) {
   const program::Shape& expected = session.graph.nodes[0].sample_shape;
-  if (images.sample_shape != expected) {
+  const program::Shape found = samples.image_shape().value_or(expected);
+  if (found != expected) {
     return absl::FailedPreconditionError(
         absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data%s%s",
-                        flags.model, program::ToString(expected), images.name, program::ToString(images.sample_shape),
-                        PadFor(flags, expected, images.sample_shape), ModelsFor(images)));
+                        flags.model, program::ToString(expected), samples.name(), program::ToString(found),
+                        PadFor(flags, expected, found), ModelsFor(found)));
+  }
+  if (expected.size() != 3 || (expected[0] != 1 && expected[0] != 3 && !samples.image_shape().has_value())) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("model \"%s\" takes images %s, the files of %s give 1 or 3 channels", flags.model,
+                        program::ToString(expected), samples.name()));
   }
   const int64_t classes = ClassesOf(flags, *session.model);
-  if (images.classes <= classes) return absl::OkStatus();
+  if (samples.classes() <= classes) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; set --classes=%d",
-                                                       flags.model, classes, images.name, images.classes, images.classes));
+                                                       flags.model, classes, samples.name(), samples.classes(),
+                                                       samples.classes()));
 }
 
 }  // namespace
 
-absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train) {
-  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
-  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
-  const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
-  const int64_t classes = ClassesOf(flags, *model);
-  return data::OpenDataset(
-      flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
-      {.synthetic_shape = {channels, size, size}, .synthetic_classes = classes, .classes = classes, .pad = flags.pad});
-}
-
-absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::ImageSet* images) {
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
+  const std::optional<program::Shape> shape = samples != nullptr ? samples->image_shape() : std::nullopt;
   models::ModelOptions options{.input_channels = flags.input_channels,
                                .input_size = flags.input_size,
                                .classes = flags.classes,
@@ -192,25 +189,23 @@ absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::
                                .zero_init_residual = flags.zero_init_residual == "on",
                                .auxiliary_heads = flags.auxiliary_heads == "on",
                                .label_smoothing = flags.label_smoothing};
-  if (images != nullptr && options.input_channels == 0) options.input_channels = images->sample_shape[0];
-  if (images != nullptr && options.input_size == 0) options.input_size = images->sample_shape[1];
+  if (shape.has_value() && options.input_channels == 0) options.input_channels = (*shape)[0];
+  if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);
   if (graph.ok()) return graph;
-  const std::string from = images != nullptr && flags.input_size == 0
-                               ? absl::StrFormat(" (built for the images %s of %s)%s",
-                                                 program::ToString(images->sample_shape), images->name, ModelsFor(*images))
+  const std::string from = shape.has_value() && flags.input_size == 0
+                               ? absl::StrFormat(" (built for the images %s of %s)%s", program::ToString(*shape),
+                                                 samples->name(), ModelsFor(*shape))
                                : "";
   return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
 }
 
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
                                     std::vector<partition::Candidate>* candidates) {
   Session session;
   ASSIGN_OR_RETURN(session.model, models::FindModel(flags.model));
-  ASSIGN_OR_RETURN(session.graph, BuildNetwork(flags, images));
-  if (images != nullptr) {
-    RETURN_IF_ERROR(CheckImages(flags, session, *images));
-  }
+  ASSIGN_OR_RETURN(session.graph, BuildNetwork(flags, samples));
+  if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, session, *samples));
   session.pixels = PixelsOf(session.graph);
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
   if (flags.batch % flags.accumulate != 0) {
@@ -235,15 +230,23 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* im
   return session;
 }
 
-absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, Session& session, data::ImageSet images, bool train) {
-  auto stream = data::SampleStream::Create(std::move(images),
-                                           {.seed = flags.seed,
-                                            .shuffle = train && flags.shuffle == "on",
-                                            .shift = train && flags.augment == "standard" && session.model->shifts_images,
-                                            .once = !train,
-                                            .mean = flags.mean,
-                                            .std = flags.std});
-  if (stream.ok()) session.pixels = stream->scaling();
+absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, Session& session, Samples samples, bool train,
+                                                           const data::Moments& moments) {
+  const program::Shape& shape = session.graph.nodes[0].sample_shape;
+  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, train, session.model->shifts_images));
+  data::PipelineOptions options{.seed = flags.seed,
+                                .shuffle = train && flags.shuffle == "on",
+                                .once = !train,
+                                .augment = augment,
+                                .threads = DataThreads(flags),
+                                .prefetch = flags.prefetch,
+                                .bad_sample = flags.bad_sample == "skip" ? data::BadSample::kSkip : data::BadSample::kError,
+                                .moments = moments,
+                                .border = flags.pad};
+  if (!flags.mean.empty()) options.moments.mean = flags.mean;
+  if (!flags.std.empty()) options.moments.std = flags.std;
+  absl::StatusOr<std::unique_ptr<data::Pipeline>> stream = data::Pipeline::Create(std::move(samples), std::move(options));
+  if (stream.ok()) session.pixels = (*stream)->scaling();
   return stream;
 }
 
@@ -362,14 +365,6 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
                       ColumnsOf(mesh), partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off", devices)
           .c_str());
   for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
-}
-
-std::string NormalisationOf(const Flags& flags, const data::ImageSet& images) {
-  auto join = [](const std::vector<double>& values) {
-    return absl::StrJoin(values, ",", [](std::string* out, double value) { absl::StrAppendFormat(out, "%.4g", value); });
-  };
-  return absl::StrCat("mean ", join(flags.mean.empty() ? images.mean : flags.mean), ", std ",
-                      join(flags.std.empty() ? images.std : flags.std));
 }
 
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {

@@ -7,9 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/data.h"
 #include "cli/flags.h"
-#include "data/image_set.h"
-#include "data/sample_stream.h"
+#include "data/pipeline.h"
+#include "data/sample_set.h"
 #include "engine/backend.h"
 #include "engine/machine.h"
 #include "engine/trainer.h"
@@ -31,17 +32,18 @@ struct Session {
   program::PixelScaling pixels;
 };
 
-// The model as the flags ask for it; where they leave channels and size open, those of `images` (may be null).
-absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::ImageSet* images);
+// The model as the flags ask for it; where they leave channels and size open, those of the data's images, if all are alike
+// (`samples` may be null).
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples);
 // That model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not null, gets all that it
 // judged.
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::ImageSet* images,
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
                                     std::vector<partition::Candidate>* candidates = nullptr);
 
-// The training or test images of --data for the model.
-absl::StatusOr<data::ImageSet> OpenImages(const Flags& flags, bool train);
-// A stream of them, whose scaling becomes the session's.
-absl::StatusOr<data::SampleStream> OpenStream(const Flags& flags, Session& session, data::ImageSet images, bool train);
+// A stream of `samples` for the session's network, whose scaling becomes the session's. Mean and deviation are those of the
+// flags, else those given, else measured.
+absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, Session& session, Samples samples, bool train,
+                                                           const data::Moments& moments = {});
 
 // Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
 int64_t SamplesAtOnce(const Flags& flags);
@@ -68,9 +70,6 @@ absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field);
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
 // (Backend::name).
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
-
-// "mean 0.3, std 0.4": what is taken from and divides pixel values of 0..1, per channel.
-std::string NormalisationOf(const Flags& flags, const data::ImageSet& images);
 
 // {"replicas": R, "columns": M}
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh);

@@ -135,26 +135,29 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
 }
 
 struct Streams {
-  data::SampleStream train, test;
-  std::string normalisation, identity;
+  Samples train_samples;
+  std::unique_ptr<data::Pipeline> train, test;
+  std::string identity;
 };
 
 // The data, and the network and plan for it.
 absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
-  ASSIGN_OR_RETURN(data::ImageSet train_images, OpenImages(flags, true));
-  ASSIGN_OR_RETURN(data::ImageSet test_images, OpenImages(flags, false));
-  if (test_images.sample_shape != train_images.sample_shape) {
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected images %s as in %s, found %s", test_images.name,
-                                                      program::ToString(train_images.sample_shape), train_images.name,
-                                                      program::ToString(test_images.sample_shape)));
+  Streams streams;
+  ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, true));
+  const data::SampleSet& set = *streams.train_samples;
+  ASSIGN_OR_RETURN(Samples test, OpenSamples(flags, false, &set));
+  if (test->image_shape() != set.image_shape()) {
+    const auto shape_of = [](const data::SampleSet& s) {
+      return s.image_shape().has_value() ? program::ToString(*s.image_shape()) : std::string("of any size");
+    };
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected images %s as in %s, found %s", test->name(),
+                                                      shape_of(set), set.name(), shape_of(*test)));
   }
-  test_images.mean = train_images.mean;
-  test_images.std = train_images.std;
-  ASSIGN_OR_RETURN(session, OpenSession(flags, &train_images));
-  std::string normalisation = NormalisationOf(flags, train_images), identity = DataIdentity(train_images);
-  ASSIGN_OR_RETURN(data::SampleStream train, OpenStream(flags, session, std::move(train_images), true));
-  ASSIGN_OR_RETURN(data::SampleStream test, OpenStream(flags, session, std::move(test_images), false));
-  return Streams{std::move(train), std::move(test), std::move(normalisation), std::move(identity)};
+  ASSIGN_OR_RETURN(session, OpenSession(flags, &set));
+  ASSIGN_OR_RETURN(streams.identity, IdentityOf(set));
+  ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, true));
+  ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, std::move(test), false, streams.train->moments()));
+  return streams;
 }
 
 // What goes on beside the steps of a run.
@@ -202,7 +205,7 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
 
 // The steps that a run has left, if there are any.
 absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course, Run& run,
-                       data::SampleStream& samples, const Observers& observers, engine::TrainReport& report) {
+                       data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
   const int64_t done = course.from.step;
   if (done >= course.steps) {
     std::fprintf(stderr, "%s\n", absl::StrFormat("all %d steps are done; more --steps or --epochs go on", done).c_str());
@@ -226,7 +229,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
 }
 
 // The last tests, unless the run was stopped. OutOfRange where one is not finite.
-absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::SampleStream& samples, Evaluations& evaluations,
+absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::Pipeline& samples, Evaluations& evaluations,
                        TrainResults& results) {
   if (!stop) RETURN_IF_ERROR(evaluations.Evaluate(results.steps_done()));
   if (!evaluations.all().empty() && evaluations.all().back().step == results.steps_done()) {
@@ -259,7 +262,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   RETURN_IF_ERROR(CheckTrainOutputs(flags));
   Run run;
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
-  ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train.size()));
+  ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train->size()));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session, steps));
   const engine::RunFields fields = RunFieldsOf(flags, run.session, rate, streams.identity);
   ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing, Checkpointing::Open(flags, run.session, fields));
@@ -270,15 +273,15 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   if (!checkpointing->resumed()) {
     RETURN_IF_ERROR(InitializeFrom(flags, run));
   }
-  RunCourse course{.from = results.from, .batch = flags.batch, .samples = streams.train.size(), .learning_rate = rate};
-  ASSIGN_OR_RETURN(course.steps, StepsOf(flags, streams.train.size(), results.from));
+  RunCourse course{.from = results.from, .batch = flags.batch, .samples = streams.train->size(), .learning_rate = rate};
+  ASSIGN_OR_RETURN(course.steps, StepsOf(flags, streams.train->size(), results.from));
   PrintFirstLines(flags, run.session, run.backend->name(),
-                  absl::StrCat(streams.train.description(), ", ", streams.normalisation), course);
+                  absl::StrCat(streams.train->description(), ", ", ToString(streams.train->moments())), course);
   ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
                    RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
-  Evaluations evaluations(flags, course, *run.eval, streams.test, stop, *log);
+  Evaluations evaluations(flags, course, *run.eval, *streams.test, stop, *log);
   const absl::Status trained =
-      TrainFrom(flags, stop, course, run, streams.train, {*checkpointing, *log, evaluations}, results.report);
+      TrainFrom(flags, stop, course, run, *streams.train, {*checkpointing, *log, evaluations}, results.report);
   if (!trained.ok()) {
     (void)WriteCurves(flags, run.session.graph.name);  // they may show why
     return trained;
@@ -290,18 +293,22 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   if (results.steps_done() > 0) {  // it is written while the test runs
     status = checkpointing->SaveLast(results.steps_done(), run.train_program, run.train->loaded());
   }
-  const absl::Status tested = TestAtEnd(stop, run, streams.test, evaluations, results);
+  const absl::Status tested = TestAtEnd(stop, run, *streams.test, evaluations, results);
   if (absl::IsOutOfRange(tested)) return tested;
   status.Update(tested);
   status.Update(Keep(flags, run, results, *checkpointing, outcome));
   status.Update(log->status());
   status.Update(WriteCurves(flags, run.session.graph.name));
   results.stopped = outcome.interrupted = stop;
+  PrintSkipped(*streams.train, *streams.train_samples);
   if (flags.json) {
-    PrintJson(
-        ReportJson(flags, run.session, *run.backend, results, evaluations, checkpointing->Json(results.report.stood_still)));
+    nlohmann::ordered_json json =
+        ReportJson(flags, run.session, *run.backend, results, evaluations, checkpointing->Json(results.report.stood_still));
+    json["input"] = InputJson(streams.train->Stages());
+    PrintJson(json);
   } else {
     PrintReport(flags, run.session, results, evaluations);
+    std::printf("%s\n", data::InputLine(streams.train->Stages()).c_str());
   }
   return status;
 }

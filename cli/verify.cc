@@ -34,16 +34,15 @@ void PrintReport(const tools::VerifyReport& report) {
 }  // namespace
 
 absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
-  ASSIGN_OR_RETURN(data::ImageSet images, OpenImages(flags, true));
-  ASSIGN_OR_RETURN(Session session, OpenSession(flags, &images));
-  const std::string normalisation = NormalisationOf(flags, images);
-  ASSIGN_OR_RETURN(data::SampleStream stream, OpenStream(flags, session, std::move(images), true));
+  ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, true));
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, true));
   const int64_t steps = flags.steps > 0 ? flags.steps : 3;
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, steps));
   auto print = [&, printed = false](const std::string& backend) mutable {
     if (std::exchange(printed, true)) return;
     PrintSession(flags, session, backend);
-    std::fprintf(stderr, "data %s, %s\n", stream.description().c_str(), normalisation.c_str());
+    std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), ToString(stream->moments()).c_str());
   };
   // The plan's two Programs, each on a backend of its own; what the single device takes comes on top of it.
   const auto check_memory = [&]() -> absl::Status {
@@ -72,7 +71,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
                                      .make_backend = make_backend,
                                      .learning_rate = rate,
                                      .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
-  ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, stream, options));
+  ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, *stream, options));
   outcome.disagrees = !report.ok;
   if (!flags.json) {
     PrintReport(report);

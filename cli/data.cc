@@ -1,0 +1,192 @@
+#include "cli/data.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "data/bad_samples.h"
+#include "data/formats.h"
+#include "engine/io/xxh3.h"
+#include "models/models.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr int64_t kSmallImage = 64;  // up to here images are padded and shifted as CIFAR's are, else cut as ImageNet's
+constexpr int64_t kLargestSide = 4096;
+
+// One word of --augment and the number behind it.
+struct AugmentWord {
+  absl::string_view name, value;
+};
+
+std::vector<AugmentWord> WordsOf(absl::string_view augment) {
+  std::vector<AugmentWord> words;
+  for (absl::string_view word : absl::StrSplit(augment, ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(word, absl::MaxSplits(':', 1));
+    words.push_back({parts.first, parts.second});
+  }
+  return words;
+}
+
+bool ParseSide(absl::string_view text, int64_t& side) {
+  return absl::SimpleAtoi(text, &side) && side >= 1 && side <= kLargestSide;
+}
+
+bool ParseShare(absl::string_view text, double& share) { return absl::SimpleAtod(text, &share) && share > 0 && share <= 1; }
+
+// Whether the word can be meant; if so, `options` do what it says.
+bool Apply(const AugmentWord& word, data::AugmentOptions& options) {
+  if (word.name == "mirror") {
+    options.mirror = true;
+    return word.value.empty();
+  }
+  if (word.name == "pad") {
+    options.cropping = data::Cropping::kPadded;
+    return ParseSide(word.value, options.pad);
+  }
+  if (word.name == "resized") {
+    options.cropping = data::Cropping::kRandomResized;
+    return word.value.empty() || ParseShare(word.value, options.least_area);
+  }
+  if (word.name == "scaled") {
+    options.cropping = data::Cropping::kScaledRandom;
+    const std::pair<absl::string_view, absl::string_view> range = absl::StrSplit(word.value, absl::MaxSplits('-', 1));
+    if (!ParseSide(range.first, options.resize)) return false;
+    return range.second.empty() || (ParseSide(range.second, options.resize_max) && options.resize_max >= options.resize);
+  }
+  if (word.name == "jitter") {
+    if (!ParseShare(word.value, options.brightness)) return false;
+    options.contrast = options.saturation = options.brightness;
+    return true;
+  }
+  if (word.name == "lighting") return ParseShare(word.value, options.lighting);
+  if (word.name == "cutout") return ParseSide(word.value, options.cutout);
+  return false;
+}
+
+absl::Status ApplyAll(absl::string_view augment, data::AugmentOptions& options) {
+  for (const AugmentWord& word : WordsOf(augment)) {
+    if (Apply(word, options)) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--augment: expected standard, none, or of pad:N, resized[:A], scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N "
+        "some with commas between, found \"%s%s%s\"",
+        word.name, word.value.empty() ? "" : ":", word.value));
+  }
+  return absl::OkStatus();
+}
+
+// As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
+void ApplyStandard(const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
+  const bool are_files = !set.image_shape().has_value();
+  const bool are_cifar = !are_files && absl::StrContains(set.name(), "cifar");
+  if (shifts && !are_files) {
+    options.cropping = data::Cropping::kPadded;
+    options.pad = 1;
+  } else if ((are_files || are_cifar) && options.height <= kSmallImage) {
+    options.cropping = data::Cropping::kPadded;
+    options.pad = std::max<int64_t>(options.height / 8, 1);  // 4 of 32
+    options.mirror = true;
+  } else if (are_files) {
+    options.cropping = data::Cropping::kRandomResized;
+    options.mirror = true;
+  }
+}
+
+// Without the folders before it, so that a data set may move.
+absl::string_view FileName(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == absl::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set) {
+  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
+  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
+  const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
+  const int64_t classes = flags.classes > 0 ? flags.classes : model->classes;
+  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> set,
+                   data::OpenSamples(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
+                                     {.synthetic_shape = {channels, size, size},
+                                      .synthetic_classes = classes,
+                                      .classes = train_set != nullptr ? train_set->classes() : classes,
+                                      .pad = flags.pad,
+                                      .skip_damaged = flags.bad_sample == "skip"}));
+  for (const std::string& note : set->notes()) std::fprintf(stderr, "note: %s: %s\n", set->name().c_str(), note.c_str());
+  return Samples(std::move(set));
+}
+
+absl::Status CheckAugment(const std::string& augment) {
+  if (augment == "standard" || augment == "none") return absl::OkStatus();
+  data::AugmentOptions options;
+  return ApplyAll(augment, options);
+}
+
+absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,
+                                               bool train, bool shifts) {
+  data::AugmentOptions options{.height = shape[1], .width = shape[2], .channels = shape[0]};
+  const bool are_files = !set.image_shape().has_value();
+  options.resize = std::max(shape[1], shape[2]) * 8 / 7;  // 256 of 224
+  if (are_files && shape[1] > kSmallImage) options.cropping = data::Cropping::kCentre;
+  if (!train || flags.augment == "none") return options;
+  if (flags.augment == "standard") {
+    ApplyStandard(set, shifts, options);
+  } else {
+    RETURN_IF_ERROR(ApplyAll(flags.augment, options));
+  }
+  return options;
+}
+
+int DataThreads(const Flags& flags) {
+  return flags.data_threads > 0 ? flags.data_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+absl::StatusOr<std::string> IdentityOf(const data::SampleSet& set) {
+  constexpr size_t kMostText = size_t{1} << 20;
+  std::string room, text;
+  for (int64_t sample = 0; sample < set.size(); ++sample) {
+    absl::StrAppend(&text, set.label(sample), " ");
+    if (set.image_shape().has_value()) {
+      ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
+      absl::StrAppend(&text, engine::Xxh3Text(stored.bytes));
+    } else {
+      absl::StrAppend(&text, FileName(set.sample_name(sample)), "\n");  // files are not read for this
+    }
+    if (text.size() > kMostText) text = engine::Xxh3Text(text);
+  }
+  const std::string shape = set.image_shape().has_value() ? program::ToString(*set.image_shape()) : "in files";
+  return absl::StrFormat("%d images %s, %d classes, XXH3 %s", set.size(), shape, set.classes(), engine::Xxh3Text(text));
+}
+
+nlohmann::ordered_json InputJson(const data::StageTimes& times) {
+  nlohmann::ordered_json stages;
+  for (data::Stage stage : {data::Stage::kRead, data::Stage::kDecode, data::Stage::kAugment, data::Stage::kIdle}) {
+    stages[data::Name(stage)] = absl::ToDoubleSeconds(times.of(stage));
+  }
+  return {{"waited_share", times.WaitedShare()}, {"images", times.images}, {"thread_seconds", std::move(stages)}};
+}
+
+std::string ToString(const data::Moments& moments) {
+  const auto join = [](const std::vector<double>& values) {
+    return absl::StrJoin(values, ",", [](std::string* out, double value) { absl::StrAppendFormat(out, "%.4g", value); });
+  };
+  return absl::StrCat("mean ", join(moments.mean), ", std ", join(moments.std));
+}
+
+void PrintSkipped(data::Pipeline& stream, const data::SampleSet& set) {
+  for (const data::BadSamples& bad : stream.Report()) {
+    std::fprintf(stderr, "%s\n", data::ToString(bad, set.size(), set.class_names()).c_str());
+  }
+}
+
+}  // namespace colonnade::cli
