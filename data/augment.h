@@ -20,7 +20,8 @@ enum class Cropping {
   kWhole,          // all of it, resampled to the size asked for where it has another
   kPadded,         // all of it with `pad` zero pixels on each side, of which a part of the size of the image is cut
   kRandomResized,  // of a random area and aspect ratio, resampled. Source: Szegedy et al. 2015, section 6
-  kScaledRandom,   // the shorter side scaled to `resize` (or a random length up to resize_max), a random part cut.
+  kScaledRandom,   // the shorter side scaled to `resize` (or a random length up to resize_max), a random part cut, on whole
+                   // pixels of the scaled image.
                    // Sources: Krizhevsky et al. 2012, section 4.1; Simonyan & Zisserman 2015, section 3.1
   kCentre,         // the shorter side scaled to `resize`, the middle cut: for tests
 };
@@ -47,7 +48,8 @@ struct View {
   Box box;  // of the full image, before padding counts; may reach beyond it only where kPadded
   bool mirrored = false;
   // Colour: out = clamp(brightness·x), contrast about the mean grey, saturation about each pixel's grey, hue as a turn; in
-  // that order (torchvision draws the order; here it is fixed). 1, 1, 1, 0 change nothing.
+  // that order (torchvision draws the order; here it is fixed); then light. Each step rounds to bytes. 1, 1, 1, 0 change
+  // nothing.
   double brightness = 1, contrast = 1, saturation = 1, hue = 0;
   std::array<double, 3> light = {0, 0, 0};                           // added to R, G, B, in 0..255
   int64_t cut_top = 0, cut_left = 0, cut_height = 0, cut_width = 0;  // of what comes out
@@ -59,8 +61,9 @@ View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64
 
 // Carries `view` out on `image`, of which `box` is what view.box became in decoding (decode.h; view.box itself where the
 // whole image is given): out [height, width, channels]. Resampling is by area where it shrinks and bilinear where it
-// enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. REQUIRES: image.channels ==
-// options.channels.
+// enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. Outside of the image is zero
+// where kPadded (of which the whole image is to be given), and the nearest pixel otherwise. REQUIRES: image.channels ==
+// options.channels; options.Check().
 void Render(const AugmentOptions& options, const View& view, const Image& image, const Box& box, absl::Span<uint8_t> out);
 
 }  // namespace colonnade::data

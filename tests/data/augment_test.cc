@@ -126,6 +126,15 @@ TEST(DrawView, RandomResizedHasAreasAspectsAndPlacesWithinBounds) {
   ExpectMean(views, 0.5, UniformDeviation(0, 1), [](const View& v) { return v.box.left / (4000 - v.box.width); });
 }
 
+TEST(DrawView, RandomResizedReachesBothEdges) {
+  AugmentOptions options = To224(Cropping::kRandomResized);
+  options.least_area = options.most_area = 9.0 / 16;
+  options.least_aspect = options.most_aspect = 1;
+  const std::vector<View> views = ViewsOf(options, 4, 4, 1000);  // 3 x 3
+  ExpectWithin(views, 0, 1, [](const View& v) { return v.box.top; });
+  ExpectWithin(views, 0, 1, [](const View& v) { return v.box.left; });
+}
+
 TEST(DrawView, RandomResizedLiesInImagesOfAllShapes) {
   for (const auto& [height, width] : {std::pair{1, 1}, {2, 3}, {100, 37}, {60, 300}, {1000, 999}}) {
     for (const View& view : ViewsOf(To224(Cropping::kRandomResized), height, width, 500)) {
@@ -160,6 +169,12 @@ TEST(DrawView, ScaledRandomDrawsTheLengthOfTheShorterSide) {
     EXPECT_LE(view.box.top + view.box.height, 375 + 1e-9);
     EXPECT_LE(view.box.left + view.box.width, 500 + 1e-9);
   }
+}
+
+TEST(DrawView, ScaledRandomDrawsTheLargestLengthToo) {
+  AugmentOptions options = To224(Cropping::kScaledRandom);
+  options.resize_max = 257;
+  ExpectMean(ViewsOf(options, 257, 257), 256.5, 0.5, [](const View& v) { return std::round(224 * 257 / v.box.height); });
 }
 
 TEST(DrawView, TheCentreIsTheMiddleOfTheScaledImage) {

@@ -102,6 +102,15 @@ TEST(DecodeBox, HasThePixelsOfTheWholePng) {
   }
 }
 
+// A decoder may guess at what later scans would have said, from blocks around: not of a part otherwise than of the whole.
+TEST(DecodeBox, HasThePixelsOfTheWholeJpegWhereScansAreLeftOut) {
+  const std::string file = JpegOf(Pattern(120, 160, 1), {.progressive = true});
+  const size_t second = file.find("\xff\xda", file.find("\xff\xda") + 2);
+  const std::string first_scan = file.substr(0, file.rfind("\xff\xc4", second)) + "\xff\xd9";
+  const Box box = {40, 50, 30, 30};
+  ExpectThePartOfTheWhole(*DecodeBox(first_scan, 1, box, 30, 30), *DecodeImage(first_scan, 1), box, 1);
+}
+
 TEST(DecodeBox, OfABoxBetweenPixelsHasAllThatItTouches) {
   const std::string file = JpegOf(Pattern(100, 100, 3));
   const absl::StatusOr<DecodedBox> part = DecodeBox(file, 3, {10.5, 20.25, 30.5, 40.5}, 100, 100);

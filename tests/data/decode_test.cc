@@ -121,16 +121,18 @@ void ExpectSet(const SharedSet& expected) {
   EXPECT_EQ(sum, expected.checksum);
 }
 
-TEST(DecodeImage, GivesThePixelsOfImagenetsSamples) { ExpectSet({"imagenet-samples/imagenet-samples.tar", 146, 23, 11674390255653701052u}); }
+TEST(DecodeImage, GivesThePixelsOfImagenetsSamples) {
+  ExpectSet({"imagenet-samples/imagenet-samples.tar", 146, 23, 11674390255653701052u});
+}
 
 TEST(DecodeImage, GivesThePixelsOfImagenettesSubset) {
   ExpectSet({"imagenette224-subset/imagenette224-subset.tar", 2500, 43, 1831924420737164169u});
 }
 
 TEST(DecodeImage, InkBecomesLightWithAndWithoutAdobesMarker) {
-  // With the marker a byte is light: 200 of red under 128 of black.
-  const std::string light = JpegOf(Uniform(16, 16, {200, 100, 50, 128}), {.quality = 100});
-  EXPECT_THAT(PartOf(Decoded(light, 3), 5, 5, 1, 1).pixels, ElementsAre(100, 50, 25));
+  // With the marker a byte is light: 201 of red under 128 of black are 100.9.
+  const std::string light = JpegOf(Uniform(16, 16, {201, 100, 50, 128}), {.quality = 100});
+  EXPECT_THAT(PartOf(Decoded(light, 3), 5, 5, 1, 1).pixels, ElementsAre(101, 50, 25));
   const std::string ink = JpegOf(Uniform(16, 16, {55, 155, 205, 127}), {.quality = 100, .adobe = false});
   EXPECT_THAT(PartOf(Decoded(ink, 3), 5, 5, 1, 1).pixels, ElementsAre(100, 50, 25));
   EXPECT_THAT(PartOf(Decoded(ink, 1), 5, 5, 1, 1).pixels, ElementsAre(62));  // 0.299 · 100 + 0.587 · 50 + 0.114 · 25

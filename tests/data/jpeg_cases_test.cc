@@ -69,6 +69,12 @@ TEST(ImageCases, AJpegThatIsCutAnywhereIsAnError) {
   }
 }
 
+TEST(ImageCases, OtherDataBehindThePixelsOfAJpegAreAnError) {
+  std::string file = Photograph(false);
+  file.insert(file.size() - 2, 20, 'x');
+  ExpectRefused(file, "extraneous bytes before marker 0xd9");
+}
+
 TEST(ImageCases, APngThatIsCutAnywhereIsAnError) {
   const std::string file = PngOf(Pattern(120, 160, 3));
   for (size_t i = 0; i < 64; ++i) {

@@ -164,6 +164,7 @@ TEST(Render, HueTurnsFromRedByGreenToBlue) {
   EXPECT_THAT(Changed({.hue = -1.0 / 3}, {200, 50, 50}), ElementsAre(50, 50, 200));
   EXPECT_THAT(Changed({.hue = 0.5}, {200, 100, 50}), ElementsAre(50, 150, 200));
   EXPECT_THAT(Changed({.hue = 1.0 / 12}, {200, 50, 50}), ElementsAre(200, 125, 50));
+  EXPECT_EQ(Changed({.hue = -0.5}, {200, 50, 190}), Changed({.hue = 0.5}, {200, 50, 190}));
   EXPECT_THAT(Changed({.hue = 0.3}, {77, 77, 77}), ElementsAre(77, 77, 77));
 }
 
