@@ -2,11 +2,13 @@
 
 #include <png.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "data/decode.h"
 #include "data/jpeg.h"
 #include "gtest/gtest.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "data/gzip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "data/decode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
