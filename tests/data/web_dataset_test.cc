@@ -141,7 +141,7 @@ TEST_F(Tars, MoreShardsThanMayBeOpenAreRead) {
   const Samples train = Opened(path_);
   ASSERT_EQ(train->size(), 300);
   EXPECT_EQ(BytesOf(*train, 271), "image 271");
-  std::filesystem::resize_file(In("train-000271.tar"), 512);
+  Put("train-000271.tar", std::string(1 << 16, 'x'));
   std::string room;
   EXPECT_EQ(train->Read(271, room).status().code(), absl::StatusCode::kInvalidArgument);
   std::filesystem::remove(In("train-000271.tar"));
