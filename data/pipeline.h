@@ -54,6 +54,7 @@ class Pipeline : public engine::DataSource {
   // hangs. With kSkip, InvalidArgument where more than 1 % of the epoch's samples are bad.
   absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override;
 
+  const std::vector<std::string>& class_names() const { return set_->class_names(); }
   const Moments& moments() const { return options_.moments; }
   StageTimes Stages() const { return ring_->Times(); }
   // Of the epochs that have ended since the last call, those in which samples were skipped.

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMuchWaiting = 0.05;
 constexpr std::array<Stage, 3> kWorkStages = {Stage::kRead, Stage::kDecode, Stage::kAugment};
 
-int64_t NowNs() {
+int64_t MonotonicNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -65,13 +65,13 @@ std::string InputLine(const StageTimes& times) {
 }
 
 void WorkerClock::Start(int64_t sample) {
-  lap_ns_ = NowNs();
+  lap_ns_ = MonotonicNs();
   started_ns_.store(lap_ns_, std::memory_order_relaxed);
   sample_.store(sample, std::memory_order_relaxed);
 }
 
 void WorkerClock::Lap(Stage stage) {
-  const int64_t now = NowNs();
+  const int64_t now = MonotonicNs();
   AddAlone(spent_ns_[static_cast<int>(stage)], now - lap_ns_);
   lap_ns_ = now;
 }
@@ -83,7 +83,7 @@ void WorkerClock::Finish() {
 
 absl::Duration WorkerClock::Age() const {
   if (sample() < 0) return absl::ZeroDuration();
-  return absl::Nanoseconds(NowNs() - started_ns_.load(std::memory_order_relaxed));
+  return absl::Nanoseconds(MonotonicNs() - started_ns_.load(std::memory_order_relaxed));
 }
 
 void WorkerClock::AddTo(StageTimes& times) const {

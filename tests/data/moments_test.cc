@@ -16,9 +16,9 @@ using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 
 // An ImageSet of one channel.
-class Images : public TestSet {
+class OneChannelSet : public TestSet {
  public:
-  explicit Images(ImageSet set) : TestSet(set.size(), set.sample_shape), set_(std::move(set)) {}
+  explicit OneChannelSet(ImageSet set) : TestSet(set.size(), set.sample_shape), set_(std::move(set)) {}
   double largest_value() const override { return set_.largest_value; }
   absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override {
     const int64_t bytes = program::ElementCount(set_.sample_shape);
@@ -33,7 +33,7 @@ class Images : public TestSet {
 TEST(Moments, AreThoseOfTheDataSetToTheLastBit) {
   for (int64_t pad : {0, 2}) {
     const ImageSet digits = *OpenDataset("digits", SplitOf::kTrain, {.pad = pad});
-    const Moments moments = *MeasureMoments(Images(digits), {}, {.border = pad});
+    const Moments moments = *MeasureMoments(OneChannelSet(digits), {}, {.border = pad});
     EXPECT_EQ(moments.mean, digits.mean);
     EXPECT_EQ(moments.std, digits.std);
   }

@@ -1,0 +1,57 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+TEST_F(Command, IoBenchReadsEachSampleOnce) {
+  const Result r = Run("io-bench --data=digits --threads=1,2 --batch=100 --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json report = Json::parse(r.out);
+  EXPECT_EQ(report.at("count"), 1437);
+  EXPECT_EQ(report.at("format"), "digits");
+  ASSERT_EQ(report.at("runs").size(), 2u);
+  for (int i : {0, 1}) {
+    const Json& run = report.at("runs")[i];
+    EXPECT_EQ(run.at("threads"), i + 1);
+    EXPECT_GT(run.at("images_per_s"), 0);
+    EXPECT_LE(run.at("images_per_s"), run.at("attainable_images_per_s"));
+    EXPECT_LE(run.at("images_per_s"), report.at("images_per_s"));
+    EXPECT_GT(run.at("stages").at("augment"), 0);
+    EXPECT_TRUE(run.at("stages").at("decode").is_null());  // pixels as they are
+  }
+}
+
+TEST_F(Command, IoBenchPrintsATableAndWritesCsv) {
+  const Result r = Run(absl::StrCat("io-bench --data=digits --threads=1 --epochs=2 --augment=none --csv=", In("runs.csv")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("digits train: 1437 images [1,8,8], 10 classes, shuffled; batches of 64"));
+  EXPECT_THAT(r.out, ContainsRegex("\nthreads  images/s  attainable +read +decode +augment\n +1 "));
+  EXPECT_THAT(r.out, Not(HasSubstr("decode whole files")));
+  const std::vector<std::string> lines = absl::StrSplit(*engine::ReadFile(In("runs.csv")), '\n');
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[0], StartsWith("format,threads,count,seconds,images_per_s,"));
+  EXPECT_THAT(lines[1], StartsWith("digits,1,2874,"));
+}
+
+TEST_F(Command, IoBenchRefusesWhatItCannotRead) {
+  ExpectError("io-bench --data=no/such/folder", 66, {"no/such/folder"});
+  ExpectError("io-bench --data=digits --threads=0", 2, {"--threads"});
+  ExpectError(absl::StrCat("io-bench --data=digits --csv=", In("no/such/folder/runs.csv")), 74, {"runs.csv"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli

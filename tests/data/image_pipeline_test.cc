@@ -1,0 +1,118 @@
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "data/pipeline.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/data/image_files.h"
+#include "tests/data/sample_folder.h"
+
+namespace colonnade::data {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// A folder of JPEG files of two classes, 20 of each, all of other sizes, one of them grey.
+class ImagePipeline : public SampleFolder {
+ protected:
+  void SetUp() override {
+    SampleFolder::SetUp();
+    for (int i = 0; i < 40; ++i) {
+      Write(i, JpegOf(Pattern(30 + i, 70 - i, i == 7 ? 1 : 3, static_cast<uint32_t>(i))));
+    }
+  }
+
+  static std::string NameOf(int i) { return absl::StrFormat("images/train/%s/%02d.jpg", i % 2 == 0 ? "cat" : "dog", i); }
+  void Write(int i, const std::string& bytes) const { Put(NameOf(i), bytes); }
+
+  std::shared_ptr<const SampleSet> Set() const { return Opened(In("images")); }
+
+  static PipelineOptions Options(int threads) {
+    return {.augment = {.height = 24, .width = 24, .cropping = Cropping::kRandomResized, .mirror = true, .hue = 0.1},
+            .threads = threads,
+            .moments = {{0.5}, {0.25}}};
+  }
+};
+
+absl::StatusOr<std::vector<uint8_t>> ReadPixels(Pipeline& pipeline, int64_t count, int64_t batch) {
+  std::vector<uint8_t> all;
+  for (int64_t at = 0; at < count; at += batch) {
+    std::vector<uint8_t> pixels(batch * program::ElementCount(pipeline.sample_shape()));
+    std::vector<int32_t> labels(batch);
+    const absl::Status status = pipeline.Read(at, absl::MakeSpan(pixels), absl::MakeSpan(labels));
+    if (!status.ok()) return status;
+    all.insert(all.end(), pixels.begin(), pixels.end());
+  }
+  return all;
+}
+
+TEST_F(ImagePipeline, GivesTheSamePixelsWhateverThreadsAndBatches) {
+  const auto expected = *Pipeline::Create(Set(), Options(1));
+  const std::vector<uint8_t> pixels = *ReadPixels(*expected, 112, 1);
+  for (int threads : {2, 4}) {
+    for (int64_t batch : {7, 56}) {
+      const auto pipeline = *Pipeline::Create(Set(), Options(threads));
+      EXPECT_EQ(*ReadPixels(*pipeline, 112, batch), pixels) << threads << " threads, batches of " << batch;
+      EXPECT_EQ(pipeline->delivered_hash(), expected->delivered_hash());
+    }
+  }
+  EXPECT_GT(expected->Stages().of(Stage::kDecode), absl::ZeroDuration());
+}
+
+TEST_F(ImagePipeline, AViewThatReachesBeyondTheImageIsOfTheWholeImage) {
+  PipelineOptions options = Options(1);
+  options.shuffle = false;
+  options.augment = {.height = 30, .width = 70, .cropping = Cropping::kPadded, .pad = 4};
+  const auto shifted = *Pipeline::Create(Set(), options);
+  EXPECT_TRUE(ReadPixels(*shifted, 1, 1).ok());  // the image of 30 x 70
+}
+
+TEST_F(ImagePipeline, AFileThatIsCutShortIsNamed) {
+  const std::string file = JpegOf(Pattern(39, 61, 3));
+  Write(9, file.substr(0, file.size() / 2));
+  const auto pipeline = *Pipeline::Create(Set(), Options(2));
+  const absl::Status status = ReadPixels(*pipeline, 40, 40).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("dog/09.jpg: "));
+}
+
+TEST_F(ImagePipeline, AFileThatVanishesWhileItIsTrainedWithIsNamed) {
+  const auto pipeline = *Pipeline::Create(Set(), Options(2));
+  std::filesystem::remove(In(NameOf(12)));
+  const absl::Status status = ReadPixels(*pipeline, 40, 40).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cat/12.jpg"));
+}
+
+TEST_F(ImagePipeline, ADamagedFileOfAHundredIsSkippedAndToldByClass) {
+  for (int i = 40; i < 100; ++i) Write(i, JpegOf(Pattern(40, 40, 3, static_cast<uint32_t>(i))));
+  Write(9, "no image");
+  PipelineOptions options = Options(2);
+  options.bad_sample = BadSample::kSkip;
+  const auto pipeline = *Pipeline::Create(Set(), options);
+  ASSERT_TRUE(ReadPixels(*pipeline, 105, 35).ok());
+  const std::vector<BadSamples> reports = pipeline->Report();
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_THAT(ToString(reports[0], 100, pipeline->class_names()),
+              HasSubstr("epoch 0: 1 of 100 samples could not be used and were skipped: 1 of class dog; the first: "));
+}
+
+TEST_F(ImagePipeline, MomentsAreMeasuredOnTheMiddleOfTheImages) {
+  for (int i = 0; i < 40; ++i) {
+    const uint8_t value = i % 2 == 0 ? 51 : 204;
+    Write(i, JpegOf(Uniform(50, 40 + i, {value, value, value})));
+  }
+  PipelineOptions options = Options(2);
+  options.moments = {};
+  const auto pipeline = *Pipeline::Create(Set(), options);
+  EXPECT_THAT(pipeline->moments().mean, Each(DoubleNear(0.5, 0.01)));
+  EXPECT_THAT(pipeline->moments().std, Each(DoubleNear(0.3, 0.01)));
+}
+
+}  // namespace
+}  // namespace colonnade::data
