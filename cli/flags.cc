@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "cli/data.h"
 #include "partition/plan.h"
 
 namespace colonnade::cli {
@@ -135,8 +136,24 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);
-  app.add_option("--augment", flags.augment, "standard: the model's recipe; none")
-      ->check(CLI::IsMember({"standard", "none"}))
+  app.add_option("--augment", flags.augment,
+                 "standard: what is published for such images; none; or of pad:N, resized[:A], scaled:N[-M], mirror, "
+                 "jitter:X, lighting:X, cutout:N some with commas between (docs/data.md)")
+      ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--data-threads", flags.data_threads,
+                 "threads that read, decode and augment ahead of the steps (default: the number of cores)")
+      ->check(CLI::Range(1, kMostDataThreads))
+      ->group(group);
+  app.add_option("--prefetch", flags.prefetch, "batches in memory: the one that is read, and those filled ahead")
+      ->check(CLI::Range(1, kMostPrefetched))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option(
+         "--bad-sample", flags.bad_sample,
+         "skip: a sample that cannot be read or decoded is replaced by the next and counted; more than 1 % end the run")
+      ->check(CLI::IsMember({"error", "skip"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--pad", flags.pad,

@@ -85,6 +85,7 @@ struct Flags {
 };
 
 inline constexpr int64_t kMostPad = 64;
+inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64;
 
 // What --checkpoint-every says: so many steps, or so much time; the other is 0.
 struct CheckpointInterval {

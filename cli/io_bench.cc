@@ -64,25 +64,12 @@ std::string FormatOf(const std::string& spec) {
   return "";
 }
 
-// What training does to such images: parts of random size where they are files of any size, as of ImageNet; shifts and
-// mirroring where they are all alike, as of CIFAR.
-data::AugmentOptions RecipeFor(const Flags& flags, const data::SampleSet& set) {
-  const program::Shape shape = set.image_shape().value_or(program::Shape{0, 0, 0});
-  const bool alike = set.image_shape().has_value() && (flags.input_size == 0 || flags.input_size == shape[1]);
-  data::AugmentOptions recipe;
-  recipe.channels = flags.input_channels > 0 ? flags.input_channels : shape[0] > 0 ? shape[0] : 3;
-  recipe.height = flags.input_size > 0 ? flags.input_size : alike ? shape[1] : kDefaultInputSize;
-  recipe.width = alike ? shape[2] : recipe.height;
-  recipe.resize = recipe.height * 8 / 7;  // 256 of 224
-  const bool changes = flags.augment == "standard";
-  recipe.mirror = changes;
-  if (alike) {
-    recipe.cropping = changes ? data::Cropping::kPadded : data::Cropping::kWhole;
-    recipe.pad = changes ? std::max<int64_t>(recipe.height / 8, 1) : 0;  // 4 of 32
-  } else {
-    recipe.cropping = changes ? data::Cropping::kRandomResized : data::Cropping::kCentre;
-  }
-  return recipe;
+// What training does to such images, at the size that the flags ask for, or their own if all are alike.
+absl::StatusOr<data::AugmentOptions> RecipeOf(const Flags& flags, const data::SampleSet& set) {
+  program::Shape shape = set.image_shape().value_or(program::Shape{3, kDefaultInputSize, kDefaultInputSize});
+  if (flags.input_channels > 0) shape[0] = flags.input_channels;
+  if (flags.input_size > 0) shape[1] = shape[2] = flags.input_size;
+  return RecipeFor(flags, set, shape, /*train=*/true, /*shifts=*/false);
 }
 
 // Reads the bytes of all samples once, so that no run is the first to fetch them from a disk.
@@ -119,7 +106,7 @@ absl::Status DecodeAlone(const data::SampleSet& set, int64_t channels, InputRepo
 
 absl::StatusOr<InputRun> RunInput(const Flags& flags, std::shared_ptr<const data::SampleSet> set, int threads,
                                   InputReport& report) {
-  const data::AugmentOptions recipe = RecipeFor(flags, *set);
+  ASSIGN_OR_RETURN(const data::AugmentOptions recipe, RecipeOf(flags, *set));
   const int64_t batch = std::min(flags.batch, set->size());
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> pipeline, data::Pipeline::Create(set, {.seed = flags.seed,
                                                                                           .shuffle = flags.shuffle == "on",
@@ -206,7 +193,8 @@ absl::Status RunIoBench(const Flags& flags) {
                    data::OpenSamples(flags.data, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
   InputReport report{.format = FormatOf(flags.data)};
   RETURN_IF_ERROR(ReadBefore(*set, report));
-  RETURN_IF_ERROR(DecodeAlone(*set, RecipeFor(flags, *set).channels, report));
+  ASSIGN_OR_RETURN(const data::AugmentOptions recipe, RecipeOf(flags, *set));
+  RETURN_IF_ERROR(DecodeAlone(*set, recipe.channels, report));
   std::vector<int> threads = flags.threads;
   if (threads.empty()) threads = {std::max(static_cast<int>(std::thread::hardware_concurrency()), 1)};
   for (int count : threads) {

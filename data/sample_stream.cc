@@ -1,29 +1,15 @@
 #include "data/sample_stream.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "data/sample_order.h"
 #include "program/philox.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {
-
-// A permutation of [0, n) by Fisher and Yates, drawn from (seed, epoch).
-std::vector<int32_t> OrderOf(uint64_t seed, int64_t epoch, int64_t n) {
-  std::vector<int32_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  for (int64_t i = n - 1; i > 0; --i) {
-    const program::Philox4 r = program::RandomBlock(seed, program::RandomPurpose::kSampleOrder, 0,
-                                                    static_cast<uint64_t>(epoch), static_cast<uint64_t>(i));
-    // 64 random bits on at most 2^31 places: the bias is below 2^-33.
-    const uint64_t word = uint64_t{r.v[0]} << 32 | r.v[1];
-    std::swap(order[i], order[word % static_cast<uint64_t>(i + 1)]);
-  }
-  return order;
-}
 
 absl::Status CheckMoments(const char* name, const std::vector<double>& values, int64_t channels) {
   if (static_cast<int64_t>(values.size()) == channels || values.size() == 1) return absl::OkStatus();
@@ -60,14 +46,9 @@ std::string SampleStream::description() const {
                          options_.shift ? ", shifted by up to a pixel" : "");
 }
 
-int64_t SampleStream::SampleAt(int64_t position) {
+int64_t SampleStream::SampleAt(int64_t position) const {
   const int64_t epoch = position / size(), place = position % size();
-  if (!options_.shuffle) return place;
-  if (epoch != order_epoch_) {
-    order_ = OrderOf(options_.seed, epoch, size());
-    order_epoch_ = epoch;
-  }
-  return order_[place];
+  return options_.shuffle ? SampleOrder(options_.seed, epoch, size()).At(place) : place;
 }
 
 // One image, moved. What moves in from outside are zeros.

@@ -1,7 +1,8 @@
 // The continuous stream of training samples, and the one pass over test samples.
 //
-// Position p of the training stream is a sample of epoch p / size. The order of an epoch is a permutation that depends on
-// (seed, epoch) alone; the shift of a sample depends on (seed, epoch, its place in the set) alone.
+// For images in memory, without threads: what Pipeline delivers of the same set. Position p of the training stream is a
+// sample of epoch p / size. The order of an epoch is a permutation that depends on (seed, epoch) alone; the shift of a
+// sample depends on (seed, epoch, its place in the set) alone.
 #ifndef COLONNADE_DATA_SAMPLE_STREAM_H_
 #define COLONNADE_DATA_SAMPLE_STREAM_H_
 
@@ -37,14 +38,12 @@ class SampleStream : public engine::DataSource {
 
  private:
   SampleStream(ImageSet set, StreamOptions options);
-  int64_t SampleAt(int64_t position);
+  int64_t SampleAt(int64_t position) const;
   void Copy(int64_t sample, int64_t epoch, absl::Span<uint8_t> image) const;
 
   ImageSet set_;
   StreamOptions options_;
   program::PixelScaling scaling_;
-  std::vector<int32_t> order_;  // of epoch order_epoch_
-  int64_t order_epoch_ = -1;
 };
 
 }  // namespace colonnade::data

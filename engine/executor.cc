@@ -247,8 +247,8 @@ absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const float> images, abs
   return RunStepOn(next_images, images, labels, inputs);
 }
 
-absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
-                                             const StepInputs& inputs) {
+absl::StatusOr<StepResult> Executor::RunStepOnPixels(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
+                                                     const StepInputs& inputs) {
   if (in_flight() != 0) return absl::FailedPreconditionError("RunStep needs that no step is in flight");
   ASSIGN_OR_RETURN(absl::Span<uint8_t> next_pixels, NextPixels());
   return RunStepOn(next_pixels, pixels, labels, inputs);

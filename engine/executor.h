@@ -72,8 +72,8 @@ class Executor {
   // NextImages or NextPixels … Collect for one step.
   absl::StatusOr<StepResult> RunStep(absl::Span<const float> images, absl::Span<const int32_t> labels,
                                      const StepInputs& inputs);
-  absl::StatusOr<StepResult> RunStep(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
-                                     const StepInputs& inputs);
+  absl::StatusOr<StepResult> RunStepOnPixels(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
+                                             const StepInputs& inputs);
 
   // The global tensor of a kGradient output in the latest collected step.
   absl::StatusOr<std::vector<double>> ReadGradient(const program::Output& output) const;

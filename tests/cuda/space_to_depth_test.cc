@@ -311,7 +311,7 @@ std::vector<double> LossesOn(const layers::LayerGraph& graph, bool as_bytes) {
     const std::vector<int32_t> labels = {0, 1, 2, 0};
     const engine::StepInputs inputs{.learning_rate = 0.01, .step = step};
     const auto result =
-        as_bytes ? (*executor)->RunStep(bytes, labels, inputs) : (*executor)->RunStep(values, labels, inputs);
+        as_bytes ? (*executor)->RunStepOnPixels(bytes, labels, inputs) : (*executor)->RunStep(values, labels, inputs);
     EXPECT_TRUE(result.ok()) << result.status();
     if (result.ok()) losses.push_back(result->loss);
   }

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/image_files.h"
 #include "tests/folder.h"
+#include "tests/shared_data.h"
 
 namespace colonnade::data {
 namespace {
@@ -29,7 +30,7 @@ Image Decoded(const std::string& file, int64_t channels) {
 }
 
 std::vector<std::string> FilesOf(const std::string& name) {
-  const absl::StatusOr<std::string> tar = ReadWholeFile(SharedData(name));
+  const absl::StatusOr<std::string> tar = ReadWholeFile(SharedData(std::string(name)));
   return tar.ok() ? FilesOfTar(*tar) : std::vector<std::string>();
 }
 

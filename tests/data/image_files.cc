@@ -146,9 +146,4 @@ std::vector<std::string> FilesOfTar(absl::string_view tar) {
   return files;
 }
 
-std::string SharedData(absl::string_view name) {
-  const char* folder = std::getenv("COLONNADE_SHARED_DATA");
-  return absl::StrCat(folder == nullptr ? absl::StrCat(kSourceDir, "/../shared/data") : folder, "/", name);
-}
-
 }  // namespace colonnade::data

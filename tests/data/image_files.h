@@ -46,8 +46,6 @@ Image PartOf(const Image& image, int64_t top, int64_t left, int64_t height, int6
 
 // The files in a tar of plain names, in its order.
 std::vector<std::string> FilesOfTar(absl::string_view tar);
-// The path of data that is shared beside the source tree, or where COLONNADE_SHARED_DATA says.
-std::string SharedData(absl::string_view name);
 
 }  // namespace colonnade::data
 

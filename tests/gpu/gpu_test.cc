@@ -124,13 +124,13 @@ TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputes) {
                          .plan = zoo.plan,
                          .backend = "cuda",
                          .dtype = zoo.dtype};
-  const auto session = cli::OpenSession(flags, nullptr);
+  auto session = cli::OpenSession(flags, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
-  auto images = cli::OpenImages(flags, /*train=*/true);
-  ASSERT_TRUE(images.ok()) << images.status();
-  auto stream = cli::OpenStream(flags, *session, *std::move(images), /*train=*/true);
+  const auto samples = cli::OpenSamples(flags, /*train=*/true);
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  const auto stream = cli::OpenStream(flags, *session, *samples, /*train=*/true);
   ASSERT_TRUE(stream.ok()) << stream.status();
-  const auto report = tools::VerifyPlan(session->graph, session->plan, *stream,
+  const auto report = tools::VerifyPlan(session->graph, session->plan, **stream,
                                         {.steps = 2,
                                          .bf16 = zoo.dtype == "bf16",
                                          .tf32 = zoo.dtype == "tf32",

@@ -133,8 +133,9 @@ inline absl::StatusOr<Result> RunSteps(const layers::LayerGraph& graph, const Pl
   for (int step = 0; step < steps; ++step) {
     const engine::StepInputs inputs{.learning_rate = 1.0 / 64, .step = static_cast<uint64_t>(step), .seed = 7};
     engine::Executor& executor = *(*run)->executor;
-    absl::StatusOr<engine::StepResult> r = options.pixels.has_value() ? executor.RunStep(batch.pixels, batch.labels, inputs)
-                                                                      : executor.RunStep(batch.images, batch.labels, inputs);
+    absl::StatusOr<engine::StepResult> r = options.pixels.has_value()
+                                               ? executor.RunStepOnPixels(batch.pixels, batch.labels, inputs)
+                                               : executor.RunStep(batch.images, batch.labels, inputs);
     if (!r.ok()) return r.status();
     result.losses.push_back(r->loss);
     if (step > 0) continue;
