@@ -19,6 +19,7 @@
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
 #include "cli/config.h"
+#include "cli/data.h"
 #include "cli/flags.h"
 #include "cli/session.h"
 #include "cli/waiting.h"
@@ -226,8 +227,8 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 4096));
   bench->add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or 3)")
       ->check(CLI::IsMember({1, 3}));
-  bench->add_option("--augment", flags.augment, "standard: parts of random size, or shifts, and mirroring; none")
-      ->check(CLI::IsMember({"standard", "none"}))
+  bench->add_option("--augment", flags.augment, "as of train")
+      ->check([](const std::string& augment) { return std::string(colonnade::cli::CheckAugment(augment).message()); })
       ->capture_default_str();
   bench->add_option("--shuffle", flags.shuffle, "off: samples in the order of the files")
       ->check(CLI::IsMember({"on", "off"}))
