@@ -10,18 +10,12 @@
 namespace colonnade::data {
 namespace {
 
-bool LiesWithin(const Box& box, int64_t height, int64_t width) {
-  return box.top >= 0 && box.left >= 0 && box.top + box.height <= static_cast<double>(height) &&
-         box.left + box.width <= static_cast<double>(width);
-}
-
-// The part of a file that a view needs; all of it where the view reaches beyond.
-absl::StatusOr<DecodedBox> DecodeView(absl::string_view file, const ImageHeader& header, const Box& box,
-                                      const AugmentOptions& augment) {
-  if (LiesWithin(box, header.height, header.width)) {
+// The part of a file that a view needs.
+absl::StatusOr<DecodedBox> DecodeView(absl::string_view file, const Box& box, const AugmentOptions& augment) {
+  if (augment.cropping != Cropping::kPadded) {
     return DecodeBox(file, augment.channels, box, augment.height, augment.width);
   }
-  ASSIGN_OR_RETURN(Image image, DecodeImage(file, augment.channels));
+  ASSIGN_OR_RETURN(Image image, DecodeImage(file, augment.channels));  // the box may reach beyond it
   return DecodedBox{std::move(image), box};
 }
 
@@ -57,7 +51,7 @@ absl::StatusOr<View> SampleMaker::MakeOfFile(int64_t sample, int64_t epoch, absl
                                              absl::Span<uint8_t> out) const {
   ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(file));
   const View view = DrawView(augment_, seed_, epoch, sample, header.height, header.width);
-  absl::StatusOr<DecodedBox> decoded = DecodeView(file, header, view.box, augment_);
+  absl::StatusOr<DecodedBox> decoded = DecodeView(file, view.box, augment_);
   clock.Lap(Stage::kDecode);
   RETURN_IF_ERROR(decoded.status());
   Render(augment_, view, decoded->image, decoded->box, out);

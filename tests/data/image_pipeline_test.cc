@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "data/decode.h"
 #include "data/pipeline.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -68,8 +69,16 @@ TEST_F(ImagePipeline, AViewThatReachesBeyondTheImageIsOfTheWholeImage) {
   PipelineOptions options = Options(1);
   options.shuffle = false;
   options.augment = {.height = 30, .width = 70, .cropping = Cropping::kPadded, .pad = 4};
-  const auto shifted = *Pipeline::Create(Set(), options);
-  EXPECT_TRUE(ReadPixels(*shifted, 1, 1).ok());  // the image of 30 x 70
+  const auto pipeline = *Pipeline::Create(Set(), options);
+  const Image image = *DecodeImage(JpegOf(Pattern(30, 70, 3, 0)), 3);  // of sample 0
+  std::vector<uint8_t> pixels(image.pixels.size()), expected(image.pixels.size());
+  std::vector<int32_t> label(1);
+  for (int64_t epoch = 0; epoch < 8; ++epoch) {
+    ASSERT_TRUE(pipeline->Read(epoch * 40, absl::MakeSpan(pixels), absl::MakeSpan(label)).ok());
+    const View view = DrawView(options.augment, options.seed, epoch, 0, 30, 70);
+    Render(options.augment, view, image, view.box, absl::MakeSpan(expected));
+    EXPECT_EQ(pixels, expected) << epoch;
+  }
 }
 
 TEST_F(ImagePipeline, AFileThatIsCutShortIsNamed) {
