@@ -87,15 +87,14 @@ TEST(DrawView, APadOfOneMovesImagesAsTheSampleStreamDoes) {
   ASSERT_TRUE(stream.ok());
   const AugmentOptions options = {.height = 5, .width = 6, .channels = 1, .cropping = Cropping::kPadded, .pad = 1};
   for (int64_t at = 0; at < 90; ++at) {
-    std::vector<float> expected(30);
+    std::vector<uint8_t> out(30), expected(30);
     std::vector<int32_t> label(1);
     ASSERT_TRUE(stream->Read(at, absl::MakeSpan(expected), absl::MakeSpan(label)).ok());
     const int64_t sample = at % 30;
     const Image image{5, 6, 1, {pixels.begin() + sample * 30, pixels.begin() + sample * 30 + 30}};
     const View view = DrawView(options, 11, at / 30, sample, 5, 6);
-    std::vector<uint8_t> out(30);
     Render(options, view, image, view.box, absl::MakeSpan(out));
-    for (int i = 0; i < 30; ++i) EXPECT_EQ(out[i], std::lround(expected[i] * 255)) << at;
+    EXPECT_EQ(out, expected) << at;
   }
 }
 
