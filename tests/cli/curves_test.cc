@@ -75,6 +75,7 @@ TEST(Thinned, KeepsTheExtremesInTheirOrder) {
   EXPECT_THAT(thin, ::testing::Contains(Pair(334, 7)));
   EXPECT_TRUE(std::is_sorted(thin.begin(), thin.end()));
   EXPECT_EQ(Thinned(curve, 500), curve);
+  EXPECT_THAT(Thinned({{1, 5}}, 3), ElementsAre(Pair(1, 5)));
 }
 
 TEST(DrawCurves, HasAChartOfTestsWhereThereWereAny) {

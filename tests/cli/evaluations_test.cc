@@ -2,6 +2,7 @@
 
 #include "cli/evaluations.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -159,6 +160,15 @@ TEST_F(EvaluationsOfTrain, SayThatTheTargetIsNotReached) {
   const Result r = Run(absl::StrCat(kTrainLittle, "--steps=3 --until=loss:0.001"));
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("loss 0.0010 is not reached: the best was loss "));
+}
+
+TEST_F(EvaluationsOfTrain, NameTheBestWhereTheTargetIsNotReached) {
+  const std::string run = "--batch=32 --steps=60 --eval-every=20 ";
+  const json all = Train(run);
+  double best = 0;
+  for (const json& e : all["evaluations"]) best = std::max(best, e["test"]["top1"].get<double>());
+  EXPECT_THAT(Run(absl::StrCat(kTrainLittle, run, "--until=top1:1")).out,
+              HasSubstr(absl::StrFormat("the best was top-1 %.2f %% after ", 100 * best)));
 }
 
 TEST_F(EvaluationsOfTrain, AreMadeAfterEachEpochWhereThereIsATarget) {

@@ -115,6 +115,7 @@ TEST_F(AppendFileTest, SaysWhatCannotBeWritten) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << path;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   }
+  EXPECT_THAT(std::string(AppendFile::Open("/dev/null").status().message()), HasSubstr("expected the name of a file"));
 }
 
 // As where a disk is full: a piece fits in part.
