@@ -151,21 +151,46 @@ int DataThreads(const Flags& flags) {
   return flags.data_threads > 0 ? flags.data_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-absl::StatusOr<std::string> IdentityOf(const data::SampleSet& set) {
-  constexpr size_t kMostText = size_t{1} << 20;
-  std::string room, text;
+namespace {
+
+// Of the pixels [N, C, H, W] and the labels of a set that has them in memory.
+absl::StatusOr<std::string> DigestOfPixels(const data::SampleSet& set) {
+  const int64_t channels = (*set.image_shape())[0], plane = (*set.image_shape())[1] * (*set.image_shape())[2];
+  std::string room, pixels, labels;
+  pixels.reserve(static_cast<size_t>(set.size() * channels * plane));
   for (int64_t sample = 0; sample < set.size(); ++sample) {
-    absl::StrAppend(&text, set.label(sample), " ");
-    if (set.image_shape().has_value()) {
-      ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
-      absl::StrAppend(&text, engine::Xxh3Text(stored.bytes));
-    } else {
-      absl::StrAppend(&text, FileName(set.sample_name(sample)), "\n");  // files are not read for this
+    ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t i = 0; i < plane; ++i) pixels.push_back(stored.bytes[static_cast<size_t>(i * channels + c)]);
     }
+    const int32_t label = set.label(sample);
+    labels.append(reinterpret_cast<const char*>(&label), sizeof(label));
+  }
+  return engine::Xxh3Text(engine::Xxh3Text(pixels) + engine::Xxh3Text(labels));
+}
+
+// Of the labels and names of a set of files, which are not read for this.
+std::string DigestOfNames(const data::SampleSet& set) {
+  constexpr size_t kMostText = size_t{1} << 20;
+  std::string text;
+  for (int64_t sample = 0; sample < set.size(); ++sample) {
+    absl::StrAppend(&text, set.label(sample), " ", FileName(set.sample_name(sample)), "\n");
     if (text.size() > kMostText) text = engine::Xxh3Text(text);
   }
-  const std::string shape = set.image_shape().has_value() ? program::ToString(*set.image_shape()) : "in files";
-  return absl::StrFormat("%d images %s, %d classes, XXH3 %s", set.size(), shape, set.classes(), engine::Xxh3Text(text));
+  return engine::Xxh3Text(text);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> IdentityOf(const data::SampleSet& set) {
+  std::string shape = "in files", digest;
+  if (set.image_shape().has_value()) {
+    shape = program::ToString(*set.image_shape());
+    ASSIGN_OR_RETURN(digest, DigestOfPixels(set));
+  } else {
+    digest = DigestOfNames(set);
+  }
+  return absl::StrFormat("%d images %s, %d classes, XXH3 %s", set.size(), shape, set.classes(), digest);
 }
 
 nlohmann::ordered_json InputJson(const data::StageTimes& times) {

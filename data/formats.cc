@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "data/cifar.h"
 #include "data/class_names.h"
 #include "data/image_folder.h"
@@ -59,8 +60,10 @@ absl::Status Unrecognised(const std::string& spec) {
   const char* what = std::filesystem::is_directory(found) ? "a folder with none of them"
                      : std::filesystem::exists(found)     ? "a file of another kind"
                                                           : "no such name, file or folder";
-  std::string message = absl::StrFormat("data \"%s\": expected one of the formats below, found %s", spec, what);
-  for (const Format& format : kFormats) absl::StrAppend(&message, "\n  ", format.name, ": ", format.looks_like);
+  std::vector<std::string> known;
+  for (const Format& format : kFormats) known.push_back(absl::StrFormat("%s (%s)", format.name, format.looks_like));
+  const std::string message = absl::StrFormat("data \"%s\": expected a data set of a known format, found %s; known are %s",
+                                              spec, what, absl::StrJoin(known, "; "));
   return absl::NotFoundError(message);
 }
 

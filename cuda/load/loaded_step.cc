@@ -26,6 +26,10 @@ void CudaProgram::StartStep(int64_t step) {
   kind_ = ModeOfStep(may_be_graph, step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
   is_graph_[step % 2] = kind_ != StepMode::kEager;
   Note(BeginStep(step));
+  if (kind_ == StepMode::kEager) return;
+  for (const Task& task : program_.tasks) {
+    if (task.lane == Lane::kLoad) IssueTask(task.id, step);  // no part of a graph, nor of what is captured
+  }
   if (kind_ != StepMode::kCapture) return;
   capture_status_ = graphs_.BeginCapture();
   if (!capture_status_.ok()) GiveUpCapture();
@@ -38,6 +42,9 @@ void CudaProgram::GiveUpCapture() {
   is_graph_[last_step_ % 2] = false;
   kind_ = StepMode::kEager;
   queues_.Rewind(last_step_);
+  for (const Task& task : program_.tasks) {
+    if (task.lane == Lane::kLoad) queues_.Launch(task.id, last_step_);  // once more, as the waits expect
+  }
   for (const Launched& launched : std::exchange(captured_, {})) Issue(launched);
 }
 
@@ -74,11 +81,8 @@ void CudaProgram::Launch(TaskId task, int64_t step) {
   for (const Launched& wait : early_waits_) IssueAwait(wait);
   early_waits_.clear();
   const Task& what = program_.task(task);
-  if (kind_ != StepMode::kLaunch) {
-    Issue({task, what.device, what.lane, step, /*is_wait=*/false});
-  } else if (what.lane == Lane::kLoad) {
-    IssueTask(task, step);
-  }
+  const bool is_issued = kind_ == StepMode::kLaunch || (kind_ == StepMode::kCapture && what.lane == Lane::kLoad);
+  if (!is_issued) Issue({task, what.device, what.lane, step, /*is_wait=*/false});
   if (++launched_in_step_ == tasks_.size()) EndStep();
 }
 
@@ -102,6 +106,7 @@ void CudaProgram::IssueAwait(const Launched& wait) {
 
 void CudaProgram::Issue(const Launched& launched) {
   if (kind_ == StepMode::kCapture) captured_.push_back(launched);
+  if (launched.is_wait && kind_ == StepMode::kCapture && program_.task(launched.task).lane == Lane::kLoad) return;
   if (launched.is_wait) {
     queues_.Await(launched.device, launched.lane, launched.task, launched.step);
   } else {
@@ -126,7 +131,6 @@ void CudaProgram::IssueMeeting(absl::Span<const TaskId> sides, int64_t step) {
 
 void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
   if (!status_.ok()) return;
-  if (kind_ == StepMode::kCapture && program_.task(task).lane == Lane::kLoad) return;  // LaunchGraph waits
   const Event event = events_.tasks[task.value].ended[step % 2];
   if (event == nullptr)
     return Note(

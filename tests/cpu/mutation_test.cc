@@ -260,9 +260,18 @@ void RunInExecutor(const Program& program, CpuOptions::Kernels kernels) {
   auto backend = MakeCpuBackend({.devices = program.device_count, .threads_per_device = 1, .kernels = kernels});
   auto executor = engine::Executor::Create(program, **backend);
   if (!executor.ok()) return;
-  auto images = (*executor)->NextImages();
-  ASSERT_TRUE(images.ok());
-  std::fill(images->begin(), images->end(), 0.5f);
+  const auto given = std::find_if(program.inputs.begin(), program.inputs.end(),
+                                  [](const program::Input& input) { return input.name == "images"; });
+  const bool are_bytes = given != program.inputs.end() && given->host_dtype == program::DType::kU8;
+  if (are_bytes) {
+    auto images = (*executor)->NextPixels();
+    ASSERT_TRUE(images.ok());
+    std::fill(images->begin(), images->end(), uint8_t{3});
+  } else {
+    auto images = (*executor)->NextImages();
+    ASSERT_TRUE(images.ok());
+    std::fill(images->begin(), images->end(), 0.5f);
+  }
   for (int32_t& label : (*executor)->NextLabels()) label = 1;
   ASSERT_TRUE((*executor)->Enqueue({.learning_rate = 0.1}).ok());
   ASSERT_TRUE((*executor)->Collect().ok());

@@ -329,7 +329,7 @@ TEST(CudaBackend, RefusesProgramsInDouble) {
 TEST(CudaBackend, DevicesShareGpusInTurn) {
   Made made = MakeBackend({.devices = 5}, {.gpus = 2});
   EXPECT_EQ(made.backend->device_count(), 5);
-  EXPECT_EQ(made.calls->stream_count(), 5 * (program::kLaneCount + 1));
+  EXPECT_EQ(made.calls->stream_count(), 5 * program::kLaneCount);
   EXPECT_EQ(MakeCudaBackend({.devices = 0}, std::make_unique<HostCalls>()).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

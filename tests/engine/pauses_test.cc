@@ -34,7 +34,7 @@ struct SmallRun {
     absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.width = 0.25});
     absl::StatusOr<partition::Plan> plan = partition::NamedPlan("hybrid", *graph, {.devices = 4, .global_batch = 32});
     EXPECT_TRUE(plan.ok()) << plan.status();
-    partition::LowerOptions options{.global_batch = 32};
+    partition::LowerOptions options{.global_batch = 32, .pixels = train_images.scaling()};
     train_program = *partition::Lower(*graph, *plan, options);
     options.mode = program::Mode::kEval;
     eval_program = *partition::Lower(*graph, *plan, options);

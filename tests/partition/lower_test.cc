@@ -72,6 +72,8 @@ TEST(Lower, OneDeviceMovesNothingAndWaitsOnlyForItsInputs) {
   EXPECT_THAT(
       waits,
       ElementsAre("copy of images for load of images", "softmax_cross_entropy_forward of loss for load of labels",
+                  "softmax_cross_entropy_forward of loss for store of loss in the step before",
+                  "check_finite of bucket0 for store of finite in the step before",
                   "store of loss for softmax_cross_entropy_forward of loss", "store of finite for check_finite of bucket0"));
 }
 
