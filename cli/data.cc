@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -86,9 +85,9 @@ absl::Status ApplyAll(absl::string_view augment, data::AugmentOptions& options) 
 }
 
 // As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
-void ApplyStandard(const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
+void ApplyStandard(const Flags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
   const bool are_files = !set.image_shape().has_value();
-  const bool are_cifar = !are_files && absl::StrContains(set.name(), "cifar");
+  const bool are_cifar = flags.data != "synthetic" && set.image_shape() == program::Shape{3, 32, 32};
   if (shifts && !are_files) {
     options.cropping = data::Cropping::kPadded;
     options.pad = 1;
@@ -140,9 +139,10 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::S
   if (are_files && shape[1] > kSmallImage) options.cropping = data::Cropping::kCentre;
   if (!train || flags.augment == "none") return options;
   if (flags.augment == "standard") {
-    ApplyStandard(set, shifts, options);
+    ApplyStandard(flags, set, shifts, options);
   } else {
     RETURN_IF_ERROR(ApplyAll(flags.augment, options));
+    if (shape[0] == 1) options.saturation = 0;  // grey has none to jitter
   }
   return options;
 }
@@ -209,7 +209,7 @@ std::string ToString(const data::Moments& moments) {
 }
 
 void PrintSkipped(data::Pipeline& stream, const data::SampleSet& set) {
-  for (const data::BadSamples& bad : stream.Report()) {
+  for (const data::BadSamples& bad : stream.Report(/*with_last=*/true)) {
     std::fprintf(stderr, "%s\n", data::ToString(bad, set.size(), set.class_names()).c_str());
   }
 }

@@ -132,7 +132,8 @@ void AddNetworkFlags(CLI::App& app, Flags& flags) {
 
 void AddDataFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Data";
-  app.add_option("--data", flags.data, "digits, synthetic, or a folder with MNIST's files")
+  app.add_option("--data", flags.data,
+                 "digits, synthetic, or a path: IDX, CIFAR, RecordIO, tar or a folder of images (docs/data.md)")
       ->capture_default_str()
       ->group(group);
   AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);

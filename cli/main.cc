@@ -217,7 +217,7 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
   bench->add_option("--data", flags.data, "as of train; images are those of the training set")->capture_default_str();
   bench->add_option("--threads", flags.threads, "numbers of threads to try, 1,2,4 (default: the number of cores)")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, colonnade::cli::kMostDataThreads));
   bench->add_option("--epochs", flags.epochs, "how often each sample is read (default: 1)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   bench->add_option("--batch", flags.batch, "images of a batch")

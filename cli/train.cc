@@ -135,7 +135,7 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
 }
 
 struct Streams {
-  Samples train_samples;
+  Samples train_samples, test_samples;
   std::unique_ptr<data::Pipeline> train, test;
   std::string identity;
 };
@@ -145,7 +145,8 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   Streams streams;
   ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, true));
   const data::SampleSet& set = *streams.train_samples;
-  ASSIGN_OR_RETURN(Samples test, OpenSamples(flags, false, &set));
+  ASSIGN_OR_RETURN(streams.test_samples, OpenSamples(flags, false, &set));
+  const Samples& test = streams.test_samples;
   if (test->image_shape() != set.image_shape()) {
     const auto shape_of = [](const data::SampleSet& s) {
       return s.image_shape().has_value() ? program::ToString(*s.image_shape()) : std::string("of any size");
@@ -156,8 +157,13 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   ASSIGN_OR_RETURN(session, OpenSession(flags, &set));
   ASSIGN_OR_RETURN(streams.identity, IdentityOf(set));
   ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, true));
-  ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, std::move(test), false, streams.train->moments()));
+  ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, false, streams.train->moments()));
   return streams;
+}
+
+void PrintAllSkipped(const Streams& streams) {
+  PrintSkipped(*streams.train, *streams.train_samples);
+  PrintSkipped(*streams.test, *streams.test_samples);
 }
 
 // What goes on beside the steps of a run.
@@ -283,6 +289,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   const absl::Status trained =
       TrainFrom(flags, stop, course, run, *streams.train, {*checkpointing, *log, evaluations}, results.report);
   if (!trained.ok()) {
+    PrintAllSkipped(streams);
     (void)WriteCurves(flags, run.session.graph.name);  // they may show why
     return trained;
   }
@@ -300,7 +307,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   status.Update(log->status());
   status.Update(WriteCurves(flags, run.session.graph.name));
   results.stopped = outcome.interrupted = stop;
-  PrintSkipped(*streams.train, *streams.train_samples);
+  PrintAllSkipped(streams);
   if (flags.json) {
     nlohmann::ordered_json json =
         ReportJson(flags, run.session, *run.backend, results, evaluations, checkpointing->Json(results.report.stood_still));

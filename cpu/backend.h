@@ -1,4 +1,4 @@
-// The CPU backend: N virtual devices in one process, each with three lanes, as a GPU has streams.
+// The CPU backend: N virtual devices in one process, each with four lanes, as a GPU has streams.
 //
 // A device's compute lane runs kernels on threads_per_device threads, on oneDNN or on the plain loops of cpu/ref; the others
 // move data. Memory, layouts and kernels of a loaded Program are cpu/loaded.h's. Thread rule: that of engine::Backend.

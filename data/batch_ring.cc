@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -85,7 +87,11 @@ void BatchRing::Shared::FillAll(const Claim& claim, WorkerClock& clock) {
   Batch& batch = BatchOf(claim.batch);
   for (int64_t i = claim.begin; i < claim.end && !abandons.load(std::memory_order_relaxed); ++i) {
     const absl::Span<uint8_t> pixels(batch.pixels.data() + i * options.sample_bytes, options.sample_bytes);
-    fill(clock, first + claim.batch * count + i, pixels, batch.samples[i]);
+    try {
+      fill(clock, first + claim.batch * count + i, pixels, batch.samples[i]);
+    } catch (const std::bad_alloc&) {
+      batch.samples[i].error = absl::ResourceExhaustedError("there is no memory left to read a sample");
+    }
   }
 }
 
@@ -157,7 +163,12 @@ void BatchRing::Shared::Stop() {
 BatchRing::BatchRing(const RingOptions& options, Fill fill, NameOf name_of)
     : shared_(std::make_shared<Shared>(options, std::move(fill), std::move(name_of))) {
   for (Shared::Worker& worker : shared_->workers) {
-    threads_.emplace_back([shared = shared_, &worker] { shared->Work(worker); });
+    try {
+      threads_.emplace_back([shared = shared_, &worker] { shared->Work(worker); });
+    } catch (const std::system_error&) {  // as many as the system gives
+      if (threads_.empty()) throw;
+      worker.has_ended = true;
+    }
   }
 }
 

@@ -16,7 +16,7 @@
 
 namespace colonnade::data {
 
-inline constexpr int64_t kMostPixels = 178'000'000;
+inline constexpr int64_t kMostPixels = 178'000'000, kMostRows = 65535;  // rows, and columns
 inline constexpr int kMostScans = 500;
 
 enum class ImageFormat { kJpeg, kPng };

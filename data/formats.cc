@@ -61,7 +61,7 @@ absl::Status Unrecognised(const std::string& spec) {
                      : std::filesystem::exists(found)     ? "a file of another kind"
                                                           : "no such name, file or folder";
   std::vector<std::string> known;
-  for (const Format& format : kFormats) known.push_back(absl::StrFormat("%s (%s)", format.name, format.looks_like));
+  for (const Format& format : kFormats) known.push_back(absl::StrFormat("%s: %s", format.name, format.looks_like));
   const std::string message = absl::StrFormat("data \"%s\": expected a data set of a known format, found %s; known are %s",
                                               spec, what, absl::StrJoin(known, "; "));
   return absl::NotFoundError(message);

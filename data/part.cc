@@ -18,9 +18,10 @@ absl::StatusOr<Part> ClipTo(const Part& part, int64_t height, int64_t width) {
 }
 
 absl::Status CheckExtents(int64_t height, int64_t width) {
-  if (height > 0 && width > 0 && height <= kMostPixels / width) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("expected an image of 1 to %d pixels, found %d x %d", kMostPixels, height, width));
+  const bool is_bounded = height > 0 && width > 0 && height <= kMostRows && width <= kMostRows;
+  if (is_bounded && height <= kMostPixels / width) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "expected an image of 1 to %d pixels, at most %d to a side, found %d x %d", kMostPixels, kMostRows, height, width));
 }
 
 absl::Status CheckMemory(int64_t bytes) {

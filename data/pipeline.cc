@@ -202,6 +202,9 @@ absl::Status Pipeline::Note(int64_t position, const Filled& sample) {
   return absl::OkStatus();
 }
 
-std::vector<BadSamples> Pipeline::Report() { return std::exchange(reports_, {}); }
+std::vector<BadSamples> Pipeline::Report(bool with_last) {
+  if (with_last && bad_.count > 0) reports_.push_back(std::exchange(bad_, {.epoch = bad_.epoch}));
+  return std::exchange(reports_, {});
+}
 
 }  // namespace colonnade::data

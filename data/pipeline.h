@@ -57,8 +57,9 @@ class Pipeline : public engine::DataSource {
   const std::vector<std::string>& class_names() const { return set_->class_names(); }
   const Moments& moments() const { return options_.moments; }
   StageTimes Stages() const { return ring_->Times(); }
-  // Of the epochs that have ended since the last call, those in which samples were skipped.
-  std::vector<BadSamples> Report();
+  // Of the epochs that have ended since the last call, those in which samples were skipped; `with_last`: also of the one
+  // under way, as far as it came.
+  std::vector<BadSamples> Report(bool with_last = false);
   // Of all that was delivered so far, in its order: epochs, samples, and how each was seen.
   uint64_t delivered_hash() const { return delivered_hash_; }
 

@@ -118,7 +118,10 @@ absl::Status CudaProgram::PrepareTasks() {
   }
   for (const Task& task : program_.tasks) {
     for (const engine::ByteRange& range : engine::PaddingBehind(program_, layouts_.buckets, task)) {
-      tasks_[task.id.value].phases.back().push_back(ClearBytes{memory_.BaseOf(range.bucket) + range.begin, range.bytes});
+      const ClearBytes clear{memory_.BaseOf(range.bucket) + range.begin, range.bytes};
+      Ready& ready = tasks_[task.id.value];
+      ready.phases.back().push_back(clear);
+      if (!ready.odd_calls.empty()) ready.odd_calls.push_back(clear);
     }
   }
   return absl::OkStatus();

@@ -31,6 +31,11 @@ void CudaProgram::StartStep(int64_t step) {
     if (task.lane == Lane::kLoad) IssueTask(task.id, step);  // no part of a graph, nor of what is captured
   }
   if (kind_ != StepMode::kCapture) return;
+  if (!status_.ok()) {  // nothing more is enqueued
+    kind_ = StepMode::kEager;
+    is_graph_[step % 2] = false;
+    return;
+  }
   capture_status_ = graphs_.BeginCapture();
   if (!capture_status_.ok()) GiveUpCapture();
 }
@@ -43,7 +48,8 @@ void CudaProgram::GiveUpCapture() {
   kind_ = StepMode::kEager;
   queues_.Rewind(last_step_);
   for (const Task& task : program_.tasks) {
-    if (task.lane == Lane::kLoad) queues_.Launch(task.id, last_step_);  // once more, as the waits expect
+    const bool was_launched = launched_in_step_ > 0;                                    // else they are still to come
+    if (task.lane == Lane::kLoad && was_launched) queues_.Launch(task.id, last_step_);  // once more, as the waits expect
   }
   for (const Launched& launched : std::exchange(captured_, {})) Issue(launched);
 }

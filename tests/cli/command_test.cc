@@ -375,7 +375,7 @@ TEST_F(Command, AProfileThatWasFittedToAnotherNetworkWarns) {
     const Result other = Run(absl::StrCat(sub, " --model=lenet --plan=data --devices=2 --machine=titan-2013"));
     EXPECT_EQ(other.code, 0) << other.err;
     EXPECT_THAT(other.err,
-                HasSubstr("warning: machine titan-2013: its overhead of 0.293 s a step was fitted to alexnet2012; "
+                HasSubstr("warning: machine titan-2013: its overhead of 0.292 s a step was fitted to alexnet2012; "
                           "times predicted for lenet are wrong"));
   }
   EXPECT_THAT(Run("table --model=lenet").err, HasSubstr("fitted to alexnet2012"));

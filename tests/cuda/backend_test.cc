@@ -157,16 +157,16 @@ TEST(CudaBackend, StepsThatAreGraphsComputeWhatEagerOnesDo) {
   }
 }
 
-// Images of the next step land while this one computes: nothing that they wait for is part of this one, be it a graph or
-// not.
-TEST(CudaBackend, TheNextBatchIsFetchedUnderThisStep) {
+// Images of the next step are loaded while this one computes: nothing that they wait for is part of this one, be it a graph
+// or not.
+TEST(CudaBackend, TheNextBatchIsLoadedUnderThisStep) {
   const program::Program program = Lowered("lenet", "single", 1, 64);
   Made made = MakeBackend({.devices = 1}, {.has_memory = false});
   auto executor = engine::Executor::Create(program, *made.backend);
   ASSERT_TRUE(executor.ok());
   const std::vector<Noted>& noted = made.calls->noted();
   std::vector<size_t> begins;
-  int fetches = 0;
+  int loads = 0;
   for (uint64_t step = 0; step < 6; ++step) {
     begins.push_back(noted.size());
     ASSERT_TRUE((*executor)->NextImages().ok());
@@ -174,7 +174,7 @@ TEST(CudaBackend, TheNextBatchIsFetchedUnderThisStep) {
     const int input_stream = static_cast<int>(program::Lane::kLoad);  // the device has a stream for each lane, in order
     for (size_t i = begins.back(); i < noted.size() && step > 0; ++i) {
       if (noted[i].stream != input_stream) continue;
-      if (noted[i].kind == Noted::Kind::kCall) ++fetches;
+      if (noted[i].kind == Noted::Kind::kCall) ++loads;
       for (size_t j = begins[step - 1]; j < i && noted[i].kind == Noted::Kind::kWait; ++j) {
         EXPECT_FALSE(noted[j].kind == Noted::Kind::kRecord && noted[j].event == noted[i].event) << "step " << step;
       }
@@ -182,10 +182,10 @@ TEST(CudaBackend, TheNextBatchIsFetchedUnderThisStep) {
     if (step == 0) continue;
     ASSERT_TRUE((*executor)->Collect().ok());
   }
-  EXPECT_EQ(fetches, 5 * 3) << "scalars, images and labels";
+  EXPECT_EQ(loads, 5 * 3) << "scalars, images and labels";
 }
 
-// Eager steps and graphs alike: what landed stays, and is trained on again.
+// Eager steps and graphs alike: what was loaded stays, and is trained on again.
 TEST(CudaBackend, ImagesThatAreKeptComeNoMoreFromTheHost) {
   layers::GraphBuilder net("pooled");
   const auto pooled = net.MaxPool("pool", net.Input("images", {1, 28, 28}), {.kernel = 4, .stride = 4});
@@ -263,7 +263,7 @@ TEST(CudaBackend, MemoryThatIsMissingLeavesTheBooksInOrder) {
     ASSERT_TRUE(once.ok()) << once.status();
     EXPECT_EQ(made.backend->HeldBytes(0), made.calls->allocated_bytes()) << "after refusal " << refusals;
   }
-  EXPECT_GE(refusals, 4);  // of step buffers, a workspace, the landing and a persistent buffer at least
+  EXPECT_GE(refusals, 4);  // of step buffers, a workspace and a persistent buffer at least
 }
 
 TEST(CudaBackend, NcclWantsAGpuForEachDevice) {

@@ -134,7 +134,7 @@ TEST(ImageCases, AHeaderThatClaimsTooManyPixelsIsRefused) {
   const std::string file = Photograph(false);
   const size_t height_at = Behind(file, 0xc0) + 3;
   const std::string large = With(With(file, height_at, 0xff, 0xdc), height_at + 2, 0xff, 0xdc);
-  ExpectRefused(large, "expected an image of 1 to 178000000 pixels, found 65500 x 65500");
+  ExpectRefused(large, "expected an image of 1 to 178000000 pixels, at most 65535 to a side, found 65500 x 65500");
 }
 
 TEST(ImageCases, AHeaderThatClaimsMoreThanTheFileCanHoldAllocatesNothing) {
