@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& 
     return absl::FailedPreconditionError("--resume: expected a folder of checkpoints, or --checkpoint=DIR, found neither");
   }
   ASSIGN_OR_RETURN(result->folder_, engine::CheckpointFolder::Open(flags.checkpoint, {.keep = flags.checkpoint_keep}));
+  if (!result->folder_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(flags.checkpoint).c_str());
   result->saver_ = std::make_unique<engine::CheckpointSaver>(*result->folder_);
   RETURN_IF_ERROR(result->CheckFolder());
   return result;

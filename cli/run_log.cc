@@ -90,6 +90,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head) {
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
+  if (!log_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(path).c_str());
   return log_->Append(LogLine(head));
 }
 

@@ -1,7 +1,6 @@
 #include "engine/checkpoint_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -62,21 +61,29 @@ absl::StatusOr<std::vector<int64_t>> Steps(const std::string& path, bool complet
   return steps;
 }
 
+// The file of a lock that was taken, or that the file system does not know.
+struct LockFile {
+  int descriptor = -1;
+  bool is_locked = false;
+};
+
 // The first bytes of the lock are the number of the process that has it.
-absl::StatusOr<int> TakeLock(const std::string& path) {
+absl::StatusOr<LockFile> TakeLock(const std::string& path, const FileCalls& calls) {
   const std::string name = absl::StrCat(path, "/", kLock);
   const int lock = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (lock < 0) return SystemError("write", name);
-  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) {
+  const absl::StatusOr<Lock> taken = TryToLock(lock, name, calls);
+  if (taken.ok() && *taken != Lock::kHeldByAnother) {
     const std::string process = absl::StrCat(::getpid(), "\n");
     if (::ftruncate(lock, 0) != 0 || ::write(lock, process.data(), process.size()) < 0) {
       // The lock holds all the same; another process is then told less.
     }
-    return lock;
+    return LockFile{lock, *taken == Lock::kTaken};
   }
   char holder[32] = {};
   const ssize_t count = ::read(lock, holder, sizeof(holder) - 1);
   ::close(lock);
+  RETURN_IF_ERROR(taken.status());
   const std::string who = count > 0 ? absl::StrCat("process ", absl::StripAsciiWhitespace(holder)) : "another process";
   return absl::DataLossError(
       absl::StrFormat("%s: expected a folder that no other run writes to, found %s writing there; give each run a folder of "
@@ -95,19 +102,21 @@ absl::StatusOr<std::vector<int64_t>> CheckpointSteps(const std::string& path) { 
 absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const std::string& path,
                                                                          const CheckpointFolderOptions& options) {
   const FileCalls system_calls;
-  RETURN_IF_ERROR(MakeFolders(path, options.calls != nullptr ? *options.calls : system_calls));
-  ASSIGN_OR_RETURN(int lock, TakeLock(path));
-  std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(path, options, lock));
+  const FileCalls& calls = options.calls != nullptr ? *options.calls : system_calls;
+  RETURN_IF_ERROR(MakeFolders(path, calls));
+  ASSIGN_OR_RETURN(const LockFile lock, TakeLock(path, calls));
+  std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(path, options, lock.descriptor, lock.is_locked));
   ASSIGN_OR_RETURN(std::vector<int64_t> half_written, Steps(path, /*complete=*/false));
   for (int64_t step : half_written) (void)folder->Remove(step);  // what stays is in nobody's way
   return folder;
 }
 
-CheckpointFolder::CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock)
+CheckpointFolder::CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock, bool is_locked)
     : path_(std::move(path)),
       options_(options),
       calls_(options.calls != nullptr ? *options.calls : system_calls_),
-      lock_(lock) {}
+      lock_(lock),
+      is_locked_(is_locked) {}
 
 CheckpointFolder::~CheckpointFolder() { ::close(lock_); }
 

@@ -31,6 +31,7 @@ class CheckpointFolder {
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   const std::string& path() const { return path_; }
+  bool is_locked() const { return is_locked_; }  // else its file system has no locks
   std::string PathOf(int64_t step) const;
 
   // DataLoss where the disk has not room for one checkpoint of so many bytes.
@@ -45,7 +46,7 @@ class CheckpointFolder {
   absl::Status SetAside(int64_t step);
 
  private:
-  CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock);
+  CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock, bool is_locked);
   absl::Status Remove(int64_t step);
 
   const std::string path_;
@@ -53,6 +54,7 @@ class CheckpointFolder {
   const FileCalls system_calls_;
   const FileCalls& calls_;
   const int lock_;
+  const bool is_locked_;
 };
 
 // The steps of the checkpoints in a folder, ascending: those with a manifest, whether or not all is well with them. NotFound

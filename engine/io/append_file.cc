@@ -1,7 +1,6 @@
 #include "engine/io/append_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,24 +13,27 @@
 
 namespace colonnade::engine {
 
-absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path, int64_t kept_bytes) {
+absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path, int64_t kept_bytes,
+                                                             const FileCalls& calls) {
   // A pipe that nobody reads would block.
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
   if (descriptor < 0) return SystemError("write", path);
   std::unique_ptr<AppendFile> file(new AppendFile(path, descriptor));
-  RETURN_IF_ERROR(file->Prepare(kept_bytes));
+  RETURN_IF_ERROR(file->Prepare(kept_bytes, calls));
   return file;
 }
 
-absl::Status AppendFile::Prepare(int64_t kept_bytes) {
+absl::Status AppendFile::Prepare(int64_t kept_bytes, const FileCalls& calls) {
   struct stat info;
   if (::fstat(descriptor_, &info) != 0) return SystemError("write", path_);
   if (!S_ISREG(info.st_mode)) {
     return absl::DataLossError(absl::StrCat("cannot write ", path_, ": expected the name of a file, found something else"));
   }
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+  ASSIGN_OR_RETURN(const Lock lock, TryToLock(descriptor_, path_, calls));
+  if (lock == Lock::kHeldByAnother) {
     return absl::DataLossError(absl::StrCat("cannot write ", path_, ": another process is writing it"));
   }
+  is_locked_ = lock == Lock::kTaken;
   if (::ftruncate(descriptor_, std::min<off_t>(kept_bytes, info.st_size)) != 0) return SystemError("write", path_);
   return absl::OkStatus();
 }

@@ -10,28 +10,32 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/io/file_calls.h"
 
 namespace colonnade::engine {
 
 class AppendFile {
  public:
   // Of a file that is there the first `kept_bytes` stay, at most all. DataLoss where the file cannot be written, is no
-  // regular file, or another process has it open here.
-  static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path, int64_t kept_bytes = 0);
+  // regular file, or another process has it open here; of `calls` Flock alone is used.
+  static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path, int64_t kept_bytes = 0,
+                                                          const FileCalls& calls = FileCalls());
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
   absl::Status Append(absl::string_view piece);
   const std::string& path() const { return path_; }
+  bool is_locked() const { return is_locked_; }  // else its file system has no locks
 
  private:
   AppendFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
-  absl::Status Prepare(int64_t kept_bytes);
+  absl::Status Prepare(int64_t kept_bytes, const FileCalls& calls);
   absl::Status Write(absl::string_view bytes);
 
   const std::string path_;
   const int descriptor_;
+  bool is_locked_ = false;
 };
 
 }  // namespace colonnade::engine

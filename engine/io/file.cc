@@ -124,7 +124,8 @@ class TemporaryFile {
       const int file = calls_.Open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
       if (file < 0 && errno != EEXIST) return file;
       if (file < 0) continue;  // another thread's
-      ::flock(file, LOCK_EX);
+      while (::flock(file, LOCK_EX) != 0 && errno == EINTR) {
+      }
       // Between the two calls another process may have taken it for abandoned.
       struct stat info;
       if (::fstat(file, &info) == 0 && info.st_nlink > 0) return file;
@@ -232,6 +233,21 @@ absl::Status SyncFolder(const std::string& folder, const FileCalls& calls) {
   const absl::Status status = calls.Fsync(directory) == 0 ? absl::OkStatus() : SystemError("sync directory", folder);
   ::close(directory);
   return status;
+}
+
+absl::StatusOr<Lock> TryToLock(int file, const std::string& path, const FileCalls& calls) {
+  int result;
+  do {
+    result = calls.Flock(file, LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return Lock::kTaken;
+  if (errno == EWOULDBLOCK) return Lock::kHeldByAnother;
+  if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return Lock::kNone;
+  return SystemError("lock", path);
+}
+
+std::string NoLockNote(const std::string& path) {
+  return absl::StrCat(path, ": its file system has no locks; see to it that no other run writes there");
 }
 
 absl::Status SystemError(absl::string_view what, const std::string& path) {

@@ -44,6 +44,13 @@ absl::Status MakeFolders(const std::string& folder, const FileCalls& calls = Fil
 // Makes what was created, renamed or removed in a folder outlast a loss of power.
 absl::Status SyncFolder(const std::string& folder, const FileCalls& calls = FileCalls());
 
+// Tries to lock an open file for this process alone, for as long as it is open. Where its file system has no locks, as NFS
+// may, kNone: nobody has it, and nobody is kept from it. DataLoss where the system fails otherwise.
+enum class Lock { kTaken, kHeldByAnother, kNone };
+absl::StatusOr<Lock> TryToLock(int file, const std::string& path, const FileCalls& calls = FileCalls());
+// What users should know of a file or folder without a lock.
+std::string NoLockNote(const std::string& path);
+
 // DataLoss that says what errno does: "cannot write FILE: No space left on device".
 absl::Status SystemError(absl::string_view what, const std::string& path);
 

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/disk.h"
+#include "tests/engine/locks.h"
 #include "tests/engine/parameters.h"
 #include "tests/folder.h"
 
@@ -75,6 +76,14 @@ TEST_F(Checkpoints, ASecondRunIsRefusedByTheNumberOfTheFirst) {
   EXPECT_THAT(std::string(second.message()), HasSubstr(Run()));
   first.reset();
   EXPECT_TRUE(CheckpointFolder::Open(Run(), {}).ok()) << "the first has gone";
+}
+
+TEST_F(Checkpoints, AreWrittenWhereThereAreNoLocksWhichIsSaid) {
+  const Locks none({ENOLCK}), interrupted({EINTR}), broken({EIO}), held({EWOULDBLOCK});
+  EXPECT_FALSE(Open({.calls = &none})->is_locked());
+  EXPECT_TRUE(Open({.calls = &interrupted})->is_locked());
+  EXPECT_THAT(std::string(CheckpointFolder::Open(Run(), {.calls = &broken}).status().message()), HasSubstr("cannot lock"));
+  EXPECT_THAT(std::string(CheckpointFolder::Open(Run(), {.calls = &held}).status().message()), HasSubstr("no other run"));
 }
 
 TEST_F(Checkpoints, WhatAKilledRunLeftHalfWrittenIsRemovedAndNothingElse) {

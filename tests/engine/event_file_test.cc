@@ -16,6 +16,7 @@
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/locks.h"
 #include "tests/folder.h"
 
 namespace colonnade::engine {
@@ -107,6 +108,20 @@ TEST_F(AppendFileTest, IsWrittenByOneAtATime) {
   EXPECT_EQ(second.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(second.message()), HasSubstr("another process"));
   EXPECT_EQ(*ReadFile(In("f")), "line\n");
+}
+
+TEST_F(AppendFileTest, GoesOnWhereThereAreNoLocksAndSaysSo) {
+  for (const auto& [errors, is_locked] : std::vector<std::pair<std::vector<int>, bool>>{
+           {{}, true}, {{EINTR, EINTR}, true}, {{ENOLCK}, false}, {{EOPNOTSUPP}, false}, {{EINTR, ENOSYS}, false}}) {
+    const absl::StatusOr<std::unique_ptr<AppendFile>> file = AppendFile::Open(In("f"), 0, Locks(errors));
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ((*file)->is_locked(), is_locked);
+  }
+  for (const auto& [error, found] : {std::pair{EWOULDBLOCK, "another process is writing it"}, {EIO, "cannot lock"}}) {
+    const absl::Status status = AppendFile::Open(In("f"), 0, Locks({error})).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(found));
+  }
 }
 
 TEST_F(AppendFileTest, SaysWhatCannotBeWritten) {
