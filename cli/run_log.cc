@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -18,6 +20,28 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kLogVersion = 1;
+constexpr int64_t kMostHeadBytes = 1 << 20;  // of the first line
+
+absl::Status CheckHead(const std::string& path, absl::string_view contents) {
+  const absl::string_view line = contents.substr(0, contents.find('\n'));
+  const Json head = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (head.is_object() && head.contains(kLogVersionKey) && head[kLogVersionKey] == kLogVersion) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: expected the log of a run, whose first line has \"%s\": %d, found a file that begins with \"%s\"; name another "
+      "file, or remove this one",
+      path, kLogVersionKey, kLogVersion, absl::CHexEscape(line.substr(0, 40))));
+}
+
+// The first bytes of a file, if it is one that can be read.
+std::string BeginningOf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "";
+  std::string bytes(kMostHeadBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), kMostHeadBytes);
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
 
 }  // namespace
 
@@ -54,13 +78,13 @@ std::string LogLine(const Json& object) {
 
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents) {
   if (contents.empty()) return 0;
-  const Json head = Json::parse(contents.substr(0, contents.find('\n')), nullptr, /*allow_exceptions=*/false);
-  if (!head.is_object() || !head.contains(kLogVersionKey) || head[kLogVersionKey] != kLogVersion) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: expected the log of a run, to go on with, whose first line has \"%s\": %d, found something else", path,
-        kLogVersionKey, kLogVersion));
-  }
+  RETURN_IF_ERROR(CheckHead(path, contents));
   return static_cast<int64_t>(contents.rfind('\n') + 1);  // npos + 1 is 0
+}
+
+absl::Status CheckLog(const std::string& path) {
+  const std::string beginning = BeginningOf(path);
+  return beginning.empty() ? absl::OkStatus() : CheckHead(path, beginning);
 }
 
 std::string LogPathOf(const Flags& flags) {

@@ -64,6 +64,8 @@ std::string LogLine(const nlohmann::ordered_json& object);
 
 // How much of a log stands: all whole lines. InvalidArgument where `contents` is not empty and does not begin as a log does.
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents);
+// Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log.
+absl::Status CheckLog(const std::string& path);
 
 // Where the log is written: --log, or the data of --curves=FILE.svg beside it as FILE.jsonl; empty: nowhere.
 std::string LogPathOf(const Flags& flags);

@@ -131,6 +131,7 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
     }
     RETURN_IF_ERROR(engine::CheckWritable(path));
   }
+  RETURN_IF_ERROR(CheckLog(LogPathOf(flags)));
   return CheckEventFolder(flags);
 }
 

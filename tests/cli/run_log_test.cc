@@ -141,6 +141,19 @@ TEST_F(Records, GoOnInNoOtherFile) {
   EXPECT_EQ(*engine::ReadFile(In("notes")), "mine\n");
 }
 
+TEST_F(Records, BeginAnewInNoOtherFile) {
+  for (const std::string& contents : {std::string("mine\n"), std::string("\x89PNG\r\n", 6)}) {
+    Write("notes", contents);
+    ExpectError(
+        absl::StrCat(kTrainSmall, "--steps=1 --log=", In("notes")), 65,
+        {"notes: expected the log of a run, whose first line has \"colonnade_log\": 1, found a file that begins with",
+         "name another file, or remove this one"});
+    EXPECT_EQ(*engine::ReadFile(In("notes")), contents);
+  }
+  Write("plot.jsonl", "{\"mine\": 1}\n");
+  ExpectError(absl::StrCat(kTrainSmall, "--steps=1 --curves=", In("plot.svg")), 65, {"begins with \"{\\\"mine\\\": 1}\""});
+}
+
 TEST_F(Records, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
   Write("file", "x");
   for (const char* flag : {"--log=", "--tensorboard="}) {
