@@ -73,6 +73,8 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
                               {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
                               {"lr", Digits(rate.base)},
                               {"lr-policy", Describe(rate)}};
+  // Stated where used, as in FieldsOf.
+  if (flags.bad_sample != "error") fields.emplace_back("bad-sample", flags.bad_sample);
   for (auto& field : FieldsOf(flags, UpdateOptionsOf(flags, session))) fields.push_back(std::move(field));
   return fields;
 }

@@ -24,8 +24,9 @@ std::string NameOf(const partition::UpdateOptions& update);
 // "momentum 0.9, weight decay 0.0005, clipped to norm 1".
 std::string Describe(const partition::UpdateOptions& update);
 // Fields that only some runs have.
-inline constexpr const char* kStatedWhereUsed[] = {"betas",     "epsilon",       "momentum",      "trust",  "decay",
-                                                   "clip-norm", "on-not-finite", "head-lr-scale", "freeze", "ema"};
+inline constexpr const char* kStatedWhereUsed[] = {"bad-sample",    "betas",  "epsilon",   "momentum",
+                                                   "trust",         "decay",  "clip-norm", "on-not-finite",
+                                                   "head-lr-scale", "freeze", "ema"};
 // What decides where a run goes.
 engine::RunFields FieldsOf(const Flags& flags, const partition::UpdateOptions& update);
 

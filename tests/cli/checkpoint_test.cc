@@ -138,7 +138,8 @@ TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
       {"--optimizer=nesterov", "optimizer: krizhevsky → nesterov"},
       {"--kernels=reference", "dtype: fp32 → fp64"},
       {"--mean=0.25", "mean: of the data → 0.25"},
-      {"--std=0.5", "std: of the data → 0.5"}};
+      {"--std=0.5", "std: of the data → 0.5"},
+      {"--bad-sample=skip", "bad-sample: (none) → skip"}};
   for (const auto& [flag, difference] : changes) {
     const std::string field = difference.substr(0, difference.find(':'));
     const std::string flags = absl::StrCat(kTrainDigits, "--steps=3 ", flag, " --resume=", Run1());
