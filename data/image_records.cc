@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -23,7 +24,7 @@ namespace colonnade::data {
 namespace {
 
 constexpr int64_t kImageHeaderBytes = 24, kLabelBytes = 4;
-constexpr int64_t kLargestIndex = int64_t{1} << 32;
+constexpr int64_t kLargestIndex = int64_t{1} << 32, kLargestOffset = std::numeric_limits<int64_t>::max();
 
 float FloatAt(const char* bytes) {
   const uint32_t bits = LittleEndian32(bytes);
@@ -88,6 +89,43 @@ void NoteUnlisted(const std::vector<RecordPlace>& places, int64_t file_bytes, st
   if (listed == file_bytes) return;
   notes.push_back(absl::StrFormat("the index has %d records, in %d of %d bytes: the others are left out", places.size(),
                                   listed, file_bytes));
+}
+
+// Of a file's undamaged records those that the index has; how many it has besides.
+int64_t KeepListed(const std::vector<int64_t>& offsets, std::vector<RecordPlace>& places, std::vector<std::string>& notes) {
+  const size_t unlisted = std::erase_if(places, [&offsets](const RecordPlace& place) {
+    return !std::binary_search(offsets.begin(), offsets.end(), place.offset);
+  });
+  if (unlisted > 0) notes.push_back(absl::StrFormat("%d records are not in the index: they are left out", unlisted));
+  return static_cast<int64_t>(offsets.size() - places.size());
+}
+
+// Which records count, and what is damaged besides.
+struct FoundRecords {
+  std::vector<RecordPlace> places;
+  int64_t damaged = 0;
+  std::string damage;
+};
+
+absl::StatusOr<FoundRecords> FindUndamaged(const ByteSource& file, const std::optional<std::vector<int64_t>>& offsets,
+                                           std::vector<std::string>& notes) {
+  ASSIGN_OR_RETURN(RecoveredRecords recovered, RecoverRecords(file));
+  FoundRecords found{.places = std::move(recovered.records), .damaged = recovered.gaps};
+  if (offsets.has_value()) {
+    found.damaged = KeepListed(*offsets, found.places, notes);
+    found.damage = absl::StrFormat("%d of %d records in the index are not there", found.damaged, offsets->size());
+  } else {
+    found.damage = absl::StrFormat("%d bytes in %d places are no records", recovered.skipped_bytes, recovered.gaps);
+  }
+  return found;
+}
+
+absl::StatusOr<FoundRecords> FindAll(const ByteSource& file, const std::optional<std::vector<int64_t>>& offsets,
+                                     std::vector<std::string>& notes) {
+  FoundRecords found;
+  ASSIGN_OR_RETURN(found.places, offsets.has_value() ? PlacesAt(file, *offsets) : ScanRecords(file));
+  if (offsets.has_value()) NoteUnlisted(found.places, file.size(), notes);
+  return found;
 }
 
 // Splits and their files: FILE_train.rec and FILE_val.rec, train.rec and val.rec.
@@ -177,13 +215,14 @@ class ImageRecords final : public SampleSet {
   std::vector<std::string> class_names_;
 };
 
-absl::StatusOr<std::optional<std::vector<int64_t>>> ReadRecordIndex(const OpenFile& records) {
+// Of a file that may be damaged, offsets may lie behind its end: these records are gone.
+absl::StatusOr<std::optional<std::vector<int64_t>>> ReadRecordIndex(const OpenFile& records, bool may_be_damaged) {
   const std::string path = std::filesystem::path(records.path()).replace_extension(".idx").string();
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
   std::string text;
   RETURN_IF_ERROR(ReadInto(path, kLargestIndex, text));
-  absl::StatusOr<std::vector<int64_t>> offsets = ParseRecordIndex(text, records.size());
+  absl::StatusOr<std::vector<int64_t>> offsets = ParseRecordIndex(text, may_be_damaged ? kLargestOffset : records.size());
   if (!offsets.ok()) return absl::Status(offsets.status().code(), absl::StrCat(path, ": ", offsets.status().message()));
   return *std::move(offsets);
 }
@@ -232,18 +271,11 @@ absl::StatusOr<std::vector<int64_t>> ParseRecordIndex(absl::string_view text, in
 absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const std::optional<std::vector<int64_t>>& offsets,
                                                  int64_t classes, bool skip_damaged) {
   IndexedRecords out;
-  std::vector<RecordPlace> places;
-  RecoveredRecords recovered;
-  if (skip_damaged) {
-    ASSIGN_OR_RETURN(recovered, RecoverRecords(file));
-    places = std::move(recovered.records);
-  } else {
-    ASSIGN_OR_RETURN(places, offsets.has_value() ? PlacesAt(file, *offsets) : ScanRecords(file));
-    if (offsets.has_value()) NoteUnlisted(places, file.size(), out.notes);
-  }
+  ASSIGN_OR_RETURN(const FoundRecords found,
+                   skip_damaged ? FindUndamaged(file, offsets, out.notes) : FindAll(file, offsets, out.notes));
   RecordReader reader(file, classes);
   int64_t refused = 0, several = 0;
-  for (const RecordPlace& place : places) {
+  for (const RecordPlace& place : found.places) {
     absl::StatusOr<ImageRecord> record = reader.HeaderOf(place);
     if (!record.ok() && skip_damaged && absl::IsInvalidArgument(record.status())) {
       ++refused;
@@ -257,11 +289,9 @@ absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const s
     out.places.push_back(place);
     out.labels.push_back(record->label);
   }
-  if (recovered.gaps + refused > 0) {
-    out.notes.push_back(
-        absl::StrFormat("damaged: %d bytes in %d places are no records, and %d records have no header of an image; %d "
-                        "records are left",
-                        recovered.skipped_bytes, recovered.gaps, refused, out.labels.size()));
+  if (found.damaged + refused > 0) {
+    out.notes.push_back(absl::StrFormat("damaged: %s, and %d records have no header of an image; %d records are left",
+                                        found.damage, refused, out.labels.size()));
   }
   if (several > 0) out.notes.push_back(absl::StrFormat("%d records have more than one label: the first counts", several));
   return out;
@@ -273,10 +303,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageRecords(const std::string& p
                                                             const DatasetOptions& options) {
   ASSIGN_OR_RETURN(std::string file_path, RecordFileOf(path, split));
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(file_path));
-  std::optional<std::vector<int64_t>> offsets;
-  if (!options.skip_damaged) {
-    ASSIGN_OR_RETURN(offsets, ReadRecordIndex(file));
-  }
+  ASSIGN_OR_RETURN(std::optional<std::vector<int64_t>> offsets, ReadRecordIndex(file, options.skip_damaged));
   absl::StatusOr<IndexedRecords> records = IndexImageRecords(file, offsets, options.classes, options.skip_damaged);
   if (!records.ok()) return absl::Status(records.status().code(), absl::StrCat(file_path, ": ", records.status().message()));
   if (records->labels.empty()) return absl::InvalidArgumentError(absl::StrCat(file_path, ": expected records, found none"));

@@ -43,8 +43,8 @@ struct IndexedRecords {
   std::vector<int32_t> labels;
   std::vector<std::string> notes;
 };
-// What samples a file has. Errors name the record and its offset; with `skip_damaged` such records are left out, counted in
-// a note, and `offsets` are not looked at.
+// What samples a file has: all records, or those at `offsets`. Errors name the record and its offset; with `skip_damaged`
+// such records are left out and counted in a note.
 absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const std::optional<std::vector<int64_t>>& offsets,
                                                  int64_t classes, bool skip_damaged);
 

@@ -176,13 +176,26 @@ TEST_F(RecordFiles, DamageIsAnErrorOrIsLeftOutAndCounted) {
   file[37] ^= 1;
   Put("train.rec", file);
   EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("train.rec: record 1 at offset 36: expected the magic"));
-  Put("train.idx", "not looked at");
   const Samples train = Opened(path_, SplitOf::kTrain, {.skip_damaged = true});
   EXPECT_THAT(LabelsOf(*train), ElementsAre(2, 1));
   EXPECT_EQ(BytesOf(*train, 1), "six");
   EXPECT_THAT(train->notes(),
               ElementsAre(HasSubstr("damaged: 36 bytes in 1 places are no records, and 1 records have no header "
                                     "of an image; 2 records are left")));
+}
+
+TEST_F(RecordFiles, OfADamagedFileTheIndexChoosesAmongTheUndamagedRecords) {
+  std::string file = ImageRecordOf(2, "one") + ImageRecordOf(0, "two") + ImageRecordOf(1.5, "odd") +
+                     ImageRecordOf(1, "not") + ImageRecordOf(3, "six") + ImageRecordOf(4, "cut");
+  file[37] ^= 1;
+  Put("train.rec", file.substr(0, file.size() - 4));
+  Put("train.idx", "0\t0\n1\t36\n2\t72\n4\t144\n5\t180\n6\t216\n");  // not the one at 108
+  const Samples train = Opened(path_, SplitOf::kTrain, {.skip_damaged = true});
+  EXPECT_THAT(LabelsOf(*train), ElementsAre(2, 3));
+  EXPECT_EQ(BytesOf(*train, 1), "six");
+  EXPECT_THAT(train->notes(), ElementsAre(HasSubstr("1 records are not in the index: they are left out"),
+                                          HasSubstr("damaged: 3 of 6 records in the index are not there, and 1 records have "
+                                                    "no header of an image; 2 records are left")));
 }
 
 TEST_F(RecordFiles, AFileThatChangesIsAnErrorThatNamesTheSample) {
