@@ -1,16 +1,20 @@
 #include "data/moments.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_format.h"
+#include "data/batch_ring.h"
 #include "data/sample_maker.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {
+
+constexpr int64_t kAtOnce = 32;  // images of a batch
 
 // Of all pixels that were added, in the order in which they came.
 class Sums {
@@ -50,49 +54,70 @@ absl::Status CheckCount(const char* name, const std::vector<double>& values, int
       absl::StrFormat("%s: expected one number or one for each of %d channels, found %d", name, channels, values.size()));
 }
 
-absl::StatusOr<Moments> MomentsOfPixels(const SampleSet& set, const program::Shape& shape, int64_t border) {
-  const int64_t channels = shape[0], rows = shape[1], columns = shape[2];
-  Sums sums(channels, set.largest_value());
-  std::string room;
-  for (int64_t sample = 0; sample < set.size(); ++sample) {
-    ASSIGN_OR_RETURN(const StoredImage stored, set.Read(sample, room));
-    const auto* pixels = reinterpret_cast<const uint8_t*>(stored.bytes.data());
-    for (int64_t y = border; y < rows - border; ++y) {
-      for (int64_t x = border; x < columns - border; ++x) sums.Add(pixels + (y * columns + x) * channels);
-    }
+// Which samples are measured, and how they are seen.
+struct Measured {
+  AugmentOptions view;
+  int64_t count = 0, border = 0;
+};
+
+Measured WhatIsMeasured(const SampleSet& set, const AugmentOptions& augment, int64_t border) {
+  if (const std::optional<program::Shape> shape = set.image_shape()) {
+    return {{.height = (*shape)[1], .width = (*shape)[2], .channels = (*shape)[0]}, set.size(), border};
   }
-  return sums.Result();
+  return {{.height = augment.height,
+           .width = augment.width,
+           .channels = augment.channels,
+           .cropping = Cropping::kCentre,
+           .resize = std::max({augment.resize, augment.height, augment.width})},
+          std::min(set.size(), kMostMeasured)};
 }
 
-absl::StatusOr<Moments> MomentsOfSome(const SampleSet& set, const AugmentOptions& augment, bool skips_bad) {
-  const AugmentOptions middle{.height = augment.height,
-                              .width = augment.width,
-                              .channels = augment.channels,
-                              .cropping = Cropping::kCentre,
-                              .resize = std::max({augment.resize, augment.height, augment.width})};
-  const SampleMaker maker(std::shared_ptr<const SampleSet>(std::shared_ptr<void>(), &set), middle, 0);
-  Sums sums(augment.channels, set.largest_value());
-  SampleMaker::Room room;
-  WorkerClock clock;
-  std::vector<uint8_t> image(maker.sample_bytes());
-  const int64_t count = std::min(set.size(), kMostMeasured);
-  for (int64_t i = 0; i < count; ++i) {
-    const absl::Status status = maker.Make(i * set.size() / count, 0, room, clock, absl::MakeSpan(image)).status();
-    if (!status.ok() && (!skips_bad || (i + 1 == count && sums.empty()))) return status;
-    if (!status.ok()) continue;
-    for (size_t at = 0; at < image.size(); at += augment.channels) sums.Add(image.data() + at);
+// Reads in the way of the pipeline, so that a read that hangs ends it here, too.
+std::unique_ptr<BatchRing> RingOf(const std::shared_ptr<const SampleSet>& set, const Measured& measured,
+                                  const MeasureOptions& options) {
+  const auto maker = std::make_shared<const SampleMaker>(set, measured.view, /*seed=*/0);
+  const auto fill = [maker, size = set->size(), count = measured.count](WorkerClock& clock, int64_t position,
+                                                                        absl::Span<uint8_t> pixels, Filled& filled) {
+    filled = {};
+    if (position >= count) return;
+    thread_local SampleMaker::Room room;
+    filled.skipped = maker->Make(position * size / count, /*epoch=*/0, room, clock, pixels).status();
+    clock.Finish();
+  };
+  const RingOptions ring{
+      .threads = options.threads, .depth = 2, .sample_bytes = maker->sample_bytes(), .timeout = options.timeout};
+  return std::make_unique<BatchRing>(ring, fill, [set](int64_t sample) { return set->sample_name(sample); });
+}
+
+void AddImage(const Measured& measured, const uint8_t* pixels, Sums& sums) {
+  const auto& [height, width, channels] = std::tie(measured.view.height, measured.view.width, measured.view.channels);
+  for (int64_t y = measured.border; y < height - measured.border; ++y) {
+    for (int64_t x = measured.border; x < width - measured.border; ++x) sums.Add(pixels + (y * width + x) * channels);
   }
-  return sums.Result();
 }
 
 }  // namespace
 
-absl::StatusOr<Moments> MeasureMoments(const SampleSet& set, const AugmentOptions& augment, const MeasureOptions& options) {
-  const std::optional<program::Shape> shape = set.image_shape();
-  if (!shape.has_value()) return MomentsOfSome(set, augment, options.skips_bad);
-  std::string room;
-  ASSIGN_OR_RETURN(const StoredImage first, set.Read(0, room));
-  return first.is_encoded ? MomentsOfSome(set, augment, options.skips_bad) : MomentsOfPixels(set, *shape, options.border);
+absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment,
+                                       const MeasureOptions& options) {
+  const Measured measured = WhatIsMeasured(*set, augment, options.border);
+  const int64_t image_bytes = measured.view.height * measured.view.width * measured.view.channels;
+  const std::unique_ptr<BatchRing> ring = RingOf(set, measured, options);
+  Sums sums(measured.view.channels, set->largest_value());
+  absl::Status bad;
+  for (int64_t at = 0; at < measured.count; at += kAtOnce) {
+    ASSIGN_OR_RETURN(const Batch* batch, ring->Wait(at, kAtOnce));
+    for (int64_t i = 0; i < std::min(kAtOnce, measured.count - at); ++i) {
+      const Filled& sample = batch->samples[i];
+      RETURN_IF_ERROR(sample.error);
+      bad.Update(sample.skipped);
+      if (!bad.ok() && !options.skips_bad) return bad;
+      if (sample.skipped.ok()) AddImage(measured, batch->pixels.data() + i * image_bytes, sums);
+    }
+    ring->Release();
+  }
+  if (sums.empty()) return bad;
+  return sums.Result();
 }
 
 absl::Status SpreadOverChannels(int64_t channels, Moments& moments) {

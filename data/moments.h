@@ -2,10 +2,12 @@
 #ifndef COLONNADE_DATA_MOMENTS_H_
 #define COLONNADE_DATA_MOMENTS_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "data/augment.h"
 #include "data/sample_set.h"
 #include "program/op.h"
@@ -21,10 +23,13 @@ inline constexpr int64_t kMostMeasured = 2048;
 struct MeasureOptions {
   int64_t border = 0;      // pixels on each side that do not count: zeros that were added
   bool skips_bad = false;  // else the error of a sample is returned
+  int threads = 1;
+  absl::Duration timeout = absl::Seconds(60);  // for one sample, as of a BatchRing
 };
-// Of all images where the set keeps pixels of one shape; else of at most kMostMeasured evenly chosen ones, cut from the
+// Of all images where the set says that they have one shape; else of at most kMostMeasured evenly chosen ones, cut from the
 // middle at the size of `augment`.
-absl::StatusOr<Moments> MeasureMoments(const SampleSet& set, const AugmentOptions& augment, const MeasureOptions& options);
+absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment,
+                                       const MeasureOptions& options);
 
 // One number for each channel, of one number or of one for each channel. FailedPrecondition, beginning with "mean: " or
 // "std: ", where there are others, or a deviation is not above 0.

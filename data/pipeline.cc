@@ -128,9 +128,11 @@ absl::Status CheckOptions(const SampleSet& set, const PipelineOptions& options) 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(std::shared_ptr<const SampleSet> set, PipelineOptions options) {
   RETURN_IF_ERROR(CheckOptions(*set, options));
   if (options.moments.mean.empty() || options.moments.std.empty()) {
-    ASSIGN_OR_RETURN(const Moments measured,
-                     MeasureMoments(*set, options.augment,
-                                    {.border = options.border, .skips_bad = options.bad_sample == BadSample::kSkip}));
+    ASSIGN_OR_RETURN(const Moments measured, MeasureMoments(set, options.augment,
+                                                            {.border = options.border,
+                                                             .skips_bad = options.bad_sample == BadSample::kSkip,
+                                                             .threads = options.threads,
+                                                             .timeout = options.timeout}));
     if (options.moments.mean.empty()) options.moments.mean = measured.mean;
     if (options.moments.std.empty()) options.moments.std = measured.std;
   }

@@ -1,5 +1,6 @@
 #include "data/moments.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,7 @@ class OneChannelSet : public TestSet {
 TEST(Moments, AreThoseOfTheDataSetToTheLastBit) {
   for (int64_t pad : {0, 2}) {
     const ImageSet digits = *OpenDataset("digits", SplitOf::kTrain, {.pad = pad});
-    const Moments moments = *MeasureMoments(OneChannelSet(digits), {}, {.border = pad});
+    const Moments moments = *MeasureMoments(std::make_shared<OneChannelSet>(digits), {}, {.border = pad, .threads = 2});
     EXPECT_EQ(moments.mean, digits.mean);
     EXPECT_EQ(moments.std, digits.std);
   }

@@ -209,6 +209,18 @@ TEST(Pipeline, ASampleAtWhichAThreadHangsIsNamedAndLeftBehind) {
   while (set.use_count() > 1) std::this_thread::yield();  // the thread that was left behind ends
 }
 
+TEST(Pipeline, ASampleAtWhichMeasuringHangsIsNamedAndLeftBehind) {
+  const auto set = std::make_shared<TestSet>(100);
+  set->hanging = 77;
+  PipelineOptions options = Options({.threads = 2, .timeout = absl::Seconds(1)});
+  options.moments = {};
+  const absl::Status status = Pipeline::Create(set, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("made-up/77: expected it read and decoded within 1s"));
+  set->Unblock();
+  while (set.use_count() > 1) std::this_thread::yield();
+}
+
 TEST(Pipeline, AThreadThatComesBackInTimeIsNoError) {
   const auto set = std::make_shared<TestSet>(20);
   set->hanging = 3;
