@@ -22,7 +22,7 @@ using Samples = std::shared_ptr<const data::SampleSet>;
 absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set = nullptr);
 
 // What --augment says: "standard", "none", or some of these with commas between:
-//   pad:N            N pixels of value 0 around the image, of which a part of its size is cut
+//   pad:N            the image at the network's size, N pixels of value 0 around it, of which a part of that size is cut
 //   resized[:A]      a random part of A (default 0.08) to all of the area, of random shape, resampled
 //   scaled:N[-M]     the shorter side N (to M) pixels, a random part cut
 //   mirror, jitter:X, lighting:X, cutout:N

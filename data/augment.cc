@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -43,11 +44,14 @@ Box BoxOf(int64_t top, int64_t left, int64_t height, int64_t width) {
   return {static_cast<double>(top), static_cast<double>(left), static_cast<double>(height), static_cast<double>(width)};
 }
 
+// Shifted by whole pixels of what comes out, so that `pad` means the same for images of any size.
 Box PaddedBox(const AugmentOptions& options, const SampleKey& key, int64_t height, int64_t width) {
   const program::Philox4 r = key.Block(kPlace);
   const int64_t places = 2 * options.pad + 1;
   const int64_t down = r.v[0] % places - options.pad, right = r.v[1] % places - options.pad;
-  return BoxOf(-down, -right, height, width);
+  const auto rows = static_cast<double>(height), columns = static_cast<double>(width);
+  return {static_cast<double>(-down) * rows / static_cast<double>(options.height),
+          static_cast<double>(-right) * columns / static_cast<double>(options.width), rows, columns};
 }
 
 // The middle, of the aspect ratio that is asked for and nearest.
@@ -138,6 +142,29 @@ void Cut(const AugmentOptions& options, const View& view, absl::Span<uint8_t> ou
   }
 }
 
+// By how many pixels of what comes out a padded image has moved.
+int64_t Moved(double start, double length, int64_t count) {
+  return -std::llround(start * static_cast<double>(count) / length);
+}
+
+void MoveRow(int64_t pixels, int64_t channels, int64_t right, const uint8_t* from, uint8_t* to) {
+  const int64_t kept = std::max<int64_t>(pixels - std::abs(right), 0), come_in = (pixels - kept) * channels;
+  const int64_t bytes = kept * channels;
+  std::memmove(to + (right > 0 ? come_in : 0), from + (right > 0 ? 0 : come_in), static_cast<size_t>(bytes));
+  std::memset(to + (right > 0 ? 0 : bytes), 0, static_cast<size_t>(come_in));
+}
+
+// Moves an image in its place; what comes in is zero.
+void Move(const AugmentOptions& options, int64_t down, int64_t right, absl::Span<uint8_t> out) {
+  const int64_t stride = options.width * options.channels;
+  for (int64_t i = 0; i < options.height; ++i) {
+    const int64_t y = down > 0 ? options.height - 1 - i : i;  // so that no row is written before it is read
+    uint8_t* to = out.data() + y * stride;
+    const bool comes_in = y < down || y - down >= options.height;
+    MoveRow(options.width, options.channels, comes_in ? options.width : right, comes_in ? to : to - down * stride, to);
+  }
+}
+
 absl::Status Expect(bool holds, absl::string_view field, absl::string_view expected, double found) {
   if (holds) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat("%s: expected %s, found %.10g", field, expected, found));
@@ -193,10 +220,14 @@ View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64
 }
 
 void Render(const AugmentOptions& options, const View& view, const Image& image, const Box& box, absl::Span<uint8_t> out) {
-  const Outside outside = options.cropping == Cropping::kPadded ? Outside::kZero : Outside::kEdge;
-  const Axis rows = MakeAxis(box.top, box.height, image.height, options.height, outside);
-  const Axis columns = MakeAxis(box.left, box.width, image.width, options.width, outside);
+  const bool is_padded = options.cropping == Cropping::kPadded;
+  const Axis rows = MakeAxis(is_padded ? 0 : box.top, box.height, image.height, options.height, Outside::kEdge);
+  const Axis columns = MakeAxis(is_padded ? 0 : box.left, box.width, image.width, options.width, Outside::kEdge);
   Resample(image, rows, view.mirrored ? Mirrored(columns) : columns, out);
+  if (is_padded) {
+    const int64_t right = Moved(box.left, box.width, options.width);
+    Move(options, Moved(box.top, box.height, options.height), view.mirrored ? -right : right, out);
+  }
   ChangeColours(view, options.channels, out);
   Cut(options, view, out);
 }

@@ -18,7 +18,7 @@ namespace colonnade::data {
 // Which part of an image is seen in training.
 enum class Cropping {
   kWhole,          // all of it, resampled to the size asked for where it has another
-  kPadded,         // all of it with `pad` zero pixels on each side, of which a part of the size of the image is cut
+  kPadded,         // the same, then `pad` zero pixels on each side, of which a part of the size asked for is cut
   kRandomResized,  // of a random area and aspect ratio, resampled. Source: Szegedy et al. 2015, section 6
   kScaledRandom,   // the shorter side scaled to `resize` (or a random length up to resize_max), a random part cut, on whole
                    // pixels of the scaled image.
@@ -61,9 +61,9 @@ View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64
 
 // Carries `view` out on `image`, of which `box` is what view.box became in decoding (decode.h; view.box itself where the
 // whole image is given): out [height, width, channels]. Resampling is by area where it shrinks and bilinear where it
-// enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. Outside of the image is zero
-// where kPadded (of which the whole image is to be given), and the nearest pixel otherwise. REQUIRES: image.channels ==
-// options.channels; options.Check().
+// enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. Outside of the image is the
+// nearest pixel, or where kPadded (of which the whole image is to be given, and box is of its size) zero. REQUIRES:
+// image.channels == options.channels; options.Check().
 void Render(const AugmentOptions& options, const View& view, const Image& image, const Box& box, absl::Span<uint8_t> out);
 
 }  // namespace colonnade::data

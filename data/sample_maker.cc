@@ -10,13 +10,19 @@
 namespace colonnade::data {
 namespace {
 
+// All of an image, for a box of its size that may reach beyond it.
+absl::StatusOr<DecodedBox> DecodeAll(absl::string_view file, const Box& box, const AugmentOptions& augment) {
+  ASSIGN_OR_RETURN(DecodedBox all,
+                   DecodeBox(file, augment.channels, {0, 0, box.height, box.width}, augment.height, augment.width));
+  all.box.top = box.top * all.box.height / box.height;
+  all.box.left = box.left * all.box.width / box.width;
+  return all;
+}
+
 // The part of a file that a view needs.
 absl::StatusOr<DecodedBox> DecodeView(absl::string_view file, const Box& box, const AugmentOptions& augment) {
-  if (augment.cropping != Cropping::kPadded) {
-    return DecodeBox(file, augment.channels, box, augment.height, augment.width);
-  }
-  ASSIGN_OR_RETURN(Image image, DecodeImage(file, augment.channels));  // the box may reach beyond it
-  return DecodedBox{std::move(image), box};
+  if (augment.cropping == Cropping::kPadded) return DecodeAll(file, box, augment);
+  return DecodeBox(file, augment.channels, box, augment.height, augment.width);
 }
 
 absl::Status CheckPixels(const StoredImage& stored, int64_t channels) {

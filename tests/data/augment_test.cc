@@ -108,6 +108,14 @@ TEST(DrawView, APadOfFourMovesByUpToFour) {
   EXPECT_EQ(views[0].box.height, 32);
 }
 
+TEST(DrawView, APadIsOfPixelsThatComeOutWhateverTheSizeOfTheImage) {
+  const AugmentOptions options = {.height = 32, .width = 32, .cropping = Cropping::kPadded, .pad = 4};
+  const std::vector<View> views = ViewsOf(options, 48, 320);
+  ExpectWithin(views, -6, 6, [](const View& v) { return v.box.top; });
+  ExpectWithin(views, -40, 40, [](const View& v) { return v.box.left; });
+  EXPECT_EQ(std::pair(views[0].box.height, views[0].box.width), std::pair(48.0, 320.0));
+}
+
 TEST(DrawView, RandomResizedHasAreasAspectsAndPlacesWithinBounds) {
   AugmentOptions options = To224(Cropping::kRandomResized);
   options.most_area = 0.5;  // so that every attempt fits a square

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -79,6 +80,50 @@ TEST_F(ImagePipeline, AViewThatReachesBeyondTheImageIsOfTheWholeImage) {
     Render(options.augment, view, image, view.box, absl::MakeSpan(expected));
     EXPECT_EQ(pixels, expected) << epoch;
   }
+}
+
+// Of one value, so that what is not zero is the image.
+TEST_F(ImagePipeline, FilesOfAnySizeAreShiftedByPixelsOfTheNetwork) {
+  const std::vector<std::pair<int64_t, int64_t>> sizes = {{48, 48}, {32, 32}, {20, 50}, {45, 77}, {300, 1}};
+  for (size_t i = 0; i < 40; ++i) {
+    const auto& [height, width] = sizes[i % sizes.size()];
+    Write(static_cast<int>(i), JpegOf(Uniform(height, width, {200, 200, 200})));
+  }
+  PipelineOptions options = Options(2);
+  options.shuffle = false;
+  options.augment = {.height = 32, .width = 24, .cropping = Cropping::kPadded, .pad = 4};
+  const auto pipeline = *Pipeline::Create(Set(), options);
+  std::vector<uint8_t> pixels(40 * 32 * 24 * 3);
+  std::vector<int32_t> labels(40);
+  ASSERT_TRUE(pipeline->Read(0, absl::MakeSpan(pixels), absl::MakeSpan(labels)).ok());
+  for (int64_t sample = 0; sample < 40; ++sample) {
+    const int64_t file = sample < 20 ? 2 * sample : 2 * sample - 39;  // cats first
+    const auto& [height, width] = sizes[static_cast<size_t>(file) % sizes.size()];
+    const Box box = DrawView(options.augment, options.seed, 0, sample, height, width).box;
+    const int64_t down = std::lround(-box.top * 32 / box.height), right = std::lround(-box.left * 24 / box.width);
+    for (int64_t i = 0; i < 32 * 24; ++i) {
+      const int64_t y = i / 24 - down, x = i % 24 - right;
+      const bool is_inside = 0 <= y && y < 32 && 0 <= x && x < 24;
+      ASSERT_EQ(pixels[(sample * 32 * 24 + i) * 3], is_inside ? 200 : 0) << height << " x " << width << " at " << i;
+    }
+  }
+}
+
+// A shift by none is what a test sees.
+TEST_F(ImagePipeline, ALargeFileIsSeenAsInATestButForItsShift) {
+  const std::string file = JpegOf(Pattern(203, 330, 3));
+  for (int i = 0; i < 40; ++i) Write(i, file);
+  PipelineOptions padded = Options(2), whole = Options(2);
+  padded.shuffle = whole.shuffle = false;
+  padded.augment = {.height = 32, .width = 32, .cropping = Cropping::kPadded, .pad = 1};
+  whole.augment = {.height = 32, .width = 32};
+  const std::vector<uint8_t> shifted = *ReadPixels(**Pipeline::Create(Set(), padded), 40, 40);
+  const std::vector<uint8_t> seen = *ReadPixels(**Pipeline::Create(Set(), whole), 1, 1);
+  int equal = 0;
+  for (size_t at = 0; at < shifted.size(); at += seen.size()) {
+    equal += std::equal(seen.begin(), seen.end(), shifted.begin() + static_cast<int64_t>(at)) ? 1 : 0;
+  }
+  EXPECT_THAT(equal, ::testing::AllOf(::testing::Ge(1), ::testing::Le(15)));  // one in nine
 }
 
 TEST_F(ImagePipeline, AFileThatIsCutShortIsNamed) {
