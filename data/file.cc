@@ -47,7 +47,7 @@ absl::StatusOr<OpenFile> OpenFile::Open(const std::string& path) {
   struct stat info;
   if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &info) != 0) return CallFailed("read", path);
   if (!S_ISREG(info.st_mode)) {
-    return absl::DataLossError(absl::StrFormat("cannot read %s: expected a file, found a folder or a device", path));
+    return absl::DataLossError(absl::StrFormat("cannot read %s: expected a file, found a folder, a pipe or a device", path));
   }
   file.size_ = info.st_size;
   return file;

@@ -1,9 +1,12 @@
+#include <sys/stat.h>
+
 #include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "data/decode.h"
 #include "data/pipeline.h"
@@ -124,6 +127,26 @@ TEST_F(ImagePipeline, ALargeFileIsSeenAsInATestButForItsShift) {
     equal += std::equal(seen.begin(), seen.end(), shifted.begin() + static_cast<int64_t>(at)) ? 1 : 0;
   }
   EXPECT_THAT(equal, ::testing::AllOf(::testing::Ge(1), ::testing::Le(15)));  // one in nine
+}
+
+TEST_F(ImagePipeline, FilesOfOtherKindsUnderTheNameOfAJpegAreImagesOrNamed) {
+  Write(4, PngOf(Pattern(30, 40, 3)));
+  EXPECT_TRUE(ReadPixels(**Pipeline::Create(Set(), Options(2)), 40, 40).ok());
+  for (const auto& [bytes, kind] : {std::pair{"GIF89a\1\0\1", "GIF"}, {"not an image", "text"}, {"", "nothing: 0 bytes"}}) {
+    Write(4, bytes);
+    const absl::Status status = ReadPixels(**Pipeline::Create(Set(), Options(2)), 40, 40).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("cat/04.jpg: expected JPEG or PNG, found ", kind)));
+  }
+}
+
+// Nobody ever writes into it.
+TEST_F(ImagePipeline, APipeInThePlaceOfAFileIsNamedAtOnce) {
+  std::filesystem::remove(In(NameOf(8)));
+  ASSERT_EQ(::mkfifo(In(NameOf(8)).c_str(), 0600), 0);
+  const absl::Status status = ReadPixels(**Pipeline::Create(Set(), Options(2)), 40, 40).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cat/08.jpg: expected a file, found a folder, a pipe or a device"));
 }
 
 TEST_F(ImagePipeline, AFileThatIsCutShortIsNamed) {

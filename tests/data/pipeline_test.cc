@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -179,6 +180,27 @@ TEST(Pipeline, MemoryIsThatOfThePrefetchedBatches) {
   const int64_t grown = ResidentBytes() - before;
   EXPECT_GT(grown, kPrefetch * kBatch * kImage / 2);
   EXPECT_LT(grown, kPrefetch * kBatch * kImage + (int64_t{2} << 20));
+}
+
+// Of threads that wait for room in the batches.
+TEST(Pipeline, StopsAtOnceWhereAllBatchesAreFull) {
+  const auto set = std::make_shared<TestSet>(100000);
+  auto pipeline = Open(set, Options({.threads = 3, .prefetch = 2}));
+  ASSERT_TRUE(ReadFrom(*pipeline, 0, 50).status.ok());
+  while (set->reads < 3 * 50) std::this_thread::yield();  // the one that was read, and two
+  const auto begin = std::chrono::steady_clock::now();
+  pipeline.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_EQ(set->reads, 3 * 50);
+  EXPECT_EQ(set.use_count(), 1);
+}
+
+TEST(Pipeline, ASlowDiskIsWaitedForAndChangesNothing) {
+  const auto slow_set = std::make_shared<TestSet>(60);
+  slow_set->delay = absl::Milliseconds(2);
+  const auto slow = Open(slow_set, Options({.threads = 2})), fast = Open(std::make_shared<TestSet>(60), Options());
+  EXPECT_EQ(ReadInBatches(*slow, 120, 10).pixels, ReadInBatches(*fast, 120, 10).pixels);
+  EXPECT_GT(slow->Stages().WaitedShare(), 0.5);
 }
 
 TEST(Pipeline, StopsCleanlyAtAnyMoment) {
