@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,35 +19,14 @@ using program::Program;
 
 constexpr double kLargestSeed = 0x1p53;
 
-const program::Input* FindInput(const Program& program, absl::string_view name) {
-  for (const program::Input& input : program.inputs) {
-    if (input.name == name) return &input;
-  }
-  return nullptr;
-}
-int64_t BytesOfInput(const Program& program, absl::string_view name) {
-  const program::Input* input = FindInput(program, name);
-  return input == nullptr ? 0 : program::ElementCount(input->shape) * program::SizeInBytes(input->host_dtype);
-}
+constexpr char kScalars[] = "scalars";
 
-// Images, labels and step scalars, each of the type that the host's memory has.
-absl::Status CheckInputs(const Program& program) {
-  const std::pair<const char*, program::DType> known[] = {{"images", program::DType::kF32},
-                                                          {"images", program::DType::kU8},
-                                                          {"labels", program::DType::kI32},
-                                                          {"scalars", program::DType::kF64}};
-  for (const program::Input& input : program.inputs) {
-    const bool fits = std::any_of(std::begin(known), std::end(known), [&](const auto& k) {
-      return input.name == k.first && input.host_dtype == k.second &&
-             (input.name != "scalars" || program::ElementCount(input.shape) == program::kStepScalarCount);
-    });
-    if (!fits) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("input \"%s\" %s of %s: expected images f32 or u8, labels i32 and scalars f64 [%d]", input.name,
-                          program::ToString(input.shape), program::Name(input.host_dtype), int{program::kStepScalarCount}));
-    }
-  }
-  return absl::OkStatus();
+absl::Status CheckScalars(const program::Input& input) {
+  const program::Shape expected = {program::kStepScalarCount};
+  if (input.host_dtype == program::DType::kF64 && input.shape == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("input \"%s\" %s of %s: expected f64 %s", input.name,
+                                                    program::ToString(input.shape), program::Name(input.host_dtype),
+                                                    program::ToString(expected)));
 }
 
 template <class T>
@@ -58,29 +36,21 @@ T At(const void* data, int64_t index) {
   return value;
 }
 
-// The loss whose hits and labels count.
-absl::string_view LastLoss(const Program& program) {
-  absl::string_view last;
-  for (const Output& output : program.outputs) {
-    if (output.kind == Output::Kind::kMetrics) last = output.layer;
-  }
-  return last;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, Backend& backend) {
-  RETURN_IF_ERROR(CheckInputs(program));
+  auto executor = std::unique_ptr<Executor>(new Executor(program));
+  if (executor->scalars_ >= 0) RETURN_IF_ERROR(CheckScalars(program.inputs[executor->scalars_]));
   if (program.device_count > backend.device_count()) {
     return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, the %s backend has %d",
                                                          program.device_count, backend.name(), backend.device_count()));
   }
-  auto executor = std::unique_ptr<Executor>(new Executor(program));
   ASSIGN_OR_RETURN(executor->loaded_, backend.Load(program, executor->slots_));
   return executor;
 }
 
-Executor::Executor(const Program& program) : program_(program), first_writes_(FirstWrites(program)) {
+Executor::Executor(const Program& program)
+    : program_(program), first_writes_(FirstWrites(program)), scalars_(InputNamed(kScalars)) {
   for (const program::Task& task : program.tasks) {
     for (program::TaskId wait : task.waits) {
       commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true});
@@ -92,14 +62,9 @@ Executor::Executor(const Program& program) : program_(program), first_writes_(Fi
   }
   for (int slot = 0; slot < 2; ++slot) {
     Staging& staging = staging_[slot];
-    staging.images.resize(BytesOfInput(program, "images"));
-    staging.labels.resize(BytesOfInput(program, "labels") / static_cast<int64_t>(sizeof(int32_t)));
-    staging.scalars.resize(program::kStepScalarCount);
     for (const program::Input& input : program.inputs) {
-      void* data = staging.scalars.data();
-      if (input.name == "images") data = staging.images.data();
-      if (input.name == "labels") data = staging.labels.data();
-      slots_[slot].inputs.push_back(data);
+      staging.inputs.emplace_back(program::ElementCount(input.shape) * program::SizeInBytes(input.host_dtype));
+      slots_[slot].inputs.push_back(staging.inputs.back().data());
     }
     for (const Output& output : program.outputs) {
       std::vector<std::vector<std::byte>>& pieces = staging.outputs.emplace_back();
@@ -113,38 +78,43 @@ Executor::Executor(const Program& program) : program_(program), first_writes_(Fi
   }
 }
 
-template <class T>
-absl::StatusOr<absl::Span<T>> Executor::NextImagesOf(program::DType dtype) {
-  const program::Input* input = FindInput(program_, "images");
-  if (input != nullptr && input->host_dtype != dtype) {
-    return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": its images are %s %s, found %s", program_.model,
-                                                         program::Name(input->host_dtype), program::ToString(input->shape),
-                                                         program::Name(dtype)));
+int Executor::InputNamed(absl::string_view name) const {
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    if (program_.inputs[i].name == name) return static_cast<int>(i);
   }
+  return -1;
+}
+
+absl::StatusOr<int> Executor::IndexOfInput(absl::string_view name, program::DType dtype) const {
+  const int index = InputNamed(name);
+  if (index >= 0 && program_.inputs[index].host_dtype == dtype) return index;
+  std::string found = "none";
+  if (index >= 0) {
+    const program::Input& input = program_.inputs[index];
+    found = absl::StrCat(program::Name(input.host_dtype), " ", program::ToString(input.shape));
+  }
+  return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": expected an input \"%s\" of %s, found %s",
+                                                       program_.model, name, program::Name(dtype), found));
+}
+
+absl::StatusOr<absl::Span<std::byte>> Executor::NextBytes(int input) {
   if (enqueued_ >= 2) {
     RETURN_IF_ERROR(loaded_->Synchronize(enqueued_ - 2));
   }
-  PageVector<std::byte>& images = staging_[enqueued_ % 2].images;
-  return absl::MakeSpan(reinterpret_cast<T*>(images.data()), images.size() / sizeof(T));
+  return absl::MakeSpan(staging_[enqueued_ % 2].inputs[input]);
 }
 
-absl::StatusOr<absl::Span<float>> Executor::NextImages() { return NextImagesOf<float>(program::DType::kF32); }
-absl::StatusOr<absl::Span<uint8_t>> Executor::NextPixels() { return NextImagesOf<uint8_t>(program::DType::kU8); }
-
-absl::Span<int32_t> Executor::NextLabels() { return absl::MakeSpan(staging_[enqueued_ % 2].labels); }
-
-absl::Status Executor::WriteInputs(const StepInputs& inputs) {
+absl::Status Executor::WriteScalars(const StepInputs& inputs) {
   if (in_flight() >= 2) return absl::FailedPreconditionError("two steps are in flight; collect one before the next");
   if (static_cast<double>(inputs.seed) >= kLargestSeed || static_cast<double>(inputs.step) >= kLargestSeed) {
     return absl::FailedPreconditionError("expected a seed and a step below 2^53");
   }
-  Staging& staging = staging_[enqueued_ % 2];
-  const int64_t labels =
-      std::count_if(staging.labels.begin(), staging.labels.end(), [](int32_t label) { return label >= 0; });
-  staging.scalars[program::kLearningRate] = inputs.learning_rate;
-  staging.scalars[program::kLabelCount] = static_cast<double>(std::max<int64_t>(labels, 1));
-  staging.scalars[program::kStep] = static_cast<double>(inputs.step);
-  staging.scalars[program::kSeed] = static_cast<double>(inputs.seed);
+  if (scalars_ < 0) return absl::OkStatus();
+  // No step in flight reads them, since two are not.
+  auto* scalars = reinterpret_cast<double*>(staging_[enqueued_ % 2].inputs[scalars_].data());
+  scalars[program::kLearningRate] = inputs.learning_rate;
+  scalars[program::kStep] = static_cast<double>(inputs.step);
+  scalars[program::kSeed] = static_cast<double>(inputs.seed);
   return absl::OkStatus();
 }
 
@@ -157,7 +127,7 @@ void Executor::Give(const Command& command) {
 }
 
 absl::Status Executor::Enqueue(const StepInputs& inputs) {
-  RETURN_IF_ERROR(WriteInputs(inputs));
+  RETURN_IF_ERROR(WriteScalars(inputs));
   loaded_->Fence();
   for (const Command& command : commands_) Give(command);
   ++enqueued_;
@@ -165,7 +135,7 @@ absl::Status Executor::Enqueue(const StepInputs& inputs) {
 }
 
 absl::Status Executor::EnqueueAround(const StepInputs& inputs, Look look) {
-  RETURN_IF_ERROR(WriteInputs(inputs));
+  RETURN_IF_ERROR(WriteScalars(inputs));
   loaded_->Fence();
   loaded_->LaunchInParts(enqueued_);
   absl::Status status;
@@ -199,73 +169,46 @@ absl::StatusOr<StepResult> Executor::Collect() {
   return result;
 }
 
+absl::Span<const double> Executor::SumsIn(const HostSlot& slot, size_t output) const {
+  return absl::MakeConstSpan(static_cast<const double*>(slot.outputs[output][0]),
+                             program::ElementCount(program_.outputs[output].shape));
+}
+
 StepResult Executor::ReadResult(const HostSlot& slot) const {
   StepResult result;
-  double loss_sum = 0;
-  // The message names the loss first, then gradients in the order of outputs; of several devices the lowest.
-  using Rank = std::tuple<bool, size_t, int>;
-  std::optional<Rank> first;
-  auto note = [&](const Rank& rank, const std::string& what, const std::string& layer) {
-    if (first.has_value() && *first <= rank) return;
-    first = rank;
-    result.not_finite = what;
-    result.not_finite_layer = layer;
-    result.not_finite_device = std::get<int>(rank);
-  };
-  const absl::string_view last_loss = LastLoss(program_);
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
-    const bool of_last_loss = output.layer == last_loss;
-    for (size_t p = 0; p < output.pieces.size(); ++p) {
-      const void* data = slot.outputs[o][p];
-      const int device = program_.buffer(output.pieces[p].buffer).device;
-      if (output.kind == Output::Kind::kMetrics) {
-        const double loss = At<double>(data, program::kLossSum);
-        loss_sum += loss;
-        if (!std::isfinite(loss)) note({false, o, device}, "loss", output.layer);
-        if (!of_last_loss) continue;
-        result.top1_hits += std::llround(At<double>(data, program::kTop1Hits));
-        result.top5_hits += std::llround(At<double>(data, program::kTop5Hits));
-        result.labels += std::llround(At<double>(data, program::kLabels));
-      } else if (output.kind == Output::Kind::kFinite) {
-        for (int64_t i = 0; i < output.shape[0]; ++i) {
-          if (At<int32_t>(data, i) != 0) continue;
-          const program::Parameter& parameter = program_.parameters[i];
-          note({true, o, device}, absl::StrCat("gradient of ", parameter.name), parameter.layer);
-        }
-      }
-    }
+    if (output.kind != Output::Kind::kMetrics) continue;
+    const absl::Span<const double> sums = SumsIn(slot, o);
+    const bool finite = std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });
+    if (finite || !result.not_finite.empty()) continue;
+    result.not_finite = "loss";
+    result.not_finite_layer = output.layer;
   }
-  result.loss = loss_sum / static_cast<double>(std::max<int64_t>(result.labels, 1));
+  NameGradientThatIsNotFinite(slot, result);
   return result;
 }
 
-absl::StatusOr<StepResult> Executor::RunStep(absl::Span<const float> images, absl::Span<const int32_t> labels,
-                                             const StepInputs& inputs) {
-  if (in_flight() != 0) return absl::FailedPreconditionError("RunStep needs that no step is in flight");
-  ASSIGN_OR_RETURN(absl::Span<float> next_images, NextImages());
-  return RunStepOn(next_images, images, labels, inputs);
-}
-
-absl::StatusOr<StepResult> Executor::RunStepOnPixels(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
-                                                     const StepInputs& inputs) {
-  if (in_flight() != 0) return absl::FailedPreconditionError("RunStep needs that no step is in flight");
-  ASSIGN_OR_RETURN(absl::Span<uint8_t> next_pixels, NextPixels());
-  return RunStepOn(next_pixels, pixels, labels, inputs);
-}
-
-template <class T>
-absl::StatusOr<StepResult> Executor::RunStepOn(absl::Span<T> next_images, absl::Span<const T> images,
-                                               absl::Span<const int32_t> labels, const StepInputs& inputs) {
-  if (images.size() != next_images.size() || labels.size() != NextLabels().size()) {
-    return absl::FailedPreconditionError(absl::StrFormat("expected %d image values and %d labels, found %d and %d",
-                                                         next_images.size(), NextLabels().size(), images.size(),
-                                                         labels.size()));
+// The first of those of the lowest device; where a loss is not finite, whose it is.
+void Executor::NameGradientThatIsNotFinite(const HostSlot& slot, StepResult& result) const {
+  const program::Parameter* found = nullptr;
+  for (size_t o = 0; o < program_.outputs.size(); ++o) {
+    const Output& output = program_.outputs[o];
+    if (output.kind != Output::Kind::kFinite) continue;
+    for (size_t p = 0; p < output.pieces.size(); ++p) {
+      const int device = program_.buffer(output.pieces[p].buffer).device;
+      if (found != nullptr && device >= result.not_finite_device) continue;
+      const int64_t flags = output.shape[0];
+      int64_t first = 0;
+      while (first < flags && At<int32_t>(slot.outputs[o][p], first) != 0) ++first;
+      if (first == flags) continue;
+      found = &program_.parameters[first];
+      result.not_finite_device = device;
+    }
   }
-  std::copy(images.begin(), images.end(), next_images.begin());
-  std::copy(labels.begin(), labels.end(), NextLabels().begin());
-  RETURN_IF_ERROR(Enqueue(inputs));
-  return Collect();
+  if (found == nullptr || !result.not_finite.empty()) return;
+  result.not_finite = absl::StrCat("gradient of ", found->name);
+  result.not_finite_layer = found->layer;
 }
 
 std::vector<std::vector<TaskTime>> Executor::LastTimes() const {

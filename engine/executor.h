@@ -16,6 +16,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/backend.h"
@@ -25,7 +26,7 @@
 
 namespace colonnade::engine {
 
-// What the host gives to one step beside images and labels.
+// What the host gives to one step beside the Program's other inputs.
 struct StepInputs {
   double learning_rate = 0;
   uint64_t step = 0;  // keys the random numbers
@@ -34,29 +35,51 @@ struct StepInputs {
 
 // What one step returns.
 struct StepResult {
-  double loss = 0;  // Σ over the losses, each a mean over the labels ≥ 0, weighted in training
-  int64_t top1_hits = 0, top5_hits = 0, labels = 0;
-  // The first thing that was not finite, empty if all was: "loss", else "gradient of" a parameter; on the lowest such
-  // device.
+  // The first thing that was not finite, empty if all was: "loss", else "gradient of" a parameter.
   std::string not_finite;
   std::string not_finite_layer;
-  int not_finite_device = -1;
+  int not_finite_device = -1;  // the lowest that made a gradient which is not finite; −1 where none did
+};
+
+// An input of an executor's Program, of elements of T, found once so that steps look up no names.
+template <class T>
+struct StepInput {
+  int index = 0;
 };
 
 class Executor {
  public:
-  // Loads `program` on `backend`; both must outlive the executor. InvalidArgument where the Program's inputs are not images,
-  // labels and scalars; FailedPrecondition where the backend has too few devices.
+  // Loads `program` on `backend`; both must outlive the executor. InvalidArgument where its input "scalars" is not
+  // program::StepScalar; FailedPrecondition where the backend has too few devices.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
 
-  // Host memory of the next step to be enqueued: fill it, then Enqueue. Images come first, as the Program's input states
-  // them: f32 [N, C, …] (NextImages) or bytes [N, …, C] (NextPixels); FailedPrecondition where they are the other. Either
-  // blocks until the step two before has ended. Labels [N], −1 for padding. Empty where the Program has no such input.
-  absl::StatusOr<absl::Span<float>> NextImages();
-  absl::StatusOr<absl::Span<uint8_t>> NextPixels();
-  absl::Span<int32_t> NextLabels();
+  // The Program's input of that name. FailedPrecondition where there is none, or it is not of T: float, double, int32_t or
+  // uint8_t.
+  template <class T>
+  absl::StatusOr<StepInput<T>> FindInput(absl::string_view name) const {
+    absl::StatusOr<int> index = IndexOfInput(name, program::DTypeOf<T>());
+    if (!index.ok()) return index.status();
+    return StepInput<T>{*index};
+  }
+  bool HasInput(absl::string_view name) const { return InputNamed(name) >= 0; }
 
-  // Launches the next step with what images and labels were filled with. Never blocks.
+  // Host memory of an input in the next step to be enqueued: the global tensor, row-major. Fill all inputs but "scalars",
+  // then Enqueue. Blocks until the step two before has ended.
+  template <class T>
+  absl::StatusOr<absl::Span<T>> NextInput(StepInput<T> input) {
+    absl::StatusOr<absl::Span<std::byte>> bytes = NextBytes(input.index);
+    if (!bytes.ok()) return bytes.status();
+    return absl::MakeSpan(reinterpret_cast<T*>(bytes->data()), bytes->size() / sizeof(T));
+  }
+  // FindInput and NextInput.
+  template <class T>
+  absl::StatusOr<absl::Span<T>> NextInput(absl::string_view name) {
+    absl::StatusOr<StepInput<T>> input = FindInput<T>(name);
+    if (!input.ok()) return input.status();
+    return NextInput(*input);
+  }
+
+  // Launches the next step with what its inputs were filled with. Never blocks.
   absl::Status Enqueue(const StepInputs& inputs);
 
   // The same, while the state after the step before is read: `look` is called once for each parameter, before anything is
@@ -69,12 +92,9 @@ class Executor {
   absl::StatusOr<StepResult> Collect();
   int64_t in_flight() const { return enqueued_ - collected_; }
 
-  // NextImages or NextPixels … Collect for one step.
-  absl::StatusOr<StepResult> RunStep(absl::Span<const float> images, absl::Span<const int32_t> labels,
-                                     const StepInputs& inputs);
-  absl::StatusOr<StepResult> RunStepOnPixels(absl::Span<const uint8_t> pixels, absl::Span<const int32_t> labels,
-                                             const StepInputs& inputs);
-
+  // The values of the output-th of Program::outputs in the latest collected step. REQUIRES: it is of kMetrics, one has been
+  // collected, and none enqueued since.
+  absl::Span<const double> LatestSums(size_t output) const { return SumsIn(slots_[(collected_ - 1) % 2], output); }
   // The global tensor of a kGradient output in the latest collected step.
   absl::StatusOr<std::vector<double>> ReadGradient(const program::Output& output) const;
 
@@ -90,13 +110,13 @@ class Executor {
 
  private:
   explicit Executor(const program::Program& program);
-  template <class T>
-  absl::StatusOr<absl::Span<T>> NextImagesOf(program::DType dtype);
-  template <class T>
-  absl::StatusOr<StepResult> RunStepOn(absl::Span<T> next_images, absl::Span<const T> images,
-                                       absl::Span<const int32_t> labels, const StepInputs& inputs);
-  absl::Status WriteInputs(const StepInputs& inputs);
+  int InputNamed(absl::string_view name) const;  // −1 if there is none
+  absl::StatusOr<int> IndexOfInput(absl::string_view name, program::DType dtype) const;
+  absl::StatusOr<absl::Span<std::byte>> NextBytes(int input);
+  absl::Status WriteScalars(const StepInputs& inputs);
+  absl::Span<const double> SumsIn(const HostSlot& slot, size_t output) const;
   StepResult ReadResult(const HostSlot& slot) const;
+  void NameGradientThatIsNotFinite(const HostSlot& slot, StepResult& result) const;
 
   // Launch and Await calls of a step, in an order in which they can be enqueued.
   struct Command {
@@ -112,11 +132,10 @@ class Executor {
   const program::Program& program_;
   std::vector<Command> commands_;
   std::vector<FirstWrite> first_writes_;
+  const int scalars_;  // of the inputs; −1 if there is none
   // Host memory behind the two slots.
   struct Staging {
-    PageVector<std::byte> images;
-    PageVector<int32_t> labels;
-    PageVector<double> scalars;
+    std::vector<PageVector<std::byte>> inputs;
     std::vector<std::vector<std::vector<std::byte>>> outputs;
   };
   Staging staging_[2];

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "engine/classification.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
 
@@ -24,9 +25,10 @@ absl::Duration Quantile(std::vector<absl::Duration> times, double quantile) {
 }
 
 absl::Status NotFinite(absl::string_view where, const StepResult& result) {
-  return absl::OutOfRangeError(absl::StrFormat(
-      "%s: the %s is not finite, in layer \"%s\" on device %d; all devices stopped; a smaller learning rate may help", where,
-      result.not_finite, result.not_finite_layer, result.not_finite_device));
+  const std::string device = result.not_finite_device < 0 ? "" : absl::StrFormat(" on device %d", result.not_finite_device);
+  return absl::OutOfRangeError(
+      absl::StrFormat("%s: the %s is not finite, in layer \"%s\"%s; all devices stopped; a smaller learning rate may help",
+                      where, result.not_finite, result.not_finite_layer, device));
 }
 
 bool Stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(std::memory_order_relaxed); }
@@ -37,14 +39,54 @@ void Drain(Executor& executor) {
   }
 }
 
+// Up to the rounding of a mean and a deviation on their way.
+bool AreClose(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
+
+// Whether `op` scales some neighbouring channels as `scaling` says.
+bool IsPartOf(const program::Normalise& op, const program::PixelScaling& scaling) {
+  const size_t count = op.scale.size();
+  for (size_t first = 0; first + count <= scaling.scale.size(); ++first) {
+    bool fits = true;
+    for (size_t c = 0; c < count; ++c) {
+      fits = fits && AreClose(op.scale[c], scaling.scale[first + c]) && AreClose(op.shift[c], scaling.shift[first + c]);
+    }
+    if (fits) return true;
+  }
+  return false;
+}
+
+// That a Program makes of bytes what a data source says.
+absl::Status CheckScaling(const program::Program& program, const DataSource& data) {
+  for (const program::Task& task : program.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* normalise = compute != nullptr ? std::get_if<program::Normalise>(&compute->op) : nullptr;
+    if (normalise == nullptr || IsPartOf(*normalise, data.scaling())) continue;
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: expected a Program that was lowered for its mean and deviation (LowerOptions::pixels), found "
+                        "other ones in task %d",
+                        data.description(), task.id.value));
+  }
+  return absl::OkStatus();
+}
+
 // That a Program and a data source speak of the same images.
 absl::Status CheckImages(Executor& executor, const DataSource& data) {
-  ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextPixels());
+  ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextInput<uint8_t>(kImages));
   const int64_t expected = executor.program().global_batch * program::ElementCount(data.sample_shape());
-  if (static_cast<int64_t>(images.size()) == expected) return absl::OkStatus();
+  if (static_cast<int64_t>(images.size()) == expected) return CheckScaling(executor.program(), data);
   return absl::FailedPreconditionError(
       absl::StrFormat("%s: images %s do not fit the network, whose batch of %d has %d values", data.description(),
                       program::ToString(data.sample_shape()), executor.program().global_batch, images.size()));
+}
+
+// That a Program reads nothing but what a data source and the executor give.
+absl::Status CheckInputs(const program::Program& program) {
+  for (const program::Input& input : program.inputs) {
+    if (input.name == kImages || input.name == kLabels || input.name == "scalars") continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "network \"%s\": expected images, labels and scalars as inputs, found \"%s\"", program.model, input.name));
+  }
+  return absl::OkStatus();
 }
 
 // That the Program, its parameters and a data source are there to be run in `mode`.
@@ -56,6 +98,7 @@ absl::Status CheckReady(Executor& executor, const DataSource& data, program::Mod
                                                          program.model, name(mode), name(program.mode)));
   }
   if (executor.in_flight() != 0) return absl::FailedPreconditionError("expected an executor with no step in flight");
+  RETURN_IF_ERROR(CheckInputs(program));
   RETURN_IF_ERROR(CheckInitialized(program, executor.loaded()));
   return CheckImages(executor, data);
 }
@@ -86,9 +129,23 @@ absl::Status CheckResult(Executor& executor, int64_t steps) {
       absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help", steps - 1, status.message()));
 }
 
-absl::Status ReadBatch(Executor& executor, DataSource& data, int64_t position) {
-  ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextPixels());
-  return data.Read(position, images, executor.NextLabels());
+// What of a step a data source fills.
+struct BatchInputs {
+  StepInput<uint8_t> images;
+  StepInput<int32_t> labels;
+};
+
+absl::StatusOr<BatchInputs> FindBatchInputs(const Executor& executor) {
+  BatchInputs inputs;
+  ASSIGN_OR_RETURN(inputs.images, executor.FindInput<uint8_t>(kImages));
+  ASSIGN_OR_RETURN(inputs.labels, executor.FindInput<int32_t>(kLabels));
+  return inputs;
+}
+
+absl::Status ReadBatch(Executor& executor, const BatchInputs& inputs, DataSource& data, int64_t position) {
+  ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextInput(inputs.images));
+  ASSIGN_OR_RETURN(absl::Span<int32_t> labels, executor.NextInput(inputs.labels));
+  return data.Read(position, images, labels);
 }
 
 }  // namespace
@@ -101,8 +158,8 @@ namespace {
 // One training: its steps in flight, and what has come out of them.
 class Training {
  public:
-  Training(Executor& executor, DataSource& data, const TrainOptions& options)
-      : executor_(executor), data_(data), options_(options) {}
+  Training(Executor& executor, const BatchInputs& inputs, DataSource& data, const TrainOptions& options)
+      : executor_(executor), inputs_(inputs), data_(data), options_(options) {}
 
   absl::StatusOr<TrainReport> Run() {
     const absl::Status status = RunSteps();
@@ -157,7 +214,7 @@ class Training {
                             .step = static_cast<uint64_t>(step),
                             .seed = options_.seed};
     const bool copies = step > options_.first_step && options_.copies.is_due && options_.copies.is_due(step);
-    RETURN_IF_ERROR(ReadBatch(executor_, data_, first_sample + (step - options_.first_step) * batch));
+    RETURN_IF_ERROR(ReadBatch(executor_, inputs_, data_, first_sample + (step - options_.first_step) * batch));
     return copies ? EnqueueAroundCopy(step, inputs) : executor_.Enqueue(inputs);
   }
 
@@ -183,7 +240,7 @@ class Training {
   }
 
   absl::Status Collect() {
-    ASSIGN_OR_RETURN(StepResult result, executor_.Collect());
+    ASSIGN_OR_RETURN(ScoredStep result, CollectScored(executor_));
     const absl::Time now = absl::Now();
     report_.step_times.push_back(now - last_);
     last_ = now;
@@ -214,6 +271,7 @@ class Training {
   }
 
   Executor& executor_;
+  const BatchInputs inputs_;
   DataSource& data_;
   const TrainOptions& options_;
   TrainReport report_;
@@ -229,11 +287,13 @@ class Training {
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options) {
   RETURN_IF_ERROR(CheckOptions(executor.program(), options));
   RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kTrain));
-  return Training(executor, data, options).Run();
+  ASSIGN_OR_RETURN(BatchInputs inputs, FindBatchInputs(executor));
+  return Training(executor, inputs, data, options).Run();
 }
 
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop) {
   RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kEval));
+  ASSIGN_OR_RETURN(const BatchInputs inputs, FindBatchInputs(executor));
   const int64_t batch = executor.program().global_batch;
   EvalReport report;
   const absl::Time begin = absl::Now();
@@ -241,7 +301,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   int64_t batches = 0;
   absl::Status status;
   auto collect = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(StepResult result, executor.Collect());
+    ASSIGN_OR_RETURN(ScoredStep result, CollectScored(executor));
     if (!result.not_finite.empty()) return NotFinite(absl::StrCat("test batch ", batches), result);
     ++batches;
     loss_sum += result.loss * static_cast<double>(result.labels);
@@ -251,7 +311,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
     return absl::OkStatus();
   };
   for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(stop); position += batch) {
-    status = ReadBatch(executor, data, position);
+    status = ReadBatch(executor, inputs, data, position);
     if (status.ok()) status = executor.Enqueue({.step = static_cast<uint64_t>(position / batch)});
     if (status.ok() && executor.in_flight() == 2) status = collect();
   }

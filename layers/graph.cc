@@ -56,6 +56,7 @@ LayerShapes LayerGraph::Shapes(LayerId id, int64_t n) const {
   for (const ParameterSpec& parameter : node(id).parameters) shapes.parameters.push_back(parameter.shape);
   if (TraitsOf(node(id).layer).is_loss) {
     shapes.inputs.push_back({n});
+    shapes.inputs.push_back({1});
     shapes.output = {program::kMetricCount};
   }
   shapes.global_inputs = shapes.inputs;

@@ -63,7 +63,7 @@ struct Sharding {
 
 // Local extents of a layer's tensors on a device, after the axes before the one in question have cut them.
 struct LayerShapes {
-  std::vector<program::Shape> inputs;  // of a loss: the labels behind them
+  std::vector<program::Shape> inputs;  // of a loss: labels and their count behind them
   std::vector<program::Shape> parameters;
   std::vector<program::Shape> state, inner;
   program::Shape output;                      // of a loss: the metrics

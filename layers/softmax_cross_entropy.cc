@@ -29,24 +29,26 @@ absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy&, const LayerShapes& lo
     return NotLegal("SoftmaxCrossEntropy", strategy, "it needs all logits of a sample; expected replicate or batch");
   }
   absl::StatusOr<Sharding> sharding = BatchSharding(local, axis_size);
-  if (sharding.ok()) sharding->output = Placement::Partial();
+  if (!sharding.ok()) return sharding;
+  sharding->output = Placement::Partial();
+  sharding->inputs[2] = sharding->input_gradients[2] = Placement::Replicated();
   return sharding;
 }
 
 LayerStages Stages(const SoftmaxCrossEntropy& loss, const LayerShapes& whole, const StageOptions& options) {
   const SoftmaxCrossEntropy terms = options.train ? loss : SoftmaxCrossEntropy{};
-  const Slot logits = X(0), labels = X(1), probabilities = Inner(), metrics = Y();
+  const Slot logits = X(0), labels = X(1), label_count = X(2), probabilities = Inner(), metrics = Y();
   Stage forward{.pass = program::Pass::kForward, .reads = {logits, labels}, .writes = {metrics, probabilities}};
   forward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = program::SoftmaxCrossEntropyForward{terms.weight, terms.label_smoothing},
              .uses = {Read(s[logits]), Read(s[labels]), Write(s[probabilities]), Write(s[metrics])},
              .flops = 5 * program::ElementCount(s[logits].shape)}};
   };
-  Stage backward{.pass = program::Pass::kBackward, .reads = {labels, probabilities}, .writes = {D(logits)}};
+  Stage backward{.pass = program::Pass::kBackward, .reads = {labels, label_count, probabilities}, .writes = {D(logits)}};
   backward.emit = [=](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &p = s[probabilities], &dx = s[D(logits)];
     return {{.op = program::SoftmaxCrossEntropyBackward{terms.weight, terms.label_smoothing},
-             .uses = {Read(s.scalars), Read(p), Read(s[labels]), Write(dx)},
+             .uses = {Read(s[label_count]), Read(p), Read(s[labels]), Write(dx)},
              .flops = 2 * program::ElementCount(p.shape)}};
   };
   return {.inner = {{.name = "probabilities", .shape = whole.inputs[0], .in_master_type = true, .required = true}},

@@ -2,8 +2,8 @@
 // top-5 hits; t is 1 at the label, or with label smoothing s, 1 − s + s/K there and s/K at the other of K classes.
 // Evaluation measures −log softmax(logits)[label]: it knows neither weight nor smoothing.
 //
-// Its output is the metrics (program/op.h); the labels are the second input of its shards. Source of the smoothing: Szegedy
-// et al. 2016, arXiv:1512.00567, section 7.
+// Its output is the metrics (program/op.h); labels and their count stand behind the logits. Source of the smoothing:
+// Szegedy et al. 2016, arXiv:1512.00567, section 7.
 #ifndef COLONNADE_LAYERS_SOFTMAX_CROSS_ENTROPY_H_
 #define COLONNADE_LAYERS_SOFTMAX_CROSS_ENTROPY_H_
 

@@ -29,7 +29,7 @@ struct Slot {
   bool gradient = false;
   bool operator==(const Slot&) const = default;
 };
-// The k-th input; of a loss, the labels are the last.
+// The k-th input; of a loss, labels and their count (f64 [1], how many of the step's batch are ≥ 0) stand behind its own.
 constexpr Slot X(int k = 0) { return {Slot::Kind::kInput, k}; }
 constexpr Slot Parameter(int p) { return {Slot::Kind::kParameter, p}; }
 constexpr Slot State(int s) { return {Slot::Kind::kState, s}; }

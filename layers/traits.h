@@ -10,7 +10,7 @@ namespace colonnade::layers {
 
 struct LayerTraits {
   bool is_input = false;            // the host loads its output
-  bool is_loss = false;             // reads labels beside its inputs, makes metrics, and is where differentiation begins
+  bool is_loss = false;             // reads labels and their count, too, makes metrics, and is where differentiation begins
   bool is_convolution = false;      // its weights are read at many places of an image
   bool multiplies_weights = false;  // y is a product with parameter 0
   bool joins_channels = false;      // the channels of its output are those of its inputs, one input after the other

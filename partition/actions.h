@@ -59,9 +59,11 @@ struct SumGradients {
   int node = 0;
 };                          // contributions → dy of the node's output
 struct SumMicroBatches {};  // what two micro-batches make, as they make it → its sum
+struct CountLabels {};      // the labels of each micro-batch → how many of all of them count
 struct Reshard {
   ReshardEntry entry;
-};  // value → value
+};                        // value → value
+struct ReportMetrics {};  // the metrics of a loss → the host
 struct CheckGradients {
   int bucket = 0;
 };
@@ -85,9 +87,9 @@ struct AverageParameters {
 struct GatherGradients {
   int bucket = 0;
 };  // so that a sharded gradient can be shown whole
-using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, Reshard, CheckGradients,
-                                ReduceGradients, MeasureGradients, SumNorms, OpenGate, UpdateParameters, GatherParameters,
-                                AverageParameters, GatherGradients>;
+using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, CountLabels, Reshard,
+                                ReportMetrics, CheckGradients, ReduceGradients, MeasureGradients, SumNorms, OpenGate,
+                                UpdateParameters, GatherParameters, AverageParameters, GatherGradients>;
 
 struct Action {
   ActionKind what;
@@ -119,6 +121,12 @@ struct ShardedParameter {
   TensorPlacement gradient;  // as the backward pass makes it
   int bucket = -1, member = -1;
 };
+
+// What the metrics of a loss are called: "metrics" of the last one, the network's own.
+inline std::string NameOfMetrics(const layers::LayerGraph& graph, int node) {
+  const bool is_last = node + 1 == static_cast<int>(graph.nodes.size());
+  return is_last ? "metrics" : graph.nodes[node].name + ".metrics";
+}
 
 // A tensor that outlives the step and is not trained: a statistic, or a parameter of a frozen layer.
 struct ShardedState {

@@ -60,26 +60,18 @@ void Emitter::AddStored(Output output, const std::string& from) {
   }
 }
 
-// Of each shard of the batch, from the first position that computes it.
-void Emitter::AddMetricsOutput(ValueId id) {
-  const Value& metrics = lowering_.value(id);
-  const std::string& loss = lowering_.graph.nodes[metrics.metrics_of].name;
-  Output output{.kind = Output::Kind::kMetrics, .name = metrics.name, .layer = loss, .shape = metrics.shape};
-  for (int p = 0; p < positions_; ++p) {
-    bool first = true;
-    for (int a = 0; a < mesh_.axis_count(); ++a) {
-      const bool batch = lowering_.shardings[metrics.metrics_of].inputs[0][a] == layers::Placement::Split(0);
-      first = first && (batch || mesh_.Coordinate(p, a) == 0);
-    }
-    if (first) output.pieces.push_back({At(id, p), Region::Whole(output.shape)});
-  }
-  AddStored(std::move(output), loss);
+// From the first position: all have the sums.
+void Emitter::Emit(const Action& action, const ReportMetrics&) {
+  const ValueId id = action.inputs[0].value;
+  Output output{.kind = Output::Kind::kMetrics,
+                .name = NameOfMetrics(lowering_.graph, lowering_.value(id).metrics_of),
+                .layer = action.from.layer,
+                .shape = lowering_.value(id).shape};
+  output.pieces = {{At(id, 0), Region::Whole(output.shape)}};
+  AddStored(std::move(output), action.from.layer);
 }
 
 void Emitter::AddOutputs() {
-  for (size_t v = 0; v < lowering_.values.size(); ++v) {
-    if (lowering_.values[v].metrics_of >= 0) AddMetricsOutput(ValueId{static_cast<int32_t>(v)});
-  }
   if (!lowering_.train()) return;
 
   Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = builder_.shape(flags_[0])};

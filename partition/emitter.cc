@@ -204,6 +204,16 @@ void Emitter::Emit(const Action& action, const Round&) {
   }
 }
 
+void Emitter::Emit(const Action& action, const CountLabels&) {
+  MakeOutputs(action);
+  for (int p = 0; p < positions_; ++p) {
+    program::Uses uses;
+    for (const ActionOperand& labels : action.inputs) uses.push_back(layers::Read(OperandAt(labels.value, p)));
+    uses.push_back(layers::Write(OperandAt(action.outputs[0], p)));
+    AddCompute(p, {program::CountLabels{}, std::move(uses)}, Lane::kCompute, action.from);
+  }
+}
+
 void Emitter::Emit(const Action& action, const SumGradients&) { EmitSum(action); }
 
 void Emitter::EmitSum(const Action& action) {

@@ -59,6 +59,7 @@ class Emitter {
   void Emit(const Action& action, const SumGradients&);
   void Emit(const Action& action, const SumMicroBatches&) { EmitSum(action); }
   void EmitSum(const Action& action);
+  void Emit(const Action& action, const CountLabels&);
   program::DType MasterType() const { return program::MasterType(lowering_.options.dtype); }
 
   // emit_reshard.cc
@@ -103,7 +104,7 @@ class Emitter {
   // emit_outputs.cc
   void AddParameters();
   void AddOutputs();
-  void AddMetricsOutput(ValueId metrics);
+  void Emit(const Action& action, const ReportMetrics&);
   void AddGradientOutput(int parameter);
   void AddStored(program::Output output, const std::string& from);
 

@@ -29,11 +29,13 @@ class Expander {
     for (int i = 0; i < count; ++i) AddParameters(i), AddState(i);
     FindGradients();
     for (int i = 0; i < count; ++i) FindWanted(i);
+    AddLabels();
     for (micro_batch_ = 0; micro_batch_ < micro_batches_; ++micro_batch_) {
       BeginMicroBatch();
       for (int i = 0; i < count; ++i) RunPass(i, Pass::kForward);
       for (int i = count - 1; i >= 0; --i) RunPass(i, Pass::kBackward);
     }
+    for (int i = 0; i < count; ++i) Report(i);
     return absl::OkStatus();
   }
 
@@ -42,6 +44,7 @@ class Expander {
   struct NodeValues {
     std::vector<ValueId> parameters, state, inner;
     ValueId y, dy;
+    ValueId metrics;            // of a loss, over the micro-batches so far
     bool has_gradient = false;  // of y
     std::vector<bool> runs;     // by stage
     std::vector<bool> inner_is_wanted;
@@ -99,13 +102,25 @@ class Expander {
     AddInputs();
   }
 
+  // Those of all micro-batches: a gradient is divided by their number.
+  void AddLabels() {
+    Action count{.what = CountLabels{}, .from = {graph_.nodes.back().name, Pass::kForward}};
+    for (micro_batch_ = 0; micro_batch_ < micro_batches_; ++micro_batch_) {
+      labels_.push_back(lowering_.AddValue({.name = OfMicroBatch("labels"),
+                                            .shape = {n_},
+                                            .dtype = program::DType::kI32,
+                                            .host_input = 1,
+                                            .first_sample = micro_batch_ * n_}));
+      count.inputs.push_back({labels_.back(), {}});
+    }
+    if (!lowering_.train()) return;
+    label_count_ = lowering_.AddValue({.name = "label_count", .shape = {1}, .dtype = program::DType::kF64});
+    count.outputs = {label_count_};
+    lowering_.actions.push_back(std::move(count));
+  }
+
   void AddInputs() {
     const int64_t first_sample = micro_batch_ * n_;
-    labels_ = lowering_.AddValue({.name = OfMicroBatch("labels"),
-                                  .shape = {n_},
-                                  .dtype = program::DType::kI32,
-                                  .host_input = 1,
-                                  .first_sample = first_sample});
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
       const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
@@ -179,7 +194,7 @@ class Expander {
       if (slot.kind != Slot::Kind::kInner) continue;
       ValueId& sum = values.inner_sums[slot.index];
       sum = micro_batch_ == 0 ? values.inner[slot.index]
-                              : SumOf(sum, values.inner[slot.index], NextSum(values.inner[slot.index]), i);
+                              : SumOf(sum, values.inner[slot.index], NextSum(values.inner[slot.index]), i, Pass::kBackward);
     }
     return micro_batch_ + 1 == micro_batches_;
   }
@@ -189,13 +204,18 @@ class Expander {
     sum.name = absl::StrCat(sum.name, ".sum");
     return sum;
   }
-  ValueId SumOf(ValueId before, ValueId now, Value sum, int i) {
+  ValueId SumOf(ValueId before, ValueId now, Value sum, int i, Pass pass) {
     const ValueId total = lowering_.AddValue(std::move(sum));
     lowering_.actions.push_back({.what = SumMicroBatches{},
                                  .inputs = {{before, {}}, {now, {}}},
                                  .outputs = {total},
-                                 .from = {graph_.nodes[i].name, Pass::kBackward}});
+                                 .from = {graph_.nodes[i].name, pass}});
     return total;
+  }
+
+  void SumMetrics(int i) {
+    NodeValues& values = nodes_[i];
+    values.metrics = micro_batch_ == 0 ? values.y : SumOf(values.metrics, values.y, NextSum(values.y), i, Pass::kForward);
   }
 
   // Adds the gradients of parameters that were made last to those of the micro-batches before.
@@ -207,8 +227,9 @@ class Expander {
       if (slot.kind != Slot::Kind::kParameter || IsFrozen(i) || !made[k].valid()) continue;
       ValueId& sum = values.gradient_sums[slot.index];
       const bool is_last = micro_batch_ + 1 == micro_batches_;
-      sum = micro_batch_ == 0 ? made[k]
-                              : SumOf(sum, made[k], is_last ? GradientOfParameter(i, slot.index) : NextSum(made[k]), i);
+      sum = micro_batch_ == 0
+                ? made[k]
+                : SumOf(sum, made[k], is_last ? GradientOfParameter(i, slot.index) : NextSum(made[k]), i, Pass::kBackward);
     }
   }
 
@@ -238,14 +259,14 @@ class Expander {
     const std::vector<ValueId> made = action.outputs;
     lowering_.actions.push_back(std::move(action));
     if (micro_batches_ > 1) SumGradientsOfMicroBatches(i, stage, made);
+    if (pass == Pass::kForward && layers::TraitsOf(graph_.nodes[i].layer).is_loss) SumMetrics(i);
   }
 
   ValueId ValueRead(int i, Slot slot) {
     NodeValues& values = nodes_[i];
-    const std::vector<LayerId>& inputs = graph_.nodes[i].inputs;
     switch (slot.kind) {
       case Slot::Kind::kInput:
-        return slot.index < static_cast<int>(inputs.size()) ? nodes_[inputs[slot.index].value].y : labels_;
+        return InputOf(i, slot.index);
       case Slot::Kind::kParameter:
         return values.parameters[slot.index];
       case Slot::Kind::kState:
@@ -258,6 +279,13 @@ class Expander {
     if (!slot.gradient) return values.y;
     if (!values.dy.valid()) values.dy = GradientOf(i);
     return values.dy;
+  }
+
+  ValueId InputOf(int i, int index) const {
+    const std::vector<LayerId>& inputs = graph_.nodes[i].inputs;
+    const int count = static_cast<int>(inputs.size());
+    if (index < count) return nodes_[inputs[index].value].y;
+    return index == count ? labels_[micro_batch_] : label_count_;
   }
 
   ValueId ValueWritten(int i, Slot slot) {
@@ -295,11 +323,15 @@ class Expander {
   }
 
   ValueId Metrics(int i, const program::Shape& shape) {
-    const bool is_last = i + 1 == static_cast<int>(graph_.nodes.size());
-    return lowering_.AddValue({.name = OfMicroBatch(is_last ? "metrics" : absl::StrCat(graph_.nodes[i].name, ".metrics")),
-                               .shape = shape,
-                               .dtype = program::DType::kF64,
-                               .metrics_of = i});
+    return lowering_.AddValue(
+        {.name = OfMicroBatch(NameOfMetrics(graph_, i)), .shape = shape, .dtype = program::DType::kF64, .metrics_of = i});
+  }
+
+  // The metrics of a loss, of all micro-batches, once nothing else is left to do.
+  void Report(int i) {
+    if (!layers::TraitsOf(graph_.nodes[i].layer).is_loss || !is_needed_[i]) return;
+    lowering_.actions.push_back(
+        {.what = ReportMetrics{}, .inputs = {{nodes_[i].metrics, {}}}, .from = {graph_.nodes[i].name, Pass::kOutput}});
   }
 
   // The gradient of node i's output: the one contribution, or the sum of several.
@@ -322,7 +354,8 @@ class Expander {
   const std::vector<bool> is_needed_;  // evaluation leaves auxiliary losses out, with what is there for them alone
   std::vector<NodeValues> nodes_;
   std::vector<std::vector<ValueId>> contributions_;  // by node, to the gradient of its output
-  ValueId labels_;
+  std::vector<ValueId> labels_;                      // by micro-batch
+  ValueId label_count_;
   int micro_batch_ = 0;
 };
 

@@ -49,6 +49,24 @@ struct Placer {
     Make(action.outputs[0], placement);
   }
   void Place(Action& action, const SumMicroBatches&) { PlaceSum(action, lowering.value(action.inputs[0].value).placement); }
+  // Each device counts the labels that the network's own loss reads there; their sum is whole on each.
+  void Place(Action& action, const CountLabels&) {
+    const TensorPlacement labels = LabelsOfTheLastLoss();
+    for (ActionOperand& operand : action.inputs) operand.needed = labels;
+    TensorPlacement count = labels;
+    for (layers::Placement& on_axis : count) {
+      const bool is_cut = on_axis.kind == layers::Placement::Kind::kSplit;
+      on_axis = is_cut ? layers::Placement::Partial() : layers::Placement::Replicated();
+    }
+    Make(action.outputs[0], count);
+  }
+  TensorPlacement LabelsOfTheLastLoss() const {
+    const size_t logits = lowering.graph.nodes.back().inputs.size();
+    return lowering.shardings.back().inputs[logits];
+  }
+  void Place(Action& action, const ReportMetrics&) {
+    action.inputs[0].needed.assign(lowering.plan.mesh.axis_count(), layers::Placement::Replicated());
+  }
   // By placement, in the order of the first of each.
   std::vector<std::vector<ValueId>> ThatLieAlike(const std::vector<ActionOperand>& operands) const {
     std::vector<std::vector<ValueId>> groups;

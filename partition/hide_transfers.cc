@@ -15,9 +15,10 @@ bool MakesParameterGradientsAlone(const Lowering& lowering, const Action& action
                      [&](ValueId value) { return !value.valid() || lowering.value(value).is_gradient; });
 }
 
-bool IsTransfer(const Action& action) {
+// Metrics move for the host alone.
+bool IsTransfer(const Lowering& lowering, const Action& action) {
   const auto* reshard = std::get_if<Reshard>(&action.what);
-  return reshard != nullptr && CollectiveOf(reshard->entry.kind);
+  return reshard != nullptr && CollectiveOf(reshard->entry.kind) && lowering.value(action.outputs[0]).metrics_of < 0;
 }
 
 // Whether `later` reads what `earlier` writes, or takes the memory of what `earlier` reads.
@@ -38,7 +39,8 @@ Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Ac
   for (auto action = transfer; action != begin;) {
     --action;
     if (!MakesParameterGradientsAlone(lowering, *action)) continue;
-    const bool hides_another = action != begin && IsTransfer(*(action - 1)) && !DependsOn(lowering, *action, *(action - 1));
+    const bool hides_another =
+        action != begin && IsTransfer(lowering, *(action - 1)) && !DependsOn(lowering, *action, *(action - 1));
     const bool is_read =
         std::any_of(action + 1, transfer + 1, [&](const Action& later) { return DependsOn(lowering, later, *action); });
     return hides_another || is_read ? transfer : action;
@@ -51,7 +53,7 @@ Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Ac
 absl::Status HideTransfers(Lowering& lowering) {
   Actions& actions = lowering.actions;
   for (size_t i = 0; i < actions.size(); ++i) {
-    if (!IsTransfer(actions[i])) continue;
+    if (!IsTransfer(lowering, actions[i])) continue;
     const auto transfer = actions.begin() + static_cast<std::ptrdiff_t>(i);
     const auto hidden = HiddenBy(lowering, actions.begin(), transfer);
     if (hidden != transfer) std::rotate(hidden, hidden + 1, transfer + 1);

@@ -18,11 +18,18 @@ class Resharder {
         if (output.valid()) made_by_[output] = action.from;
       }
       out_.push_back(std::move(action));
+      if (std::holds_alternative<CountLabels>(out_.back().what)) MakeWhole(out_.back().outputs[0]);
     }
     lowering_.actions = std::move(out_);
   }
 
  private:
+  // At once, so that it moves under forward, long before it is read.
+  void MakeWhole(ValueId value) {
+    const program::Provenance from = made_by_.at(value);  // a copy, since actions move
+    Provide(value, TensorPlacement(lowering_.value(value).placement.size(), layers::Placement::Replicated()), from);
+  }
+
   // An activation moves because of the layer that reads it, a gradient because of the layer that made it.
   program::Provenance SourceOf(ValueId value, const Action& reader) const {
     auto maker = made_by_.find(value);

@@ -27,6 +27,7 @@ class Orderer {
   void Run() {
     for (Action& action : lowering_.actions) Place(action);
     while (!late_.empty()) EmitLate();
+    for (Action& action : for_the_host_) out_.push_back(std::move(action));
     lowering_.actions = std::move(out_);
   }
 
@@ -57,6 +58,8 @@ class Orderer {
       return late_.push_back({std::move(action), gather->bucket});
     } else if (const auto* average = std::get_if<AverageParameters>(&action.what)) {
       return late_.push_back({std::move(action), average->bucket});
+    } else if (IsForTheHost(action)) {
+      return for_the_host_.push_back(std::move(action));
     } else if (const auto* reshard = std::get_if<Reshard>(&action.what); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {
@@ -65,6 +68,12 @@ class Orderer {
       compute_ += ComputePicoseconds(action);
     }
     out_.push_back(std::move(action));
+  }
+
+  // No device waits for metrics: they go behind all that devices wait for.
+  bool IsForTheHost(const Action& action) const {
+    if (std::holds_alternative<ReportMetrics>(action.what)) return true;
+    return std::holds_alternative<Reshard>(action.what) && lowering_.value(action.outputs[0]).metrics_of >= 0;
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
@@ -135,6 +144,7 @@ class Orderer {
   absl::flat_hash_map<ValueId, int64_t> moved_;  // by value that moves: when its transfer is expected to end
   std::vector<GradientTransfer> transfers_;      // in the order of the lane
   std::deque<Late> late_;
+  std::vector<Action> for_the_host_;
   std::vector<Action> out_;
   int64_t compute_ = 0, comm_ = 0;  // picoseconds from the beginning of the step
 };

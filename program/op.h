@@ -240,8 +240,12 @@ struct SoftmaxCrossEntropyForward {  // logits [n,K], labels i32 [n] → p [n,K]
   double weight = 1, label_smoothing = 0;
   bool operator==(const SoftmaxCrossEntropyForward&) const = default;
 };
-// dlogits = weight·(p − t) / scalars.label_count, zero for a sample whose label is negative.
-struct SoftmaxCrossEntropyBackward {  // scalars, p, labels → dlogits
+// How many labels are not negative, of all operands.
+struct CountLabels {  // labels i32 [n], … → count f64 [1]
+  bool operator==(const CountLabels&) const = default;
+};
+// dlogits = weight·(p − t) / max(count, 1), zero for a sample whose label is negative.
+struct SoftmaxCrossEntropyBackward {  // count f64 [1], p, labels → dlogits
   double weight = 1, label_smoothing = 0;
   bool operator==(const SoftmaxCrossEntropyBackward&) const = default;
 };
@@ -304,13 +308,13 @@ using Op =
                  ActivationForward, ActivationBackward, MaxPoolForward, MaxPoolBackward, AvgPoolForward, AvgPoolBackward,
                  LrnForward, LrnBackward, BatchNormSums, BatchNormForward, BatchNormTrack, BatchNormRecall, BatchNormFold,
                  BatchNormBackwardSums, BatchNormMaskedSums, BatchNormBackward, LayerNormForward, LayerNormBackwardData,
-                 LayerNormBackwardWeights, Dropout, SoftmaxCrossEntropyForward, SoftmaxCrossEntropyBackward, CheckFinite,
-                 SgdUpdate, AdamWUpdate, AverageUpdate, SquaredNorms, UpdateGate>;
+                 LayerNormBackwardWeights, Dropout, SoftmaxCrossEntropyForward, CountLabels, SoftmaxCrossEntropyBackward,
+                 CheckFinite, SgdUpdate, AdamWUpdate, AverageUpdate, SquaredNorms, UpdateGate>;
 
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 
-// The layout of the step scalars, an f64 [4] buffer on each device that the host fills before each step.
-enum StepScalar : int { kLearningRate = 0, kLabelCount = 1, kStep = 2, kSeed = 3, kStepScalarCount = 4 };
+// The layout of the step scalars, an f64 [3] buffer on each device that the host fills before each step.
+enum StepScalar : int { kLearningRate = 0, kStep = 1, kSeed = 2, kStepScalarCount = 3 };
 // The layout of a gate.
 enum Gate : int { kIsOpen = 0, kGradientScale = 1, kGateCount = 2 };
 // The layout of the metrics that SoftmaxCrossEntropyForward writes.

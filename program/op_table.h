@@ -291,10 +291,18 @@ struct OpTraits<SoftmaxCrossEntropyForward> : Streams {
   static constexpr const auto& kAttributes = kWeightAndSmoothing<SoftmaxCrossEntropyForward>;
 };
 template <>
+struct OpTraits<CountLabels> : Streams {
+  static constexpr const char* kName = "count_labels";
+  static constexpr OperandTrait kOperands[] = {{"labels", Role::kLabels, kReads, Width::kElement, Occurs::kOften},
+                                               {"count", Role::kCount, kWrites}};
+};
+template <>
 struct OpTraits<SoftmaxCrossEntropyBackward> : Streams {
   static constexpr const char* kName = "softmax_cross_entropy_backward";
-  static constexpr OperandTrait kOperands[] = {
-      kScalars, {"p", Role::kSaved, kReads, Width::kMaster}, kSampleLabels, {"dlogits", Role::kInput, kWrites}};
+  static constexpr OperandTrait kOperands[] = {{"count", Role::kCount, kReads},
+                                               {"p", Role::kSaved, kReads, Width::kMaster},
+                                               kSampleLabels,
+                                               {"dlogits", Role::kInput, kWrites}};
   static constexpr const auto& kAttributes = kWeightAndSmoothing<SoftmaxCrossEntropyBackward>;
 };
 template <>

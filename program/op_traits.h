@@ -31,6 +31,7 @@ enum class Role {
   kLabels,   // i32
   kScalars,  // f64 [kStepScalarCount]
   kMetrics,  // f64 [kMetricCount]
+  kCount,    // f64 [1]
   kFlag,     // i32 [1]
   kSums,     // f64 [groups,2,C]
   kControl,  // f64: norms, a gate, factors of rates
@@ -46,6 +47,7 @@ constexpr std::optional<DType> TypeOf(Role role) {
       return DType::kI32;
     case Role::kScalars:
     case Role::kMetrics:
+    case Role::kCount:
     case Role::kSums:
     case Role::kControl:
       return DType::kF64;

@@ -126,11 +126,10 @@ struct Input {
   bool operator==(const Input&) const = default;
 };
 
-// A result that Store tasks copy out each step. kMetrics: of one loss, Σ over its pieces, f64 [kMetricCount]; the loss of a
-// step is the sum over all of them, hits and labels are those of the last, which may have an
-// output for each micro-batch. kFinite: each piece is one
-// device's flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGradient: a global
-// tensor, `name` names the parameter.
+// A result that Store tasks copy out each step. kMetrics: of one loss, over the batch, f64 [kMetricCount], from one device;
+// the loss of a step is the sum over all of them, hits and labels are those of the last. kFinite: each piece is one device's
+// flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGradient: a global tensor,
+// `name` names the parameter.
 struct Output {
   enum class Kind { kMetrics, kFinite, kGradient };
   Kind kind = Kind::kMetrics;

@@ -22,6 +22,25 @@ bool IsMaster(DType dtype);  // f32, f64
 // else `dtype` itself.
 DType MasterType(DType dtype);
 const char* Name(DType dtype);
+// That of a C++ type.
+template <class T>
+constexpr DType DTypeOf() = delete;
+template <>
+constexpr DType DTypeOf<float>() {
+  return DType::kF32;
+}
+template <>
+constexpr DType DTypeOf<double>() {
+  return DType::kF64;
+}
+template <>
+constexpr DType DTypeOf<int32_t>() {
+  return DType::kI32;
+}
+template <>
+constexpr DType DTypeOf<uint8_t>() {
+  return DType::kU8;
+}
 
 // Extents, outermost first: images [N, C, H, W], matrices [N, I], one-dimensional [K]. Row-major is the logical order.
 using Shape = absl::InlinedVector<int64_t, 4>;

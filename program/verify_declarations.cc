@@ -131,6 +131,9 @@ absl::Status CheckOutputs(const Program& program) {
     }
     if (output.kind == Output::Kind::kMetrics) {
       RETURN_IF_ERROR(CheckWholePieces(declared, {kMetricCount}, "one sum for each metric"));
+      if (output.pieces.size() != 1) {
+        return Broken(kOutputsRule, declared.owner, " has ", output.pieces.size(), " pieces; expected one, of one device");
+      }
     } else if (output.kind == Output::Kind::kFinite) {
       const int64_t parameters = TrainedCount(program);
       RETURN_IF_ERROR(CheckWholePieces(declared, {parameters}, "one flag for each trained parameter"));

@@ -225,6 +225,9 @@ class OperandCheck {
   void operator()(const SoftmaxCrossEntropyForward& op) {
     if (SameShapes({0, 2}) && Labels(1, 0)) Weighs(op);
   }
+  void operator()(const CountLabels&) {
+    for (size_t i = 0; i + 1 < task_.uses.size(); ++i) Ranked({i}, 1);
+  }
   void operator()(const SoftmaxCrossEntropyBackward& op) {
     if (SameShapes({1, 3}) && Labels(2, 1)) Weighs(op);
   }
@@ -357,7 +360,7 @@ class OperandCheck {
     if (!type.has_value() || !Types({i}, *type)) return;
     if (trait.role == Role::kScalars) Shaped(i, {kStepScalarCount});
     if (trait.role == Role::kMetrics) Shaped(i, {kMetricCount});
-    if (trait.role == Role::kFlag) Shaped(i, {1});
+    if (trait.role == Role::kFlag || trait.role == Role::kCount) Shaped(i, {1});
   }
 
   void TensorFits(size_t i, const OperandTrait& trait, std::optional<DType> element) {

@@ -9,6 +9,7 @@
 #include "cpu/threads/cores.h"
 #include "data/dataset.h"
 #include "data/sample_stream.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "engine/trainer.h"
@@ -75,11 +76,14 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
 absl::Status StepMeter::Enqueue() {
   const auto fill = [&](const auto& images) -> absl::Status {
     if (!images.ok()) return images.status();
-    if (enqueued_ < kFilled) Fill(*images), FillLabels(executor_->NextLabels(), classes_);
+    if (enqueued_ >= kFilled) return absl::OkStatus();
+    ASSIGN_OR_RETURN(absl::Span<int32_t> labels, executor_->NextInput<int32_t>(engine::kLabels));
+    Fill(*images), FillLabels(labels, classes_);
     return absl::OkStatus();
   };
   const bool bytes = program_.inputs[0].host_dtype == program::DType::kU8;
-  RETURN_IF_ERROR(bytes ? fill(executor_->NextPixels()) : fill(executor_->NextImages()));
+  RETURN_IF_ERROR(bytes ? fill(executor_->NextInput<uint8_t>(engine::kImages))
+                        : fill(executor_->NextInput<float>(engine::kImages)));
   const absl::Time begin = absl::Now();
   absl::Status s = executor_->Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(enqueued_++)});
   hosts_.push_back(absl::ToDoubleSeconds(absl::Now() - begin));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/backend.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "partition/named_plans.h"
@@ -90,7 +91,7 @@ absl::Status WriteState(const State& state, Side& side) {
 absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<const uint8_t> images,
                                   absl::Span<const int32_t> labels, const engine::StepInputs& inputs) {
   RETURN_IF_ERROR(WriteState(from, side));
-  ASSIGN_OR_RETURN(engine::StepResult result, side.executor->RunStepOnPixels(images, labels, inputs));
+  ASSIGN_OR_RETURN(engine::ScoredStep result, engine::RunStepOnPixels(*side.executor, images, labels, inputs));
   if (!result.not_finite.empty()) {
     return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": the ", result.not_finite,
                                               " is not finite, in layer \"", result.not_finite_layer, "\" on device ",

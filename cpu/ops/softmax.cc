@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/threads/parallel.h"
@@ -81,10 +83,25 @@ PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward& op, const Task
       samples * static_cast<int64_t>(sizeof(SampleMetrics)));
 }
 
+PreparedKernel Prepare(const program::CountLabels&, const TaskContext& context) {
+  std::vector<View> views;
+  for (size_t i = 0; i < context.operands.size(); ++i) views.push_back(context.view(i));
+  return KernelOf([views = std::move(views)](const RunArguments& run) {
+    const size_t last = views.size() - 1;
+    int64_t count = 0;
+    for (size_t i = 0; i < last; ++i) {
+      const int32_t* labels = run.as<const int32_t>(i) + views[i].offset;
+      for (int64_t n = 0; n < views[i].shape[0]; ++n) count += labels[n * views[i].strides[0]] >= 0 ? 1 : 0;
+    }
+    run.as<double>(last)[views[last].offset] = static_cast<double>(count);
+    return absl::OkStatus();
+  });
+}
+
 PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
-  return KernelOf([op, scalars_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
+  return KernelOf([op, count_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
                    d_view = context.view(3), threads = context.threads](const RunArguments& run) {
-    const double count = run.as<const double>(0)[scalars_offset + program::kLabelCount];
+    const double count = std::max(run.as<const double>(0)[count_offset], 1.0);
     const float scale = static_cast<float>(op.weight / count);
     const float of_each = static_cast<float>(op.label_smoothing / static_cast<double>(p_view.shape[1]));
     const float of_label = static_cast<float>(1 - op.label_smoothing) + of_each;

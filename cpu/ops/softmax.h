@@ -8,6 +8,7 @@ namespace colonnade::cpu {
 
 // A label that is no class makes Run fail with InvalidArgument.
 PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskContext& context);
+PreparedKernel Prepare(const program::CountLabels& op, const TaskContext& context);
 PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context);
 
 }  // namespace colonnade::cpu

@@ -61,6 +61,7 @@ absl::Status Run(const program::LayerNormBackwardData& op, absl::Span<const Tens
 absl::Status Run(const program::LayerNormBackwardWeights& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::Dropout& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const Tensor> operands);
+absl::Status Run(const program::CountLabels& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::CheckFinite& op, absl::Span<const Tensor> operands);
 absl::Status Run(const program::SgdUpdate& op, absl::Span<const Tensor> operands);

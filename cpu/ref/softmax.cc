@@ -52,9 +52,18 @@ absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const
   return absl::OkStatus();
 }
 
+absl::Status Run(const program::CountLabels&, absl::Span<const Tensor> operands) {
+  double count = 0;
+  for (const Tensor& operand : operands.first(operands.size() - 1)) {
+    for (double label : ReadDense(operand)) count += label >= 0;
+  }
+  WriteDense({count}, operands.back());
+  return absl::OkStatus();
+}
+
 absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<const Tensor> operands) {
   const int64_t n = operands[1].shape[0], classes = operands[1].shape[1];
-  const double count = Scalar(operands[0], program::kLabelCount);
+  const double count = std::max(Scalar(operands[0], 0), 1.0);
   const std::vector<double> p = ReadDense(operands[1]), labels = ReadDense(operands[2]);
   std::vector<double> d(p.size());
   for (int64_t s = 0; s < n; ++s) {

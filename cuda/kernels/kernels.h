@@ -67,8 +67,8 @@ using KernelsOfBFloat16 =
 
 using Kernel = BothOf<
     std::variant<CopyElements, SumElements<int32_t, 1>, SumElements<double, 1>, FiniteTensors, FlagTensors, SumChannelParts,
-                 SumMetrics, SumPairParts, SumGroups, FinishGradientSums, ForwardCoefficients, BackwardCoefficients,
-                 TrackChannels, RecallChannels, PutSumPairs, SquareRanges, SumSquares, OpenGate>,
+                 SumMetrics, CountOfLabels, SumPairParts, SumGroups, FinishGradientSums, ForwardCoefficients,
+                 BackwardCoefficients, TrackChannels, RecallChannels, PutSumPairs, SquareRanges, SumSquares, OpenGate>,
     BothOf<KernelsOfFloat, KernelsOfBFloat16>::Type>::Type;
 
 }  // namespace colonnade::cuda

@@ -119,11 +119,32 @@ struct SumMetrics {
   }
 };
 
+// How many labels are not negative, beside those counted before.
+struct CountOfLabels {
+  bool begins;  // none were
+  int64_t samples;
+  const int32_t* labels;
+  int64_t labels_stride;
+  double* count;
+  using Part = int64_t;
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return 1; }
+  COLONNADE_HOST_DEVICE int columns() const { return 1; }
+  COLONNADE_HOST_DEVICE Part PartOf(int64_t, int row, int rows, int) const {
+    Part found = 0;
+    for (int64_t n = row; n < samples; n += rows) found += labels[n * labels_stride] >= 0 ? 1 : 0;
+    return found;
+  }
+  COLONNADE_HOST_DEVICE static Part Merge(const Part& a, const Part& b) { return a + b; }
+  COLONNADE_HOST_DEVICE void Put(int64_t, int, const Part& found) const {
+    *count = (begins ? 0 : *count) + static_cast<double>(found);
+  }
+};
+
 template <class T>
 struct SoftmaxBackwardElements {
   double weight, smoothing;
   int64_t samples, classes;
-  const double* scalars;
+  const double* labels_in_all;
   const float* p;
   int64_t p_stride_n, p_stride_k;
   const int32_t* labels;
@@ -134,7 +155,7 @@ struct SoftmaxBackwardElements {
   COLONNADE_THREAD {
     const int64_t n = Quotient(i, classes), c = i - n * classes;
     const int32_t label = labels[n * labels_stride];
-    const float scale = static_cast<float>(weight / scalars[program::kLabelCount]);
+    const float scale = static_cast<float>(weight / (*labels_in_all > 1 ? *labels_in_all : 1));
     const float of_each = static_cast<float>(smoothing / static_cast<double>(classes));
     const float target = c == label ? static_cast<float>(1 - smoothing) + of_each : of_each;
     const float d = label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - target) * scale;

@@ -22,6 +22,17 @@ PreparedTask Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskCo
   return ready;
 }
 
+PreparedTask Prepare(const program::CountLabels&, const TaskContext& context) {
+  const int last = static_cast<int>(context.operands.size()) - 1;
+  ReadyTask ready;
+  for (int i = 0; i < last; ++i) {
+    const View& labels = context.view(i);
+    ready.calls.push_back(
+        Kernel(CountOfLabels{i == 0, labels.shape[0], context.at<int32_t>(i), labels.strides[0], context.at<double>(last)}));
+  }
+  return ready;
+}
+
 PreparedTask Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
   const View &p = context.view(1), &labels = context.view(2), &d = context.view(3);
   ReadyTask ready;

@@ -8,6 +8,7 @@
 namespace colonnade::cuda {
 
 PreparedTask Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskContext& context);
+PreparedTask Prepare(const program::CountLabels& op, const TaskContext& context);
 PreparedTask Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context);
 
 }  // namespace colonnade::cuda

@@ -405,7 +405,7 @@ TEST(CpuBackend, OfEqualLogitsTheSmallestClassIsAhead) {
 TEST(CpuBackend, AnUpdateOfAColumnLeavesTheOtherColumns) {
   constexpr int64_t kRows = 5, kColumns = 6;
   program::Builder builder = MakeBuilder(1);
-  const Fed scalars = AddFed(builder, 0, "scalars", DType::kF64, {4});
+  const Fed scalars = AddFed(builder, 0, "scalars", DType::kF64, {program::kStepScalarCount});
   const auto add = [&](const char* name) {
     return builder.AddBuffer(0, name, DType::kF32, {kRows, kColumns}, Lifetime::kPersistent);
   };
@@ -424,7 +424,7 @@ TEST(CpuBackend, AnUpdateOfAColumnLeavesTheOtherColumns) {
   session.Write(g, gradient);
   session.Write(v, velocity);
   session.Write(w, weight);
-  session.Write(scalars.host, {0.5, 1, 0, 1});
+  session.Write(scalars.host, {0.5, 0, 1});
   session.Launch(0);
   ASSERT_TRUE(session->Synchronize(0).ok());
   for (int64_t row = 0; row < kRows; ++row) {

@@ -86,7 +86,7 @@ struct Sharded {
       momentum_b.push_back(members(momenta[d])[1]);
       x.push_back(AddFed(builder, d, "x", dtype, {kBatch, kIn, kSize, kSize}));
       dy.push_back(AddFed(builder, d, "dy", dtype, {kBatch, kOut, kSize, kSize}));
-      scalars.push_back(AddFed(builder, d, "scalars", DType::kF64, {4}));
+      scalars.push_back(AddFed(builder, d, "scalars", DType::kF64, {program::kStepScalarCount}));
       flag.push_back(builder.AddBuffer(d, "flag", DType::kI32, {1}));
       const BufferId y = builder.AddBuffer(d, "y", dtype, {kBatch, kOut, kSize, kSize});
       const program::Window window{3, 3, 1, 1, 1, 1, 1, 1};
@@ -136,7 +136,7 @@ void RunSharded(int devices, DType dtype, CpuOptions::Kernels kernels) {
       const std::vector<double> dy = Integers(kBatch * kOut * kSize * kSize, 20 * d + step, 3);
       session.Write(sharded.x[d].host, x);
       session.Write(sharded.dy[d].host, dy);
-      session.Write(sharded.scalars[d].host, {0.5, 1, static_cast<double>(step), 1});
+      session.Write(sharded.scalars[d].host, {0.5, static_cast<double>(step), 1});
       const std::vector<double> one_w = WeightGradient(x, dy), one_b = BiasGradient(dy);
       for (size_t i = 0; i < gw.size(); ++i) gw[i] += one_w[i];
       for (size_t i = 0; i < gb.size(); ++i) gb[i] += one_b[i];

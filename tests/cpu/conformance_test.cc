@@ -259,7 +259,7 @@ TEST(Conformance, LogitsThatAreNoNumbersAreNoHits) {
   for (const Kernels& kernels : kKernels) {
     OnCpu on_cpu(op_case, kernels.dtype, Home::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
     Values values = MakeValues(op_case, Data::kNormal, 1);
-    values[1].assign(10, std::numeric_limits<double>::quiet_NaN());
+    values[0].assign(10, std::numeric_limits<double>::quiet_NaN());  // the logits
     const std::vector<double> metrics = on_cpu.Run(values).back();
     EXPECT_TRUE(std::isnan(metrics[program::kLossSum]));
     EXPECT_EQ(metrics[program::kTop1Hits], 0);
@@ -295,7 +295,7 @@ TEST(Conformance, AReluBehindANormalisationMasksItsGradientByTheSameBitsInEachWa
 TEST(Conformance, LargeLogitsDoNotOverflow) {
   const OpCase op_case = CaseNamed("softmax_1x10");
   Values values = MakeValues(op_case, Data::kIntegers, 1);
-  for (double& logit : values[1]) logit *= 1e4;
+  for (double& logit : values[0]) logit *= 1e4;
   const Values expected = Oracle(op_case, values);
   for (const Kernels& kernels : kKernels) {
     OnCpu on_cpu(op_case, kernels.dtype, Home::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
@@ -309,7 +309,7 @@ TEST(Conformance, ALabelBeyondTheClassesIsAnError) {
   for (const Kernels& kernels : kKernels) {
     OnCpu on_cpu(op_case, kernels.dtype, Home::kStep, {.threads_per_device = 1, .kernels = kernels.kernels});
     Values values = MakeValues(op_case, Data::kNormal, 1);
-    values[2][3] = 2;
+    values[1][3] = 2;
     const absl::Status status = on_cpu.TryRun(values).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(absl::StrContains(status.message(), "sample 3")) << status;

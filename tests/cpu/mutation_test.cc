@@ -21,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cpu/backend.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -260,19 +261,12 @@ void RunInExecutor(const Program& program, CpuOptions::Kernels kernels) {
   auto backend = MakeCpuBackend({.devices = program.device_count, .threads_per_device = 1, .kernels = kernels});
   auto executor = engine::Executor::Create(program, **backend);
   if (!executor.ok()) return;
-  const auto given = std::find_if(program.inputs.begin(), program.inputs.end(),
-                                  [](const program::Input& input) { return input.name == "images"; });
-  const bool are_bytes = given != program.inputs.end() && given->host_dtype == program::DType::kU8;
-  if (are_bytes) {
-    auto images = (*executor)->NextPixels();
-    ASSERT_TRUE(images.ok());
-    std::fill(images->begin(), images->end(), uint8_t{3});
-  } else {
-    auto images = (*executor)->NextImages();
-    ASSERT_TRUE(images.ok());
-    std::fill(images->begin(), images->end(), 0.5f);
-  }
-  for (int32_t& label : (*executor)->NextLabels()) label = 1;
+  const auto pixels = (*executor)->NextInput<uint8_t>(engine::kImages);
+  if (pixels.ok()) std::fill(pixels->begin(), pixels->end(), uint8_t{3});
+  const auto images = (*executor)->NextInput<float>(engine::kImages);
+  if (images.ok()) std::fill(images->begin(), images->end(), 0.5f);
+  const auto labels = (*executor)->NextInput<int32_t>(engine::kLabels);
+  if (labels.ok()) std::fill(labels->begin(), labels->end(), 1);
   ASSERT_TRUE((*executor)->Enqueue({.learning_rate = 0.1}).ok());
   ASSERT_TRUE((*executor)->Collect().ok());
 }

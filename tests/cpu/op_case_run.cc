@@ -37,19 +37,11 @@ std::vector<double> Labels(const Operand& operand) {
   return labels;
 }
 
-// The step scalars of a case whose labels are those above.
-std::vector<double> Scalars(const OpCase& op_case) {
+std::vector<double> Scalars() {
   std::vector<double> scalars(program::kStepScalarCount);
   scalars[program::kLearningRate] = 0.125;
-  scalars[program::kLabelCount] = 1;
   scalars[program::kStep] = kDropoutStep;
   scalars[program::kSeed] = kDropoutSeed;
-  for (const Operand& operand : op_case.operands) {
-    if (operand.fill != Fill::kLabels) continue;
-    const std::vector<double> labels = Labels(operand);
-    scalars[program::kLabelCount] =
-        static_cast<double>(std::count_if(labels.begin(), labels.end(), [](double label) { return label >= 0; }));
-  }
   return scalars;
 }
 
@@ -311,7 +303,7 @@ Values MakeValues(const OpCase& op_case, Data data, uint64_t seed) {
         values.push_back(Labels(operand));
         break;
       case Fill::kScalars:
-        values.push_back(Scalars(op_case));
+        values.push_back(Scalars());
         break;
     }
   }

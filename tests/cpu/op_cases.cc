@@ -159,15 +159,30 @@ OpCase Dropout(const std::string& name, const Shape& shape, const program::Dropo
 
 OpCase Softmax(int64_t n, int64_t classes, double weight = 1, double smoothing = 0) {
   Case c(absl::StrCat("softmax_", n, "x", classes, smoothing > 0 ? "_smoothed" : ""));
-  const int scalars = c.Scalars(), x = c.Input("logits", {n, classes});
+  const int x = c.Input("logits", {n, classes});
   const int labels =
       c.Add({.name = "labels", .shape = {n}, .fill = Fill::kLabels, .dtype = DType::kI32, .classes = classes});
   const int p = c.Output("p", {n, classes}), dx = c.Output("dlogits", {n, classes});
+  const int count = c.Add({.name = "label_count", .shape = {1}, .role = Role::kOutput, .dtype = DType::kF64});
   const int metrics =
       c.Add({.name = "metrics", .shape = {program::kMetricCount}, .role = Role::kOutput, .dtype = DType::kF64});
   c.Run(program::SoftmaxCrossEntropyForward{weight, smoothing}, {x, labels, p, metrics});
-  c.Run(program::SoftmaxCrossEntropyBackward{weight, smoothing}, {scalars, p, labels, dx});
+  c.Run(program::CountLabels{}, {labels, count});
+  c.Run(program::SoftmaxCrossEntropyBackward{weight, smoothing}, {count, p, labels, dx});
   return Inexact(std::move(c).Done({.y = metrics, .gradients = {{x, dx}}}));
+}
+
+// Of micro-batches, each with labels of its own.
+OpCase CountLabels(const std::vector<int64_t>& samples) {
+  Case c(absl::StrCat("count_labels_of_", samples.size()));
+  std::vector<int> operands;
+  for (int64_t n : samples) {
+    operands.push_back(c.Add(
+        {.name = absl::StrCat("labels", n), .shape = {n}, .fill = Fill::kLabels, .dtype = DType::kI32, .classes = 10}));
+  }
+  operands.push_back(c.Add({.name = "count", .shape = {1}, .role = Role::kOutput, .dtype = DType::kF64}));
+  c.Run(program::CountLabels{}, operands);
+  return std::move(c).Done({.y = operands.back()});
 }
 
 OpCase CheckFinite(const std::string& name, const Shape& shape) {
@@ -454,6 +469,8 @@ void AddElementwise(std::vector<OpCase>& cases) {
   cases.push_back(Dropout("rate_0", {3, 16, 2, 2}, {.rate = 0, .global_shape = {3, 16, 2, 2}, .offset = {0, 0, 0, 0}}));
   cases.push_back(Dropout("rate_0_3", {3, 64}, {.rate = 0.3, .global_shape = {3, 64}, .offset = {0, 0}}, /*exact=*/false));
 
+  cases.push_back(CountLabels({33}));
+  cases.push_back(CountLabels({7, 1, 5}));
   cases.push_back(CheckFinite("vector", {33}));
   cases.push_back(CheckFinite("filters", {32, 16, 3, 3}));
   cases.push_back(CheckFinite("large", {200003}));

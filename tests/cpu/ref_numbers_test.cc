@@ -313,9 +313,9 @@ TEST(Ref, BatchNormalisationIsFoldedIntoTheWeightsOfItsChannels) {
 
 TEST(Ref, DropoutDrawsByTheGlobalElement) {
   constexpr int64_t kRows = 3, kColumns = 5;
-  Vector scalars = {0, 0, 7, 1234}, x(kRows * kColumns, 1), y(kRows * kColumns), part_y(4), part_x(4, 1);
+  Vector scalars = {0, 7, 1234}, x(kRows * kColumns, 1), y(kRows * kColumns), part_y(4), part_x(4, 1);
   const program::Dropout whole{.rate = 0.25, .stream = 2, .global_shape = {kRows, kColumns}, .offset = {0, 0}};
-  RunOk(whole, {Of(scalars, {4}), Of(x, {kRows, kColumns}), Of(y, {kRows, kColumns})});
+  RunOk(whole, {Of(scalars, {3}), Of(x, {kRows, kColumns}), Of(y, {kRows, kColumns})});
   Vector expected;
   for (uint64_t i = 0; i < kRows * kColumns; ++i) {
     expected.push_back(program::DropoutKeep(1234, 2, 7, i / 4, 0.25).keep[i % 4] ? 1 / 0.75 : 0.0);
@@ -324,32 +324,46 @@ TEST(Ref, DropoutDrawsByTheGlobalElement) {
 
   program::Dropout part = whole;
   part.offset = {1, 2};
-  RunOk(part, {Of(scalars, {4}), Of(part_x, {2, 2}), Of(part_y, {2, 2})});
+  RunOk(part, {Of(scalars, {3}), Of(part_x, {2, 2}), Of(part_y, {2, 2})});
   EXPECT_THAT(part_y, ElementsAre(y[7], y[8], y[12], y[13]));
 }
 
 TEST(Ref, SoftmaxOverwritesItsMetricsAndSkipsPadding) {
-  Vector logits = {0, std::log(3.0), 9, 9, 0, 0}, p(6), metrics(4, 99), d(6);
+  Vector logits = {0, std::log(3.0), 9, 9, 0, 0}, p(6), metrics(4, 99), d(6), count = {2};
   std::vector<int32_t> labels = {1, -1, 1};
-  Vector scalars = {0, 2, 0, 0};
   RunOk(program::SoftmaxCrossEntropyForward{}, {Of(logits, {3, 2}), Of(labels, {3}), Of(p, {3, 2}), Of(metrics, {4})});
   EXPECT_THAT(p, Pointwise(DoubleNear(1e-15), Vector{0.25, 0.75, 0.5, 0.5, 0.5, 0.5}));
   // The last sample's label has an equal logit of smaller index before it.
   EXPECT_THAT(metrics, Pointwise(DoubleNear(1e-15), Vector{-std::log(0.75) - std::log(0.5), 1, 2, 2}));
-  RunOk(program::SoftmaxCrossEntropyBackward{}, {Of(scalars, {4}), Of(p, {3, 2}), Of(labels, {3}), Of(d, {3, 2})});
+  RunOk(program::SoftmaxCrossEntropyBackward{}, {Of(count, {1}), Of(p, {3, 2}), Of(labels, {3}), Of(d, {3, 2})});
   EXPECT_THAT(d, Pointwise(DoubleNear(1e-15), Vector{0.125, -0.125, 0, 0, 0.25, -0.25}));
+}
+
+TEST(Ref, LabelsThatAreNotNegativeAreCountedInAllOperands) {
+  std::vector<int32_t> first = {1, -1, 0}, second = {-1, 7};
+  Vector count(1, 99);
+  RunOk(program::CountLabels{}, {Of(first, {3}), Of(second, {2}), Of(count, {1})});
+  EXPECT_THAT(count, ElementsAre(3));
+}
+
+// However few labels there are: a batch of padding alone has none.
+TEST(Ref, AGradientIsDividedByOneLabelAtLeast) {
+  Vector p = {0.25, 0.75, 0.5, 0.5}, d(4, 99), count = {0};
+  std::vector<int32_t> labels = {1, -1};
+  RunOk(program::SoftmaxCrossEntropyBackward{}, {Of(count, {1}), Of(p, {2, 2}), Of(labels, {2}), Of(d, {2, 2})});
+  EXPECT_THAT(d, ElementsAre(0.25, -0.25, 0, 0));
 }
 
 // The targets are 0.9 for the label and 0.1 for the other class.
 TEST(Ref, ALossMayBeSmoothedAndWeighted) {
-  Vector logits = {0, std::log(3.0)}, p(2), metrics(4, 99), d(2), scalars = {0, 2, 0, 0};
+  Vector logits = {0, std::log(3.0)}, p(2), metrics(4, 99), d(2), count = {2};
   std::vector<int32_t> labels = {1};
   RunOk(program::SoftmaxCrossEntropyForward{.weight = 0.3, .label_smoothing = 0.2},
         {Of(logits, {1, 2}), Of(labels, {1}), Of(p, {1, 2}), Of(metrics, {4})});
   EXPECT_THAT(p, Pointwise(DoubleNear(1e-15), Vector{0.25, 0.75}));
   EXPECT_THAT(metrics, Pointwise(DoubleNear(1e-15), Vector{-0.3 * (0.1 * std::log(0.25) + 0.9 * std::log(0.75)), 1, 1, 1}));
   RunOk(program::SoftmaxCrossEntropyBackward{.weight = 0.3, .label_smoothing = 0.2},
-        {Of(scalars, {4}), Of(p, {1, 2}), Of(labels, {1}), Of(d, {1, 2})});
+        {Of(count, {1}), Of(p, {1, 2}), Of(labels, {1}), Of(d, {1, 2})});
   EXPECT_THAT(d, Pointwise(DoubleNear(1e-15), Vector{0.3 * 0.15 / 2, -0.3 * 0.15 / 2}));
 }
 
@@ -366,12 +380,12 @@ TEST(Ref, TheSixthLargestLogitIsNoTop5Hit) {
 }
 
 TEST(Ref, ALabelBeyondTheClassesIsAnError) {
-  Vector logits(4), p(4), metrics(4), scalars(4, 1), d(4);
+  Vector logits(4), p(4), metrics(4), count(1, 1), d(4);
   std::vector<int32_t> labels = {1, 2};
   const absl::Status forward = ref::Run(program::SoftmaxCrossEntropyForward{},
                                         {Of(logits, {2, 2}), Of(labels, {2}), Of(p, {2, 2}), Of(metrics, {4})});
   const absl::Status backward =
-      ref::Run(program::SoftmaxCrossEntropyBackward{}, {Of(scalars, {4}), Of(p, {2, 2}), Of(labels, {2}), Of(d, {2, 2})});
+      ref::Run(program::SoftmaxCrossEntropyBackward{}, {Of(count, {1}), Of(p, {2, 2}), Of(labels, {2}), Of(d, {2, 2})});
   for (const absl::Status& status : {forward, backward}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(absl::StrContains(status.message(), "sample 1")) << status;
@@ -394,8 +408,8 @@ TEST(Ref, CheckFinite) {
 
 // v = 0.5·4 − 0.25·(0.5·8 + 2) = 0.5, w = 8.5
 TEST(Ref, SgdUpdate) {
-  Vector scalars = {0.25, 1, 0, 0}, g = {2}, v = {4}, w = {8};
-  RunOk(program::SgdUpdate{.momentum = 0.5, .weight_decay = 0.5}, {Of(scalars, {4}), Of(g, {1}), Of(v, {1}), Of(w, {1})});
+  Vector scalars = {0.25, 0, 0}, g = {2}, v = {4}, w = {8};
+  RunOk(program::SgdUpdate{.momentum = 0.5, .weight_decay = 0.5}, {Of(scalars, {3}), Of(g, {1}), Of(v, {1}), Of(w, {1})});
   EXPECT_EQ(v[0], 0.5);
   EXPECT_EQ(w[0], 8.5);
 }

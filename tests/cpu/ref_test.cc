@@ -161,8 +161,8 @@ TEST(Gradients, BatchNormalisation) {
 }
 
 TEST(Gradients, DropoutAndLoss) {
-  const Shape x = {4, 6}, s = {4}, labels = {4}, metrics = {4};
-  Vector scalars = {0.1, 3, 5, 9}, xv = Random(x, 1), r = Random(x, 2), dx(xv.size()), out(xv.size());
+  const Shape x = {4, 6}, s = {3}, labels = {4}, metrics = {4};
+  Vector scalars = {0.1, 5, 9}, count = {3}, xv = Random(x, 1), r = Random(x, 2), dx(xv.size()), out(xv.size());
   const program::Dropout dropout{0.4, 1, {8, 6}, {4, 0}};
   ASSERT_TRUE(Apply(dropout, {Of(scalars, s), Of(r, x), Of(dx, x)}).ok());
   ExpectGradient(
@@ -179,7 +179,7 @@ TEST(Gradients, DropoutAndLoss) {
   };
   loss(xv);
   EXPECT_EQ(sums[program::kLabels], 3);
-  ASSERT_TRUE(Apply(program::SoftmaxCrossEntropyBackward{}, {Of(scalars, s), Of(p, x), Of(label, labels), Of(dx, x)}).ok());
+  ASSERT_TRUE(Apply(program::SoftmaxCrossEntropyBackward{}, {Of(count, {1}), Of(p, x), Of(label, labels), Of(dx, x)}).ok());
   ExpectGradient(loss, xv, {1}, dx, "loss");
 }
 
@@ -197,8 +197,8 @@ TEST(Softmax, HitsCountClassesThatStandBefore) {
 }
 
 TEST(Sgd, IsKrizhevskysUpdate) {
-  Vector scalars = {0.1, 1, 0, 0}, g = {2}, v = {0.5}, w = {3};
-  ASSERT_TRUE(Apply(program::SgdUpdate{0.9, 0.01}, {Of(scalars, {4}), Of(g, {1}), Of(v, {1}), Of(w, {1})}).ok());
+  Vector scalars = {0.1, 0, 0}, g = {2}, v = {0.5}, w = {3};
+  ASSERT_TRUE(Apply(program::SgdUpdate{0.9, 0.01}, {Of(scalars, {3}), Of(g, {1}), Of(v, {1}), Of(w, {1})}).ok());
   EXPECT_DOUBLE_EQ(v[0], 0.9 * 0.5 - 0.1 * (0.01 * 3 + 2));
   EXPECT_DOUBLE_EQ(w[0], 3 + v[0]);
 }
@@ -209,8 +209,8 @@ std::vector<double> Path(program::SgdForm form, const std::vector<double>& rates
   Vector v = {0}, w = {3};
   std::vector<double> path;
   for (size_t i = 0; i < 4; ++i) {
-    Vector scalars = {rates[i], 1, 0, 0}, g = {gradients[i]};
-    EXPECT_TRUE(Apply(program::SgdUpdate{0.9, 0.01, form}, {Of(scalars, {4}), Of(g, {1}), Of(v, {1}), Of(w, {1})}).ok());
+    Vector scalars = {rates[i], 0, 0}, g = {gradients[i]};
+    EXPECT_TRUE(Apply(program::SgdUpdate{0.9, 0.01, form}, {Of(scalars, {3}), Of(g, {1}), Of(v, {1}), Of(w, {1})}).ok());
     path.push_back(w[0]);
   }
   return path;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "cuda/load/loaded.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "gtest/gtest.h"
@@ -75,7 +76,7 @@ TEST(CudaBackend, AStepTakesNoMemoryOfAGpuAndMakesNoEvent) {
   const int events = made.calls->events_alive();
   const int allocations = made.calls->allocations();
   for (int step = 0; step < 6; ++step) {
-    ASSERT_TRUE((*executor)->NextImages().ok());
+    ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
     ASSERT_TRUE((*executor)->Enqueue({.step = static_cast<uint64_t>(step)}).ok());
     ASSERT_TRUE((*executor)->Collect().ok());
     EXPECT_EQ(made.calls->allocated_bytes(), bytes) << "step " << step;
@@ -92,7 +93,7 @@ TEST(CudaBackend, CollectingAStepDoesNotWaitForTheNext) {
     auto executor = engine::Executor::Create(program, *made.backend);
     ASSERT_TRUE(executor.ok());
     const auto enqueue = [&](uint64_t step) {
-      ASSERT_TRUE((*executor)->NextImages().ok());
+      ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
       ASSERT_TRUE((*executor)->Enqueue({.step = step}).ok());
     };
     enqueue(0);
@@ -120,12 +121,11 @@ std::vector<std::vector<double>> Trained(const program::Program& program, Made& 
   EXPECT_TRUE(executor.ok()) << executor.status();
   EXPECT_TRUE(engine::InitializeParameters(program, (*executor)->loaded(), 3).ok());
   for (uint64_t step = 0; step < 6; ++step) {
-    const auto images = (*executor)->NextImages();
+    const auto images = (*executor)->NextInput<float>(engine::kImages);
     EXPECT_TRUE(images.ok()) << images.status();
     for (size_t i = 0; i < images->size(); ++i) (*images)[i] = static_cast<float>((i * 37 + step * 11) % 64) / 64;
-    for (size_t i = 0; i < (*executor)->NextLabels().size(); ++i) {
-      (*executor)->NextLabels()[i] = static_cast<int32_t>((i + step) % 10);
-    }
+    const absl::Span<int32_t> labels = *(*executor)->NextInput<int32_t>(engine::kLabels);
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>((i + step) % 10);
     EXPECT_TRUE((*executor)->Enqueue({.learning_rate = 0.01 / static_cast<double>(step + 1), .step = step}).ok());
     if (step == 0) continue;  // two in flight
     const auto result = (*executor)->Collect();
@@ -169,7 +169,7 @@ TEST(CudaBackend, TheNextBatchIsLoadedUnderThisStep) {
   int loads = 0;
   for (uint64_t step = 0; step < 6; ++step) {
     begins.push_back(noted.size());
-    ASSERT_TRUE((*executor)->NextImages().ok());
+    ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
     ASSERT_TRUE((*executor)->Enqueue({.step = step}).ok());
     const int input_stream = static_cast<int>(program::Lane::kLoad);  // the device has a stream for each lane, in order
     for (size_t i = begins.back(); i < noted.size() && step > 0; ++i) {
@@ -209,16 +209,16 @@ TEST(CudaBackend, ImagesThatAreKeptComeNoMoreFromTheHost) {
         if (keeps) {
           EXPECT_EQ((*executor)->loaded().KeepImages().ok(), step >= 2);
         }
-        absl::StatusOr<absl::Span<float>> images = (*executor)->NextImages();
+        absl::StatusOr<absl::Span<float>> images = (*executor)->NextInput<float>(engine::kImages);
         ASSERT_TRUE(images.ok());
         // Kept ones hide what the host writes.
         const bool hidden = keeps && step >= 2;
         for (size_t i = 0; i < images->size(); ++i) (*images)[i] = hidden ? 9.0f : static_cast<float>((i + step % 2) % 7);
-        const absl::Span<int32_t> labels = (*executor)->NextLabels();
+        const absl::Span<int32_t> labels = *(*executor)->NextInput<int32_t>(engine::kLabels);
         for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % 10);
         const size_t before = made.calls->noted().size();
         ASSERT_TRUE((*executor)->Enqueue({.learning_rate = 0.01, .step = step}).ok());
-        absl::StatusOr<engine::StepResult> result = (*executor)->Collect();
+        absl::StatusOr<engine::ScoredStep> result = engine::CollectScored(**executor);
         ASSERT_TRUE(result.ok());
         losses[keeps].push_back(result->loss);
         const std::vector<Noted>& noted = made.calls->noted();
@@ -237,7 +237,7 @@ TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {
   Made made = MakeBackend({.devices = 2}, {.has_memory = false, .fail_at = 40});
   auto executor = engine::Executor::Create(program, *made.backend);
   ASSERT_TRUE(executor.ok());
-  ASSERT_TRUE((*executor)->NextImages().ok());
+  ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
   ASSERT_TRUE((*executor)->Enqueue({}).ok());
   const auto enqueued = static_cast<int64_t>(made.calls->noted().size());
   EXPECT_FALSE((*executor)->Collect().ok());
@@ -282,7 +282,7 @@ TEST(CudaBackend, CollectivesAreByNcclWhereItServesAndIsWanted) {
     Made made = MakeBackend(options, {.gpus = gpus, .nccl = true});
     auto executor = engine::Executor::Create(program, *made.backend);
     EXPECT_TRUE(executor.ok()) << executor.status();
-    EXPECT_TRUE((*executor)->NextImages().ok());
+    EXPECT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
     EXPECT_TRUE((*executor)->Enqueue({}).ok());
     EXPECT_TRUE((*executor)->Collect().ok());
     return made.calls->rank_calls();
@@ -308,7 +308,7 @@ TEST(CudaBackend, AFailingCallPoisonsTheProgramAndNamesItsTask) {
     Made made = MakeBackend({.devices = 2}, {.has_memory = false, .fail_at = fail_at});
     auto executor = engine::Executor::Create(program, *made.backend);
     ASSERT_TRUE(executor.ok()) << executor.status();
-    ASSERT_TRUE((*executor)->NextImages().ok());
+    ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
     ASSERT_TRUE((*executor)->Enqueue({}).ok());
     const absl::Status status = (*executor)->Collect().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << fail_at;

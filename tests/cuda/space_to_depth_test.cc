@@ -8,6 +8,7 @@
 
 #include "cuda/backend.h"
 #include "cuda/load/layout.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "gmock/gmock.h"
@@ -212,7 +213,7 @@ std::vector<Convolution> StepOf(const layers::LayerGraph& graph, const partition
   EXPECT_TRUE(backend.ok());
   auto executor = engine::Executor::Create(*program, **backend);
   EXPECT_TRUE(executor.ok()) << executor.status();
-  EXPECT_TRUE((*executor)->NextImages().ok());
+  EXPECT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
   EXPECT_TRUE((*executor)->Enqueue({.step = 0}).ok());
   EXPECT_TRUE((*executor)->Collect().ok());
   return seen;
@@ -310,8 +311,8 @@ std::vector<double> LossesOn(const layers::LayerGraph& graph, bool as_bytes) {
     }
     const std::vector<int32_t> labels = {0, 1, 2, 0};
     const engine::StepInputs inputs{.learning_rate = 0.01, .step = step};
-    const auto result =
-        as_bytes ? (*executor)->RunStepOnPixels(bytes, labels, inputs) : (*executor)->RunStep(values, labels, inputs);
+    const auto result = as_bytes ? engine::RunStepOnPixels(*(*executor), bytes, labels, inputs)
+                                 : engine::RunStep(*(*executor), values, labels, inputs);
     EXPECT_TRUE(result.ok()) << result.status();
     if (result.ok()) losses.push_back(result->loss);
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/backend.h"
 #include "cuda/calls.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "gtest/gtest.h"
 #include "host_calls.h"
@@ -137,6 +138,7 @@ class WidthCalls : public HostCalls {
   template <template <class...> class K, class... T>
   void Count(const K<T...>&) {}
   void Count(const SumMetrics&) {}
+  void Count(const CountOfLabels&) {}
   // Of channels, not elements.
   void Count(const SumGroups&) {}
   void Count(const FinishGradientSums&) {}
@@ -169,7 +171,7 @@ TEST(Vectors, MoveNearlyAllElementsOfTheZoo) {
         ASSERT_TRUE(backend.ok());
         auto executor = engine::Executor::Create(*program, **backend);
         ASSERT_TRUE(executor.ok()) << executor.status();
-        ASSERT_TRUE((*executor)->NextImages().ok());
+        ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
         ASSERT_TRUE((*executor)->Enqueue({.step = 0}).ok());
         ASSERT_TRUE((*executor)->Collect().ok());
         EXPECT_GT(counts.wide, 0);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "gtest/gtest.h"
@@ -71,11 +72,13 @@ inline program::Program Spoiler(int devices, int64_t bytes) {
   return std::move(builder).Build();
 }
 
+// A Program may have none.
 inline void FillInputs(Executor& executor, int64_t step) {
-  auto images = executor.NextImages();
+  if (!executor.HasInput(kImages)) return;
+  auto images = executor.NextInput<float>(engine::kImages);
   ASSERT_TRUE(images.ok()) << images.status();
   for (size_t i = 0; i < images->size(); ++i) (*images)[i] = static_cast<float>((i * 37 + step * 11) % 64) / 64;
-  const absl::Span<int32_t> labels = executor.NextLabels();
+  const absl::Span<int32_t> labels = *executor.NextInput<int32_t>(engine::kLabels);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>((i + step) % 12);
 }
 
@@ -159,7 +162,7 @@ class Turns {
     });
   }
   void Collect(Executor& executor) {
-    const absl::StatusOr<StepResult> result = executor.Collect();
+    const absl::StatusOr<ScoredStep> result = CollectScored(executor);
     ASSERT_TRUE(result.ok()) << result.status();
     if (&executor == spoiler_.get()) return;
     EXPECT_EQ(result->not_finite, "");
@@ -192,7 +195,7 @@ inline Alternation TrainInTurns(Backend& backend, const std::vector<program::Pro
     Executor& executor = *executors[step % executors.size()];
     FillInputs(executor, step);
     EXPECT_TRUE(executor.Enqueue({.learning_rate = 0.01, .step = static_cast<uint64_t>(step)}).ok());
-    const absl::StatusOr<StepResult> collected = executor.Collect();
+    const absl::StatusOr<ScoredStep> collected = CollectScored(executor);
     EXPECT_TRUE(collected.ok()) << collected.status();
     if (collected.ok()) result.train_losses.push_back(collected->loss);
   }

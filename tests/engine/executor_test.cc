@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/classification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
@@ -32,8 +33,9 @@ using ::testing::HasSubstr;
 constexpr int64_t kBatch = 4, kPixels = 2;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Images and labels cut over two devices. Metrics: Σ of the pixels, their first pixel as hits, the labels ≥ 0. Flags of two
-// parameters. The gradient of "a" is [2, 2]: row 0 in f32 on device 0, row 1 in f64 on device 1.
+// Images and labels cut over two devices. Metrics, which device 1 reports: Σ of the pixels of all that have run so far,
+// their first pixel as hits, the labels ≥ 0. Flags of two parameters. The gradient of "a" is [2, 2]: row 0 in f32 on device
+// 0, row 1 in f64 on device 1.
 struct TwoDevices {
   Program program;
   std::vector<BufferId> images, labels, scalars, metrics, flags, gradients;
@@ -58,10 +60,8 @@ struct TwoDevices {
       scalar_input.pieces.push_back({scalars[d], Region::Whole(scalar_input.shape)});
       gradient.pieces.push_back({gradients[d], {{d, 0}, {1, 2}}});
     }
-    for (int d : {1, 0}) {
-      finite.pieces.push_back({flags[d], Region::Whole(finite.shape)});
-      sums.pieces.push_back({metrics[d], Region::Whole(sums.shape)});
-    }
+    for (int d : {1, 0}) finite.pieces.push_back({flags[d], Region::Whole(finite.shape)});
+    sums.pieces.push_back({metrics[1], Region::Whole(sums.shape)});
     b.AddParameter({.name = "a", .layer = "first", .shape = {2, 2}});
     b.AddParameter({.name = "b", .layer = "second", .shape = {3}});
     for (Input* input : {&image_input, &label_input, &scalar_input}) b.AddInput(*input);
@@ -75,7 +75,9 @@ struct TwoDevices {
                    {b.Read(images[d]), b.Read(labels[d]), b.Write(metrics[d])}, {}, {"loss"});
       index = 0;
       for (BufferId from : {flags[d], metrics[d], gradients[d]}) {
-        b.AddCompute(d, Lane::kCopy, program::Store{index++}, {b.Read(from)}, {}, {"output", program::Pass::kOutput});
+        const int output = index++;
+        if (d == 0 && from == metrics[0]) continue;
+        b.AddCompute(d, Lane::kCopy, program::Store{output}, {b.Read(from)}, {}, {"output", program::Pass::kOutput});
       }
     }
     program = std::move(b).Build();
@@ -84,10 +86,10 @@ struct TwoDevices {
   void Meaning(const program::Task& task, FakeLoaded& loaded) const {
     const int d = task.device;
     std::vector<double>& out = loaded.memory[metrics[d].value];
-    out = {0, 0, 0, 0};
+    out = d == 0 ? std::vector<double>(program::kMetricCount) : loaded.memory[metrics[0].value];
     for (double pixel : loaded.memory[images[d].value]) out[program::kLossSum] += pixel;
     for (double label : loaded.memory[labels[d].value]) out[program::kLabels] += label >= 0;
-    out[program::kTop1Hits] = loaded.memory[images[d].value][0];
+    out[program::kTop1Hits] += loaded.memory[images[d].value][0];
     out[program::kTop5Hits] = 10 * out[program::kTop1Hits];
   }
 };
@@ -102,16 +104,17 @@ class ExecutorTest : public ::testing::Test {
 
   // Images of value `pixel` throughout.
   void Enqueue(float pixel, StepInputs inputs = {}) {
-    absl::StatusOr<absl::Span<float>> images = executor_->NextImages();
+    absl::StatusOr<absl::Span<float>> images = executor_->NextInput<float>(kImages);
     ASSERT_TRUE(images.ok()) << images.status();
     std::fill(images->begin(), images->end(), pixel);
-    absl::Span<int32_t> labels = executor_->NextLabels();
-    std::fill(labels.begin(), labels.end(), 1);
+    absl::StatusOr<absl::Span<int32_t>> labels = executor_->NextInput<int32_t>(kLabels);
+    ASSERT_TRUE(labels.ok()) << labels.status();
+    std::fill(labels->begin(), labels->end(), 1);
     ASSERT_TRUE(executor_->Enqueue(inputs).ok());
   }
-  StepResult Run() {
+  ScoredStep Run() {
     Enqueue(1);
-    absl::StatusOr<StepResult> result = executor_->Collect();
+    absl::StatusOr<ScoredStep> result = CollectScored(*executor_);
     EXPECT_TRUE(result.ok()) << result.status();
     return *result;
   }
@@ -134,7 +137,7 @@ TEST(ExecutorCommands, EachTaskAwaitsItsWaitsOfThisAndOfTheLastStepThenIsLaunche
   FakeBackend backend(1, [](const program::Task&, FakeLoaded&) {});
   auto executor = *Executor::Create(program, backend);
   for (int step = 0; step < 2; ++step) {
-    ASSERT_TRUE(executor->NextImages().ok());
+    ASSERT_TRUE(executor->NextInput<float>(kImages).ok());
     ASSERT_TRUE(executor->Enqueue({}).ok());
   }
   EXPECT_THAT(backend.latest->calls,
@@ -153,23 +156,23 @@ TEST_F(ExecutorTest, TasksAreLaunchedInTheProgramsOrder) {
 TEST_F(ExecutorTest, ThreeStepsKeepTheirOwnImagesAndResultsInTwoSlots) {
   Enqueue(1);
   Enqueue(2);
-  EXPECT_DOUBLE_EQ(executor_->Collect()->loss, 2);  // two pixels of 1 for each label
+  EXPECT_DOUBLE_EQ(CollectScored(*executor_)->loss, 2);  // two pixels of 1 for each label
   Enqueue(3);
-  EXPECT_DOUBLE_EQ(executor_->Collect()->loss, 4);
-  EXPECT_DOUBLE_EQ(executor_->Collect()->loss, 6);
+  EXPECT_DOUBLE_EQ(CollectScored(*executor_)->loss, 4);
+  EXPECT_DOUBLE_EQ(CollectScored(*executor_)->loss, 6);
 }
 
-TEST_F(ExecutorTest, NextImagesWaitsForTheStepTwoBeforeAlone) {
+TEST_F(ExecutorTest, NextInputWaitsForTheStepTwoBeforeAlone) {
   Enqueue(1);
   Enqueue(2);
   EXPECT_THAT(loaded().calls, ::testing::Not(::testing::Contains(HasSubstr("synchronize"))));
-  ASSERT_TRUE(executor_->NextImages().ok());
+  ASSERT_TRUE(executor_->NextInput<float>(kImages).ok());
   EXPECT_EQ(loaded().calls.back(), "synchronize 0");
 }
 
-TEST_F(ExecutorTest, MetricsAreSumsOverPiecesAndTheLossIsAMeanOverLabels) {
+TEST_F(ExecutorTest, HitsAreThoseOfTheSumsAndTheLossIsAMeanOverLabels) {
   const std::vector<float> images = {1, 2, 3, 4, 5, 6, 7, 8};
-  absl::StatusOr<StepResult> result = executor_->RunStep(images, {0, -1, 2, 1}, {});
+  absl::StatusOr<ScoredStep> result = RunStep(*executor_, images, {0, -1, 2, 1}, {});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->labels, 3);
   EXPECT_DOUBLE_EQ(result->loss, 36.0 / 3);
@@ -179,20 +182,18 @@ TEST_F(ExecutorTest, MetricsAreSumsOverPiecesAndTheLossIsAMeanOverLabels) {
   EXPECT_EQ(result->not_finite_device, -1);
 }
 
-TEST_F(ExecutorTest, PaddingAloneGivesALossOfZeroAndADivisorOfOne) {
-  absl::StatusOr<StepResult> result = executor_->RunStep(std::vector<float>(8), {-1, -1, -1, -1}, {});
+TEST_F(ExecutorTest, PaddingAloneGivesALossOfZero) {
+  absl::StatusOr<ScoredStep> result = RunStep(*executor_, std::vector<float>(8), {-1, -1, -1, -1}, {});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->labels, 0);
   EXPECT_EQ(result->loss, 0);
-  EXPECT_EQ(loaded().memory[two_.scalars[0].value][program::kLabelCount], 1);
 }
 
 TEST_F(ExecutorTest, ScalarsReachEveryDevice) {
-  ASSERT_TRUE(executor_->RunStep(std::vector<float>(8), {0, -1, 2, 1}, {.learning_rate = 0.25, .step = 7, .seed = 9}).ok());
+  ASSERT_TRUE(RunStep(*executor_, std::vector<float>(8), {0, -1, 2, 1}, {.learning_rate = 0.25, .step = 7, .seed = 9}).ok());
   for (BufferId scalars : two_.scalars) {
     const std::vector<double>& values = loaded().memory[scalars.value];
     EXPECT_EQ(values[program::kLearningRate], 0.25);
-    EXPECT_EQ(values[program::kLabelCount], 3);
     EXPECT_EQ(values[program::kStep], 7);
     EXPECT_EQ(values[program::kSeed], 9);
   }
@@ -245,7 +246,7 @@ TEST(ExecutorAround, LooksAtEachParameterBeforeItsFirstWriteIsLaunched) {
 TEST_F(ExecutorTest, OfGradientsThatAreNotFiniteTheLowestDevicesFirstIsNamed) {
   loaded().memory[two_.flags[0].value] = {1, 0};
   loaded().memory[two_.flags[1].value] = {0, 0};
-  StepResult result = Run();
+  ScoredStep result = Run();
   EXPECT_EQ(result.not_finite, "gradient of b");
   EXPECT_EQ(result.not_finite_layer, "second");
   EXPECT_EQ(result.not_finite_device, 0);
@@ -266,19 +267,21 @@ TEST(ExecutorLosses, AreSummedAndHitsAreThoseOfTheLast) {
                                  .shape = {program::kMetricCount},
                                  .pieces = {{two.metrics[0], Region::Whole({program::kMetricCount})}}});
   const auto stores_metrics = [&](const program::Task& task) {
-    return task.device == 0 && std::holds_alternative<program::Compute>(task.what) && task.uses.size() == 1 &&
-           task.uses[0].buffer == two.metrics[0];
+    return task.device == 1 && std::holds_alternative<program::Compute>(task.what) && task.uses.size() == 1 &&
+           task.uses[0].buffer == two.metrics[1];
   };
   const auto found = std::find_if(two.program.tasks.begin(), two.program.tasks.end(), stores_metrics);
   ASSERT_NE(found, two.program.tasks.end());
   program::Task store = *found;
   store.id = TaskId{static_cast<int32_t>(two.program.tasks.size())};
+  store.device = 0;
+  store.uses[0].buffer = two.metrics[0];
   std::get<program::Compute>(store.what).op = program::Store{last};
   two.program.tasks.push_back(store);
   FakeBackend backend(2, [&two](const program::Task& task, FakeLoaded& loaded) { two.Meaning(task, loaded); });
   const std::unique_ptr<Executor> executor = *Executor::Create(two.program, backend);
   for (BufferId flags : two.flags) backend.latest->memory[flags.value] = {1, 1};
-  const absl::StatusOr<StepResult> result = executor->RunStep({1, 1, 1, 1, 2, 2, 2, 2}, {0, 1, -1, 0}, {});
+  const absl::StatusOr<ScoredStep> result = RunStep(*executor, {1, 1, 1, 1, 2, 2, 2, 2}, {0, 1, -1, 0}, {});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->labels, 2);
   EXPECT_EQ(result->top1_hits, 1);
@@ -298,10 +301,10 @@ TEST(ExecutorStatistics, AreNotTakenForParametersWhoseGradientIsNotFinite) {
   const std::unique_ptr<Executor> executor = *Executor::Create(two.program, backend);
   const auto result = [&](double of_a, double of_b) {
     for (BufferId flags : two.flags) backend.latest->memory[flags.value] = {of_a, of_b};
-    absl::StatusOr<absl::Span<float>> images = executor->NextImages();
+    absl::StatusOr<absl::Span<float>> images = executor->NextInput<float>(kImages);
     std::fill(images->begin(), images->end(), 1.0f);
-    absl::Span<int32_t> labels = executor->NextLabels();
-    std::fill(labels.begin(), labels.end(), 1);
+    absl::StatusOr<absl::Span<int32_t>> labels = executor->NextInput<int32_t>(kLabels);
+    std::fill(labels->begin(), labels->end(), 1);
     EXPECT_TRUE(executor->Enqueue({}).ok());
     return *executor->Collect();
   };
@@ -313,16 +316,21 @@ TEST(ExecutorStatistics, AreNotTakenForParametersWhoseGradientIsNotFinite) {
 
 TEST_F(ExecutorTest, ALossThatIsNotFiniteComesBeforeGradients) {
   for (double bad : {kNan, std::numeric_limits<double>::infinity()}) {
-    loaded().memory[two_.flags[0].value] = {0, 0};
+    loaded().memory[two_.flags[1].value] = {1, 0};
     std::vector<float> images(8, 1);
     images[6] = static_cast<float>(bad);
-    absl::StatusOr<StepResult> result = executor_->RunStep(images, {0, 1, 2, 1}, {});
+    absl::StatusOr<ScoredStep> result = RunStep(*executor_, images, {0, 1, 2, 1}, {});
     ASSERT_TRUE(result.ok());
     EXPECT_EQ(result->not_finite, "loss");
     EXPECT_EQ(result->not_finite_layer, "loss");
-    EXPECT_EQ(result->not_finite_device, 1);
+    EXPECT_EQ(result->not_finite_device, 1) << "the one whose gradient tells";
     EXPECT_FALSE(std::isfinite(result->loss));
     EXPECT_EQ(result->labels, 4);
+    loaded().memory[two_.flags[1].value] = {1, 1};
+    result = RunStep(*executor_, images, {0, 1, 2, 1}, {});
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result->not_finite, "loss");
+    EXPECT_EQ(result->not_finite_device, -1) << "no gradient tells";
   }
 }
 
@@ -354,14 +362,14 @@ TEST_F(ExecutorTest, AFailedStepIsReportedByWhoeverWaitsForIt) {
   loaded().fails[0] = absl::InternalError("task 3 on device 0 failed");
   Enqueue(1);
   Enqueue(2);
-  EXPECT_EQ(executor_->NextImages().status().message(), "task 3 on device 0 failed");
+  EXPECT_EQ(executor_->NextInput<float>(kImages).status().message(), "task 3 on device 0 failed");
   EXPECT_EQ(executor_->Collect().status().message(), "task 3 on device 0 failed");
 }
 
 TEST_F(ExecutorTest, AThirdStepInFlightAndACollectOfNoneAreRefused) {
   EXPECT_EQ(executor_->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
   Enqueue(1);
-  EXPECT_EQ(executor_->RunStep(std::vector<float>(8), {0, 0, 0, 0}, {}).status().code(),
+  EXPECT_EQ(RunStep(*executor_, std::vector<float>(8), {0, 0, 0, 0}, {}).status().code(),
             absl::StatusCode::kFailedPrecondition);
   Enqueue(2);
   EXPECT_EQ(executor_->in_flight(), 2);
@@ -370,15 +378,16 @@ TEST_F(ExecutorTest, AThirdStepInFlightAndACollectOfNoneAreRefused) {
 
 TEST_F(ExecutorTest, SpansThatDoNotFitAndSeedsFrom2To53AreRefused) {
   for (const auto& [images, labels] : {std::pair{7, 4}, {8, 3}, {9, 4}}) {
-    const absl::Status status = executor_->RunStep(std::vector<float>(images), std::vector<int32_t>(labels), {}).status();
+    const absl::Status status = RunStep(*executor_, std::vector<float>(images), std::vector<int32_t>(labels), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("expected 8 image values and 4 labels"));
+    const bool of_images = images != 8;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(of_images ? "\"images\": expected 8" : "\"labels\": expected 4"));
   }
   EXPECT_EQ(executor_->Enqueue({.seed = uint64_t{1} << 53}).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(executor_->Enqueue({.seed = (uint64_t{1} << 53) - 1}).ok());
 }
 
-TEST(ExecutorCreate, RefusesTooFewDevicesUnknownInputsAndWhatTheBackendRefuses) {
+TEST(ExecutorCreate, RefusesTooFewDevicesOtherScalarsAndWhatTheBackendRefuses) {
   TwoDevices two;
   FakeBackend one(1), backend(2);
   EXPECT_EQ(Executor::Create(two.program, one).status().code(), absl::StatusCode::kFailedPrecondition);
@@ -386,11 +395,23 @@ TEST(ExecutorCreate, RefusesTooFewDevicesUnknownInputsAndWhatTheBackendRefuses) 
   EXPECT_EQ(Executor::Create(two.program, backend).status(), backend.refusal);
   backend.refusal = absl::OkStatus();
   Program program = two.program;
-  program.inputs[0].name = "pictures";
-  EXPECT_THAT(std::string(Executor::Create(program, backend).status().message()), HasSubstr("pictures"));
-  program = two.program;
   program.inputs[2].shape = {5};
   EXPECT_EQ(Executor::Create(program, backend).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Inputs are found by name and type; what they mean is for those who fill them.
+TEST(ExecutorInputs, AreFoundByNameAndType) {
+  TwoDevices two;
+  two.program.inputs[0].name = "pictures";
+  FakeBackend backend(2, [&two](const program::Task& task, FakeLoaded& loaded) { two.Meaning(task, loaded); });
+  const std::unique_ptr<Executor> executor = *Executor::Create(two.program, backend);
+  ASSERT_TRUE(executor->NextInput<float>("pictures").ok());
+  EXPECT_EQ(executor->NextInput<float>("pictures")->size(), kBatch * kPixels);
+  EXPECT_FALSE(executor->HasInput(kImages));
+  EXPECT_THAT(std::string(executor->NextInput<float>(kImages).status().message()),
+              HasSubstr("expected an input \"images\" of f32, found none"));
+  EXPECT_THAT(std::string(executor->NextInput<uint8_t>("pictures").status().message()),
+              HasSubstr("\"pictures\" of u8, found f32 [4,2]"));
 }
 
 TEST(ExecutorCreate, AProgramMayHaveNeitherImagesNorLabels) {
@@ -400,9 +421,8 @@ TEST(ExecutorCreate, AProgramMayHaveNeitherImagesNorLabels) {
   const Program program = std::move(b).Build();
   FakeBackend backend(1, [](const program::Task&, FakeLoaded&) {});
   auto executor = *Executor::Create(program, backend);
-  EXPECT_TRUE(executor->NextImages()->empty());
-  EXPECT_TRUE(executor->NextLabels().empty());
-  absl::StatusOr<StepResult> result = executor->RunStep({}, {}, {});
+  EXPECT_FALSE(executor->HasInput(kImages));
+  absl::StatusOr<ScoredStep> result = RunStep(*executor, {}, {}, {});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->labels, 0);
 }

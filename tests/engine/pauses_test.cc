@@ -46,7 +46,8 @@ struct SmallRun {
 
   static data::SampleStream Images(bool train) {
     data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
-    return *data::SampleStream::Create(std::move(set), {.shuffle = train, .shift = train, .once = !train});
+    return *data::SampleStream::Create(std::move(set),
+                                       {.shuffle = train, .shift = train, .once = !train, .mean = {0.3}, .std = {0.35}});
   }
 
   absl::StatusOr<TrainReport> Train(int64_t steps, Pauses pauses) {

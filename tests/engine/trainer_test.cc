@@ -11,6 +11,7 @@
 #include "cpu/backend.h"
 #include "data/dataset.h"
 #include "data/sample_stream.h"
+#include "engine/classification.h"
 #include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,9 +24,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Both normalised by the training set's mean and deviation.
 data::SampleStream Digits(bool train) {
   data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
-  return *data::SampleStream::Create(std::move(set), {.shuffle = train, .shift = train, .once = !train});
+  data::StreamOptions options{.shuffle = train, .shift = train, .once = !train};
+  if (!train) {
+    const program::PixelScaling scaling = Digits(true).scaling();
+    options.std = {1 / (16 * scaling.scale[0])};  // the largest of a digit's values is 16
+    options.mean = {-scaling.shift[0] * options.std[0]};
+  }
+  return *data::SampleStream::Create(std::move(set), options);
 }
 
 // two_column on digits under a named plan, ready to train and to test.
@@ -205,6 +213,20 @@ TEST(Train, WhatCannotBeMeantIsRefused) {
   refuses(Train(*setup.train, digits, {.first_step = -1}).status(), "from -1");
   refuses(Train(*setup.eval, digits, {}).status(), "expected a Program for training, found one for evaluation");
   refuses(Evaluate(*setup.train, test).status(), "expected a Program for evaluation, found one for training");
+  for (const data::StreamOptions& other : {data::StreamOptions{.std = {0.5}}, {.mean = {0.5}}}) {
+    data::ImageSet set = *data::OpenDataset("digits", data::SplitOf::kTrain, {});
+    data::SampleStream stream = *data::SampleStream::Create(std::move(set), other);
+    refuses(Train(*setup.train, stream, {}).status(), "lowered for its mean and deviation");
+  }
+}
+
+TEST(Train, AnInputThatNobodyFillsIsRefused) {
+  DigitsRun setup("single", 1);
+  program::Program program = setup.train_program;
+  program.inputs[1].name = "targets";
+  const std::unique_ptr<Executor> executor = *Executor::Create(program, *setup.backend);
+  data::SampleStream digits = Digits(true);
+  EXPECT_THAT(std::string(Train(*executor, digits, {}).status().message()), HasSubstr("found \"targets\""));
 }
 
 TEST(Train, ParametersThatWereNeverSetAreRefused) {
@@ -253,13 +275,13 @@ TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
   EXPECT_EQ(setup.train->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
   data::SampleStream digits = Digits(true);
   for (int i = 0; i < 2; ++i) {
-    absl::StatusOr<absl::Span<uint8_t>> images = setup.train->NextPixels();
+    absl::StatusOr<absl::Span<uint8_t>> images = setup.train->NextInput<uint8_t>(engine::kImages);
     ASSERT_TRUE(images.ok());
-    ASSERT_TRUE(digits.Read(0, *images, setup.train->NextLabels()).ok());
+    ASSERT_TRUE(digits.Read(0, *images, *setup.train->NextInput<int32_t>(engine::kLabels)).ok());
     ASSERT_TRUE(setup.train->Enqueue({.learning_rate = 0}).ok());
   }
   EXPECT_EQ(setup.train->Enqueue({}).code(), absl::StatusCode::kFailedPrecondition);
-  const double first = setup.train->Collect()->loss, second = setup.train->Collect()->loss;
+  const double first = CollectScored(*setup.train)->loss, second = CollectScored(*setup.train)->loss;
   EXPECT_GT(first, 0);
   EXPECT_GT(second, 0);
   EXPECT_EQ(Executor::Create(DigitsRun("data", 2).train_program, *setup.backend).status().code(),

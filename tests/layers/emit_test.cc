@@ -31,8 +31,9 @@ class OneShard {
     const bool loss = TraitsOf(layer).is_loss;
     const std::vector<std::string> parameters = {"w", "b"};
     for (size_t i = 0; i < local.inputs.size(); ++i) {
-      const bool labels = loss && i + 1 == local.inputs.size(), alone = local.inputs.size() == (loss ? 2 : 1);
-      Add(X(static_cast<int>(i)), labels ? "labels" : alone ? "x" : absl::StrCat("x", i), local.inputs[i], whole.inputs[i]);
+      const char* of_loss[] = {"x", "labels", "label_count"};
+      const std::string input = local.inputs.size() == 1 ? "x" : absl::StrCat("x", i);
+      Add(X(static_cast<int>(i)), loss ? of_loss[i] : input, local.inputs[i], whole.inputs[i]);
     }
     for (size_t i = 0; i < local.parameters.size(); ++i) {
       Add(Parameter(static_cast<int>(i)), parameters[i], local.parameters[i], whole.parameters[i]);
@@ -578,7 +579,7 @@ TEST(EmitLoss, TheLabelsAreTheSecondInputAndTheProbabilitiesAreAlwaysWritten) {
                 ElementsAre("softmax_cross_entropy_forward read x, read labels, write probabilities, write metrics"));
   }
   EXPECT_THAT(OneShard(SoftmaxCrossEntropy{}, kFlat).BackwardWords(),
-              ElementsAre("softmax_cross_entropy_backward read scalars, read probabilities, read labels, write dx"));
+              ElementsAre("softmax_cross_entropy_backward read label_count, read probabilities, read labels, write dx"));
 }
 
 TEST(EmitInput, IsNothing) { EXPECT_THAT(Stages(Layer{Input{{4, 5, 5}}}, {}, {}).stages, IsEmpty()); }

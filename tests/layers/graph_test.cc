@@ -239,14 +239,14 @@ TEST(LayerGraph, WhatKeepsTheChannelsOfAConcatenationKnowsItsSections) {
   EXPECT_EQ(graph->Shapes(drop, 3).sections, none);
 }
 
-TEST(LayerGraph, ShapesOfALossHaveTheLabelsLastAndTheMetricsAsOutput) {
+TEST(LayerGraph, ShapesOfALossHaveLabelsAndTheirCountLastAndTheMetricsAsOutput) {
   GraphBuilder net("net");
   auto fc = net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 5});
   auto loss = net.SoftmaxCrossEntropy("loss", fc);
   absl::StatusOr<LayerGraph> graph = std::move(net).Build();
   ASSERT_TRUE(graph.ok()) << graph.status();
   const LayerShapes of_loss = graph->Shapes(loss, 3), of_fc = graph->Shapes(fc, 3);
-  EXPECT_EQ(of_loss.inputs, (std::vector<Shape>{{3, 5}, {3}}));
+  EXPECT_EQ(of_loss.inputs, (std::vector<Shape>{Shape{3, 5}, Shape{3}, Shape{1}}));
   EXPECT_EQ(of_loss.global_inputs, of_loss.inputs);
   EXPECT_EQ(of_loss.output, Shape{program::kMetricCount});
   EXPECT_EQ(of_fc.inputs, (std::vector<Shape>{{3, 4}}));

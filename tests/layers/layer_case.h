@@ -27,6 +27,7 @@ inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape
   shapes.output.insert(shapes.output.end(), sample->begin(), sample->end());
   if (TraitsOf(layer).is_loss) {
     shapes.inputs.push_back({inputs[0][0]});
+    shapes.inputs.push_back({1});
     shapes.output = {program::kMetricCount};
   }
   shapes.global_inputs = shapes.inputs;

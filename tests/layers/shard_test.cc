@@ -353,7 +353,7 @@ TEST(Shard, PlacementsOfLayersWithoutParameters) {
   EXPECT_EQ(Words(lrn, ShapesOf(lrn, x), kGroup, 4),
             "x replicated/2 y replicated/2 dy replicated/2 dx replicated/2 inner replicated/2");
   const std::string words = Words(loss, ShapesOf(loss, {{8, 10}}), kBatch, 4);
-  EXPECT_THAT(words, HasSubstr("x split(0) split(0) y partial")) << "logits and labels";
+  EXPECT_THAT(words, HasSubstr("x split(0) split(0) replicated y partial")) << "logits, labels and their count";
   EXPECT_THAT(words, HasSubstr("dx split(0)"));
   EXPECT_THAT(words, HasSubstr("inner split(0)"));
 }

@@ -73,12 +73,13 @@ TEST(Stages, AProductByRowsWithoutABiasIsMadeInOneStage) {
   EXPECT_THAT(stages.inner, IsEmpty());
 }
 
-TEST(Stages, ALossReadsLabelsLastMakesMetricsAndHasNoDy) {
+TEST(Stages, ALossReadsLabelsAndTheirCountMakesMetricsAndHasNoDy) {
   const LayerShapes shapes = ShapesOf(SoftmaxCrossEntropy{}, kRows);
-  EXPECT_THAT(shapes.inputs, ElementsAre(Shape{6, 10}, Shape{6}));
+  EXPECT_THAT(shapes.inputs, ElementsAre(Shape{6, 10}, Shape{6}, Shape{1}));
   EXPECT_EQ(shapes.output, Shape{program::kMetricCount});
   const LayerStages stages = StagesOf(SoftmaxCrossEntropy{}, kRows);
-  EXPECT_THAT(Words(stages), ElementsAre("forward: x0 x1 -> y v0", "backward: x1 v0 -> dx0")) << "labels have no gradient";
+  EXPECT_THAT(Words(stages), ElementsAre("forward: x0 x1 -> y v0", "backward: x1 x2 v0 -> dx0"))
+      << "labels have no gradient";
 }
 
 TEST(Stages, TheProbabilitiesAloneAreMadeWhereNobodyReadsThem) {

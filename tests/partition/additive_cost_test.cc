@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "partition/lower.h"
 #include "partition/task_work.h"
+#include "tests/partition/lowered.h"
 #include "tests/partition/lowering_case.h"
 #include "tests/partition/random_case.h"
 #include "tests/sanitized.h"
@@ -49,7 +50,7 @@ double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batc
   return within + AdditiveCost(graph, plan.mesh, batch, options, cost, /*exposed=*/0).OfTransfers(only);
 }
 
-// Of all reshardings that lowering puts between actions.
+// Of all reshardings that lowering puts between actions, but for a few numbers that every plan sums: labels and metrics.
 double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int64_t batch, const CostFunctions& cost) {
   LoweringCase c(graph, plan, {.global_batch = batch});
   for (auto* pass : {&ExpandPasses, &AdvanceMasks, &ExpandShards, &InsertResharding}) {
@@ -61,6 +62,7 @@ double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int
     const auto* reshard = std::get_if<Reshard>(&action.what);
     if (reshard == nullptr || !CollectiveOf(reshard->entry.kind)) continue;
     const Value& value = c.lowering.value(action.inputs[0].value);
+    if (value.metrics_of >= 0 || value.name.starts_with("label_count")) continue;
     const program::Region local = RegionOn(plan.mesh, value.placement, value.shape, 0);
     seconds += cost.transfer(*CollectiveOf(reshard->entry.kind),
                              static_cast<int>(ReshardGroup(plan.mesh, reshard->entry, 0).size()),
@@ -104,7 +106,8 @@ layers::LayerGraph Residual() {
 double BytesSentIn(const program::Program& program) {
   int64_t bytes = 0;
   for (const program::Task& task : program.tasks) {
-    if (task.device == 0 && !task.from.layer.starts_with("bucket")) bytes += task.work.bytes_sent;
+    const bool of_values = !task.from.layer.starts_with("bucket") && !SumsNumbersOfTheStep(program, task);
+    if (task.device == 0 && of_values) bytes += task.work.bytes_sent;
   }
   return static_cast<double>(bytes);
 }

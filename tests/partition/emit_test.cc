@@ -4,9 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/partition/emit_case.h"
+#include "tests/partition/lowered.h"
 
 namespace colonnade::partition {
 namespace {
@@ -140,9 +142,9 @@ TEST(EmitBuckets, AnAllReduceLeavesTheSumEverywhereAndAllUpdate) {
                                                       "d1 comm all_reduce accumulate bucket0.gradient: 120 120 120"));
   EXPECT_THAT(TasksOf(program, "update"),
               ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
-                          "accumulate bucket0: 392 240 0",
+                          "accumulate bucket0: 384 240 0",
                           "d1 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
-                          "accumulate bucket0: 392 240 0"));
+                          "accumulate bucket0: 384 240 0"));
 }
 
 // Two parts of 60 bytes.
@@ -153,9 +155,9 @@ TEST(EmitBuckets, AShardedBucketIsScatteredUpdatedByPartsAndGathered) {
                           "d1 comm reduce_scatter read bucket0.gradient write bucket0.gradient[1:2]: 120 120 60"));
   EXPECT_THAT(TasksOf(program, "update"),
               ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient[0:1] accumulate bucket0.momentum[0:1] "
-                          "accumulate bucket0[0:1]: 212 120 0",
+                          "accumulate bucket0[0:1]: 204 120 0",
                           "d1 compute sgd_update read scalars read bucket0.gradient[1:2] accumulate bucket0.momentum[1:2] "
-                          "accumulate bucket0[1:2]: 212 120 0"));
+                          "accumulate bucket0[1:2]: 204 120 0"));
   EXPECT_THAT(TasksOf(program, "gather"), ElementsAre("d0 comm all_gather read bucket0[0:1] write bucket0: 120 120 60",
                                                       "d1 comm all_gather read bucket0[1:2] write bucket0: 120 120 60"));
 }
@@ -166,7 +168,7 @@ TEST(EmitBuckets, AMasterAloneUpdatesAndSendsTheResult) {
                                                       "d1 comm reduce read bucket0.gradient: 120 120 120"));
   EXPECT_THAT(TasksOf(program, "update"),
               ElementsAre("d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum "
-                          "accumulate bucket0: 392 240 0"));
+                          "accumulate bucket0: 384 240 0"));
   EXPECT_THAT(TasksOf(program, "gather"),
               ElementsAre("d0 comm broadcast read bucket0: 120 120 120", "d1 comm broadcast write bucket0: 120 120 0"));
 }
@@ -184,7 +186,7 @@ TEST(EmitBuckets, APieceIsAPartOfItsBucket) {
     EXPECT_EQ(TasksOf(program, "reduce 1")[1], all ? "d1 comm all_reduce accumulate bucket0.gradient[1:2]: 60 60 60"
                                                    : "d1 comm reduce read bucket0.gradient[1:2]: 60 60 60");
     EXPECT_EQ(TasksOf(program, "update")[0],
-              "d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum accumulate bucket0: 392 "
+              "d0 compute sgd_update read scalars read bucket0.gradient accumulate bucket0.momentum accumulate bucket0: 384 "
               "240 0");
     if (!all) {
       EXPECT_EQ(TasksOf(program, "gather")[1], "d1 comm broadcast write bucket0: 120 120 0");
@@ -323,34 +325,43 @@ TEST(EmitOutputs, AGradientIsStoredOnceFromADeviceThatHasItsSum) {
   }
 }
 
-// Every device has flags; columns compute the same loss of their replica's images.
-TEST(EmitOutputs, EachShardOfTheBatchReportsItsLossOnce) {
+// Every device has flags; the sums of metrics are those of any, and come from one.
+TEST(EmitOutputs, MetricsAreSummedOverTheBatchAndReportedOnce) {
   const layers::LayerGraph graph = TwoLayers();
-  LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}));
-  const ValueId metrics = c.Add("metrics", {program::kMetricCount}, {kP, kR});
-  c.lowering.values[metrics.value].metrics_of = static_cast<int>(graph.nodes.size()) - 1;
-  c.lowering.values[metrics.value].dtype = program::DType::kF64;
-  const ValueId logits = c.Add("logits", {8, 4}, {kS0, kR}), labels = c.Add("labels", {8}, {kS0, kR}),
-                p = c.Add("p", {8, 4}, {kS0, kR});
-  for (ValueId value : {logits, p}) c.lowering.values[value.value].dtype = program::DType::kF32;
-  c.lowering.values[labels.value].dtype = program::DType::kI32;
-  c.lowering.values[logits.value].host_input = 0, c.lowering.values[labels.value].host_input = 1;
-  for (ValueId value : {logits, labels}) c.Act(LoadInput{}, "images", Pass::kInput, {}, {value});
-  c.ForwardOf("loss", {{X(0), logits, {kS0, kR}}, {X(1), labels, {kS0, kR}}, {Y(), metrics}, {layers::Inner(), p}});
-  const Program program = Emitted(c);
+  const Program program = Lowered(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}));
   std::array<std::vector<int>, 2> devices;
-  for (size_t output : {0, 1}) {
-    for (const program::Piece& piece : program.outputs[output].pieces) {
-      devices[output].push_back(program.buffer(piece.buffer).device);
+  for (const program::Output& output : program.outputs) {
+    for (const program::Piece& piece : output.pieces) {
+      devices[output.name == "finite"].push_back(program.buffer(piece.buffer).device);
     }
   }
-  EXPECT_THAT(devices[0], ElementsAre(0, 2)) << "metrics";
+  EXPECT_THAT(devices[0], ElementsAre(0)) << "metrics";
   EXPECT_THAT(devices[1], ElementsAre(0, 1, 2, 3)) << "flags";
-  std::vector<std::string> stores;
+  std::vector<std::string> sums, stores;
   for (const Task& task : program.tasks) {
-    if (task.from == program::Provenance{"loss", Pass::kOutput}) stores.push_back(Words(program, task));
+    if (task.device != 0) continue;
+    if (task.from == program::Provenance{"loss", Pass::kOutput}) stores.push_back(program::Name(task));
+    const auto* collective = std::get_if<program::Collective>(&task.what);
+    if (collective == nullptr || program.buffer(task.uses[0].buffer).dtype != program::DType::kF64) continue;
+    sums.push_back(absl::StrCat(program.buffer(task.uses[0].buffer).name, " of ",
+                                absl::StrJoin(program.groups[collective->group], " ")));
   }
-  EXPECT_THAT(stores, ElementsAre("d0 copy store read metrics: 32 32 0", "d2 copy store read metrics: 32 32 0"));
+  EXPECT_THAT(sums, ElementsAre("label_count of 0 2", "metrics of 0 2"));
+  EXPECT_THAT(stores, ElementsAre("all_reduce", "store"));
+}
+
+// The host alone waits for metrics, updates for the norms. Labels are counted under forward, which moves what fc1 makes.
+TEST(EmitOutputs, LabelsMoveBeforeAndMetricsBehindAllThatDevicesWaitFor) {
+  const layers::LayerGraph graph = TwoLayers();
+  const Plan plan = PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"fc1", {kBatch, kColumn}}});
+  const Program program = Lowered(graph, plan, {.update = {.clip_norm = 1}});
+  std::vector<std::string> moved;
+  for (const Task& task : program.tasks) {
+    if (task.device == 0 && task.lane == program::Lane::kComm) moved.push_back(program.buffer(task.uses[0].buffer).name);
+  }
+  ASSERT_GE(moved.size(), 3u);
+  EXPECT_EQ(moved.front(), "label_count");
+  EXPECT_EQ(moved.back(), "metrics");
 }
 
 }  // namespace

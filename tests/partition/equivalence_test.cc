@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "engine/classification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
@@ -83,6 +84,7 @@ TEST(Equivalence, RandomNetworksUnderRandomPlansComputeWhatOneDeviceComputes) {
       ASSERT_LE(error, 1e-10) << Describe(drawn, i);
       loss_error = std::max(loss_error, error);
     }
+    ASSERT_EQ(many->hits, one->hits) << Describe(drawn, i);
     ASSERT_EQ(many->gradients.size(), one->gradients.size());
     const double largest_gradient = LargestNorm(one->gradients);
     for (const auto& [name, gradient] : one->gradients) {
@@ -120,6 +122,7 @@ TEST(Equivalence, ExactDataGivesEqualBitsUnderEveryPlan) {
     absl::StatusOr<Result> many =
         RunSteps(drawn.network.graph, drawn.plan, options, OneDnn(), batch, &parameters, random, true, 1, nullptr);
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
+    ASSERT_EQ(many->hits, one->hits) << Describe(drawn, i);
     for (const auto& [name, gradient] : one->gradients) {
       ASSERT_EQ(many->gradients.at(name), gradient) << name << "\n" << Describe(drawn, i);
     }
@@ -266,7 +269,8 @@ TEST(Equivalence, WholeNetworksPassFiniteDifferences) {
         for (size_t e = 0; e < values.size(); ++e) values[e] += epsilon * direction.at(name)[e];
       }
       EXPECT_TRUE((*run)->SetParameters(moved).ok());
-      absl::StatusOr<engine::StepResult> r = (*run)->executor->RunStep(batch.images, batch.labels, {.learning_rate = 0});
+      absl::StatusOr<engine::ScoredStep> r =
+          engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 0});
       EXPECT_TRUE(r.ok()) << r.status();
       return r.ok() ? r->loss : NAN;
     };

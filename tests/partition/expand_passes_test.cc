@@ -25,15 +25,17 @@ TEST(ExpandPasses, BackwardVisitsLayersInReverseAndReadsOnlyWhatItsOpsRead) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc1: images -> fc1.y",                              //
-                                               "forward relu: fc1.y -> relu.y",                             //
-                                               "forward fc2: relu.y -> fc2.y",                              //
-                                               "forward loss: fc2.y labels -> metrics loss.probabilities",  //
-                                               "backward loss: labels loss.probabilities -> loss.dx",       //
-                                               "backward fc2: relu.y loss.dx",                              //
-                                               "backward fc2: loss.dx -> fc2.dx",                           //
-                                               "backward relu: relu.y fc2.dx -> relu.dx",                   //
-                                               "backward fc1: images relu.dx"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("count labels loss: labels -> label_count",                         //
+                                               "forward fc1: images -> fc1.y",                                     //
+                                               "forward relu: fc1.y -> relu.y",                                    //
+                                               "forward fc2: relu.y -> fc2.y",                                     //
+                                               "forward loss: fc2.y labels -> metrics loss.probabilities",         //
+                                               "backward loss: labels label_count loss.probabilities -> loss.dx",  //
+                                               "backward fc2: relu.y loss.dx",                                     //
+                                               "backward fc2: loss.dx -> fc2.dx",                                  //
+                                               "backward relu: relu.y fc2.dx -> relu.dx",                          //
+                                               "backward fc1: images relu.dx",                                     //
+                                               "report loss: metrics"));
 }
 
 TEST(ExpandPasses, EvaluationHasNoBackward) {
@@ -42,7 +44,7 @@ TEST(ExpandPasses, EvaluationHasNoBackward) {
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("forward fc1: images -> fc1.y", "forward relu: fc1.y -> relu.y", "forward fc2: relu.y -> fc2.y",
-                          "forward loss: fc2.y labels -> metrics loss.probabilities"));
+                          "forward loss: fc2.y labels -> metrics loss.probabilities", "report loss: metrics"));
 }
 
 TEST(ExpandPasses, TheBiasOfARowLayerIsAnActionOfItsOwn) {
@@ -50,17 +52,17 @@ TEST(ExpandPasses, TheBiasOfARowLayerIsAnActionOfItsOwn) {
   LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kRow}}}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
-  ASSERT_EQ(actions.size(), 11u);
-  EXPECT_EQ(actions[2], "forward fc2: relu.y -> fc2.z");
-  EXPECT_EQ(actions[3], "forward fc2: fc2.z -> fc2.y");
-  EXPECT_EQ(actions[6], "backward fc2: loss.dx");
-  EXPECT_EQ(actions[7], "backward fc2: relu.y loss.dx");
-  EXPECT_EQ(actions[8], "backward fc2: loss.dx -> fc2.dx");
-  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[2]), ElementsAre("fc2.weight"));
-  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[3]), ElementsAre("fc2.bias"));
-  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[6]), ElementsAre("fc2.bias.gradient"));
-  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[7]), ElementsAre("fc2.weight.gradient"));
-  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[8]), ElementsAre("fc2.weight"));
+  ASSERT_EQ(actions.size(), 13u);
+  EXPECT_EQ(actions[3], "forward fc2: relu.y -> fc2.z");
+  EXPECT_EQ(actions[4], "forward fc2: fc2.z -> fc2.y");
+  EXPECT_EQ(actions[7], "backward fc2: loss.dx");
+  EXPECT_EQ(actions[8], "backward fc2: relu.y loss.dx");
+  EXPECT_EQ(actions[9], "backward fc2: loss.dx -> fc2.dx");
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[3]), ElementsAre("fc2.weight"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[4]), ElementsAre("fc2.bias"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[7]), ElementsAre("fc2.bias.gradient"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[8]), ElementsAre("fc2.weight.gradient"));
+  EXPECT_THAT(ParametersOf(c.lowering, c.lowering.actions[9]), ElementsAre("fc2.weight"));
 }
 
 // Each parameter is one value, which all stages read, and has one gradient.
@@ -90,7 +92,7 @@ TEST(ExpandPasses, EvaluationMakesNoInnerValueThatBackwardAloneWouldRead) {
     LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}),
                    {.mode = train ? program::Mode::kTrain : program::Mode::kEval, .global_batch = 8});
     ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-    EXPECT_EQ(Actions(c.lowering)[2],
+    EXPECT_EQ(Actions(c.lowering)[train ? 3 : 2],
               train ? "forward pool: relu.y -> pool.y pool.argmax" : "forward pool: relu.y -> pool.y");
     const auto is_argmax = [](const Value& value) { return value.name == "pool.argmax"; };
     EXPECT_EQ(std::any_of(c.lowering.values.begin(), c.lowering.values.end(), is_argmax), train);
@@ -105,10 +107,11 @@ TEST(ExpandPasses, NoInnerValueIsMadeForAGradientThatNobodyWants) {
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering),
-              ElementsAre("forward pool: images -> pool.y", "forward flatten: pool.y -> flatten.y",
-                          "forward fc: flatten.y -> fc.y", "forward loss: fc.y labels -> metrics loss.probabilities",
-                          "backward loss: labels loss.probabilities -> loss.dx", "backward fc: flatten.y loss.dx"));
+  EXPECT_THAT(Actions(c.lowering), ElementsAre("count labels loss: labels -> label_count", "forward pool: images -> pool.y",
+                                               "forward flatten: pool.y -> flatten.y", "forward fc: flatten.y -> fc.y",
+                                               "forward loss: fc.y labels -> metrics loss.probabilities",
+                                               "backward loss: labels label_count loss.probabilities -> loss.dx",
+                                               "backward fc: flatten.y loss.dx", "report loss: metrics"));
 }
 
 // z is read forward, in evaluation too.
@@ -118,7 +121,7 @@ TEST(ExpandPasses, AnInnerValueThatForwardReadsIsMadeInEvaluation) {
                  {.mode = program::Mode::kEval, .global_batch = 8});
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
-  ASSERT_EQ(actions.size(), 5u);
+  ASSERT_EQ(actions.size(), 6u);
   EXPECT_EQ(actions[2], "forward fc2: relu.y -> fc2.z");
   EXPECT_EQ(actions[3], "forward fc2: fc2.z -> fc2.y");
 }
@@ -138,8 +141,8 @@ TEST(ExpandPasses, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
     if (value.in_master_type) own.push_back(absl::StrCat(value.name, " master"));
     if (value.metrics_of >= 0) own.push_back(absl::StrCat(value.name, " of ", graph.nodes[value.metrics_of].name));
   }
-  EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "lrn.scale master", "pool.argmax u8", "metrics f64",
-                                                   "metrics of loss", "loss.probabilities master"));
+  EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "label_count f64", "lrn.scale master", "pool.argmax u8",
+                                                   "metrics f64", "metrics of loss", "loss.probabilities master"));
 }
 
 layers::LayerGraph TwoLosses() {
@@ -156,21 +159,24 @@ TEST(ExpandPasses, EachLossHasMetricsAndSendsAGradientBack) {
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   EXPECT_THAT(
       Actions(c.lowering),
-      ElementsAre("forward fc: images -> fc.y", "forward head: fc.y -> head.y",
+      ElementsAre("count labels loss: labels -> label_count", "forward fc: images -> fc.y", "forward head: fc.y -> head.y",
                   "forward head.loss: head.y labels -> head.loss.metrics head.loss.probabilities",
                   "forward last: fc.y -> last.y", "forward loss: last.y labels -> metrics loss.probabilities",
-                  "backward loss: labels loss.probabilities -> loss.dx", "backward last: fc.y loss.dx",
-                  "backward last: loss.dx -> last.dx", "backward head.loss: labels head.loss.probabilities -> head.loss.dx",
+                  "backward loss: labels label_count loss.probabilities -> loss.dx", "backward last: fc.y loss.dx",
+                  "backward last: loss.dx -> last.dx",
+                  "backward head.loss: labels label_count head.loss.probabilities -> head.loss.dx",
                   "backward head: fc.y head.loss.dx", "backward head: head.loss.dx -> head.dx",
-                  "sum fc: last.dx head.dx -> fc.dy", "backward fc: images fc.dy"));
+                  "sum fc: last.dx head.dx -> fc.dy", "backward fc: images fc.dy", "report head.loss: head.loss.metrics",
+                  "report loss: metrics"));
 }
 
 TEST(ExpandPasses, EvaluationRunsWhatReachesTheLastLoss) {
   const layers::LayerGraph graph = TwoLosses();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.mode = program::Mode::kEval, .global_batch = 8});
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_THAT(Actions(c.lowering), ElementsAre("forward fc: images -> fc.y", "forward last: fc.y -> last.y",
-                                               "forward loss: last.y labels -> metrics loss.probabilities"));
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("forward fc: images -> fc.y", "forward last: fc.y -> last.y",
+                          "forward loss: last.y labels -> metrics loss.probabilities", "report loss: metrics"));
   EXPECT_EQ(c.lowering.parameters.size(), 6u) << "a head's parameters are kept, as files have them";
 }
 
@@ -182,10 +188,24 @@ TEST(ExpandPasses, GradientsOfAValueThatSeveralLayersReadAreSummed) {
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
-  EXPECT_THAT(std::vector<std::string>(actions.begin() + 4, actions.end()),
-              ElementsAre("backward loss: labels loss.probabilities -> loss.dx", "backward add: loss.dx -> add.dx0 add.dx1",
-                          "backward relu: relu.y add.dx0 -> relu.dx", "sum fc: add.dx1 relu.dx -> fc.dy",
-                          "backward fc: images fc.dy"));
+  EXPECT_THAT(std::vector<std::string>(actions.begin() + 5, actions.end()),
+              ElementsAre("backward loss: labels label_count loss.probabilities -> loss.dx",
+                          "backward add: loss.dx -> add.dx0 add.dx1", "backward relu: relu.y add.dx0 -> relu.dx",
+                          "sum fc: add.dx1 relu.dx -> fc.dy", "backward fc: images fc.dy", "report loss: metrics"));
+}
+
+// A gradient is divided by the labels of the whole batch, which are there before the first micro-batch is; metrics are
+// added.
+TEST(ExpandPasses, MicroBatchesAreCountedTogetherAndReportTheSumOfTheirMetrics) {
+  layers::GraphBuilder net("two");
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.global_batch = 8, .micro_batches = 2});
+  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  const std::vector<std::string> actions = Actions(c.lowering);
+  EXPECT_EQ(actions.front(), "count labels loss: labels labels.1 -> label_count");
+  EXPECT_THAT(actions, ::testing::Contains("sum micro-batches loss: metrics metrics.1 -> metrics.1.sum"));
+  EXPECT_EQ(actions.back(), "report loss: metrics.1.sum");
 }
 
 // A layer before every parameter has no gradient, and nobody makes one for it.
@@ -196,7 +216,8 @@ TEST(ExpandPasses, NothingIsDifferentiatedBeforeTheFirstParameter) {
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
-  EXPECT_EQ(Actions(c.lowering).back(), "backward fc: relu.y loss.dx");
+  const std::vector<std::string> actions = Actions(c.lowering);
+  EXPECT_EQ(actions[actions.size() - 2], "backward fc: relu.y loss.dx");
 }
 
 TEST(ExpandPasses, TwoInputLayersAreRefused) {

@@ -94,8 +94,10 @@ TEST(ExpandShards, WhatForwardLeavesForBackwardLiesAsTheOutputDoes) {
   ASSERT_TRUE(ExpandPasses(c.lowering).ok());
   ASSERT_TRUE(ExpandShards(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
-  EXPECT_EQ(actions[2], "forward pool: relu.y(S0,S1) -> pool.y(S0,S1) pool.argmax(S0,S1)");
-  EXPECT_EQ(actions[5], "forward loss: fc.y(S0,R) labels(S0,R) -> metrics(P,R) loss.probabilities(S0,R)");
+  EXPECT_EQ(actions[0], "count labels loss: labels(S0,R) -> label_count(P,R)");
+  EXPECT_EQ(actions[3], "forward pool: relu.y(S0,S1) -> pool.y(S0,S1) pool.argmax(S0,S1)");
+  EXPECT_EQ(actions[6], "forward loss: fc.y(S0,R) labels(S0,R) -> metrics(P,R) loss.probabilities(S0,R)");
+  EXPECT_EQ(actions.back(), "report loss: metrics(R,R)");
 }
 
 TEST(ExpandShards, LabelsLieAsTheBatchOfTheLogitsAndSumsAsTheGradient) {

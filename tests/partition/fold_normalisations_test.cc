@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "engine/classification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
@@ -207,7 +208,7 @@ struct Evaluation {
     EXPECT_TRUE(run.ok()) << run.status();
     if (!run.ok()) return NAN;
     EXPECT_TRUE((*run)->SetParameters(parameters).ok());
-    const absl::StatusOr<engine::StepResult> result = (*run)->executor->RunStep(batch.images, batch.labels, {});
+    const absl::StatusOr<engine::ScoredStep> result = engine::RunStep(*(*run)->executor, batch.images, batch.labels, {});
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? result->loss : NAN;
   }

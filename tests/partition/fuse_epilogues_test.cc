@@ -191,15 +191,15 @@ TEST(ChoosePrecision, InBf16AParameterIsRoundedOnceBeforeItsFirstReader) {
   PrecisionCase c(DType::kBF16);
   ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
-              ElementsAre("round fc1: -> fc1.weight.bf16(R,S0)", "round fc1: -> fc1.bias.bf16(R,S0)",
-                          "forward fc1: images fc1.weight.bf16 fc1.bias.bf16 -> fc1.y", "forward relu: fc1.y -> relu.y",
-                          "round fc2: -> fc2.weight.bf16(R,R)", "round fc2: -> fc2.bias.bf16(R,R)",
-                          "forward fc2: relu.y fc2.weight.bf16 fc2.bias.bf16 -> fc2.y",
+              ElementsAre("count labels loss: labels -> label_count", "round fc1: -> fc1.weight.bf16(R,S0)",
+                          "round fc1: -> fc1.bias.bf16(R,S0)", "forward fc1: images fc1.weight.bf16 fc1.bias.bf16 -> fc1.y",
+                          "forward relu: fc1.y -> relu.y", "round fc2: -> fc2.weight.bf16(R,R)",
+                          "round fc2: -> fc2.bias.bf16(R,R)", "forward fc2: relu.y fc2.weight.bf16 fc2.bias.bf16 -> fc2.y",
                           "forward loss: fc2.y labels -> metrics loss.probabilities",
-                          "backward loss: labels loss.probabilities -> loss.dx", "backward fc2: relu.y loss.dx",
+                          "backward loss: labels label_count loss.probabilities -> loss.dx", "backward fc2: relu.y loss.dx",
                           "backward fc2: fc2.weight.bf16 loss.dx -> fc2.dx", "backward relu: relu.y fc2.dx -> relu.dx",
-                          "backward fc1: images relu.dx"));
-  const Action& round = c.lowering.actions[1];
+                          "backward fc1: images relu.dx", "report loss: metrics"));
+  const Action& round = c.lowering.actions[2];
   EXPECT_EQ(c.lowering.value(round.inputs[0].value).parameter, 1) << "fc1.bias";
   EXPECT_EQ(c.lowering.value(round.inputs[0].value).dtype, DType::kF32);
   EXPECT_EQ(c.lowering.value(round.outputs[0]).dtype, DType::kBF16);
@@ -327,7 +327,7 @@ TEST(ChoosePrecision, KernelsThatComputeInTheTypeOfParametersReadThemAsTheyAre) 
     const std::vector<std::string> before = Actions(c.lowering);
     ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
     EXPECT_EQ(Actions(c.lowering), before);
-    const ValueId weight = c.lowering.actions[0].inputs[1].value;
+    const ValueId weight = c.lowering.actions[1].inputs[1].value;
     EXPECT_EQ(c.lowering.value(weight).parameter, 0);
     EXPECT_EQ(c.lowering.value(weight).dtype, dtype);
   }

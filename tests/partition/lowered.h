@@ -30,6 +30,13 @@ inline program::Program Lowered(const layers::LayerGraph& graph, const Plan& pla
   return program.ok() ? *std::move(program) : program::Program{};
 }
 
+// Whether a task sums the labels or the metrics of a step over devices, as it does under every plan that cuts the batch.
+inline bool SumsNumbersOfTheStep(const program::Program& program, const program::Task& task) {
+  if (!std::holds_alternative<program::Collective>(task.what)) return false;
+  const std::string& name = program.buffer(task.uses[0].buffer).name;
+  return name == "label_count" || name.ends_with("metrics");
+}
+
 }  // namespace colonnade::partition
 
 #endif  // COLONNADE_TESTS_PARTITION_LOWERED_H_

@@ -51,6 +51,8 @@ struct KindOf {
   std::string operator()(const CheckGradients&) const { return "check"; }
   std::string operator()(const ReduceGradients&) const { return "reduce"; }
   std::string operator()(const SumMicroBatches&) const { return "sum micro-batches"; }
+  std::string operator()(const CountLabels&) const { return "count labels"; }
+  std::string operator()(const ReportMetrics&) const { return "report"; }
   std::string operator()(const MeasureGradients&) const { return "measure"; }
   std::string operator()(const SumNorms&) const { return "sum norms"; }
   std::string operator()(const OpenGate&) const { return "open gate"; }

@@ -58,6 +58,7 @@ void ExpectMicroBatchesAreTheWhole(bool exact, program::DType dtype, cpu::CpuOpt
       for (size_t s = 0; s < whole->losses.size(); ++s) {
         ASSERT_LE(RelativeDistance({found->losses[s]}, {whole->losses[s]}), 1e-10) << Describe(drawn, drawn_networks);
       }
+      ASSERT_EQ(found->hits, whole->hits) << Describe(drawn, drawn_networks);
       double largest = 0;
       for (const auto& [name, gradient] : whole->gradients) largest = std::max(largest, Norm(gradient));
       for (const auto& [name, gradient] : whole->gradients) {

@@ -3,6 +3,7 @@
 #define COLONNADE_TESTS_PARTITION_RANDOM_RUN_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/classification.h"
 #include "gtest/gtest.h"
 #include "layers/traits.h"
 #include "tests/partition/harness.h"
@@ -110,6 +112,7 @@ inline UpdateOptions DrawUpdate(Random& random, const layers::LayerGraph& graph)
 
 struct Result {
   std::vector<double> losses;
+  std::vector<std::array<int64_t, 2>> hits;  // top-1 and top-5
   Tensors gradients, parameters;
 };
 
@@ -133,11 +136,13 @@ inline absl::StatusOr<Result> RunSteps(const layers::LayerGraph& graph, const Pl
   for (int step = 0; step < steps; ++step) {
     const engine::StepInputs inputs{.learning_rate = 1.0 / 64, .step = static_cast<uint64_t>(step), .seed = 7};
     engine::Executor& executor = *(*run)->executor;
-    absl::StatusOr<engine::StepResult> r = options.pixels.has_value()
-                                               ? executor.RunStepOnPixels(batch.pixels, batch.labels, inputs)
-                                               : executor.RunStep(batch.images, batch.labels, inputs);
+    absl::StatusOr<engine::ScoredStep> r = options.pixels.has_value()
+                                               ? engine::RunStepOnPixels(executor, batch.pixels, batch.labels, inputs)
+                                               : engine::RunStep(executor, batch.images, batch.labels, inputs);
     if (!r.ok()) return r.status();
     result.losses.push_back(r->loss);
+    result.hits.push_back({r->top1_hits, r->top5_hits});
+    EXPECT_EQ(r->labels, std::count_if(batch.labels.begin(), batch.labels.end(), [](int32_t label) { return label >= 0; }));
     if (step > 0) continue;
     absl::StatusOr<Tensors> gradients = (*run)->Gradients();
     if (!gradients.ok()) return gradients.status();

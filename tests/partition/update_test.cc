@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/classification.h"
 #include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -140,11 +141,8 @@ TEST_P(Updates, AreWhatTheFormulasSay) {
   const Batch batch = SomeBatch(random);
   for (int64_t step = 0; step < 4; ++step) {
     const double lr = step < 2 ? kRate : kRate / 4;
-    ASSERT_TRUE(
-        (*run)
-            ->executor
-            ->RunStep(batch.images, batch.labels, {.learning_rate = lr, .step = static_cast<uint64_t>(step), .seed = 7})
-            .ok());
+    const engine::StepInputs inputs{.learning_rate = lr, .step = static_cast<uint64_t>(step), .seed = 7};
+    ASSERT_TRUE(engine::RunStep(*(*run)->executor, batch.images, batch.labels, inputs).ok());
     const Tensors gradients = *(*run)->Gradients();
     double squares = 0;
     for (const auto& [name, gradient] : gradients) squares += Norm(gradient) * Norm(gradient);
@@ -187,14 +185,15 @@ TEST(Averages, AreEvaluatedAsParametersAre) {
       engine::LoadedProgram& loaded = (*run)->executor->loaded();
       ASSERT_TRUE(engine::InitializeParameters(program, loaded, 3).ok());
       for (uint64_t step = 0; step < 3; ++step) {
-        ASSERT_TRUE((*run)->executor->RunStep(batch.images, batch.labels, {.learning_rate = 0.1, .step = step}).ok());
+        ASSERT_TRUE(
+            engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 0.1, .step = step}).ok());
       }
       const auto loss_of = [&](engine::Backend& backend, bool reads_averages, const auto& set) {
         const auto eval =
             *Lower(graph, plan, {.mode = program::Mode::kEval, .global_batch = kSamples, .reads_averages = reads_averages});
         const auto executor = *engine::Executor::Create(eval, backend);
         set(eval, executor->loaded());
-        return executor->RunStep(batch.images, batch.labels, {})->loss;
+        return engine::RunStep(*executor, batch.images, batch.labels, {})->loss;
       };
       const auto averages = *engine::ReadTensors(program, loaded, engine::StateKind::kAverage);
       auto parameters = *engine::ReadParameters(program, loaded);
@@ -238,7 +237,7 @@ TEST(Lars, NormsAreThoseOfWholeTensorsUnderEveryPlan) {
         const Tensors begin = DrawParameters(random, (*run)->program);
         ASSERT_TRUE((*run)->SetParameters(begin).ok());
         const Batch batch = SomeBatch(random);
-        ASSERT_TRUE((*run)->executor->RunStep(batch.images, batch.labels, {.learning_rate = 1, .seed = 7}).ok());
+        ASSERT_TRUE(engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 1, .seed = 7}).ok());
         const auto momenta = engine::ReadMomenta((*run)->program, (*run)->executor->loaded());
         ASSERT_TRUE(momenta.ok()) << momenta.status();
         for (const engine::NamedTensor& tensor : *momenta) {
@@ -263,8 +262,9 @@ TEST_P(Updates, AreThoseOfOneDeviceUnderPlans) {
     if (begin.empty()) begin = DrawParameters(random, (*planned)->program);
     EXPECT_TRUE((*planned)->SetParameters(begin).ok());
     for (uint64_t step = 0; step < 2; ++step) {
-      EXPECT_TRUE(
-          (*planned)->executor->RunStep(batch.images, batch.labels, {.learning_rate = 0.01, .step = step, .seed = 7}).ok());
+      EXPECT_TRUE(engine::RunStep(*(*planned)->executor, batch.images, batch.labels,
+                                  {.learning_rate = 0.01, .step = step, .seed = 7})
+                      .ok());
     }
     return *(*planned)->Parameters();
   };
@@ -306,7 +306,8 @@ TEST(Freeze, LeavesOutGradientsAndWhatLeadsToThem) {
       ASSERT_TRUE((*run)->SetParameters(begin).ok());
       for (uint64_t step = 0; step < 2; ++step) {
         ASSERT_TRUE(
-            (*run)->executor->RunStep(batch.images, batch.labels, {.learning_rate = kRate, .step = step, .seed = 7}).ok());
+            engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = kRate, .step = step, .seed = 7})
+                .ok());
       }
       for (const program::Task& task : program.tasks) {
         const auto* compute = std::get_if<program::Compute>(&task.what);
@@ -343,7 +344,7 @@ TEST(Freeze, PassesTheGradientOn) {
     ASSERT_TRUE(run.ok()) << run.status();
     if (begin.empty()) begin = DrawParameters(random, (*run)->program);
     ASSERT_TRUE((*run)->SetParameters(begin).ok());
-    ASSERT_TRUE((*run)->executor->RunStep(batch.images, batch.labels, {.learning_rate = kRate, .seed = 7}).ok());
+    ASSERT_TRUE(engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = kRate, .seed = 7}).ok());
     const Tensors found = *(*run)->Gradients();
     EXPECT_EQ(found.size(), update.frozen_layers.empty() ? 8u : 4u);
     if (gradients.empty()) gradients = found;
@@ -381,7 +382,7 @@ TEST(Gate, ThatIsClosedLeavesAllStateAsItWas) {
         if (closed) batch.images[at] = std::numeric_limits<float>::infinity();
         const auto before = StateOf(**run);
         const auto result =
-            (*run)->executor->RunStep(batch.images, batch.labels, {.learning_rate = 0.01, .step = step, .seed = 7});
+            engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 0.01, .step = step, .seed = 7});
         ASSERT_TRUE(result.ok()) << result.status();
         EXPECT_EQ(result->not_finite.empty(), !closed);
         EXPECT_EQ(StateOf(**run) == before, closed) << of.name << " under " << name << ", step " << step;

@@ -18,7 +18,7 @@ const Shape kMetricsShape = {kMetricCount};
 
 // The buffers of one of the two columns.
 struct Column {
-  BufferId images, labels, scalars, whole, y, dwhole, flat, logits, p, metrics, dlogits, dflat, dy, flags;
+  BufferId images, labels, label_count, scalars, whole, y, dwhole, flat, logits, p, metrics, dlogits, dflat, dy, flags;
   BufferId weights, gradients, momenta;  // buckets
   std::vector<BufferId> w, dw, v;        // members: conv.w, conv.b, fc.w
 };
@@ -58,6 +58,7 @@ class TwoColumnsMaker {
     c.weights = AddBucket(d, "bucket0", Lifetime::kPersistent, {}, c.w);
     c.gradients = AddBucket(d, "bucket0.gradient", Lifetime::kStep, c.w, c.dw);
     c.momenta = AddBucket(d, "bucket0.momentum", Lifetime::kPersistent, c.w, c.v);
+    c.label_count = b_.AddBuffer(d, "label_count", DType::kF64, {1});
   }
 
   BufferId AddBucket(int d, const std::string& name, Lifetime lifetime, const std::vector<BufferId>& layout_as,
@@ -132,8 +133,9 @@ class TwoColumnsMaker {
     Add(d, kCompute, FullyConnectedForward{}, {b_.Read(c.flat), b_.Read(c.w[2]), b_.Write(c.logits)}, "fc", Pass::kForward);
     Add(d, kCompute, SoftmaxCrossEntropyForward{},
         {b_.Read(c.logits), b_.Read(c.labels), b_.Write(c.p), b_.Write(c.metrics)}, "softmax", Pass::kForward);
+    Add(d, kCompute, CountLabels{}, {b_.Read(c.labels), b_.Write(c.label_count)}, "softmax", Pass::kForward);
     Add(d, kCompute, SoftmaxCrossEntropyBackward{},
-        {b_.Read(c.scalars), b_.Read(c.p), b_.Read(c.labels), b_.Write(c.dlogits)}, "softmax", Pass::kBackward);
+        {b_.Read(c.label_count), b_.Read(c.p), b_.Read(c.labels), b_.Write(c.dlogits)}, "softmax", Pass::kBackward);
     Add(d, kCompute, FullyConnectedBackwardWeights{}, {b_.Read(c.flat), b_.Read(c.dlogits), b_.Write(c.dw[2])}, "fc",
         Pass::kBackward);
     Add(d, kCompute, FullyConnectedBackwardData{}, {b_.Read(c.dlogits), b_.Read(c.w[2]), b_.Write(c.dflat)}, "fc",
@@ -303,7 +305,9 @@ Program EveryOp() {
   const BufferId p = d.New(DType::kF32, {2, 10});
   d.b.AddCompute(0, kCompute, SoftmaxCrossEntropyForward{},
                  {d.b.Read(logits), d.b.Read(labels), d.b.Write(p), d.b.Write(metrics)}, {}, {"loss"});
-  const BufferId dlogits = d.Do(SoftmaxCrossEntropyBackward{}, {scalars, p, labels}, {{2, 10}})[0];
+  const BufferId count = d.New(DType::kF64, {1});
+  d.b.AddCompute(0, kCompute, CountLabels{}, {d.b.Read(labels), d.b.Read(labels), d.b.Write(count)}, {}, {"loss"});
+  const BufferId dlogits = d.Do(SoftmaxCrossEntropyBackward{}, {count, p, labels}, {{2, 10}})[0];
   d.Do(FullyConnectedBackwardData{}, {dlogits, w}, {{2, 144}});
   const BufferId dw = d.Do(FullyConnectedBackwardWeights{true}, {flat, dlogits}, {{10, 144}, {10}})[0];
   const BufferId flag = d.New(DType::kI32, {1});

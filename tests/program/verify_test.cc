@@ -634,6 +634,15 @@ const Breakage kDeclarations[] = {
        p.outputs[0].shape = {8};
        p.outputs[0].pieces.push_back({p.outputs[0].pieces[0].buffer, {{4}, {4}}});
      }},
+    {"metrics_of_two_devices", "outputs", "has 2 pieces; expected one, of one device",
+     [](Program& p) {
+       p.outputs[0].pieces.push_back({FindBuffer(p, "metrics", 1).id, p.outputs[0].pieces[0].region});
+     }},
+    {"count_shape", "structure", "of shape [2]; expected [1]",
+     [](Program& p) {
+       FindBuffer(p, "label_count").shape = {2};
+       Find(p, "count_labels").uses.back().region = {{0}, {2}};
+     }},
     {"input_twice", "outputs", "\"images\" is declared twice", [](Program& p) { p.inputs[1].name = "images"; }},
     {"output_twice", "outputs", "is declared twice", [](Program& p) { p.outputs.push_back(p.outputs[0]); }},
 

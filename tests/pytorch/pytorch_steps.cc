@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/command_line.h"
 #include "cpu/backend.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/weights.h"
@@ -77,12 +78,12 @@ class Network {
   engine::LoadedProgram& loaded() { return executor_->loaded(); }
 
   // One step on the tensors `images<step>` and `labels<step>`.
-  absl::StatusOr<engine::StepResult> Run(const Tensors& batches, int64_t step, double learning_rate) {
+  absl::StatusOr<engine::ScoredStep> Run(const Tensors& batches, int64_t step, double learning_rate) {
     ASSIGN_OR_RETURN(const NamedTensor* images, Find(batches, absl::StrCat("images", step)));
     ASSIGN_OR_RETURN(const NamedTensor* labels, Find(batches, absl::StrCat("labels", step)));
-    return executor_->RunStep(std::vector<float>(images->values.begin(), images->values.end()),
-                              std::vector<int32_t>(labels->values.begin(), labels->values.end()),
-                              {.learning_rate = learning_rate, .step = static_cast<uint64_t>(step)});
+    return engine::RunStep(*executor_, std::vector<float>(images->values.begin(), images->values.end()),
+                           std::vector<int32_t>(labels->values.begin(), labels->values.end()),
+                           {.learning_rate = learning_rate, .step = static_cast<uint64_t>(step)});
   }
 
   // [batch, classes], as the loss read them in the latest step.
@@ -155,7 +156,7 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
   Tensors results = {std::move(evaluated)};
   NamedTensor losses{.name = "losses", .shape = {options.steps}};
   for (int64_t step = 0; step < options.steps; ++step) {
-    ASSIGN_OR_RETURN(engine::StepResult result, network.Run(batches, step, options.learning_rate));
+    ASSIGN_OR_RETURN(engine::ScoredStep result, network.Run(batches, step, options.learning_rate));
     losses.values.push_back(result.loss);
     if (step > 0) continue;
     ASSIGN_OR_RETURN(NamedTensor logits, network.Logits("logits"));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cpu/backend.h"
+#include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "models/models.h"
@@ -75,10 +76,12 @@ absl::Status Enqueue(engine::Executor& executor, uint64_t step) {
   if (executor.in_flight() == 2) {
     if (absl::Status s = executor.Collect().status(); !s.ok()) return s;
   }
-  absl::StatusOr<absl::Span<float>> images = executor.NextImages();
+  absl::StatusOr<absl::Span<float>> images = executor.NextInput<float>(engine::kImages);
   if (!images.ok()) return images.status();
   std::fill(images->begin(), images->end(), 0.5f);
-  for (int32_t& label : executor.NextLabels()) label = static_cast<int32_t>(step % 10);
+  absl::StatusOr<absl::Span<int32_t>> labels = executor.NextInput<int32_t>(engine::kLabels);
+  if (!labels.ok()) return labels.status();
+  std::fill(labels->begin(), labels->end(), static_cast<int32_t>(step % 10));
   return executor.Enqueue({.learning_rate = 0.01, .step = step});
 }
 

@@ -1,0 +1,38 @@
+// What training a classifier gives to an executor and reads of its results, by the names that lowering gives them.
+#ifndef COLONNADE_ENGINE_CLASSIFICATION_H_
+#define COLONNADE_ENGINE_CLASSIFICATION_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/executor.h"
+
+namespace colonnade::engine {
+
+inline constexpr char kImages[] = "images";  // u8 [N,…,C], or f32 [N,C,…] of a Program that takes no bytes
+inline constexpr char kLabels[] = "labels";  // i32 [N], −1 for padding
+
+struct Scores {
+  double loss = 0;  // Σ over the losses, each a mean over the labels ≥ 0, weighted in training
+  int64_t top1_hits = 0, top5_hits = 0, labels = 0;  // of the last loss
+};
+struct ScoredStep : StepResult, Scores {};
+
+// What the sums of the latest collected step say. All zero where the Program has no loss; a mean over no labels is their
+// sum. REQUIRES: one has been collected, and none enqueued since.
+Scores LatestScores(const Executor& executor);
+
+// The same as Executor::Collect, with scores.
+absl::StatusOr<ScoredStep> CollectScored(Executor& executor);
+
+// One step on a whole batch. FailedPrecondition where a step is in flight, or the Program's images and labels are of other
+// types or sizes; those that it has not are given as empty ones.
+absl::StatusOr<ScoredStep> RunStep(Executor& executor, absl::Span<const float> images, absl::Span<const int32_t> labels,
+                                   const StepInputs& inputs);
+absl::StatusOr<ScoredStep> RunStepOnPixels(Executor& executor, absl::Span<const uint8_t> pixels,
+                                           absl::Span<const int32_t> labels, const StepInputs& inputs);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_CLASSIFICATION_H_
