@@ -9,6 +9,7 @@
 #define COLONNADE_DATA_DECODE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -30,21 +31,21 @@ absl::StatusOr<ImageHeader> ReadImageHeader(absl::string_view file);
 
 // The whole image with 1 or 3 channels. Grey becomes three equal channels; colours become grey as the luma of JPEG (for PNG:
 // 0.299 R + 0.587 G + 0.114 B); CMYK and YCCK become RGB; alpha is dropped; 16 bits become 8, rounded. EXIF's orientation is
-// not applied, as training pipelines of the field do not.
-absl::StatusOr<Image> DecodeImage(absl::string_view file, int64_t channels);
+// not applied, as training pipelines of the field do not. `room` is memory, of an image before, that the pixels take over.
+absl::StatusOr<Image> DecodeImage(absl::string_view file, int64_t channels, std::vector<uint8_t> room = {});
 
 // What covers `box` of the full image.
 struct DecodedBox {
   Image image;
   Box box;  // in pixels of `image`
 };
-// Decodes as little as it can: at the smallest scale N/8 of JPEG at which the box still has at least height x width pixels
-// (or at full scale, where it has fewer), and of that the rows and columns that the box needs, with a margin of a pixel on
-// each side for resampling where the image has one. These pixels are those of the whole image at that scale. What stands
-// behind the last row is not looked at, so that DecodeImage alone finds damage there. REQUIRES: the box is not empty and
-// lies in the image.
-absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, const Box& box, int64_t height,
-                                     int64_t width);
+// Decodes as little as it can: at the smallest of JPEG's scales 1/8, 1/4 and 1/2 at which the box still has at least height
+// x width pixels (or at full scale, where it has fewer), and of that the rows and columns that the box needs, with a margin
+// of a pixel on each side for resampling where the image has one. These pixels are those of the whole image at that scale.
+// What stands behind the last row is not looked at, so that DecodeImage alone finds damage there. REQUIRES: the box is not
+// empty and lies in the image.
+absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, const Box& box, int64_t height, int64_t width,
+                                     std::vector<uint8_t> room = {});
 
 }  // namespace colonnade::data
 

@@ -1,6 +1,7 @@
 #include "data/part.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
@@ -38,8 +39,8 @@ void GreyToRgb(const uint8_t* grey, int64_t count, uint8_t* rgb) {
   for (int64_t i = 0; i < count; ++i, rgb += 3) rgb[0] = rgb[1] = rgb[2] = grey[i];
 }
 
-Image EmptyImage(const Part& part, int64_t channels) {
-  Image image{.height = part.bottom - part.top, .width = part.right - part.left, .channels = channels};
+Image EmptyImage(const Part& part, int64_t channels, std::vector<uint8_t> room) {
+  Image image{part.bottom - part.top, part.right - part.left, channels, std::move(room)};
   image.pixels.resize(static_cast<size_t>(image.height * image.width * channels));
   return image;
 }

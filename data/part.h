@@ -3,6 +3,7 @@
 #define COLONNADE_DATA_PART_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "data/image.h"
@@ -30,8 +31,8 @@ inline uint8_t LumaOf(uint8_t red, uint8_t green, uint8_t blue) {
 void RgbToGrey(const uint8_t* rgb, int64_t count, uint8_t* grey);
 void GreyToRgb(const uint8_t* grey, int64_t count, uint8_t* rgb);
 
-// An image of the size of `part`, whose rows are to be filled.
-Image EmptyImage(const Part& part, int64_t channels);
+// An image of the size of `part` in the memory of `room`, all of whose rows are to be filled.
+Image EmptyImage(const Part& part, int64_t channels, std::vector<uint8_t> room);
 
 }  // namespace colonnade::data
 

@@ -170,10 +170,16 @@ absl::Status Pipeline::Read(int64_t position, absl::Span<uint8_t> images, absl::
         absl::StrFormat("expected a position from 0 and room for %d images %s, found position %d and room for %d bytes",
                         count, program::ToString(sample_shape_), position, images.size()));
   }
+  return Visit(position, count, [&](const Batch& batch) {
+    std::copy(batch.pixels.begin(), batch.pixels.end(), images.begin());
+    for (int64_t i = 0; i < count; ++i) labels[i] = batch.samples[i].label;
+  });
+}
+
+absl::Status Pipeline::Visit(int64_t position, int64_t count, const std::function<void(const Batch&)>& visit) {
   ASSIGN_OR_RETURN(const Batch* batch, ring_->Wait(position, count));
   RETURN_IF_ERROR(Deliver(position, *batch));
-  std::copy(batch->pixels.begin(), batch->pixels.end(), images.begin());
-  for (int64_t i = 0; i < count; ++i) labels[i] = batch->samples[i].label;
+  visit(*batch);
   next_position_ = position + count;
   ring_->Release();
   return absl::OkStatus();

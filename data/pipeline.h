@@ -6,6 +6,7 @@
 #define COLONNADE_DATA_PIPELINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ class Pipeline : public engine::DataSource {
   // InvalidArgument, NotFound or DataLoss naming the sample: the first bad one of the batch, or the one at which a thread
   // hangs. With kSkip, InvalidArgument where more than 1 % of the epoch's samples are bad.
   absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override;
+  // As Read, of a batch where it lies: it may be read while `visit` runs. REQUIRES: position >= 0, count > 0.
+  absl::Status Visit(int64_t position, int64_t count, const std::function<void(const Batch&)>& visit);
 
   const std::vector<std::string>& class_names() const { return set_->class_names(); }
   const Moments& moments() const { return options_.moments; }

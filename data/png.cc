@@ -6,6 +6,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -158,7 +159,7 @@ absl::StatusOr<ImageHeader> ReadPngHeader(absl::string_view file) {
   return ImageHeader{ImageFormat::kPng, decoder.height(), decoder.width(), decoder.channels()};
 }
 
-absl::StatusOr<Image> DecodePng(absl::string_view file, int64_t channels, const Part& part) {
+absl::StatusOr<Image> DecodePng(absl::string_view file, int64_t channels, const Part& part, std::vector<uint8_t> room) {
   PngDecoder decoder(file);
   RETURN_IF_ERROR(decoder.ReadHeader());
   RETURN_IF_ERROR(CheckPngSize(decoder, file.size()));
@@ -167,7 +168,7 @@ absl::StatusOr<Image> DecodePng(absl::string_view file, int64_t channels, const 
   const int64_t kept_rows = decoder.is_interlaced() ? decoder.height() : 1;
   RETURN_IF_ERROR(CheckMemory((clipped.bottom - clipped.top) * (clipped.right - clipped.left) * channels +
                               kept_rows * decoder.row_bytes()));
-  Image image = EmptyImage(clipped, channels);
+  Image image = EmptyImage(clipped, channels, std::move(room));
   RETURN_IF_ERROR(PngRows(decoder, clipped, image).Read());
   return image;
 }

@@ -3,6 +3,7 @@
 #define COLONNADE_DATA_PNG_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,7 +16,7 @@ namespace colonnade::data {
 absl::StatusOr<ImageHeader> ReadPngHeader(absl::string_view file);
 
 // What stands behind the last row of `part` is read only where that is the last of the image, or where rows are interlaced.
-absl::StatusOr<Image> DecodePng(absl::string_view file, int64_t channels, const Part& part);
+absl::StatusOr<Image> DecodePng(absl::string_view file, int64_t channels, const Part& part, std::vector<uint8_t> room);
 
 }  // namespace colonnade::data
 

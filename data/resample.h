@@ -14,8 +14,15 @@ namespace colonnade::data {
 struct Axis {
   int64_t taps = 1;             // of each; some may weigh nothing
   std::vector<int64_t> first;   // the first pixel of each
-  std::vector<int16_t> weight;  // `taps` of each, in parts of kWhole
+  std::vector<int16_t> weight;  // `taps` of each, in parts of kWhole; a 0 more where that is odd, to go in pairs
+
   static constexpr int kBits = 14, kWhole = 1 << kBits;
+  // Between the passes, of rows and then of columns, values have so many bits behind the point: with 8 before it they fit 16
+  // bits with a sign. What is shifted out is rounded by half of it.
+  static constexpr int kBetweenBits = 7, kToBetween = kBits - kBetweenBits, kToByte = kBits + kBetweenBits;
+  static constexpr int32_t kHalfBetween = 1 << (kToBetween - 1), kHalfByte = 1 << (kToByte - 1);
+
+  int64_t stride() const { return taps + taps % 2; }  // of `weight`
 };
 
 // What lies outside of the image.

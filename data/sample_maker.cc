@@ -10,19 +10,23 @@
 namespace colonnade::data {
 namespace {
 
+constexpr int64_t kMostKept = int64_t{16} << 20;  // bytes of a decoded image, as memory for the next
+
 // All of an image, for a box of its size that may reach beyond it.
-absl::StatusOr<DecodedBox> DecodeAll(absl::string_view file, const Box& box, const AugmentOptions& augment) {
-  ASSIGN_OR_RETURN(DecodedBox all,
-                   DecodeBox(file, augment.channels, {0, 0, box.height, box.width}, augment.height, augment.width));
+absl::StatusOr<DecodedBox> DecodeAll(absl::string_view file, const Box& box, const AugmentOptions& augment,
+                                     std::vector<uint8_t> room) {
+  ASSIGN_OR_RETURN(DecodedBox all, DecodeBox(file, augment.channels, {0, 0, box.height, box.width}, augment.height,
+                                             augment.width, std::move(room)));
   all.box.top = box.top * all.box.height / box.height;
   all.box.left = box.left * all.box.width / box.width;
   return all;
 }
 
 // The part of a file that a view needs.
-absl::StatusOr<DecodedBox> DecodeView(absl::string_view file, const Box& box, const AugmentOptions& augment) {
-  if (augment.cropping == Cropping::kPadded) return DecodeAll(file, box, augment);
-  return DecodeBox(file, augment.channels, box, augment.height, augment.width);
+absl::StatusOr<DecodedBox> DecodeView(absl::string_view file, const Box& box, const AugmentOptions& augment,
+                                      std::vector<uint8_t> room) {
+  if (augment.cropping == Cropping::kPadded) return DecodeAll(file, box, augment, std::move(room));
+  return DecodeBox(file, augment.channels, box, augment.height, augment.width, std::move(room));
 }
 
 absl::Status CheckPixels(const StoredImage& stored, int64_t channels) {
@@ -47,20 +51,22 @@ absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Room& room
   absl::StatusOr<StoredImage> stored = set_->Read(sample, room.bytes);
   clock.Lap(Stage::kRead);
   if (!stored.ok()) return stored.status();  // it names the sample
-  absl::StatusOr<View> view = stored->is_encoded ? MakeOfFile(sample, epoch, stored->bytes, clock, out)
+  absl::StatusOr<View> view = stored->is_encoded ? MakeOfFile(sample, epoch, stored->bytes, room.image, clock, out)
                                                  : MakeOfPixels(sample, epoch, *stored, room.image, clock, out);
   if (view.ok()) return view;
   return absl::Status(view.status().code(), absl::StrCat(set_->sample_name(sample), ": ", view.status().message()));
 }
 
-absl::StatusOr<View> SampleMaker::MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, WorkerClock& clock,
-                                             absl::Span<uint8_t> out) const {
+absl::StatusOr<View> SampleMaker::MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, Image& image,
+                                             WorkerClock& clock, absl::Span<uint8_t> out) const {
   ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(file));
   const View view = DrawView(augment_, seed_, epoch, sample, header.height, header.width);
-  absl::StatusOr<DecodedBox> decoded = DecodeView(file, view.box, augment_);
+  absl::StatusOr<DecodedBox> decoded = DecodeView(file, view.box, augment_, std::move(image.pixels));
   clock.Lap(Stage::kDecode);
   RETURN_IF_ERROR(decoded.status());
-  Render(augment_, view, decoded->image, decoded->box, out);
+  image = std::move(decoded->image);
+  Render(augment_, view, image, decoded->box, out);
+  if (std::ssize(image.pixels) > kMostKept) image = Image();
   clock.Lap(Stage::kAugment);
   return view;
 }

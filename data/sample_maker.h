@@ -35,7 +35,7 @@ class SampleMaker {
   int64_t sample_bytes() const { return augment_.height * augment_.width * augment_.channels; }
 
  private:
-  absl::StatusOr<View> MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, WorkerClock& clock,
+  absl::StatusOr<View> MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, Image& image, WorkerClock& clock,
                                   absl::Span<uint8_t> out) const;
   absl::StatusOr<View> MakeOfPixels(int64_t sample, int64_t epoch, const StoredImage& stored, Image& image,
                                     WorkerClock& clock, absl::Span<uint8_t> out) const;
