@@ -1,8 +1,15 @@
+#include <time.h>
+
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +21,7 @@
 #include "data/decode.h"
 #include "data/formats.h"
 #include "data/pipeline.h"
+#include "data/sample_order.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
 
@@ -22,16 +30,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kDefaultInputSize = 224;             // of images that are not all of one shape
-constexpr int64_t kDecodedAlone = 500;                 // files, at most
-constexpr int64_t kMostReadBefore = int64_t{2} << 30;  // bytes
+constexpr int64_t kDefaultInputSize = 224;                  // of images that are not all of one shape
+constexpr absl::Duration kDecodesAlone = absl::Seconds(1);  // at most
+constexpr int64_t kMostReadBefore = int64_t{2} << 30;       // bytes
 constexpr data::Stage kTimedStages[] = {data::Stage::kRead, data::Stage::kDecode, data::Stage::kAugment};
+
+// What threads decode that do nothing else; 0 where the samples are no files.
+struct DecodingAlone {
+  double images_per_s = 0;       // of all of them
+  double images_per_core_s = 0;  // in a second of processor time, which other programs do not lengthen
+};
 
 // One number of threads.
 struct InputRun {
   int threads = 0;
   int64_t count = 0;
-  absl::Duration elapsed;
+  DecodingAlone alone;  // by as many threads, before
+  absl::Duration elapsed, processor;
   data::StageTimes times;
 
   double images_per_s() const { return static_cast<double>(count) / absl::ToDoubleSeconds(elapsed); }
@@ -42,14 +57,19 @@ struct InputRun {
   double attainable_images_per_s() const {
     return threads * static_cast<double>(times.images) / absl::ToDoubleSeconds(times.Working());
   }
+  bool are_files() const { return alone.images_per_s > 0; }
+  double share_of_decoding() const { return images_per_s() / alone.images_per_s; }
+  double share_per_core() const {
+    return static_cast<double>(count) / absl::ToDoubleSeconds(processor) / alone.images_per_core_s;
+  }
 };
 
 struct InputReport {
   std::string format, description;
   absl::Duration first_read;
   int64_t first_read_bytes = 0;
-  double decoded_alone_per_s = 0;  // by one thread; 0: the samples are no files
   std::vector<InputRun> runs;
+  int64_t peak_bytes = 0, batch_bytes = 0;
 
   const InputRun& fastest() const {
     const auto slower = [](const InputRun& a, const InputRun& b) { return a.images_per_s() < b.images_per_s(); };
@@ -84,24 +104,60 @@ absl::Status ReadBefore(const data::SampleSet& set, InputReport& report) {
   return absl::OkStatus();
 }
 
-// How many files a thread decodes in a second that does nothing else: all of each, at full size.
-absl::Status DecodeAlone(const data::SampleSet& set, int64_t channels, InputReport& report) {
+absl::Duration ProcessorTime(clockid_t clock) {
+  timespec time = {};
+  ::clock_gettime(clock, &time);
+  return absl::DurationFromTimespec(time);
+}
+
+// What this thread decodes that does nothing else: all of each file, at full size. Nothing where samples are no files.
+absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, const data::SampleOrder& order, int64_t channels) {
   std::string room;
-  absl::Duration spent;
-  const int64_t count = std::min(set.size(), kDecodedAlone);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t sample = i * set.size() / count;
+  data::Image image;
+  absl::Duration spent, processor;
+  int64_t count = 0;
+  for (; count < set.size() && spent < kDecodesAlone; ++count) {
+    const int64_t sample = order.At(count);
     ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
-    if (!stored.is_encoded) return absl::OkStatus();
+    if (!stored.is_encoded) return DecodingAlone();
     const absl::Time begin = absl::Now();
-    const absl::Status status = data::DecodeImage(stored.bytes, channels).status();
+    const absl::Duration used = ProcessorTime(CLOCK_THREAD_CPUTIME_ID);
+    absl::StatusOr<data::Image> decoded = data::DecodeImage(stored.bytes, channels, std::move(image.pixels));
+    processor += ProcessorTime(CLOCK_THREAD_CPUTIME_ID) - used;
     spent += absl::Now() - begin;
-    if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(set.sample_name(sample), ": ", status.message()));
+    if (!decoded.ok()) {
+      return absl::Status(decoded.status().code(), absl::StrCat(set.sample_name(sample), ": ", decoded.status().message()));
     }
+    image = *std::move(decoded);
   }
-  report.decoded_alone_per_s = static_cast<double>(count) / absl::ToDoubleSeconds(spent);
-  return absl::OkStatus();
+  return DecodingAlone{static_cast<double>(count) / absl::ToDoubleSeconds(spent),
+                       static_cast<double>(count) / absl::ToDoubleSeconds(processor)};
+}
+
+// The same of several threads together.
+absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, uint64_t seed, int64_t channels, int threads) {
+  const data::SampleOrder order(seed, /*epoch=*/0, set.size());
+  std::vector<std::future<absl::StatusOr<DecodingAlone>>> all;
+  for (int i = 0; i < threads; ++i) {
+    all.push_back(std::async(std::launch::async, [&] { return DecodeAlone(set, order, channels); }));
+  }
+  DecodingAlone sum;
+  for (std::future<absl::StatusOr<DecodingAlone>>& one : all) {
+    ASSIGN_OR_RETURN(const DecodingAlone decoding, one.get());
+    sum.images_per_s += decoding.images_per_s;
+    sum.images_per_core_s += decoding.images_per_core_s / threads;
+  }
+  return sum;
+}
+
+// The most memory that the process held, or 0 where the system does not say.
+int64_t PeakResidentBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    int64_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %" SCNd64, &kilobytes) == 1) return kilobytes * 1024;
+  }
+  return 0;
 }
 
 absl::StatusOr<InputRun> RunInput(const Flags& flags, std::shared_ptr<const data::SampleSet> set, int threads,
@@ -113,18 +169,21 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, std::shared_ptr<const data
                                                                                           .once = true,
                                                                                           .augment = recipe,
                                                                                           .threads = threads,
+                                                                                          .prefetch = flags.prefetch,
                                                                                           .moments = {{0}, {1}}}));
   report.description = pipeline->description();
-  std::vector<uint8_t> images(batch * recipe.height * recipe.width * recipe.channels);
-  std::vector<int32_t> labels(batch);
+  report.batch_bytes = batch * recipe.height * recipe.width * recipe.channels;
   InputRun run{.threads = threads, .count = set->size() * std::max<int64_t>(flags.epochs, 1)};
+  ASSIGN_OR_RETURN(run.alone, DecodeAlone(*set, flags.seed, recipe.channels, threads));
   const absl::Time begin = absl::Now();
+  const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
   for (int64_t done = 0; done < run.count; done += set->size()) {
     for (int64_t position = 0; position < set->size(); position += batch) {
-      RETURN_IF_ERROR(pipeline->Read(position, absl::MakeSpan(images), absl::MakeSpan(labels)));
+      RETURN_IF_ERROR(pipeline->Visit(position, batch, [](const data::Batch&) {}));
     }
   }
   run.elapsed = absl::Now() - begin;
+  run.processor = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID) - used;
   run.times = pipeline->Stages();
   return run;
 }
@@ -133,20 +192,28 @@ void PrintReport(const Flags& flags, const InputReport& report) {
   PrintLine(absl::StrFormat("%s; batches of %d", report.description, flags.batch));
   PrintLine(absl::StrFormat("format %s; before the runs %.1f MB were read in %.2f s", report.format,
                             static_cast<double>(report.first_read_bytes) / 1e6, absl::ToDoubleSeconds(report.first_read)));
-  PrintLine("                             microseconds of a thread for an image");
-  PrintLine("threads  images/s  attainable      read    decode   augment");
+  PrintLine("                                                             microseconds of a thread for an image");
+  PrintLine("threads  images/s  attainable  decoding     share  per core      read    decode   augment");
   for (const InputRun& run : report.runs) {
-    PrintLine(absl::StrFormat("%7d  %8.1f  %10.1f  %8.1f  %8.1f  %8.1f", run.threads, run.images_per_s(),
-                              run.attainable_images_per_s(), run.microseconds(data::Stage::kRead),
+    const auto if_files = [&run](std::string number) { return run.are_files() ? number : "-"; };
+    PrintLine(absl::StrFormat("%7d  %8.1f  %10.1f  %8s  %8s  %8s  %8.1f  %8.1f  %8.1f", run.threads, run.images_per_s(),
+                              run.attainable_images_per_s(), if_files(absl::StrFormat("%.1f", run.alone.images_per_s)),
+                              if_files(absl::StrFormat("%.3f", run.share_of_decoding())),
+                              if_files(absl::StrFormat("%.3f", run.share_per_core())), run.microseconds(data::Stage::kRead),
                               run.microseconds(data::Stage::kDecode), run.microseconds(data::Stage::kAugment)));
   }
-  if (report.decoded_alone_per_s > 0) {
+  if (report.fastest().are_files()) {
     PrintLine(
-        absl::StrFormat("one thread that does nothing but decode whole files: %.1f images/s", report.decoded_alone_per_s));
+        "decoding: whole files a second by as many threads that do nothing else, before the run; share: images/s over that, "
+        "per core: of a second of processor time");
   }
+  PrintLine(absl::StrFormat("at most %.1f MB were in memory; %d batches of %.1f MB at once",
+                            static_cast<double>(report.peak_bytes) / 1e6, flags.prefetch,
+                            static_cast<double>(report.batch_bytes) / 1e6));
 }
 
 Json InputRunJson(const InputReport& report, const InputRun& run) {
+  const bool are_files = run.are_files();
   Json stages, microseconds;
   for (data::Stage stage : kTimedStages) {
     const double time = run.microseconds(stage);
@@ -160,13 +227,17 @@ Json InputRunJson(const InputReport& report, const InputRun& run) {
           {"count", run.count},
           {"seconds", absl::ToDoubleSeconds(run.elapsed)},
           {"attainable_images_per_s", run.attainable_images_per_s()},
+          {"decoded_alone_images_per_s", are_files ? Json(run.alone.images_per_s) : Json()},
+          {"share_of_decoding", are_files ? Json(run.share_of_decoding()) : Json()},
+          {"share_per_core", are_files ? Json(run.share_per_core()) : Json()},
           {"stage_microseconds", std::move(microseconds)}};
 }
 
 // That of the fastest run, and all runs.
 Json InputReportJson(const InputReport& report) {
   Json json = InputRunJson(report, report.fastest());
-  json["decoded_alone_images_per_s"] = report.decoded_alone_per_s > 0 ? Json(report.decoded_alone_per_s) : Json();
+  json["peak_resident_bytes"] = report.peak_bytes;
+  json["batch_bytes"] = report.batch_bytes;
   json["first_read"] = {{"bytes", report.first_read_bytes}, {"seconds", absl::ToDoubleSeconds(report.first_read)}};
   json["runs"] = Json::array();
   for (const InputRun& run : report.runs) json["runs"].push_back(InputRunJson(report, run));
@@ -174,12 +245,13 @@ Json InputReportJson(const InputReport& report) {
 }
 
 absl::Status WriteCsv(const std::string& path, const InputReport& report) {
-  std::string csv = "format,threads,count,seconds,images_per_s,attainable_images_per_s,read_us,decode_us,augment_us\n";
+  std::string csv =
+      "format,threads,count,seconds,images_per_s,attainable_images_per_s,read_us,decode_us,augment_us,decoded_alone_per_s\n";
   for (const InputRun& run : report.runs) {
-    absl::StrAppendFormat(&csv, "%s,%d,%d,%.6f,%.3f,%.3f,%.3f,%.3f,%.3f\n", report.format, run.threads, run.count,
+    absl::StrAppendFormat(&csv, "%s,%d,%d,%.6f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", report.format, run.threads, run.count,
                           absl::ToDoubleSeconds(run.elapsed), run.images_per_s(), run.attainable_images_per_s(),
                           run.microseconds(data::Stage::kRead), run.microseconds(data::Stage::kDecode),
-                          run.microseconds(data::Stage::kAugment));
+                          run.microseconds(data::Stage::kAugment), run.alone.images_per_s);
   }
   return engine::ReplaceFile(path, csv);
 }
@@ -193,14 +265,13 @@ absl::Status RunIoBench(const Flags& flags) {
                    data::OpenSamples(flags.data, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
   InputReport report{.format = FormatOf(flags.data)};
   RETURN_IF_ERROR(ReadBefore(*set, report));
-  ASSIGN_OR_RETURN(const data::AugmentOptions recipe, RecipeOf(flags, *set));
-  RETURN_IF_ERROR(DecodeAlone(*set, recipe.channels, report));
   std::vector<int> threads = flags.threads;
   if (threads.empty()) threads = {std::max(static_cast<int>(std::thread::hardware_concurrency()), 1)};
   for (int count : threads) {
     ASSIGN_OR_RETURN(InputRun run, RunInput(flags, set, count, report));
     report.runs.push_back(std::move(run));
   }
+  report.peak_bytes = PeakResidentBytes();
   if (!flags.csv.empty()) RETURN_IF_ERROR(WriteCsv(flags.csv, report));
   if (flags.json) {
     PrintJson(InputReportJson(report));

@@ -233,6 +233,9 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
   bench->add_option("--shuffle", flags.shuffle, "off: samples in the order of the files")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
+  bench->add_option("--prefetch", flags.prefetch, "as of train: batches in memory")
+      ->check(CLI::Range(1, colonnade::cli::kMostPrefetched))
+      ->capture_default_str();
   bench->add_option("--csv", flags.csv, "where to write a line for each number of threads");
   colonnade::cli::AddJsonFlag(*bench, flags);
   bench->footer(

@@ -1,3 +1,5 @@
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/data/image_files.h"
+#include "tests/sanitized.h"
 
 namespace colonnade::cli {
 namespace {
@@ -39,12 +43,47 @@ TEST_F(Command, IoBenchPrintsATableAndWritesCsv) {
   const Result r = Run(absl::StrCat("io-bench --data=digits --threads=1 --epochs=2 --augment=none --csv=", In("runs.csv")));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("digits train: 1437 images [1,8,8], 10 classes, shuffled; batches of 64"));
-  EXPECT_THAT(r.out, ContainsRegex("\nthreads  images/s  attainable +read +decode +augment\n +1 "));
-  EXPECT_THAT(r.out, Not(HasSubstr("decode whole files")));
+  EXPECT_THAT(
+      r.out,
+      ContainsRegex("\nthreads  images/s  attainable  decoding +share +per core +read +decode +augment\n +1 .* - +- +- "));
+  EXPECT_THAT(r.out, Not(HasSubstr("whole files")));
   const std::vector<std::string> lines = absl::StrSplit(*engine::ReadFile(In("runs.csv")), '\n');
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_THAT(lines[0], StartsWith("format,threads,count,seconds,images_per_s,"));
   EXPECT_THAT(lines[1], StartsWith("digits,1,2874,"));
+}
+
+TEST_F(Command, IoBenchComparesFilesWithDecodingAlone) {
+  std::filesystem::create_directories(In("images/train/cat"));
+  for (int i = 0; i < 8; ++i) {
+    std::ofstream(In(absl::StrCat("images/train/cat/", i, ".jpg")), std::ios::binary)
+        << data::JpegOf(data::Pattern(80, 90, 3));
+  }
+  const Result r = Run(absl::StrCat("io-bench --threads=1,2 --batch=4 --input-size=72 --json --data=", In("images")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  for (const Json& run : Json::parse(r.out).at("runs")) {
+    EXPECT_GT(run.at("decoded_alone_images_per_s"), 0);
+    const double share = run.at("images_per_s").get<double>() / run.at("decoded_alone_images_per_s").get<double>();
+    EXPECT_DOUBLE_EQ(run.at("share_of_decoding"), share);
+    EXPECT_GT(run.at("share_per_core"), 0);
+  }
+}
+
+// Of batches of 6 MB, so that little else is beside them.
+TEST_F(Command, IoBenchHoldsAsManyBatchesAsArePrefetchedHoweverMuchIsRead) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers keep memory that was freed";
+  const auto peak = [&](int prefetch, int epochs) {
+    const Result r =
+        Run(absl::StrCat("io-bench --data=digits --augment=none --input-size=64 --threads=2 --batch=1437 --json",
+                         " --prefetch=", prefetch, " --epochs=", epochs));
+    EXPECT_EQ(r.code, 0) << r.err;
+    const Json report = Json::parse(r.out);
+    return report.at("peak_resident_bytes").get<double>() / report.at("batch_bytes").get<double>();
+  };
+  const double one = peak(1, 8);
+  EXPECT_NEAR(peak(3, 8) - one, 2, 0.5);
+  EXPECT_NEAR(peak(6, 8) - one, 5, 0.5);
+  EXPECT_NEAR(peak(3, 24) - one, 2, 0.5);
 }
 
 TEST_F(Command, IoBenchRefusesWhatItCannotRead) {

@@ -128,6 +128,47 @@ TEST(Render, IsTheReferenceRounded) {
   }
 }
 
+// Scales of all kinds: equal, larger, smaller by less and by more than two, and by much.
+std::vector<Box> BoxesOfAllScales() {
+  return {{0, 0, 90, 110}, {3, 5, 33, 45}, {1.5, 2.25, 20, 30.5}, {0, 0, 50, 70}, {10, 7, 79.5, 100.25}, {20, 30, 1, 1}};
+}
+
+Image ChannelOf(const Image& image, size_t channel) {
+  Image grey{image.height, image.width, 1, {}};
+  for (size_t i = channel; i < image.pixels.size(); i += 3) grey.pixels.push_back(image.pixels[i]);
+  return grey;
+}
+
+// Of three channels columns are summed by vectors, of one they are not; and of rows more values fill whole vectors.
+TEST(Render, OfColoursIsThatOfEachChannelAlone) {
+  const Image image = Pattern(90, 110, 3);
+  for (const Box& box : BoxesOfAllScales()) {
+    for (const auto& [height, width] : {std::pair{33, 45}, {7, 8}, {40, 64}, {2, 3}, {120, 131}}) {
+      const AugmentOptions options = {.height = height, .width = width};
+      const Image out{height, width, 3, Rendered(options, {}, image, box)};
+      for (size_t c = 0; c < 3; ++c) {
+        EXPECT_TRUE(ChannelOf(out, c).pixels == Grey(ChannelOf(image, c), box, height, width))
+            << box.height << " x " << box.width << " to " << height << " x " << width << ", channel " << c;
+      }
+    }
+  }
+}
+
+// An asserted number, so that a machine, or a change, that gives other pixels is seen.
+TEST(Render, GivesThePixelsThatItAlwaysGave) {
+  uint64_t sum = ChecksumOf("");
+  for (int64_t channels : {1, 3}) {
+    const Image image = Pattern(90, 110, channels);
+    for (const Box& box : BoxesOfAllScales()) {
+      for (bool mirrored : {false, true}) {
+        const AugmentOptions options = {.height = 33, .width = 45, .channels = channels};
+        sum = ChecksumOf(Image{33, 45, channels, Rendered(options, {.mirrored = mirrored}, image, box)}, sum);
+      }
+    }
+  }
+  EXPECT_EQ(sum, 9323941926883947935u);
+}
+
 TEST(Render, OfAPartIsThatOfTheWhole) {
   const Image whole = Pattern(90, 110, 3);
   const std::string file = PngOf(whole);
