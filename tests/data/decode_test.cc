@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -145,6 +146,17 @@ TEST(DecodeImage, YcckIsTakenForWhatItWasMadeOf) {
   const Image image = Decoded(file, 3);
   for (int c = 0; c < 3; ++c) EXPECT_NEAR(image.pixels[c], (std::vector<int>{200, 100, 50})[c], 2);
   EXPECT_EQ(ReadImageHeader(file)->channels, 4);
+}
+
+TEST(DecodeImage, TakesOverMemoryOfAnImageBefore) {
+  const Image image = Pattern(23, 17, 3);
+  for (const std::string& file : {JpegOf(image), PngOf(image)}) {
+    std::vector<uint8_t> room(5000, 255);
+    const uint8_t* place = room.data();
+    const Image decoded = *DecodeImage(file, 3, std::move(room));
+    EXPECT_EQ(decoded.pixels.data(), place);
+    EXPECT_EQ(decoded.pixels, Decoded(file, 3).pixels);
+  }
 }
 
 TEST(DecodePng, GivesBackWhatWasWritten) {
