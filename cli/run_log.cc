@@ -1,11 +1,13 @@
 #include "cli/run_log.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -30,6 +32,13 @@ absl::Status CheckHead(const std::string& path, absl::string_view contents) {
       "%s: expected the log of a run, whose first line has \"%s\": %d, found a file that begins with \"%s\"; name another "
       "file, or remove this one",
       path, kLogVersionKey, kLogVersion, absl::CHexEscape(line.substr(0, 40))));
+}
+
+// What a process left that was killed in its first line.
+bool IsTornHead(absl::string_view contents) {
+  const std::string beginning = absl::StrCat("{\"", kLogVersionKey, "\":");
+  const size_t common = std::min(contents.size(), beginning.size());
+  return !absl::StrContains(contents, '\n') && contents.substr(0, common) == absl::string_view(beginning).substr(0, common);
 }
 
 // The first bytes of a file, if it is one that can be read.
@@ -84,7 +93,7 @@ absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view
 
 absl::Status CheckLog(const std::string& path) {
   const std::string beginning = BeginningOf(path);
-  return beginning.empty() ? absl::OkStatus() : CheckHead(path, beginning);
+  return IsTornHead(beginning) ? absl::OkStatus() : CheckHead(path, beginning);
 }
 
 std::string LogPathOf(const Flags& flags) {

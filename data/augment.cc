@@ -221,8 +221,8 @@ View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64
 
 void Render(const AugmentOptions& options, const View& view, const Image& image, const Box& box, absl::Span<uint8_t> out) {
   const bool is_padded = options.cropping == Cropping::kPadded;
-  const Axis rows = MakeAxis(is_padded ? 0 : box.top, box.height, image.height, options.height, Outside::kEdge);
-  const Axis columns = MakeAxis(is_padded ? 0 : box.left, box.width, image.width, options.width, Outside::kEdge);
+  const Axis rows = MakeAxis(is_padded ? 0 : box.top, box.height, image.height, options.height);
+  const Axis columns = MakeAxis(is_padded ? 0 : box.left, box.width, image.width, options.width);
   Resample(image, rows, view.mirrored ? Mirrored(columns) : columns, out);
   if (is_padded) {
     const int64_t right = Moved(box.left, box.width, options.width);

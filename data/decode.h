@@ -3,8 +3,8 @@
 // A file is bytes that somebody else wrote: whatever they are, decoding ends with an image or with InvalidArgument that says
 // what is wrong (the caller adds which sample), within bounds of memory and time. A warning of libjpeg-turbo, such as data
 // that end early, is an error; so is damage of a PNG's pixels, but not of its texts and profiles. Bounds: kMostPixels,
-// kMostScans of a progressive JPEG, 512 MiB, and the pixels that a file of its size can hold. Thread rule: no state is
-// shared; any thread may call anything.
+// kMostScans of a progressive JPEG and kMostBlocksOfScans in them, 512 MiB, and the pixels that a file of its size can hold.
+// Thread rule: no state is shared; any thread may call anything.
 #ifndef COLONNADE_DATA_DECODE_H_
 #define COLONNADE_DATA_DECODE_H_
 
@@ -19,6 +19,7 @@ namespace colonnade::data {
 
 inline constexpr int64_t kMostPixels = 178'000'000, kMostRows = 65535;  // rows, and columns
 inline constexpr int kMostScans = 500;
+inline constexpr int64_t kMostBlocksOfScans = int64_t{32} << 20;  // 8 x 8 values, in all scans: about a second
 
 enum class ImageFormat { kJpeg, kPng };
 

@@ -100,6 +100,12 @@ int64_t KeepListed(const std::vector<int64_t>& offsets, std::vector<RecordPlace>
   return static_cast<int64_t>(offsets.size() - places.size());
 }
 
+// Of a file without damage an index is right as far as the file goes, or it is that of another file.
+absl::Status CheckIndexOfWhole(const ByteSource& file, std::vector<int64_t> offsets) {
+  std::erase_if(offsets, [&file](int64_t offset) { return offset >= file.size(); });
+  return PlacesAt(file, offsets).status();
+}
+
 // Which records count, and what is damaged besides.
 struct FoundRecords {
   std::vector<RecordPlace> places;
@@ -112,6 +118,7 @@ absl::StatusOr<FoundRecords> FindUndamaged(const ByteSource& file, const std::op
   ASSIGN_OR_RETURN(RecoveredRecords recovered, RecoverRecords(file));
   FoundRecords found{.places = std::move(recovered.records), .damaged = recovered.gaps};
   if (offsets.has_value()) {
+    if (recovered.gaps == 0) RETURN_IF_ERROR(CheckIndexOfWhole(file, *offsets));
     found.damaged = KeepListed(*offsets, found.places, notes);
     found.damage = absl::StrFormat("%d of %d records in the index are not there", found.damaged, offsets->size());
   } else {

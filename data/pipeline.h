@@ -43,7 +43,7 @@ struct PipelineOptions {
 
 class Pipeline : public engine::DataSource {
  public:
-  // FailedPrecondition naming the option that cannot be meant, or whose images the set does not have.
+  // FailedPrecondition naming the option that cannot be meant.
   static absl::StatusOr<std::unique_ptr<Pipeline>> Create(std::shared_ptr<const SampleSet> set, PipelineOptions options);
 
   std::string description() const override;

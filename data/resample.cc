@@ -32,17 +32,15 @@ void WeighBilinearly(double centre, Weights& weights) {
   weights.of = {1 - behind, behind};
 }
 
-// What lies outside goes to the pixel at the edge, or nowhere.
-void Keep(const Weights& all, int64_t extent, Outside outside, Weights& inside) {
+// What lies outside goes to the pixel at the edge.
+void Keep(const Weights& all, int64_t extent, Weights& inside) {
   const int64_t end = all.first + static_cast<int64_t>(all.of.size());
   const int64_t first = std::clamp<int64_t>(all.first, 0, extent - 1),
                 last = std::clamp<int64_t>(end - 1, first, extent - 1);
   inside.first = first;
   inside.of.assign(static_cast<size_t>(last - first + 1), 0);
   for (int64_t i = all.first; i < end; ++i) {
-    const int64_t at = std::clamp(i, first, last);
-    if (at == i || outside == Outside::kEdge)
-      inside.of[static_cast<size_t>(at - first)] += all.of[static_cast<size_t>(i - all.first)];
+    inside.of[static_cast<size_t>(std::clamp(i, first, last) - first)] += all.of[static_cast<size_t>(i - all.first)];
   }
 }
 
@@ -123,7 +121,7 @@ class RowSums {
 
 }  // namespace
 
-Axis MakeAxis(double start, double length, int64_t extent, int64_t count, Outside outside) {
+Axis MakeAxis(double start, double length, int64_t extent, int64_t count) {
   const double step = length / static_cast<double>(count);
   Axis axis{.taps = std::min(MostTouched(start, step), extent), .first = {}, .weight = {}};
   axis.first.reserve(static_cast<size_t>(count));
@@ -133,7 +131,7 @@ Axis MakeAxis(double start, double length, int64_t extent, int64_t count, Outsid
     const double begin = start + static_cast<double>(i) * step;
     step < 1 ? WeighBilinearly(begin + step / 2, all) : WeighByArea(begin, begin + step, all);
     const bool is_inside = all.first >= 0 && all.first + std::ssize(all.of) <= extent;
-    if (!is_inside) Keep(all, extent, outside, inside);
+    if (!is_inside) Keep(all, extent, inside);
     const Weights& kept = is_inside ? all : inside;
     axis.first.push_back(std::min(kept.first, extent - axis.taps));
     PutRounded(kept.of, axis.weight.data() + i * axis.stride() + kept.first - axis.first.back());

@@ -25,12 +25,9 @@ struct Axis {
   int64_t stride() const { return taps + taps % 2; }  // of `weight`
 };
 
-// What lies outside of the image.
-enum class Outside { kEdge, kZero };
-
 // `count` pixels out of the `length` that begin at `start`, of an image of `extent` pixels: by area where they shrink,
-// bilinear where they grow. The weights of each add up to one whole, less what is zero outside.
-Axis MakeAxis(double start, double length, int64_t extent, int64_t count, Outside outside);
+// bilinear where they grow. Outside of the image are the pixels at its edge. The weights of each add up to one whole.
+Axis MakeAxis(double start, double length, int64_t extent, int64_t count);
 Axis Mirrored(const Axis& axis);
 
 // out: rows.first.size() x columns.first.size() pixels with the image's channels, 1 or 3.

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kPixels = 8;  // that are summed at once: the first four in the lower halves of vectors
 constexpr size_t kVectors = kPixels / 2;
 
-const bool has_avx2 = __builtin_cpu_supports("avx2");
+bool HasAvx2() { return __builtin_cpu_supports("avx2") != 0; }
 
 COLONNADE_AVX2 inline __m128i Load16(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 COLONNADE_AVX2 inline __m256i Load32(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
@@ -30,8 +30,8 @@ int32_t PairAt(const int16_t* weight) {
 // The sums of 16 columns; kPairs of rows, or any number where that is 0. Of an odd number the last has a partner of weight
 // 0.
 template <int kPairs>
-COLONNADE_AVX2 int64_t SumRows(const uint8_t* pixels, int64_t stride, const int16_t* weight, int64_t taps, int64_t count,
-                               int16_t* out) {
+COLONNADE_AVX2 int64_t SumRowsOf(const uint8_t* pixels, int64_t stride, const int16_t* weight, int64_t taps, int64_t count,
+                                 int16_t* out) {
   const int64_t pairs = kPairs == 0 ? (taps + 1) / 2 : kPairs;
   const __m256i half = _mm256_set1_epi32(Axis::kHalfBetween);
   int64_t i = 0;
@@ -68,8 +68,8 @@ COLONNADE_AVX2 inline __m256i SumTwo(const int16_t* left, const int16_t* right, 
 }
 
 template <int kPairs>
-COLONNADE_AVX2 size_t SumColumns(const int16_t* row, const std::vector<int32_t>& offset, const int32_t* weight,
-                                 int64_t pairs, uint8_t* out) {
+COLONNADE_AVX2 size_t SumColumnsOf(const int16_t* row, const std::vector<int32_t>& offset, const int32_t* weight,
+                                   int64_t pairs, uint8_t* out) {
   // Of r g b ·, four pixels: without the fourth bytes.
   const __m256i three_of_four = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1,  //
                                                  0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
@@ -94,14 +94,14 @@ COLONNADE_AVX2 size_t SumColumns(const int16_t* row, const std::vector<int32_t>&
 
 int64_t SumRowsByVectors(const uint8_t* pixels, int64_t stride, const int16_t* weight, int64_t taps, int64_t count,
                          int16_t* out) {
-  if (!has_avx2) return 0;
-  if (taps <= 2) return SumRows<1>(pixels, stride, weight, taps, count, out);
-  if (taps <= 4) return SumRows<2>(pixels, stride, weight, taps, count, out);
-  return SumRows<0>(pixels, stride, weight, taps, count, out);
+  if (!HasAvx2()) return 0;
+  if (taps <= 2) return SumRowsOf<1>(pixels, stride, weight, taps, count, out);
+  if (taps <= 4) return SumRowsOf<2>(pixels, stride, weight, taps, count, out);
+  return SumRowsOf<0>(pixels, stride, weight, taps, count, out);
 }
 
 ColumnVectors::ColumnVectors(const Axis& columns) : pairs_(columns.stride() / 2) {
-  if (!has_avx2) return;
+  if (!HasAvx2()) return;
   const size_t stride = static_cast<size_t>(columns.stride());
   for (int64_t first : columns.first) offset_.push_back(static_cast<int32_t>(3 * first));
   weight_.reserve(columns.first.size() * stride * 2);
@@ -116,9 +116,9 @@ ColumnVectors::ColumnVectors(const Axis& columns) : pairs_(columns.stride() / 2)
 }
 
 size_t ColumnVectors::Sum(const int16_t* row, uint8_t* out) const {
-  if (pairs_ == 1) return SumColumns<1>(row, offset_, weight_.data(), pairs_, out);
-  if (pairs_ == 2) return SumColumns<2>(row, offset_, weight_.data(), pairs_, out);
-  return SumColumns<0>(row, offset_, weight_.data(), pairs_, out);
+  if (pairs_ == 1) return SumColumnsOf<1>(row, offset_, weight_.data(), pairs_, out);
+  if (pairs_ == 2) return SumColumnsOf<2>(row, offset_, weight_.data(), pairs_, out);
+  return SumColumnsOf<0>(row, offset_, weight_.data(), pairs_, out);
 }
 
 }  // namespace colonnade::data

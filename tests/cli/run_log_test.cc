@@ -154,6 +154,15 @@ TEST_F(Records, BeginAnewInNoOtherFile) {
   ExpectError(absl::StrCat(kTrainSmall, "--steps=1 --curves=", In("plot.svg")), 65, {"begins with \"{\\\"mine\\\": 1}\""});
 }
 
+// Its process was killed within the first line.
+TEST_F(Records, BeginAnewInALogThatEndsInItsFirstLine) {
+  for (const std::string contents : {"", "{\"colon", "{\"colonnade_log\":1,\"first_st"}) {
+    Write("log.jsonl", contents);
+    EXPECT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=1 --log=", In("log.jsonl"))).code, 0) << contents;
+    EXPECT_THAT(*engine::ReadFile(In("log.jsonl")), StartsWith("{\"colonnade_log\":1,\"first_step\":0,")) << contents;
+  }
+}
+
 TEST_F(Records, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
   Write("file", "x");
   for (const char* flag : {"--log=", "--tensorboard="}) {

@@ -198,6 +198,14 @@ TEST_F(RecordFiles, OfADamagedFileTheIndexChoosesAmongTheUndamagedRecords) {
                                                     "no header of an image; 2 records are left")));
 }
 
+// Nothing is damaged, so what the index says is not there never was.
+TEST_F(RecordFiles, TheIndexOfAnotherFileIsAnErrorAlsoWhereDamageIsSkipped) {
+  PutThree("train.rec");
+  Put("train.idx", "0\t0\n1\t40\n");
+  EXPECT_THAT(std::string(OpenSamples(path_, SplitOf::kTrain, {.skip_damaged = true}).status().message()),
+              HasSubstr("record 1 at offset 40"));
+}
+
 TEST_F(RecordFiles, AFileThatChangesIsAnErrorThatNamesTheSample) {
   PutThree("train.rec");
   const Samples train = Opened(path_);

@@ -197,16 +197,29 @@ TEST(ImageCases, APngThatClaimsMoreThanTheFileCanHoldAllocatesNothing) {
   ExpectRefused(file, "found 200 bytes for 13000 x 13000 pixels");
 }
 
-TEST(ImageCases, AProgressiveJpegOfTenThousandScansIsRefusedInTime) {
-  const std::string file = JpegOf(Pattern(64, 64, 1), {.progressive = true});
+// A progressive image whose first scan comes `count` times.
+std::string OfScans(const Image& image, int count) {
+  const std::string file = JpegOf(image, {.progressive = true});
   // The first scan has the upper bits of the constant parts; without an approximation it may come again.
   const size_t scan = Behind(file, 0xda) - 2, next = file.find("\xff\xc4", scan + 2);
-  ASSERT_NE(next, std::string::npos);
+  EXPECT_NE(next, std::string::npos);
   std::string once = file.substr(scan, next - scan);
   once[9] = 0;  // all bits at once
   std::string many = file.substr(0, scan);
-  for (int i = 0; i < 10000; ++i) many += once;
-  ExpectRefused(many + "\xff\xd9", "expected a whole JPEG, found: more than 500 scans");
+  for (int i = 0; i < count; ++i) many += once;
+  return many + "\xff\xd9";
+}
+
+TEST(ImageCases, AProgressiveJpegOfTenThousandScansIsRefusedInTime) {
+  ExpectRefused(OfScans(Pattern(64, 64, 1), 10000), "expected a whole JPEG, found: more than 500 scans");
+}
+
+// Each scan of one component visits all of an image, a million blocks of this one: 34 make more than 32 Mi.
+TEST(ImageCases, OfALargeProgressiveJpegFewerScansAreRead) {
+  const Image blank{.height = 8000, .width = 8000, .channels = 1, .pixels = std::vector<uint8_t>(size_t{8000} * 8000, 128)};
+  EXPECT_EQ(DecodeImage(OfScans(blank, 33), 1).status(), absl::OkStatus());
+  EXPECT_THAT(std::string(DecodeImage(OfScans(blank, 34), 1).status().message()),
+              HasSubstr("or 33554432 blocks in 34 scans"));
 }
 
 TEST(ImageCases, AJpegWhoseCoefficientsTakeTooMuchMemoryIsRefused) {
