@@ -43,7 +43,7 @@ struct StepResult {
 
 // An input of an executor's Program, of elements of T, found once so that steps look up no names.
 template <class T>
-struct StepInput {
+struct InputOf {
   int index = 0;
 };
 
@@ -56,17 +56,17 @@ class Executor {
   // The Program's input of that name. FailedPrecondition where there is none, or it is not of T: float, double, int32_t or
   // uint8_t.
   template <class T>
-  absl::StatusOr<StepInput<T>> FindInput(absl::string_view name) const {
+  absl::StatusOr<InputOf<T>> FindInput(absl::string_view name) const {
     absl::StatusOr<int> index = IndexOfInput(name, program::DTypeOf<T>());
     if (!index.ok()) return index.status();
-    return StepInput<T>{*index};
+    return InputOf<T>{*index};
   }
   bool HasInput(absl::string_view name) const { return InputNamed(name) >= 0; }
 
   // Host memory of an input in the next step to be enqueued: the global tensor, row-major. Fill all inputs but "scalars",
   // then Enqueue. Blocks until the step two before has ended.
   template <class T>
-  absl::StatusOr<absl::Span<T>> NextInput(StepInput<T> input) {
+  absl::StatusOr<absl::Span<T>> NextInput(InputOf<T> input) {
     absl::StatusOr<absl::Span<std::byte>> bytes = NextBytes(input.index);
     if (!bytes.ok()) return bytes.status();
     return absl::MakeSpan(reinterpret_cast<T*>(bytes->data()), bytes->size() / sizeof(T));
@@ -74,7 +74,7 @@ class Executor {
   // FindInput and NextInput.
   template <class T>
   absl::StatusOr<absl::Span<T>> NextInput(absl::string_view name) {
-    absl::StatusOr<StepInput<T>> input = FindInput<T>(name);
+    absl::StatusOr<InputOf<T>> input = FindInput<T>(name);
     if (!input.ok()) return input.status();
     return NextInput(*input);
   }

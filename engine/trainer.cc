@@ -131,8 +131,8 @@ absl::Status CheckResult(Executor& executor, int64_t steps) {
 
 // What of a step a data source fills.
 struct BatchInputs {
-  StepInput<uint8_t> images;
-  StepInput<int32_t> labels;
+  InputOf<uint8_t> images;
+  InputOf<int32_t> labels;
 };
 
 absl::StatusOr<BatchInputs> FindBatchInputs(const Executor& executor) {
