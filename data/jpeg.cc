@@ -210,10 +210,10 @@ class JpegRows {
  private:
   static constexpr size_t kVectorBytes = 32;
 
-  // To where no vector of 16 or 32 bytes begins: rows that do begin at one the library writes past the caches, and reading
-  // them at once then waits for memory, which took a third of all decoding.
+  // To where no vector of AVX2 begins: rows that do begin at one the library writes past the caches, and reading them at
+  // once then waits for memory, which took a third of all decoding.
   static size_t BytesToOddPlace(const uint8_t* room) {
-    return (kVectorBytes + kVectorBytes / 4 - reinterpret_cast<uintptr_t>(room) % kVectorBytes) % kVectorBytes;
+    return (kVectorBytes + kVectorBytes / 2 - reinterpret_cast<uintptr_t>(room) % kVectorBytes) % kVectorBytes;
   }
 
   int64_t Stride() const { return image_.width * image_.channels; }
