@@ -344,6 +344,14 @@ void AddCheckpointFlags(CLI::App& app, Flags& flags) {
       ->group(group);
 }
 
+void AddDrawFlags(CLI::App& app, Flags& flags) {
+  app.add_option(
+         "--draws", flags.draws,
+         "simulations on draws of what the profile is unsure of; 0: none (default: 100, or fewer where they take long)")
+      ->check(CLI::Range(0, kMostDraws));
+  app.add_option("--seed", flags.seed, "of the draws")->capture_default_str();
+}
+
 void AddJsonFlag(CLI::App& app, Flags& flags) {
   app.add_flag("--json", flags.json, "one JSON object on stdout and nothing else there");
 }

@@ -78,14 +78,17 @@ struct Flags {
   bool summary = false;
   // plan, simulate, table, calibrate
   std::string machine = "local";
-  std::string calibrate_on;  // empty: the 1-GPU row alone
-  std::string explain;       // a layer
+  std::string rows;              // empty: the paper's
+  std::vector<std::string> fit;  // rows of the table
+  std::string calibrate_on;      // empty: the 1-GPU row alone
+  int draws = -1;                // below 0: as many as take some seconds
+  std::string explain;           // a layer
   std::string save_plan, drawing, plots, out, transfers;
   int64_t curve_steps = 600;
 };
 
 inline constexpr int64_t kMostPad = 64;
-inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64;
+inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64, kMostDraws = 10000;
 
 // What --checkpoint-every says: so many steps, or so much time; the other is 0.
 struct CheckpointInterval {
@@ -119,6 +122,7 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags);
 void AddCheckpointFlags(CLI::App& app, Flags& flags);
 void AddRecordFlags(CLI::App& app, Flags& flags);
 void AddProfileFlag(CLI::App& app, Flags& flags);
+void AddDrawFlags(CLI::App& app, Flags& flags);  // --draws and --seed
 void AddJsonFlag(CLI::App& app, Flags& flags);
 
 }  // namespace colonnade::cli

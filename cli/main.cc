@@ -152,6 +152,7 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   plan->add_option("--drawing", flags.drawing,
                    "where to draw the network under the plan: SVG, which needs graphviz, or a file .dot or .txt");
   plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format");
+  colonnade::cli::AddDrawFlags(*plan, flags);
   colonnade::cli::AddJsonFlag(*plan, flags);
   plan->footer(
       "Examples:\n  colonnade plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013\n"
@@ -164,6 +165,7 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
   colonnade::cli::AddModelFlags(*simulate, flags);
   colonnade::cli::AddPlanFlags(*simulate, flags);
   simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
+  colonnade::cli::AddDrawFlags(*simulate, flags);
   colonnade::cli::AddJsonFlag(*simulate, flags);
   simulate->footer(
       "Examples:\n  colonnade simulate --model=alexnet2012 --batch=256 --devices=4 --plan=hybrid --machine=titan-2013\n"
@@ -174,13 +176,28 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
 CLI::App* AddTable(CLI::App& app, Flags& flags) {
   CLI::App* table =
       app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
-  table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)");
-  table->add_option("--batch", flags.batch, "global batch (default: 256)")->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
+  CLI::Option* model = table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)");
+  CLI::Option* batch = table->add_option("--batch", flags.batch, "global batch (default: 256)")
+                           ->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
+  table
+      ->add_option("--rows", flags.rows,
+                   "a table of one's own instead, JSON: rows with model, batch, devices, plan and time")
+      ->excludes(model)
+      ->excludes(batch);
+  table
+      ->add_option("--fit", flags.fit,
+                   "one or two rows to which the profile is fitted (default: the paper's 1-GPU row, where it is compared)")
+      ->delimiter(',')
+      ->expected(1, 2);
+  table->add_option("--out", flags.out, "where to write the profile as it was fitted");
   colonnade::cli::AddProfileFlag(*table, flags);
   table->get_option("--machine")->default_str("titan-2013");
   colonnade::cli::AddMeasuringFlags(*table, flags);
-  table->add_option("--calibrate-on", flags.calibrate_on,
-                    "one more row of the paper that gives the per-step overhead: 2-model, …");
+  table
+      ->add_option("--calibrate-on", flags.calibrate_on,
+                   "one more row of the paper that gives the per-step overhead: 2-model, …; as --fit=1,2-model")
+      ->excludes("--fit");
+  colonnade::cli::AddDrawFlags(*table, flags);
   table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG");
   table->add_option("--curve-steps", flags.curve_steps, "steps of the training run whose error is plotted against time")
       ->check(CLI::Range(int64_t{20}, int64_t{1} << 30))
@@ -188,6 +205,7 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
   colonnade::cli::AddJsonFlag(*table, flags);
   table->footer(
       "Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
+      "  colonnade table --rows=mine.json --machine=dgx1-v100 --fit=1-gpu --out=fitted.json\n"
       "  colonnade table --machine=hgx-h100 --backend=cuda --dtype=tf32");
   return table;
 }
@@ -259,7 +277,7 @@ CLI::App* AddModels(CLI::App& app, Flags& flags) {
 
 // `table` is the paper's unless the command line says otherwise.
 void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
-  if (table.count("--machine") == 0) flags.machine = "titan-2013";
+  if (table.count("--machine") == 0) flags.machine = flags.rows.empty() ? "titan-2013" : "local";
   if (table.count("--model") == 0) flags.model = "alexnet2012";
   if (table.count("--batch") == 0) flags.batch = 256;
   if (table.count("--backend") == 0) flags.backend = "cpu";

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kShownCandidates = 12;
 
+// Which of the drawn programs is the candidate's.
+std::optional<size_t> DrawnAs(const Prediction& p, size_t candidate) {
+  const auto found = std::find(p.drawn_candidates.begin(), p.drawn_candidates.end(), candidate);
+  if (!p.drawn.has_value() || found == p.drawn_candidates.end()) return std::nullopt;
+  return 1 + static_cast<size_t>(found - p.drawn_candidates.begin());
+}
+
+// "  slower than the first in 93 of 100 draws"
+std::string HowOftenSlower(const Prediction& p, size_t candidate) {
+  const std::optional<size_t> drawn = DrawnAs(p, candidate);
+  if (!drawn.has_value()) return "";
+  return absl::StrFormat("  slower than the first in %.0f of %d draws", p.drawn->PartFaster(0, *drawn) * p.drawn->draws(),
+                         p.drawn->draws());
+}
+
 Json PlanReport(const Prediction& p) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : p.session.graph.nodes) {
@@ -33,7 +49,8 @@ Json PlanReport(const Prediction& p) {
       {"predicted", PredictedJson(p)}};
   if (p.candidates.empty()) return json;
   json["candidates"] = Json::array();
-  for (const partition::Candidate& c : p.candidates) {
+  for (size_t i = 0; i < p.candidates.size(); ++i) {
+    const partition::Candidate& c = p.candidates[i];
     json["candidates"].push_back({{"plan", c.plan.name},
                                   {"mesh", MeshJson(c.plan.mesh)},
                                   {"reduction", partition::Name(c.plan.reduction)},
@@ -42,6 +59,10 @@ Json PlanReport(const Prediction& p) {
                                   {"step_ms", c.judgement.step_sec * 1e3},
                                   {"peak_memory_bytes", c.judgement.peak_memory_bytes},
                                   {"fits", c.fits}});
+    if (const std::optional<size_t> drawn = DrawnAs(p, i)) {
+      json["candidates"].back().update(IntervalJson(p, *drawn));
+      json["candidates"].back()["slower_than_first"] = p.drawn->PartFaster(0, *drawn);
+    }
   }
   return json;
 }
@@ -111,11 +132,11 @@ void PrintCandidates(const Prediction& p) {
     const partition::Candidate& c = p.candidates[i];
     if (i >= kShownCandidates && c.plan.name == partition::kAutoPlan) continue;
     const Json mesh = MeshJson(c.plan.mesh);
-    PrintLine(absl::StrFormat("%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name,
-                              mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>(),
-                              partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
-                              static_cast<double>(c.plan.bucket_bytes) / 1e6, c.judgement.step_sec * 1e3,
-                              static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? "" : "  does not fit"));
+    PrintLine(absl::StrFormat(
+        "%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name, mesh["replicas"].get<int64_t>(),
+        mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
+        static_cast<double>(c.plan.bucket_bytes) / 1e6, c.judgement.step_sec * 1e3,
+        static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? HowOftenSlower(p, i) : "  does not fit"));
   }
 }
 
@@ -164,7 +185,7 @@ absl::Status RunPlan(const Flags& flags) {
     std::fprintf(stderr, "note: no prediction; %s\n", std::string(FieldAsFlag(enough, "devices").message()).c_str());
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(Predict(p));
+  RETURN_IF_ERROR(Predict(flags, p));
   RETURN_IF_ERROR(WritePlanFiles(flags, p));
   RETURN_IF_ERROR(WriteTimeline(flags, p));
   if (!flags.explain.empty()) return Explain(p, flags.explain);

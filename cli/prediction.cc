@@ -1,12 +1,16 @@
 #include "cli/prediction.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
 #include "program/status_macros.h"
 #include "tools/drawing.h"
+#include "tools/fit.h"
 
 namespace colonnade::cli {
 namespace {
@@ -17,6 +21,32 @@ std::map<std::string, int64_t> SentByLayer(const program::Program& program) {
   std::map<std::string, int64_t> sent;
   for (const program::Task& task : program.tasks) sent[task.from.layer] += task.work.bytes_sent;
   return sent;
+}
+
+// The candidates that people compare the choice with: the best that the planner made, and every named plan.
+std::vector<size_t> ComparedCandidates(const Prediction& p) {
+  std::vector<size_t> compared;
+  std::set<std::string> names;
+  for (size_t i = 1; i < p.candidates.size(); ++i) {
+    if (p.candidates[i].fits && names.insert(p.candidates[i].plan.name).second) compared.push_back(i);
+  }
+  return compared;
+}
+
+absl::Status Draw(const Flags& flags, Prediction& p) {
+  ASSIGN_OR_RETURN(const tools::Refit refit, tools::RefitOf(p.machine));
+  p.drawn_candidates = ComparedCandidates(p);
+  std::vector<program::Program> others;
+  for (size_t i : p.drawn_candidates) {
+    ASSIGN_OR_RETURN(program::Program program, partition::Lower(p.session.graph, p.candidates[i].plan, p.lower));
+    others.push_back(std::move(program));
+  }
+  std::vector<const program::Program*> programs = {&p.predicted.program};
+  for (const program::Program& program : others) programs.push_back(&program);
+  CountProgress progress("draw");
+  ASSIGN_OR_RETURN(tools::DrawnSteps drawn, tools::DrawSteps(p.machine, programs, refit, DrawOptionsOf(flags, progress)));
+  if (drawn.draws() > 0) p.drawn = std::move(drawn);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -36,11 +66,24 @@ absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
   return p;
 }
 
-absl::Status Predict(Prediction& p) {
+tools::DrawOptions DrawOptionsOf(const Flags& flags, CountProgress& progress) {
+  return {.draws = std::max(flags.draws, 0), .seed = flags.seed, .progress = [&progress](int done, int draws) {
+            progress.Show(done, draws);
+          }};
+}
+
+absl::Status Predict(const Flags& flags, Prediction& p) {
   absl::StatusOr<tools::Predicted> predicted = tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower);
   if (!predicted.ok()) return FieldAsFlag(predicted.status(), "devices");
   p.predicted = *std::move(predicted);
-  return tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program);
+  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
+  return flags.draws == 0 ? absl::OkStatus() : Draw(flags, p);
+}
+
+Json IntervalJson(const Prediction& p, size_t program) {
+  if (!p.drawn.has_value()) return {{"draws", 0}, {"step_ms_low", nullptr}, {"step_ms_high", nullptr}};
+  const tools::Interval interval = p.drawn->Of(program);
+  return {{"draws", p.drawn->draws()}, {"step_ms_low", interval.low * 1e3}, {"step_ms_high", interval.high * 1e3}};
 }
 
 double ImagesPerSecond(const Prediction& p) {
@@ -57,15 +100,22 @@ Json PredictedJson(const Prediction& p) {
                        {"sent_bytes", d.sent_bytes},
                        {"peak_memory_bytes", d.peak_memory_bytes}});
   }
-  return {{"step_ms", Ms(p.predicted.simulation.step)},
-          {"images_per_s", ImagesPerSecond(p)},
-          {"per_device", std::move(devices)}};
+  Json json = {{"step_ms", Ms(p.predicted.simulation.step)},
+               {"images_per_s", ImagesPerSecond(p)},
+               {"per_device", std::move(devices)}};
+  json.update(IntervalJson(p, 0));
+  return json;
 }
 
 void PrintDevices(const Prediction& p) {
   const engine::Simulation& s = p.predicted.simulation;
   PrintLine(
       absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
+  if (p.drawn.has_value()) {
+    const tools::Interval interval = p.drawn->Of(0);
+    PrintLine(absl::StrFormat("90 %% of %d draws of what the profile is unsure of: %.2f to %.2f ms a step", p.drawn->draws(),
+                              interval.low * 1e3, interval.high * 1e3));
+  }
   PrintLine("device   compute  communication     input      idle     sent MB   memory MB");
   for (size_t d = 0; d < s.devices.size(); ++d) {
     const engine::SimulatedDevice& device = s.devices[d];

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/flags.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/machine.h"
 #include "nlohmann/json.hpp"
 #include "partition/lower.h"
 #include "partition/planner.h"
+#include "tools/intervals.h"
 #include "tools/planning.h"
 
 namespace colonnade::cli {
@@ -26,17 +29,25 @@ struct Prediction {
   partition::LowerOptions lower;
   tools::Predicted predicted;                    // its simulation is empty before Predict
   std::vector<partition::Candidate> candidates;  // of --plan=auto
-  std::map<std::string, int64_t> sent;           // bytes by layer, all devices
+  // Steps on draws of what the profile is unsure of: of the plan, and behind it of the candidates of these ranks.
+  std::optional<tools::DrawnSteps> drawn;
+  std::vector<size_t> drawn_candidates;
+  std::map<std::string, int64_t> sent;  // bytes by layer, all devices
 };
 
 // All but the simulation: what can be said of a plan without a machine that runs it.
 absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags);
-// Simulates, and checks that the plan fits the devices' memory.
-absl::Status Predict(Prediction& prediction);
+// Simulates, and checks that the plan fits the devices' memory. With --draws also on draws of the profile.
+absl::Status Predict(const Flags& flags, Prediction& prediction);
+
+// --draws and --seed, shown as they are made. `progress` must outlive the result.
+tools::DrawOptions DrawOptionsOf(const Flags& flags, CountProgress& progress);
 
 double ImagesPerSecond(const Prediction& prediction);
 double Ms(absl::Duration duration);
 
+// {"draws", "step_ms_low", "step_ms_high"} of the plan (0), or of the candidate behind drawn_candidates[program - 1].
+nlohmann::ordered_json IntervalJson(const Prediction& prediction, size_t program);
 nlohmann::ordered_json PredictedJson(const Prediction& prediction);
 // On stdout.
 void PrintLine(const std::string& line);

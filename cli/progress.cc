@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -10,7 +11,8 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr absl::Duration kTerminalInterval = absl::Milliseconds(200), kLogInterval = absl::Seconds(5);
+constexpr absl::Duration kTerminalInterval = absl::Milliseconds(200), kLogInterval = absl::Seconds(5),
+                         kSilence = absl::Seconds(1);
 constexpr int kBarWidth = 20;
 
 std::string Clock(absl::Duration d) {
@@ -44,6 +46,23 @@ void Progress::Show(const engine::TrainProgress& p) {
 void Progress::Finish() {
   if (open_) std::fputc('\n', stderr);
   open_ = false;
+}
+
+CountProgress::CountProgress(const char* what) : what_(what), terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+void CountProgress::Show(int64_t done, int64_t total) {
+  const absl::Time now = absl::Now();
+  const absl::Duration elapsed = now - start_;
+  if (now - last_ < (terminal_ ? kTerminalInterval : kLogInterval) || elapsed < kSilence) return;
+  last_ = now;
+  const std::string line = absl::StrFormat("%s %d/%d [%s<%s]", what_, done, total, Clock(elapsed),
+                                           Clock(elapsed * (total - done) / std::max<int64_t>(done, 1)));
+  std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
+  open_ = terminal_;
+}
+
+CountProgress::~CountProgress() {
+  if (open_) std::fputc('\n', stderr);
 }
 
 }  // namespace colonnade::cli

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/trainer.h"
 
@@ -21,6 +22,23 @@ class Progress {
   const int64_t batch_;
   const bool terminal_;
   absl::Duration last_ = -absl::InfiniteDuration();
+  bool open_ = false;
+};
+
+// The same for what is counted: "draw 40/100 [00:03<00:05]". Silent for its first second.
+class CountProgress {
+ public:
+  explicit CountProgress(const char* what);
+  ~CountProgress();  // ends the line on a terminal
+  CountProgress(const CountProgress&) = delete;
+  CountProgress& operator=(const CountProgress&) = delete;
+  void Show(int64_t done, int64_t total);
+
+ private:
+  const char* const what_;
+  const bool terminal_;
+  const absl::Time start_ = absl::Now();
+  absl::Time last_ = start_;
   bool open_ = false;
 };
 

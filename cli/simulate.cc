@@ -7,7 +7,7 @@ namespace colonnade::cli {
 absl::Status RunSimulate(const Flags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
-  RETURN_IF_ERROR(Predict(p));
+  RETURN_IF_ERROR(Predict(flags, p));
   RETURN_IF_ERROR(WriteTimeline(flags, p));
   if (flags.json) {
     PrintJson({{"model", p.session.graph.name},

@@ -1,20 +1,28 @@
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/commands.h"
+#include "cli/prediction.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
+#include "tools/fit.h"
+#include "tools/intervals.h"
 #include "tools/measure.h"
-#include "tools/paper_table.h"
 #include "tools/planning.h"
 #include "tools/plot.h"
+#include "tools/rows.h"
 
 namespace colonnade::cli {
 namespace {
@@ -22,37 +30,183 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMeasuredSteps = 5;
+constexpr int64_t kLargestRowsFile = int64_t{1} << 20;
+constexpr size_t kLabelWidth = 34;
 // The run whose error by update stands in the plot of error against time.
 constexpr int64_t kCurvePoints = 30, kCurveBatch = 64;
 
 struct Row {
-  tools::TableRow row;
-  std::optional<absl::Duration> measured;
+  tools::Row row;
+  partition::Plan plan;
+  program::Program program;
+  double simulated_sec = 0;
+  std::optional<tools::Interval> interval;  // of simulated_sec
+  std::optional<double> measured_sec;       // on this machine
+  bool is_fitted = false;
   std::string note;
 };
 
 struct Table {
-  Session session;
+  tools::RowTable about;  // its rows are in `rows`
   engine::Machine machine;
-  tools::PaperFit fit;
-  bool paper = false;  // the machine is the paper's: rows are compared with it
+  std::optional<tools::Fit> fit;
+  bool is_papers = false;  // no --rows
   std::vector<Row> rows;
+  int draws = 0;
+  double part_in_order = 1;
 
-  double SimulatedDays(const Row& row) const { return tools::DaysOf(row.row.simulated_step, batch); }
-  double SimulatedSpeedup(const Row& row) const {
-    return absl::FDivDuration(rows[0].row.simulated_step, row.row.simulated_step);
+  bool has_days() const { return about.images > 0; }
+  // Images a second over those of the first row.
+  double Speedup(const Row& row, double first_sec, double sec) const {
+    return first_sec / sec * static_cast<double>(row.row.global_batch) / static_cast<double>(rows[0].row.global_batch);
   }
-  int64_t batch = 0;
+  double SimulatedSpeedup(const Row& row) const { return Speedup(row, rows[0].simulated_sec, row.simulated_sec); }
+  // In the unit that is shown: days of the run, or milliseconds a step.
+  double Shown(const Row& row, double sec) const { return has_days() ? about.DaysOf(sec, row.row.global_batch) : sec * 1e3; }
+  const char* unit() const { return has_days() ? "d" : "ms"; }
 };
 
+// Networks that rows name, each built once.
+class Networks {
+ public:
+  explicit Networks(const Flags& flags) : flags_(flags) {}
+
+  absl::StatusOr<const layers::LayerGraph*> Find(const std::string& model) {
+    const auto found = graphs_.find(model);
+    if (found != graphs_.end()) return &found->second;
+    flags_.model = model;
+    ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags_, nullptr));
+    return &graphs_.emplace(model, std::move(graph)).first->second;
+  }
+
+ private:
+  Flags flags_;
+  std::map<std::string, layers::LayerGraph> graphs_;
+};
+
+// The paper's rows, with the network and batch that the flags ask for: times are the paper's where nothing is otherwise.
+tools::RowTable PaperRowsFor(const Flags& flags, const engine::Machine& machine) {
+  tools::RowTable table = tools::PaperTable();
+  for (tools::Row& row : table.rows) {
+    const bool as_measured = machine.name == table.machine && row.model == flags.model && row.global_batch == flags.batch;
+    if (!as_measured) row.measured_step_sec = 0;
+    row.model = flags.model;
+    row.global_batch = flags.batch;
+  }
+  return table;
+}
+
+absl::StatusOr<tools::RowTable> RowsOf(const Flags& flags, const engine::Machine& machine) {
+  if (flags.rows.empty()) return PaperRowsFor(flags, machine);
+  ASSIGN_OR_RETURN(const std::string json, engine::ReadFile(flags.rows, kLargestRowsFile));
+  absl::StatusOr<tools::RowTable> table = tools::RowsFromJson(json);
+  if (table.ok()) return table;
+  return absl::Status(table.status().code(), absl::StrCat(flags.rows, ": ", table.status().message()));
+}
+
+// Names of the rows to fit the profile to, none or one or two.
+absl::StatusOr<std::vector<std::string>> RowsToFit(const Flags& flags, const tools::RowTable& table) {
+  const bool has_times =
+      std::any_of(table.rows.begin(), table.rows.end(), [](const tools::Row& row) { return row.measured_step_sec > 0; });
+  if (!flags.calibrate_on.empty() && !(flags.rows.empty() && has_times)) {
+    return absl::FailedPreconditionError(
+        "--calibrate-on: expected --machine=titan-2013 --model=alexnet2012 --batch=256, whose rows the paper has");
+  }
+  std::vector<std::string> names = flags.fit;
+  if (names.empty() && flags.rows.empty() && has_times) names = {table.rows[0].name};
+  if (!flags.calibrate_on.empty()) names = {table.rows[0].name, flags.calibrate_on};
+  const char* flag = flags.calibrate_on.empty() ? "--fit" : "--calibrate-on";
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::vector<std::string> measured;
+    for (const tools::Row& row : table.rows) {
+      if (row.measured_step_sec > 0) measured.push_back(row.name);
+    }
+    const bool is_there = std::find(measured.begin(), measured.end(), names[i]) != measured.end();
+    if (!is_there || (i > 0 && names[i] == names[0])) {
+      return absl::FailedPreconditionError(absl::StrFormat("%s: expected %s row that was measured, one of %s; found \"%s\"",
+                                                           flag, i > 0 ? "another" : "a", absl::StrJoin(measured, ", "),
+                                                           names[i]));
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<Row> Lowered(const tools::Row& row, const engine::Machine& machine, Networks& networks) {
+  RETURN_IF_ERROR(tools::CheckDevices(machine, row.devices));
+  Row lowered;
+  lowered.row = row;
+  ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Find(row.model));
+  ASSIGN_OR_RETURN(lowered.plan, tools::PlanOfRow(row, *graph, machine));
+  ASSIGN_OR_RETURN(lowered.program, tools::LowerRow(row, *graph, lowered.plan));
+  return lowered;
+}
+
+// The row lowered; nothing where the machine is too small for it, or the network or batch does not split so.
+absl::StatusOr<std::optional<Row>> LoweredIfItCan(const tools::Row& row, const engine::Machine& machine, Networks& networks,
+                                                  bool is_papers) {
+  absl::StatusOr<Row> lowered = Lowered(row, machine, networks);
+  if (lowered.ok()) return *std::move(lowered);
+  if (is_papers && absl::IsFailedPrecondition(lowered.status())) return std::nullopt;
+  return absl::Status(lowered.status().code(), absl::StrFormat("row %s: %s", row.name, lowered.status().message()));
+}
+
+// Fits the table's machine to the rows of those names.
+absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<tools::MeasuredStep>& steps, Table& table) {
+  if (names.empty()) return absl::OkStatus();
+  const double before = table.machine.step_sec.value;
+  ASSIGN_OR_RETURN(table.fit, tools::FitTo(table.machine, steps));
+  for (Row& row : table.rows) {
+    row.is_fitted = std::find(names.begin(), names.end(), row.row.name) != names.end();
+    if (row.is_fitted) row.note = "the profile is calibrated on it";
+  }
+  std::fprintf(stderr, "fitted to row %s: step_sec %.4g s, was %.4g; kernels take %.4g times as long\n",
+               absl::StrJoin(names, " and row ").c_str(), table.fit->step_sec, before, table.fit->kernel_factor);
+  return absl::OkStatus();
+}
+
+std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, const Table& table) {
+  std::vector<tools::MeasuredStep> steps;
+  for (const std::string& name : names) {
+    for (const Row& row : table.rows) {
+      if (row.row.name != name) continue;
+      steps.push_back({name, row.row.model, row.row.global_batch, &row.program, row.row.measured_step_sec});
+    }
+  }
+  return steps;
+}
+
+// Simulates all rows on the profile, and on draws of it, each fitted anew.
+absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, const std::vector<tools::MeasuredStep>& steps,
+                          Table& table) {
+  std::vector<const program::Program*> programs;
+  std::vector<double> seconds;
+  for (Row& row : table.rows) {
+    ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(row.program, table.machine, {.trace = false}));
+    row.simulated_sec = absl::ToDoubleSeconds(simulation.step);
+    programs.push_back(&row.program);
+    seconds.push_back(row.simulated_sec);
+  }
+  if (flags.draws == 0) return absl::OkStatus();
+  tools::Refit refit;
+  if (!steps.empty()) refit = [&](engine::Machine& drawn) { return tools::FitTo(drawn, steps).status(); };
+  CountProgress progress("draw");
+  ASSIGN_OR_RETURN(const tools::DrawnSteps drawn,
+                   tools::DrawSteps(profile, programs, refit, DrawOptionsOf(flags, progress)));
+  table.draws = drawn.draws();
+  if (table.draws == 0) return absl::OkStatus();
+  for (size_t r = 0; r < table.rows.size(); ++r) table.rows[r].interval = drawn.Of(r);
+  table.part_in_order = drawn.PartInOrder(seconds);
+  return absl::OkStatus();
+}
+
 // Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
-absl::Status MeasureRows(const Flags& flags, Table& table) {
+absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   const bool on_gpus = flags.backend == "cuda";
   ASSIGN_OR_RETURN(tools::Gpus gpus, on_gpus ? FindGpus() : tools::Gpus{});
   const int most = on_gpus ? gpus.count : tools::CoreCount();
   for (Row& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
-      row.note = "not measured: machine " + table.machine.name + " is not this one";
+      row.note = row.is_fitted ? row.note : "not measured: machine " + table.machine.name + " is not this one";
       continue;
     }
     if (row.row.devices > most) {
@@ -60,112 +214,140 @@ absl::Status MeasureRows(const Flags& flags, Table& table) {
                                  on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores");
       continue;
     }
-    absl::StatusOr<partition::Plan> plan = tools::PlanOfRow(row.row, table.session.graph, table.batch, table.machine);
-    if (!plan.ok()) continue;
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
+    ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Find(row.row.model));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));
-    ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
-                     tools::StepMeter::Create(table.session.graph, *plan,
-                                              {.global_batch = table.batch, .dtype = DTypeOf(flags)}, std::move(backend)));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<tools::StepMeter> meter,
+        tools::StepMeter::Create(*graph, row.plan, {.global_batch = row.row.global_batch, .dtype = DTypeOf(flags)},
+                                 std::move(backend)));
     RETURN_IF_ERROR(meter->Run(kMeasuredSteps));
-    row.measured = absl::Seconds(tools::TrimmedMean(meter->step_seconds()));
+    row.measured_sec = tools::TrimmedMean(meter->step_seconds());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Table> MakeTable(const Flags& flags) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  Flags one_device = flags;
-  one_device.plan = "single";
-  ASSIGN_OR_RETURN(Session session, OpenSession(one_device, nullptr));
-  WarnOfFit(machine, session.graph);
-  Table table{.session = std::move(session), .machine = std::move(machine), .batch = flags.batch};
-  table.paper = table.machine.name == "titan-2013" && table.session.graph.name == "alexnet2012";
-  if (table.paper) {
-    absl::StatusOr<tools::PaperFit> fit =
-        tools::CalibrateOnPaper(table.machine, table.session.graph, table.batch, flags.calibrate_on);
-    if (!fit.ok()) return FieldAsFlag(fit.status(), "calibrate_on");
-    table.fit = *fit;
-  } else if (!flags.calibrate_on.empty()) {
-    return absl::FailedPreconditionError(
-        "--calibrate-on: expected --machine=titan-2013 --model=alexnet2012, whose rows the paper has");
+  ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags, machine));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, RowsToFit(flags, about));
+  Table table{.about = std::move(about), .machine = machine, .is_papers = flags.rows.empty()};
+  Networks networks(flags);
+  for (const tools::Row& row : table.about.rows) {
+    ASSIGN_OR_RETURN(std::optional<Row> lowered, LoweredIfItCan(row, machine, networks, table.is_papers));
+    if (lowered.has_value()) table.rows.push_back(*std::move(lowered));
   }
-  for (tools::TableRow& row : tools::PaperRows()) {
-    if (row.devices > table.machine.device_count()) continue;
-    absl::StatusOr<engine::Simulation> simulation = tools::SimulateRow(row, table.session.graph, table.batch, table.machine);
-    if (!simulation.ok()) {
-      if (absl::IsFailedPrecondition(simulation.status())) continue;  // the network or batch does not split so
-      return simulation.status();
-    }
-    row.simulated_step = simulation->step;
-    row.calibrated = table.paper && (row.configuration == "1" || row.configuration == flags.calibrate_on);
-    if (!table.paper) row.paper_days = 0;
-    table.rows.push_back({row, std::nullopt, row.calibrated ? "the profile is calibrated on it" : ""});
+  if (table.rows.empty()) return tools::CheckDevices(machine, table.about.rows[0].devices);
+  if (names.empty()) {
+    ASSIGN_OR_RETURN(const layers::LayerGraph* first, networks.Find(table.rows[0].row.model));
+    WarnOfFit(machine, *first);
   }
-  RETURN_IF_ERROR(MeasureRows(flags, table));
+  const std::vector<tools::MeasuredStep> steps = StepsOf(names, table);
+  RETURN_IF_ERROR(FieldAsFlag(FitToRows(names, steps, table), "fit"));
+  RETURN_IF_ERROR(SimulateRows(flags, machine, steps, table));
+  RETURN_IF_ERROR(MeasureRows(flags, networks, table));
   return table;
 }
 
 Json OrNull(bool there, double value) { return there ? Json(value) : Json(nullptr); }
 
+Json RowJson(const Table& table, const Row& r) {
+  const double known = r.row.measured_step_sec, first_known = table.rows[0].row.measured_step_sec;
+  const bool is_known = known > 0, compares = is_known && first_known > 0;
+  const bool has_days = table.has_days(), has_interval = r.interval.has_value();
+  const auto days = [&](double sec) { return table.about.DaysOf(sec, r.row.global_batch); };
+  const bool measured = r.measured_sec.has_value(), both_measured = measured && table.rows[0].measured_sec.has_value();
+  return {{"configuration", r.row.name},
+          {"model", r.row.model},
+          {"global_batch", r.row.global_batch},
+          {"devices", r.row.devices},
+          {"plan", r.row.plan},
+          {"paper_days", OrNull(is_known && has_days, has_days ? days(known) : 0)},
+          {"simulated_days", OrNull(has_days, has_days ? days(r.simulated_sec) : 0)},
+          {"simulated_error", OrNull(is_known, is_known ? r.simulated_sec / known - 1 : 0)},
+          {"speedup_paper", OrNull(compares, compares ? table.Speedup(r, first_known, known) : 0)},
+          {"speedup_simulated", table.SimulatedSpeedup(r)},
+          {"published_step_ms", OrNull(is_known, known * 1e3)},
+          {"simulated_step_ms", r.simulated_sec * 1e3},
+          {"simulated_step_ms_low", OrNull(has_interval, has_interval ? r.interval->low * 1e3 : 0)},
+          {"simulated_step_ms_high", OrNull(has_interval, has_interval ? r.interval->high * 1e3 : 0)},
+          {"measured_step_ms", OrNull(measured, r.measured_sec.value_or(0) * 1e3)},
+          {"measured_speedup",
+           OrNull(both_measured, both_measured ? table.Speedup(r, *table.rows[0].measured_sec, *r.measured_sec) : 0)},
+          {"note", r.note}};
+}
+
 Json TableJson(const Table& table) {
   Json rows = Json::array();
-  for (const Row& r : table.rows) {
-    const double days = table.SimulatedDays(r), paper = r.row.paper_days;
-    const bool measured = r.measured.has_value() && table.rows[0].measured.has_value();
-    rows.push_back(
-        {{"configuration", r.row.configuration},
-         {"devices", r.row.devices},
-         {"plan", r.row.plan},
-         {"paper_days", OrNull(paper > 0, paper)},
-         {"simulated_days", days},
-         {"simulated_error", OrNull(paper > 0, days / (paper > 0 ? paper : 1) - 1)},
-         {"speedup_paper", OrNull(paper > 0, table.rows[0].row.paper_days / (paper > 0 ? paper : 1))},
-         {"speedup_simulated", table.SimulatedSpeedup(r)},
-         {"simulated_step_ms", absl::ToDoubleMilliseconds(r.row.simulated_step)},
-         {"measured_step_ms",
-          OrNull(r.measured.has_value(), absl::ToDoubleMilliseconds(r.measured.value_or(absl::ZeroDuration())))},
-         {"measured_speedup", OrNull(measured, measured ? absl::FDivDuration(*table.rows[0].measured, *r.measured) : 0)},
-         {"note", r.note}});
-  }
+  for (const Row& row : table.rows) rows.push_back(RowJson(table, row));
   return {{"machine", table.machine.name},
-          {"model", table.session.graph.name},
-          {"global_batch", table.batch},
-          {"calibrated", {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.fit.kernel_factor}}},
+          {"title", table.about.title},
+          {"model", table.rows[0].row.model},
+          {"global_batch", table.rows[0].row.global_batch},
+          {"calibrated",
+           {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.fit ? table.fit->kernel_factor : 1}}},
+          {"draws", table.draws},
+          {"order_holds", OrNull(table.draws > 0, table.part_in_order)},
           {"rows", std::move(rows)}};
 }
 
+std::string TitleOf(const Table& table) {
+  const std::string unit =
+      table.has_days() ? absl::StrFormat("days for %g passes over %.0f images", table.about.passes, table.about.images)
+                       : "milliseconds a step";
+  if (!table.is_papers) return absl::StrFormat("%s, on %s; %s", table.about.title, table.machine.name, unit);
+  return absl::StrFormat("%s on %s, batch %d; %s", table.rows[0].row.model, table.machine.name,
+                         table.rows[0].row.global_batch, unit);
+}
+
 void PrintTable(const Table& table) {
-  std::printf("%s\n", absl::StrFormat("%s on %s, batch %d; days for 100 passes over ILSVRC 2012", table.session.graph.name,
-                                      table.machine.name, table.batch)
-                          .c_str());
-  std::printf("%-34s %7s %10s %8s %10s %10s %9s\n", "", "paper", "simulated", "error", "speed-up", "simulated", "measured");
+  PrintLine(TitleOf(table));
+  size_t label = kLabelWidth;
+  for (const Row& r : table.rows) label = std::max(label, r.row.label.size());
+  PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %9s %10s %9s", label, "", table.is_papers ? "paper" : "published",
+                            "simulated", table.draws > 0 ? "90 % of draws" : "", "error", "speed-up", "simulated",
+                            "measured"));
+  const char* unit = table.unit();
+  const int digits = table.has_days() ? 1 : 2;
   for (const Row& r : table.rows) {
-    const double days = table.SimulatedDays(r), paper = r.row.paper_days;
-    const std::string paper_days = paper > 0 ? absl::StrFormat("%.1f d", paper) : "";
-    const std::string error = r.row.calibrated ? "fitted"
-                              : paper > 0      ? absl::StrFormat("%+.1f %%", 100 * (days / paper - 1))
-                                               : "";
-    const std::string speedup = paper > 0 ? absl::StrFormat("%.2f x", table.rows[0].row.paper_days / paper) : "";
-    const std::string measured = r.measured ? absl::StrFormat("%.0f ms", absl::ToDoubleMilliseconds(*r.measured)) : "";
-    std::printf("%s\n", absl::StrFormat("%-34s %7s %8.2f d %8s %10s %8.2f x %9s", r.row.label, paper_days, days, error,
-                                        speedup, table.SimulatedSpeedup(r), measured)
-                            .c_str());
+    const double known = r.row.measured_step_sec, first_known = table.rows[0].row.measured_step_sec;
+    const std::string published = known > 0 ? absl::StrFormat("%.*f %s", digits, table.Shown(r, known), unit) : "";
+    const std::string interval = r.interval ? absl::StrFormat("%.2f to %.2f %s", table.Shown(r, r.interval->low),
+                                                              table.Shown(r, r.interval->high), unit)
+                                            : "";
+    const std::string error = r.is_fitted ? "fitted"
+                              : known > 0 ? absl::StrFormat("%+.1f %%", 100 * (r.simulated_sec / known - 1))
+                                          : "";
+    const std::string speedup =
+        known > 0 && first_known > 0 ? absl::StrFormat("%.2f x", table.Speedup(r, first_known, known)) : "";
+    const std::string measured = r.measured_sec ? absl::StrFormat("%.0f ms", *r.measured_sec * 1e3) : "";
+    PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %9s %8.2f x %9s", label, r.row.label, published,
+                              absl::StrFormat("%.2f %s", table.Shown(r, r.simulated_sec), unit), interval, error, speedup,
+                              table.SimulatedSpeedup(r), measured));
   }
+  if (table.draws == 0) return;
+  PrintLine(
+      absl::StrFormat("The rows come in the order of the simulated column in %.0f of %d draws of what the profile is "
+                      "unsure of.",
+                      table.part_in_order * table.draws, table.draws));
 }
 
 std::string SpeedupBars(const Table& table) {
   std::vector<std::string> categories;
-  tools::BarSeries paper{"paper", {}}, simulated{"simulated", {}};
+  tools::BarSeries published{table.is_papers ? "paper" : "published", {}, {}}, simulated{"simulated", {}, {}};
   for (const Row& r : table.rows) {
-    categories.push_back(r.row.configuration);
-    paper.values.push_back(r.row.paper_days > 0 ? table.rows[0].row.paper_days / r.row.paper_days : -1);
+    const double known = r.row.measured_step_sec, first_known = table.rows[0].row.measured_step_sec;
+    categories.push_back(r.row.name);
+    published.values.push_back(known > 0 && first_known > 0 ? table.Speedup(r, first_known, known) : -1);
     simulated.values.push_back(table.SimulatedSpeedup(r));
+    if (!r.interval) continue;
+    const double first = table.rows[0].simulated_sec;
+    simulated.ranges.emplace_back(table.Speedup(r, first, r.interval->high), table.Speedup(r, first, r.interval->low));
   }
   std::vector<tools::BarSeries> series = {simulated};
-  if (table.paper) series.insert(series.begin(), paper);
-  return tools::BarChart(absl::StrFormat("%s on %s: speed-up over one device", table.session.graph.name, table.machine.name),
+  if (table.rows[0].row.measured_step_sec > 0) series.insert(series.begin(), published);
+  return tools::BarChart(absl::StrFormat("%s on %s: speed-up over the first row", table.about.title, table.machine.name),
                          "times", categories, series);
 }
 
@@ -175,26 +357,42 @@ absl::StatusOr<std::string> ErrorAgainstTime(const Flags& flags, const Table& ta
   ASSIGN_OR_RETURN(std::vector<double> errors, tools::ErrorByUpdate(steps, every, kCurveBatch));
   std::vector<tools::LineSeries> series;
   for (const Row& r : table.rows) {
-    const std::string& c = r.row.configuration;
+    const std::string& c = r.row.name;
     if (c != "1" && c != "2-model" && c != "2-data" && c != "4-hybrid") continue;
     tools::LineSeries line{r.row.label, {}};
     for (size_t i = 0; i < errors.size(); ++i) {
-      line.points.emplace_back(table.SimulatedDays(r) * static_cast<double>(i) / static_cast<double>(errors.size() - 1),
-                               100 * errors[i]);
+      line.points.emplace_back(
+          table.Shown(r, r.simulated_sec) * static_cast<double>(i) / static_cast<double>(errors.size() - 1),
+          100 * errors[i]);
     }
     series.push_back(std::move(line));
   }
   return tools::LineChart(absl::StrFormat("Test error against time (error by update: two_column on digits; time: %s on %s)",
-                                          table.session.graph.name, table.machine.name),
+                                          table.rows[0].row.model, table.machine.name),
                           "simulated days", "test error, %", series);
 }
 
 absl::Status WritePlots(const Flags& flags, const Table& table) {
   const std::string bars = flags.plots + "-speedup.svg", curve = flags.plots + "-error-against-time.svg";
   RETURN_IF_ERROR(engine::ReplaceFile(bars, SpeedupBars(table)));
+  if (!table.is_papers) {
+    std::fprintf(stderr, "plot: %s\n", bars.c_str());
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(std::string plot, ErrorAgainstTime(flags, table));
   RETURN_IF_ERROR(engine::ReplaceFile(curve, plot));
   std::fprintf(stderr, "plots: %s and %s\n", bars.c_str(), curve.c_str());
+  return absl::OkStatus();
+}
+
+// --out: the profile as it was fitted.
+absl::Status WriteProfile(const Flags& flags, const Table& table) {
+  if (flags.out.empty()) return absl::OkStatus();
+  if (!table.fit.has_value()) {
+    return absl::FailedPreconditionError("--out: expected --fit, which makes the profile that is written");
+  }
+  RETURN_IF_ERROR(engine::ReplaceFile(flags.out, engine::MachineToJson(table.machine)));
+  std::fprintf(stderr, "fitted profile: %s\n", flags.out.c_str());
   return absl::OkStatus();
 }
 
@@ -205,7 +403,11 @@ absl::Status RunTable(const Flags& flags) {
   if (!flags.plots.empty()) {
     RETURN_IF_ERROR(engine::CheckWritable(flags.plots + "-speedup.svg"));
   }
+  if (!flags.out.empty()) {
+    RETURN_IF_ERROR(engine::CheckWritable(flags.out));
+  }
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
+  RETURN_IF_ERROR(WriteProfile(flags, table));
   if (flags.json) {
     PrintJson(TableJson(table));
   } else {

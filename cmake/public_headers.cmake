@@ -6,8 +6,8 @@ set(interface
     engine/backend.h engine/data_source.h engine/executor.h engine/machine.h engine/simulator.h engine/state.h engine/trace.h
     engine/trainer.h engine/io/file.h engine/io/safetensors.h
     cpu/backend.h cuda/backend.h data/dataset.h data/image_set.h data/sample_stream.h
-    tools/calibration.h tools/drawing.h tools/gpus.h tools/host_memory.h tools/machines.h tools/measure.h tools/paper_table.h
-    tools/planning.h tools/plot.h tools/transfers.h tools/verify_plan.h)
+    tools/calibration.h tools/drawing.h tools/gpus.h tools/host_memory.h tools/fit.h tools/intervals.h tools/machines.h tools/measure.h
+    tools/planning.h tools/plot.h tools/rows.h tools/transfers.h tools/verify_plan.h)
 
 # public_headers(OUT): the interface and its own includes, by path from the root.
 function(public_headers out)

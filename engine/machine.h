@@ -1,7 +1,8 @@
 // A machine profile: what the simulator must know of a machine, every number with where it comes from.
 //
-// File form (version 1). A number is {"value": 5.8e9, "from": "published", "source": "where"}; `from` is spec, measured,
-// published or guess. Unknown fields are errors. docs/simulator.md describes each field.
+// File form (version 1). A number is {"value": 5.8e9, "from": "published", "source": "where", "within": 1.2}; `from` is
+// spec, measured, published, fitted or guess; `within` says that it is right within this factor. Unknown fields are errors.
+// docs/simulator.md describes each field.
 #ifndef COLONNADE_ENGINE_MACHINE_H_
 #define COLONNADE_ENGINE_MACHINE_H_
 
@@ -17,13 +18,16 @@
 
 namespace colonnade::engine {
 
-enum class Origin { kSpec, kMeasured, kPublished, kGuess };
+// kFitted: chosen so that a step that somebody measured comes out.
+enum class Origin { kSpec, kMeasured, kPublished, kFitted, kGuess };
+inline constexpr const char* kOriginNames[] = {"spec", "measured", "published", "fitted", "guess"};
 const char* Name(Origin origin);
 
 struct Quantity {
   double value = 0;
   Origin from = Origin::kGuess;
   std::string source;
+  double within = 0;  // the true value lies from value / within to value · within; 0: not stated (engine/uncertainty.h)
 };
 
 // The local shape of an op, as far as its speed depends on it. Convolution: n images, c input channels and k filters of one
@@ -50,6 +54,8 @@ struct OpRate {
   std::vector<std::pair<double, double>> batch_curve;  // (local n, factor on the rate), by n; empty: 1
   Origin from = Origin::kGuess;
   std::string source;
+  double within = 0;              // of the rates of all points together; 0: not stated
+  double batch_curve_within = 0;  // of the factors below 1 of the curve; 0: they are certain
 };
 
 // A connection between two nodes of the link graph. full duplex: each direction has the rate of its own.
@@ -69,11 +75,23 @@ struct MeasuredTransfer {
   std::vector<std::pair<double, double>> points;  // (bytes, seconds), by bytes
   Origin from = Origin::kMeasured;
   std::string source;
+  double within = 0;  // of all seconds together; 0: not stated
 };
 
 // kFastest: of ring, tree and direct the one that takes the least time for the bytes at hand, as libraries choose.
 enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster, kFastest };
+inline constexpr const char* kAlgorithmNames[] = {"ring", "tree", "direct", "master", "fastest"};
 const char* Name(CollectiveAlgorithm algorithm);
+
+// A step of a network on one device that somebody measured, to which a profile was fitted.
+struct FittedStep {
+  std::string model;  // empty: the profile was fitted to nothing
+  int64_t batch = 0;  // 0: not stated, so that the fit cannot be repeated
+  double step_sec = 0;
+};
+
+// The most devices of a profile, as of plans.
+inline constexpr int kMostDevices = 4096;
 
 struct Machine {
   std::string name, description;
@@ -82,6 +100,7 @@ struct Machine {
   Quantity memory_bytes;
   Quantity flops_per_sec;                // peak in fp32
   Quantity memory_bytes_per_sec;         // achieved by one device at work
+  Quantity peak_memory_bytes_per_sec;    // what it cannot exceed, by its data sheet; 0: unknown
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
   Quantity launch_sec;                   // of each task
   Quantity handoff_sec;                  // extra launch delay when a task's lane was idle and it waited for another lane
@@ -99,19 +118,28 @@ struct Machine {
   // The host's part of each step.
   Quantity step_sec;                  // which no plan splits
   Quantity step_sec_per_device;       // that each device adds
-  std::string fitted_to;              // the network that step_sec was fitted to; for others it is wrong. Empty: any
+  FittedStep fitted_to;               // what step_sec was fitted to; for other networks it is wrong
   int steps_in_flight = 2;            // 1: the host's part is not hidden behind the devices'
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible
 
   int device_count() const { return static_cast<int>(devices.size()); }
 };
 
-// InvalidArgument naming field, expected and found: unknown fields, numbers without origin, negative rates, links to unknown
-// nodes, devices that no path connects.
+// InvalidArgument naming field, expected and found: unknown fields and names, numbers without origin or beyond what any
+// machine could have, fractions of what is counted, two values for one point, a memory faster than its peak, links to
+// unknown nodes, devices that no path connects.
 absl::StatusOr<Machine> MachineFromJson(absl::string_view json);
+// Devices and links that were given once for many are written one by one.
 std::string MachineToJson(const Machine& machine);
 
-// The numbers of `machine` by origin: {spec, measured, published, guess}.
+// What `ops` and `transfers` of a profile may name.
+const std::vector<std::string>& OpNames();
+const std::vector<std::string>& TransferNames();
+
+// InvalidArgument where memory is faster than its peak.
+absl::Status CheckMemoryPeak(const Machine& machine);
+
+// The numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
 std::vector<int> CountByOrigin(const Machine& machine);
 
 // The first `devices` of the machine. FailedPrecondition if it has fewer.

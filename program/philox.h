@@ -19,7 +19,8 @@ enum class RandomPurpose : uint32_t {
   kDropout = 2,
   kSampleOrder = 3,
   kAugmentation = 4,
-  kSyntheticData = 5
+  kSyntheticData = 5,
+  kMachineProfile = 6
 };
 
 struct Philox4 {

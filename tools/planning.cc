@@ -51,10 +51,11 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
 }
 
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph) {
-  if (machine.fitted_to.empty() || machine.fitted_to == graph.name) return "";
+  const std::string& model = machine.fitted_to.model;
+  if (model.empty() || model == graph.name) return "";
   return absl::StrFormat(
       "machine %s: its overhead of %.3g s a step was fitted to %s; times predicted for %s are wrong by as much as that",
-      machine.name, machine.step_sec.value, machine.fitted_to, graph.name);
+      machine.name, machine.step_sec.value, model, graph.name);
 }
 
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,

@@ -1,6 +1,7 @@
 #include "tools/plot.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 
@@ -12,6 +13,7 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 420, kLeft = 64, kRight = 20, kTop = 88, kBottom = 70;
+constexpr double kCap = 4;  // half the cross-line of an error bar
 constexpr const char* kColours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759"};
 
 std::string Escaped(const std::string& text) {
@@ -64,6 +66,14 @@ class Canvas {
                           width, Y(0) - Y(value), Colour(series));
     Text(x + width / 2, Y(value) - 4, absl::StrFormat("%.2f", value), "middle", 10);
   }
+  // From `low` to `high`, with a cross-line at each end.
+  void ErrorBar(double x, double low, double high) {
+    for (const auto& [x1, y1, x2, y2] :
+         {std::array{x, low, x, high}, {x - kCap, low, x + kCap, low}, {x - kCap, high, x + kCap, high}}) {
+      absl::StrAppendFormat(&svg_, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#333333\"/>\n", x1, Y(y1),
+                            x2, Y(y2));
+    }
+  }
   void Line(const LineSeries& line, size_t series) {
     std::string path;
     for (const auto& [x, y] : line.points) absl::StrAppendFormat(&path, "%.1f,%.1f ", X(x), Y(y));
@@ -87,6 +97,7 @@ std::string BarChart(const std::string& title, const std::string& unit, const st
   double most = 1e-9;
   for (const BarSeries& s : series) {
     for (double value : s.values) most = std::max(most, value);
+    for (const auto& [low, high] : s.ranges) most = std::max(most, high);
   }
   Canvas canvas(title, static_cast<double>(categories.size()), most * 1.1);
   canvas.Text(kLeft, kTop - 8, unit, "start");
@@ -94,7 +105,10 @@ std::string BarChart(const std::string& title, const std::string& unit, const st
   for (size_t c = 0; c < categories.size(); ++c) {
     for (size_t s = 0; s < series.size(); ++s) {
       const double x = static_cast<double>(c) + 0.1 + width * static_cast<double>(s);
-      if (series[s].values[c] >= 0) canvas.Bar(canvas.X(x), canvas.X(width) - canvas.X(0), series[s].values[c], s);
+      if (series[s].values[c] < 0) continue;
+      canvas.Bar(canvas.X(x), canvas.X(width) - canvas.X(0), series[s].values[c], s);
+      if (c < series[s].ranges.size())
+        canvas.ErrorBar(canvas.X(x + 0.85 * width), series[s].ranges[c].first, series[s].ranges[c].second);
     }
     canvas.Text(canvas.X(static_cast<double>(c) + 0.5), kHeight - kBottom + 18, categories[c], "middle", 11);
   }

@@ -10,7 +10,8 @@ namespace colonnade::tools {
 
 struct BarSeries {
   std::string name;
-  std::vector<double> values;  // by category; below 0: no bar
+  std::vector<double> values;                     // by category; below 0: no bar
+  std::vector<std::pair<double, double>> ranges;  // of the values, drawn as error bars; empty: none
 };
 std::string BarChart(const std::string& title, const std::string& unit, const std::vector<std::string>& categories,
                      const std::vector<BarSeries>& series);

@@ -1,12 +1,18 @@
 // Machine profiles: what is refused, with which message, and what comes back as it was written.
 #include "engine/machine.h"
 
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "engine/routes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/paths.h"
 
 namespace colonnade::engine {
 namespace {
@@ -45,13 +51,13 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_THAT(machine->warnings, IsEmpty());
   EXPECT_EQ(machine->ops[0].points[0].shape.c, 3);
-  EXPECT_EQ(machine->fitted_to, "lenet");
+  EXPECT_EQ(machine->fitted_to.model, "lenet");
   EXPECT_EQ(machine->links[1].duplex, Link::Duplex::kHalf);
   const std::string written = MachineToJson(*machine);
   absl::StatusOr<Machine> again = MachineFromJson(written);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(MachineToJson(*again), written);
-  EXPECT_EQ(CountByOrigin(*machine), (std::vector<int>{2, 3, 5, 2}));
+  EXPECT_EQ(CountByOrigin(*machine), (std::vector<int>{2, 3, 5, 0, 2}));
 }
 
 TEST(MachineFromJson, SaysTheLineAndColumnWhereTextIsNotJson) {
@@ -90,11 +96,12 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("launch_sec")", R"("lunch_sec")"),
               HasSubstr("lunch_sec: unknown field, did you mean \"launch_sec\"?"));
   EXPECT_THAT(ErrorOf(R"("value": 6e9)", R"("value": -6e9)"),
-              HasSubstr("links[0].bytes_per_sec.value: expected a number above 0, found -6"));
+              HasSubstr("links[0].bytes_per_sec.value: expected a number from 1000 to 2e+14 byte/s, found -6"));
   EXPECT_THAT(ErrorOf(R"("rate": 5e11)", R"("rate": -1)"),
-              HasSubstr("ops[0].points[0].rate: expected a number above 0, found -1"));
-  EXPECT_THAT(ErrorOf(R"("from": "measured"},)", R"("from": "heard"},)"),
-              HasSubstr("memory_bytes_per_sec.from: expected one of spec, measured, published, guess, found \"heard\""));
+              HasSubstr("ops[0].points[0].rate: expected a number from 1e+06 to 1e+18 flop/s, found -1"));
+  EXPECT_THAT(
+      ErrorOf(R"("from": "measured"},)", R"("from": "heard"},)"),
+      HasSubstr("memory_bytes_per_sec.from: expected one of spec, measured, published, fitted, guess, found \"heard\""));
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", R"(1e9)"),
               HasSubstr("memory_bytes: expected an object, found 1"));
   EXPECT_THAT(ErrorOf(R"("devices": ["d0", "d1"],)", ""), HasSubstr("devices: missing"));
@@ -105,13 +112,140 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("found one twice"));
   EXPECT_THAT(ErrorOf(R"([[1000, 1e-4]])", "[]"), HasSubstr("transfers[0].points: expected at least one point"));
   EXPECT_THAT(ErrorOf(R"("copy_engines": 2)", R"("copy_engines": 3)"),
-              HasSubstr("copy_engines: expected a number of at most 2, found 3"));
+              HasSubstr("copy_engines: expected a whole number from 0 to 2, found 3"));
   EXPECT_THAT(std::string(MachineFromJson("{").status().message()), HasSubstr("expected JSON"));
-  EXPECT_THAT(ErrorOf(R"("steps_in_flight": 1)", R"("steps_in_flight": 1e300)"), HasSubstr("a number of at most 16"));
+  EXPECT_THAT(ErrorOf(R"("steps_in_flight": 1)", R"("steps_in_flight": 1e300)"), HasSubstr("a whole number from 1 to 16"));
   EXPECT_THAT(ErrorOf(R"([1000, 1e-4])", "[0, 1e-4]"), HasSubstr("expected a pair [bytes, seconds above 0], found a list"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", deep),
               HasSubstr("expected plain JSON, found lists or objects nested deeper than 8"));
+}
+
+// A number at the end of its bounds is taken, one beyond it is not; both ends.
+TEST(MachineFromJson, NumbersEndWhereTheirBoundsDo) {
+  struct Case {
+    const char *field, *found, *least, *below, *most, *above, *message;
+  };
+  const Case cases[] = {
+      {R"("value": 1e12)", "flops_per_sec", "1e6", "9e5", "1e18", "2e18",
+       "flops_per_sec.value: expected a number from 1e+06"},
+      {R"("value": 2e11)", "memory_bytes_per_sec", "1e6", "9e5", "5e15", "6e15", "memory_bytes_per_sec.value: expected"},
+      {R"("value": 1e-5)", "launch_sec", "0", "-1e-9", "10", "11", "launch_sec.value: expected a number from 0 to 10 s"},
+      {R"("value": 1e-6)", "latency_sec", "0", "-1e-9", "10", "11", "links[0].latency_sec.value: expected a number from 0"},
+      {R"("value": 0.03)", "skew", "0", "-0.1", "10", "11", "skew.value: expected a number from 0 to 10"},
+      {R"("rate": 5e11)", "rate", "1e6", "1e5", "1e18", "2e18", "ops[0].points[0].rate: expected"},
+      {R"("members": 2)", "members", "1", "0", "4096", "4097",
+       "transfers[0].members: expected a whole number from 1 to 4096"},
+      {R"("steps_in_flight": 1)", "steps_in_flight", "1", "0", "16", "17", "steps_in_flight: expected a whole number"}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.found);
+    const std::string field = c.field, name = field.substr(0, field.find(':') + 2);
+    for (const char* good : {c.least, c.most}) {
+      const std::string json = absl::StrReplaceAll(Good(), {{field, name + good}});
+      EXPECT_TRUE(MachineFromJson(json).ok()) << MachineFromJson(json).status();
+    }
+    for (const char* bad : {c.below, c.above}) EXPECT_THAT(ErrorOf(field, name + bad), HasSubstr(c.message));
+  }
+}
+
+TEST(MachineFromJson, FractionsOfWhatIsCountedAreRefused) {
+  const std::string whole = "expected a whole number";
+  EXPECT_THAT(ErrorOf(R"("n": 64)", R"("n": 64.5)"), HasSubstr("ops[0].points[0].n: " + whole));
+  EXPECT_THAT(ErrorOf(R"("c": 3)", R"("c": 3, "devices": 1.5)"), HasSubstr("ops[0].points[0].devices: " + whole));
+  EXPECT_THAT(ErrorOf(R"("members": 2)", R"("members": 2.5)"), HasSubstr("transfers[0].members: " + whole));
+  EXPECT_THAT(ErrorOf(R"("copy_engines": 2)", R"("copy_engines": 0.5)"), HasSubstr("copy_engines: " + whole));
+  EXPECT_THAT(ErrorOf(R"("copy_engines": 2)", R"("copy_engines": 2, "cores": {"value": 1.5, "from": "spec"})"),
+              HasSubstr("cores.value: " + whole));
+}
+
+TEST(MachineFromJson, TwoValuesForOnePointAreRefused) {
+  EXPECT_THAT(
+      ErrorOf(R"({"n": 64, "c": 3, "rate": 5e11})", R"({"n": 64, "c": 3, "rate": 5e11}, {"c": 3, "n": 64, "rate": 4e11})"),
+      HasSubstr("ops[0].points[1]: expected one rate for each shape and number of devices, found a second one"));
+  EXPECT_THAT(ErrorOf("[64, 1]", "[32, 1]"), HasSubstr("batch_curve[1][0]: expected a number that stands once, found 32"));
+  EXPECT_THAT(ErrorOf("[1000, 1e-4]", "[1000, 1e-4], [1000, 2e-4]"),
+              HasSubstr("points[1][0]: expected a number that stands once"));
+  EXPECT_THAT(ErrorOf(R"("transfers": [)",
+                      R"("transfers": [{"what": "all_reduce", "members": 2, "from": "guess", "points": [[1, 1]]}, )"),
+              HasSubstr("transfers: expected one entry for each, found all_reduce of 2 twice"));
+  EXPECT_THAT(ErrorOf(R"("ops": [)", R"("ops": [{"op": "conv_forward", "unit": "bytes_per_sec", "from": "guess",
+                                        "points": [{"rate": 1e9}]}, )"),
+              HasSubstr("ops: expected one entry for each op, found \"conv_forward\" twice"));
+}
+
+TEST(MachineFromJson, MemoryIsNoFasterThanItsPeak) {
+  const auto with_peak = [](const char* peak) {
+    return absl::StrCat(R"("launch_sec": {"value": 1e-5, "from": "guess"}, "peak_memory_bytes_per_sec": {"value": )", peak,
+                        R"(, "from": "spec"})");
+  };
+  const std::string launch = R"("launch_sec": {"value": 1e-5, "from": "guess"})";
+  EXPECT_TRUE(MachineFromJson(absl::StrReplaceAll(Good(), {{launch, with_peak("2e11")}})).ok());
+  EXPECT_THAT(
+      ErrorOf(launch, with_peak("1.9e11")),
+      HasSubstr("memory_bytes_per_sec.value: expected at most peak_memory_bytes_per_sec, 1.9e+11 byte/s, found 2e+11"));
+}
+
+TEST(MachineFromJson, UncertaintyComesBackAsItWasWritten) {
+  const std::string doubtful = absl::StrReplaceAll(
+      Good(), {{R"("from": "measured"}, "skew")", R"("from": "measured", "within": 1.1}, "skew")"},
+               {R"("from": "guess"}, "skew")", R"("from": "guess", "within": 2}, "skew")"},
+               {R"("from": "published", "batch_curve")",
+                R"("from": "published", "within": 1.2, "batch_curve_within": 1.4, "batch_curve")"},
+               {R"("from": "measured", "points")", R"("from": "measured", "within": 1.3, "points")"},
+               {R"("fitted_to": "lenet")", R"("fitted_to": {"model": "lenet", "batch": 8, "step_sec": 0.5})"}});
+  const absl::StatusOr<Machine> machine = MachineFromJson(doubtful);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->launch_sec.within, 2);
+  EXPECT_EQ(machine->ops[0].within, 1.2);
+  EXPECT_EQ(machine->ops[0].batch_curve_within, 1.4);
+  EXPECT_EQ(machine->transfers[0].within, 1.3);
+  EXPECT_EQ(machine->fitted_to.batch, 8);
+  EXPECT_EQ(machine->fitted_to.step_sec, 0.5);
+  const std::string written = MachineToJson(*machine);
+  const absl::StatusOr<Machine> again = MachineFromJson(written);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(MachineToJson(*again), written);
+  EXPECT_THAT(ErrorOf(R"("from": "guess"}, "skew")", R"("from": "guess", "within": 0.5}, "skew")"),
+              HasSubstr("launch_sec.within: expected a number from 1 to 100, found 0.5"));
+}
+
+constexpr char kCluster[] = R"({
+ "colonnade_machine": 1, "name": "cluster", "devices": {"name": "gpu", "count": 1024},
+ "memory_bytes": {"value": 8e10, "from": "spec"}, "flops_per_sec": {"value": 6e13, "from": "spec"},
+ "memory_bytes_per_sec": {"value": 3e12, "from": "spec"},
+ "links": [{"a": "gpu", "b": "node", "each": 8, "bytes_per_sec": {"value": 4e11, "from": "spec"}},
+           {"a": "node", "b": "rack", "each": 16, "bytes_per_sec": {"value": 2e11, "from": "spec"}},
+           {"a": "rack", "b": "core", "each": 8, "bytes_per_sec": {"value": 1e12, "from": "spec"}}],
+ "collectives": "fastest"})";
+
+TEST(MachineFromJson, AThousandDevicesAreAFewLines) {
+  const absl::StatusOr<Machine> machine = MachineFromJson(kCluster);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->device_count(), 1024);
+  ASSERT_EQ(machine->links.size(), 1024u + 128 + 8);
+  const auto way = [&](size_t link) { return absl::StrCat(machine->links[link].a, "-", machine->links[link].b); };
+  EXPECT_EQ(way(7), "gpu7-node0");
+  EXPECT_EQ(way(8), "gpu8-node1");
+  EXPECT_EQ(way(1023), "gpu1023-node127");
+  EXPECT_EQ(way(1024 + 127), "node127-rack7");
+  EXPECT_EQ(way(1024 + 128 + 7), "rack7-core0");
+  const absl::StatusOr<Routes> routes = Routes::Create(*machine);
+  ASSERT_TRUE(routes.ok()) << routes.status();
+  EXPECT_EQ(routes->Between(0, 7)[0].bytes_per_sec, 4e11);
+  EXPECT_EQ(routes->Between(0, 1023)[0].bytes_per_sec, 2e11);
+}
+
+TEST(MachineFromJson, NodesThatAreGivenOnceForManyMustBeThere) {
+  const auto error = [](const std::string& from, const std::string& to) {
+    return std::string(MachineFromJson(absl::StrReplaceAll(kCluster, {{from, to}})).status().message());
+  };
+  EXPECT_THAT(error(R"("a": "node")", R"("a": "nodes")"),
+              HasSubstr("links[1].a: expected the name of nodes without their number, as gpu of gpu0, found \"nodes\""));
+  EXPECT_THAT(error(R"("each": 8, "bytes_per_sec": {"value": 4e11)", R"("each": 0, "bytes_per_sec": {"value": 4e11)"),
+              HasSubstr("links[0].each: expected a whole number from 1 to 4096, found 0"));
+  EXPECT_THAT(error(R"("count": 1024)", R"("count": 4097)"),
+              HasSubstr("devices.count: expected a whole number from 1 to 4096"));
+  EXPECT_THAT(error(R"("name": "gpu")", R"("nam": "gpu")"), HasSubstr("devices"));
 }
 
 TEST(MachineFromJson, DevicesThatNothingConnectsAreRefused) {
@@ -129,6 +263,16 @@ TEST(MachineFromJson, WhatIsFasterThanAnyDeviceIsWarnedOf) {
   ASSERT_EQ(machine->warnings.size(), 3u);
   EXPECT_THAT(machine->warnings[0], HasSubstr("memory_bytes_per_sec is 2e+14 byte/s, faster than any known device"));
   EXPECT_THAT(machine->warnings[1], HasSubstr("unit wrong by 1000?"));
+}
+
+TEST(Names, OfOpsAndTransfersStandOnThePage) {
+  std::ifstream file(std::string(kSourceDir) + "/docs/simulator.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  for (const std::vector<std::string>* names : {&OpNames(), &TransferNames()}) {
+    EXPECT_THAT(page.str(), HasSubstr(absl::StrCat("`", absl::StrJoin(*names, "` `"), "`")))
+        << "docs/simulator.md is to list\n`" << absl::StrJoin(*names, "` `") << "`";
+  }
 }
 
 TEST(Routes, TakeFewestLinksAndThenTheWidest) {

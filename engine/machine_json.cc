@@ -1,0 +1,408 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/json_fields.h"
+#include "engine/machine.h"
+#include "engine/routes.h"
+#include "nlohmann/json.hpp"
+#include "program/json_text.h"
+#include "program/status_macros.h"
+
+namespace colonnade::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;  // written
+using Read = JsonFields::Json;
+
+constexpr char kVersionField[] = "colonnade_machine";
+constexpr const char* kDuplexes[] = {"full", "half", "one-way"};
+constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
+
+constexpr int kMostSteps = 16, kMostLinks = 1 << 16, kDeepest = 8;
+
+// Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
+constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
+
+// Outside of these a unit is certainly wrong.
+constexpr Bounds kFlopRates{1e6, 100 * kFastestFlops, "flop/s"};
+constexpr Bounds kMemoryRates{1e6, 100 * kFastestMemory, "byte/s"};
+constexpr Bounds kLinkRates{1e3, 100 * kFastestLink, "byte/s"};
+constexpr Bounds kDelays{0, 10, "s"};      // of a launch or a link
+constexpr Bounds kHostTimes{0, 1e5, "s"};  // of a step
+constexpr Bounds kTransferTimes{1e-12, 1e5, "s"};
+constexpr Bounds kMemorySizes{1, 1e18, "byte"};
+constexpr Bounds kSkews{0, 10, ""};
+constexpr Bounds kFactors{1, 100, ""};  // of `within`
+constexpr Bounds kCores{1, 1 << 20, ""};
+constexpr Bounds kExtents{1, 1e9, ""};
+
+// {"value", "from", "source", "within"}.
+void Take(JsonFields& parent, const char* name, Quantity& quantity, Bounds bounds, absl::Status& status,
+          bool needed = false) {
+  const Read* value = needed ? parent.Need(name) : parent.Find(name);
+  if (value == nullptr) return;
+  JsonFields fields(*value, parent.Path(name), status);
+  fields.Number("value", quantity.value, true, bounds);
+  fields.Choice("from", kOriginNames, quantity.from, true);
+  fields.Text("source", quantity.source);
+  fields.Number("within", quantity.within, false, kFactors);
+  fields.Finish();
+}
+
+// Pairs with the first numbers all different.
+void ReadPairs(JsonFields& fields, const char* name, const char* what, std::vector<std::pair<double, double>>& pairs) {
+  fields.Each(name, false, [&](const Read& pair, const std::string& path) {
+    const auto is_above_zero = [](const Read& number) { return number.is_number() && number.get<double>() > 0; };
+    const bool good = pair.is_array() && pair.size() == 2 && is_above_zero(pair[0]) && is_above_zero(pair[1]);
+    const std::string element = path.substr(path.rfind(name));
+    if (!good) return fields.Fail(element, what, pair);
+    for (const auto& [first, second] : pairs) {
+      if (first == pair[0].get<double>()) {
+        return fields.Fail(absl::StrCat(element, "[0]"), "a number that stands once", pair[0]);
+      }
+    }
+    pairs.emplace_back(pair[0].get<double>(), pair[1].get<double>());
+  });
+  std::sort(pairs.begin(), pairs.end());
+}
+
+bool IsSamePoint(const OpRate::Point& a, const OpRate::Point& b) {
+  const auto extents = [](const OpRate::Point& p) {
+    return std::tuple(p.shape.n, p.shape.c, p.shape.k, p.shape.r, p.shape.p, p.shape.groups, p.devices);
+  };
+  return extents(a) == extents(b);
+}
+
+OpRate::Point ReadPoint(const Read& json, const std::string& path, Bounds rates, absl::Status& status) {
+  OpRate::Point point;
+  JsonFields fields(json, path, status);
+  fields.Count("n", point.shape.n, false, kExtents);
+  fields.Count("c", point.shape.c, false, kExtents);
+  fields.Count("k", point.shape.k, false, kExtents);
+  fields.Number("r", point.shape.r, false, kExtents);
+  fields.Number("p", point.shape.p, false, kExtents);
+  fields.Count("groups", point.shape.groups, false, kExtents);
+  fields.Count("devices", point.devices, false, {0, kMostDevices});
+  fields.Number("rate", point.rate, true, rates);
+  fields.Finish();
+  return point;
+}
+
+OpRate ReadOp(const Read& json, const std::string& path, absl::Status& status) {
+  OpRate op;
+  JsonFields fields(json, path, status);
+  fields.Word("op", OpNames(), op.op);
+  fields.Choice("unit", kUnits, op.unit, true);
+  fields.Choice("from", kOriginNames, op.from, true);
+  fields.Text("source", op.source);
+  fields.Number("within", op.within, false, kFactors);
+  ReadPairs(fields, "batch_curve", "a pair [local batch, factor above 0]", op.batch_curve);
+  fields.Number("batch_curve_within", op.batch_curve_within, false, kFactors);
+  fields.Each("points", true, [&](const Read& json_point, const std::string& where) {
+    const OpRate::Point point =
+        ReadPoint(json_point, where, op.unit == OpRate::Unit::kFlops ? kFlopRates : kMemoryRates, status);
+    const bool is_there =
+        std::any_of(op.points.begin(), op.points.end(), [&](const OpRate::Point& p) { return IsSamePoint(p, point); });
+    if (is_there && status.ok()) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat(where, ": expected one rate for each shape and number of devices, found a second one"));
+    }
+    op.points.push_back(point);
+  });
+  fields.Finish();
+  if (status.ok() && op.points.empty())
+    status = absl::InvalidArgumentError(absl::StrCat(path, ".points: expected at least one point, found none"));
+  return op;
+}
+
+// "node" of "node12", and 12; nothing where no number ends the name.
+std::optional<std::pair<std::string, int>> Numbered(const std::string& name) {
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  int number = 0;
+  if (digits == name.size() || !absl::SimpleAtoi(name.substr(digits), &number)) return std::nullopt;
+  return std::pair(name.substr(0, digits), number);
+}
+
+// The numbers of all nodes that are `kind` and a number: devices, and what links lead to.
+std::set<int> NumbersOf(const std::string& kind, const Machine& machine) {
+  std::set<int> numbers;
+  const auto add = [&](const std::string& name) {
+    const auto numbered = Numbered(name);
+    if (numbered.has_value() && numbered->first == kind) numbers.insert(numbered->second);
+  };
+  for (const std::string& device : machine.devices) add(device);
+  for (const Link& link : machine.links) add(link.a), add(link.b);
+  return numbers;
+}
+
+// Reads a link, or with "each": n one from every node a0, a1, … to b0 for the first n, to b1 for the next n and so on.
+void ReadLink(const Read& json, const std::string& path, Machine& machine, absl::Status& status) {
+  Link link;
+  int each = 0;
+  JsonFields fields(json, path, status);
+  fields.Text("a", link.a, true);
+  fields.Text("b", link.b, true);
+  fields.Count("each", each, false, {1, kMostDevices});
+  Take(fields, "bytes_per_sec", link.bytes_per_sec, kLinkRates, status, true);
+  Take(fields, "latency_sec", link.latency_sec, kDelays, status);
+  Take(fields, "one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec, kLinkRates, status);
+  fields.Choice("duplex", kDuplexes, link.duplex);
+  fields.Finish();
+  if (!status.ok()) return;
+  if (each == 0) return machine.links.push_back(std::move(link));
+  const std::set<int> numbers = NumbersOf(link.a, machine);
+  if (numbers.empty()) return fields.Fail("a", "the name of nodes without their number, as gpu of gpu0", json["a"]);
+  for (int number : numbers) {
+    Link& one = machine.links.emplace_back(link);
+    absl::StrAppend(&one.a, number);
+    absl::StrAppend(&one.b, number / each);
+  }
+}
+
+MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::Status& status) {
+  MeasuredTransfer transfer;
+  JsonFields fields(json, path, status);
+  fields.Word("what", TransferNames(), transfer.what);
+  fields.Count("members", transfer.members, true, {1, kMostDevices});
+  fields.Choice("from", kOriginNames, transfer.from, true);
+  fields.Text("source", transfer.source);
+  fields.Number("within", transfer.within, false, kFactors);
+  ReadPairs(fields, "points", "a pair [bytes, seconds above 0]", transfer.points);
+  fields.Finish();
+  if (status.ok() && transfer.points.empty())
+    status = absl::InvalidArgumentError(absl::StrCat(path, ".points: expected at least one point, found none"));
+  return transfer;
+}
+
+// Names, or {"name": "gpu", "count": 1024} for gpu0 to gpu1023.
+void ReadDevices(JsonFields& fields, Machine& machine, absl::Status& status) {
+  const Read* devices = fields.Need("devices");
+  if (devices != nullptr && devices->is_object()) {
+    std::string name;
+    int count = 0;
+    JsonFields many(*devices, "devices", status);
+    many.Text("name", name, true);
+    many.Count("count", count, true, {1, kMostDevices});
+    many.Finish();
+    for (int d = 0; d < count; ++d) machine.devices.push_back(absl::StrCat(name, d));
+  } else {
+    fields.Each("devices", true, [&](const Read& device, const std::string& path) {
+      if (!device.is_string()) return fields.Fail(path, "a name", device);
+      machine.devices.push_back(device.get<std::string>());
+    });
+  }
+  fields.Each("staged", false, [&](const Read& pair, const std::string& path) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
+      return fields.Fail(path, "a pair of devices", pair);
+    }
+    machine.staged.emplace_back(pair[0].get<std::string>(), pair[1].get<std::string>());
+  });
+}
+
+// The name of a network, or {"model", "batch", "step_sec"}: the step of one device that the profile makes come out.
+void ReadFittedTo(JsonFields& fields, FittedStep& step, absl::Status& status) {
+  const Read* fitted = fields.Find("fitted_to");
+  if (fitted == nullptr) return;
+  if (!fitted->is_object()) return fields.Text("fitted_to", step.model);
+  JsonFields object(*fitted, "fitted_to", status);
+  object.Text("model", step.model, true);
+  object.Count("batch", step.batch, true, kExtents);
+  object.Number("step_sec", step.step_sec, true, kTransferTimes);
+  object.Finish();
+}
+
+void Warn(Machine& machine) {
+  auto warn = [&](const std::string& field, double value, double fastest, const char* unit) {
+    if (value <= fastest) return;
+    machine.warnings.push_back(absl::StrFormat(
+        "%s is %.3g %s, faster than any known device (%.0e): is a unit wrong by 1000?", field, value, unit, fastest));
+  };
+  if (machine.ops.empty()) {
+    machine.warnings.push_back("there are no ops: every kernel is taken to run at flops_per_sec or memory_bytes_per_sec");
+  }
+  warn("flops_per_sec", machine.flops_per_sec.value, kFastestFlops, "flop/s");
+  warn("memory_bytes_per_sec", machine.memory_bytes_per_sec.value, kFastestMemory, "byte/s");
+  for (const OpRate& op : machine.ops) {
+    const bool flops = op.unit == OpRate::Unit::kFlops;
+    for (const OpRate::Point& point : op.points) {
+      warn(absl::StrCat("ops: ", op.op), point.rate, flops ? kFastestFlops : kFastestMemory, flops ? "flop/s" : "byte/s");
+    }
+  }
+  for (const Link& link : machine.links) {
+    warn(absl::StrCat("link ", link.a, " to ", link.b), link.bytes_per_sec.value, kFastestLink, "byte/s");
+  }
+}
+
+absl::Status Validate(const Machine& machine) {
+  std::set<std::string> names(machine.devices.begin(), machine.devices.end());
+  if (machine.device_count() > kMostDevices) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("devices: expected at most %d, found %d", kMostDevices, machine.device_count()));
+  }
+  if (machine.devices.empty()) return absl::InvalidArgumentError("devices: expected at least one, found none");
+  if (names.size() != machine.devices.size())
+    return absl::InvalidArgumentError("devices: expected different names, found one twice");
+  for (const auto& [a, b] : machine.staged) {
+    for (const std::string& name : {a, b}) {
+      if (!names.contains(name))
+        return absl::InvalidArgumentError(absl::StrFormat("staged: expected devices, found \"%s\"", name));
+    }
+  }
+  if (machine.links.size() > kMostLinks) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("links: expected at most %d, found %d", kMostLinks, machine.links.size()));
+  }
+  for (const Link& link : machine.links) {
+    if (link.a == link.b)
+      return absl::InvalidArgumentError(absl::StrFormat("links: expected two nodes, found \"%s\" twice", link.a));
+  }
+  std::set<std::string> ops;
+  for (const OpRate& op : machine.ops) {
+    if (!ops.insert(op.op).second)
+      return absl::InvalidArgumentError(absl::StrFormat("ops: expected one entry for each op, found \"%s\" twice", op.op));
+  }
+  std::set<std::pair<std::string, int>> transfers;
+  for (const MeasuredTransfer& transfer : machine.transfers) {
+    if (!transfers.emplace(transfer.what, transfer.members).second) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("transfers: expected one entry for each, found %s of %d twice", transfer.what, transfer.members));
+    }
+  }
+  RETURN_IF_ERROR(CheckMemoryPeak(machine));
+  return Routes::Create(machine).status();
+}
+
+Json ToJson(const Quantity& quantity) {
+  Json json = {{"value", quantity.value}, {"from", Name(quantity.from)}};
+  if (!quantity.source.empty()) json["source"] = quantity.source;
+  if (quantity.within != 0) json["within"] = quantity.within;
+  return json;
+}
+
+void Put(Json& json, const char* name, const Quantity& quantity) {
+  if (quantity.value != 0) json[name] = ToJson(quantity);
+}
+
+Json ToJson(const OpRate& op) {
+  Json json = {{"op", op.op}, {"unit", kUnits[static_cast<int>(op.unit)]}, {"from", Name(op.from)}};
+  if (!op.source.empty()) json["source"] = op.source;
+  if (op.within != 0) json["within"] = op.within;
+  if (!op.batch_curve.empty()) json["batch_curve"] = op.batch_curve;
+  if (op.batch_curve_within != 0) json["batch_curve_within"] = op.batch_curve_within;
+  json["points"] = Json::array();
+  for (const OpRate::Point& point : op.points) {
+    Json p = Json::object();
+    const OpShape& s = point.shape;
+    for (const auto& [name, value] :
+         {std::pair{"n", s.n}, {"c", s.c}, {"k", s.k}, {"r", s.r}, {"p", s.p}, {"groups", s.groups}}) {
+      if (value != 1) p[name] = value;
+    }
+    if (point.devices > 0) p["devices"] = point.devices;
+    p["rate"] = point.rate;
+    json["points"].push_back(std::move(p));
+  }
+  return json;
+}
+
+Json ToJson(const MeasuredTransfer& transfer) {
+  Json json = {
+      {"what", transfer.what}, {"members", transfer.members}, {"from", Name(transfer.from)}, {"source", transfer.source}};
+  if (transfer.within != 0) json["within"] = transfer.within;
+  json["points"] = transfer.points;
+  return json;
+}
+
+Json ToJson(const FittedStep& step) {
+  if (step.batch == 0) return step.model;
+  return {{"model", step.model}, {"batch", step.batch}, {"step_sec", step.step_sec}};
+}
+
+}  // namespace
+
+absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
+  ASSIGN_OR_RETURN(Read json, program::ParseJson<Read>(text, kDeepest));
+  absl::Status status;
+  Machine machine;
+  JsonFields fields(json, "", status);
+  const auto take = [&](const char* name, Quantity& quantity, Bounds bounds, bool needed = false) {
+    Take(fields, name, quantity, bounds, status, needed);
+  };
+  const Read* version = fields.Need(kVersionField);
+  if (version != nullptr && *version != 1) fields.Fail(kVersionField, "version 1", *version);
+  fields.Text("name", machine.name, true);
+  fields.Text("description", machine.description);
+  ReadDevices(fields, machine, status);
+  take("memory_bytes", machine.memory_bytes, kMemorySizes, true);
+  take("flops_per_sec", machine.flops_per_sec, kFlopRates, true);
+  take("memory_bytes_per_sec", machine.memory_bytes_per_sec, kMemoryRates, true);
+  take("peak_memory_bytes_per_sec", machine.peak_memory_bytes_per_sec, kMemoryRates);
+  take("shared_memory_bytes_per_sec", machine.shared_memory_bytes_per_sec, kMemoryRates);
+  take("launch_sec", machine.launch_sec, kDelays);
+  take("handoff_sec", machine.handoff_sec, kDelays);
+  take("skew", machine.skew, kSkews);
+  fields.Each("ops", false,
+              [&](const Read& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
+  fields.Each("links", false, [&](const Read& link, const std::string& path) { ReadLink(link, path, machine, status); });
+  fields.Flag("peer_access", machine.peer_access);
+  fields.Count("copy_engines", machine.copy_engines, false, {0, 2});
+  fields.Choice("collectives", kAlgorithmNames, machine.collectives);
+  fields.Each("transfers", false, [&](const Read& transfer, const std::string& path) {
+    machine.transfers.push_back(ReadTransfer(transfer, path, status));
+  });
+  take("cores", machine.cores, kCores);
+  if (machine.cores.value != std::floor(machine.cores.value)) {
+    fields.Fail("cores.value", "a whole number", machine.cores.value);
+  }
+  take("step_sec", machine.step_sec, kHostTimes);
+  take("step_sec_per_device", machine.step_sec_per_device, kHostTimes);
+  ReadFittedTo(fields, machine.fitted_to, status);
+  fields.Count("steps_in_flight", machine.steps_in_flight, false, {1, kMostSteps});
+  fields.Finish();
+  if (!status.ok()) return status;
+  RETURN_IF_ERROR(Validate(machine));
+  Warn(machine);
+  return machine;
+}
+
+std::string MachineToJson(const Machine& m) {
+  Json json = {{kVersionField, 1}, {"name", m.name}, {"description", m.description}, {"devices", m.devices}};
+  json["memory_bytes"] = ToJson(m.memory_bytes);
+  json["flops_per_sec"] = ToJson(m.flops_per_sec);
+  json["memory_bytes_per_sec"] = ToJson(m.memory_bytes_per_sec);
+  Put(json, "peak_memory_bytes_per_sec", m.peak_memory_bytes_per_sec);
+  Put(json, "shared_memory_bytes_per_sec", m.shared_memory_bytes_per_sec);
+  Put(json, "launch_sec", m.launch_sec);
+  Put(json, "handoff_sec", m.handoff_sec);
+  Put(json, "skew", m.skew);
+  json["ops"] = Json::array();
+  for (const OpRate& op : m.ops) json["ops"].push_back(ToJson(op));
+  json["links"] = Json::array();
+  for (const Link& link : m.links) {
+    Json l = {{"a", link.a}, {"b", link.b}, {"bytes_per_sec", ToJson(link.bytes_per_sec)}};
+    Put(l, "latency_sec", link.latency_sec);
+    Put(l, "one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec);
+    l["duplex"] = kDuplexes[static_cast<int>(link.duplex)];
+    json["links"].push_back(std::move(l));
+  }
+  json["peer_access"] = m.peer_access;
+  if (!m.staged.empty()) json["staged"] = m.staged;
+  json["copy_engines"] = m.copy_engines;
+  json["collectives"] = Name(m.collectives);
+  json["transfers"] = Json::array();
+  for (const MeasuredTransfer& transfer : m.transfers) json["transfers"].push_back(ToJson(transfer));
+  Put(json, "cores", m.cores);
+  Put(json, "step_sec", m.step_sec);
+  Put(json, "step_sec_per_device", m.step_sec_per_device);
+  if (!m.fitted_to.model.empty()) json["fitted_to"] = ToJson(m.fitted_to);
+  json["steps_in_flight"] = m.steps_in_flight;
+  return json.dump(1);
+}
+
+}  // namespace colonnade::engine

@@ -1,0 +1,29 @@
+// What a machine profile is unsure of, drawn at random: so that a prediction can say how far to trust it.
+//
+// A number that is right within a factor f is drawn from value / f to value · f, its logarithm evenly. A guess that states
+// no factor has kGuessWithin; all other numbers that state none are certain. Numbers of one field that name one source are
+// one piece of knowledge, so they get one factor (the four links of one kind, the passes of one kernel); all others are
+// drawn apart. Sizes of memory, peaks and cores are not drawn, and memory never exceeds its peak.
+#ifndef COLONNADE_ENGINE_UNCERTAINTY_H_
+#define COLONNADE_ENGINE_UNCERTAINTY_H_
+
+#include <cstdint>
+
+#include "engine/machine.h"
+
+namespace colonnade::engine {
+
+inline constexpr double kGuessWithin = 1.5;
+
+// The factor that holds for a number: the stated one, or that of its origin.
+double WithinOf(double stated, Origin from);
+
+// Draw number `draw` of `machine`: a function of (machine, seed, draw) alone.
+Machine DrawMachine(const Machine& machine, uint64_t seed, uint64_t draw);
+
+// Whether every draw is the machine itself.
+bool IsCertain(const Machine& machine);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_UNCERTAINTY_H_

@@ -1,0 +1,147 @@
+// The table of rows: the paper's or one's own, fitted or not, with intervals; what is refused, and with which message.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr char kRows[] = R"({"colonnade_rows": 1, "title": "two machines", "model": "lenet", "batch": 32, "scaling": "weak",
+ "rows": [{"name": "one", "devices": 1, "plan": "single", "step_ms": 5},
+          {"name": "two", "devices": 2, "plan": "data", "images_per_sec": 10000},
+          {"name": "open", "devices": 2, "plan": "model"}]})";
+
+class Table : public Command {
+ protected:
+  void SetUp() override {
+    Command::SetUp();
+    ASSERT_TRUE(engine::ReplaceFile(In("rows.json"), kRows).ok());
+  }
+  json Printed(const std::string& arguments) const {
+    const Result r = Run(absl::StrCat("table --json ", arguments));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.code == 0 ? json::parse(r.out) : json();
+  }
+  std::string Rows() const { return absl::StrCat("--machine=dgx1-v100 --rows=", In("rows.json")); }
+};
+
+TEST_F(Table, PaperRowsHaveIntervalsThatHoldThem) {
+  const json j = Printed("");
+  EXPECT_EQ(j["draws"], 100);
+  EXPECT_GT(j["order_holds"], 0.3);
+  EXPECT_LT(j["order_holds"], 1);
+  const json& fitted = j["rows"][0];
+  EXPECT_NEAR(fitted["simulated_step_ms_low"].get<double>(), fitted["simulated_step_ms_high"].get<double>(), 1e-3)
+      << "it is fitted anew in each draw";
+  for (int r : {1, 2, 3, 4}) {
+    const json& row = j["rows"][r];
+    const double low = row["simulated_step_ms_low"], high = row["simulated_step_ms_high"];
+    EXPECT_GT(high, 1.05 * low) << row;
+    for (const char* inside : {"simulated_step_ms", "published_step_ms"}) {
+      EXPECT_GT(row[inside], low) << row;
+      EXPECT_LT(row[inside], high) << row;
+    }
+  }
+  EXPECT_EQ(j, Printed("")) << "draws are a function of the seed";
+  EXPECT_NE(j["rows"][1], Printed("--seed=2")["rows"][1]);
+}
+
+TEST_F(Table, NoDrawsGiveNoIntervals) {
+  const json j = Printed("--draws=0");
+  EXPECT_EQ(j["draws"], 0);
+  EXPECT_TRUE(j["order_holds"].is_null());
+  EXPECT_TRUE(j["rows"][1]["simulated_step_ms_low"].is_null());
+}
+
+TEST_F(Table, OwnRowsAreComparedInTheirOwnUnits) {
+  const json j = Printed(Rows());
+  ASSERT_EQ(j["rows"].size(), 3u);
+  EXPECT_EQ(j["rows"][1]["global_batch"], 64) << "32 on each";
+  EXPECT_DOUBLE_EQ(j["rows"][1]["published_step_ms"], 6.4);
+  EXPECT_NEAR(j["rows"][1]["speedup_paper"].get<double>(), 10000 / (32 / 0.005), 1e-9) << "images a second";
+  EXPECT_TRUE(j["rows"][2]["published_step_ms"].is_null());
+  EXPECT_TRUE(j["rows"][0]["simulated_days"].is_null());
+  EXPECT_THAT(Run(absl::StrCat("table ", Rows())).out, HasSubstr("two machines, on dgx1-v100; milliseconds a step"));
+}
+
+TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
+  const Result r = Run(absl::StrCat("table --json --fit=one --out=", In("fitted.json"), " ", Rows()));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("fitted to row one: step_sec"));
+  const json row = json::parse(r.out)["rows"][0];
+  EXPECT_NEAR(row["simulated_error"].get<double>(), 0, 1e-6);
+  EXPECT_EQ(row["note"], "the profile is calibrated on it");
+  const json profile = json::parse(*engine::ReadFile(In("fitted.json")));
+  EXPECT_EQ(profile["fitted_to"], json({{"model", "lenet"}, {"batch", 32}, {"step_sec", 0.005}}));
+  const Result simulated = Run(absl::StrCat("simulate --json --model=lenet --batch=32 --machine=", In("fitted.json")));
+  ASSERT_EQ(simulated.code, 0) << simulated.err;
+  const json predicted = json::parse(simulated.out)["predicted"];
+  EXPECT_NEAR(predicted["step_ms"].get<double>(), 5, 0.1);
+  EXPECT_LT(predicted["step_ms_high"].get<double>() - predicted["step_ms_low"].get<double>(), 0.2)
+      << "each draw is refitted";
+}
+
+TEST_F(Table, CalibrateOnIsAFitToTwoRows) {
+  const json two = Printed("--draws=0 --calibrate-on=2-model");
+  EXPECT_EQ(two["rows"], Printed("--draws=0 --fit=1,2-model")["rows"]);
+  EXPECT_NEAR(two["rows"][1]["simulated_error"].get<double>(), 0, 1e-6);
+}
+
+TEST_F(Table, ThePapersTimesAreOfItsOwnNetworkBatchAndMachine) {
+  EXPECT_DOUBLE_EQ(Printed("--draws=0")["rows"][0]["paper_days"], 10.5);
+  for (const char* other : {"--model=lenet", "--batch=128", "--machine=dgx1-v100"}) {
+    EXPECT_TRUE(Printed(absl::StrCat("--draws=0 ", other))["rows"][0]["paper_days"].is_null()) << other;
+  }
+}
+
+TEST_F(Table, WhatCannotBeFittedOrComparedIsRefused) {
+  ExpectError(absl::StrCat("table --fit=open ", Rows()), 2,
+              {"--fit: expected a row that was measured, one of one, two; found \"open\""});
+  ExpectError(absl::StrCat("table --fit=one,one ", Rows()), 2, {"--fit: expected another row that was measured"});
+  ExpectError(absl::StrCat("table --fit=one,two ", Rows()), 2, {"--fit: expected one row on machine dgx1-v100"});
+  ExpectError(absl::StrCat("table --model=lenet ", Rows()), 2, {"--model", "--rows"});
+  ExpectError(absl::StrCat("table --machine=dgx1-v100 --out=", In("x.json")), 2, {"--out: expected --fit"});
+  ExpectError("table --model=lenet --calibrate-on=2-data", 2, {"--calibrate-on: expected --machine=titan-2013"});
+  ExpectError(absl::StrCat("table --rows=", In("none.json")), 66, {"none.json"});
+  ASSERT_TRUE(engine::ReplaceFile(In("bad.json"), "{\"colonnade_rows\": 1,}").ok());
+  ExpectError(absl::StrCat("table --rows=", In("bad.json")), 65, {"bad.json: expected JSON; line 1, column 22"});
+  ASSERT_TRUE(engine::ReplaceFile(In("many.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
+      "rows": [{"name": "many", "devices": 64, "plan": "data"}]})")
+                  .ok());
+  ExpectError(absl::StrCat("table --machine=dgx1-v100 --rows=", In("many.json")), 2,
+              {"row many: devices: machine", "has 8, found 64"});
+  EXPECT_FALSE(engine::ReadFile(In("x.json")).ok()) << "nothing is written";
+}
+
+TEST_F(Table, ErrorBarsStandInThePlot) {
+  ASSERT_EQ(Run(absl::StrCat("table --plots=", In("with"), " ", Rows())).code, 0);
+  ASSERT_EQ(Run(absl::StrCat("table --draws=0 --plots=", In("without"), " ", Rows())).code, 0);
+  constexpr char kErrorBar[] = "stroke=\"#333333\"";
+  EXPECT_THAT(*engine::ReadFile(In("with-speedup.svg")), HasSubstr(kErrorBar));
+  EXPECT_THAT(*engine::ReadFile(In("without-speedup.svg")), ::testing::Not(HasSubstr(kErrorBar)));
+}
+
+TEST_F(Table, PlanSaysHowOftenEachNamedPlanIsSlower) {
+  const Result r = Run("plan --json --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  EXPECT_EQ(j["predicted"]["draws"], 100);
+  int compared = 0;
+  for (const json& candidate : j["candidates"]) {
+    if (!candidate.contains("slower_than_first")) continue;
+    ++compared;
+    if (candidate["plan"] == "single") {
+      EXPECT_EQ(candidate["slower_than_first"], 1);
+    }
+    EXPECT_LE(candidate["step_ms_low"], candidate["step_ms_high"]);
+  }
+  EXPECT_EQ(compared, 5) << "all named plans but the choice, and the planner's best, or the choice's name";
+}
+
+}  // namespace
+}  // namespace colonnade::cli

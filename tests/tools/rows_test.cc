@@ -1,0 +1,115 @@
+// Tables of measured rows: what a file may say, what becomes of it, and what is refused with which message.
+#include "tools/rows.h"
+
+#include <string>
+
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "tools/machines.h"
+
+namespace colonnade::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kTable[] = R"({
+ "colonnade_rows": 1, "title": "two machines", "source": "a page", "model": "lenet", "batch": 32, "scaling": "weak",
+ "images": 3200, "passes": 10,
+ "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 5},
+          {"name": "4", "label": "four", "devices": 4, "plan": "data", "images_per_sec": 12800, "reduction": "sharded"},
+          {"name": "2", "model": "two_column", "devices": 2, "plan": "model", "batch": 64, "scaling": "strong", "days": 1,
+           "overlap": false},
+          {"name": "2-auto", "devices": 2, "plan": "auto"}]
+})";
+
+std::string ErrorOf(const std::string& from, const std::string& to) {
+  const std::string json = absl::StrReplaceAll(kTable, {{from, to}});
+  EXPECT_NE(json, kTable) << from;
+  const absl::Status status = RowsFromJson(json).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+TEST(RowsFromJson, RowsSayWhatTheyDoOtherwiseThanTheTable) {
+  const absl::StatusOr<RowTable> table = RowsFromJson(kTable);
+  ASSERT_TRUE(table.ok()) << table.status();
+  const std::vector<Row>& rows = table->rows;
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].label, "1");
+  EXPECT_EQ(rows[0].model, "lenet");
+  EXPECT_EQ(rows[0].global_batch, 32);
+  EXPECT_DOUBLE_EQ(rows[0].measured_step_sec, 0.005);
+  EXPECT_FALSE(rows[0].reduction.has_value());
+  EXPECT_EQ(rows[1].label, "four");
+  EXPECT_EQ(rows[1].global_batch, 128) << "32 on each of four";
+  EXPECT_DOUBLE_EQ(rows[1].measured_step_sec, 0.01);
+  EXPECT_EQ(rows[1].reduction, partition::Reduction::kSharded);
+  EXPECT_EQ(rows[2].model, "two_column");
+  EXPECT_EQ(rows[2].global_batch, 64) << "of both together";
+  EXPECT_EQ(rows[2].overlap, false);
+  EXPECT_DOUBLE_EQ(rows[2].measured_step_sec, 86400.0 / (10 * 50));
+  EXPECT_DOUBLE_EQ(table->DaysOf(rows[2].measured_step_sec, 64), 1);
+  EXPECT_EQ(rows[3].measured_step_sec, 0);
+}
+
+TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
+  EXPECT_THAT(ErrorOf(R"("colonnade_rows": 1)", R"("colonnade_rows": 2)"), HasSubstr("colonnade_rows: expected version 1"));
+  EXPECT_THAT(ErrorOf(R"("plan": "data")", R"("plan": "dada")"),
+              HasSubstr("rows[1].plan: unknown name \"dada\", did you mean \"data\"?"));
+  EXPECT_THAT(ErrorOf(R"("model": "two_column")", R"("model": "two_colum")"),
+              HasSubstr("rows[2].model: unknown name \"two_colum\", did you mean \"two_column\"?"));
+  EXPECT_THAT(ErrorOf(R"("model": "lenet", )", ""), HasSubstr("rows[0].model: missing"));
+  EXPECT_THAT(ErrorOf(R"("batch": 32, )", ""), HasSubstr("rows[0].batch: missing"));
+  EXPECT_THAT(ErrorOf(R"("devices": 4)", R"("devices": 2.5)"),
+              HasSubstr("rows[1].devices: expected a whole number from 1 to 4096, found 2.5"));
+  EXPECT_THAT(ErrorOf(R"("step_ms": 5)", R"("step_ms": 0)"),
+              HasSubstr("rows[0].step_ms: expected a number above 0, found 0"));
+  EXPECT_THAT(ErrorOf(R"("step_ms": 5)", R"("step_ms": 5, "days": 1)"),
+              HasSubstr("rows[0]: expected one of step_ms, images_per_sec and days, found 2"));
+  EXPECT_THAT(ErrorOf(R"("images": 3200, )", ""), HasSubstr("rows[2].days: expected images of the table"));
+  EXPECT_THAT(ErrorOf(R"("name": "4")", R"("name": "1")"),
+              HasSubstr("rows[1].name: expected a name that no other row has, found \"1\""));
+  EXPECT_THAT(ErrorOf(R"("reduction": "sharded")", R"("reduction": "ring")"),
+              HasSubstr("rows[1].reduction: expected one of all-reduce, sharded, master, found \"ring\""));
+  EXPECT_THAT(ErrorOf(R"("label": "four")", R"("labels": "four")"), HasSubstr("did you mean \"label\"?"));
+  EXPECT_THAT(ErrorOf(R"("scaling": "weak")", R"("scaling": "none")"), HasSubstr("expected one of strong, weak"));
+  EXPECT_THAT(std::string(RowsFromJson(R"({"colonnade_rows": 1, "title": "t", "rows": []})").status().message()),
+              HasSubstr("rows: expected at least one, found none"));
+  EXPECT_THAT(std::string(RowsFromJson("{\n,").status().message()), HasSubstr("line 2, column 1"));
+}
+
+TEST(PlanOfRow, TakesReductionAndOverlapFromTheRow) {
+  const layers::LayerGraph lenet = *models::BuildModel("lenet", {});
+  const absl::StatusOr<engine::Machine> machine = OpenMachine("titan-2013");
+  Row row{.name = "2",
+          .label = "",
+          .model = "lenet",
+          .devices = 2,
+          .plan = "data",
+          .global_batch = 64,
+          .reduction = {},
+          .overlap = {}};
+  absl::StatusOr<partition::Plan> plan = PlanOfRow(row, lenet, *machine);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->reduction, partition::Reduction::kAllReduce);
+  EXPECT_TRUE(plan->overlap);
+  row.reduction = partition::Reduction::kMaster;
+  row.overlap = false;
+  plan = PlanOfRow(row, lenet, *machine);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->reduction, partition::Reduction::kMaster);
+  EXPECT_FALSE(plan->overlap);
+}
+
+TEST(ShippedTables, AreGood) {
+  for (const data::EmbeddedFile& file : ShippedTables()) {
+    const absl::StatusOr<RowTable> table = RowsFromJson(file.bytes);
+    EXPECT_TRUE(table.ok()) << file.name << ": " << table.status();
+  }
+  EXPECT_FALSE(PaperTable().rows.empty());
+}
+
+}  // namespace
+}  // namespace colonnade::tools

@@ -1,0 +1,177 @@
+#include "tools/fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "engine/simulator.h"
+#include "models/models.h"
+#include "partition/named_plans.h"
+#include "program/status_macros.h"
+#include "tools/rows.h"
+
+namespace colonnade::tools {
+namespace {
+
+constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;
+constexpr double kCloseEnough = 1e-9;  // of the step that is fitted to
+constexpr int kMostTries = 60;
+
+absl::StatusOr<double> StepOn(const engine::Machine& machine, const program::Program& program) {
+  ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine, {.trace = false}));
+  return absl::ToDoubleSeconds(simulation.step);
+}
+
+// Where f, a continuous function with opposite signs at `low` and `high`, is 0: regula falsi, halving the weight of an end
+// that stays (Dowell and Jarratt 1971, the Illinois method). f is nearly linear here, so a few calls are enough.
+template <class F>
+absl::StatusOr<double> RootOf(F f, double low, double high, double close_enough) {
+  ASSIGN_OR_RETURN(double at_low, f(low));
+  ASSIGN_OR_RETURN(double at_high, f(high));
+  double root = at_low == 0 ? low : high;
+  for (int i = 0; i < kMostTries && at_low * at_high < 0; ++i) {
+    root = (low * at_high - high * at_low) / (at_high - at_low);
+    ASSIGN_OR_RETURN(const double value, f(root));
+    if (std::abs(value) <= close_enough) break;
+    if (value * at_high < 0) {
+      low = high;
+      at_low = at_high;
+    } else {
+      at_low /= 2;
+    }
+    high = root;
+    at_high = value;
+  }
+  return root;
+}
+
+// The factor on kernels at which `program` takes `step_sec` on `machine`.
+absl::StatusOr<double> FactorFor(const engine::Machine& machine, const MeasuredStep& step) {
+  const auto excess = [&](double factor) -> absl::StatusOr<double> {
+    ASSIGN_OR_RETURN(const double simulated, StepOn(WithSlowerKernels(machine, factor), *step.program));
+    return simulated - step.step_sec;
+  };
+  ASSIGN_OR_RETURN(const double least, excess(kLeastFactor));
+  if (least > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("fit: row %s takes %.4g ms, but transfers and the host alone take %.4g on machine %s; use faster "
+                        "links, or another row",
+                        step.name, step.step_sec * 1e3, (least + step.step_sec) * 1e3, machine.name));
+  }
+  // Steps of machines are within a few times of what a profile predicts: bracket from 1.
+  double low = 1, high = 1;
+  ASSIGN_OR_RETURN(const double at_one, excess(1));
+  while (low > kLeastFactor && at_one > 0) {
+    low = std::max(low / 2, kLeastFactor);
+    ASSIGN_OR_RETURN(const double value, excess(low));
+    if (value <= 0) break;
+  }
+  while (high < kMostFactor && at_one < 0) {
+    high *= 2;
+    ASSIGN_OR_RETURN(const double value, excess(high));
+    if (value >= 0) break;
+  }
+  return RootOf(excess, low, high, kCloseEnough * step.step_sec);
+}
+
+void SetStepSec(engine::Machine& machine, double step_sec, const std::string& row) {
+  machine.step_sec = {std::max(0.0, step_sec), engine::Origin::kFitted,
+                      absl::StrFormat("what the measured step of row %s leaves beside kernels and transfers", row)};
+}
+
+// The fit can be repeated from the profile alone where it is to one step of one device.
+engine::FittedStep FittedToOf(absl::Span<const MeasuredStep> steps) {
+  const MeasuredStep& step = steps[0];
+  if (steps.size() > 1 || step.program->device_count > 1) return {.model = step.model};
+  return {.model = step.model, .batch = step.global_batch, .step_sec = step.step_sec};
+}
+
+// Both numbers: `first` fixes step_sec for every factor, and the factor is where `second` comes out too.
+absl::StatusOr<double> FactorForTwo(const engine::Machine& bare, const MeasuredStep& first, const MeasuredStep& second) {
+  ASSIGN_OR_RETURN(const double most, FactorFor(bare, first));  // nothing is left for the host
+  // Slower kernels leave less that no plan splits, so that the second step falls as the factor rises.
+  const auto excess = [&](double factor) -> absl::StatusOr<double> {
+    const engine::Machine machine = WithSlowerKernels(bare, factor);
+    ASSIGN_OR_RETURN(const double one, StepOn(machine, *first.program));
+    ASSIGN_OR_RETURN(const double two, StepOn(machine, *second.program));
+    return two + first.step_sec - one - second.step_sec;
+  };
+  ASSIGN_OR_RETURN(const double at_least, excess(kLeastFactor));
+  ASSIGN_OR_RETURN(const double at_most, excess(most));
+  if (at_least * at_most > 0) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "fit: expected rows that one time of the host and one factor on kernels give; row %s takes %.4g ms beside row %s, "
+        "and machine %s can have %.4g to %.4g",
+        second.name, second.step_sec * 1e3, first.name, bare.name, (at_most + second.step_sec) * 1e3,
+        (at_least + second.step_sec) * 1e3));
+  }
+  return RootOf(excess, kLeastFactor, most, kCloseEnough * second.step_sec);
+}
+
+}  // namespace
+
+engine::Machine WithSlowerKernels(engine::Machine machine, double factor) {
+  machine.flops_per_sec.value /= factor;
+  machine.memory_bytes_per_sec.value /= factor;
+  machine.shared_memory_bytes_per_sec.value /= factor;
+  for (engine::OpRate& op : machine.ops) {
+    for (engine::OpRate::Point& point : op.points) point.rate /= factor;
+  }
+  if (const double peak = machine.peak_memory_bytes_per_sec.value; peak > 0) {
+    machine.memory_bytes_per_sec.value = std::min(machine.memory_bytes_per_sec.value, peak);
+  }
+  return machine;
+}
+
+absl::StatusOr<Fit> FitTo(engine::Machine& machine, absl::Span<const MeasuredStep> steps) {
+  const MeasuredStep& first = steps[0];
+  const bool host_is_hidden = machine.steps_in_flight > 1;
+  if (host_is_hidden && steps.size() > 1) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "fit: expected one row on machine %s, whose steps hide the host's part (steps_in_flight %d), found two",
+        machine.name, machine.steps_in_flight));
+  }
+  engine::Machine bare = machine;
+  if (!host_is_hidden) bare.step_sec.value = 0;
+  ASSIGN_OR_RETURN(const double step, StepOn(bare, *first.program));
+  Fit fit;
+  if (steps.size() > 1) {
+    ASSIGN_OR_RETURN(fit.kernel_factor, FactorForTwo(bare, first, steps[1]));
+  } else if (host_is_hidden || step > first.step_sec) {
+    ASSIGN_OR_RETURN(fit.kernel_factor, FactorFor(bare, first));
+  }
+  bare = WithSlowerKernels(bare, fit.kernel_factor);
+  if (!host_is_hidden) {
+    ASSIGN_OR_RETURN(const double rest, StepOn(bare, *first.program));
+    SetStepSec(bare, first.step_sec - rest, first.name);
+  }
+  machine = std::move(bare);
+  machine.fitted_to = FittedToOf(steps);
+  fit.step_sec = machine.step_sec.value;
+  return fit;
+}
+
+absl::StatusOr<double> FitKernels(engine::Machine& machine, const MeasuredStep& step) {
+  ASSIGN_OR_RETURN(const double factor, FactorFor(machine, step));
+  machine = WithSlowerKernels(machine, factor);
+  return factor;
+}
+
+absl::StatusOr<Refit> RefitOf(const engine::Machine& machine) {
+  const engine::FittedStep& to = machine.fitted_to;
+  if (to.batch == 0) return Refit();
+  ASSIGN_OR_RETURN(const layers::LayerGraph graph, models::BuildModel(to.model, {}));
+  Row row;
+  row.plan = "single";
+  row.global_batch = to.batch;
+  ASSIGN_OR_RETURN(const partition::Plan plan, PlanOfRow(row, graph, machine));
+  ASSIGN_OR_RETURN(program::Program program, LowerRow(row, graph, plan));
+  const auto shared = std::make_shared<const program::Program>(std::move(program));
+  return [shared, to](engine::Machine& drawn) {
+    return FitTo(drawn, {{"1", to.model, to.batch, shared.get(), to.step_sec}}).status();
+  };
+}
+
+}  // namespace colonnade::tools

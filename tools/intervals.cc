@@ -1,0 +1,87 @@
+#include "tools/intervals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/simulator.h"
+#include "engine/uncertainty.h"
+#include "program/status_macros.h"
+
+namespace colonnade::tools {
+namespace {
+
+constexpr double kLow = 0.05, kHigh = 0.95;
+constexpr int kMostDraws = 100, kLeastDraws = 20, kStepsOfADraw = 6;
+// Tasks that are simulated at most where the number of draws is left open: some seconds.
+constexpr double kMostTasks = 2e7;
+
+// Linear between the sorted values.
+double Percentile(const std::vector<double>& sorted, double part) {
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(at), above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+std::vector<size_t> OrderOf(absl::Span<const double> seconds) {
+  std::vector<size_t> order(seconds.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return seconds[a] < seconds[b]; });
+  return order;
+}
+
+int DrawsFor(absl::Span<const program::Program* const> programs) {
+  double tasks = 1;
+  for (const program::Program* program : programs) tasks += static_cast<double>(program->tasks.size());
+  return std::clamp(static_cast<int>(kMostTasks / (tasks * kStepsOfADraw)), kLeastDraws, kMostDraws);
+}
+
+template <class Predicate>
+double PartOf(const std::vector<std::vector<double>>& draws, Predicate predicate) {
+  return static_cast<double>(std::count_if(draws.begin(), draws.end(), predicate)) / static_cast<double>(draws.size());
+}
+
+}  // namespace
+
+Interval DrawnSteps::Of(size_t program) const {
+  std::vector<double> sorted;
+  for (const std::vector<double>& draw : seconds_) sorted.push_back(draw[program]);
+  std::sort(sorted.begin(), sorted.end());
+  return {Percentile(sorted, kLow), Percentile(sorted, kHigh)};
+}
+
+double DrawnSteps::PartInOrder(absl::Span<const double> nominal) const {
+  const std::vector<size_t> order = OrderOf(nominal);
+  return PartOf(seconds_, [&](const std::vector<double>& draw) { return OrderOf(draw) == order; });
+}
+
+double DrawnSteps::PartFaster(size_t a, size_t b) const {
+  return PartOf(seconds_, [&](const std::vector<double>& draw) { return draw[a] < draw[b]; });
+}
+
+absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine, absl::Span<const program::Program* const> programs,
+                                     const Refit& refit, const DrawOptions& options) {
+  std::vector<std::vector<double>> seconds;
+  if (engine::IsCertain(machine)) return DrawnSteps(std::move(seconds));
+  const int draws = options.draws > 0 ? options.draws : DrawsFor(programs);
+  absl::Status unfitted;
+  for (int draw = 0; draw < draws; ++draw) {
+    engine::Machine drawn = engine::DrawMachine(machine, options.seed, draw);
+    const absl::Status fitted = refit ? refit(drawn) : absl::OkStatus();
+    if (fitted.ok()) {
+      std::vector<double>& steps = seconds.emplace_back();
+      for (const program::Program* program : programs) {
+        ASSIGN_OR_RETURN(engine::Simulation simulation,
+                         engine::Simulate(*program, drawn, {.max_steps = kStepsOfADraw, .trace = false}));
+        steps.push_back(absl::ToDoubleSeconds(simulation.step));
+      }
+    } else {
+      unfitted = fitted;
+    }
+    if (options.progress) options.progress(draw + 1, draws);
+  }
+  if (seconds.empty()) return unfitted;
+  return DrawnSteps(std::move(seconds));
+}
+
+}  // namespace colonnade::tools

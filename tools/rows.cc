@@ -1,0 +1,176 @@
+#include "tools/rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/json_fields.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+#include "partition/planner.h"
+#include "program/json_text.h"
+#include "program/status_macros.h"
+#include "tools/planning.h"
+
+namespace colonnade::tools {
+namespace {
+
+using engine::JsonFields;
+
+constexpr char kVersionField[] = "colonnade_rows";
+constexpr int kDeepest = 8;
+constexpr double kSecondsPerDay = 86400;
+constexpr double kMomentum = 0.9, kWeightDecay = 5e-4;
+
+constexpr engine::Bounds kBatches{1, 1 << 30}, kDevices{1, engine::kMostDevices}, kImages{1, 1e15}, kPasses{1, 1e6};
+
+enum class Scaling { kStrong, kWeak };
+constexpr const char* kScalings[] = {"strong", "weak"};
+constexpr const char* kReductions[] = {"all-reduce", "sharded", "master"};
+constexpr const char* kTimes[] = {"step_ms", "images_per_sec", "days"};
+
+partition::UpdateOptions Update() {
+  return {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay};
+}
+
+std::vector<std::string> PlanNamesWithAuto() {
+  std::vector<std::string> names = partition::PlanNames();
+  names.emplace_back(partition::kAutoPlan);
+  return names;
+}
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const models::ModelInfo& model : models::AllModels()) names.push_back(model.name);
+  return names;
+}
+
+// What holds for all rows that say nothing else.
+struct Defaults {
+  std::string model;
+  int64_t batch = 0;
+  Scaling scaling = Scaling::kStrong;
+};
+
+// The time of a row, of which it states one form at most.
+double ReadTime(JsonFields& fields, const RowTable& table, int64_t global_batch, const JsonFields::Json& json,
+                absl::Status& status) {
+  double seconds = 0;
+  int stated = 0;
+  for (const char* form : kTimes) {
+    double number = 0;
+    fields.Number(form, number, false, engine::kAboveZero);
+    if (number == 0) continue;
+    ++stated;
+    if (form == kTimes[0]) seconds = number / 1e3;
+    if (form == kTimes[1]) seconds = static_cast<double>(global_batch) / number;
+    if (form == kTimes[2] && table.images == 0)
+      fields.Fail(form, "images of the table before it, of which days are made", json[form]);
+    if (form == kTimes[2] && table.images > 0) seconds = table.StepOf(number, global_batch);
+  }
+  if (stated > 1 && status.ok()) {
+    status = absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected one of step_ms, images_per_sec and days, found %d", fields.Path(""), stated));
+  }
+  return seconds;
+}
+
+Row ReadRow(const JsonFields::Json& json, const std::string& path, const RowTable& table, const Defaults& defaults,
+            absl::Status& status) {
+  Row row;
+  row.model = defaults.model;
+  row.global_batch = defaults.batch;
+  JsonFields fields(json, path, status);
+  fields.Text("name", row.name, true);
+  row.label = row.name;
+  fields.Text("label", row.label);
+  if (defaults.model.empty() || (json.is_object() && json.contains("model"))) {
+    fields.Word("model", ModelNames(), row.model);
+  } else {
+    fields.Find("model");
+  }
+  fields.Count("devices", row.devices, true, kDevices);
+  fields.Word("plan", PlanNamesWithAuto(), row.plan);
+  fields.Count("batch", row.global_batch, defaults.batch == 0, kBatches);
+  Scaling scaling = defaults.scaling;
+  fields.Choice("scaling", kScalings, scaling);
+  if (scaling == Scaling::kWeak) row.global_batch *= row.devices;
+  if (fields.Find("reduction") != nullptr) fields.Choice("reduction", kReductions, row.reduction.emplace());
+  if (fields.Find("overlap") != nullptr) fields.Flag("overlap", row.overlap.emplace());
+  row.measured_step_sec = ReadTime(fields, table, row.global_batch, json, status);
+  fields.Finish();
+  for (const Row& other : table.rows) {
+    if (other.name == row.name) fields.Fail("name", "a name that no other row has", json["name"]);
+  }
+  return row;
+}
+
+}  // namespace
+
+double RowTable::DaysOf(double step_sec, int64_t global_batch) const {
+  return step_sec * passes * std::ceil(images / static_cast<double>(global_batch)) / kSecondsPerDay;
+}
+
+double RowTable::StepOf(double days, int64_t global_batch) const {
+  return days * kSecondsPerDay / (passes * std::ceil(images / static_cast<double>(global_batch)));
+}
+
+absl::StatusOr<RowTable> RowsFromJson(absl::string_view text) {
+  ASSIGN_OR_RETURN(JsonFields::Json json, program::ParseJson<JsonFields::Json>(text, kDeepest));
+  absl::Status status;
+  RowTable table;
+  Defaults defaults;
+  JsonFields fields(json, "", status);
+  const JsonFields::Json* version = fields.Need(kVersionField);
+  if (version != nullptr && *version != 1) fields.Fail(kVersionField, "version 1", *version);
+  fields.Text("name", table.name);
+  fields.Text("title", table.title, true);
+  fields.Text("source", table.source);
+  fields.Text("machine", table.machine);
+  if (json.is_object() && json.contains("model")) fields.Word("model", ModelNames(), defaults.model);
+  fields.Count("batch", defaults.batch, false, kBatches);
+  fields.Choice("scaling", kScalings, defaults.scaling);
+  fields.Number("images", table.images, false, kImages);
+  table.passes = 1;
+  fields.Number("passes", table.passes, false, kPasses);
+  fields.Each("rows", true, [&](const JsonFields::Json& row, const std::string& path) {
+    table.rows.push_back(ReadRow(row, path, table, defaults, status));
+  });
+  fields.Finish();
+  if (!status.ok()) return status;
+  if (table.rows.empty()) return absl::InvalidArgumentError("rows: expected at least one, found none");
+  return table;
+}
+
+const RowTable& PaperTable() {
+  static const RowTable& table = *new RowTable([] {
+    for (const data::EmbeddedFile& file : ShippedTables()) {
+      if (file.name == "yadan-2013.json") return *RowsFromJson(file.bytes);
+    }
+    return RowTable();
+  }());
+  return table;
+}
+
+absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGraph& graph, const engine::Machine& machine) {
+  absl::StatusOr<partition::Plan> plan;
+  if (row.plan == partition::kAutoPlan) {
+    ASSIGN_OR_RETURN(std::vector<partition::Candidate> candidates,
+                     SearchPlansOn(machine, graph, {.global_batch = row.global_batch, .update = Update()}, row.devices));
+    plan = std::move(candidates.front().plan);
+  } else {
+    plan = partition::NamedPlan(row.plan, graph, {.devices = row.devices, .global_batch = row.global_batch});
+  }
+  if (!plan.ok()) return plan;
+  if (row.reduction.has_value()) plan->reduction = *row.reduction;
+  if (row.overlap.has_value()) plan->overlap = *row.overlap;
+  return plan;
+}
+
+absl::StatusOr<program::Program> LowerRow(const Row& row, const layers::LayerGraph& graph, const partition::Plan& plan) {
+  return partition::Lower(graph, plan, {.global_batch = row.global_batch, .update = Update()});
+}
+
+}  // namespace colonnade::tools

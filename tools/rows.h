@@ -1,0 +1,67 @@
+// Tables of steps that somebody measured: networks under plans on so many devices, to compare predictions with and to fit
+// profiles to. The paper's table is bench/tables/yadan-2013.json, which is part of the program.
+//
+// File form (version 1); a row says what it does otherwise than the table.
+//   {"colonnade_rows": 1, "title": "…", "source": "…", "model": "resnet50", "batch": 64, "scaling": "weak",
+//    "rows": [{"name": "8-data", "devices": 8, "plan": "data", "images_per_sec": 2450}]}
+// scaling: "strong", batch is that of all devices together; "weak", that of each device. A time is one of step_ms,
+// images_per_sec and days, and may be absent; days are those of `passes` over `images`, which the table then states. plan:
+// a named plan, or auto; reduction and overlap: as in a plan file, where the row's are not the plan's own.
+#ifndef COLONNADE_TOOLS_ROWS_H_
+#define COLONNADE_TOOLS_ROWS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "data/embedded.h"
+#include "engine/machine.h"
+#include "engine/simulator.h"
+#include "layers/graph.h"
+#include "partition/plan.h"
+
+namespace colonnade::tools {
+
+struct Row {
+  std::string name;   // "2-model", as --fit names it
+  std::string label;  // "2 GPUs, model parallelism"
+  std::string model;
+  int devices = 1;
+  std::string plan;
+  int64_t global_batch = 0;
+  std::optional<partition::Reduction> reduction;
+  std::optional<bool> overlap;
+  double measured_step_sec = 0;  // 0: nobody measured it
+};
+
+struct RowTable {
+  std::string name, title, source;
+  std::string machine;            // the profile of what was measured; empty: none
+  double images = 0, passes = 0;  // of the run whose days are shown; 0: steps are shown
+  std::vector<Row> rows;          // names all different
+
+  // Days of the run, and the step that makes so many. REQUIRES: images > 0.
+  double DaysOf(double step_sec, int64_t global_batch) const;
+  double StepOf(double days, int64_t global_batch) const;
+};
+
+// InvalidArgument naming field, expected and found.
+absl::StatusOr<RowTable> RowsFromJson(absl::string_view json);
+
+// bench/tables/*.json.
+absl::Span<const data::EmbeddedFile> ShippedTables();
+const RowTable& PaperTable();
+
+// The plan of a row. Errors: those of the planner or the named plan.
+absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGraph& graph, const engine::Machine& machine);
+
+// A training step of a row with momentum and weight decay, under a plan of PlanOfRow.
+absl::StatusOr<program::Program> LowerRow(const Row& row, const layers::LayerGraph& graph, const partition::Plan& plan);
+
+}  // namespace colonnade::tools
+
+#endif  // COLONNADE_TOOLS_ROWS_H_
