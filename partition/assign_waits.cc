@@ -23,7 +23,8 @@ class WaitAssigner {
  public:
   explicit WaitAssigner(Program& program)
       : program_(program),
-        dependencies_(program::DeriveDependencies(program)),
+        classes_(program),
+        dependencies_(program::DeriveDependencies(program, classes_)),
         position_(program.tasks.size()),
         sizes_(program.device_count, Clock{}),
         clock_(program.tasks.size()) {
@@ -37,6 +38,7 @@ class WaitAssigner {
       for (Clock& clock : device) clock.fill(INT64_MIN / 2);
     }
     for (Task& task : program_.tasks) {
+      if (!classes_.IsFirst(task.device)) continue;
       Clock& clock = lanes[task.device][LaneOf(task)];
       AddWaits(dependencies_.within[task.id.value], 0, clock_, clock, task.waits);
       clock_[task.id.value] = clock;
@@ -50,16 +52,29 @@ class WaitAssigner {
       }
     }
     for (Task& task : program_.tasks) {
+      if (!classes_.IsFirst(task.device)) continue;
       Clock& clock = lanes[task.device][LaneOf(task)];
       for (TaskId wait : task.waits) Learn(wait, 0, clock_, clock);
       AddWaits(dependencies_.carried[task.id.value], 1, before, clock, task.waits_previous);
       clock_[task.id.value] = clock;
       clock[LaneOf(task)] = position_[task.id.value] + 1;
     }
+    CopyWaits();
   }
 
  private:
   static int LaneOf(const Task& task) { return static_cast<int>(task.lane); }
+
+  // Those of the first device of a class for the others.
+  void CopyWaits() {
+    for (Task& task : program_.tasks) {
+      if (classes_.IsFirst(task.device)) continue;
+      const Task& first = program_.task(classes_.PairOf(task.id, classes_.FirstOf(task.device)));
+      const auto pair_of = [&](TaskId wait) { return classes_.PairOf(wait, task.device); };
+      for (TaskId wait : first.waits) task.waits.push_back(pair_of(wait));
+      for (TaskId wait : first.waits_previous) task.waits_previous.push_back(pair_of(wait));
+    }
+  }
 
   // What is known once `wait`, of `steps_back` steps before, has ended.
   void Learn(TaskId wait, int steps_back, const std::vector<Clock>& clocks, Clock& clock) const {
@@ -86,6 +101,7 @@ class WaitAssigner {
   }
 
   Program& program_;
+  const program::DeviceClasses classes_;
   const program::Dependencies dependencies_;
   std::vector<int64_t> position_;  // by task, in its lane
   std::vector<Clock> sizes_;       // by device: tasks of each lane

@@ -22,24 +22,31 @@ struct History {
 // Walks the body of the loop twice, so that the second walk sees what the step before left.
 class Walk {
  public:
-  explicit Walk(const Program& program) : program_(program), history_(program.buffers.size()) {}
+  Walk(const Program& program, const DeviceClasses& classes)
+      : program_(program), classes_(classes), history_(program.buffers.size()) {}
 
   Dependencies Run() {
     Dependencies found;
     found.within.resize(program_.tasks.size());
     found.carried.resize(program_.tasks.size());
-    for (const Task& task : program_.tasks) Visit(task, found.within[task.id.value], /*in_step_before=*/false);
+    VisitAll(found.within, /*in_step_before=*/false);
     for (const Buffer& buffer : program_.buffers) {
       History& history = history_[buffer.id.value];
       if (buffer.slots > 1) history = {};  // the step before uses the other slot
       for (Past& past : history.reads) past.in_step_before = true;
       for (Past& past : history.writes) past.in_step_before = true;
     }
-    for (const Task& task : program_.tasks) Visit(task, found.carried[task.id.value], /*in_step_before=*/true);
+    VisitAll(found.carried, /*in_step_before=*/true);
     return found;
   }
 
  private:
+  void VisitAll(std::vector<std::vector<TaskId>>& predecessors, bool in_step_before) {
+    for (const Task& task : program_.tasks) {
+      if (classes_.IsFirst(task.device)) Visit(task, predecessors[task.id.value], in_step_before);
+    }
+  }
+
   // Adds to `predecessors` those of `task` whose step is meant, then enters its uses into the history.
   void Visit(const Task& task, std::vector<TaskId>& predecessors, bool in_step_before) {
     absl::InlinedVector<Location, 4> locations;
@@ -75,18 +82,25 @@ class Walk {
   }
 
   const Program& program_;
+  const DeviceClasses& classes_;
   std::vector<History> history_;  // by root
 };
 
 }  // namespace
 
-Dependencies DeriveDependencies(const Program& program) { return Walk(program).Run(); }
+Dependencies DeriveDependencies(const Program& program) {
+  return DeriveDependencies(program, DeviceClasses::EachApart(program));
+}
+
+Dependencies DeriveDependencies(const Program& program, const DeviceClasses& classes) { return Walk(program, classes).Run(); }
 
 bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b) {
   return (Writes(a.access) || Writes(b.access)) && Meet(Locate(program, a), Locate(program, b));
 }
 
-HappensBefore::HappensBefore(const Program& program)
+HappensBefore::HappensBefore(const Program& program) : HappensBefore(program, DeviceClasses::EachApart(program)) {}
+
+HappensBefore::HappensBefore(const Program& program, const DeviceClasses& classes)
     : device_(program.tasks.size()),
       lane_(program.tasks.size()),
       position_(program.tasks.size()),
@@ -125,6 +139,7 @@ HappensBefore::HappensBefore(const Program& program)
   for (bool grew = true; grew;) {
     grew = false;
     for (size_t i = 0; i < ended_.size(); ++i) {
+      if (!classes.IsFirst(device_[i])) continue;
       const bool first = before_in_lane[i] < 0;
       grew |= after(i, first ? last_of_lane[device_[i]][lane_[i]] : before_in_lane[i], first);
       for (TaskId wait : program.tasks[i].waits) grew |= after(i, wait.value, false);

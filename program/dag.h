@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "program/device_classes.h"
 #include "program/program.h"
 
 namespace colonnade::program {
@@ -24,6 +25,8 @@ struct Dependencies {
   std::vector<std::vector<TaskId>> carried;  // predecessors in the step before
 };
 Dependencies DeriveDependencies(const Program& program);
+// Those of the tasks of each class's first device alone; of the others: none.
+Dependencies DeriveDependencies(const Program& program, const DeviceClasses& classes);
 
 // True if two uses touch a common element, and one of them writes. Views are resolved to their roots; a bucket's part and a
 // bucket's member meet always, since where a member lies is the backend's.
@@ -36,6 +39,8 @@ bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b);
 class HappensBefore {
  public:
   explicit HappensBefore(const Program& program);
+  // Of the first device of each class alone.
+  HappensBefore(const Program& program, const DeviceClasses& classes);
 
   // True if `a` has ended before `b` starts, both of the same device and step.
   bool Within(TaskId a, TaskId b) const;

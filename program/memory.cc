@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/device_classes.h"
 #include "program/memory_order.h"
 
 namespace colonnade::program {
@@ -28,6 +29,16 @@ void PlaceLowest(BufferId buffer, const MemoryOrder& order, int64_t alignment, s
   placed.insert(after, buffer);
 }
 
+// Takes devices apart from which the first of their class differs in the size of a buffer.
+void CompareSizes(const Program& program, const MemoryMap& map, DeviceClasses& classes) {
+  for (int device = 0; device < program.device_count; ++device) {
+    const std::vector<BufferId>& own = classes.BuffersOf(device);
+    const std::vector<BufferId>& first = classes.BuffersOf(classes.FirstOf(device));
+    const auto same = [&](BufferId a, BufferId b) { return map.size[a.value] == map.size[b.value]; };
+    if (!std::equal(own.begin(), own.end(), first.begin(), same)) classes.SetApart(device);
+  }
+}
+
 }  // namespace
 
 MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment) {
@@ -52,13 +63,21 @@ MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t al
   std::stable_sort(step_roots.begin(), step_roots.end(),
                    [&](BufferId a, BufferId b) { return map.size[a.value] > map.size[b.value]; });
 
-  const MemoryOrder order(program);
+  DeviceClasses classes(program);
+  CompareSizes(program, map, classes);
+  const MemoryOrder order(program, classes);
   std::vector<std::vector<BufferId>> placed(program.device_count);
   for (BufferId root : step_roots) {
     const int device = program.buffer(root).device;
+    if (!classes.IsFirst(device)) continue;
     PlaceLowest(root, order, alignment, placed[device], map);
     int64_t& bytes = map.step_bytes[device];
     bytes = std::max(bytes, map.offset[root.value] + map.size[root.value]);
+  }
+  for (BufferId root : step_roots) {
+    const int device = program.buffer(root).device, first = classes.FirstOf(device);
+    map.offset[root.value] = map.offset[classes.PairOf(root, first).value];
+    map.step_bytes[device] = map.step_bytes[first];
   }
   return map;
 }

@@ -5,10 +5,17 @@
 
 namespace colonnade::program {
 
-MemoryOrder::MemoryOrder(const Program& program) : order_(program), spans_(program.buffers.size()) {
+MemoryOrder::MemoryOrder(const Program& program, const DeviceClasses& classes)
+    : order_(program, classes), span_of_(program.buffers.size(), -1) {
+  for (const Buffer& buffer : program.buffers) {
+    if (!classes.IsFirst(buffer.device)) continue;
+    span_of_[buffer.id.value] = static_cast<int>(spans_.size());
+    spans_.emplace_back();
+  }
   for (const Task& task : program.tasks) {
+    if (!classes.IsFirst(task.device)) continue;
     for (const BufferUse& use : task.uses) {
-      Span& span = spans_[RootOf(program, use.buffer).value];
+      Span& span = spans_[span_of_[RootOf(program, use.buffer).value]];
       const int lane = static_cast<int>(task.lane);
       span.last[lane] = task.id;
       if (!span.first[lane].valid()) span.first[lane] = task.id;
@@ -16,7 +23,8 @@ MemoryOrder::MemoryOrder(const Program& program) : order_(program), spans_(progr
   }
   constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 2;
   for (const Buffer& buffer : program.buffers) {
-    Span& span = spans_[buffer.id.value];
+    if (!classes.IsFirst(buffer.device)) continue;
+    Span& span = spans_[span_of_[buffer.id.value]];
     span.ended.fill(kFar);
     for (int lane = 0; lane < kLaneCount; ++lane) {
       span.last_position[lane] = span.last[lane].valid() ? order_.position_[span.last[lane].value] : -kFar;
@@ -32,8 +40,8 @@ MemoryOrder::MemoryOrder(const Program& program) : order_(program), spans_(progr
 }
 
 bool MemoryOrder::Before(BufferId a, BufferId b) const {
-  const Span& span_a = spans_[a.value];
-  const Span& span_b = spans_[b.value];
+  const Span& span_a = SpanOf(a);
+  const Span& span_b = SpanOf(b);
   for (int lane = 0; lane < kLaneCount; ++lane) {
     if (span_a.last_position[lane] >= span_b.ended[lane]) return false;
     if (span_b.last_position[lane] >= span_a.ended_in_before[lane]) return false;
@@ -42,8 +50,8 @@ bool MemoryOrder::Before(BufferId a, BufferId b) const {
 }
 
 std::optional<std::pair<TaskId, TaskId>> MemoryOrder::Clash(BufferId a, BufferId b) const {
-  const Span& span_a = spans_[a.value];
-  const Span& span_b = spans_[b.value];
+  const Span& span_a = SpanOf(a);
+  const Span& span_b = SpanOf(b);
   for (int lane_a = 0; lane_a < kLaneCount; ++lane_a) {
     if (!span_a.first[lane_a].valid()) continue;
     for (int lane_b = 0; lane_b < kLaneCount; ++lane_b) {

@@ -16,7 +16,8 @@ namespace colonnade::program {
 
 class MemoryOrder {
  public:
-  explicit MemoryOrder(const Program& program);
+  // Of the roots of each class's first device alone.
+  MemoryOrder(const Program& program, const DeviceClasses& classes);
 
   // True if each step has ended all uses of one before it starts any use of the other, and the other's before the next step
   // starts those of the first. O(lanes).
@@ -38,8 +39,11 @@ class MemoryOrder {
   // True if all uses of `a` have ended when `b`'s start, and all uses of `b` when those of `a` in the next step start.
   bool Before(BufferId a, BufferId b) const;
 
+  const Span& SpanOf(BufferId root) const { return spans_[span_of_[root.value]]; }
+
   HappensBefore order_;
-  std::vector<Span> spans_;  // by buffer; set for roots alone
+  std::vector<Span> spans_;
+  std::vector<int> span_of_;  // by buffer; −1 on a device that is not the first of its class
 };
 
 }  // namespace colonnade::program

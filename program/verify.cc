@@ -50,7 +50,7 @@ absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map) {
   const auto begin = [&](BufferId id) { return map.offset[id.value]; };
   std::sort(roots.begin(), roots.end(),
             [&](BufferId a, BufferId b) { return std::pair(arena(a), begin(a)) < std::pair(arena(b), begin(b)); });
-  const MemoryOrder order(program);
+  const MemoryOrder order(program, DeviceClasses::EachApart(program));
   for (size_t i = 0; i < roots.size(); ++i) {
     const int64_t end = begin(roots[i]) + map.size[roots[i].value];
     for (size_t j = i + 1; j < roots.size() && arena(roots[j]) == arena(roots[i]) && begin(roots[j]) < end; ++j) {

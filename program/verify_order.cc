@@ -71,7 +71,9 @@ class Written {
 
 absl::Status CheckInitialised(const Program& program) {
   Written written(program);
+  const DeviceClasses classes(program);
   for (const Task& task : program.tasks) {
+    if (!classes.IsFirst(task.device)) continue;
     for (const BufferUse& use : task.uses) {
       if (!Reads(use.access)) continue;
       const Location location = Locate(program, use);
@@ -135,8 +137,9 @@ std::string DescribeConflict(const Program& program, const Task& before, const T
 }  // namespace
 
 absl::Status CheckOrder(const Program& program) {
-  const Dependencies dependencies = DeriveDependencies(program);
-  const HappensBefore order(program);
+  const DeviceClasses classes(program);
+  const Dependencies dependencies = DeriveDependencies(program, classes);
+  const HappensBefore order(program, classes);
   for (const Task& task : program.tasks) {
     for (TaskId before : dependencies.within[task.id.value]) {
       if (order.Within(before, task.id)) continue;
