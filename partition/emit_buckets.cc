@@ -1,6 +1,5 @@
 // What outlives a step, parameters, their gradients and what the optimiser keeps: buckets, their checks and reductions.
 
-#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -24,8 +23,7 @@ int64_t Emitter::PartsOf(int bucket) const {
 }
 
 int Emitter::MemberIndex(int bucket, int position) const {
-  const std::vector<int> group = mesh_.AxesGroup(position, lowering_.buckets[bucket].axes);
-  return static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin());
+  return mesh_.IndexInGroup(position, lowering_.buckets[bucket].axes);
 }
 
 bool Emitter::Updates(int bucket, int position) const {
@@ -141,8 +139,8 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
   const int64_t bytes = piece ? total * (*piece + 1) / bucket.pieces - total * *piece / bucket.pieces : total;
   const Region region = piece ? Region{{*piece}, {1}} : Region{{0}, {PartsOf(index)}};
   for (int first = 0; first < positions_; ++first) {
+    if (MemberIndex(index, first) != 0) continue;
     const std::vector<int> group = mesh_.AxesGroup(first, bucket.axes);
-    if (group[0] != first) continue;
     const int64_t size = static_cast<int64_t>(group.size());
     std::vector<int> devices;
     std::vector<Member> members;

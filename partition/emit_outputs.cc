@@ -1,6 +1,7 @@
 // What a Program declares: parameters with the slices that devices hold, and results for the host.
 
-#include <algorithm>
+#include <set>
+#include <utility>
 
 #include "partition/emitter.h"
 
@@ -87,11 +88,10 @@ void Emitter::AddGradientOutput(int index) {
   const ShardedParameter& p = lowering_.parameters[index];
   const std::string& layer = lowering_.graph.nodes[p.node].name;
   Output gradient{.kind = Output::Kind::kGradient, .name = p.spec.name, .layer = layer, .shape = p.spec.shape};
+  std::set<std::pair<program::Shape, program::Shape>> seen;
   for (int position = 0; position < positions_; ++position) {
     const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
-    const bool seen = std::any_of(gradient.pieces.begin(), gradient.pieces.end(),
-                                  [&](const Piece& piece) { return piece.region == region; });
-    if (seen || !Updates(p.bucket, position)) continue;
+    if (!Updates(p.bucket, position) || !seen.emplace(region.offset, region.size).second) continue;
     gradient.pieces.push_back({MemberBuffer(buckets_[p.bucket].gradients[position], p.member), region});
   }
   AddStored(std::move(gradient), layer);

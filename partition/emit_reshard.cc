@@ -69,9 +69,11 @@ void Emitter::EmitSlice(const Action& action, const ReshardEntry& entry, size_t 
 
 void Emitter::EmitTransfers(const Action& action, const ReshardEntry& entry, size_t section) {
   const bool gathers = CollectiveOf(entry.kind) == CollectiveKind::kAllGather;
+  std::vector<bool> seen(positions_);
   for (int p = 0; p < positions_; ++p) {
+    if (seen[p]) continue;
     const std::vector<int> group = ReshardGroup(mesh_, entry, p);
-    if (group[0] != p) continue;
+    for (int member : group) seen[member] = true;
     if (gathers && group.size() == 2) {
       EmitPair(action, entry, section, group);
     } else {

@@ -1,6 +1,7 @@
 #include "partition/mesh.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +19,8 @@ int64_t Stride(const Mesh& mesh, int axis) {
   return stride;
 }
 
+bool IsAmong(const std::vector<int>& axes, int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+
 }  // namespace
 
 Mesh Mesh::ReplicasByColumns(int64_t replicas, int64_t columns) { return Mesh{{{"data", replicas}, {"model", columns}}}; }
@@ -30,25 +33,31 @@ int Mesh::device_count() const {
 
 int64_t Mesh::Coordinate(int position, int axis) const { return position / Stride(*this, axis) % axes[axis].size; }
 
-std::vector<int> Mesh::AxisGroup(int position, int axis) const {
-  const int64_t stride = Stride(*this, axis);
-  const int64_t first = position - Coordinate(position, axis) * stride;
-  std::vector<int> group;
-  for (int64_t c = 0; c < axes[axis].size; ++c) group.push_back(static_cast<int>(first + c * stride));
+int Mesh::At(int position, int axis, int64_t coordinate) const {
+  return position + static_cast<int>((coordinate - Coordinate(position, axis)) * Stride(*this, axis));
+}
+
+std::vector<int> Mesh::AxisGroup(int position, int axis) const { return AxesGroup(position, {axis}); }
+
+std::vector<int> Mesh::AxesGroup(int position, const std::vector<int>& group_axes) const {
+  std::vector<int> group = {position};
+  for (int a = 0; a < axis_count(); ++a) {
+    if (!IsAmong(group_axes, a)) continue;
+    std::vector<int> longer;
+    for (int member : group) {
+      for (int64_t c = 0; c < axes[a].size; ++c) longer.push_back(At(member, a, c));
+    }
+    group = std::move(longer);
+  }
   return group;
 }
 
-std::vector<int> Mesh::AxesGroup(int position, const std::vector<int>& group_axes) const {
-  std::vector<int> group;
-  for (int other = 0; other < device_count(); ++other) {
-    bool same = true;
-    for (int a = 0; a < axis_count(); ++a) {
-      const bool free = std::find(group_axes.begin(), group_axes.end(), a) != group_axes.end();
-      same = same && (free || Coordinate(other, a) == Coordinate(position, a));
-    }
-    if (same) group.push_back(other);
+int Mesh::IndexInGroup(int position, const std::vector<int>& group_axes) const {
+  int64_t index = 0;
+  for (int a = 0; a < axis_count(); ++a) {
+    if (IsAmong(group_axes, a)) index = index * axes[a].size + Coordinate(position, a);
   }
-  return group;
+  return static_cast<int>(index);
 }
 
 std::string ToString(const TensorPlacement& placement) {

@@ -26,10 +26,14 @@ struct Mesh {
   int axis_count() const { return static_cast<int>(axes.size()); }
   int device_count() const;
   int64_t Coordinate(int position, int axis) const;
+  // The position that differs from `position` in its coordinate on `axis` alone.
+  int At(int position, int axis, int64_t coordinate) const;
   // The positions that differ from `position` in their coordinate on `axis` alone, in the order of that coordinate.
   std::vector<int> AxisGroup(int position, int axis) const;
   // The positions that agree with `position` on every axis outside `axes`, in row-major order.
   std::vector<int> AxesGroup(int position, const std::vector<int>& axes) const;
+  // Where `position` stands in that group.
+  int IndexInGroup(int position, const std::vector<int>& axes) const;
   bool operator==(const Mesh&) const = default;
 };
 

@@ -155,18 +155,17 @@ int64_t SlicedPart(const Mesh& mesh, const ReshardEntry& entry, int position) {
 }
 
 std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int position) {
-  const std::vector<int> axis = mesh.AxisGroup(position, entry.axis);
-  const int64_t size = static_cast<int64_t>(axis.size());
+  const int64_t size = mesh.axes[entry.axis].size;
   const int64_t groups = std::max(entry.from.groups, entry.to.groups);
   const int64_t run = size / groups;
   const int64_t coordinate = mesh.Coordinate(position, entry.axis);
   std::vector<int> members;
   if (entry.kind == ReshardKind::kGatherRuns) {
-    for (int64_t g = 0; g < groups; ++g) members.push_back(axis[g * run + coordinate % run]);
+    for (int64_t g = 0; g < groups; ++g) members.push_back(mesh.At(position, entry.axis, g * run + coordinate % run));
     return members;
   }
   const int64_t first = coordinate / run * run;
-  for (int64_t i = 0; i < run; ++i) members.push_back(axis[first + i]);
+  for (int64_t i = 0; i < run; ++i) members.push_back(mesh.At(position, entry.axis, first + i));
   return members;
 }
 

@@ -29,12 +29,12 @@ absl::Span<const TaskId> Meetings::SidesOf(TaskId task) const {
 
 std::vector<TaskId> ByMember(const Program& program, absl::Span<const TaskId> sides) {
   const int group = std::get<Collective>(program.task(sides[0]).what).group;
+  absl::flat_hash_map<int, TaskId> of_device;
+  for (TaskId side : sides) of_device.try_emplace(program.task(side).device, side);
   std::vector<TaskId> members;
   for (int device : program.groups[group]) {
-    TaskId& member = members.emplace_back();
-    for (TaskId side : sides) {
-      if (!member.valid() && program.task(side).device == device) member = side;
-    }
+    const auto found = of_device.find(device);
+    members.push_back(found == of_device.end() ? TaskId{} : found->second);
   }
   return members;
 }

@@ -60,38 +60,56 @@ class Operands {
   std::vector<size_t> order_;     // uses, sorted
 };
 
-// True if operand `part` of a collective is the member's own part of operand `joined`, where it lies in the same memory.
-bool IsOwnPart(const Program& program, const Task& task, absl::Span<const TaskId> sides, const Operands& operands, int part,
-               int joined) {
-  const int dim = std::get<Collective>(task.what).dim_to;
-  Location own = operands.place(joined);
-  for (TaskId member : ByMember(program, sides)) {
-    const int64_t extent = program.task(member).uses[part].region.size[dim];
-    own.region.size[dim] = extent;
-    if (member == task.id) break;
-    own.region.offset[dim] += extent;
-  }
-  const Location& found = operands.place(part);
-  return own.root == found.root && own.member == found.member && own.region == found.region;
-}
+// What collectives do in place.
+class InPlace {
+ public:
+  explicit InPlace(const Program& program) : program_(program), meetings_(program), begin_(program.tasks.size(), kUnknown) {}
 
-bool WorksInPlace(const Program& program, const Task& task, const Meetings& meetings, const Operands& operands) {
-  const auto* collective = std::get_if<Collective>(&task.what);
-  if (collective == nullptr) return false;
-  const absl::Span<const TaskId> sides = meetings.SidesOf(task.id);
-  if (collective->kind == CollectiveKind::kAllGather) return IsOwnPart(program, task, sides, operands, 0, 1);
-  if (collective->kind == CollectiveKind::kReduceScatter) return IsOwnPart(program, task, sides, operands, 1, 0);
-  return false;
-}
+  bool Is(const Task& task, const Operands& operands) {
+    const auto* collective = std::get_if<Collective>(&task.what);
+    if (collective == nullptr) return false;
+    if (collective->kind == CollectiveKind::kAllGather) return IsOwnPart(task, operands, 0, 1);
+    if (collective->kind == CollectiveKind::kReduceScatter) return IsOwnPart(task, operands, 1, 0);
+    return false;
+  }
+
+ private:
+  static constexpr int64_t kUnknown = -1;
+
+  // True if operand `part` is the member's own part of operand `joined`, where it lies in the same memory.
+  bool IsOwnPart(const Task& task, const Operands& operands, int part, int joined) {
+    if (begin_[task.id.value] == kUnknown) FindParts(task, part);
+    const int dim = std::get<Collective>(task.what).dim_to;
+    Location own = operands.place(joined);
+    own.region.offset[dim] += begin_[task.id.value];
+    own.region.size[dim] = task.uses[part].region.size[dim];
+    const Location& found = operands.place(part);
+    return own.root == found.root && own.member == found.member && own.region == found.region;
+  }
+
+  // Of all members at once: parts stand side by side.
+  void FindParts(const Task& task, int part) {
+    const int dim = std::get<Collective>(task.what).dim_to;
+    int64_t begin = 0;
+    for (TaskId member : ByMember(program_, meetings_.SidesOf(task.id))) {
+      begin_[member.value] = begin;
+      begin += program_.task(member).uses[part].region.size[dim];
+    }
+  }
+
+  const Program& program_;
+  const Meetings meetings_;
+  std::vector<int64_t> begin_;  // by task: where its part begins in what is joined
+};
 
 }  // namespace
 
 absl::Status CheckOverlap(const Program& program) {
-  const Meetings meetings(program);
+  InPlace in_place(program);
   for (const Task& task : program.tasks) {
     const Operands operands(program, task);
     const auto clash = operands.Clash();
-    if (!clash.has_value() || WorksInPlace(program, task, meetings, operands)) continue;
+    if (!clash.has_value() || in_place.Is(task, operands)) continue;
     const auto describe = [&](size_t i) {
       const BufferUse& use = task.uses[i];
       return absl::StrCat("operand ", i, " (", Name(use.access), " ", ToString(use.region), " of ",
