@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/container/flat_hash_map.h"
 #include "program/op_traits.h"
 #include "program/work.h"
 
@@ -168,7 +169,7 @@ double CostModel::MeasuredTransferSeconds(const std::string& what, int members, 
 
 double CostModel::PhaseSeconds(const Routes& routes, const Phase& phase) const {
   double latency = 0, longest = 0;
-  std::vector<double> load(routes.capacities().size()), engines(routes.engine_count());
+  absl::flat_hash_map<int, double> load, engines;  // of few of them, where a group is small and the machine is not
   for (const Flow& flow : phase.flows) {
     double alone = 0, hops = 0;
     for (const Route& leg : routes.Between(flow.from, flow.to)) {

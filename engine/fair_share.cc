@@ -6,62 +6,82 @@ namespace colonnade::engine {
 
 void FairShare::Start(double now, int owner, double bytes, double most, const absl::InlinedVector<int, 6>& resources) {
   Settle(now);
-  flows_.push_back({owner, bytes, most, 0, resources});
+  flows_.push_back({owner, bytes, most, 0, kNoEnd, resources});
+  is_shared_ = false;
 }
 
 void FairShare::Settle(double now) {
+  if (now == settled_) return;
   for (Flow& flow : flows_) flow.left = std::max(0.0, flow.left - flow.rate * (now - settled_));
   settled_ = now;
+}
+
+// The least that one of the flow's resources, or its own rate, would give it if no other bound came first.
+double FairShare::BoundOf(const Flow& flow) const {
+  double bound = flow.most;
+  for (int r : flow.resources) bound = std::min(bound, free_[r] / sharing_[r]);
+  return bound;
 }
 
 void FairShare::Share() {
   free_ = capacities_;
   sharing_.assign(capacities_.size(), 0);
-  size_t open = flows_.size();
+  open_.clear();
   for (Flow& flow : flows_) {
-    flow.rate = -1;
+    open_.push_back(&flow);
     for (int r : flow.resources) ++sharing_[r];
   }
-  // The tightest bound fixes rates: that of a resource those of all flows that take it, that of a flow its own.
-  while (open > 0) {
-    int tightest = -1;
-    double least = kNoEnd;
-    for (const Flow& flow : flows_) {
-      if (flow.rate >= 0) continue;
-      if (flow.most < least) least = flow.most, tightest = -1;
-      for (int r : flow.resources) {
-        const double share = free_[r] / sharing_[r];
-        if (share < least) least = share, tightest = r;
+  // The tightest bound fixes the rates of all flows that have it, at once.
+  while (!open_.empty()) {
+    bound_.clear();
+    for (const Flow* flow : open_) bound_.push_back(BoundOf(*flow));
+    const double least = *std::min_element(bound_.begin(), bound_.end());
+    size_t kept = 0;
+    for (size_t i = 0; i < open_.size(); ++i) {
+      Flow& flow = *open_[i];
+      if (bound_[i] > least) {
+        open_[kept++] = &flow;
+        continue;
       }
-    }
-    for (Flow& flow : flows_) {
-      if (flow.rate >= 0) continue;
-      const bool takes = std::find(flow.resources.begin(), flow.resources.end(), tightest) != flow.resources.end();
-      if (tightest >= 0 ? !takes : flow.most > least) continue;
       flow.rate = least;
-      --open;
       for (int r : flow.resources) {
         free_[r] = std::max(0.0, free_[r] - least);
         --sharing_[r];
       }
     }
+    open_.resize(kept);
   }
   next_end_ = kNoEnd;
-  next_ = -1;
-  for (size_t i = 0; i < flows_.size(); ++i) {
-    const double end = settled_ + (flows_[i].left > 0 ? flows_[i].left / flows_[i].rate : 0.0);
-    if (next_ >= 0 && end >= next_end_) continue;
-    next_end_ = end;
-    next_ = static_cast<int>(i);
+  for (Flow& flow : flows_) {
+    flow.end = settled_ + (flow.left > 0 ? flow.left / flow.rate : 0.0);
+    next_end_ = std::min(next_end_, flow.end);
   }
+  is_shared_ = true;
+}
+
+double FairShare::NextEnd() {
+  if (!ended_.empty()) return settled_;
+  if (!is_shared_) Share();
+  return next_end_;
+}
+
+// Flows that are alike end together, and rates are shared anew once for all of them.
+void FairShare::TakeOutEnded() {
+  const auto still_runs = [&](const Flow& flow) { return flow.end > next_end_; };
+  for (const Flow& flow : flows_) {
+    if (!still_runs(flow)) ended_.push_back(flow.owner);
+  }
+  std::erase_if(flows_, [&](const Flow& flow) { return !still_runs(flow); });
+  is_shared_ = false;
 }
 
 int FairShare::EndNext(double now) {
-  Settle(now);
-  const int owner = flows_[next_].owner;
-  flows_[next_] = std::move(flows_.back());
-  flows_.pop_back();
-  Share();
+  if (ended_.empty()) {
+    Settle(now);
+    TakeOutEnded();
+  }
+  const int owner = ended_.front();
+  ended_.pop_front();
   return owner;
 }
 

@@ -5,6 +5,7 @@
 #ifndef COLONNADE_ENGINE_FAIR_SHARE_H_
 #define COLONNADE_ENGINE_FAIR_SHARE_H_
 
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -16,29 +17,37 @@ class FairShare {
  public:
   explicit FairShare(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
 
-  // A flow of `bytes` for `owner` at no more than `most` bytes per second; Share must follow before time goes on.
+  // A flow of `bytes` for `owner` at no more than `most` bytes per second. Any number may start and end at one time before
+  // rates are shared anew.
   void Start(double now, int owner, double bytes, double most, const absl::InlinedVector<int, 6>& resources);
-  void Share();
-  // When the next flow ends; infinity if none runs.
-  double NextEnd() const { return next_end_; }
-  // Ends that flow, shares anew, and returns its owner. REQUIRES: now ≥ NextEnd().
+  // When the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
+  // EndNext.
+  double NextEnd();
+  // Ends that flow and returns its owner. REQUIRES: now ≥ NextEnd().
   int EndNext(double now);
 
  private:
   struct Flow {
     int owner;
-    double left, most, rate;
+    double left, most, rate, end;
     absl::InlinedVector<int, 6> resources;
   };
   void Settle(double now);
+  void Share();
+  double BoundOf(const Flow& flow) const;
+  void TakeOutEnded();
 
   const std::vector<double> capacities_;
   std::vector<Flow> flows_;
+  std::deque<int> ended_;  // owners of flows that end at settled_, which hold nothing any more
+  bool is_shared_ = true;
   double settled_ = 0, next_end_ = kNoEnd;
-  int next_ = -1;
   static constexpr double kNoEnd = __builtin_inf();
-  std::vector<double> free_;  // scratch of Share: by resource
-  std::vector<int> sharing_;
+  // Scratch of Share.
+  std::vector<double> free_;   // by resource
+  std::vector<int> sharing_;   // by resource: open flows that take it
+  std::vector<Flow*> open_;    // without a rate yet
+  std::vector<double> bound_;  // by open flow
 };
 
 }  // namespace colonnade::engine

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <queue>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -31,7 +34,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // One way that bytes take at once: a flow of a phase, on one leg.
 struct FlowOnRoute {
-  const Route* route;
+  Route route;
   double bytes;
 };
 struct Leg {
@@ -67,20 +70,34 @@ class JobMaker {
   }
 
  private:
-  Job Compute(const Task& task) const {
+  Job Compute(const Task& task) {
     Job job{.tasks = {task.id.value}};
     const program::Op& op = std::get<program::Compute>(task.what).op;
     const bool load = std::holds_alternative<program::Load>(op), store = std::holds_alternative<program::Store>(op);
     const Route* host = load ? routes_.FromHost(task.device) : store ? routes_.ToHost(task.device) : nullptr;
     if (host != nullptr) {
       job.fixed_sec = machine_.launch_sec.value;
-      job.legs = {{host->latency_sec, {{host, static_cast<double>(load ? task.work.bytes_written : task.work.bytes_read)}}}};
+      job.legs = {
+          {host->latency_sec, {{*host, static_cast<double>(load ? task.work.bytes_written : task.work.bytes_read)}}}};
       return job;
     }
-    job.fixed_sec = cost_.Seconds(task);
+    job.fixed_sec = SecondsOf(task);
     if (task.lane == program::Lane::kCompute)
       job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
     return job;
+  }
+
+  // Devices that do alike stand one after the other in the sequence: what costs the same as the task before is not
+  // worked out again.
+  double SecondsOf(const Task& task) {
+    if (last_ == nullptr || !CostsTheSame(task, *last_)) seconds_ = cost_.Seconds(task);
+    last_ = &task;
+    return seconds_;
+  }
+  static bool CostsTheSame(const Task& a, const Task& b) {
+    return a.what == b.what && a.work == b.work &&
+           std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), b.uses.end(),
+                      [](const auto& u, const auto& v) { return u.region.size == v.region.size; });
   }
 
   Job ExchangeJob(const Meeting& meeting) const {
@@ -124,11 +141,11 @@ class JobMaker {
     for (const Phase& phase : phases) {
       Leg first, second;
       for (const Flow& flow : phase.flows) {
-        const std::vector<Route>& route = routes_.Between(flow.from, flow.to);
-        first.flows.push_back({&route[0], flow.bytes});
+        const std::vector<Route> route = routes_.Between(flow.from, flow.to);
+        first.flows.push_back({route[0], flow.bytes});
         first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
         if (route.size() == 1) continue;
-        second.flows.push_back({&route[1], flow.bytes});
+        second.flows.push_back({route[1], flow.bytes});
         second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
       }
       job.legs.push_back(std::move(first));
@@ -142,16 +159,19 @@ class JobMaker {
   const Machine& machine_;
   const Routes& routes_;
   const CostModel cost_;
+  const Task* last_ = nullptr;  // of which seconds_ is the cost
+  double seconds_ = 0;
 };
 
 class Run {
  public:
-  Run(const Program& program, const Machine& machine, const Routes& routes, int max_steps)
+  Run(const Program& program, const Machine& machine, const Routes& routes, const SimulatorOptions& options)
       : program_(program),
         machine_(machine),
         jobs_(JobMaker(program, machine, routes).Make()),
         share_(routes.capacities()),
-        max_steps_(max_steps),
+        max_steps_(std::max(options.max_steps, 2)),
+        keeps_times_(options.trace),
         engine_taken_(routes.engine_count(), false),
         host_job_(static_cast<int>(jobs_.size()) - 1) {
     job_of_.resize(program.tasks.size());
@@ -159,6 +179,7 @@ class Run {
       for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);
     }
     arrived_.assign(jobs_.size(), 0);
+    progress_.resize(jobs_.size());
     ended_step_.assign(program.tasks.size(), -1);
     lanes_.resize(program.device_count * kLaneCount);
     for (const Task& task : program.tasks) LaneOf(task).order.push_back(task.id.value);
@@ -185,13 +206,17 @@ class Run {
     bool busy = false;
     bool blocked = false;  // the next task has been found waiting
   };
-  // A job that runs. Without shared cores a fixed part ends at `end`; with them it has `left_sec` to go at `speed`.
-  struct Activity {
-    int job = 0;
-    int leg = -1;    // −1: in the job's own seconds
-    double end = 0;  // of the fixed part; kNever while flows run
-    double left_sec = 0;
+  // How far a job has come that runs.
+  struct Progress {
+    int leg = -1;  // −1: in the job's own seconds
     int flows_left = 0;
+  };
+  // When a part of a job ends that is no flow, on the clock; of equal ones the first to begin comes first.
+  struct FixedEnd {
+    double at = 0;
+    int64_t order = 0;
+    int job = 0;
+    bool operator>(const FixedEnd& other) const { return std::tie(at, order) > std::tie(other.at, other.order); }
   };
 
   struct FlowOfJob {
@@ -205,7 +230,7 @@ class Run {
   void StartHost() {
     if (host_busy_ || left_.size() >= finish_.size() + static_cast<size_t>(machine_.steps_in_flight)) return;
     host_busy_ = true;
-    times_.emplace_back(program_.tasks.size());
+    if (keeps_times_) times_.emplace_back(program_.tasks.size());
     left_.push_back(static_cast<int>(program_.tasks.size()));
     StartJob(host_job_, 0);
   }
@@ -217,10 +242,14 @@ class Run {
   }
 
   void StartJob(int job, double delay_sec) {
-    Settle();
-    const double fixed = delay_sec + jobs_[job].fixed_sec;
-    active_.push_back({.job = job, .end = now_ + fixed, .left_sec = fixed});
+    progress_[job] = {};
+    StartFixedPart(job, delay_sec + jobs_[job].fixed_sec);
     demand_ += jobs_[job].cores;
+  }
+
+  void StartFixedPart(int job, double seconds) {
+    Settle();
+    fixed_.push({clock_ + seconds, next_order_++, job});
   }
 
   bool IsSteady() const {
@@ -249,7 +278,7 @@ class Run {
     }
     const double handoff = std::exchange(lane.blocked, false) ? machine_.handoff_sec.value : 0;
     lane.busy = true;
-    times_[lane.step][id].start = absl::Seconds(now_ + handoff);
+    if (keeps_times_) times_[lane.step][id].start = absl::Seconds(now_ + handoff);
     const int job = job_of_[id];
     if (++arrived_[job] < static_cast<int>(jobs_[job].tasks.size())) return;
     arrived_[job] = 0;
@@ -260,105 +289,95 @@ class Run {
     for (int l = 0; l < kLaneCount; ++l) TryLane(lanes_[device * kLaneCount + l]);
   }
 
-  // Progress of all that shares cores, up to now.
+  bool SharesCores() const { return machine_.cores.value > 0; }
+  // Brings the clock up to now. Where cores are shared it goes at the speed of all that shares them.
   void Settle() {
-    if (machine_.cores.value <= 0) return;
-    const double done = (now_ - settled_) * Speed();
+    clock_ = SharesCores() ? clock_ + (now_ - settled_) * Speed() : now_;
     settled_ = now_;
-    if (done <= 0) return;
-    for (Activity& activity : active_) activity.left_sec -= done;
   }
   double Speed() const { return demand_ > machine_.cores.value ? machine_.cores.value / demand_ : 1.0; }
 
-  double EndOf(const Activity& activity) const {
-    if (machine_.cores.value <= 0 || activity.end == kNever) return activity.end;
-    return now_ + std::max(0.0, activity.left_sec - (now_ - settled_) * Speed()) / Speed();
+  double NextFixedEnd() {
+    if (fixed_.empty()) return kNever;
+    if (!SharesCores()) return fixed_.top().at;
+    Settle();
+    return now_ + std::max(0.0, fixed_.top().at - clock_) / Speed();
   }
 
-  // To the next event, and what follows from it.
+  // To the next event, and what follows from it. While time stands still flows need no rates.
   bool Advance() {
-    double next = share_.NextEnd();
-    int which = -1;
-    for (size_t i = 0; i < active_.size(); ++i) {
-      const double end = EndOf(active_[i]);
-      if (end < next || (end == next && which < 0)) {
-        next = end;
-        which = static_cast<int>(i);
-      }
-    }
-    if (next == kNever) return false;
-    now_ = std::max(now_, next);
-    if (which >= 0) {
-      EndFixedPart(which);
-    } else {
+    const double fixed = NextFixedEnd();
+    if (fixed > now_ && share_.NextEnd() < fixed) {
+      now_ = std::max(now_, share_.NextEnd());
       EndFlow(share_.EndNext(now_));
+      return true;
     }
+    if (fixed == kNever) return false;
+    now_ = std::max(now_, fixed);
+    const int job = fixed_.top().job;
+    fixed_.pop();
+    EndFixedPart(job);
     return true;
   }
 
-  void EndFixedPart(int index) {
-    Settle();
-    Activity& activity = active_[index];
-    const Job& job = jobs_[activity.job];
-    if (activity.leg < 0 || job.legs[activity.leg].flows.empty()) return NextLeg(index);
-    activity.end = kNever;
-    activity.flows_left = static_cast<int>(job.legs[activity.leg].flows.size());
-    for (const FlowOnRoute& flow : job.legs[activity.leg].flows) waiting_.push_back({activity.job, &flow});
+  void EndFixedPart(int job) {
+    Progress& progress = progress_[job];
+    const std::vector<Leg>& legs = jobs_[job].legs;
+    if (progress.leg < 0 || legs[progress.leg].flows.empty()) return NextLeg(job);
+    progress.flows_left = static_cast<int>(legs[progress.leg].flows.size());
+    for (const FlowOnRoute& flow : legs[progress.leg].flows) waiting_.push_back({job, &flow});
     StartWaitingFlows();
+  }
+
+  bool StartIfFree(const FlowOfJob& waiting) {
+    const Route& route = waiting.flow->route;
+    if (std::any_of(route.engines.begin(), route.engines.end(), [&](int engine) { return engine_taken_[engine]; })) {
+      return false;
+    }
+    for (int engine : route.engines) engine_taken_[engine] = true;
+    if (free_slots_.empty()) {
+      free_slots_.push_back(static_cast<int>(running_.size()));
+      running_.emplace_back();
+    }
+    const int slot = free_slots_.back();
+    free_slots_.pop_back();
+    running_[slot] = waiting;
+    share_.Start(now_, slot, waiting.flow->bytes, route.bytes_per_sec, route.resources);
+    return true;
   }
 
   // Those whose engines are free, in the order in which they came.
   void StartWaitingFlows() {
-    bool started = false;
-    for (auto it = waiting_.begin(); it != waiting_.end();) {
-      const Route& route = *it->flow->route;
-      if (std::any_of(route.engines.begin(), route.engines.end(), [&](int engine) { return engine_taken_[engine]; })) {
-        ++it;
-        continue;
-      }
-      for (int engine : route.engines) engine_taken_[engine] = true;
-      const auto free = std::find_if(running_.begin(), running_.end(), [](const FlowOfJob& f) { return f.flow == nullptr; });
-      const int slot = static_cast<int>(free - running_.begin());
-      if (free == running_.end()) running_.emplace_back();
-      running_[slot] = *it;
-      share_.Start(now_, slot, it->flow->bytes, route.bytes_per_sec, route.resources);
-      it = waiting_.erase(it);
-      started = true;
+    size_t kept = 0;
+    for (const FlowOfJob& flow : waiting_) {
+      if (!StartIfFree(flow)) waiting_[kept++] = flow;
     }
-    if (started) share_.Share();
+    waiting_.resize(kept);
   }
 
   void EndFlow(int slot) {
-    const FlowOfJob ended = std::exchange(running_[slot], {});
-    for (int engine : ended.flow->route->engines) engine_taken_[engine] = false;
+    const FlowOfJob ended = running_[slot];
+    free_slots_.push_back(slot);
+    for (int engine : ended.flow->route.engines) engine_taken_[engine] = false;
     if (!waiting_.empty()) StartWaitingFlows();
-    for (size_t i = 0; i < active_.size(); ++i) {
-      if (active_[i].job != ended.job) continue;
-      if (--active_[i].flows_left == 0) NextLeg(static_cast<int>(i));
-      return;
-    }
+    if (--progress_[ended.job].flows_left == 0) NextLeg(ended.job);
   }
 
   void NextLeg(int index) {
-    Settle();
-    Activity& activity = active_[index];
-    const Job& job = jobs_[activity.job];
-    if (++activity.leg < static_cast<int>(job.legs.size())) {
-      activity.left_sec = job.legs[activity.leg].fixed_sec;
-      activity.end = now_ + activity.left_sec;
-      return;
+    const Job& job = jobs_[index];
+    if (const int leg = ++progress_[index].leg; leg < static_cast<int>(job.legs.size())) {
+      return StartFixedPart(index, job.legs[leg].fixed_sec);
     }
+    Settle();
     demand_ -= job.cores;
-    active_[index] = active_.back();
-    active_.pop_back();
-    if (&job == &jobs_[host_job_]) return EndHost();
+    if (index == host_job_) return EndHost();
     for (int task : job.tasks) EndTask(program_.tasks[task]);
     for (int task : job.tasks) TryDevice(program_.tasks[task].device);
   }
 
   void EndTask(const Task& task) {
     LaneState& lane = LaneOf(task);
-    times_[lane.step][task.id.value].end = absl::Seconds(now_);
+    if (keeps_times_) times_[lane.step][task.id.value].end = absl::Seconds(now_);
     ended_step_[task.id.value] = lane.step;
     ++tasks_run_;
     if (--left_[lane.step] == 0) {
@@ -377,35 +396,39 @@ class Run {
   std::vector<int> job_of_;  // by task
   FairShare share_;
   const int max_steps_;
+  const bool keeps_times_;
 
   double now_ = 0, settled_ = 0, demand_ = 0;
+  double clock_ = 0;  // at settled_: seconds that a part of a job, begun at 0, would have gone
   std::vector<LaneState> lanes_;
-  std::vector<Activity> active_;
-  std::vector<FlowOfJob> running_;  // by kind, FairShare's owners; null where free
+  std::vector<Progress> progress_;  // by job
+  std::priority_queue<FixedEnd, std::vector<FixedEnd>, std::greater<>> fixed_;
+  int64_t next_order_ = 0;
+  std::vector<FlowOfJob> running_;  // by slot, FairShare's owners
+  std::vector<int> free_slots_;
   std::vector<FlowOfJob> waiting_;  // for a copy engine
   std::vector<bool> engine_taken_;
   std::vector<int> arrived_;     // by job: sides that are there
   std::vector<int> ended_step_;  // by task: the last step in which it ended
   const int host_job_;           // what the host does in each step
   bool host_busy_ = false;
-  size_t opened_ = 0;           // steps that have been enqueued by now
-  std::vector<int> left_;       // by step: tasks to go
-  std::vector<double> finish_;  // by step
-  std::vector<std::vector<TaskTime>> times_;
+  size_t opened_ = 0;                         // steps that have been enqueued by now
+  std::vector<int> left_;                     // by step: tasks to go
+  std::vector<double> finish_;                // by step
+  std::vector<std::vector<TaskTime>> times_;  // by step; empty if nobody wants them
   int64_t tasks_run_ = 0;
 };
 
-// What of a device's time between `begin` and `end` went where, over the tasks of all steps.
-Breakdown BetweenSteps(const Program& program, const std::vector<std::vector<TaskTime>>& steps, int device,
+// What of the time of a device, whose tasks are these, between `begin` and `end` went where, over all steps.
+Breakdown BetweenSteps(const std::vector<const Task*>& tasks, const std::vector<std::vector<TaskTime>>& steps,
                        absl::Duration begin, absl::Duration end) {
   Trace window;
   for (const std::vector<TaskTime>& times : steps) {
-    for (const Task& task : program.tasks) {
-      if (task.device != device) continue;
-      const TaskTime& time = times[task.id.value];
+    for (const Task* task : tasks) {
+      const TaskTime& time = times[task->id.value];
       TraceEvent event{
-          .pass = task.from.pass, .lane = task.lane, .start = std::max(time.start, begin), .end = std::min(time.end, end)};
-      if (!std::holds_alternative<program::Compute>(task.what)) event.meeting = 0;
+          .pass = task->from.pass, .lane = task->lane, .start = std::max(time.start, begin), .end = std::min(time.end, end)};
+      if (!std::holds_alternative<program::Compute>(task->what)) event.meeting = 0;
       if (event.start < event.end) window.events.push_back(std::move(event));
     }
   }
@@ -422,7 +445,7 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
                                                          program.device_count, machine.name, machine.device_count()));
   }
   ASSIGN_OR_RETURN(Routes routes, Routes::Create(machine));
-  Run run(program, machine, routes, std::max(options.max_steps, 2));
+  Run run(program, machine, routes, options);
   if (!run.Go()) return absl::InternalError("the simulation stands still: the Program waits for itself");
   const std::vector<double>& finish = run.finish();
   const size_t n = finish.size();
@@ -437,12 +460,16 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   const program::MemoryMap map =
       program::PlaceBuffers(program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); });
   simulation.devices.resize(program.device_count);
-  for (const Task& task : program.tasks) simulation.devices[task.device].sent_bytes += task.work.bytes_sent;
+  std::vector<std::vector<const Task*>> tasks_of(program.device_count);
+  for (const Task& task : program.tasks) {
+    simulation.devices[task.device].sent_bytes += task.work.bytes_sent;
+    tasks_of[task.device].push_back(&task);
+  }
   for (int d = 0; d < program.device_count; ++d) {
     SimulatedDevice& device = simulation.devices[d];
     device.peak_memory_bytes = map.step_bytes[d] + map.persistent_bytes[d];
     if (!options.trace) continue;
-    const Breakdown b = BetweenSteps(program, run.times(), d, absl::Seconds(finish[n - 2]), absl::Seconds(finish[n - 1]));
+    const Breakdown b = BetweenSteps(tasks_of[d], run.times(), absl::Seconds(finish[n - 2]), absl::Seconds(finish[n - 1]));
     device.compute = b.compute;
     device.exposed_communication = b.exposed_communication;
     device.input_wait = b.input_wait;
