@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -12,13 +14,27 @@ namespace colonnade::engine {
 namespace {
 
 constexpr char kHost[] = "host";
+constexpr int kNoDevice = -1;
 
 // The link graph, nodes by number; devices come first, in their order.
 class Graph {
  public:
-  explicit Graph(const Machine& machine) : devices_(machine.device_count()), copy_engines_(machine.copy_engines) {
+  explicit Graph(const Machine& machine)
+      : devices_(machine.device_count()), is_passed_over_(devices_, false), own_(devices_) {
     for (const std::string& device : machine.devices) NodeOf(device);
     for (const Link& link : machine.links) AddLink(link);
+  }
+
+  // No way is searched to these devices from now on.
+  void PassOver(int device) { is_passed_over_[device] = true; }
+  // The resources of a device's links, in the order of the links.
+  const std::vector<int>& ResourcesOf(int device) const { return own_[device]; }
+  // Equal for devices whose links lead to the same nodes, none of them a device, at the same rates.
+  using Likeness = std::vector<std::tuple<int, int, double, double, double, Link::Duplex>>;
+  std::optional<Likeness> LikenessOf(int device) const {
+    const auto found = likeness_.find(device);
+    if (found == likeness_.end() || is_linked_to_device_.contains(device)) return std::nullopt;
+    return found->second;
   }
 
   std::optional<int> FindNode(const std::string& name) const {
@@ -38,7 +54,7 @@ class Graph {
       for (int node : frontier) {
         if (node != start && node < devices_) continue;  // a device forwards nothing
         for (const Edge& edge : edges_[node]) {
-          if (best[edge.to]) continue;
+          if (best[edge.to] || (edge.to < devices_ && is_passed_over_[edge.to])) continue;
           Route route = *best[node];
           route.resources.push_back(edge.resource);
           route.latency_sec += edge.latency_sec;
@@ -54,14 +70,6 @@ class Graph {
       }
     }
     return best;
-  }
-
-  // The route with the engines of the devices at its ends: of two, one sends and one receives.
-  Route WithEngines(Route route, int from, int to) const {
-    if (copy_engines_ == 0) return route;
-    if (from < devices_) route.engines.push_back(from * copy_engines_);
-    if (to < devices_) route.engines.push_back(to * copy_engines_ + copy_engines_ - 1);
-    return route;
   }
 
  private:
@@ -85,11 +93,31 @@ class Graph {
     const double rate = link.bytes_per_sec.value, latency = link.latency_sec.value;
     const double cap = link.one_transfer_bytes_per_sec.value, most = cap > 0 ? std::min(cap, rate) : rate;
     const int there = AddResource(rate);
+    Note(link, a, b, there);
     edges_[a].push_back({b, there, latency, most});
     if (link.duplex == Link::Duplex::kOneWay) return;
-    edges_[b].push_back({a, link.duplex == Link::Duplex::kFull ? AddResource(rate) : there, latency, most});
+    const int back = link.duplex == Link::Duplex::kFull ? AddResource(rate) : there;
+    Note(link, b, a, back);
+    edges_[b].push_back({a, back, latency, most});
   }
-  const int devices_, copy_engines_;
+  // What a link is to the devices at its ends.
+  void Note(const Link& link, int from, int to, int resource) {
+    const auto note = [&](int device, int other, int way) {
+      if (device >= devices_) return;
+      own_[device].push_back(resource);
+      likeness_[device].emplace_back(other, way, link.bytes_per_sec.value, link.latency_sec.value,
+                                     link.one_transfer_bytes_per_sec.value, link.duplex);
+      if (other < devices_) is_linked_to_device_.insert(device);
+    };
+    note(from, to, 0);
+    note(to, from, 1);
+  }
+
+  const int devices_;
+  std::vector<bool> is_passed_over_;   // by device
+  std::vector<std::vector<int>> own_;  // by device
+  std::map<int, Likeness> likeness_;   // by device
+  std::set<int> is_linked_to_device_;  // devices
   std::map<std::string, int> nodes_;
   std::vector<std::vector<Edge>> edges_;
   std::vector<double> capacities_;
@@ -115,50 +143,127 @@ absl::Status NoRoute(const std::string& from, const std::string& to) {
       absl::StrFormat("links: expected a way from \"%s\" to \"%s\", found none; add the links between them", from, to));
 }
 
+// The class of each device. Those that are staged with some others alone are like no other.
+std::vector<int> ClassesOf(const Machine& machine, const Graph& graph) {
+  std::set<std::string> staged;
+  for (const auto& [a, b] : machine.staged) staged.insert({a, b});
+  std::map<Graph::Likeness, int> known;
+  std::vector<int> classes;
+  int count = 0;
+  for (int device = 0; device < machine.device_count(); ++device) {
+    const std::optional<Graph::Likeness> likeness = graph.LikenessOf(device);
+    if (!likeness || staged.contains(machine.devices[device])) {
+      classes.push_back(count++);
+      continue;
+    }
+    const auto [it, added] = known.emplace(*likeness, count);
+    if (added) ++count;
+    classes.push_back(it->second);
+  }
+  return classes;
+}
+
 }  // namespace
 
+int Routes::ToOf(int from_class, int to_class) const {
+  return from_class == to_class ? representatives_[to_class].second : representatives_[to_class].first;
+}
+
 absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
-  const Graph graph(machine);
-  const int devices = machine.device_count();
+  Graph graph(machine);
   Routes routes;
-  routes.devices_ = devices;
-  routes.engine_count_ = devices * machine.copy_engines;
+  routes.copy_engines_ = machine.copy_engines;
+  routes.engine_count_ = machine.device_count() * machine.copy_engines;
   routes.capacities_ = graph.capacities();
-  routes.between_.resize(devices * devices);
+  const std::vector<int> class_of = ClassesOf(machine, graph);
+  for (int device = 0; device < machine.device_count(); ++device) {
+    const size_t of_class = static_cast<size_t>(class_of[device]);
+    routes.attachments_.push_back({class_of[device], graph.ResourcesOf(device)});
+    if (of_class == routes.representatives_.size()) {
+      routes.representatives_.push_back({.first = device});
+    } else if (routes.representatives_[of_class].second < 0) {
+      routes.representatives_[of_class].second = device;
+    } else {
+      graph.PassOver(device);
+    }
+  }
+  const int classes = static_cast<int>(routes.representatives_.size());
+  routes.patterns_.resize(classes * classes);
   const std::optional<int> host = graph.FindNode(kHost);
   std::vector<std::optional<Route>> from_host;
   if (host) from_host = graph.RoutesFrom(*host);
-  for (int from = 0; from < devices; ++from) {
+  std::vector<Route> to_host;
+  for (int a = 0; a < classes; ++a) {
+    const int from = routes.FromOf(a);
     const std::vector<std::optional<Route>> best = graph.RoutesFrom(from);
     if (host) {
       if (!best[*host]) return NoRoute(machine.devices[from], kHost);
       if (!from_host[from]) return NoRoute(kHost, machine.devices[from]);
-      routes.to_host_.push_back(graph.WithEngines(*best[*host], from, *host));
-      routes.from_host_.push_back(graph.WithEngines(*from_host[from], *host, from));
+      to_host.push_back(*best[*host]);
     }
-    for (int to = 0; to < devices; ++to) {
-      if (from == to) continue;
-      std::vector<Route>& legs = routes.between_[from * devices + to];
+    for (int b = 0; b < classes; ++b) {
+      const int to = routes.ToOf(a, b);
+      if (to < 0) continue;  // a class of one device
+      std::vector<Route>& legs = routes.patterns_[a * classes + b];
       if (IsStaged(machine, from, to)) {
         if (!host) return NoRoute(machine.devices[from], kHost);
         if (!from_host[to]) return NoRoute(kHost, machine.devices[to]);
-        legs = {graph.WithEngines(*best[*host], from, *host), graph.WithEngines(*from_host[to], *host, to)};
+        legs = {*best[*host], *from_host[to]};
       } else if (best[to]) {
-        legs = {graph.WithEngines(*best[to], from, to)};
+        legs = {*best[to]};
       } else {
         return NoRoute(machine.devices[from], machine.devices[to]);
       }
     }
   }
+  if (!host) return routes;
+  for (int device = 0; device < machine.device_count(); ++device) {
+    const int model = routes.FromOf(class_of[device]);
+    Route to = to_host[class_of[device]], from = *from_host[model];
+    routes.Adapt(model, device, to.resources.front());
+    routes.Adapt(model, device, from.resources.back());
+    routes.to_host_.push_back(routes.WithEngines(std::move(to), device, kNoDevice));
+    routes.from_host_.push_back(routes.WithEngines(std::move(from), kNoDevice, device));
+  }
   return routes;
 }
 
+std::vector<Route> Routes::Between(int from, int to) const {
+  const int a = attachments_[from].of_class, b = attachments_[to].of_class;
+  std::vector<Route> legs = Pattern(a, b);
+  Adapt(FromOf(a), from, legs.front().resources.front());
+  Adapt(ToOf(a, b), to, legs.back().resources.back());
+  if (legs.size() == 1) return {WithEngines(std::move(legs[0]), from, to)};
+  return {WithEngines(std::move(legs[0]), from, kNoDevice), WithEngines(std::move(legs[1]), kNoDevice, to)};
+}
+
+void Routes::Adapt(int model, int device, int& resource) const {
+  if (model == device) return;
+  const std::vector<int>& of_model = attachments_[model].resources;
+  const auto at = std::find(of_model.begin(), of_model.end(), resource);
+  resource = attachments_[device].resources[at - of_model.begin()];
+}
+
+// The route with the engines of the devices at its ends: of two, one sends and one receives.
+Route Routes::WithEngines(Route route, int from, int to) const {
+  if (copy_engines_ == 0) return route;
+  if (from != kNoDevice) route.engines.push_back(from * copy_engines_);
+  if (to != kNoDevice) route.engines.push_back(to * copy_engines_ + copy_engines_ - 1);
+  return route;
+}
+
 std::vector<int> Routes::RingOf(std::vector<int> devices) const {
-  for (auto last = devices.begin(); last != devices.end() && last + 1 != devices.end(); ++last) {
-    const auto nearest = std::max_element(last + 1, devices.end(), [&](int a, int b) {
-      return std::pair(Nearness(Between(*last, a)), -a) < std::pair(Nearness(Between(*last, b)), -b);
-    });
-    std::rotate(last + 1, nearest, nearest + 1);
+  if (devices.empty()) return {};
+  std::map<int, std::set<int>> left;  // by class; the first of each is the nearest of its class
+  for (size_t i = 1; i < devices.size(); ++i) left[attachments_[devices[i]].of_class].insert(devices[i]);
+  for (auto last = devices.begin(); !left.empty(); ++last) {
+    const int from = attachments_[*last].of_class;
+    const auto nearness = [&](const auto& of) { return std::pair(Nearness(Pattern(from, of.first)), -*of.second.begin()); };
+    const auto nearest =
+        std::max_element(left.begin(), left.end(), [&](const auto& a, const auto& b) { return nearness(a) < nearness(b); });
+    *(last + 1) = *nearest->second.begin();
+    nearest->second.erase(nearest->second.begin());
+    if (nearest->second.empty()) left.erase(nearest);
   }
   return devices;
 }

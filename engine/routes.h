@@ -2,6 +2,9 @@
 //
 // A resource is one direction of a link, or both of a half-duplex link; a transfer takes a part of the rate of every
 // resource on its route while it lasts. A copy engine of a device serves one transfer after the other: it is held whole.
+//
+// Devices with like links to the same nodes form a class: ways between two of them, or to others, differ in their own links
+// alone, so that they are found once for each pair of classes.
 #ifndef COLONNADE_ENGINE_ROUTES_H_
 #define COLONNADE_ENGINE_ROUTES_H_
 
@@ -29,7 +32,7 @@ class Routes {
 
   // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has
   // ended. REQUIRES: from ≠ to.
-  const std::vector<Route>& Between(int from, int to) const { return between_[from * devices_ + to]; }
+  std::vector<Route> Between(int from, int to) const;
   // Devices in the order of a ring: after each comes, of those that are left, the one to which it has the best rate; of
   // equal ones that of the least latency, then the first. Begins with the first of `devices`.
   std::vector<int> RingOf(std::vector<int> devices) const;
@@ -42,8 +45,28 @@ class Routes {
   const std::vector<double>& capacities() const { return capacities_; }
 
  private:
-  int devices_ = 0, engine_count_ = 0;
-  std::vector<std::vector<Route>> between_;
+  // Of a device: its class, and the resources of its links, in the order of the links.
+  struct Attachment {
+    int of_class = 0;
+    std::vector<int> resources;
+  };
+  // What stands for a class in routes: its first device, and where both ends are of the class its second.
+  struct Representatives {
+    int first = -1, second = -1;
+  };
+  int FromOf(int of_class) const { return representatives_[of_class].first; }
+  int ToOf(int from_class, int to_class) const;
+  const std::vector<Route>& Pattern(int from_class, int to_class) const {
+    return patterns_[from_class * static_cast<int>(representatives_.size()) + to_class];
+  }
+  // A route whose first or last link is that of `model`, with that of `device`, which is of the same class, instead.
+  void Adapt(int model, int device, int& resource) const;
+  Route WithEngines(Route route, int from, int to) const;
+
+  int copy_engines_ = 0, engine_count_ = 0;
+  std::vector<Attachment> attachments_;           // by device
+  std::vector<Representatives> representatives_;  // by class
+  std::vector<std::vector<Route>> patterns_;      // by pair of classes: between their representatives, without engines
   std::vector<Route> from_host_, to_host_;
   std::vector<double> capacities_;
 };
