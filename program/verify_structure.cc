@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "program/status_macros.h"
 #include "program/verify_rules.h"
 
@@ -93,7 +95,7 @@ class StorageCheck {
 };
 
 absl::Status CheckBuffers(const Program& program) {
-  std::set<std::pair<int, std::string>> persistent;
+  absl::flat_hash_set<std::pair<int, absl::string_view>> persistent;
   std::vector<int> views(program.buffers.size());  // by buffer: on the way to its root
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
