@@ -13,6 +13,7 @@ namespace colonnade {
 
 size_t LargestAllocationIn(const std::function<void()>& f);
 int64_t AllocationsIn(const std::function<void()>& f);
+int64_t PeakBytesIn(const std::function<void()>& f);  // the most that it holds at once beyond what was held before
 
 }  // namespace colonnade
 

@@ -2,6 +2,9 @@
 #include "gtest/gtest.h"
 #include "partition/passes.h"
 #include "program/builder.h"
+#include "program/dag.h"
+#include "program/verify.h"
+#include "tests/partition/lowered.h"
 
 namespace colonnade::partition {
 namespace {
@@ -108,6 +111,24 @@ TEST(AssignWaits, AProgramThatHasWaitsIsAnInternalError) {
   t.Add(Lane::kCompute, {t.b.Read(x)});
   Program program = t.Assigned();
   EXPECT_EQ(AssignWaits(program).code(), absl::StatusCode::kInternal);
+}
+
+// Waits and places are worked out for one device of each class; here they are checked device by device.
+TEST(AssignWaits, OrdersTheTasksOfEveryDevice) {
+  for (const char* plan : {"data", "hybrid"}) {
+    const layers::LayerGraph graph = Model("lenet");
+    const Program program = Lowered(graph, Named(plan, graph, 8));
+    const program::Dependencies dependencies = DeriveDependencies(program);
+    const program::HappensBefore order(program);
+    for (const program::Task& task : program.tasks) {
+      for (TaskId before : dependencies.within[task.id.value]) EXPECT_TRUE(order.Within(before, task.id)) << plan;
+      for (TaskId before : dependencies.carried[task.id.value]) EXPECT_TRUE(order.Carried(before, task.id)) << plan;
+    }
+    const program::MemoryMap map =
+        PlaceBuffers(program, [&](const program::Buffer& buffer) { return DenseSizeOf(program, buffer); });
+    EXPECT_TRUE(VerifyMemoryMap(program, map).ok()) << VerifyMemoryMap(program, map);
+    for (int64_t bytes : map.step_bytes) EXPECT_EQ(bytes, map.step_bytes[0]) << plan;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,124 @@
+// How time and memory of every pass over a whole Program grow with the number of devices, up to 1,024.
+//
+// Linear growth from 128 devices is eightfold. Memory may grow by 2.2 at each doubling. Time may take twice the eightfold:
+// the Program of few devices lies in the processor's caches, that of many does not, which by itself made it up to 14 times
+// as long. A part that grows with the square grows 64-fold, so that it is found where it takes a seventh of the time at 128
+// devices. Time is that of the thread, and the least of several runs, since other processes share processor and caches.
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <limits>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/simulator.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+#include "program/dag.h"
+#include "program/memory.h"
+#include "program/text.h"
+#include "program/verify.h"
+#include "tests/allocations.h"
+#include "tests/engine/on_a_switch.h"
+#include "tests/sanitized.h"
+
+namespace colonnade::engine {
+namespace {
+
+// With sanitizers a quarter, which is enough to find what they look for.
+constexpr int kMany = kSanitized ? 256 : 1024, kFew = kMany / 8;
+constexpr double kMostGrowth = 2 * 8, kMostGrowthOfBytes = 2.2 * 2.2 * 2.2;
+constexpr int kMostRuns = 12;
+
+struct Spread {
+  std::string plan;
+  partition::Reduction reduction;
+
+  friend void PrintTo(const Spread& spread, std::ostream* out) {
+    *out << spread.plan << ", " << partition::Name(spread.reduction);
+  }
+};
+
+struct Case {
+  layers::LayerGraph graph;
+  partition::Plan plan;
+  partition::LowerOptions options;
+  Machine machine;
+  program::Program program;
+  std::string text;
+
+  program::Program Lower() const { return partition::Lower(graph, plan, options).value(); }
+};
+
+Case CaseOf(const Spread& spread, int devices) {
+  Case c{.graph = models::BuildModel("lenet", {}).value(),
+         .plan = {},
+         .options = {.global_batch = devices},
+         .machine = {},
+         .program = {},
+         .text = ""};
+  c.plan = partition::NamedPlan(spread.plan, c.graph, {.devices = devices, .global_batch = devices}).value();
+  c.plan.reduction = spread.reduction;
+  c.machine = InNodes(devices);
+  c.program = c.Lower();
+  c.text = program::Print(c.program);
+  return c;
+}
+
+double Seconds(const std::function<void()>& run) {
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begin = now();
+  run();
+  return now() - begin;
+}
+
+class Growth : public ::testing::TestWithParam<Spread> {
+ protected:
+  Growth() : few_(CaseOf(GetParam(), kFew)), many_(CaseOf(GetParam(), kMany)) {}
+
+  void Expect(const std::string& what, const std::function<void(const Case&)>& pass) const {
+    double few = std::numeric_limits<double>::infinity(), many = few;
+    for (int run = 0; run == 0 || (run < kMostRuns && many / few > kMostGrowth); ++run) {
+      // As long as the one run of many, so that it is as likely to be disturbed.
+      for (int i = 0; i < 4; ++i) few = std::min(few, Seconds([&] { pass(few_); }));
+      many = std::min(many, Seconds([&] { pass(many_); }));
+    }
+    EXPECT_LE(many / few, kMostGrowth) << what << ": " << few << " s for " << kFew << " devices, " << many << " s for "
+                                       << kMany;
+    const auto bytes = [&](const Case& c) { return static_cast<double>(PeakBytesIn([&] { pass(c); })); };
+    EXPECT_LE(bytes(many_), kMostGrowthOfBytes * bytes(few_)) << what << ": bytes for " << kMany << " devices and " << kFew;
+  }
+
+ private:
+  const Case few_, many_;
+};
+
+TEST_P(Growth, OfEveryPassOverAWholeProgramIsThatOfTheNumberOfDevices) {
+  Expect("Lower", [](const Case& c) { c.Lower(); });
+  Expect("Verify", [](const Case& c) { EXPECT_TRUE(program::Verify(c.program).ok()); });
+  Expect("DeriveDependencies", [](const Case& c) { program::DeriveDependencies(c.program); });
+  Expect("PlaceBuffers", [](const Case& c) {
+    program::PlaceBuffers(c.program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(c.program, buffer); });
+  });
+  Expect("Print", [](const Case& c) { program::Print(c.program); });
+  Expect("Parse", [](const Case& c) { EXPECT_TRUE(program::Parse(c.text).ok()); });
+  Expect("Simulate", [](const Case& c) { EXPECT_TRUE(Simulate(c.program, c.machine).ok()); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plans, Growth,
+    ::testing::Values(Spread{"data", partition::Reduction::kAllReduce}, Spread{"data", partition::Reduction::kSharded},
+                      Spread{"data", partition::Reduction::kMaster}, Spread{"hybrid", partition::Reduction::kAllReduce}),
+    [](const auto& info) { return absl::StrCat(info.param.plan, "_", static_cast<int>(info.param.reduction)); });
+
+}  // namespace
+}  // namespace colonnade::engine
