@@ -21,6 +21,16 @@ TEST(Mesh, PositionsAreRowMajorWithTheLastAxisFastest) {
   EXPECT_THAT(mesh.AxisGroup(4, 1), ElementsAre(3, 4, 5));
   EXPECT_THAT(mesh.AxesGroup(4, {0, 1}), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(mesh.AxesGroup(4, {}), ElementsAre(4));
+  EXPECT_EQ(mesh.At(4, 1, 2), 5);
+}
+
+TEST(Mesh, AGroupOverSeveralAxesIsInRowMajorOrder) {
+  const Mesh mesh{{{"a", 2}, {"b", 3}, {"c", 2}}};
+  EXPECT_THAT(mesh.AxesGroup(9, {0, 2}), ElementsAre(2, 3, 8, 9));
+  EXPECT_THAT(mesh.AxesGroup(9, {2, 0}), ElementsAre(2, 3, 8, 9));
+  for (const std::vector<int>& axes : {std::vector{0, 2}, {1}, {1, 2}, {}}) {
+    for (int p = 0; p < mesh.device_count(); ++p) EXPECT_EQ(mesh.AxesGroup(p, axes)[mesh.IndexInGroup(p, axes)], p);
+  }
 }
 
 TEST(RegionOn, TwoAxesThatCutOneDimensionNest) {

@@ -10,6 +10,7 @@
 namespace colonnade::program {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 SizeOf Dense(const Program& program) {
@@ -54,6 +55,22 @@ TEST(PlaceBuffers, AcrossLanesOnlyWithWaits) {
   EXPECT_FALSE(Share(PlaceBuffers(c.program, Dense(c.program)), c.x, c.z)) << "the next step may write x while z is written";
   c.program.tasks[0].waits_previous = {TaskId{2}};
   EXPECT_TRUE(Share(PlaceBuffers(c.program, Dense(c.program)), c.x, c.z));
+}
+
+// Devices that do alike may have buffers of other sizes: layouts are the backend's.
+TEST(PlaceBuffers, ADeviceWithLargerBuffersHasPlacesOfItsOwn) {
+  Builder b("two", Mode::kTrain, 1, DType::kF32, {{"data", 3}});
+  std::vector<BufferId> x(3), y(3);
+  for (int d = 0; d < 3; ++d) x[d] = b.AddBuffer(d, "x", DType::kF32, {16});
+  for (int d = 0; d < 3; ++d) y[d] = b.AddBuffer(d, "y", DType::kF32, {16});
+  for (int d = 0; d < 3; ++d) b.AddCompute(d, Lane::kCompute, Load{0}, {b.Write(x[d])}, {}, {});
+  for (int d = 0; d < 3; ++d) b.AddCompute(d, Lane::kCompute, Copy{}, {b.Read(x[d]), b.Write(y[d])}, {}, {});
+  const Program program = std::move(b).Build();
+  const MemoryMap map = PlaceBuffers(program, [&](const Buffer& buffer) { return buffer.device == 1 ? 128 : 64; });
+  EXPECT_THAT(map.step_bytes, ElementsAre(128, 256, 128));
+  EXPECT_EQ(map.offset[y[1].value], 128);
+  EXPECT_EQ(map.offset[y[2].value], map.offset[y[0].value]);
+  EXPECT_TRUE(VerifyMemoryMap(program, map).ok()) << VerifyMemoryMap(program, map);
 }
 
 TEST(PlaceBuffers, TwoSlotsLieApartFromEachOtherAndFromAllElse) {
