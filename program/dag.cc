@@ -92,7 +92,9 @@ Dependencies DeriveDependencies(const Program& program) {
   return DeriveDependencies(program, DeviceClasses::EachApart(program));
 }
 
-Dependencies DeriveDependencies(const Program& program, const DeviceClasses& classes) { return Walk(program, classes).Run(); }
+Dependencies DeriveDependencies(const Program& program, const DeviceClasses& classes) {
+  return Walk(program, classes).Run();
+}
 
 bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b) {
   return (Writes(a.access) || Writes(b.access)) && Meet(Locate(program, a), Locate(program, b));

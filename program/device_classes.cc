@@ -25,14 +25,14 @@ void Number(const Items& items, int devices, Numbers& numbers) {
 }  // namespace
 
 DeviceClasses::DeviceClasses(const Program& program, Apart) : first_(program.device_count) {
-  Number<TaskId>(program.tasks, program.device_count, tasks_);
-  Number<BufferId>(program.buffers, program.device_count, buffers_);
   std::iota(first_.begin(), first_.end(), 0);
 }
 
 DeviceClasses DeviceClasses::EachApart(const Program& program) { return {program, Apart{}}; }
 
 DeviceClasses::DeviceClasses(const Program& program) : DeviceClasses(program, Apart{}) {
+  Number<TaskId>(program.tasks, program.device_count, tasks_);
+  Number<BufferId>(program.buffers, program.device_count, buffers_);
   FindCandidates(program);
   SetApartWhatDiffers(program);
 }
@@ -92,8 +92,8 @@ bool DeviceClasses::AreAlike(const Buffer& a, const Buffer& b) const {
   }
   if (const auto* bucket = std::get_if<Bucket>(&a.storage)) {
     const auto& other = std::get<Bucket>(b.storage);
-    return bucket->parts == other.parts && bucket->first_part == other.first_part && bucket->held_parts == other.held_parts &&
-           bucket->equal_parts == other.equal_parts &&
+    return bucket->parts == other.parts && bucket->first_part == other.first_part &&
+           bucket->held_parts == other.held_parts && bucket->equal_parts == other.equal_parts &&
            std::equal(bucket->members.begin(), bucket->members.end(), other.members.begin(), other.members.end(),
                       [&](BufferId m, BufferId n) { return ArePaired(buffers_, m, n); });
   }

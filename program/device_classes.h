@@ -19,7 +19,7 @@ class DeviceClasses {
  public:
   // O(tasks + buffers). REQUIRES: the Program keeps the rules `structure` and `waits`.
   explicit DeviceClasses(const Program& program);
-  // Each device in a class of its own.
+  // Each device in a class of its own. Tells nothing else: not what devices have, nor what pairs.
   static DeviceClasses EachApart(const Program& program);
 
   // The first device that is like `device`.
