@@ -65,9 +65,8 @@ absl::Status SimulateOn(const program::Program& program, const Options& options)
   machine.collectives = options.collectives == "direct"    ? engine::CollectiveAlgorithm::kDirect
                         : options.collectives == "fastest" ? engine::CollectiveAlgorithm::kFastest
                                                            : engine::CollectiveAlgorithm::kRing;
-  ASSIGN_OR_RETURN(const engine::Simulation simulation, Timed("Simulate", [&] {
-                     return engine::Simulate(program, machine, {.trace = options.with_trace});
-                   }));
+  ASSIGN_OR_RETURN(const engine::Simulation simulation,
+                   Timed("Simulate", [&] { return engine::Simulate(program, machine, {.trace = options.with_trace}); }));
   std::printf("a step takes %.9f ms, the first %.9f; %lld tasks\n", absl::ToDoubleMilliseconds(simulation.step),
               absl::ToDoubleMilliseconds(simulation.first_step), static_cast<long long>(simulation.tasks));
   return absl::OkStatus();
@@ -80,9 +79,8 @@ absl::Status Main(const Options& options) {
                      return partition::NamedPlan(options.plan, graph, {.devices = options.devices, .global_batch = batch});
                    }));
   plan.reduction = *partition::ReductionFromName(options.reduction);
-  ASSIGN_OR_RETURN(const program::Program program, Timed("Lower, with Verify", [&] {
-                     return partition::Lower(graph, plan, {.global_batch = batch});
-                   }));
+  ASSIGN_OR_RETURN(const program::Program program,
+                   Timed("Lower, with Verify", [&] { return partition::Lower(graph, plan, {.global_batch = batch}); }));
   std::printf("%zu tasks, %zu buffers\n", program.tasks.size(), program.buffers.size());
   RETURN_IF_ERROR(Timed("Verify", [&] { return program::Verify(program); }));
   Timed("DeriveDependencies", [&] { return program::DeriveDependencies(program); });
