@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kShownCandidates = 12;
+constexpr size_t kMostTasksForReasons = 100'000;
 
 // Which of the drawn programs is the candidate's.
 std::optional<size_t> DrawnAs(const Prediction& p, size_t candidate) {
@@ -48,6 +50,7 @@ Json PlanReport(const Prediction& p) {
       {"global_batch", p.lower.global_batch}, {"machine", p.machine.name},   {"layers", std::move(layers)},
       {"predicted", PredictedJson(p)}};
   if (p.candidates.empty()) return json;
+  json["least_step_ms"] = p.least_sec * 1e3;
   json["candidates"] = Json::array();
   for (size_t i = 0; i < p.candidates.size(); ++i) {
     const partition::Candidate& c = p.candidates[i];
@@ -105,8 +108,18 @@ std::string Reason(const Prediction& p, const layers::LayerNode& node) {
   return "no other is legal";
 }
 
+// Simulations of all other choices of all layers take so long as they have tasks.
+bool ReasonsAreQuick(const Prediction& p) {
+  const auto layers = std::count_if(p.session.graph.nodes.begin(), p.session.graph.nodes.end(),
+                                    [](const layers::LayerNode& node) { return !node.parameters.empty(); });
+  return static_cast<size_t>(layers) * p.predicted.program.tasks.size() <= kMostTasksForReasons;
+}
+
 void PrintLayers(const Prediction& p) {
-  const bool reasons = !p.candidates.empty();
+  const bool reasons = !p.candidates.empty() && ReasonsAreQuick(p);
+  if (!p.candidates.empty() && !reasons) {
+    PrintLine("What another split of a layer would cost: --explain=LAYER says it of one, since here it takes long for all.");
+  }
   PrintLine(absl::StrFormat("%-20s %-18s %12s%s", "layer", "strategy", "sent MB", reasons ? "   why" : ""));
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     const auto sent = p.sent.find(node.name);
@@ -126,11 +139,16 @@ void PrintLayers(const Prediction& p) {
 
 void PrintCandidates(const Prediction& p) {
   if (p.candidates.empty()) return;
-  PrintLine(absl::StrFormat("\n%d plans simulated; the best, and every named one:", p.candidates.size()));
+  const double step = absl::ToDoubleSeconds(p.predicted.simulation.step);
+  PrintLine(absl::StrFormat("\n%d plans simulated. No plan takes less than %.2f ms; the choice is within %.1f %% of that.",
+                            p.candidates.size(), p.least_sec * 1e3, 100 * (step / p.least_sec - 1)));
+  PrintLine("The best, and the best of every name and number of devices:");
   PrintLine("rank  plan      mesh    reduction   overlap  buckets MB     step ms   memory MB");
+  std::set<std::string> names;
   for (size_t i = 0; i < p.candidates.size(); ++i) {
     const partition::Candidate& c = p.candidates[i];
-    if (i >= kShownCandidates && c.plan.name == partition::kAutoPlan) continue;
+    const bool is_new = names.insert(absl::StrCat(c.plan.name, " ", c.plan.mesh.device_count())).second;
+    if (i >= kShownCandidates && (!is_new || c.plan.name == partition::kAutoPlan)) continue;
     const Json mesh = MeshJson(c.plan.mesh);
     PrintLine(absl::StrFormat(
         "%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name, mesh["replicas"].get<int64_t>(),

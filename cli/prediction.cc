@@ -76,6 +76,10 @@ absl::Status Predict(const Flags& flags, Prediction& p) {
   absl::StatusOr<tools::Predicted> predicted = tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower);
   if (!predicted.ok()) return FieldAsFlag(predicted.status(), "devices");
   p.predicted = *std::move(predicted);
+  if (!p.candidates.empty()) {
+    ASSIGN_OR_RETURN(p.least_sec,
+                     tools::LeastSecondsOn(p.machine, p.session.graph, p.lower.global_batch, std::max(flags.devices, 1)));
+  }
   RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
   return flags.draws == 0 ? absl::OkStatus() : Draw(flags, p);
 }

@@ -29,6 +29,7 @@ struct Prediction {
   partition::LowerOptions lower;
   tools::Predicted predicted;                    // its simulation is empty before Predict
   std::vector<partition::Candidate> candidates;  // of --plan=auto
+  double least_sec = 0;                          // then: what no plan goes below
   // Steps on draws of what the profile is unsure of: of the plan, and behind it of the candidates of these ranks.
   std::optional<tools::DrawnSteps> drawn;
   std::vector<size_t> drawn_candidates;

@@ -50,12 +50,12 @@ void Progress::Finish() {
 
 CountProgress::CountProgress(const char* what) : what_(what), terminal_(::isatty(STDERR_FILENO) != 0) {}
 
-void CountProgress::Show(int64_t done, int64_t total) {
+void CountProgress::Show(int64_t done, int64_t total, const std::string& behind) {
   const absl::Time now = absl::Now();
   const absl::Duration elapsed = now - start_;
   if (now - last_ < (terminal_ ? kTerminalInterval : kLogInterval) || elapsed < kSilence) return;
   last_ = now;
-  const std::string line = absl::StrFormat("%s %d/%d [%s<%s]", what_, done, total, Clock(elapsed),
+  const std::string line = absl::StrFormat("%s %d/%d%s [%s<%s]", what_, done, total, behind, Clock(elapsed),
                                            Clock(elapsed * (total - done) / std::max<int64_t>(done, 1)));
   std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
   open_ = terminal_;

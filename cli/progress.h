@@ -5,6 +5,7 @@
 #define COLONNADE_CLI_PROGRESS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -25,14 +26,14 @@ class Progress {
   bool open_ = false;
 };
 
-// The same for what is counted: "draw 40/100 [00:03<00:05]". Silent for its first second.
+// The same for what is counted: "draw 40/100 [00:03<00:05]", with what is said behind it. Silent for its first second.
 class CountProgress {
  public:
   explicit CountProgress(const char* what);
   ~CountProgress();  // ends the line on a terminal
   CountProgress(const CountProgress&) = delete;
   CountProgress& operator=(const CountProgress&) = delete;
-  void Show(int64_t done, int64_t total);
+  void Show(int64_t done, int64_t total, const std::string& behind = "");
 
  private:
   const char* const what_;

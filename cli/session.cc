@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cli/optimizer.h"
+#include "cli/progress.h"
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "engine/error_context.h"
@@ -95,8 +96,12 @@ program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
 absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::LayerGraph& graph,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  CountProgress progress("planning:");
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
-      machine, graph, {.global_batch = SamplesAtOnce(flags), .pixels = PixelsOf(graph)}, std::max(flags.devices, 1));
+      machine, graph, {.global_batch = SamplesAtOnce(flags), .pixels = PixelsOf(graph)}, std::max(flags.devices, 1),
+      [&](int judgements, double part) {
+        progress.Show(static_cast<int64_t>(part * 100), 100, absl::StrFormat("%% of the search, %d plans", judgements));
+      });
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
   candidates = *std::move(found);
   partition::Plan plan = candidates.front().plan;

@@ -131,6 +131,18 @@ double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
   return std::exp(sum / weights);
 }
 
+double CostModel::LeastStepSeconds(const program::Program& program) const {
+  double seconds = 0;
+  for (const Task& task : program.tasks) {
+    const bool is_of_layer = task.from.pass == program::Pass::kForward || task.from.pass == program::Pass::kBackward;
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (!is_of_layer || compute == nullptr || task.device != 0 || task.lane != program::Lane::kCompute) continue;
+    if (std::holds_alternative<program::CheckFinite>(compute->op)) continue;  // one for each bucket
+    seconds += Seconds(task);
+  }
+  return seconds;
+}
+
 double CostModel::MemorySeconds(double bytes) const {
   double rate = machine_.memory_bytes_per_sec.value;
   if (machine_.shared_memory_bytes_per_sec.value > 0) {

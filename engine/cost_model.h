@@ -38,6 +38,9 @@ class CostModel {
 
   // Seconds of a Compute task alone on its lane, launch included. The simulator times transfers.
   double Seconds(const program::Task& task) const;
+  // Seconds of a step below which no other reduction, size of buckets or overlap brings it: forward and backward of the
+  // first device, one task after the other.
+  double LeastStepSeconds(const program::Program& program) const;
   // Seconds that `bytes` take through memory while all devices are at work.
   double MemorySeconds(double bytes) const;
   // Seconds of a transfer that the profile has measured as a whole, by the bytes of one operand; negative if it has not.

@@ -71,7 +71,9 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
   }
   for (size_t p = 0; p < node.parameters.size(); ++p) {
     const Shape local = RegionOn(mesh, layer.sharding.parameters[p], node.parameters[p].shape, 0).size;
-    layer.compute_sec += SecondsOf({Update(local)}, cost);
+    const double update = SecondsOf({Update(local)}, cost);
+    layer.compute_sec += update;
+    layer.update_sec += update;
     int64_t members = 1;
     for (int a = 0; a < mesh.axis_count(); ++a) {
       const bool partial = layer.sharding.parameter_gradients[p][a].kind == layers::Placement::Kind::kPartial;

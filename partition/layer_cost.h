@@ -27,6 +27,7 @@ struct CostFunctions {
 struct LayerCost {
   NodeSharding sharding;
   double compute_sec = 0;    // all stages and the update on one device
+  double update_sec = 0;     // the update's part of it
   double transfer_sec = 0;   // between its stages
   double reduction_sec = 0;  // of the gradients of its parameters
 };

@@ -1,13 +1,17 @@
 #include "partition/planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <numeric>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "partition/additive_cost.h"
 #include "partition/named_plans.h"
 #include "partition/proposals.h"
 #include "program/status_macros.h"
@@ -18,8 +22,20 @@ namespace {
 using layers::LayerGraph;
 
 constexpr int kWinnersToVary = 3;
-constexpr int64_t kBucketBytes[] = {1 << 20, 8 << 20, 32 << 20, 128 << 20};
-constexpr double kBetter = 1 - 1e-6;  // a change must gain so much
+constexpr size_t kMostExchanged = 3;    // neighbours that change together
+constexpr int kMostCountsTried = 16;    // of devices, one by one
+constexpr double kBetter = 1 - 1e-6;    // a change must gain so much
+constexpr double kNearlyAsWell = 1.1;   // proposals are made for so many devices where a named plan on them takes no longer
+constexpr double kProposalsPart = 0.5;  // of most_tasks
+
+// Whether gradients pass through buckets that are summed, so that kinds of reduction and sizes of buckets differ.
+bool ReducesBuckets(const program::Program& program) {
+  return std::any_of(program.tasks.begin(), program.tasks.end(), [&](const program::Task& task) {
+    const bool moves = !std::holds_alternative<program::Compute>(task.what);
+    return moves &&
+           std::holds_alternative<program::Bucket>(program.buffer(program::RootOf(program, task.uses[0].buffer)).storage);
+  });
+}
 
 class Search {
  public:
@@ -27,13 +43,12 @@ class Search {
 
   absl::StatusOr<std::vector<Candidate>> Run() {
     RETURN_IF_ERROR(JudgeNamedPlans());
-    for (const Mesh& mesh : Meshes()) {
-      RETURN_IF_ERROR(JudgeProposals(mesh));
-    }
+    RETURN_IF_ERROR(JudgeProposals());
     if (candidates_.empty()) {
       return absl::FailedPreconditionError(absl::StrFormat("no plan splits network %s over %d devices at batch %d",
                                                            graph_.name, options_.devices, options_.lower.global_batch));
     }
+    RETURN_IF_ERROR(VaryNamedPlans());
     Sort();
     RETURN_IF_ERROR(VaryTheBest());
     RETURN_IF_ERROR(ExchangeLayers());
@@ -42,45 +57,93 @@ class Search {
   }
 
  private:
-  // One axis of all devices, and every cut into replicas and columns.
-  std::vector<Mesh> Meshes() const {
-    std::vector<Mesh> meshes = {Mesh::ReplicasByColumns(options_.devices, 1)};
-    for (int columns = 2; columns < options_.devices; ++columns) {
-      if (options_.devices % columns == 0) meshes.push_back(Mesh::ReplicasByColumns(options_.devices / columns, columns));
-    }
-    return meshes;
-  }
-
   absl::Status JudgeNamedPlans() {
-    for (const std::string& name : PlanNames()) {
-      // One device is always among the choices.
-      const int devices = name == "single" ? 1 : options_.devices;
-      absl::StatusOr<Plan> plan = NamedPlan(name, graph_, {.devices = devices, .global_batch = options_.lower.global_batch});
-      if (!plan.ok()) continue;  // it does not split this network or batch
-      RETURN_IF_ERROR(Judge(*plan));
+    spends_ = false;
+    for (int devices : TriedDeviceCounts(options_.devices)) {
+      for (const std::string& name : PlanNames()) {
+        if ((name == "single") != (devices == 1)) continue;
+        absl::StatusOr<Plan> plan =
+            NamedPlan(name, graph_, {.devices = devices, .global_batch = options_.lower.global_batch});
+        if (!plan.ok()) continue;  // it does not split this network or batch
+        RETURN_IF_ERROR(Judge(*plan));
+      }
     }
+    spends_ = true;
+    named_ = candidates_;
     return absl::OkStatus();
   }
 
-  absl::Status JudgeProposals(const Mesh& mesh) {
-    if (mesh.device_count() == 1) return absl::OkStatus();
+  struct Proposal {
+    double additive_sec = 0;
+    Plan plan;
+  };
+
+  // What the additive cost holds to be the best on `mesh`.
+  void Propose(const Mesh& mesh, std::vector<Proposal>& proposals) const {
     const auto options = LegalOptions(graph_, mesh, options_.lower.global_batch, options_.cost);
-    if (std::any_of(options.begin(), options.end(), [](const auto& o) { return o.empty(); })) return absl::OkStatus();
+    if (std::any_of(options.begin(), options.end(), [](const auto& o) { return o.empty(); })) return;
     for (double exposed : {0.0, 1.0}) {
-      const Proposals proposals = ProposeAssignments(graph_, mesh, options_.lower.global_batch, options, options_.cost,
-                                                     exposed, options_.proposals_per_mesh);
-      for (const Assignment& assignment : proposals.assignments) {
+      const Proposals found = ProposeAssignments(graph_, mesh, options_.lower.global_batch, options, options_.cost, exposed,
+                                                 options_.proposals_per_mesh);
+      AdditiveCost cost(graph_, mesh, options_.lower.global_batch, options, options_.cost, exposed);
+      for (const Assignment& assignment : found.assignments) {
         Plan plan{.name = kAutoPlan, .mesh = mesh};
-        if (!proposals.not_exact.empty()) {
-          plan.notes = {absl::StrCat("proposed by descent, not the best by additive cost: ", proposals.not_exact)};
+        if (!found.not_exact.empty()) {
+          plan.notes = {absl::StrCat("proposed by descent, not the best by additive cost: ", found.not_exact)};
         }
         for (size_t node = 0; node < graph_.nodes.size(); ++node) {
           const Strategies& strategies = options[node][assignment[node]].strategies;
           if (!strategies.empty()) plan.layers[graph_.nodes[node].name] = strategies;
         }
-        RETURN_IF_ERROR(Judge(plan));
+        proposals.push_back({cost.OfAll(assignment), std::move(plan)});
       }
     }
+  }
+
+  // Whether a named plan on so many devices is nearly as fast as the best.
+  bool DoesNearlyAsWell(int devices) const {
+    double best = std::numeric_limits<double>::infinity(), of_these = best;
+    for (const Candidate& candidate : candidates_) {
+      best = std::min(best, candidate.judgement.step_sec);
+      if (candidate.plan.mesh.device_count() == devices) of_these = std::min(of_these, candidate.judgement.step_sec);
+    }
+    return of_these <= best * kNearlyAsWell;
+  }
+
+  absl::Status JudgeProposals() {
+    std::vector<Proposal> proposals;
+    for (int devices : TriedDeviceCounts(options_.devices)) {
+      if (devices == 1 || (devices < options_.devices && !DoesNearlyAsWell(devices))) continue;
+      for (const Mesh& mesh : MeshesOf(devices)) Propose(mesh, proposals);
+    }
+    std::stable_sort(proposals.begin(), proposals.end(),
+                     [](const Proposal& a, const Proposal& b) { return a.additive_sec < b.additive_sec; });
+    const auto most = static_cast<int64_t>(kProposalsPart * static_cast<double>(options_.most_tasks));
+    for (const Proposal& proposal : proposals) {
+      if (spent_tasks_ > most) break;
+      RETURN_IF_ERROR(Judge(proposal.plan));
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsSpent() const { return spent_judgements_ >= options_.most_judgements || spent_tasks_ >= options_.most_tasks; }
+
+  absl::Status VaryNamedPlans() {
+    spends_ = false;
+    for (const Candidate& named : named_) {
+      const std::string key = KeyOf(named.plan);
+      for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+        for (int64_t bytes : kTriedBucketBytes) {
+          const bool cannot_win = named.judgement.least_step_sec >= BestOf().judgement.step_sec && BestOf().fits;
+          if (cannot_win || !reduces_buckets_.at(key)) break;
+          Plan plan = named.plan;
+          plan.reduction = reduction;
+          plan.bucket_bytes = bytes;
+          RETURN_IF_ERROR(Judge(plan));
+        }
+      }
+    }
+    spends_ = true;
     return absl::OkStatus();
   }
 
@@ -91,19 +154,22 @@ class Search {
       Candidate best = candidates_[w];
       if (best.plan.mesh.device_count() == 1) continue;
       auto keep_if_better = [&](Plan plan) -> absl::Status {
+        if (w > 0 && IsSpent()) return absl::OkStatus();
         ASSIGN_OR_RETURN(Candidate candidate, Judged(std::move(plan)));
         if (IsBetter(candidate, best)) best = std::move(candidate);
         return absl::OkStatus();
       };
-      for (Reduction reduction : {Reduction::kSharded, Reduction::kMaster}) {
-        Plan plan = best.plan;
-        plan.reduction = reduction;
-        RETURN_IF_ERROR(keep_if_better(std::move(plan)));
-      }
-      for (int64_t bytes : kBucketBytes) {
-        Plan plan = best.plan;
-        plan.bucket_bytes = bytes;
-        RETURN_IF_ERROR(keep_if_better(std::move(plan)));
+      if (reduces_buckets_.at(KeyOf(best.plan))) {
+        for (Reduction reduction : {Reduction::kSharded, Reduction::kMaster}) {
+          Plan plan = best.plan;
+          plan.reduction = reduction;
+          RETURN_IF_ERROR(keep_if_better(std::move(plan)));
+        }
+        for (int64_t bytes : kTriedBucketBytes) {
+          Plan plan = best.plan;
+          plan.bucket_bytes = bytes;
+          RETURN_IF_ERROR(keep_if_better(std::move(plan)));
+        }
       }
       Plan in_line = best.plan;
       in_line.overlap = false;
@@ -128,43 +194,79 @@ class Search {
     return {turned};
   }
 
+  // A change of the winner: the strategies of an option of the first node for it and those behind it.
+  struct Exchange {
+    double additive_sec = 0;
+    size_t first = 0, length = 1;
+    Strategies strategies;
+  };
+
+  static std::optional<int> OptionWith(const std::vector<StrategyOption>& options, const Strategies& strategies) {
+    const auto found = std::find_if(options.begin(), options.end(),
+                                    [&](const StrategyOption& option) { return option.strategies == strategies; });
+    if (found == options.end()) return std::nullopt;
+    return static_cast<int>(found - options.begin());
+  }
+
+  // All that change the plan, what the additive cost likes best first.
+  std::vector<Exchange> ExchangesOf(const std::vector<std::vector<StrategyOption>>& options, const Plan& plan) const {
+    AdditiveCost cost(graph_, plan.mesh, options_.lower.global_batch, options, options_.cost, /*exposed=*/1);
+    Assignment before(graph_.nodes.size(), 0);
+    for (size_t node = 0; node < graph_.nodes.size(); ++node) {
+      const auto found = plan.layers.find(graph_.nodes[node].name);
+      if (found != plan.layers.end()) before[node] = OptionWith(options[node], found->second).value_or(0);
+    }
+    std::vector<Exchange> exchanges;
+    for (size_t first = 0; first < graph_.nodes.size(); ++first) {
+      for (const StrategyOption& option : options[first]) {
+        if (option.strategies.empty()) continue;
+        Assignment after = before;
+        std::set<int> terms;
+        for (size_t length = 1; length <= kMostExchanged && first + length <= graph_.nodes.size(); ++length) {
+          const size_t last = first + length - 1;
+          const std::optional<int> same = OptionWith(options[last], option.strategies);
+          if (!same.has_value()) break;
+          after[last] = *same;
+          terms.insert(cost.TermsOf(static_cast<int>(last)).begin(), cost.TermsOf(static_cast<int>(last)).end());
+          if (after == before) continue;
+          double seconds = 0;
+          for (int term : terms) seconds += cost.OfTerm(term, after) - cost.OfTerm(term, before);
+          exchanges.push_back({seconds, first, length, option.strategies});
+        }
+      }
+    }
+    std::stable_sort(exchanges.begin(), exchanges.end(),
+                     [](const Exchange& a, const Exchange& b) { return a.additive_sec < b.additive_sec; });
+    return exchanges;
+  }
+
   // Single layers of the winner, and runs of neighbours that change alike, as long as a change helps.
   absl::Status ExchangeLayers() {
     Candidate best = candidates_[0];
     if (best.plan.mesh.device_count() == 1) return absl::OkStatus();
     const auto options = LegalOptions(graph_, best.plan.mesh, options_.lower.global_batch, options_.cost);
-    for (bool changed = true; changed && judgements_ < options_.most_judgements;) {
+    for (bool changed = true; changed && !IsSpent();) {
       changed = false;
-      for (size_t first = 0; first < graph_.nodes.size(); ++first) {
-        for (size_t length = 1; length <= 3 && first + length <= graph_.nodes.size(); ++length) {
-          for (const StrategyOption& option : options[first]) {
-            if (judgements_ >= options_.most_judgements) return absl::OkStatus();
-            Plan plan = best.plan;
-            if (!Assign(options, first, length, option.strategies, plan)) continue;
-            ASSIGN_OR_RETURN(Candidate candidate, Judged(std::move(plan)));
-            if (!IsBetter(candidate, best)) continue;
-            best = std::move(candidate);
-            changed = true;
-          }
-        }
+      for (const Exchange& exchange : ExchangesOf(options, best.plan)) {
+        if (IsSpent()) return absl::OkStatus();
+        Plan plan = best.plan;
+        if (!Assign(exchange, plan)) continue;  // as it is since a change before this one
+        ASSIGN_OR_RETURN(Candidate candidate, Judged(std::move(plan)));
+        if (!IsBetter(candidate, best)) continue;
+        best = std::move(candidate);
+        changed = true;
       }
     }
     return absl::OkStatus();
   }
 
-  // False where a layer may not have the strategies, or all have them already. The others of a run follow the first as far
-  // as they can.
-  bool Assign(const std::vector<std::vector<StrategyOption>>& options, size_t first, size_t length,
-              const Strategies& strategies, Plan& plan) const {
-    if (strategies.empty()) return false;
+  // False where all layers have the strategies already.
+  bool Assign(const Exchange& exchange, Plan& plan) const {
     bool changes = false;
-    for (size_t node = first; node < first + length; ++node) {
-      const bool legal = std::any_of(options[node].begin(), options[node].end(),
-                                     [&](const StrategyOption& option) { return option.strategies == strategies; });
-      if (!legal) return false;
+    for (size_t node = exchange.first; node < exchange.first + exchange.length; ++node) {
       Strategies& of_layer = plan.layers[graph_.nodes[node].name];
-      changes = changes || of_layer != strategies;
-      of_layer = strategies;
+      changes = changes || of_layer != exchange.strategies;
+      of_layer = exchange.strategies;
     }
     if (changes) plan.name = kAutoPlan;
     return changes;
@@ -179,22 +281,37 @@ class Search {
     return a.judgement.step_sec < b.judgement.step_sec * kBetter;
   }
 
+  const Candidate& BestOf() const { return *std::min_element(candidates_.begin(), candidates_.end(), IsBetter); }
+
   absl::Status Judge(const Plan& plan) { return Judged(plan).status(); }
+
+  static std::string KeyOf(Plan plan) {
+    plan.name.clear();
+    return PlanToJson(plan);
+  }
 
   // The judgement of a plan that was judged before.
   absl::StatusOr<Candidate> Judged(Plan plan) {
-    std::string name = std::exchange(plan.name, "");
-    const std::string key = PlanToJson(plan);
-    plan.name = std::move(name);
+    const std::string key = KeyOf(plan);
     const auto known = by_key_.find(key);
     if (known != by_key_.end()) return known->second;
     ASSIGN_OR_RETURN(program::Program program, Lower(graph_, plan, options_.lower));
     ASSIGN_OR_RETURN(Judgement judgement, options_.judge(program));
-    ++judgements_;
+    if (spends_) {
+      ++spent_judgements_;
+      spent_tasks_ += static_cast<int64_t>(program.tasks.size());
+    }
+    reduces_buckets_[key] = ReducesBuckets(program);
     Candidate candidate{.plan = std::move(plan), .judgement = judgement, .fits = Fits(judgement)};
     by_key_.emplace(key, candidate);
     candidates_.push_back(candidate);
+    if (options_.progress) options_.progress(static_cast<int>(candidates_.size()), PartSpent());
     return candidate;
+  }
+
+  double PartSpent() const {
+    return std::min(1.0, std::max(static_cast<double>(spent_judgements_) / options_.most_judgements,
+                                  static_cast<double>(spent_tasks_) / static_cast<double>(options_.most_tasks)));
   }
 
   void Sort() {
@@ -208,11 +325,23 @@ class Search {
   const LayerGraph& graph_;
   const PlannerOptions& options_;
   std::vector<Candidate> candidates_;
+  std::vector<Candidate> named_;  // with the reduction and buckets that plans have by themselves
   std::map<std::string, Candidate> by_key_;
-  int judgements_ = 0;
+  std::map<std::string, bool> reduces_buckets_;
+  bool spends_ = true;  // whether judgements count, as those do that may be left out
+  int spent_judgements_ = 0;
+  int64_t spent_tasks_ = 0;  // of their Programs
 };
 
 }  // namespace
+
+std::vector<int> TriedDeviceCounts(int devices) {
+  std::vector<int> counts;
+  for (int count = devices; count >= 1; count = devices <= kMostCountsTried ? count - 1 : count / 2) {
+    counts.push_back(count);
+  }
+  return counts;
+}
 
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const LayerGraph& graph, const PlannerOptions& options) {
   return Search(graph, options).Run();

@@ -1,9 +1,17 @@
 // Searches for the plan that trains fastest (`--plan=auto`).
 //
-// For every mesh of the devices, an additive cost (additive_cost.h) proposes the best assignments of strategies to layers
-// (proposals.h). The makespan of a step is not additive, so `judge`, which the caller makes of a simulator, ranks: all
-// proposals and all named plans first, then variants of the best (reduction, overlap, bucket size, which device sits where),
-// then single layers of the winner exchanged as long as that helps.
+// The makespan of a step is not additive, so `judge`, which the caller makes of a simulator, ranks:
+//
+//   1. every named plan, on all devices and on fewer;
+//   2. for every mesh of all devices, and of as many fewer as a named plan does nearly as well on, the assignments of
+//      strategies to layers that an additive cost (additive_cost.h) holds to be the best (proposals.h), the best first;
+//   3. every named plan with every kind of reduction and size of buckets, where that can be faster than the best so far;
+//   4. variants of the three best (reduction, bucket size, overlap, which device sits where);
+//   5. single layers of the winner, and neighbours, exchanged as long as that helps, what the additive cost likes best
+//   first.
+//
+// Judging takes as long as a Program has tasks, so the search ends by tasks: 2 takes half of `most_tasks` at most, 4 and 5
+// end where all of it is spent. 1 and 3 are never left out, so the result is no worse than any of them.
 //
 // Deterministic: a function of its arguments alone.
 #ifndef COLONNADE_PARTITION_PLANNER_H_
@@ -25,6 +33,8 @@ inline constexpr char kAutoPlan[] = "auto";  // the name of plans that the searc
 struct Judgement {
   double step_sec = 0;
   int64_t peak_memory_bytes = 0;  // of the fullest device
+  // What no reduction, size of buckets or overlap can take from step_sec: compute that does not depend on them.
+  double least_step_sec = 0;
 };
 
 struct PlannerOptions {
@@ -34,8 +44,17 @@ struct PlannerOptions {
   std::function<absl::StatusOr<Judgement>(const program::Program&)> judge;
   int64_t memory_bytes = 0;  // of each device; 0: no limit
   int proposals_per_mesh = 6;
-  int most_judgements = 400;  // ends the search
+  int most_judgements = 400;       // of 2, 4 and 5 above
+  int64_t most_tasks = 2'000'000;  // likewise: of all Programs that are judged
+  // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
+  std::function<void(int judgements, double part)> progress = nullptr;
 };
+
+// Bucket sizes that the search tries.
+inline constexpr int64_t kTriedBucketBytes[] = {1 << 20, 8 << 20, 32 << 20, 128 << 20};
+
+// Numbers of devices that the search tries, the most first: all up to 16, else those of `devices` halved again and again.
+std::vector<int> TriedDeviceCounts(int devices);
 
 struct Candidate {
   Plan plan;

@@ -102,6 +102,14 @@ std::vector<std::vector<StrategyOption>> LegalOptions(const LayerGraph& graph, c
   return options;
 }
 
+std::vector<Mesh> MeshesOf(int devices) {
+  std::vector<Mesh> meshes = {Mesh::ReplicasByColumns(devices, 1)};
+  for (int columns = 2; columns < devices; ++columns) {
+    if (devices % columns == 0) meshes.push_back(Mesh::ReplicasByColumns(devices / columns, columns));
+  }
+  return meshes;
+}
+
 Proposals ProposeAssignments(const LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
                              const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost,
                              double exposed, int count, int64_t most_entries) {

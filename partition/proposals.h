@@ -21,6 +21,9 @@ struct StrategyOption {
 std::vector<std::vector<StrategyOption>> LegalOptions(const layers::LayerGraph& graph, const Mesh& mesh,
                                                       int64_t global_batch, const CostFunctions& cost);
 
+// Those that are searched: one axis of all devices, and every cut into replicas and columns.
+std::vector<Mesh> MeshesOf(int devices);
+
 // For each node an index into its options.
 using Assignment = std::vector<int>;
 

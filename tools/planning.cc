@@ -1,7 +1,10 @@
 #include "tools/planning.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/cost_model.h"
 #include "engine/routes.h"
+#include "partition/bound.h"
 #include "partition/named_plans.h"
 #include "program/memory.h"
 #include "program/status_macros.h"
@@ -26,6 +30,35 @@ int64_t Fullest(const engine::Simulation& simulation) {
   for (const engine::SimulatedDevice& device : simulation.devices) most = std::max(most, device.peak_memory_bytes);
   return most;
 }
+
+// What tasks and collectives take alone on a machine with so many devices at work; collectives are looked up once.
+class AloneCosts {
+ public:
+  // `machine` must outlive the result.
+  static absl::StatusOr<AloneCosts> Create(const engine::Machine& machine, int devices) {
+    ASSIGN_OR_RETURN(engine::Routes routes, engine::Routes::Create(machine));
+    return AloneCosts(machine, devices, std::move(routes));
+  }
+
+  // Valid as long as this object is.
+  partition::CostFunctions functions() const {
+    return {.compute = [this](const program::Task& task) { return cost_.Seconds(task); },
+            .transfer =
+                [this](program::CollectiveKind kind, int members, double bytes) {
+                  const auto [known, is_new] = collectives_.try_emplace({kind, members, bytes}, 0);
+                  if (is_new) known->second = cost_.CollectiveSeconds(routes_, kind, members, bytes);
+                  return known->second;
+                }};
+  }
+
+ private:
+  AloneCosts(const engine::Machine& machine, int devices, engine::Routes routes)
+      : cost_(machine, devices), routes_(std::move(routes)) {}
+
+  engine::CostModel cost_;
+  engine::Routes routes_;
+  mutable std::map<std::tuple<program::CollectiveKind, int, double>, double> collectives_;
+};
 
 // Bytes of the fullest device of a training step, densely packed.
 absl::StatusOr<int64_t> PeakBytesOf(const layers::LayerGraph& graph, const partition::Plan& plan,
@@ -60,22 +93,22 @@ std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph&
 
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
-                                                                const partition::LowerOptions& lower, int devices) {
+                                                                const partition::LowerOptions& lower, int devices,
+                                                                const SearchProgress& progress) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
-  ASSIGN_OR_RETURN(engine::Routes routes, engine::Routes::Create(machine));
-  const engine::CostModel cost(machine, devices);
-  partition::PlannerOptions options{
-      .devices = devices,
-      .lower = lower,
-      .cost = {.compute = [&](const program::Task& task) { return cost.Seconds(task); },
-               .transfer = [&](program::CollectiveKind kind, int members,
-                               double bytes) { return cost.CollectiveSeconds(routes, kind, members, bytes); }},
-      .judge = [&](const program::Program& program) -> absl::StatusOr<partition::Judgement> {
-        ASSIGN_OR_RETURN(engine::Simulation simulation,
-                         engine::Simulate(program, machine, {.max_steps = 6, .trace = false}));
-        return partition::Judgement{absl::ToDoubleSeconds(simulation.step), Fullest(simulation)};
-      },
-      .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value)};
+  ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, devices));
+  partition::PlannerOptions options{.devices = devices,
+                                    .lower = lower,
+                                    .cost = cost.functions(),
+                                    .judge = [&](const program::Program& program) -> absl::StatusOr<partition::Judgement> {
+                                      ASSIGN_OR_RETURN(engine::Simulation simulation,
+                                                       engine::Simulate(program, machine, {.max_steps = 6, .trace = false}));
+                                      return partition::Judgement{
+                                          absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
+                                          engine::CostModel(machine, program.device_count).LeastStepSeconds(program)};
+                                    },
+                                    .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
+                                    .progress = progress};
   absl::StatusOr<std::vector<partition::Candidate>> found = partition::SearchPlans(graph, options);
   if (!found.ok() || !found->front().fits) return found;
   // They are sorted by time, so that the first named plan is the fastest of them.
@@ -86,6 +119,16 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
     std::rotate(found->begin(), named, named + 1);
   }
   return found;
+}
+
+absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
+                                      int devices) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int count : partition::TriedDeviceCounts(devices)) {
+    ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, count));
+    least = std::min(least, partition::LeastSecondsOf(graph, count, global_batch, cost.functions()));
+  }
+  return least;
 }
 
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,

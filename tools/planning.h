@@ -17,11 +17,19 @@
 
 namespace colonnade::tools {
 
+// Called with the number of plans judged and the part of the search that is spent.
+using SearchProgress = std::function<void(int judgements, double part)>;
+
 // The planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the planner's
 // is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
-                                                                const partition::LowerOptions& lower, int devices);
+                                                                const partition::LowerOptions& lower, int devices,
+                                                                const SearchProgress& progress = nullptr);
+
+// Seconds of a step that no plan on `devices` of the machine or fewer goes below (partition/bound.h).
+absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
+                                      int devices);
 
 // FailedPrecondition where the machine has fewer devices, naming shipped profiles that have enough.
 absl::Status CheckDevices(const engine::Machine& machine, int devices);

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
+#include "partition/bound.h"
+#include "partition/named_plans.h"
 #include "partition/proposals.h"
+#include "tests/partition/random_case.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::partition {
@@ -45,7 +50,8 @@ struct Judge {
     if (!simulation.ok()) return simulation.status();
     int64_t most = 0;
     for (const engine::SimulatedDevice& device : simulation->devices) most = std::max(most, device.peak_memory_bytes);
-    return Judgement{absl::ToDoubleSeconds(simulation->step), most};
+    const engine::CostModel cost(machine, program.device_count);
+    return Judgement{absl::ToDoubleSeconds(simulation->step), most, cost.LeastStepSeconds(program)};
   }
   PlannerOptions Options(int devices, const engine::CostModel& cost) const {
     return {.devices = devices,
@@ -135,6 +141,8 @@ TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
   if (chain.devices == 4 && chain.graph.nodes.size() <= 5)
     best = std::min(best, Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge));
   EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
+  EXPECT_GE(best, LeastSecondsOf(chain.graph, chain.devices, judge.batch, judge.Options(chain.devices, cost).cost))
+      << "no plan goes below the bound";
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -145,6 +153,106 @@ INSTANTIATE_TEST_SUITE_P(
                       Chain{"six_2", SixLayers(24, 384), 2, 3e9}, Chain{"six_3", SixLayers(24, 384), 3, 1e10},
                       Chain{"six_4", SixLayers(48, 768), 4, 3e9}),
     [](const auto& info) { return info.param.name; });
+
+struct Named {
+  Plan plan;
+  double step_sec = 0;
+};
+
+// A named plan with a reduction and buckets that a user might ask for, on any number of devices that it takes.
+std::optional<Named> DrawNamed(Random& random, const layers::LayerGraph& graph, int devices, const Judge& judge) {
+  const NamedPlanOptions options{.devices = 1 + static_cast<int>(random() % devices), .global_batch = judge.batch};
+  absl::StatusOr<Plan> plan = NamedPlan(Pick(random, PlanNames()), graph, options);
+  if (!plan.ok()) return std::nullopt;
+  plan->reduction = Pick<Reduction>(random, {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster});
+  plan->bucket_bytes = Pick<int64_t>(random, {std::begin(kTriedBucketBytes), std::end(kTriedBucketBytes)});
+  absl::StatusOr<program::Program> program = Lower(graph, *plan, {.global_batch = judge.batch});
+  EXPECT_TRUE(program.ok()) << program.status();
+  return Named{*plan, judge(*program)->step_sec};
+}
+
+TEST(SearchPlans, AreNeverWorseThanANamedPlanUnderAnyReductionAndBucketsOnAsManyDevicesOrFewer) {
+  Random random(16);
+  int compared = 0, faster = 0, on_fewer = 0, other_reductions = 0;
+  for (int draw = 0; draw < Draws(200); ++draw) {
+    const absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, false).Draw();
+    ASSERT_TRUE(network.ok()) << network.status();
+    const int devices = Pick<int>(random, {2, 3, 4, 6});
+    const Judge judge = MakeJudge(devices, Pick<double>(random, {1e7, 1e8, 1e9, 1e11}), Pick<int64_t>(random, {12, 24}));
+    const engine::CostModel cost(judge.machine, devices);
+    PlannerOptions options = judge.Options(devices, cost);
+    options.most_judgements = 1;  // all that is not asked for here is left out
+    options.most_tasks = 1;
+    const absl::StatusOr<std::vector<Candidate>> found = SearchPlans(network->graph, options);
+    ASSERT_TRUE(found.ok()) << found.status();
+    const Candidate& best = found->front();
+    on_fewer += best.plan.mesh.device_count() < devices;
+    other_reductions += best.plan.reduction != Reduction::kAllReduce;
+    for (int named = 0; named < 5; ++named) {
+      const std::optional<Named> other = DrawNamed(random, network->graph, devices, judge);
+      if (!other.has_value()) continue;
+      ++compared;
+      faster += best.judgement.step_sec < other->step_sec;
+      EXPECT_LE(best.judgement.step_sec, other->step_sec * (1 + 1e-9)) << PlanToJson(other->plan);
+    }
+    const double least = LeastSecondsOf(network->graph, devices, judge.batch, options.cost);
+    for (const Candidate& candidate : *found) {
+      if (candidate.plan.mesh.device_count() == devices) {
+        EXPECT_GE(candidate.judgement.step_sec, least);
+      }
+      EXPECT_GE(candidate.judgement.step_sec, candidate.judgement.least_step_sec);
+    }
+    EXPECT_GT(least, 0);
+  }
+  EXPECT_GT(compared, Draws(400));
+  EXPECT_GT(faster, Draws(100));
+  EXPECT_GT(on_fewer, Draws(16)) << "sub-sets of the devices never won";
+  EXPECT_GT(other_reductions, 0) << "no other reduction ever won";
+}
+
+TEST(SearchPlans, TakeTwoOfThreeDevicesWhereTheBatchSplitsOverTwo) {
+  const Judge judge = MakeJudge(3, 1e11, 64);
+  const engine::CostModel cost(judge.machine, 3);
+  layers::GraphBuilder net("seven");  // 7 features of 5 and 4 channels split over no 3
+  const auto x = net.Relu("relu", net.Conv2d("conv", net.Input("images", {3, 32, 32}), {.out_channels = 64, .kernel = 5}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 7}));
+  const absl::StatusOr<std::vector<Candidate>> found = SearchPlans(*std::move(net).Build(), judge.Options(3, cost));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->front().plan.mesh.device_count(), 2);
+}
+
+TEST(SearchPlans, EndWhereTheTasksAreSpentAndSaySo) {
+  const Judge judge = MakeJudge(4, 1e10, 64);
+  const engine::CostModel cost(judge.machine, 4);
+  const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+  const auto judged = [&](int64_t most_tasks) {
+    PlannerOptions options = judge.Options(4, cost);
+    options.most_tasks = most_tasks;
+    int judgements = 0;
+    double part = 0;
+    options.progress = [&](int number, double spent) {
+      EXPECT_EQ(number, ++judgements);
+      EXPECT_GE(spent, part);
+      part = spent;
+    };
+    const absl::StatusOr<std::vector<Candidate>> found = SearchPlans(graph, options);
+    EXPECT_TRUE(found.ok()) << found.status();
+    EXPECT_LE(part, 1);
+    EXPECT_EQ(judgements, static_cast<int>(found->size()));
+    return judgements;
+  };
+  const int few = judged(1), some = judged(10'000), all = judged(PlannerOptions().most_tasks);
+  EXPECT_LT(few, some);
+  EXPECT_LT(some, all);
+}
+
+TEST(TriedDeviceCounts, AreAllOfFewAndHalvesOfMany) {
+  EXPECT_EQ(TriedDeviceCounts(1), (std::vector<int>{1}));
+  EXPECT_EQ(TriedDeviceCounts(3), (std::vector<int>{3, 2, 1}));
+  EXPECT_EQ(TriedDeviceCounts(16).size(), 16u);
+  EXPECT_EQ(TriedDeviceCounts(48), (std::vector<int>{48, 24, 12, 6, 3, 1}));
+  EXPECT_EQ(TriedDeviceCounts(1024).size(), 11u);
+}
 
 // Every plan on two axes of longer chains: 10^5 to 10^6 of them, minutes each, so that one asks for it by hand
 // (--gtest_also_run_disabled_tests --gtest_filter=*TwoAxes*); docs/measured.md has the last result.
