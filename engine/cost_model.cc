@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -131,6 +132,18 @@ double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
   return std::exp(sum / weights);
 }
 
+// The integral over x > 0 of P(largest > x) - P(largest <= -x), by trapezoids.
+double MeanOfLargest(int count) {
+  constexpr double kStep = 1.0 / 128, kEnd = 9;  // beyond which 4,096 numbers never come
+  double sum = 0;
+  for (double x = 0; x <= kEnd; x += kStep) {
+    const double above = std::erfc(x * std::numbers::sqrt2 / 2) / 2;  // of one number
+    const double height = 1 - std::pow(1 - above, count) - std::pow(above, count);
+    sum += x == 0 ? height / 2 : height;
+  }
+  return sum * kStep;
+}
+
 double CostModel::LeastStepSeconds(const program::Program& program) const {
   double seconds = 0;
   for (const Task& task : program.tasks) {
@@ -166,7 +179,7 @@ double CostModel::Seconds(const Task& task) const {
     if (op->op != kAllOtherOps && in_flops && op->from == Origin::kMeasured) by_bytes = 0;
   }
   double seconds = std::max(by_flops, by_bytes);
-  if (devices_ > 1) seconds *= 1 + machine_.skew.value;
+  seconds *= waiting_;
   return machine_.launch_sec.value + seconds;
 }
 
@@ -210,6 +223,7 @@ std::vector<Phase> CostModel::CollectivePhases(const Routes& routes, program::Co
   double least = std::numeric_limits<double>::infinity();
   for (CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect}) {
+    if (algorithm == CollectiveAlgorithm::kDirect && members.size() > kMostMembersOfDirect) continue;
     std::vector<Phase> phases = phases_of(algorithm);
     double seconds = 0;
     for (const Phase& phase : phases) seconds += PhaseSeconds(routes, phase);

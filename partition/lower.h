@@ -56,6 +56,10 @@ struct LowerOptions {
 // training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
+// The same, not verified: for a planner, which judges hundreds of Programs and runs none of them.
+absl::StatusOr<program::Program> LowerToJudge(const layers::LayerGraph& graph, const Plan& plan,
+                                              const LowerOptions& options);
+
 }  // namespace colonnade::partition
 
 #endif  // COLONNADE_PARTITION_LOWER_H_

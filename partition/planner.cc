@@ -53,6 +53,7 @@ class Search {
     RETURN_IF_ERROR(VaryTheBest());
     RETURN_IF_ERROR(ExchangeLayers());
     Sort();
+    RETURN_IF_ERROR(Lower(graph_, candidates_[0].plan, options_.lower).status());  // which verifies the choice
     return std::move(candidates_);
   }
 
@@ -295,7 +296,7 @@ class Search {
     const std::string key = KeyOf(plan);
     const auto known = by_key_.find(key);
     if (known != by_key_.end()) return known->second;
-    ASSIGN_OR_RETURN(program::Program program, Lower(graph_, plan, options_.lower));
+    ASSIGN_OR_RETURN(program::Program program, LowerToJudge(graph_, plan, options_.lower));
     ASSIGN_OR_RETURN(Judgement judgement, options_.judge(program));
     if (spends_) {
       ++spent_judgements_;

@@ -143,7 +143,7 @@ engine::Machine Calibration::Result() {
   machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks"};
   machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
   machine.skew = {seen_->skew(), Origin::kMeasured,
-                  "mean wait for the slower of those that meet, over the way to the meeting"};
+                  "mean wait for the slower of two that meet, over the way to the meeting"};
   machine.step_sec_per_device = {seen_->host_sec_per_device(), Origin::kMeasured,
                                  "median time to enqueue one device's part of a step"};
   FillRoofline(machine);

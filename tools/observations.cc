@@ -87,7 +87,7 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
 }
 
 // What one side comes later on the whole than the side that is later on the average: E[max] − max E, over the way of each
-// from the meeting before.
+// from the meeting before; as it would be of two.
 void Observations::AddSkew(const std::vector<Meeting>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps) {
   for (size_t m = 1; m < meetings.size(); ++m) {
     std::vector<std::vector<double>> ways(meetings[m].sides.size());
@@ -104,7 +104,8 @@ void Observations::AddSkew(const std::vector<Meeting>& meetings, const std::vect
     double way = 0;
     for (std::vector<double>& of_side : ways) way = std::max(way, TrimmedMean(std::move(of_side)));
     met_sec_ += way;
-    waited_sec_ += TrimmedMean(std::move(latest)) - way;
+    const double as_two = engine::MeanOfLargest(2) / engine::MeanOfLargest(static_cast<int>(ways.size()));
+    waited_sec_ += as_two * (TrimmedMean(std::move(latest)) - way);
   }
 }
 

@@ -30,7 +30,7 @@ class Observations {
   double host_sec_per_device() const;  // to enqueue one device's part of a step
   double launch_sec() const;           // between two tasks of a lane
   double handoff_sec() const;          // more than that after a task of another lane
-  double skew() const;                 // of those that meet: the wait for the slower over the way to the meeting
+  double skew() const;                 // of two that meet: the wait for the slower over the way to the meeting
 
  private:
   struct Seen {

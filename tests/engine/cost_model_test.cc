@@ -135,6 +135,23 @@ TEST(Seconds, OfSeveralDevicesAreLongerByTheSkewButNotTheLaunch) {
   EXPECT_EQ(CostModel(machine, 2).Seconds(task), 3.25);
 }
 
+// Tippett 1925, table of the extreme individuals of samples.
+TEST(MeanOfLargest, IsThatOfPublishedTables) {
+  EXPECT_NEAR(MeanOfLargest(1), 0, 1e-6);
+  EXPECT_NEAR(MeanOfLargest(2), 0.56419, 5e-6);
+  EXPECT_NEAR(MeanOfLargest(10), 1.53875, 5e-6);
+  EXPECT_NEAR(MeanOfLargest(100), 2.50759, 5e-6);
+  EXPECT_NEAR(MeanOfLargest(1000), 3.24144, 5e-6);
+}
+
+TEST(Seconds, GrowWithTheSlowestOfAllThatMeet) {
+  Machine machine = Plain();
+  machine.skew.value = 0.1;
+  const Task task = Product(1, 1, {.flops = 2000000000000});
+  EXPECT_NEAR(CostModel(machine, 10).Seconds(task), 2 * (1 + 0.1 * 1.53875 / 0.56419), 1e-5);
+  EXPECT_NEAR(CostModel(machine, 1000).Seconds(task), 2 * (1 + 0.1 * 3.24144 / 0.56419), 1e-5);
+}
+
 TEST(Seconds, ARateInBytesCountsBytes) {
   Machine machine = Plain();
   machine.ops = {{.op = "copy", .unit = OpRate::Unit::kBytes, .points = {{.shape = {}, .rate = 5e8}}}};
