@@ -126,7 +126,9 @@ absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const laye
   double least = std::numeric_limits<double>::infinity();
   for (int count : partition::TriedDeviceCounts(devices)) {
     ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, count));
-    least = std::min(least, partition::LeastSecondsOf(graph, count, global_batch, cost.functions()));
+    const double host = machine.step_sec.value + count * machine.step_sec_per_device.value;
+    const double devices_sec = partition::LeastSecondsOf(graph, count, global_batch, cost.functions());
+    least = std::min(least, machine.steps_in_flight == 1 ? host + devices_sec : std::max(host, devices_sec));
   }
   return least;
 }
