@@ -277,7 +277,7 @@ CLI::App* AddModels(CLI::App& app, Flags& flags) {
 
 // `table` is the paper's unless the command line says otherwise.
 void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
-  if (table.count("--machine") == 0) flags.machine = flags.rows.empty() ? "titan-2013" : "local";
+  if (table.count("--machine") == 0) flags.machine = flags.rows.empty() ? "titan-2013" : "";
   if (table.count("--model") == 0) flags.model = "alexnet2012";
   if (table.count("--batch") == 0) flags.batch = 256;
   if (table.count("--backend") == 0) flags.backend = "cpu";

@@ -34,7 +34,7 @@ std::vector<size_t> ComparedCandidates(const Prediction& p) {
 }
 
 absl::Status Draw(const Flags& flags, Prediction& p) {
-  ASSIGN_OR_RETURN(const tools::Refit refit, tools::RefitOf(p.machine));
+  const tools::Refit refit = RefitOrWarn(p.machine);
   p.drawn_candidates = ComparedCandidates(p);
   std::vector<program::Program> others;
   for (size_t i : p.drawn_candidates) {
@@ -50,6 +50,14 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
 }
 
 }  // namespace
+
+tools::Refit RefitOrWarn(const engine::Machine& machine) {
+  absl::StatusOr<tools::Refit> refit = tools::RefitOf(machine);
+  if (refit.ok()) return *std::move(refit);
+  std::fprintf(stderr, "warning: machine %s: draws are not fitted anew to fitted_to: %s\n", machine.name.c_str(),
+               std::string(refit.status().message()).c_str());
+  return nullptr;
+}
 
 double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
 

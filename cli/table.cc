@@ -84,20 +84,18 @@ class Networks {
   std::map<std::string, layers::LayerGraph> graphs_;
 };
 
-// The paper's rows, with the network and batch that the flags ask for: times are the paper's where nothing is otherwise.
-tools::RowTable PaperRowsFor(const Flags& flags, const engine::Machine& machine) {
-  tools::RowTable table = tools::PaperTable();
-  for (tools::Row& row : table.rows) {
-    const bool as_measured = machine.name == table.machine && row.model == flags.model && row.global_batch == flags.batch;
+// Gives the paper's rows the network and batch that the flags ask for. Their times stay where nothing is otherwise.
+void ForgetTimesOfOthers(const Flags& flags, const engine::Machine& machine, tools::RowTable& paper) {
+  for (tools::Row& row : paper.rows) {
+    const bool as_measured = machine.name == paper.machine && row.model == flags.model && row.global_batch == flags.batch;
     if (!as_measured) row.measured_step_sec = 0;
     row.model = flags.model;
     row.global_batch = flags.batch;
   }
-  return table;
 }
 
-absl::StatusOr<tools::RowTable> RowsOf(const Flags& flags, const engine::Machine& machine) {
-  if (flags.rows.empty()) return PaperRowsFor(flags, machine);
+absl::StatusOr<tools::RowTable> RowsOf(const Flags& flags) {
+  if (flags.rows.empty()) return tools::PaperTable();
   ASSIGN_OR_RETURN(const std::string json, engine::ReadFile(flags.rows, kLargestRowsFile));
   absl::StatusOr<tools::RowTable> table = tools::RowsFromJson(json);
   if (table.ok()) return table;
@@ -153,6 +151,11 @@ absl::StatusOr<std::optional<Row>> LoweredIfItCan(const tools::Row& row, const e
 // Fits the table's machine to the rows of those names.
 absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<tools::MeasuredStep>& steps, Table& table) {
   if (names.empty()) return absl::OkStatus();
+  if (steps.size() != names.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("fit: expected rows that machine %s has devices for and whose network and batch split so, found %s",
+                        table.machine.name, absl::StrJoin(names, ", ")));
+  }
   const double before = table.machine.step_sec.value;
   ASSIGN_OR_RETURN(table.fit, tools::FitTo(table.machine, steps));
   for (Row& row : table.rows) {
@@ -187,7 +190,7 @@ absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, co
     seconds.push_back(row.simulated_sec);
   }
   if (flags.draws == 0) return absl::OkStatus();
-  tools::Refit refit;
+  tools::Refit refit = RefitOrWarn(profile);
   if (!steps.empty()) refit = [&](engine::Machine& drawn) { return tools::FitTo(drawn, steps).status(); };
   CountProgress progress("draw");
   ASSIGN_OR_RETURN(const tools::DrawnSteps drawn,
@@ -228,9 +231,11 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Table> MakeTable(const Flags& flags) {
+absl::StatusOr<Table> MakeTable(Flags flags) {
+  ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags));
+  if (flags.machine.empty()) flags.machine = about.machine.empty() ? "local" : about.machine;
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags, machine));
+  if (flags.rows.empty()) ForgetTimesOfOthers(flags, machine, about);
   ASSIGN_OR_RETURN(const std::vector<std::string> names, RowsToFit(flags, about));
   Table table{.about = std::move(about), .machine = machine, .is_papers = flags.rows.empty()};
   Networks networks(flags);

@@ -77,6 +77,12 @@ double Interpolate(const std::vector<std::pair<double, double>>& points, double 
   return y0 * std::pow(y1 / y0, t);
 }
 
+// A tree scatters and gathers parts as `direct` does.
+bool SendsBetweenAll(program::CollectiveKind kind, CollectiveAlgorithm algorithm) {
+  const bool is_of_parts = kind == program::CollectiveKind::kAllGather || kind == program::CollectiveKind::kReduceScatter;
+  return algorithm == CollectiveAlgorithm::kDirect || (algorithm == CollectiveAlgorithm::kTree && is_of_parts);
+}
+
 }  // namespace
 
 OpShape ShapeOf(const Task& task) {
@@ -223,7 +229,7 @@ std::vector<Phase> CostModel::CollectivePhases(const Routes& routes, program::Co
   double least = std::numeric_limits<double>::infinity();
   for (CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect}) {
-    if (algorithm == CollectiveAlgorithm::kDirect && members.size() > kMostMembersOfDirect) continue;
+    if (SendsBetweenAll(kind, algorithm) && members.size() > kMostMembersOfDirect) continue;
     std::vector<Phase> phases = phases_of(algorithm);
     double seconds = 0;
     for (const Phase& phase : phases) seconds += PhaseSeconds(routes, phase);

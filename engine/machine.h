@@ -78,8 +78,8 @@ struct MeasuredTransfer {
   double within = 0;  // of all seconds together; 0: not stated
 };
 
-// kFastest: of ring, tree and direct the one that takes the least time for the bytes at hand, as libraries choose; direct, in
-// which each member sends to every other, only where there are few.
+// kFastest: of ring, tree and direct the one that takes the least time for the bytes at hand, as libraries choose; direct,
+// in which each member sends to every other, only where there are few.
 inline constexpr size_t kMostMembersOfDirect = 16;
 enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster, kFastest };
 inline constexpr const char* kAlgorithmNames[] = {"ring", "tree", "direct", "master", "fastest"};
@@ -106,7 +106,8 @@ struct Machine {
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
   Quantity launch_sec;                   // of each task
   Quantity handoff_sec;                  // extra launch delay when a task's lane was idle and it waited for another lane
-  Quantity skew;  // how much longer the slower of two devices takes than one, as a part of compute: those that meet wait for it
+  Quantity
+      skew;  // how much longer the slower of two devices takes than one, as a part of compute: those that meet wait for it
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;

@@ -25,7 +25,7 @@ constexpr char kVersionField[] = "colonnade_machine";
 constexpr const char* kDuplexes[] = {"full", "half", "one-way"};
 constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
 
-constexpr int kMostSteps = 16, kMostLinks = 1 << 16, kDeepest = 8;
+constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kDeepest = 8;
 
 // Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
@@ -42,6 +42,7 @@ constexpr Bounds kSkews{0, 10, ""};
 constexpr Bounds kFactors{1, 100, ""};  // of `within`
 constexpr Bounds kCores{1, 1 << 20, ""};
 constexpr Bounds kExtents{1, 1e9, ""};
+constexpr Bounds kCurveFactors{1e-6, 1e6, ""};
 
 // {"value", "from", "source", "within"}.
 void Take(JsonFields& parent, const char* name, Quantity& quantity, Bounds bounds, absl::Status& status,
@@ -56,28 +57,26 @@ void Take(JsonFields& parent, const char* name, Quantity& quantity, Bounds bound
   fields.Finish();
 }
 
-// Pairs with the first numbers all different.
-void ReadPairs(JsonFields& fields, const char* name, const char* what, std::vector<std::pair<double, double>>& pairs) {
+// Pairs of numbers within `first` and `second`, the first ones all different.
+void ReadPairs(JsonFields& fields, const char* name, const char* what, Bounds first, Bounds second,
+               std::vector<std::pair<double, double>>& pairs) {
+  std::set<double> known;
   fields.Each(name, false, [&](const Read& pair, const std::string& path) {
-    const auto is_above_zero = [](const Read& number) { return number.is_number() && number.get<double>() > 0; };
-    const bool good = pair.is_array() && pair.size() == 2 && is_above_zero(pair[0]) && is_above_zero(pair[1]);
+    const auto is_within = [](const Read& number, Bounds bounds) {
+      return number.is_number() && number.get<double>() >= bounds.least && number.get<double>() <= bounds.most;
+    };
+    const bool good = pair.is_array() && pair.size() == 2 && is_within(pair[0], first) && is_within(pair[1], second);
     const std::string element = path.substr(path.rfind(name));
     if (!good) return fields.Fail(element, what, pair);
-    for (const auto& [first, second] : pairs) {
-      if (first == pair[0].get<double>()) {
-        return fields.Fail(absl::StrCat(element, "[0]"), "a number that stands once", pair[0]);
-      }
-    }
+    if (!known.insert(pair[0].get<double>()).second)
+      return fields.Fail(absl::StrCat(element, "[0]"), "a number that stands once", pair[0]);
     pairs.emplace_back(pair[0].get<double>(), pair[1].get<double>());
   });
   std::sort(pairs.begin(), pairs.end());
 }
 
-bool IsSamePoint(const OpRate::Point& a, const OpRate::Point& b) {
-  const auto extents = [](const OpRate::Point& p) {
-    return std::tuple(p.shape.n, p.shape.c, p.shape.k, p.shape.r, p.shape.p, p.shape.groups, p.devices);
-  };
-  return extents(a) == extents(b);
+auto PlaceOf(const OpRate::Point& p) {
+  return std::tuple(p.shape.n, p.shape.c, p.shape.k, p.shape.r, p.shape.p, p.shape.groups, p.devices);
 }
 
 OpRate::Point ReadPoint(const Read& json, const std::string& path, Bounds rates, absl::Status& status) {
@@ -103,14 +102,14 @@ OpRate ReadOp(const Read& json, const std::string& path, absl::Status& status) {
   fields.Choice("from", kOriginNames, op.from, true);
   fields.Text("source", op.source);
   fields.Number("within", op.within, false, kFactors);
-  ReadPairs(fields, "batch_curve", "a pair [local batch, factor above 0]", op.batch_curve);
+  ReadPairs(fields, "batch_curve", "a pair [local batch from 1, factor from 1e-06 to 1e+06]", kExtents, kCurveFactors,
+            op.batch_curve);
   fields.Number("batch_curve_within", op.batch_curve_within, false, kFactors);
+  std::set<decltype(PlaceOf(OpRate::Point()))> places;
   fields.Each("points", true, [&](const Read& json_point, const std::string& where) {
     const OpRate::Point point =
         ReadPoint(json_point, where, op.unit == OpRate::Unit::kFlops ? kFlopRates : kMemoryRates, status);
-    const bool is_there =
-        std::any_of(op.points.begin(), op.points.end(), [&](const OpRate::Point& p) { return IsSamePoint(p, point); });
-    if (is_there && status.ok()) {
+    if (!places.insert(PlaceOf(point)).second && status.ok()) {
       status = absl::InvalidArgumentError(
           absl::StrCat(where, ": expected one rate for each shape and number of devices, found a second one"));
     }
@@ -142,7 +141,8 @@ std::set<int> NumbersOf(const std::string& kind, const Machine& machine) {
   return numbers;
 }
 
-// Reads a link, or with "each": n one from every node a0, a1, … to b0 for the first n, to b1 for the next n and so on.
+// Reads a link, or with "each": n one from every node that is `a` and a number: of the numbers below n to b0, of the next n
+// to b1 and so on.
 void ReadLink(const Read& json, const std::string& path, Machine& machine, absl::Status& status) {
   Link link;
   int each = 0;
@@ -156,6 +156,9 @@ void ReadLink(const Read& json, const std::string& path, Machine& machine, absl:
   fields.Choice("duplex", kDuplexes, link.duplex);
   fields.Finish();
   if (!status.ok()) return;
+  if (machine.links.size() > kMostLinks) {
+    return fields.Fail("", absl::StrFormat("at most %d links", kMostLinks), machine.links.size());
+  }
   if (each == 0) return machine.links.push_back(std::move(link));
   const std::set<int> numbers = NumbersOf(link.a, machine);
   if (numbers.empty()) return fields.Fail("a", "the name of nodes without their number, as gpu of gpu0", json["a"]);
@@ -174,7 +177,8 @@ MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::S
   fields.Choice("from", kOriginNames, transfer.from, true);
   fields.Text("source", transfer.source);
   fields.Number("within", transfer.within, false, kFactors);
-  ReadPairs(fields, "points", "a pair [bytes, seconds above 0]", transfer.points);
+  ReadPairs(fields, "points", "a pair [bytes above 0, seconds from 1e-12 to 100000]", {1e-30, 1e18}, kTransferTimes,
+            transfer.points);
   fields.Finish();
   if (status.ok() && transfer.points.empty())
     status = absl::InvalidArgumentError(absl::StrCat(path, ".points: expected at least one point, found none"));
@@ -247,6 +251,9 @@ absl::Status Validate(const Machine& machine) {
         absl::StrFormat("devices: expected at most %d, found %d", kMostDevices, machine.device_count()));
   }
   if (machine.devices.empty()) return absl::InvalidArgumentError("devices: expected at least one, found none");
+  if (names.contains("host"))
+    return absl::InvalidArgumentError(
+        "devices: expected another name than host, the node through which transfers are staged");
   if (names.size() != machine.devices.size())
     return absl::InvalidArgumentError("devices: expected different names, found one twice");
   for (const auto& [a, b] : machine.staged) {
@@ -254,10 +261,6 @@ absl::Status Validate(const Machine& machine) {
       if (!names.contains(name))
         return absl::InvalidArgumentError(absl::StrFormat("staged: expected devices, found \"%s\"", name));
     }
-  }
-  if (machine.links.size() > kMostLinks) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("links: expected at most %d, found %d", kMostLinks, machine.links.size()));
   }
   for (const Link& link : machine.links) {
     if (link.a == link.b)

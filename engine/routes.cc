@@ -123,13 +123,23 @@ class Graph {
   std::vector<double> capacities_;
 };
 
-bool IsStaged(const Machine& machine, int from, int to) {
-  if (!machine.peer_access) return true;
-  const std::string &a = machine.devices[from], &b = machine.devices[to];
-  return std::any_of(machine.staged.begin(), machine.staged.end(), [&](const auto& pair) {
-    return (pair.first == a && pair.second == b) || (pair.first == b && pair.second == a);
-  });
-}
+constexpr int kMostClasses = 1024;  // of devices: there is a route for each pair
+
+// Pairs without peer access.
+class Staged {
+ public:
+  explicit Staged(const Machine& machine) : machine_(machine), pairs_(machine.staged.begin(), machine.staged.end()) {}
+
+  bool Is(int from, int to) const {
+    if (!machine_.peer_access) return true;
+    const std::string &a = machine_.devices[from], &b = machine_.devices[to];
+    return pairs_.contains({a, b}) || pairs_.contains({b, a});
+  }
+
+ private:
+  const Machine& machine_;
+  const std::set<std::pair<std::string, std::string>> pairs_;
+};
 
 // Of one transfer, over all legs: rate and, negated, latency; the greater is the nearer.
 std::pair<double, double> Nearness(const std::vector<Route>& legs) {
@@ -188,7 +198,13 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
     }
   }
   const int classes = static_cast<int>(routes.representatives_.size());
+  if (classes > kMostClasses) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("links: expected devices of at most %d kinds by their links, found %d; like links make like devices",
+                        kMostClasses, classes));
+  }
   routes.patterns_.resize(classes * classes);
+  const Staged staged(machine);
   const std::optional<int> host = graph.FindNode(kHost);
   std::vector<std::optional<Route>> from_host;
   if (host) from_host = graph.RoutesFrom(*host);
@@ -205,7 +221,7 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
       const int to = routes.ToOf(a, b);
       if (to < 0) continue;  // a class of one device
       std::vector<Route>& legs = routes.patterns_[a * classes + b];
-      if (IsStaged(machine, from, to)) {
+      if (staged.Is(from, to)) {
         if (!host) return NoRoute(machine.devices[from], kHost);
         if (!from_host[to]) return NoRoute(kHost, machine.devices[to]);
         legs = {*best[*host], *from_host[to]};

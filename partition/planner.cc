@@ -338,9 +338,14 @@ class Search {
 
 std::vector<int> TriedDeviceCounts(int devices) {
   std::vector<int> counts;
-  for (int count = devices; count >= 1; count = devices <= kMostCountsTried ? count - 1 : count / 2) {
-    counts.push_back(count);
+  if (devices <= kMostCountsTried) {
+    for (int count = devices; count >= 1; --count) counts.push_back(count);
+    return counts;
   }
+  for (int count = devices; count >= 1; count /= 2) counts.push_back(count);
+  for (int power = 1; power < devices; power *= 2) counts.push_back(power);
+  std::sort(counts.rbegin(), counts.rend());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   return counts;
 }
 

@@ -2,7 +2,7 @@
 //
 // The makespan of a step is not additive, so `judge`, which the caller makes of a simulator, ranks:
 //
-//   1. every named plan, on all devices and on fewer;
+//   1. every named plan, on all devices and on fewer (TriedDeviceCounts);
 //   2. for every mesh of all devices, and of as many fewer as a named plan does nearly as well on, the assignments of
 //      strategies to layers that an additive cost (additive_cost.h) holds to be the best (proposals.h), the best first;
 //   3. every named plan with every kind of reduction and size of buckets, where that can be faster than the best so far;
@@ -10,8 +10,8 @@
 //   5. single layers of the winner, and neighbours, exchanged as long as that helps, what the additive cost likes best
 //   first.
 //
-// Judging takes as long as a Program has tasks, so the search ends by tasks: 2 takes half of `most_tasks` at most, 4 and 5
-// end where all of it is spent. 1 and 3 are never left out, so the result is no worse than any of them.
+// Judging takes as long as a Program has tasks, so the search ends by tasks: 2 ends where half of `most_tasks` is spent, 4
+// (but for the best) and 5 where all of it is. 1 and 3 are never left out, so the result is no worse than any of them.
 //
 // Deterministic: a function of its arguments alone.
 #ifndef COLONNADE_PARTITION_PLANNER_H_
@@ -53,7 +53,8 @@ struct PlannerOptions {
 // Bucket sizes that the search tries.
 inline constexpr int64_t kTriedBucketBytes[] = {1 << 20, 8 << 20, 32 << 20, 128 << 20};
 
-// Numbers of devices that the search tries, the most first: all up to 16, else those of `devices` halved again and again.
+// Numbers of devices that the search tries, the most first: all up to 16, else `devices` halved again and again, and every
+// power of two.
 std::vector<int> TriedDeviceCounts(int devices);
 
 struct Candidate {

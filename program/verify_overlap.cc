@@ -52,7 +52,8 @@ class Operands {
   // False if neither `b` nor any that comes after it meets `a`, which comes before it.
   static bool MayMeet(const Location& a, const Location& b) {
     if (a.root != b.root) return false;
-    return a.member == b.member ? Begin(b) < End(a) : a.member == Location::kParts;
+    if (a.member == Location::kParts) return true;  // members come after all parts
+    return a.member == b.member && Begin(b) < End(a);
   }
 
   const Task& task_;

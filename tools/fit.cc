@@ -73,6 +73,11 @@ absl::StatusOr<double> FactorFor(const engine::Machine& machine, const MeasuredS
     ASSIGN_OR_RETURN(const double value, excess(high));
     if (value >= 0) break;
   }
+  if (high >= kMostFactor) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "fit: row %s takes %.4g ms, more than %g times what machine %s is predicted to take; is a unit wrong?", step.name,
+        step.step_sec * 1e3, kMostFactor / 2, machine.name));
+  }
   return RootOf(excess, low, high, kCloseEnough * step.step_sec);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLow = 0.05, kHigh = 0.95;
 constexpr int kMostDraws = 100, kLeastDraws = 20, kStepsOfADraw = 6;
-// Tasks that are simulated at most where the number of draws is left open: some seconds.
+// Tasks that are simulated where the number of draws is left open, as far as kLeastDraws allows: some seconds.
 constexpr double kMostTasks = 2e7;
 
 // Linear between the sorted values.

@@ -21,7 +21,7 @@ struct Interval {
 };
 
 struct DrawOptions {
-  int draws = 0;  // 0: 100, or fewer, at least 20, where simulating the programs takes long
+  int draws = 0;  // 0: 100; fewer, but at least 20, where the programs have many tasks
   uint64_t seed = 1;
   std::function<void(int done, int draws)> progress = nullptr;
 };

@@ -27,7 +27,8 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const partition::LowerOptions& lower, int devices,
                                                                 const SearchProgress& progress = nullptr);
 
-// Seconds of a step that no plan on `devices` of the machine or fewer goes below (partition/bound.h).
+// Seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
+// (partition/bound.h).
 absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
                                       int devices);
 

@@ -24,7 +24,8 @@ constexpr int kDeepest = 8;
 constexpr double kSecondsPerDay = 86400;
 constexpr double kMomentum = 0.9, kWeightDecay = 5e-4;
 
-constexpr engine::Bounds kBatches{1, 1 << 30}, kDevices{1, engine::kMostDevices}, kImages{1, 1e15}, kPasses{1, 1e6};
+constexpr engine::Bounds kBatches{1, 1 << 30}, kDevices{1, engine::kMostDevices}, kImages{1, 1e15}, kPasses{1, 1e6},
+    kTimesTaken{1e-6, 1e12};
 
 enum class Scaling { kStrong, kWeak };
 constexpr const char* kScalings[] = {"strong", "weak"};
@@ -61,7 +62,7 @@ double ReadTime(JsonFields& fields, const RowTable& table, int64_t global_batch,
   int stated = 0;
   for (const char* form : kTimes) {
     double number = 0;
-    fields.Number(form, number, false, engine::kAboveZero);
+    fields.Number(form, number, false, kTimesTaken);
     if (number == 0) continue;
     ++stated;
     if (form == kTimes[0]) seconds = number / 1e3;
@@ -101,6 +102,8 @@ Row ReadRow(const JsonFields::Json& json, const std::string& path, const RowTabl
   if (fields.Find("overlap") != nullptr) fields.Flag("overlap", row.overlap.emplace());
   row.measured_step_sec = ReadTime(fields, table, row.global_batch, json, status);
   fields.Finish();
+  if (!status.ok()) return row;
+  if (row.name.empty()) fields.Fail("name", "a name", json["name"]);
   for (const Row& other : table.rows) {
     if (other.name == row.name) fields.Fail("name", "a name that no other row has", json["name"]);
   }

@@ -3,7 +3,8 @@
 //
 // File form (version 1); a row says what it does otherwise than the table.
 //   {"colonnade_rows": 1, "title": "…", "source": "…", "model": "resnet50", "batch": 64, "scaling": "weak",
-//    "rows": [{"name": "8-data", "devices": 8, "plan": "data", "images_per_sec": 2450}]}
+//    "machine": "dgx1-v100", "rows": [{"name": "8-data", "devices": 8, "plan": "data", "images_per_sec": 2450}]}
+// machine: the profile that `table` takes where --machine names none. A row may have a label, which is shown for its name.
 // scaling: "strong", batch is that of all devices together; "weak", that of each device. A time is one of step_ms,
 // images_per_sec and days, and may be absent; days are those of `passes` over `images`, which the table then states. plan:
 // a named plan, or auto; reduction and overlap: as in a plan file, where the row's are not the plan's own.
@@ -40,7 +41,7 @@ struct Row {
 
 struct RowTable {
   std::string name, title, source;
-  std::string machine;            // the profile of what was measured; empty: none
+  std::string machine;            // a name or file of a profile; empty: not stated
   double images = 0, passes = 0;  // of the run whose days are shown; 0: steps are shown
   std::vector<Row> rows;          // names all different
 

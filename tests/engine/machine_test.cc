@@ -115,11 +115,21 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("copy_engines: expected a whole number from 0 to 2, found 3"));
   EXPECT_THAT(std::string(MachineFromJson("{").status().message()), HasSubstr("expected JSON"));
   EXPECT_THAT(ErrorOf(R"("steps_in_flight": 1)", R"("steps_in_flight": 1e300)"), HasSubstr("a whole number from 1 to 16"));
-  EXPECT_THAT(ErrorOf(R"([1000, 1e-4])", "[0, 1e-4]"), HasSubstr("expected a pair [bytes, seconds above 0], found a list"));
+  EXPECT_THAT(ErrorOf(R"([1000, 1e-4])", "[0, 1e-4]"),
+              HasSubstr("expected a pair [bytes above 0, seconds from 1e-12 to 100000], found a list"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", deep),
               HasSubstr("expected plain JSON, found lists or objects nested deeper than 8"));
 }
+
+constexpr char kCluster[] = R"({
+ "colonnade_machine": 1, "name": "cluster", "devices": {"name": "gpu", "count": 1024},
+ "memory_bytes": {"value": 8e10, "from": "spec"}, "flops_per_sec": {"value": 6e13, "from": "spec"},
+ "memory_bytes_per_sec": {"value": 3e12, "from": "spec"},
+ "links": [{"a": "gpu", "b": "node", "each": 8, "bytes_per_sec": {"value": 4e11, "from": "spec"}},
+           {"a": "node", "b": "rack", "each": 16, "bytes_per_sec": {"value": 2e11, "from": "spec"}},
+           {"a": "rack", "b": "core", "each": 8, "bytes_per_sec": {"value": 1e12, "from": "spec"}}],
+ "collectives": "fastest"})";
 
 // A number at the end of its bounds is taken, one beyond it is not; both ends.
 TEST(MachineFromJson, NumbersEndWhereTheirBoundsDo) {
@@ -173,6 +183,40 @@ TEST(MachineFromJson, TwoValuesForOnePointAreRefused) {
               HasSubstr("ops: expected one entry for each op, found \"conv_forward\" twice"));
 }
 
+TEST(MachineFromJson, NumbersOfPairsAreBoundedToo) {
+  EXPECT_THAT(ErrorOf("[1000, 1e-4]", "[1000, 1e300]"),
+              HasSubstr("points[0]: expected a pair [bytes above 0, seconds from"));
+  EXPECT_THAT(ErrorOf("[32, 0.5]", "[32, 1e-320]"),
+              HasSubstr("batch_curve[0]: expected a pair [local batch from 1, factor"));
+  EXPECT_THAT(ErrorOf("[32, 0.5]", "[0.5, 0.5]"), HasSubstr("batch_curve[0]: expected a pair"));
+}
+
+TEST(MachineFromJson, NoDeviceIsTheHost) {
+  const std::string json = absl::StrReplaceAll(Good(), {{"\"d1\"", "\"host\""}});
+  EXPECT_THAT(std::string(MachineFromJson(json).status().message()), HasSubstr("devices: expected another name than host"));
+}
+
+// Each entry adds a thousand links; a few hundred are refused at once, not after minutes.
+TEST(MachineFromJson, LinksForManyAreBounded) {
+  std::string links;
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&links, R"({"a": "gpu", "b": "node)", i,
+                    R"(x", "each": 8, "bytes_per_sec": {"value": 1e9, "from": "spec"}},)");
+  }
+  const std::string json = absl::StrReplaceAll(kCluster, {{R"("links": [)", absl::StrCat(R"("links": [)", links)}});
+  EXPECT_THAT(std::string(MachineFromJson(json).status().message()), HasSubstr("expected at most 32768 links"));
+}
+
+TEST(Routes, DevicesOfTooManyKindsAreRefused) {
+  Machine machine;
+  for (int d = 0; d < 1025; ++d) {
+    machine.devices.push_back(absl::StrCat("d", d));
+    machine.links.push_back({.a = machine.devices[d], .b = "switch", .bytes_per_sec = {1e9 + d}, .latency_sec = {}});
+  }
+  EXPECT_THAT(std::string(Routes::Create(machine).status().message()),
+              HasSubstr("at most 1024 kinds by their links, found 1025"));
+}
+
 TEST(MachineFromJson, MemoryIsNoFasterThanItsPeak) {
   const auto with_peak = [](const char* peak) {
     return absl::StrCat(R"("launch_sec": {"value": 1e-5, "from": "guess"}, "peak_memory_bytes_per_sec": {"value": )", peak,
@@ -208,15 +252,6 @@ TEST(MachineFromJson, UncertaintyComesBackAsItWasWritten) {
   EXPECT_THAT(ErrorOf(R"("from": "guess"}, "skew")", R"("from": "guess", "within": 0.5}, "skew")"),
               HasSubstr("launch_sec.within: expected a number from 1 to 100, found 0.5"));
 }
-
-constexpr char kCluster[] = R"({
- "colonnade_machine": 1, "name": "cluster", "devices": {"name": "gpu", "count": 1024},
- "memory_bytes": {"value": 8e10, "from": "spec"}, "flops_per_sec": {"value": 6e13, "from": "spec"},
- "memory_bytes_per_sec": {"value": 3e12, "from": "spec"},
- "links": [{"a": "gpu", "b": "node", "each": 8, "bytes_per_sec": {"value": 4e11, "from": "spec"}},
-           {"a": "node", "b": "rack", "each": 16, "bytes_per_sec": {"value": 2e11, "from": "spec"}},
-           {"a": "rack", "b": "core", "each": 8, "bytes_per_sec": {"value": 1e12, "from": "spec"}}],
- "collectives": "fastest"})";
 
 TEST(MachineFromJson, AThousandDevicesAreAFewLines) {
   const absl::StatusOr<Machine> machine = MachineFromJson(kCluster);

@@ -27,6 +27,7 @@
 #include "partition/plan.h"
 #include "program/text.h"
 #include "program/verify.h"
+#include "tools/rows.h"
 
 namespace colonnade::fuzz {
 namespace {
@@ -52,6 +53,16 @@ bool Machine(absl::string_view bytes) {
   const std::string json = engine::MachineToJson(*machine);
   const absl::StatusOr<engine::Machine> again = engine::MachineFromJson(json);
   Expect(again.ok() && engine::MachineToJson(*again) == json, "a machine that is written to be read as the same");
+  return true;
+}
+
+bool Rows(absl::string_view bytes) {
+  const absl::StatusOr<tools::RowTable> table = tools::RowsFromJson(bytes);
+  if (!table.ok()) return false;
+  for (const tools::Row& row : table->rows) {
+    Expect(!row.name.empty() && row.devices > 0 && row.global_batch > 0 && row.measured_step_sec >= 0,
+           "rows that can be lowered");
+  }
   return true;
 }
 
@@ -234,7 +245,7 @@ const std::vector<Target>& AllTargets() {
                                                        {"config", Config},      {"jpeg", Picture},
                                                        {"png", Picture},        {"cifar", Cifar},
                                                        {"record_io", RecordIo}, {"tar", Tar},
-                                                       {"listing", Listing}};
+                                                       {"listing", Listing},    {"rows", Rows}};
   return *targets;
 }
 

@@ -250,7 +250,7 @@ TEST(TriedDeviceCounts, AreAllOfFewAndHalvesOfMany) {
   EXPECT_EQ(TriedDeviceCounts(1), (std::vector<int>{1}));
   EXPECT_EQ(TriedDeviceCounts(3), (std::vector<int>{3, 2, 1}));
   EXPECT_EQ(TriedDeviceCounts(16).size(), 16u);
-  EXPECT_EQ(TriedDeviceCounts(48), (std::vector<int>{48, 24, 12, 6, 3, 1}));
+  EXPECT_EQ(TriedDeviceCounts(48), (std::vector<int>{48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1}));
   EXPECT_EQ(TriedDeviceCounts(1024).size(), 11u);
 }
 

@@ -65,7 +65,7 @@ TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("devices": 4)", R"("devices": 2.5)"),
               HasSubstr("rows[1].devices: expected a whole number from 1 to 4096, found 2.5"));
   EXPECT_THAT(ErrorOf(R"("step_ms": 5)", R"("step_ms": 0)"),
-              HasSubstr("rows[0].step_ms: expected a number above 0, found 0"));
+              HasSubstr("rows[0].step_ms: expected a number from 1e-06 to 1e+12, found 0"));
   EXPECT_THAT(ErrorOf(R"("step_ms": 5)", R"("step_ms": 5, "days": 1)"),
               HasSubstr("rows[0]: expected one of step_ms, images_per_sec and days, found 2"));
   EXPECT_THAT(ErrorOf(R"("images": 3200, )", ""), HasSubstr("rows[2].days: expected images of the table"));
@@ -77,6 +77,10 @@ TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("scaling": "weak")", R"("scaling": "none")"), HasSubstr("expected one of strong, weak"));
   EXPECT_THAT(std::string(RowsFromJson(R"({"colonnade_rows": 1, "title": "t", "rows": []})").status().message()),
               HasSubstr("rows: expected at least one, found none"));
+  EXPECT_THAT(ErrorOf(R"({"name": "4", "label")", R"(5, {"name": "4", "label")"),
+              HasSubstr("rows[1]: expected an object, found 5"));
+  EXPECT_THAT(ErrorOf(R"({"name": "4", "label")", R"({"label")"), HasSubstr("rows[1].name: missing"));
+  EXPECT_THAT(ErrorOf(R"("name": "4")", R"("name": "")"), HasSubstr("rows[1].name: expected a name, found \"\""));
   EXPECT_THAT(std::string(RowsFromJson("{\n,").status().message()), HasSubstr("line 2, column 1"));
 }
 
