@@ -139,6 +139,9 @@ std::string MachineToJson(const Machine& machine);
 const std::vector<std::string>& OpNames();
 const std::vector<std::string>& TransferNames();
 
+// Lowers rates to the most that a profile may state: a clock that is too coarse for what it times measures endless ones.
+void LimitRates(Machine& machine);
+
 // InvalidArgument where memory is faster than its peak.
 absl::Status CheckMemoryPeak(const Machine& machine);
 

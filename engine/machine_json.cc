@@ -33,6 +33,9 @@ constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e1
 // Outside of these a unit is certainly wrong.
 constexpr Bounds kFlopRates{1e6, 100 * kFastestFlops, "flop/s"};
 constexpr Bounds kMemoryRates{1e6, 100 * kFastestMemory, "byte/s"};
+// Of an op that does next to nothing a calibration may measure little.
+constexpr Bounds kOpFlopRates{1, kFlopRates.most, "flop/s"};
+constexpr Bounds kOpMemoryRates{1, kMemoryRates.most, "byte/s"};
 constexpr Bounds kLinkRates{1e3, 100 * kFastestLink, "byte/s"};
 constexpr Bounds kDelays{0, 10, "s"};      // of a launch or a link
 constexpr Bounds kHostTimes{0, 1e5, "s"};  // of a step
@@ -108,7 +111,7 @@ OpRate ReadOp(const Read& json, const std::string& path, absl::Status& status) {
   std::set<decltype(PlaceOf(OpRate::Point()))> places;
   fields.Each("points", true, [&](const Read& json_point, const std::string& where) {
     const OpRate::Point point =
-        ReadPoint(json_point, where, op.unit == OpRate::Unit::kFlops ? kFlopRates : kMemoryRates, status);
+        ReadPoint(json_point, where, op.unit == OpRate::Unit::kFlops ? kOpFlopRates : kOpMemoryRates, status);
     if (!places.insert(PlaceOf(point)).second && status.ok()) {
       status = absl::InvalidArgumentError(
           absl::StrCat(where, ": expected one rate for each shape and number of devices, found a second one"));
@@ -328,6 +331,17 @@ Json ToJson(const FittedStep& step) {
 }
 
 }  // namespace
+
+void LimitRates(Machine& machine) {
+  const auto limit = [](double& rate, Bounds bounds) { rate = std::min(rate, bounds.most); };
+  limit(machine.flops_per_sec.value, kFlopRates);
+  limit(machine.memory_bytes_per_sec.value, kMemoryRates);
+  limit(machine.shared_memory_bytes_per_sec.value, kMemoryRates);
+  for (OpRate& op : machine.ops) {
+    for (OpRate::Point& point : op.points) limit(point.rate, op.unit == OpRate::Unit::kFlops ? kFlopRates : kMemoryRates);
+  }
+  for (Link& link : machine.links) limit(link.bytes_per_sec.value, kLinkRates);
+}
 
 absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   ASSIGN_OR_RETURN(Read json, program::ParseJson<Read>(text, kDeepest));

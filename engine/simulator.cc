@@ -437,6 +437,15 @@ Breakdown BetweenSteps(const std::vector<const Task*>& tasks, const std::vector<
   return breakdown;
 }
 
+// Of each device, all buffers densely packed.
+std::vector<int64_t> PeakMemoryOf(const Program& program) {
+  const program::MemoryMap map =
+      program::PlaceBuffers(program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); });
+  std::vector<int64_t> bytes;
+  for (int d = 0; d < program.device_count; ++d) bytes.push_back(map.step_bytes[d] + map.persistent_bytes[d]);
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machine, const SimulatorOptions& options) {
@@ -457,8 +466,8 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   const bool steady = n < static_cast<size_t>(options.max_steps);
   simulation.step = absl::Seconds(steady ? finish[n - 1] - finish[n - 2]
                                          : (finish[n - 1] - finish[from]) / static_cast<double>(n - 1 - from));
-  const program::MemoryMap map =
-      program::PlaceBuffers(program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); });
+  std::vector<int64_t> memory(program.device_count);
+  if (options.memory) memory = PeakMemoryOf(program);
   simulation.devices.resize(program.device_count);
   std::vector<std::vector<const Task*>> tasks_of(program.device_count);
   for (const Task& task : program.tasks) {
@@ -467,7 +476,7 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   }
   for (int d = 0; d < program.device_count; ++d) {
     SimulatedDevice& device = simulation.devices[d];
-    device.peak_memory_bytes = map.step_bytes[d] + map.persistent_bytes[d];
+    device.peak_memory_bytes = memory[d];
     if (!options.trace) continue;
     const Breakdown b = BetweenSteps(tasks_of[d], run.times(), absl::Seconds(finish[n - 2]), absl::Seconds(finish[n - 1]));
     device.compute = b.compute;

@@ -23,6 +23,7 @@ namespace colonnade::engine {
 struct SimulatorOptions {
   int max_steps = 12;  // ends earlier once the time from step to step is steady
   bool trace = true;
+  bool memory = true;  // false: peak_memory_bytes stay 0
 };
 
 struct SimulatedDevice {

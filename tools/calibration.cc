@@ -147,6 +147,7 @@ engine::Machine Calibration::Result() {
   machine.step_sec_per_device = {seen_->host_sec_per_device(), Origin::kMeasured,
                                  "median time to enqueue one device's part of a step"};
   FillRoofline(machine);
+  engine::LimitRates(machine);
   return machine;
 }
 

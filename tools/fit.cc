@@ -20,7 +20,7 @@ constexpr double kCloseEnough = 1e-9;  // of the step that is fitted to
 constexpr int kMostTries = 60;
 
 absl::StatusOr<double> StepOn(const engine::Machine& machine, const program::Program& program) {
-  ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine, {.trace = false}));
+  ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine, {.trace = false, .memory = false}));
   return absl::ToDoubleSeconds(simulation.step);
 }
 

@@ -72,7 +72,7 @@ absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine, absl::Span<
       std::vector<double>& steps = seconds.emplace_back();
       for (const program::Program* program : programs) {
         ASSIGN_OR_RETURN(engine::Simulation simulation,
-                         engine::Simulate(*program, drawn, {.max_steps = kStepsOfADraw, .trace = false}));
+                         engine::Simulate(*program, drawn, {.max_steps = kStepsOfADraw, .trace = false, .memory = false}));
         steps.push_back(absl::ToDoubleSeconds(simulation.step));
       }
     } else {

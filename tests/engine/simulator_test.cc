@@ -94,6 +94,18 @@ TEST(Simulate, TasksOfALaneRunOneAfterTheOther) {
   EXPECT_NEAR(Ms(s.devices[0].idle), 0, kExact);
 }
 
+TEST(Simulate, MemoryIsLeftOutWhereItIsNotAskedFor) {
+  Case c(1);
+  c.Compute(0, c.Bytes(0, 4096), 2'000'000);
+  const Program program = c.Build();
+  for (bool memory : {true, false}) {
+    const absl::StatusOr<Simulation> simulation = Simulate(program, OnASwitch(1), {.memory = memory});
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    EXPECT_EQ(simulation->devices[0].peak_memory_bytes, memory ? 4096 : 0);
+    EXPECT_NEAR(Ms(simulation->step), 2, kExact);
+  }
+}
+
 TEST(Simulate, LanesOverlapUnlessTheyWait) {
   for (bool waits : {false, true}) {
     Case c(1);
