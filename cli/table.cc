@@ -333,7 +333,7 @@ void PrintTable(const Table& table) {
   }
   if (table.draws == 0) return;
   PrintLine(
-      absl::StrFormat("The rows come in the order of the simulated column in %.0f of %d draws of what the profile is "
+      absl::StrFormat("The rows come in the order of their simulated steps in %.0f of %d draws of what the profile is "
                       "unsure of.",
                       table.part_in_order * table.draws, table.draws));
 }
