@@ -86,17 +86,16 @@ class Search {
     for (double exposed : {0.0, 1.0}) {
       const Proposals found = ProposeAssignments(graph_, mesh, options_.lower.global_batch, options, options_.cost, exposed,
                                                  options_.proposals_per_mesh);
-      AdditiveCost cost(graph_, mesh, options_.lower.global_batch, options, options_.cost, exposed);
-      for (const Assignment& assignment : found.assignments) {
+      for (size_t i = 0; i < found.assignments.size(); ++i) {
         Plan plan{.name = kAutoPlan, .mesh = mesh};
         if (!found.not_exact.empty()) {
           plan.notes = {absl::StrCat("proposed by descent, not the best by additive cost: ", found.not_exact)};
         }
         for (size_t node = 0; node < graph_.nodes.size(); ++node) {
-          const Strategies& strategies = options[node][assignment[node]].strategies;
+          const Strategies& strategies = options[node][found.assignments[i][node]].strategies;
           if (!strategies.empty()) plan.layers[graph_.nodes[node].name] = strategies;
         }
-        proposals.push_back({cost.OfAll(assignment), std::move(plan)});
+        proposals.push_back({found.additive_sec[i], std::move(plan)});
       }
     }
   }

@@ -117,8 +117,15 @@ Proposals ProposeAssignments(const LayerGraph& graph, const Mesh& mesh, int64_t 
   std::vector<int> sizes;
   for (const std::vector<StrategyOption>& of_node : options) sizes.push_back(static_cast<int>(of_node.size()));
   const absl::StatusOr<std::vector<int>> order = EliminationOrder(sizes, additive.scopes(), most_entries);
-  if (order.ok()) return {LeastAssignments(sizes, additive.Factors(), *order, count), ""};
-  return {LocalOptima(mesh, options, additive, count), std::string(order.status().message())};
+  Proposals proposals;
+  if (order.ok()) {
+    proposals.assignments = LeastAssignments(sizes, additive.Factors(), *order, count);
+  } else {
+    proposals.assignments = LocalOptima(mesh, options, additive, count);
+    proposals.not_exact = std::string(order.status().message());
+  }
+  for (const Assignment& assignment : proposals.assignments) proposals.additive_sec.push_back(additive.OfAll(assignment));
+  return proposals;
 }
 
 }  // namespace colonnade::partition

@@ -32,6 +32,7 @@ inline constexpr int64_t kMostTableEntries = int64_t{1} << 22;
 
 struct Proposals {
   std::vector<Assignment> assignments;  // the best first
+  std::vector<double> additive_sec;     // of each
   std::string not_exact;                // why there may be better ones; empty if there are none
 };
 
