@@ -28,7 +28,7 @@ using namespace colonnade;
 struct Options {
   std::string model = "resnet152", plan = "data", collectives = "ring", reduction = "all-reduce";
   int devices = 1024, node = 8, batch = 1;
-  bool with_text = false, with_simulation = false, with_trace = false;
+  bool with_text = false, with_simulation = false, with_trace = false, representatives_alone = false;
 };
 
 engine::Machine Nodes(int devices, int node) {
@@ -60,13 +60,15 @@ auto Timed(const char* what, Run run) {
   return result;
 }
 
-absl::Status SimulateOn(const program::Program& program, const Options& options) {
+// `lowered`: a Program, or those that stand for it.
+template <class Lowered>
+absl::Status SimulateOn(const Lowered& lowered, const Options& options) {
   engine::Machine machine = Nodes(options.devices, options.node);
   machine.collectives = options.collectives == "direct"    ? engine::CollectiveAlgorithm::kDirect
                         : options.collectives == "fastest" ? engine::CollectiveAlgorithm::kFastest
                                                            : engine::CollectiveAlgorithm::kRing;
   ASSIGN_OR_RETURN(const engine::Simulation simulation,
-                   Timed("Simulate", [&] { return engine::Simulate(program, machine, {.trace = options.with_trace}); }));
+                   Timed("Simulate", [&] { return engine::Simulate(lowered, machine, {.trace = options.with_trace}); }));
   std::printf("a step takes %.9f ms, the first %.9f; %lld tasks\n", absl::ToDoubleMilliseconds(simulation.step),
               absl::ToDoubleMilliseconds(simulation.first_step), static_cast<long long>(simulation.tasks));
   return absl::OkStatus();
@@ -79,6 +81,12 @@ absl::Status Main(const Options& options) {
                      return partition::NamedPlan(options.plan, graph, {.devices = options.devices, .global_batch = batch});
                    }));
   plan.reduction = *partition::ReductionFromName(options.reduction);
+  ASSIGN_OR_RETURN(const program::Representatives few, Timed("LowerRepresentatives", [&] {
+                     return partition::LowerRepresentatives(graph, plan, {.global_batch = batch});
+                   }));
+  std::printf("%zu tasks, %zu buffers\n", few.program.tasks.size(), few.program.buffers.size());
+  if (options.with_simulation) RETURN_IF_ERROR(SimulateOn(few, options));
+  if (options.representatives_alone) return absl::OkStatus();
   ASSIGN_OR_RETURN(const program::Program program,
                    Timed("Lower, with Verify", [&] { return partition::Lower(graph, plan, {.global_batch = batch}); }));
   std::printf("%zu tasks, %zu buffers\n", program.tasks.size(), program.buffers.size());
@@ -110,6 +118,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--simulate", options.with_simulation, "simulate the Program, too");
   app.add_flag("--trace", options.with_trace, "with where the time of each device goes");
+  app.add_flag("--representatives", options.representatives_alone, "leave the whole Program out");
   app.add_flag("--text", options.with_text, "print and parse the Program, too");
   return colonnade::bench::Run(app, argc, argv, [&] { return Main(options); });
 }

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kShownCandidates = 12;
-constexpr size_t kMostTasksForReasons = 100'000;
+constexpr size_t kMostTasksForReasons = 10'000;
 
 // Which of the drawn programs is the candidate's.
 std::optional<size_t> DrawnAs(const Prediction& p, size_t candidate) {
@@ -87,9 +87,12 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
       if (option.strategies.empty()) continue;
       partition::Plan plan = p.session.plan;
       plan.layers[layer] = option.strategies;
-      absl::StatusOr<tools::Predicted> predicted = tools::Predict(p.machine, p.session.graph, plan, p.lower);
-      if (predicted.ok())
-        alternatives.push_back({tools::StrategiesOf(plan, layer), absl::ToDoubleSeconds(predicted->simulation.step)});
+      const absl::StatusOr<program::Representatives> lowered = partition::LowerToSimulate(p.session.graph, plan, p.lower);
+      if (!lowered.ok()) continue;
+      const absl::StatusOr<engine::Simulation> simulation =
+          engine::Simulate(*lowered, p.machine, {.trace = false, .memory = false});
+      if (simulation.ok())
+        alternatives.push_back({tools::StrategiesOf(plan, layer), absl::ToDoubleSeconds(simulation->step)});
     }
   }
   std::stable_sort(alternatives.begin(), alternatives.end(),
@@ -100,7 +103,7 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
 // Why a layer is split as it is: its next best choice, all else held.
 std::string Reason(const Prediction& p, const layers::LayerNode& node) {
   const std::string chosen = tools::StrategiesOf(p.session.plan, node.name);
-  const double step = absl::ToDoubleSeconds(p.predicted.simulation.step);
+  const double step = absl::ToDoubleSeconds(p.simulation.step);
   for (const Alternative& a : AlternativesOf(p, node.name)) {
     if (a.strategies == chosen) continue;
     return absl::StrFormat("%s would be %+.2f ms", a.strategies, (a.step_sec - step) * 1e3);
@@ -112,7 +115,7 @@ std::string Reason(const Prediction& p, const layers::LayerNode& node) {
 bool ReasonsAreQuick(const Prediction& p) {
   const auto layers = std::count_if(p.session.graph.nodes.begin(), p.session.graph.nodes.end(),
                                     [](const layers::LayerNode& node) { return !node.parameters.empty(); });
-  return static_cast<size_t>(layers) * p.predicted.program.tasks.size() <= kMostTasksForReasons;
+  return static_cast<size_t>(layers) * p.lowered.program.tasks.size() <= kMostTasksForReasons;
 }
 
 void PrintLayers(const Prediction& p) {
@@ -139,7 +142,7 @@ void PrintLayers(const Prediction& p) {
 
 void PrintCandidates(const Prediction& p) {
   if (p.candidates.empty()) return;
-  const double step = absl::ToDoubleSeconds(p.predicted.simulation.step);
+  const double step = absl::ToDoubleSeconds(p.simulation.step);
   PrintLine(
       absl::StrFormat("\n%d plans simulated. No plan on a number of devices that was tried takes less than %.2f ms; "
                       "the choice is within %.1f %% of that.",
@@ -177,7 +180,7 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
     PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
   }
   PrintLine("\nits tasks on device 0:\ntask                          pass          ms   Mflop    sent MB");
-  const engine::Trace& trace = p.predicted.simulation.last_steps;
+  const engine::Trace& trace = p.simulation.last_steps;
   for (const engine::TraceEvent& event : trace.events) {
     if (event.step != 0 || event.device != 0 || event.layer != layer) continue;
     PrintLine(absl::StrFormat("%-29s %-8s %9.3f %7.0f %10.3f", event.name, program::Name(event.pass),

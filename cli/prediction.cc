@@ -17,10 +17,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::map<std::string, int64_t> SentByLayer(const program::Program& program) {
+constexpr size_t kMostDevicesOneByOne = 16;  // of more, neighbours of which all numbers are equal share a line
+
+std::map<std::string, int64_t> SentByLayer(const program::Representatives& lowered) {
   std::map<std::string, int64_t> sent;
-  for (const program::Task& task : program.tasks) sent[task.from.layer] += task.work.bytes_sent;
+  for (const program::Task& task : lowered.program.tasks) {
+    sent[task.from.layer] += task.work.bytes_sent * static_cast<int64_t>(lowered.stands_for[task.device].size());
+  }
   return sent;
+}
+
+// A timeline shows all devices, and only of a whole Program does the CPU backend say what memory it takes.
+bool WantsWholeProgram(const Flags& flags, const engine::Machine& machine) {
+  return !flags.trace.empty() || machine.cores.value > 0;
+}
+
+absl::StatusOr<engine::Simulation> SimulationFor(const Flags& flags, const Prediction& p) {
+  if (!WantsWholeProgram(flags, p.machine)) return engine::Simulate(p.lowered, p.machine);
+  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower));
+  return std::move(predicted.simulation);
 }
 
 // The candidates that people compare the choice with: the best that the planner made, and every named plan.
@@ -36,13 +51,14 @@ std::vector<size_t> ComparedCandidates(const Prediction& p) {
 absl::Status Draw(const Flags& flags, Prediction& p) {
   const tools::Refit refit = RefitOrWarn(p.machine);
   p.drawn_candidates = ComparedCandidates(p);
-  std::vector<program::Program> others;
+  std::vector<program::Representatives> others;
   for (size_t i : p.drawn_candidates) {
-    ASSIGN_OR_RETURN(program::Program program, partition::Lower(p.session.graph, p.candidates[i].plan, p.lower));
-    others.push_back(std::move(program));
+    ASSIGN_OR_RETURN(program::Representatives lowered,
+                     partition::LowerToSimulate(p.session.graph, p.candidates[i].plan, p.lower));
+    others.push_back(std::move(lowered));
   }
-  std::vector<const program::Program*> programs = {&p.predicted.program};
-  for (const program::Program& program : others) programs.push_back(&program);
+  std::vector<const program::Representatives*> programs = {&p.lowered};
+  for (const program::Representatives& lowered : others) programs.push_back(&lowered);
   CountProgress progress("draw");
   ASSIGN_OR_RETURN(tools::DrawnSteps drawn, tools::DrawSteps(p.machine, programs, refit, DrawOptionsOf(flags, progress)));
   if (drawn.draws() > 0) p.drawn = std::move(drawn);
@@ -68,9 +84,8 @@ absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
   p.session = std::move(session);
   WarnOfFit(p.machine, p.session.graph);
   p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
-  ASSIGN_OR_RETURN(program::Program program, partition::Lower(p.session.graph, p.session.plan, p.lower));
-  p.predicted.program = std::move(program);
-  p.sent = SentByLayer(p.predicted.program);
+  ASSIGN_OR_RETURN(p.lowered, partition::LowerToSimulate(p.session.graph, p.session.plan, p.lower));
+  p.sent = SentByLayer(p.lowered);
   return p;
 }
 
@@ -81,14 +96,13 @@ tools::DrawOptions DrawOptionsOf(const Flags& flags, CountProgress& progress) {
 }
 
 absl::Status Predict(const Flags& flags, Prediction& p) {
-  absl::StatusOr<tools::Predicted> predicted = tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower);
-  if (!predicted.ok()) return FieldAsFlag(predicted.status(), "devices");
-  p.predicted = *std::move(predicted);
+  RETURN_IF_ERROR(FieldAsFlag(tools::CheckDevices(p.machine, p.session.plan.mesh.device_count()), "devices"));
+  ASSIGN_OR_RETURN(p.simulation, SimulationFor(flags, p));
   if (!p.candidates.empty()) {
     ASSIGN_OR_RETURN(p.least_sec,
                      tools::LeastSecondsOn(p.machine, p.session.graph, p.lower.global_batch, std::max(flags.devices, 1)));
   }
-  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.predicted.program));
+  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.lowered.program));
   return flags.draws == 0 ? absl::OkStatus() : Draw(flags, p);
 }
 
@@ -99,12 +113,12 @@ Json IntervalJson(const Prediction& p, size_t program) {
 }
 
 double ImagesPerSecond(const Prediction& p) {
-  return static_cast<double>(p.lower.global_batch) / absl::ToDoubleSeconds(p.predicted.simulation.step);
+  return static_cast<double>(p.lower.global_batch) / absl::ToDoubleSeconds(p.simulation.step);
 }
 
 Json PredictedJson(const Prediction& p) {
   Json devices = Json::array();
-  for (const engine::SimulatedDevice& d : p.predicted.simulation.devices) {
+  for (const engine::SimulatedDevice& d : p.simulation.devices) {
     devices.push_back({{"compute_ms", Ms(d.compute)},
                        {"exposed_communication_ms", Ms(d.exposed_communication)},
                        {"input_wait_ms", Ms(d.input_wait)},
@@ -112,15 +126,13 @@ Json PredictedJson(const Prediction& p) {
                        {"sent_bytes", d.sent_bytes},
                        {"peak_memory_bytes", d.peak_memory_bytes}});
   }
-  Json json = {{"step_ms", Ms(p.predicted.simulation.step)},
-               {"images_per_s", ImagesPerSecond(p)},
-               {"per_device", std::move(devices)}};
+  Json json = {{"step_ms", Ms(p.simulation.step)}, {"images_per_s", ImagesPerSecond(p)}, {"per_device", std::move(devices)}};
   json.update(IntervalJson(p, 0));
   return json;
 }
 
 void PrintDevices(const Prediction& p) {
-  const engine::Simulation& s = p.predicted.simulation;
+  const engine::Simulation& s = p.simulation;
   PrintLine(
       absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
   if (p.drawn.has_value()) {
@@ -128,13 +140,18 @@ void PrintDevices(const Prediction& p) {
     PrintLine(absl::StrFormat("90 %% of %d draws of what the profile is unsure of: %.2f to %.2f ms a step", p.drawn->draws(),
                               interval.low * 1e3, interval.high * 1e3));
   }
-  PrintLine("device   compute  communication     input      idle     sent MB   memory MB");
-  for (size_t d = 0; d < s.devices.size(); ++d) {
-    const engine::SimulatedDevice& device = s.devices[d];
-    PrintLine(absl::StrFormat("%6d %9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", d, Ms(device.compute),
-                              Ms(device.exposed_communication), Ms(device.input_wait), Ms(device.idle),
-                              static_cast<double>(device.sent_bytes) / 1e6,
-                              static_cast<double>(device.peak_memory_bytes) / 1e6));
+  PrintLine("   device   compute  communication     input      idle     sent MB   memory MB");
+  std::vector<std::string> lines;
+  for (const engine::SimulatedDevice& device : s.devices) {
+    lines.push_back(absl::StrFormat("%9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", Ms(device.compute),
+                                    Ms(device.exposed_communication), Ms(device.input_wait), Ms(device.idle),
+                                    static_cast<double>(device.sent_bytes) / 1e6,
+                                    static_cast<double>(device.peak_memory_bytes) / 1e6));
+  }
+  for (size_t first = 0, end; first < lines.size(); first = end) {
+    for (end = first + 1; lines.size() > kMostDevicesOneByOne && end < lines.size() && lines[end] == lines[first];) ++end;
+    PrintLine(
+        absl::StrFormat("%9s %s", first + 1 < end ? absl::StrCat(first, "-", end - 1) : absl::StrCat(first), lines[first]));
   }
 }
 
@@ -155,12 +172,13 @@ absl::Status WritePlanFiles(const Flags& flags, const Prediction& p) {
     RETURN_IF_ERROR(engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)));
   }
   if (flags.drawing.empty()) return absl::OkStatus();
-  return tools::DrawPlan(p.session.graph, p.session.plan, p.predicted.program, flags.drawing);
+  ASSIGN_OR_RETURN(const program::Program program, partition::Lower(p.session.graph, p.session.plan, p.lower));
+  return tools::DrawPlan(p.session.graph, p.session.plan, program, flags.drawing);
 }
 
 absl::Status WriteTimeline(const Flags& flags, const Prediction& p) {
   if (flags.trace.empty()) return absl::OkStatus();
-  return engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.predicted.simulation.last_steps));
+  return engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.simulation.last_steps));
 }
 
 }  // namespace colonnade::cli

@@ -15,9 +15,11 @@
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/machine.h"
+#include "engine/simulator.h"
 #include "nlohmann/json.hpp"
 #include "partition/lower.h"
 #include "partition/planner.h"
+#include "program/representatives.h"
 #include "tools/intervals.h"
 #include "tools/planning.h"
 
@@ -27,7 +29,8 @@ struct Prediction {
   Session session;
   engine::Machine machine;
   partition::LowerOptions lower;
-  tools::Predicted predicted;                    // its simulation is empty before Predict
+  program::Representatives lowered;
+  engine::Simulation simulation;                 // empty before Predict
   std::vector<partition::Candidate> candidates;  // of --plan=auto
   double least_sec = 0;                          // then: what no plan goes below
   // Steps on draws of what the profile is unsure of: of the plan, and behind it of the candidates of these ranks.

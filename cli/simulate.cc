@@ -14,7 +14,7 @@ absl::Status RunSimulate(const Flags& flags) {
                {"plan", p.session.plan.name},
                {"machine", p.machine.name},
                {"global_batch", p.lower.global_batch},
-               {"first_step_ms", Ms(p.predicted.simulation.first_step)},
+               {"first_step_ms", Ms(p.simulation.first_step)},
                {"predicted", PredictedJson(p)}});
     return absl::OkStatus();
   }

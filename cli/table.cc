@@ -38,7 +38,7 @@ constexpr int64_t kCurvePoints = 30, kCurveBatch = 64;
 struct Row {
   tools::Row row;
   partition::Plan plan;
-  program::Program program;
+  program::Representatives program;
   double simulated_sec = 0;
   std::optional<tools::Interval> interval;  // of simulated_sec
   std::optional<double> measured_sec;       // on this machine
@@ -181,7 +181,7 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
 // Simulates all rows on the profile, and on draws of it, each fitted anew.
 absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, const std::vector<tools::MeasuredStep>& steps,
                           Table& table) {
-  std::vector<const program::Program*> programs;
+  std::vector<const program::Representatives*> programs;
   std::vector<double> seconds;
   for (Row& row : table.rows) {
     ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(row.program, table.machine, {.trace = false}));

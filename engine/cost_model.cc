@@ -198,7 +198,7 @@ double CostModel::MeasuredTransferSeconds(const std::string& what, int members, 
   return -1;
 }
 
-double CostModel::PhaseSeconds(const Routes& routes, const Phase& phase) const {
+void CostModel::AddPhase(const Routes& routes, const Phase& phase, Way& way) const {
   double latency = 0, longest = 0;
   absl::flat_hash_map<int, double> load, engines;  // of few of them, where a group is small and the machine is not
   for (const Flow& flow : phase.flows) {
@@ -212,30 +212,38 @@ double CostModel::PhaseSeconds(const Routes& routes, const Phase& phase) const {
     longest = std::max(longest, alone);
     latency = std::max(latency, hops * phase.hops);
   }
-  return latency + longest + MemorySeconds(3 * phase.summed_bytes);
+  way.latency_sec += latency;
+  way.sec_per_byte += longest + MemorySeconds(3 * phase.summed_bytes);
 }
 
-std::vector<Phase> CostModel::CollectivePhases(const Routes& routes, program::CollectiveKind kind,
-                                               const std::vector<int>& group, double bytes, int root) const {
-  std::vector<int> members = group;
+std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind,
+                                            CollectiveAlgorithm algorithm, std::vector<int> group, int root) {
   const bool has_root = kind == program::CollectiveKind::kReduce || kind == program::CollectiveKind::kBroadcast;
-  if (has_root) std::rotate(members.begin(), members.begin() + root, members.end());
-  const auto phases_of = [&](CollectiveAlgorithm algorithm) {
-    const bool ring = algorithm == CollectiveAlgorithm::kRing;
-    return PhasesOf(kind, algorithm, ring ? routes.RingOf(members) : members, bytes, /*root=*/0);
-  };
-  if (machine_.collectives != CollectiveAlgorithm::kFastest) return phases_of(machine_.collectives);
-  std::vector<Phase> fastest;
-  double least = std::numeric_limits<double>::infinity();
-  for (CollectiveAlgorithm algorithm :
-       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect}) {
-    if (SendsBetweenAll(kind, algorithm) && members.size() > kMostMembersOfDirect) continue;
-    std::vector<Phase> phases = phases_of(algorithm);
-    double seconds = 0;
-    for (const Phase& phase : phases) seconds += PhaseSeconds(routes, phase);
-    if (seconds < least) least = seconds, fastest = std::move(phases);
+  if (has_root) std::rotate(group.begin(), group.begin() + root, group.end());
+  if (algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
+  return PhasesOf(kind, algorithm, group, /*operand_bytes=*/1, /*root=*/0);
+}
+
+std::vector<CostModel::Way> CostModel::WaysOf(const Routes& routes, program::CollectiveKind kind,
+                                              const std::vector<int>& group, int root) const {
+  std::vector<CollectiveAlgorithm> algorithms = {machine_.collectives};
+  if (machine_.collectives == CollectiveAlgorithm::kFastest) {
+    algorithms = {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect};
+    std::erase_if(algorithms, [&](CollectiveAlgorithm algorithm) {
+      return SendsBetweenAll(kind, algorithm) && group.size() > kMostMembersOfDirect;
+    });
   }
-  return fastest;
+  std::vector<Way> ways;
+  for (CollectiveAlgorithm algorithm : algorithms) {
+    Way& way = ways.emplace_back(Way{.algorithm = algorithm});
+    for (const Phase& phase : PhasesOfAByte(routes, kind, algorithm, group, root)) AddPhase(routes, phase, way);
+  }
+  return ways;
+}
+
+const CostModel::Way& CostModel::FastestOf(const std::vector<Way>& ways, double bytes) {
+  return *std::min_element(ways.begin(), ways.end(),
+                           [&](const Way& a, const Way& b) { return a.Seconds(bytes) < b.Seconds(bytes); });
 }
 
 double CostModel::CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const {
@@ -244,11 +252,7 @@ double CostModel::CollectiveSeconds(const Routes& routes, program::CollectiveKin
   if (measured >= 0) return measured;
   std::vector<int> devices(std::min(members, machine_.device_count()));
   std::iota(devices.begin(), devices.end(), 0);
-  double seconds = machine_.launch_sec.value;
-  for (const Phase& phase : CollectivePhases(routes, kind, devices, bytes, /*root=*/0)) {
-    seconds += PhaseSeconds(routes, phase);
-  }
-  return seconds;
+  return machine_.launch_sec.value + FastestOf(WaysOf(routes, kind, devices, /*root=*/0), bytes).Seconds(bytes);
 }
 
 }  // namespace colonnade::engine

@@ -51,10 +51,19 @@ class CostModel {
   double MemorySeconds(double bytes) const;
   // Seconds of a transfer that the profile has measured as a whole, by the bytes of one operand; negative if it has not.
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
-  // What a collective of `group` moves: by the machine's algorithm, or by the one that takes the least time alone. A ring
-  // leads from each member to the nearest that is left.
-  std::vector<Phase> CollectivePhases(const Routes& routes, program::CollectiveKind kind, const std::vector<int>& group,
-                                      double bytes, int root) const;
+  // What a collective of `group` moves by an algorithm, which is not kFastest, for each byte of an operand. A ring leads
+  // from each member to the nearest that is left.
+  static std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, CollectiveAlgorithm algorithm,
+                                          std::vector<int> group, int root);
+  // How a collective may run: by the machine's algorithm, or by any of those of which it takes the fastest for its bytes.
+  struct Way {
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+    double latency_sec = 0, sec_per_byte = 0;  // alone
+    double Seconds(double bytes) const { return latency_sec + sec_per_byte * bytes; }
+  };
+  std::vector<Way> WaysOf(const Routes& routes, program::CollectiveKind kind, const std::vector<int>& group, int root) const;
+  // The first of the fastest. REQUIRES: ways is not empty.
+  static const Way& FastestOf(const std::vector<Way>& ways, double bytes);
   // Seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long as its
   // busiest resource.
   double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;
@@ -62,7 +71,7 @@ class CostModel {
  private:
   const OpRate* RateOf(const std::string& op) const;
   double RateAt(const OpRate& op, const OpShape& shape) const;
-  double PhaseSeconds(const Routes& routes, const Phase& phase) const;
+  void AddPhase(const Routes& routes, const Phase& phase, Way& way) const;
 
   const Machine& machine_;
   const int devices_;

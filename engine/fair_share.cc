@@ -4,9 +4,9 @@
 
 namespace colonnade::engine {
 
-void FairShare::Start(double now, int owner, double bytes, double most, const absl::InlinedVector<int, 6>& resources) {
+void FairShare::Start(double now, int owner, double bytes, double most, const Uses& uses) {
   Settle(now);
-  flows_.push_back({owner, bytes, most, 0, kNoEnd, resources});
+  flows_.push_back({owner, bytes, most, 0, kNoEnd, uses});
   is_shared_ = false;
 }
 
@@ -19,7 +19,7 @@ void FairShare::Settle(double now) {
 // The least that one of the flow's resources, or its own rate, would give it if no other bound came first.
 double FairShare::BoundOf(const Flow& flow) const {
   double bound = flow.most;
-  for (int r : flow.resources) bound = std::min(bound, free_[r] / sharing_[r]);
+  for (const Use& use : flow.uses) bound = std::min(bound, free_[use.resource] / sharing_[use.resource]);
   return bound;
 }
 
@@ -29,7 +29,7 @@ void FairShare::Share() {
   open_.clear();
   for (Flow& flow : flows_) {
     open_.push_back(&flow);
-    for (int r : flow.resources) ++sharing_[r];
+    for (const Use& use : flow.uses) sharing_[use.resource] += use.flows;
   }
   // The tightest bound fixes the rates of all flows that have it, at once.
   while (!open_.empty()) {
@@ -44,9 +44,9 @@ void FairShare::Share() {
         continue;
       }
       flow.rate = least;
-      for (int r : flow.resources) {
-        free_[r] = std::max(0.0, free_[r] - least);
-        --sharing_[r];
+      for (const Use& use : flow.uses) {
+        free_[use.resource] = std::max(0.0, free_[use.resource] - least * use.flows);
+        sharing_[use.resource] -= use.flows;
       }
     }
     open_.resize(kept);

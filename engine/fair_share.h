@@ -15,11 +15,18 @@ namespace colonnade::engine {
 
 class FairShare {
  public:
+  // A resource, and how many flows like this one take it: 1, or more where a flow stands for others that run beside it.
+  struct Use {
+    int resource = 0;
+    double flows = 1;
+  };
+  using Uses = absl::InlinedVector<Use, 6>;
+
   explicit FairShare(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
 
   // A flow of `bytes` for `owner` at no more than `most` bytes per second. Any number may start and end at one time before
   // rates are shared anew.
-  void Start(double now, int owner, double bytes, double most, const absl::InlinedVector<int, 6>& resources);
+  void Start(double now, int owner, double bytes, double most, const Uses& uses);
   // When the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
   // EndNext.
   double NextEnd();
@@ -30,7 +37,7 @@ class FairShare {
   struct Flow {
     int owner;
     double left, most, rate, end;
-    absl::InlinedVector<int, 6> resources;
+    Uses uses;
   };
   void Settle(double now);
   void Share();
@@ -44,10 +51,10 @@ class FairShare {
   double settled_ = 0, next_end_ = kNoEnd;
   static constexpr double kNoEnd = __builtin_inf();
   // Scratch of Share.
-  std::vector<double> free_;   // by resource
-  std::vector<int> sharing_;   // by resource: open flows that take it
-  std::vector<Flow*> open_;    // without a rate yet
-  std::vector<double> bound_;  // by open flow
+  std::vector<double> free_;     // by resource
+  std::vector<double> sharing_;  // by resource: open flows that take it
+  std::vector<Flow*> open_;      // without a rate yet
+  std::vector<double> bound_;    // by open flow
 };
 
 }  // namespace colonnade::engine

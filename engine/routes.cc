@@ -154,13 +154,13 @@ absl::Status NoRoute(const std::string& from, const std::string& to) {
 }
 
 // The class of each device. Those that are staged with some others alone are like no other.
-std::vector<int> ClassesOf(const Machine& machine, const Graph& graph) {
+std::vector<int> ClassesOf(const Machine& machine, const Graph& graph, int devices) {
   std::set<std::string> staged;
   for (const auto& [a, b] : machine.staged) staged.insert({a, b});
   std::map<Graph::Likeness, int> known;
   std::vector<int> classes;
   int count = 0;
-  for (int device = 0; device < machine.device_count(); ++device) {
+  for (int device = 0; device < devices; ++device) {
     const std::optional<Graph::Likeness> likeness = graph.LikenessOf(device);
     if (!likeness || staged.contains(machine.devices[device])) {
       classes.push_back(count++);
@@ -179,14 +179,15 @@ int Routes::ToOf(int from_class, int to_class) const {
   return from_class == to_class ? representatives_[to_class].second : representatives_[to_class].first;
 }
 
-absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
+absl::StatusOr<Routes> Routes::Create(const Machine& machine, int devices) {
   Graph graph(machine);
   Routes routes;
   routes.copy_engines_ = machine.copy_engines;
-  routes.engine_count_ = machine.device_count() * machine.copy_engines;
+  routes.engine_count_ = devices * machine.copy_engines;
   routes.capacities_ = graph.capacities();
-  const std::vector<int> class_of = ClassesOf(machine, graph);
-  for (int device = 0; device < machine.device_count(); ++device) {
+  const std::vector<int> class_of = ClassesOf(machine, graph, devices);
+  for (int device = devices; device < machine.device_count(); ++device) graph.PassOver(device);
+  for (int device = 0; device < devices; ++device) {
     const size_t of_class = static_cast<size_t>(class_of[device]);
     routes.attachments_.push_back({class_of[device], graph.ResourcesOf(device)});
     if (of_class == routes.representatives_.size()) {
@@ -233,7 +234,7 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine) {
     }
   }
   if (!host) return routes;
-  for (int device = 0; device < machine.device_count(); ++device) {
+  for (int device = 0; device < devices; ++device) {
     const int model = routes.FromOf(class_of[device]);
     Route to = to_host[class_of[device]], from = *from_host[model];
     routes.Adapt(model, device, to.resources.front());

@@ -28,7 +28,9 @@ class Routes {
  public:
   // Fewest links, then the greatest rate; no route leads through a device. InvalidArgument where a device has no way to
   // another.
-  static absl::StatusOr<Routes> Create(const Machine& machine);
+  static absl::StatusOr<Routes> Create(const Machine& machine) { return Create(machine, machine.device_count()); }
+  // Between the machine's first `devices` alone.
+  static absl::StatusOr<Routes> Create(const Machine& machine, int devices);
 
   // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has
   // ended. REQUIRES: from ≠ to.

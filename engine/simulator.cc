@@ -13,11 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/cost_model.h"
 #include "engine/fair_share.h"
+#include "engine/jobs.h"
 #include "engine/routes.h"
-#include "engine/transfer_phases.h"
-#include "program/meetings.h"
 #include "program/memory.h"
 #include "program/status_macros.h"
 
@@ -25,154 +23,23 @@ namespace colonnade::engine {
 namespace {
 
 using program::kLaneCount;
-using program::Meeting;
 using program::Program;
 using program::Task;
 using program::TaskId;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// One way that bytes take at once: a flow of a phase, on one leg.
-struct FlowOnRoute {
-  Route route;
-  double bytes;
-};
-struct Leg {
-  double fixed_sec = 0;  // latency, and sums that hide behind nothing; before the flows
-  std::vector<FlowOnRoute> flows;
-};
-
-// What a group of tasks that start and end together takes: seconds of its own, then legs one after the other.
-struct Job {
-  std::vector<int> tasks;
-  double fixed_sec = 0;
-  double cores = 1;  // that it takes where devices share cores
-  std::vector<Leg> legs;
-};
-
-// The jobs of a Program on a machine.
-class JobMaker {
+class Execution {
  public:
-  JobMaker(const Program& program, const Machine& machine, const Routes& routes)
-      : program_(program), machine_(machine), routes_(routes), cost_(machine, program.device_count) {}
-
-  std::vector<Job> Make() {
-    std::vector<Job> jobs;
-    for (const Task& task : program_.tasks) {
-      if (std::holds_alternative<program::Compute>(task.what)) jobs.push_back(Compute(task));
-    }
-    for (const Meeting& meeting : program::Meetings(program_).all()) {
-      jobs.push_back(meeting.is_collective ? CollectiveJob(meeting) : ExchangeJob(meeting));
-    }
-    // The last is the host's part of a step.
-    jobs.push_back({.fixed_sec = machine_.step_sec.value + machine_.step_sec_per_device.value * program_.device_count});
-    return jobs;
-  }
-
- private:
-  Job Compute(const Task& task) {
-    Job job{.tasks = {task.id.value}};
-    const program::Op& op = std::get<program::Compute>(task.what).op;
-    const bool load = std::holds_alternative<program::Load>(op), store = std::holds_alternative<program::Store>(op);
-    const Route* host = load ? routes_.FromHost(task.device) : store ? routes_.ToHost(task.device) : nullptr;
-    if (host != nullptr) {
-      job.fixed_sec = machine_.launch_sec.value;
-      job.legs = {
-          {host->latency_sec, {{*host, static_cast<double>(load ? task.work.bytes_written : task.work.bytes_read)}}}};
-      return job;
-    }
-    job.fixed_sec = SecondsOf(task);
-    if (task.lane == program::Lane::kCompute)
-      job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
-    return job;
-  }
-
-  // Devices that do alike stand one after the other in the sequence: what costs the same as the task before is not
-  // worked out again.
-  double SecondsOf(const Task& task) {
-    if (last_ == nullptr || !CostsTheSame(task, *last_)) seconds_ = cost_.Seconds(task);
-    last_ = &task;
-    return seconds_;
-  }
-  static bool CostsTheSame(const Task& a, const Task& b) {
-    return a.what == b.what && a.work == b.work &&
-           std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), b.uses.end(),
-                      [](const auto& u, const auto& v) { return u.region.size == v.region.size; });
-  }
-
-  Job ExchangeJob(const Meeting& meeting) const {
-    Job job = JobOf(meeting);
-    std::vector<Phase> phases(1);
-    double most = 0;
-    for (TaskId id : meeting.sides) {
-      const Task& side = program_.task(id);
-      const auto& exchange = std::get<program::Exchange>(side.what);
-      if (!exchange.sends) continue;
-      phases[0].flows.push_back({side.device, exchange.peer, static_cast<double>(side.work.bytes_sent)});
-      most = std::max(most, static_cast<double>(side.work.bytes_sent));
-    }
-    AddPhases(phases, "exchange", 2, most, job);
-    return job;
-  }
-
-  Job CollectiveJob(const Meeting& meeting) const {
-    Job job = JobOf(meeting);
-    const Task& first = program_.task(meeting.sides[0]);
-    const auto& collective = std::get<program::Collective>(first.what);
-    const double bytes = OperandBytes(program_, first);
-    const std::vector<int>& group = program_.groups[collective.group];
-    AddPhases(cost_.CollectivePhases(routes_, collective.kind, group, bytes, collective.root),
-              program::Name(collective.kind), static_cast<int>(group.size()), bytes, job);
-    return job;
-  }
-
-  Job JobOf(const Meeting& meeting) const {
-    Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(meeting.sides.size())};
-    for (TaskId side : meeting.sides) job.tasks.push_back(side.value);
-    return job;
-  }
-
-  void AddPhases(const std::vector<Phase>& phases, const std::string& what, int members, double bytes, Job& job) const {
-    const double measured = cost_.MeasuredTransferSeconds(what, members, bytes);
-    if (measured >= 0) {
-      job.fixed_sec = measured;
-      return;
-    }
-    for (const Phase& phase : phases) {
-      Leg first, second;
-      for (const Flow& flow : phase.flows) {
-        const std::vector<Route> route = routes_.Between(flow.from, flow.to);
-        first.flows.push_back({route[0], flow.bytes});
-        first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
-        if (route.size() == 1) continue;
-        second.flows.push_back({route[1], flow.bytes});
-        second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
-      }
-      job.legs.push_back(std::move(first));
-      if (!second.flows.empty()) job.legs.push_back(std::move(second));
-      if (phase.summed_bytes > 0)
-        job.legs.push_back({.fixed_sec = cost_.MemorySeconds(3 * phase.summed_bytes), .flows = {}});
-    }
-  }
-
-  const Program& program_;
-  const Machine& machine_;
-  const Routes& routes_;
-  const CostModel cost_;
-  const Task* last_ = nullptr;  // of which seconds_ is the cost
-  double seconds_ = 0;
-};
-
-class Run {
- public:
-  Run(const Program& program, const Machine& machine, const Routes& routes, const SimulatorOptions& options)
+  Execution(const Program& program, const Machine& machine, Jobs jobs, int engines, const SimulatorOptions& options)
       : program_(program),
         machine_(machine),
-        jobs_(JobMaker(program, machine, routes).Make()),
-        share_(routes.capacities()),
+        jobs_(std::move(jobs.all)),
+        flows_(std::move(jobs.flows)),
+        share_(std::move(jobs.capacities)),
         max_steps_(std::max(options.max_steps, 2)),
         keeps_times_(options.trace),
-        engine_taken_(routes.engine_count(), false),
+        engine_taken_(engines, false),
         host_job_(static_cast<int>(jobs_.size()) - 1) {
     job_of_.resize(program.tasks.size());
     for (size_t j = 0; j < jobs_.size(); ++j) {
@@ -222,6 +89,7 @@ class Run {
   struct FlowOfJob {
     int job = 0;
     const FlowOnRoute* flow = nullptr;
+    double bytes = 0;
   };
 
   LaneState& LaneOf(const Task& task) { return lanes_[task.device * kLaneCount + static_cast<int>(task.lane)]; }
@@ -323,18 +191,20 @@ class Run {
   void EndFixedPart(int job) {
     Progress& progress = progress_[job];
     const std::vector<Leg>& legs = jobs_[job].legs;
-    if (progress.leg < 0 || legs[progress.leg].flows.empty()) return NextLeg(job);
-    progress.flows_left = static_cast<int>(legs[progress.leg].flows.size());
-    for (const FlowOnRoute& flow : legs[progress.leg].flows) waiting_.push_back({job, &flow});
+    if (progress.leg < 0 || legs[progress.leg].flows < 0) return NextLeg(job);
+    const Leg& leg = legs[progress.leg];
+    const std::vector<FlowOnRoute>& flows = flows_[leg.flows].flows;
+    progress.flows_left = static_cast<int>(flows.size());
+    for (const FlowOnRoute& flow : flows) waiting_.push_back({job, &flow, flow.bytes * leg.bytes});
     StartWaitingFlows();
   }
 
   bool StartIfFree(const FlowOfJob& waiting) {
-    const Route& route = waiting.flow->route;
-    if (std::any_of(route.engines.begin(), route.engines.end(), [&](int engine) { return engine_taken_[engine]; })) {
+    const FlowOnRoute& flow = *waiting.flow;
+    if (std::any_of(flow.engines.begin(), flow.engines.end(), [&](int engine) { return engine_taken_[engine]; })) {
       return false;
     }
-    for (int engine : route.engines) engine_taken_[engine] = true;
+    for (int engine : flow.engines) engine_taken_[engine] = true;
     if (free_slots_.empty()) {
       free_slots_.push_back(static_cast<int>(running_.size()));
       running_.emplace_back();
@@ -342,7 +212,7 @@ class Run {
     const int slot = free_slots_.back();
     free_slots_.pop_back();
     running_[slot] = waiting;
-    share_.Start(now_, slot, waiting.flow->bytes, route.bytes_per_sec, route.resources);
+    share_.Start(now_, slot, waiting.bytes, flow.most, flow.uses);
     return true;
   }
 
@@ -358,7 +228,7 @@ class Run {
   void EndFlow(int slot) {
     const FlowOfJob ended = running_[slot];
     free_slots_.push_back(slot);
-    for (int engine : ended.flow->route.engines) engine_taken_[engine] = false;
+    for (int engine : ended.flow->engines) engine_taken_[engine] = false;
     if (!waiting_.empty()) StartWaitingFlows();
     if (--progress_[ended.job].flows_left == 0) NextLeg(ended.job);
   }
@@ -393,6 +263,7 @@ class Run {
   const Program& program_;
   const Machine& machine_;
   const std::vector<Job> jobs_;
+  const std::vector<FlowSet> flows_;
   std::vector<int> job_of_;  // by task
   FairShare share_;
   const int max_steps_;
@@ -448,13 +319,17 @@ std::vector<int64_t> PeakMemoryOf(const Program& program) {
 
 }  // namespace
 
-absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machine, const SimulatorOptions& options) {
-  if (program.device_count > machine.device_count()) {
-    return absl::FailedPreconditionError(absl::StrFormat("the Program uses %d devices, machine %s has %d",
-                                                         program.device_count, machine.name, machine.device_count()));
+absl::StatusOr<Simulator> Simulator::Create(const Machine& machine, int devices) {
+  if (devices > machine.device_count()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the Program uses %d devices, machine %s has %d", devices, machine.name, machine.device_count()));
   }
-  ASSIGN_OR_RETURN(Routes routes, Routes::Create(machine));
-  Run run(program, machine, routes, options);
+  ASSIGN_OR_RETURN(Routes routes, Routes::Create(machine, devices));
+  return Simulator(machine, std::move(routes));
+}
+
+absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs, const SimulatorOptions& options) const {
+  Execution run(program, machine_, std::move(jobs), routes_.engine_count(), options);
   if (!run.Go()) return absl::InternalError("the simulation stands still: the Program waits for itself");
   const std::vector<double>& finish = run.finish();
   const size_t n = finish.size();
@@ -486,6 +361,31 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   }
   if (options.trace) simulation.last_steps = MakeTrace(program, absl::MakeSpan(run.times()).subspan(n - 2, 2));
   return simulation;
+}
+
+absl::StatusOr<Simulation> Simulator::Run(const Program& program, const SimulatorOptions& options) const {
+  return RunJobs(program, JobsOf(program, machine_, routes_), options);
+}
+
+absl::StatusOr<Simulation> Simulator::Run(const program::Representatives& representatives,
+                                          const SimulatorOptions& options) const {
+  ASSIGN_OR_RETURN(Simulation simulation,
+                   RunJobs(representatives.program, JobsOf(representatives, machine_, routes_), options));
+  for (const std::vector<int>& alike : representatives.stands_for) {
+    for (int device : alike) simulation.devices[device] = simulation.devices[alike[0]];
+  }
+  return simulation;
+}
+
+absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machine, const SimulatorOptions& options) {
+  ASSIGN_OR_RETURN(const Simulator simulator, Simulator::Create(machine, program.device_count));
+  return simulator.Run(program, options);
+}
+
+absl::StatusOr<Simulation> Simulate(const program::Representatives& representatives, const Machine& machine,
+                                    const SimulatorOptions& options) {
+  ASSIGN_OR_RETURN(const Simulator simulator, Simulator::Create(machine, representatives.program.device_count));
+  return simulator.Run(representatives, options);
 }
 
 }  // namespace colonnade::engine

@@ -10,15 +10,20 @@
 #define COLONNADE_ENGINE_SIMULATOR_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/machine.h"
+#include "engine/routes.h"
 #include "engine/trace.h"
 #include "program/program.h"
+#include "program/representatives.h"
 
 namespace colonnade::engine {
+
+struct Jobs;
 
 struct SimulatorOptions {
   int max_steps = 12;  // ends earlier once the time from step to step is steady
@@ -42,8 +47,32 @@ struct Simulation {
   int64_t tasks = 0;  // that were run, in all steps
 };
 
-// FailedPrecondition where the machine has fewer devices than the Program.
+// Of a machine; it keeps the ways between devices, so that many Programs may be run. Threads may share it.
+class Simulator {
+ public:
+  // For Programs of at most `devices`, which are the machine's first. `machine` must outlive the result. FailedPrecondition
+  // where it has fewer.
+  static absl::StatusOr<Simulator> Create(const Machine& machine, int devices);
+
+  // REQUIRES: the Program has no more devices than the simulator.
+  absl::StatusOr<Simulation> Run(const program::Program& program, const SimulatorOptions& options = {}) const;
+  // The same of all devices, by those that stand for them. What differs is the trace, which has those alone, and a machine
+  // on which devices that do alike have unlike links: each of them waits for the slowest of meetings that are alike.
+  absl::StatusOr<Simulation> Run(const program::Representatives& representatives,
+                                 const SimulatorOptions& options = {}) const;
+
+ private:
+  Simulator(const Machine& machine, Routes routes) : machine_(machine), routes_(std::move(routes)) {}
+  absl::StatusOr<Simulation> RunJobs(const program::Program& program, Jobs jobs, const SimulatorOptions& options) const;
+
+  const Machine& machine_;
+  Routes routes_;
+};
+
+// One Program, or those that stand for it. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<Simulation> Simulate(const program::Program& program, const Machine& machine,
+                                    const SimulatorOptions& options = {});
+absl::StatusOr<Simulation> Simulate(const program::Representatives& representatives, const Machine& machine,
                                     const SimulatorOptions& options = {});
 
 }  // namespace colonnade::engine

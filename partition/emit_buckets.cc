@@ -78,14 +78,19 @@ void Emitter::AddBuckets() {
   for (size_t b = 0; b < lowering_.buckets.size(); ++b) {
     const int index = static_cast<int>(b);
     BucketBuffers& made = buckets_.emplace_back();
-    if (lowering_.train()) made.kept.resize(kept.size());
-    for (int p = 0; p < positions_; ++p) {
-      made.weights.push_back(AddBucket(index, p, weights));
+    made.weights = Nowhere();
+    if (lowering_.train()) {
+      made.gradients = Nowhere();
+      made.kept.assign(kept.size(), Nowhere());
+      if (update().average_decay > 0) made.averages = Nowhere();
+    }
+    for (int p : positions_) {
+      made.weights[p] = AddBucket(index, p, weights);
       if (!lowering_.train()) continue;
-      made.gradients.push_back(AddBucket(index, p, gradients));
-      if (update().average_decay > 0) made.averages.push_back(AddBucket(index, p, averages));
+      made.gradients[p] = AddBucket(index, p, gradients);
+      if (!made.averages.empty()) made.averages[p] = AddBucket(index, p, averages);
       for (size_t k = 0; k < kept.size(); ++k) {
-        made.kept[k].push_back(Updates(index, p) ? AddBucket(index, p, kept[k]) : BufferId{});
+        if (Updates(index, p)) made.kept[k][p] = AddBucket(index, p, kept[k]);
       }
     }
   }
@@ -93,17 +98,17 @@ void Emitter::AddBuckets() {
 
 void Emitter::AddState() {
   for (const ShardedState& state : lowering_.state) {
-    ByPosition& made = state_.emplace_back();
-    for (int p = 0; p < positions_; ++p) {
-      made.push_back(builder_.AddBuffer(lowering_.plan.device_at(p), state.spec.name, MasterType(),
-                                        RegionOn(mesh_, state.placement, state.spec.shape, p).size, Lifetime::kPersistent));
+    ByPosition& made = state_.emplace_back(Nowhere());
+    for (int p : positions_) {
+      made[p] = builder_.AddBuffer(lowering_.plan.device_at(p), state.spec.name, MasterType(),
+                                   RegionOn(mesh_, state.placement, state.spec.shape, p).size, Lifetime::kPersistent);
     }
   }
 }
 
 void Emitter::Emit(const Action& action, const CheckGradients& check) {
   const GradientBucket& bucket = lowering_.buckets[check.bucket];
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     layers::EmittedOp op{.op = program::CheckFinite{}};
     for (int parameter : bucket.parameters) {
       const BufferId gradient = MemberBuffer(buckets_[check.bucket].gradients[p], lowering_.parameters[parameter].member);
@@ -138,18 +143,19 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
   const int64_t total = lowering_.LocalElements(bucket) * program::SizeInBytes(MasterType());
   const int64_t bytes = piece ? total * (*piece + 1) / bucket.pieces - total * *piece / bucket.pieces : total;
   const Region region = piece ? Region{{*piece}, {1}} : Region{{0}, {PartsOf(index)}};
-  for (int first = 0; first < positions_; ++first) {
-    if (MemberIndex(index, first) != 0) continue;
-    const std::vector<int> group = mesh_.AxesGroup(first, bucket.axes);
+  const auto group_of = [&](int p) { return mesh_.AxesGroup(p, bucket.axes); };
+  ForGroups(group_of, [&](const Group& group) {
     const int64_t size = static_cast<int64_t>(group.size());
-    std::vector<int> devices;
-    std::vector<Member> members;
-    for (int p : group) {
+    std::vector<Member> members(group.size());
+    for (size_t m = 0; m < group.size(); ++m) {
+      const int p = group[m];
+      if (!emits_[p]) continue;
       const bool root = p == group[0];
       const auto all_as = [&](Access access) { return program::BufferUse{buffers[p], region, access}; };
       const auto part_as = [&](Access access) { return program::BufferUse{buffers[p], UpdatedParts(index, p), access}; };
       const int64_t held = kind == CollectiveKind::kAllGather ? bytes / size : bytes;
-      Member member{.work = {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(kind, held, size, root)}};
+      Member& member = members[m];
+      member.work = {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(kind, held, size, root)};
       switch (kind) {
         case CollectiveKind::kAllReduce:
           member.uses = {all_as(Access::kAccumulate)};
@@ -169,11 +175,9 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
         case CollectiveKind::kAllToAll:
           break;
       }
-      devices.push_back(lowering_.plan.device_at(p));
-      members.push_back(std::move(member));
     }
-    builder_.AddCollective(builder_.AddGroup(devices), {.kind = kind}, std::move(members), comm_lane_, action.from);
-  }
+    builder_.AddCollective(builder_.AddGroup(DevicesAt(group)), {.kind = kind}, std::move(members), comm_lane_, action.from);
+  });
 }
 
 }  // namespace colonnade::partition

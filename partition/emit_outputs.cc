@@ -22,7 +22,7 @@ void Emitter::AddParameters() {
                                  .layer = lowering_.graph.nodes[p.node].name,
                                  .shape = p.spec.shape,
                                  .initializer = p.spec.initializer};
-    for (int position = 0; position < positions_; ++position) {
+    for (int position : positions_) {
       const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
       const BucketBuffers& bucket = buckets_[p.bucket];
       parameter.value().push_back({MemberBuffer(bucket.weights[position], p.member), region});
@@ -44,7 +44,7 @@ void Emitter::AddParameters() {
                                  .role = state.is_frozen ? program::StateRole::kFrozen : program::StateRole::kStatistic,
                                  .shape = state.spec.shape,
                                  .initializer = state.spec.initializer};
-    for (int p = 0; p < positions_; ++p) {
+    for (int p : positions_) {
       statistic.value().push_back({state_[s][p], RegionOn(mesh_, state.placement, state.spec.shape, p)});
     }
     builder_.AddParameter(std::move(statistic));
@@ -76,7 +76,7 @@ void Emitter::AddOutputs() {
   if (!lowering_.train()) return;
 
   Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = builder_.shape(flags_[0])};
-  for (BufferId flags : flags_) finite.pieces.push_back({flags, Region::Whole(finite.shape)});
+  for (int p : positions_) finite.pieces.push_back({flags_[p], Region::Whole(finite.shape)});
   AddStored(std::move(finite), "finite");
 
   if (!lowering_.options.expose_gradients) return;
@@ -89,7 +89,7 @@ void Emitter::AddGradientOutput(int index) {
   const std::string& layer = lowering_.graph.nodes[p.node].name;
   Output gradient{.kind = Output::Kind::kGradient, .name = p.spec.name, .layer = layer, .shape = p.spec.shape};
   std::set<std::pair<program::Shape, program::Shape>> seen;
-  for (int position = 0; position < positions_; ++position) {
+  for (int position : positions_) {
     const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
     if (!Updates(p.bucket, position) || !seen.emplace(region.offset, region.size).second) continue;
     gradient.pieces.push_back({MemberBuffer(buckets_[p.bucket].gradients[position], p.member), region});

@@ -40,7 +40,7 @@ Collective AttributesOf(const ReshardEntry& entry) {
 
 void Emitter::Emit(const Action& action, const Reshard& reshard) {
   const ReshardEntry& entry = reshard.entry;
-  for (int p = 0; p < positions_; ++p) Make(action.outputs[0], p);
+  for (int p : positions_) Make(action.outputs[0], p);
   const size_t sections = SectionsOf(entry, builder_.shape(At(action.outputs[0], 0))).size();
   for (size_t section = 0; section < sections; ++section) {
     if (entry.kind == ReshardKind::kSlice) {
@@ -58,7 +58,7 @@ BufferUse Emitter::SectionAt(ValueId value, int position, const ReshardEntry& en
 
 void Emitter::EmitSlice(const Action& action, const ReshardEntry& entry, size_t section) {
   const int dim = DimOf(entry.to);
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     BufferUse x = SectionAt(action.inputs[0].value, p, entry, section, Access::kRead);
     const BufferUse y = SectionAt(action.outputs[0], p, entry, section, Access::kWrite);
     x.region.size = y.region.size;
@@ -69,60 +69,56 @@ void Emitter::EmitSlice(const Action& action, const ReshardEntry& entry, size_t 
 
 void Emitter::EmitTransfers(const Action& action, const ReshardEntry& entry, size_t section) {
   const bool gathers = CollectiveOf(entry.kind) == CollectiveKind::kAllGather;
-  std::vector<bool> seen(positions_);
-  for (int p = 0; p < positions_; ++p) {
-    if (seen[p]) continue;
-    const std::vector<int> group = ReshardGroup(mesh_, entry, p);
-    for (int member : group) seen[member] = true;
-    if (gathers && group.size() == 2) {
-      EmitPair(action, entry, section, group);
-    } else {
-      EmitCollective(action, entry, section, group);
-    }
-  }
+  ForGroups([&](int p) { return ReshardGroup(mesh_, entry, p); },
+            [&](const Group& group) {
+              if (gathers && group.size() == 2) {
+                EmitPair(action, entry, section, group);
+              } else {
+                EmitCollective(action, entry, section, group);
+              }
+            });
 }
 
 // An all-gather of two is one two-way exchange, beside which each side copies its own part.
-void Emitter::EmitPair(const Action& action, const ReshardEntry& entry, size_t section, const std::vector<int>& group) {
+void Emitter::EmitPair(const Action& action, const ReshardEntry& entry, size_t section, const Group& group) {
   const int dim = DimOf(entry.from);
-  auto held_by = [&](int member) { return SectionAt(action.inputs[0].value, group[member], entry, section, Access::kRead); };
-  auto part_of = [&](int position, int member) {
-    BufferUse y = SectionAt(action.outputs[0], position, entry, section, Access::kWrite);
-    y.region.size[dim] = held_by(member).region.size[dim];
-    y.region.offset[dim] += member * y.region.size[dim];
-    return y;
-  };
   Member sides[2];
   for (int m = 0; m < 2; ++m) {
-    const BufferUse x = held_by(m);
+    if (!emits_[group[m]]) continue;
+    const BufferUse x = SectionAt(action.inputs[0].value, group[m], entry, section, Access::kRead);
+    // Both hold parts of equal extents.
+    const auto part_of = [&](int member) {
+      BufferUse y = SectionAt(action.outputs[0], group[m], entry, section, Access::kWrite);
+      y.region.size[dim] = x.region.size[dim];
+      y.region.offset[dim] += member * y.region.size[dim];
+      return y;
+    };
     const int64_t bytes = x.region.elements() * program::SizeInBytes(builder_.buffer(x.buffer).dtype);
-    sides[m] = {{x, part_of(group[m], 1 - m)}, {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
-    AddCompute(group[m], {program::Copy{}, {x, part_of(group[m], m)}}, copy_lane_, action.from);
+    sides[m] = {{x, part_of(1 - m)}, {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
+    AddCompute(group[m], {program::Copy{}, {x, part_of(m)}}, copy_lane_, action.from);
   }
   builder_.AddExchange(lowering_.plan.device_at(group[0]), std::move(sides[0]), lowering_.plan.device_at(group[1]),
                        std::move(sides[1]), comm_lane_, action.from);
 }
 
-void Emitter::EmitCollective(const Action& action, const ReshardEntry& entry, size_t section,
-                             const std::vector<int>& group) {
+void Emitter::EmitCollective(const Action& action, const ReshardEntry& entry, size_t section, const Group& group) {
   const Collective attributes = AttributesOf(entry);
   const bool in_place = attributes.kind == CollectiveKind::kAllReduce;
-  std::vector<int> devices;
-  std::vector<Member> members;
-  for (int p : group) {
+  std::vector<Member> members(group.size());
+  for (size_t m = 0; m < group.size(); ++m) {
+    const int p = group[m];
+    if (!emits_[p]) continue;
     const BufferUse x = SectionAt(action.inputs[0].value, p, entry, section, in_place ? Access::kAccumulate : Access::kRead);
     const BufferUse y = SectionAt(action.outputs[0], p, entry, section, Access::kWrite);
     const int64_t element = program::SizeInBytes(builder_.buffer(x.buffer).dtype);
     const int64_t bytes = element * x.region.elements();
-    Member member{.uses = {x},
+    members[m] = {.uses = {x},
                   .work = {.bytes_read = bytes,
                            .bytes_written = element * y.region.elements(),
                            .bytes_sent = BytesSent(attributes.kind, bytes, static_cast<int64_t>(group.size()))}};
-    if (!in_place) member.uses.push_back(y);
-    devices.push_back(lowering_.plan.device_at(p));
-    members.push_back(std::move(member));
+    if (!in_place) members[m].uses.push_back(y);
   }
-  builder_.AddCollective(builder_.AddGroup(devices), attributes, std::move(members), comm_lane_, action.from);
+  builder_.AddCollective(builder_.AddGroup(DevicesAt(group)), attributes, std::move(members), comm_lane_, action.from);
 }
 
 }  // namespace colonnade::partition

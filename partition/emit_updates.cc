@@ -1,5 +1,6 @@
 // The updates of parameters, and what they obey: norms of whole tensors, however they are cut, and a gate.
 
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -28,11 +29,12 @@ void Emitter::AddGates() {
     first_norm_.push_back(norms);
     norms += static_cast<int64_t>(bucket.parameters.size());
   }
-  for (int p = 0; p < positions_; ++p) {
+  norms_ = gates_ = trusts_ = Nowhere();
+  for (int p : positions_) {
     const int device = lowering_.plan.device_at(p);
-    norms_.push_back(builder_.AddBuffer(device, "norms", DType::kF64, {norms, 2}));
-    gates_.push_back(builder_.AddBuffer(device, "gate", DType::kF64, {program::kGateCount}));
-    trusts_.push_back(builder_.AddBuffer(device, "trust", DType::kF64, {norms}));
+    norms_[p] = builder_.AddBuffer(device, "norms", DType::kF64, {norms, 2});
+    gates_[p] = builder_.AddBuffer(device, "gate", DType::kF64, {program::kGateCount});
+    trusts_[p] = builder_.AddBuffer(device, "trust", DType::kF64, {norms});
   }
 }
 
@@ -59,11 +61,11 @@ double Emitter::DecayOf(int parameter) const {
 
 // By position, 1 for each member of which it is the first to update this part: norms count each element once.
 std::vector<Factors> Emitter::CountedBy(int bucket) const {
-  std::vector<Factors> counted(positions_);
+  std::vector<Factors> counted(emits_.size());
   for (int index : lowering_.buckets[bucket].parameters) {
     const ShardedParameter& parameter = lowering_.parameters[index];
     std::set<std::tuple<program::Shape, program::Shape, program::Shape>> seen;
-    for (int p = 0; p < positions_; ++p) {
+    for (int p : positions_) {
       const Region held = RegionOn(mesh_, parameter.placement, parameter.spec.shape, p);
       const bool counts = Updates(bucket, p) && seen.emplace(UpdatedParts(bucket, p).offset, held.offset, held.size).second;
       counted[p].push_back(counts ? 1 : 0);
@@ -78,7 +80,7 @@ void Emitter::Emit(const Action& action, const MeasureGradients& measure) {
   const auto members = static_cast<int64_t>(of.parameters.size());
   std::vector<Factors> counted = CountedBy(measure.bucket);
   const bool of_weights = std::holds_alternative<program::Lars>(update().optimizer);
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     const Region part = UpdatedParts(measure.bucket, p);
     layers::EmittedOp op{.op = program::SquaredNorms{std::move(counted[p])},
                          .uses = {{bucket.gradients[p], part, Access::kRead}},
@@ -90,19 +92,23 @@ void Emitter::Emit(const Action& action, const MeasureGradients& measure) {
 }
 
 void Emitter::Emit(const Action& action, const SumNorms&) {
-  std::vector<int> devices;
-  std::vector<program::Member> members;
-  for (int p = 0; p < positions_; ++p) {
-    const Region all = Region::Whole(builder_.shape(norms_[p]));
-    const int64_t bytes = all.elements() * program::SizeInBytes(DType::kF64);
-    devices.push_back(lowering_.plan.device_at(p));
-    members.push_back({.uses = {{norms_[p], all, Access::kAccumulate}},
-                       .work = {.bytes_read = bytes,
-                                .bytes_written = bytes,
-                                .bytes_sent = BytesSent(program::CollectiveKind::kAllReduce, bytes, positions_, p == 0)}});
-  }
-  builder_.AddCollective(builder_.AddGroup(devices), {.kind = program::CollectiveKind::kAllReduce}, std::move(members),
-                         comm_lane_, action.from);
+  constexpr auto kKind = program::CollectiveKind::kAllReduce;
+  Group all_positions(emits_.size());
+  std::iota(all_positions.begin(), all_positions.end(), 0);
+  ForGroups([&](int) { return all_positions; },
+            [&](const Group& group) {
+              std::vector<program::Member> members(group.size());
+              for (int p : positions_) {
+                const Region all = Region::Whole(builder_.shape(norms_[p]));
+                const int64_t bytes = all.elements() * program::SizeInBytes(DType::kF64);
+                members[p] = {.uses = {{norms_[p], all, Access::kAccumulate}},
+                              .work = {.bytes_read = bytes,
+                                       .bytes_written = bytes,
+                                       .bytes_sent = BytesSent(kKind, bytes, static_cast<int64_t>(group.size()), p == 0)}};
+              }
+              builder_.AddCollective(builder_.AddGroup(DevicesAt(group)), {.kind = kKind}, std::move(members), comm_lane_,
+                                     action.from);
+            });
 }
 
 void Emitter::Emit(const Action& action, const OpenGate&) {
@@ -114,7 +120,7 @@ void Emitter::Emit(const Action& action, const OpenGate&) {
     }
     gate.adapted = gate.decays;
   }
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     AddCompute(p, {gate, {builder_.Read(norms_[p]), builder_.Write(gates_[p]), builder_.Write(trusts_[p])}}, Lane::kCompute,
                action.from);
   }
@@ -147,7 +153,7 @@ void Emitter::Emit(const Action& action, const UpdateParameters& what) {
   const int64_t elements = UpdatedElements(what.bucket);
   const program::Op update_op = UpdateOp(what.bucket);
   const BucketBuffers& bucket = buckets_[what.bucket];
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     if (!Updates(what.bucket, p)) continue;
     const Region part = UpdatedParts(what.bucket, p);
     layers::EmittedOp op{.op = update_op, .uses = {builder_.Read(scalars_[p])}, .flops = UpdateFlops(elements)};
@@ -164,7 +170,7 @@ void Emitter::Emit(const Action& action, const UpdateParameters& what) {
 
 void Emitter::Emit(const Action& action, const AverageParameters& what) {
   const BucketBuffers& bucket = buckets_[what.bucket];
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     layers::EmittedOp op{.op = program::AverageUpdate{update().average_decay},
                          .flops = 3 * lowering_.LocalElements(lowering_.buckets[what.bucket])};
     if (!gates_.empty()) op.uses.push_back(builder_.Read(gates_[p]));

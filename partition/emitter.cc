@@ -1,6 +1,9 @@
 #include "partition/emitter.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "partition/passes.h"
@@ -24,6 +27,23 @@ program::Shape ChannelsLast(program::Shape shape) {
 }
 program::Region ChannelsLast(const program::Region& box) { return {ChannelsLast(box.offset), ChannelsLast(box.size)}; }
 
+// By position, the first whose device does the same. All hold shards of equal extents, so that they differ only in being the
+// root of a group or not.
+std::vector<int> FirstAlike(const Lowering& lowering) {
+  std::set<std::vector<int>> reduced;  // over these axes
+  if (lowering.plan.reduction == Reduction::kMaster) {
+    for (const GradientBucket& bucket : lowering.buckets) reduced.insert(bucket.axes);
+  }
+  std::map<std::vector<bool>, int> known;
+  std::vector<int> first;
+  for (int p = 0; p < lowering.plan.mesh.device_count(); ++p) {
+    std::vector<bool> is_root;
+    for (const std::vector<int>& axes : reduced) is_root.push_back(lowering.plan.mesh.IndexInGroup(p, axes) == 0);
+    first.push_back(known.try_emplace(std::move(is_root), p).first->second);
+  }
+  return first;
+}
+
 // The numbers of the channels from `first` on.
 std::vector<double> OfChannels(const std::vector<double>& numbers, int64_t first, int64_t count) {
   return {numbers.begin() + first, numbers.begin() + first + count};
@@ -31,17 +51,29 @@ std::vector<double> OfChannels(const std::vector<double>& numbers, int64_t first
 
 }  // namespace
 
-absl::StatusOr<program::Program> EmitTasks(const Lowering& lowering) { return Emitter(lowering).Run(); }
+program::Program EmitTasks(const Lowering& lowering) { return Emitter(lowering).Run(); }
 
-Emitter::Emitter(const Lowering& lowering)
+program::Representatives EmitRepresentatives(const Lowering& lowering) {
+  return Emitter(lowering, FirstAlike(lowering)).RunRepresentatives();
+}
+
+Emitter::Emitter(const Lowering& lowering) : Emitter(lowering, std::vector<int>()) {}
+
+Emitter::Emitter(const Lowering& lowering, std::vector<int> first_alike)
     : lowering_(lowering),
       mesh_(lowering.plan.mesh),
-      positions_(lowering.plan.mesh.device_count()),
+      first_alike_(std::move(first_alike)),
+      emits_(lowering.plan.mesh.device_count(), false),
       comm_lane_(lowering.plan.overlap ? Lane::kComm : Lane::kCompute),
       copy_lane_(lowering.plan.overlap ? Lane::kCopy : Lane::kCompute),
       builder_(lowering.graph.name, lowering.options.mode, lowering.options.global_batch, lowering.options.dtype,
                lowering.plan.mesh.axes),
-      buffers_(lowering.values.size(), ByPosition(positions_)) {
+      buffers_(lowering.values.size(), Nowhere()) {
+  for (int p = 0; p < mesh_.device_count(); ++p) {
+    if (!first_alike_.empty() && first_alike_[p] != p) continue;
+    positions_.push_back(p);
+    emits_[p] = true;
+  }
   const int64_t n = lowering.options.global_batch;
   const program::Shape images = lowering.graph.OutputShape(LayerId{0}, n);
   const bool bytes = lowering.options.pixels.has_value();
@@ -52,7 +84,7 @@ Emitter::Emitter(const Lowering& lowering)
              {.name = "scalars", .host_dtype = program::DType::kF64, .shape = {program::kStepScalarCount}}};
 }
 
-absl::StatusOr<program::Program> Emitter::Run() && {
+program::Program Emitter::Run() && {
   AddBuckets();
   AddState();
   AddScalarsAndFlags();
@@ -67,15 +99,62 @@ absl::StatusOr<program::Program> Emitter::Run() && {
   return std::move(builder_).Build();
 }
 
+program::Representatives Emitter::RunRepresentatives() && {
+  program::Representatives made;
+  made.stands_for.resize(first_alike_.size());
+  for (int p = 0; p < mesh_.device_count(); ++p) {
+    made.stands_for[lowering_.plan.device_at(first_alike_[p])].push_back(lowering_.plan.device_at(p));
+  }
+  made.program = std::move(*this).Run();
+  made.alike = std::move(alike_);
+  return made;
+}
+
+std::vector<int> Emitter::DevicesAt(const Group& group) const {
+  std::vector<int> devices;
+  for (int p : group) devices.push_back(lowering_.plan.device_at(p));
+  return devices;
+}
+
+void Emitter::ForGroups(const std::function<Group(int)>& group_of, const std::function<void(const Group&)>& emit) {
+  std::vector<bool> seen(emits_.size());
+  for (int p : positions_) {
+    if (seen[p]) continue;
+    const Group group = group_of(p);
+    for (int member : group) seen[member] = true;
+    if (!first_alike_.empty()) NoteAlike(group, group_of);
+    emit(group);
+  }
+}
+
+bool Emitter::AreAlike(const Group& a, const Group& b) const {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](int p, int q) { return first_alike_[p] == first_alike_[q]; });
+}
+
+void Emitter::NoteAlike(const Group& group, const std::function<Group(int)>& group_of) {
+  const auto [noted, is_new] = alike_.try_emplace(DevicesAt(group));
+  if (!is_new) return;
+  std::vector<bool> seen(emits_.size());
+  for (int p = 0; p < static_cast<int>(emits_.size()); ++p) {
+    if (seen[p]) continue;
+    const Group other = group_of(p);
+    for (int member : other) seen[member] = true;
+    if (AreAlike(group, other)) noted->second.push_back(DevicesAt(other));
+  }
+}
+
 void Emitter::AddScalarsAndFlags() {
-  for (int p = 0; p < positions_; ++p) {
+  scalars_ = Nowhere();
+  if (lowering_.train()) flags_ = Nowhere();
+  for (int p : positions_) {
     const int device = lowering_.plan.device_at(p);
     const BufferId scalars = builder_.AddLoaded(device, "scalars", program::DType::kF64, {program::kStepScalarCount});
-    scalars_.push_back(scalars);
+    scalars_[p] = scalars;
     AddLoad(p, kScalars, scalars, program::Region::Whole(builder_.shape(scalars)), {"scalars", Pass::kInput});
     if (!lowering_.train()) continue;
-    flags_.push_back(
-        builder_.AddBuffer(device, "finite", program::DType::kI32, {static_cast<int64_t>(lowering_.parameters.size())}));
+    flags_[p] =
+        builder_.AddBuffer(device, "finite", program::DType::kI32, {static_cast<int64_t>(lowering_.parameters.size())});
   }
 }
 
@@ -86,7 +165,7 @@ void Emitter::PlaceWhatIsThere() {
     if (value.parameter < 0) continue;
     const ShardedParameter& parameter = lowering_.parameters[value.parameter];
     const BucketBuffers& bucket = buckets_[parameter.bucket];
-    for (int p = 0; p < positions_; ++p) {
+    for (int p : positions_) {
       buffers_[v][p] = MemberBuffer((value.is_gradient ? bucket.gradients : bucket.weights)[p], parameter.member);
     }
   }
@@ -107,7 +186,8 @@ BufferId Emitter::Make(ValueId id, int position) {
 
 void Emitter::MakeOutputs(const Action& action) {
   for (ValueId output : action.outputs) {
-    for (int p = 0; p < positions_ && output.valid(); ++p) Make(output, p);
+    if (!output.valid()) continue;
+    for (int p : positions_) Make(output, p);
   }
 }
 
@@ -132,7 +212,7 @@ void Emitter::Emit(const Action& action, const LoadInput&) {
   const ValueId id = action.outputs[0];
   const Value& value = lowering_.value(id);
   const bool are_images = value.host_input == kImages;
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     const program::Region local = RegionOn(mesh_, value.placement, value.shape, p);
     const bool are_bytes = are_images && lowering_.options.pixels.has_value();
     const program::Region box = are_bytes ? ChannelsLast(local) : local;
@@ -172,7 +252,7 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
   const layers::Stage& stage = lowering_.stage(run);
   if (!stage.emit) return ShareOutputs(action);
   MakeOutputs(action);
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     layers::StageShard shard;
     shard.scalars = {scalars_[p], {program::kStepScalarCount}};
     if (!gates_.empty()) shard.gate = {gates_[p], {program::kGateCount}};
@@ -198,7 +278,7 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
 // Kernels read parameters, and sums over devices, in the type of activations.
 void Emitter::Emit(const Action& action, const Round&) {
   MakeOutputs(action);
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     const Operand master = OperandAt(action.inputs[0].value, p), rounded = OperandAt(action.outputs[0], p);
     AddCompute(p, {program::Copy{}, {layers::Read(master), layers::Write(rounded)}}, Lane::kCompute, action.from);
   }
@@ -206,7 +286,7 @@ void Emitter::Emit(const Action& action, const Round&) {
 
 void Emitter::Emit(const Action& action, const CountLabels&) {
   MakeOutputs(action);
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     program::Uses uses;
     for (const ActionOperand& labels : action.inputs) uses.push_back(layers::Read(OperandAt(labels.value, p)));
     uses.push_back(layers::Write(OperandAt(action.outputs[0], p)));
@@ -217,7 +297,7 @@ void Emitter::Emit(const Action& action, const CountLabels&) {
 void Emitter::Emit(const Action& action, const SumGradients&) { EmitSum(action); }
 
 void Emitter::EmitSum(const Action& action) {
-  for (int p = 0; p < positions_; ++p) {
+  for (int p : positions_) {
     program::Uses uses;
     for (const ActionOperand& operand : action.inputs) uses.push_back(layers::Read(OperandAt(operand.value, p)));
     Make(action.outputs[0], p);

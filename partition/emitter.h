@@ -4,6 +4,7 @@
 #ifndef COLONNADE_PARTITION_EMITTER_H_
 #define COLONNADE_PARTITION_EMITTER_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,16 +14,22 @@
 #include "layers/emit.h"
 #include "partition/actions.h"
 #include "program/builder.h"
+#include "program/representatives.h"
 
 namespace colonnade::partition {
 
 class Emitter {
  public:
+  // Emits what all devices have and do.
   explicit Emitter(const Lowering& lowering);
-  absl::StatusOr<program::Program> Run() &&;
+  // What those at positions p have and do of which first_alike[p] is p; they stand for others.
+  Emitter(const Lowering& lowering, std::vector<int> first_alike);
+  program::Program Run() &&;
+  program::Representatives RunRepresentatives() &&;
 
  private:
-  using ByPosition = std::vector<program::BufferId>;
+  using ByPosition = std::vector<program::BufferId>;  // invalid where nothing is emitted
+  using Group = std::vector<int>;                     // positions, in member order
   // The buffers of one bucket at each position; what the optimiser keeps is absent in evaluation, and where a position
   // updates nothing.
   struct BucketBuffers {
@@ -39,6 +46,12 @@ class Emitter {
   };
 
   // emitter.cc
+  ByPosition Nowhere() const { return ByPosition(emits_.size()); }
+  std::vector<int> DevicesAt(const Group& group) const;
+  // Calls `emit` for each group with a position that is emitted; group_of(p) is that of position p.
+  void ForGroups(const std::function<Group(int)>& group_of, const std::function<void(const Group&)>& emit);
+  bool AreAlike(const Group& a, const Group& b) const;
+  void NoteAlike(const Group& group, const std::function<Group(int)>& group_of);
   void AddScalarsAndFlags();
   // Gives values that are state, parameters or gradients of these the memory that they have.
   void PlaceWhatIsThere();
@@ -68,8 +81,8 @@ class Emitter {
                                program::Access access) const;
   void EmitSlice(const Action& action, const ReshardEntry& entry, size_t section);
   void EmitTransfers(const Action& action, const ReshardEntry& entry, size_t section);
-  void EmitPair(const Action& action, const ReshardEntry& entry, size_t section, const std::vector<int>& group);
-  void EmitCollective(const Action& action, const ReshardEntry& entry, size_t section, const std::vector<int>& group);
+  void EmitPair(const Action& action, const ReshardEntry& entry, size_t section, const Group& group);
+  void EmitCollective(const Action& action, const ReshardEntry& entry, size_t section, const Group& group);
 
   // emit_buckets.cc
   void AddBuckets();
@@ -112,7 +125,9 @@ class Emitter {
 
   const Lowering& lowering_;
   const Mesh& mesh_;
-  const int positions_;
+  const std::vector<int> first_alike_;  // by position; empty: nobody stands for others
+  std::vector<int> positions_;          // that are emitted, 0 among them
+  std::vector<bool> emits_;             // by position
   const program::Lane comm_lane_, copy_lane_;
   program::Builder builder_;
   std::vector<ByPosition> buffers_;  // by value
@@ -122,6 +137,7 @@ class Emitter {
   ByPosition norms_, gates_, trusts_;  // norms and trusts: of bucket after bucket, member after member
   std::vector<int64_t> first_norm_;    // by bucket
   std::vector<program::Input> inputs_;
+  program::Representatives::Alike alike_;
 };
 
 }  // namespace colonnade::partition

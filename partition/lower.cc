@@ -16,6 +16,8 @@
 namespace colonnade::partition {
 namespace {
 
+constexpr int kMostForThemselves = 4;  // devices
+
 struct LoweringPass {
   const char* name;
   absl::Status (*run)(Lowering&);
@@ -91,8 +93,10 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
   return absl::InvalidArgumentError("update: expected a layer that is left to train, found all frozen");
 }
 
-absl::StatusOr<program::Program> LowerToJudge(const layers::LayerGraph& graph, const Plan& plan,
-                                              const LowerOptions& options) {
+namespace {
+
+// The actions of a step, ready to be emitted. It keeps references to its arguments.
+absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
   RETURN_IF_ERROR(CheckMicroBatches(options));
   RETURN_IF_ERROR(CheckPixels(graph, options));
   RETURN_IF_ERROR(options.update.Check(graph));
@@ -108,13 +112,36 @@ absl::StatusOr<program::Program> LowerToJudge(const layers::LayerGraph& graph, c
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));
   }
-  ASSIGN_OR_RETURN(program::Program program, EmitTasks(lowering));
+  return lowering;
+}
+
+absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph, const Plan& plan,
+                                                 const LowerOptions& options) {
+  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options));
+  program::Program program = EmitTasks(lowering);
   RETURN_IF_ERROR(AssignWaits(program));
   return program;
 }
 
+}  // namespace
+
+absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
+                                                              const LowerOptions& options) {
+  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options));
+  program::Representatives representatives = EmitRepresentatives(lowering);
+  RETURN_IF_ERROR(AssignWaits(representatives.program));
+  return representatives;
+}
+
+absl::StatusOr<program::Representatives> LowerToSimulate(const layers::LayerGraph& graph, const Plan& plan,
+                                                         const LowerOptions& options) {
+  if (plan.mesh.device_count() > kMostForThemselves) return LowerRepresentatives(graph, plan, options);
+  ASSIGN_OR_RETURN(program::Program program, LowerUnverified(graph, plan, options));
+  return program::EachForItself(std::move(program));
+}
+
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
-  ASSIGN_OR_RETURN(program::Program program, LowerToJudge(graph, plan, options));
+  ASSIGN_OR_RETURN(program::Program program, LowerUnverified(graph, plan, options));
   if (absl::Status s = program::Verify(program); !s.ok()) {
     return absl::InternalError(absl::StrCat("lowering made a Program that breaks a rule: ", s.message()));
   }

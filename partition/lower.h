@@ -15,6 +15,7 @@
 #include "partition/plan.h"
 #include "program/optimizer.h"
 #include "program/program.h"
+#include "program/representatives.h"
 
 namespace colonnade::partition {
 
@@ -56,9 +57,15 @@ struct LowerOptions {
 // training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
-// The same, not verified: for a planner, which judges hundreds of Programs and runs none of them.
-absl::StatusOr<program::Program> LowerToJudge(const layers::LayerGraph& graph, const Plan& plan,
-                                              const LowerOptions& options);
+// One device of each kind, with what it does in the Program of Lower; not verified. Its cost does not grow with the number
+// of devices, but for a few lists of them.
+absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
+                                                              const LowerOptions& options);
+
+// What planners and predictions simulate: the same, but of up to 4 devices each for itself, so that links which are not
+// alike tell them apart.
+absl::StatusOr<program::Representatives> LowerToSimulate(const layers::LayerGraph& graph, const Plan& plan,
+                                                         const LowerOptions& options);
 
 }  // namespace colonnade::partition
 

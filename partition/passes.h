@@ -5,9 +5,9 @@
 #define COLONNADE_PARTITION_PASSES_H_
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "partition/actions.h"
 #include "program/program.h"
+#include "program/representatives.h"
 
 namespace colonnade::partition {
 
@@ -67,7 +67,10 @@ absl::Status ChoosePrecision(Lowering& lowering);
 absl::Status OrderActions(Lowering& lowering);
 
 // From actions to the tasks of every device.
-absl::StatusOr<program::Program> EmitTasks(const Lowering& lowering);
+program::Program EmitTasks(const Lowering& lowering);
+
+// The same of one device of each kind.
+program::Representatives EmitRepresentatives(const Lowering& lowering);
 
 // Writes the waits between lanes that dependencies ask for, leaving out those that others imply.
 absl::Status AssignWaits(program::Program& program);

@@ -53,7 +53,6 @@ class Search {
     RETURN_IF_ERROR(VaryTheBest());
     RETURN_IF_ERROR(ExchangeLayers());
     Sort();
-    RETURN_IF_ERROR(Lower(graph_, candidates_[0].plan, options_.lower).status());  // which verifies the choice
     return std::move(candidates_);
   }
 
@@ -295,13 +294,13 @@ class Search {
     const std::string key = KeyOf(plan);
     const auto known = by_key_.find(key);
     if (known != by_key_.end()) return known->second;
-    ASSIGN_OR_RETURN(program::Program program, LowerToJudge(graph_, plan, options_.lower));
-    ASSIGN_OR_RETURN(Judgement judgement, options_.judge(program));
+    ASSIGN_OR_RETURN(const program::Representatives lowered, LowerToSimulate(graph_, plan, options_.lower));
+    ASSIGN_OR_RETURN(Judgement judgement, options_.judge(lowered));
     if (spends_) {
       ++spent_judgements_;
-      spent_tasks_ += static_cast<int64_t>(program.tasks.size());
+      spent_tasks_ += static_cast<int64_t>(lowered.program.tasks.size());
     }
-    reduces_buckets_[key] = ReducesBuckets(program);
+    reduces_buckets_[key] = ReducesBuckets(lowered.program);
     Candidate candidate{.plan = std::move(plan), .judgement = judgement, .fits = Fits(judgement)};
     by_key_.emplace(key, candidate);
     candidates_.push_back(candidate);

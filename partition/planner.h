@@ -41,11 +41,11 @@ struct PlannerOptions {
   int devices = 1;
   LowerOptions lower;
   CostFunctions cost;
-  std::function<absl::StatusOr<Judgement>(const program::Program&)> judge;
+  std::function<absl::StatusOr<Judgement>(const program::Representatives&)> judge;
   int64_t memory_bytes = 0;  // of each device; 0: no limit
   int proposals_per_mesh = 6;
   int most_judgements = 400;     // of 2, 4 and 5 above
-  int64_t most_tasks = 500'000;  // likewise: of all Programs that are judged
+  int64_t most_tasks = 250'000;  // likewise: of what stands for them in all that are judged
   // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
   std::function<void(int judgements, double part)> progress = nullptr;
 };

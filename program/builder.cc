@@ -82,6 +82,7 @@ TaskId Builder::AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flop
 
 void Builder::AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance from) {
   const auto add_side = [&](int device, int peer, Member side) {
+    if (side.uses.empty()) return;
     Exchange exchange{.message = next_message_, .peer = peer};
     for (const BufferUse& use : side.uses) (use.access == Access::kRead ? exchange.sends : exchange.receives) = true;
     AddTask(device, lane, std::move(side.uses), side.work, from).what = exchange;
@@ -95,6 +96,7 @@ void Builder::AddCollective(int group, Collective attributes, std::vector<Member
   attributes.group = group;
   attributes.instance = next_instance_++;
   for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m].uses.empty()) continue;
     AddTask(program_.groups[group][m], lane, std::move(members[m].uses), members[m].work, from).what = attributes;
   }
 }

@@ -16,7 +16,7 @@ namespace colonnade::program {
 
 using Uses = absl::InlinedVector<BufferUse, 4>;
 
-// What one member of a collective, or one side of an exchange, brings.
+// What one member of a collective, or one side of an exchange, brings; nothing, if the Program leaves out its device.
 struct Member {
   Uses uses;
   Work work;

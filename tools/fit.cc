@@ -19,7 +19,7 @@ constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;
 constexpr double kCloseEnough = 1e-9;  // of the step that is fitted to
 constexpr int kMostTries = 60;
 
-absl::StatusOr<double> StepOn(const engine::Machine& machine, const program::Program& program) {
+absl::StatusOr<double> StepOn(const engine::Machine& machine, const program::Representatives& program) {
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine, {.trace = false, .memory = false}));
   return absl::ToDoubleSeconds(simulation.step);
 }
@@ -89,7 +89,7 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
 // The fit can be repeated from the profile alone where it is to one step of one device.
 engine::FittedStep FittedToOf(absl::Span<const MeasuredStep> steps) {
   const MeasuredStep& step = steps[0];
-  if (steps.size() > 1 || step.program->device_count > 1) return {.model = step.model};
+  if (steps.size() > 1 || step.program->program.device_count > 1) return {.model = step.model};
   return {.model = step.model, .batch = step.global_batch, .step_sec = step.step_sec};
 }
 
@@ -172,8 +172,8 @@ absl::StatusOr<Refit> RefitOf(const engine::Machine& machine) {
   row.plan = "single";
   row.global_batch = to.batch;
   ASSIGN_OR_RETURN(const partition::Plan plan, PlanOfRow(row, graph, machine));
-  ASSIGN_OR_RETURN(program::Program program, LowerRow(row, graph, plan));
-  const auto shared = std::make_shared<const program::Program>(std::move(program));
+  ASSIGN_OR_RETURN(program::Representatives lowered, LowerRow(row, graph, plan));
+  const auto shared = std::make_shared<const program::Representatives>(std::move(lowered));
   return [shared, to](engine::Machine& drawn) {
     return FitTo(drawn, {{"1", to.model, to.batch, shared.get(), to.step_sec}}).status();
   };

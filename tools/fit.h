@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/machine.h"
-#include "program/program.h"
+#include "program/representatives.h"
 
 namespace colonnade::tools {
 
@@ -22,7 +22,7 @@ struct MeasuredStep {
   std::string name;  // for messages
   std::string model;
   int64_t global_batch = 0;
-  const program::Program* program = nullptr;
+  const program::Representatives* program = nullptr;
   double step_sec = 0;
 };
 

@@ -30,9 +30,9 @@ std::vector<size_t> OrderOf(absl::Span<const double> seconds) {
   return order;
 }
 
-int DrawsFor(absl::Span<const program::Program* const> programs) {
+int DrawsFor(absl::Span<const program::Representatives* const> programs) {
   double tasks = 1;
-  for (const program::Program* program : programs) tasks += static_cast<double>(program->tasks.size());
+  for (const program::Representatives* program : programs) tasks += static_cast<double>(program->program.tasks.size());
   return std::clamp(static_cast<int>(kMostTasks / (tasks * kStepsOfADraw)), kLeastDraws, kMostDraws);
 }
 
@@ -59,20 +59,24 @@ double DrawnSteps::PartFaster(size_t a, size_t b) const {
   return PartOf(seconds_, [&](const std::vector<double>& draw) { return draw[a] < draw[b]; });
 }
 
-absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine, absl::Span<const program::Program* const> programs,
-                                     const Refit& refit, const DrawOptions& options) {
+absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine,
+                                     absl::Span<const program::Representatives* const> programs, const Refit& refit,
+                                     const DrawOptions& options) {
   std::vector<std::vector<double>> seconds;
   if (engine::IsCertain(machine)) return DrawnSteps(std::move(seconds));
   const int draws = options.draws > 0 ? options.draws : DrawsFor(programs);
   absl::Status unfitted;
+  int devices = 1;
+  for (const program::Representatives* program : programs) devices = std::max(devices, program->program.device_count);
   for (int draw = 0; draw < draws; ++draw) {
     engine::Machine drawn = engine::DrawMachine(machine, options.seed, draw);
     const absl::Status fitted = refit ? refit(drawn) : absl::OkStatus();
     if (fitted.ok()) {
+      ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(drawn, devices));
       std::vector<double>& steps = seconds.emplace_back();
-      for (const program::Program* program : programs) {
+      for (const program::Representatives* program : programs) {
         ASSIGN_OR_RETURN(engine::Simulation simulation,
-                         engine::Simulate(*program, drawn, {.max_steps = kStepsOfADraw, .trace = false, .memory = false}));
+                         simulator.Run(*program, {.max_steps = kStepsOfADraw, .trace = false, .memory = false}));
         steps.push_back(absl::ToDoubleSeconds(simulation.step));
       }
     } else {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/machine.h"
-#include "program/program.h"
+#include "program/representatives.h"
 #include "tools/fit.h"
 
 namespace colonnade::tools {
@@ -45,8 +45,9 @@ class DrawnSteps {
 
 // Draws, refits (where `refit` is not null) and simulates. No draws where the profile is certain of everything. A draw that
 // cannot be refitted is left out. FailedPrecondition where none is left.
-absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine, absl::Span<const program::Program* const> programs,
-                                     const Refit& refit, const DrawOptions& options);
+absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine,
+                                     absl::Span<const program::Representatives* const> programs, const Refit& refit,
+                                     const DrawOptions& options);
 
 }  // namespace colonnade::tools
 

@@ -36,7 +36,7 @@ class AloneCosts {
  public:
   // `machine` must outlive the result.
   static absl::StatusOr<AloneCosts> Create(const engine::Machine& machine, int devices) {
-    ASSIGN_OR_RETURN(engine::Routes routes, engine::Routes::Create(machine));
+    ASSIGN_OR_RETURN(engine::Routes routes, engine::Routes::Create(machine, devices));
     return AloneCosts(machine, devices, std::move(routes));
   }
 
@@ -63,9 +63,9 @@ class AloneCosts {
 // Bytes of the fullest device of a training step, densely packed.
 absl::StatusOr<int64_t> PeakBytesOf(const layers::LayerGraph& graph, const partition::Plan& plan,
                                     const partition::LowerOptions& lower) {
-  ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
+  ASSIGN_OR_RETURN(const program::Representatives lowered, partition::LowerRepresentatives(graph, plan, lower));
   int64_t most = 0;
-  for (const MemoryParts& parts : MemoryOf(program)) most = std::max(most, parts.total);
+  for (const MemoryParts& parts : MemoryOf(lowered.program)) most = std::max(most, parts.total);
   return most;
 }
 
@@ -97,18 +97,19 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const SearchProgress& progress) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
   ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, devices));
-  partition::PlannerOptions options{.devices = devices,
-                                    .lower = lower,
-                                    .cost = cost.functions(),
-                                    .judge = [&](const program::Program& program) -> absl::StatusOr<partition::Judgement> {
-                                      ASSIGN_OR_RETURN(engine::Simulation simulation,
-                                                       engine::Simulate(program, machine, {.max_steps = 6, .trace = false}));
-                                      return partition::Judgement{
-                                          absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
-                                          engine::CostModel(machine, program.device_count).LeastStepSeconds(program)};
-                                    },
-                                    .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
-                                    .progress = progress};
+  ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(machine, devices));
+  partition::PlannerOptions options{
+      .devices = devices,
+      .lower = lower,
+      .cost = cost.functions(),
+      .judge = [&](const program::Representatives& lowered) -> absl::StatusOr<partition::Judgement> {
+        ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(lowered, {.max_steps = 6, .trace = false}));
+        return partition::Judgement{
+            absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
+            engine::CostModel(machine, lowered.program.device_count).LeastStepSeconds(lowered.program)};
+      },
+      .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
+      .progress = progress};
   absl::StatusOr<std::vector<partition::Candidate>> found = partition::SearchPlans(graph, options);
   if (!found.ok() || !found->front().fits) return found;
   // They are sorted by time, so that the first named plan is the fastest of them.

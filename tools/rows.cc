@@ -172,8 +172,9 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
   return plan;
 }
 
-absl::StatusOr<program::Program> LowerRow(const Row& row, const layers::LayerGraph& graph, const partition::Plan& plan) {
-  return partition::Lower(graph, plan, {.global_batch = row.global_batch, .update = Update()});
+absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
+                                                  const partition::Plan& plan) {
+  return partition::LowerToSimulate(graph, plan, {.global_batch = row.global_batch, .update = Update()});
 }
 
 }  // namespace colonnade::tools

@@ -61,7 +61,8 @@ const RowTable& PaperTable();
 absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGraph& graph, const engine::Machine& machine);
 
 // A training step of a row with momentum and weight decay, under a plan of PlanOfRow.
-absl::StatusOr<program::Program> LowerRow(const Row& row, const layers::LayerGraph& graph, const partition::Plan& plan);
+absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
+                                                  const partition::Plan& plan);
 
 }  // namespace colonnade::tools
 

@@ -54,6 +54,9 @@ struct Case {
   std::string text;
 
   program::Program Lower() const { return partition::Lower(graph, plan, options).value(); }
+  program::Representatives LowerRepresentatives() const {
+    return partition::LowerRepresentatives(graph, plan, options).value();
+  }
 };
 
 Case CaseOf(const Spread& spread, int devices) {
@@ -125,6 +128,8 @@ TEST_P(Growth, OfEveryPassOverAWholeProgramIsThatOfTheNumberOfDevices) {
   });
   Expect("Print", [](const Case& c) { program::Print(c.program); });
   Expect("Parse", [](const Case& c) { EXPECT_TRUE(program::Parse(c.text).ok()); });
+  Expect("LowerRepresentatives", [](const Case& c) { EXPECT_FALSE(c.LowerRepresentatives().program.tasks.empty()); });
+  Expect("Simulate representatives", [](const Case& c) { EXPECT_TRUE(Simulate(c.LowerRepresentatives(), c.machine).ok()); });
   Expect("Simulate", [](const Case& c) { EXPECT_TRUE(Simulate(c.program, c.machine).ok()); });
 }
 

@@ -29,8 +29,8 @@ std::vector<Candidate> Search(const layers::LayerGraph& graph, int devices,
                                .lower = {.global_batch = 8},
                                .cost = {.compute = [](const Task& task) { return static_cast<double>(task.work.flops); },
                                         .transfer = [](CollectiveKind, int, double bytes) { return bytes; }},
-                               .judge = [&](const Program& program) -> absl::StatusOr<Judgement> {
-                                 return Judgement{seconds(program), 1};
+                               .judge = [&](const program::Representatives& lowered) -> absl::StatusOr<Judgement> {
+                                 return Judgement{seconds(lowered.program), 1};
                                },
                                .proposals_per_mesh = proposals,
                                .most_judgements = most_judgements};

@@ -1,0 +1,303 @@
+#include "engine/jobs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/alike_flows.h"
+#include "engine/cost_model.h"
+#include "engine/transfer_phases.h"
+#include "program/meetings.h"
+
+namespace colonnade::engine {
+namespace {
+
+using program::Meeting;
+using program::Program;
+using program::Task;
+using program::TaskId;
+using Devices = program::Representatives::Devices;
+
+class JobMaker {
+ public:
+  // `representatives`: null where each device stands for itself.
+  JobMaker(const Program& program, const program::Representatives* representatives, const Machine& machine,
+           const Routes& routes)
+      : program_(program),
+        representatives_(representatives),
+        machine_(machine),
+        routes_(routes),
+        cost_(machine, program.device_count) {
+    if (representatives == nullptr) return;
+    stands_for_it_.resize(program.device_count);
+    for (const Devices& alike : representatives->stands_for) {
+      for (int device : alike) stands_for_it_[device] = alike[0];
+    }
+  }
+
+  Jobs Make() && {
+    for (const Task& task : program_.tasks) {
+      if (std::holds_alternative<program::Compute>(task.what)) jobs_.all.push_back(Compute(task));
+    }
+    for (const Meeting& meeting : program::Meetings(program_).all()) {
+      jobs_.all.push_back(meeting.is_collective ? CollectiveJob(meeting) : ExchangeJob(meeting));
+    }
+    jobs_.all.push_back({.fixed_sec = machine_.step_sec.value + machine_.step_sec_per_device.value * program_.device_count});
+    FindLanes();
+    jobs_.capacities = routes_.capacities();
+    if (routes_.engine_count() == 0) JoinAlikeFlows(jobs_.flows, jobs_.capacities);
+    return std::move(jobs_);
+  }
+
+ private:
+  // Of each set of flows, what all jobs have in common that start it.
+  void FindLanes() {
+    std::vector<bool> is_known(jobs_.flows.size(), false);
+    for (const Job& job : jobs_.all) {
+      const std::vector<int> lanes = LanesOf(job);
+      for (const Leg& leg : job.legs) {
+        if (leg.flows < 0) continue;
+        std::vector<int>& common = jobs_.flows[leg.flows].lanes;
+        common = is_known[leg.flows] ? InCommon(common, lanes) : lanes;
+        is_known[leg.flows] = true;
+      }
+    }
+  }
+  // That a job takes, of those that stand for the devices that take part in it.
+  std::vector<int> LanesOf(const Job& job) const {
+    std::set<int> lanes;
+    for (int id : job.tasks) {
+      const Task& task = program_.tasks[id];
+      const int lane = static_cast<int>(task.lane);
+      lanes.insert(task.device * program::kLaneCount + lane);
+      const auto* collective = std::get_if<program::Collective>(&task.what);
+      if (representatives_ == nullptr || collective == nullptr) continue;
+      for (int member : program_.groups[collective->group])
+        lanes.insert(stands_for_it_[member] * program::kLaneCount + lane);
+    }
+    return {lanes.begin(), lanes.end()};
+  }
+  // The devices that do what a task does, its own first: those for which its device stands. Metrics are stored by one.
+  Devices DoneBy(const Task& task) const {
+    if (representatives_ == nullptr || StoresMetrics(task)) return {task.device};
+    return representatives_->stands_for[task.device];
+  }
+  bool StoresMetrics(const Task& task) const {
+    const auto* store = std::get_if<program::Store>(&std::get<program::Compute>(task.what).op);
+    return store != nullptr && program_.outputs[store->output].kind == program::Output::Kind::kMetrics;
+  }
+  std::vector<Devices> MeetingsLike(const Devices& devices) const {
+    return representatives_ == nullptr ? std::vector<Devices>{devices} : representatives_->alike.at(devices);
+  }
+
+  // The devices of an exchange, as meetings that are alike have them.
+  Devices InMemberOrder(int device, int peer) const {
+    if (representatives_ == nullptr || representatives_->alike.contains({device, peer})) return {device, peer};
+    return {peer, device};
+  }
+
+  Job Compute(const Task& task) {
+    Job job{.tasks = {task.id.value}};
+    const program::Op& op = std::get<program::Compute>(task.what).op;
+    const bool load = std::holds_alternative<program::Load>(op), store = std::holds_alternative<program::Store>(op);
+    const bool has_host = routes_.FromHost(task.device) != nullptr;
+    if ((load || store) && has_host) {
+      job.fixed_sec = machine_.launch_sec.value;
+      job.cores = static_cast<double>(DoneBy(task).size());
+      job.legs = {HostLeg(DoneBy(task), load)};
+      job.legs[0].bytes = static_cast<double>(load ? task.work.bytes_written : task.work.bytes_read);
+      return job;
+    }
+    job.fixed_sec = SecondsOf(task);
+    if (task.lane == program::Lane::kCompute) {
+      job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
+    }
+    job.cores *= static_cast<double>(DoneBy(task).size());
+    return job;
+  }
+
+  // Between the host and each of these.
+  Leg HostLeg(const Devices& devices, bool from_host) {
+    const auto [known, is_new] = host_legs_.try_emplace({devices, from_host});
+    if (!is_new) return known->second;
+    std::vector<FlowOnRoute> flows;
+    for (int device : devices) {
+      const Route& route = *(from_host ? routes_.FromHost(device) : routes_.ToHost(device));
+      flows.push_back(FlowOn(route, 1));
+      known->second.fixed_sec = std::max(known->second.fixed_sec, route.latency_sec);
+    }
+    known->second.flows = AddFlows(std::move(flows));
+    return known->second;
+  }
+
+  static FlowOnRoute FlowOn(const Route& route, double bytes) {
+    FlowOnRoute flow{.uses = {}, .engines = route.engines, .most = route.bytes_per_sec, .bytes = bytes};
+    for (int resource : route.resources) flow.uses.push_back({resource});
+    return flow;
+  }
+  int AddFlows(std::vector<FlowOnRoute> flows) {
+    jobs_.flows.push_back({.flows = std::move(flows), .lanes = {}});
+    return static_cast<int>(jobs_.flows.size()) - 1;
+  }
+
+  // Devices that do alike stand one after the other in the sequence: what costs the same as the task before is not
+  // worked out again.
+  double SecondsOf(const Task& task) {
+    if (last_ == nullptr || !CostsTheSame(task, *last_)) seconds_ = cost_.Seconds(task);
+    last_ = &task;
+    return seconds_;
+  }
+  static bool CostsTheSame(const Task& a, const Task& b) {
+    return a.what == b.what && a.work == b.work &&
+           std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), b.uses.end(),
+                      [](const auto& u, const auto& v) { return u.region.size == v.region.size; });
+  }
+
+  Job ExchangeJob(const Meeting& meeting) {
+    const Task& first = program_.task(meeting.sides[0]);
+    const auto& exchange = std::get<program::Exchange>(first.what);
+    const Devices devices = InMemberOrder(first.device, exchange.peer);
+    const std::vector<Devices> alike = MeetingsLike(devices);
+    // What the first device sends, and what the other does. Of a side that is left out the one that is there tells.
+    double sent[2] = {0, 0};
+    for (TaskId id : meeting.sides) {
+      const Task& side = program_.task(id);
+      const auto& what = std::get<program::Exchange>(side.what);
+      const int member = side.device == devices[0] ? 0 : 1;
+      if (what.sends) sent[member] = static_cast<double>(side.work.bytes_sent);
+      if (what.receives && meeting.sides.size() == 1) sent[1 - member] = static_cast<double>(side.work.bytes_written);
+    }
+    const double most = std::max(sent[0], sent[1]);
+    Job job = JobOf(meeting, alike);
+    if (TakesMeasuredTime("exchange", 2, most, job)) return job;
+    const auto [known, is_new] = exchange_legs_.try_emplace({devices, sent[0] / most, sent[1] / most});
+    if (is_new) {
+      Phase phase;
+      for (const Devices& pair : alike) {
+        if (sent[0] > 0) phase.flows.push_back({pair[0], pair[1], sent[0] / most});
+        if (sent[1] > 0) phase.flows.push_back({pair[1], pair[0], sent[1] / most});
+      }
+      known->second = LegsOf({phase});
+    }
+    AddLegs(known->second, most, job);
+    return job;
+  }
+
+  Job CollectiveJob(const Meeting& meeting) {
+    const Task& first = program_.task(meeting.sides[0]);
+    const auto& collective = std::get<program::Collective>(first.what);
+    const double bytes = OperandBytes(program_, first);
+    const Devices& group = program_.groups[collective.group];
+    const std::vector<Devices> alike = MeetingsLike(group);
+    Job job = JobOf(meeting, alike);
+    if (TakesMeasuredTime(program::Name(collective.kind), static_cast<int>(group.size()), bytes, job)) return job;
+    const auto [ways, is_new] = ways_.try_emplace({collective.kind, collective.group, collective.root});
+    if (is_new) ways->second = cost_.WaysOf(routes_, collective.kind, group, collective.root);
+    const CollectiveAlgorithm algorithm = CostModel::FastestOf(ways->second, bytes).algorithm;
+    AddLegs(LegsOf(collective, algorithm, alike), bytes, job);
+    return job;
+  }
+
+  Job JobOf(const Meeting& meeting, const std::vector<Devices>& alike) const {
+    Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(alike.size() * alike[0].size())};
+    for (TaskId side : meeting.sides) job.tasks.push_back(side.value);
+    return job;
+  }
+
+  // Whether the profile has measured such a transfer as a whole; then the job takes that.
+  bool TakesMeasuredTime(const std::string& what, int members, double bytes, Job& job) const {
+    const double measured = cost_.MeasuredTransferSeconds(what, members, bytes);
+    if (measured >= 0) job.fixed_sec = measured;
+    return measured >= 0;
+  }
+
+  // A leg for one byte, and its sums.
+  struct LegOfAByte {
+    Leg leg;
+    double summed_sec = 0;  // seconds for each byte, before the flows
+  };
+  using LegsOfAByte = std::vector<LegOfAByte>;
+
+  static void AddLegs(const LegsOfAByte& legs, double bytes, Job& job) {
+    for (const LegOfAByte& of_a_byte : legs) {
+      Leg& leg = job.legs.emplace_back(of_a_byte.leg);
+      leg.fixed_sec += of_a_byte.summed_sec * bytes;
+      leg.bytes = bytes;
+    }
+  }
+
+  const LegsOfAByte& LegsOf(const program::Collective& collective, CollectiveAlgorithm algorithm,
+                            const std::vector<Devices>& alike) {
+    const auto [known, is_new] =
+        collective_legs_.try_emplace({collective.kind, collective.group, collective.root, static_cast<int>(algorithm)});
+    if (!is_new) return known->second;
+    std::vector<Phase> phases;
+    for (const Devices& group : alike) {
+      const std::vector<Phase> more = CostModel::PhasesOfAByte(routes_, collective.kind, algorithm, group, collective.root);
+      phases.resize(more.size());
+      for (size_t i = 0; i < more.size(); ++i) {
+        phases[i].flows.insert(phases[i].flows.end(), more[i].flows.begin(), more[i].flows.end());
+        phases[i].hops = more[i].hops;
+        phases[i].summed_bytes = more[i].summed_bytes;
+      }
+    }
+    return known->second = LegsOf(phases);
+  }
+
+  // A phase is a leg, or two where its flows pass through the host, and one for what is summed after it.
+  LegsOfAByte LegsOf(const std::vector<Phase>& phases) {
+    LegsOfAByte legs;
+    for (const Phase& phase : phases) {
+      Leg first, second;
+      std::vector<FlowOnRoute> first_flows, second_flows;
+      for (const Flow& flow : phase.flows) {
+        const std::vector<Route> route = routes_.Between(flow.from, flow.to);
+        first_flows.push_back(FlowOn(route[0], flow.bytes));
+        first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
+        if (route.size() == 1) continue;
+        second_flows.push_back(FlowOn(route[1], flow.bytes));
+        second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
+      }
+      first.flows = AddFlows(std::move(first_flows));
+      legs.push_back({first});
+      if (!second_flows.empty()) {
+        second.flows = AddFlows(std::move(second_flows));
+        legs.push_back({second});
+      }
+      if (phase.summed_bytes > 0) legs.push_back({.summed_sec = cost_.MemorySeconds(3 * phase.summed_bytes)});
+    }
+    return legs;
+  }
+
+  const Program& program_;
+  const program::Representatives* const representatives_;
+  const Machine& machine_;
+  const Routes& routes_;
+  const CostModel cost_;
+  std::vector<int> stands_for_it_;  // by device
+  Jobs jobs_;
+  const Task* last_ = nullptr;  // of which seconds_ is the cost
+  double seconds_ = 0;
+  // What was worked out before. Groups by their index.
+  absl::flat_hash_map<std::pair<Devices, bool>, Leg> host_legs_;
+  absl::flat_hash_map<std::tuple<Devices, double, double>, LegsOfAByte> exchange_legs_;
+  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int>, std::vector<CostModel::Way>> ways_;
+  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int>, LegsOfAByte> collective_legs_;
+};
+
+}  // namespace
+
+Jobs JobsOf(const Program& program, const Machine& machine, const Routes& routes) {
+  return JobMaker(program, nullptr, machine, routes).Make();
+}
+
+Jobs JobsOf(const program::Representatives& representatives, const Machine& machine, const Routes& routes) {
+  return JobMaker(representatives.program, &representatives, machine, routes).Make();
+}
+
+}  // namespace colonnade::engine

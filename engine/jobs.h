@@ -1,0 +1,64 @@
+// What the tasks of a Program take of a machine: the simulator's input.
+//
+// A job is what starts and ends together: a computation, the sides of a meeting, the host's part of a step. It takes seconds
+// of its own and then legs, one after the other, each of flows over links. Where devices stand for others, a job is that of
+// all for which its devices stand, so that it ends when the last of those would.
+//
+// Flows of a leg that have the same rate at all times are one (engine/alike_flows.h). Only copy engines, which serve one
+// flow after the other, keep them apart.
+#ifndef COLONNADE_ENGINE_JOBS_H_
+#define COLONNADE_ENGINE_JOBS_H_
+
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "engine/fair_share.h"
+#include "engine/machine.h"
+#include "engine/routes.h"
+#include "program/program.h"
+#include "program/representatives.h"
+
+namespace colonnade::engine {
+
+// One way that bytes take at once.
+struct FlowOnRoute {
+  FairShare::Uses uses;
+  absl::InlinedVector<int, 2> engines;
+  double most = 0;   // bytes per second that it gets alone
+  double bytes = 0;  // for each byte of its leg
+};
+
+// Flows that start together.
+struct FlowSet {
+  std::vector<FlowOnRoute> flows;
+  // Lanes of devices, ascending, each of which is taken as long as the set runs; sets with one in common never run at once.
+  std::vector<int> lanes;
+};
+
+struct Leg {
+  double fixed_sec = 0;  // latency, and sums that hide behind nothing; before the flows
+  int flows = -1;        // index in Jobs::flows; −1: none
+  double bytes = 0;
+};
+
+struct Job {
+  std::vector<int> tasks;
+  double fixed_sec = 0;
+  double cores = 1;  // that it takes where devices share cores
+  std::vector<Leg> legs;
+};
+
+struct Jobs {
+  std::vector<Job> all;  // the last is the host's part of a step
+  std::vector<FlowSet> flows;
+  std::vector<double> capacities;  // by resource of FlowOnRoute::uses, bytes per second
+};
+
+// Of a whole Program.
+Jobs JobsOf(const program::Program& program, const Machine& machine, const Routes& routes);
+// Of all devices, by those that stand for them.
+Jobs JobsOf(const program::Representatives& representatives, const Machine& machine, const Routes& routes);
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_JOBS_H_

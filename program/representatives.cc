@@ -1,0 +1,21 @@
+#include "program/representatives.h"
+
+#include <utility>
+#include <variant>
+
+namespace colonnade::program {
+
+Representatives EachForItself(Program program) {
+  Representatives made{.program = std::move(program), .stands_for = {}, .alike = {}};
+  for (int device = 0; device < made.program.device_count; ++device) made.stands_for.push_back({device});
+  for (const Representatives::Devices& group : made.program.groups) made.alike[group] = {group};
+  for (const Task& task : made.program.tasks) {
+    const auto* exchange = std::get_if<Exchange>(&task.what);
+    if (exchange == nullptr) continue;
+    const Representatives::Devices pair = {task.device, exchange->peer};
+    if (task.device < exchange->peer) made.alike[pair] = {pair};
+  }
+  return made;
+}
+
+}  // namespace colonnade::program

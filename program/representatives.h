@@ -1,0 +1,32 @@
+// A Program of a few devices that stand for all others: what is predicted of them holds for those, too.
+//
+// Devices and groups are numbered as in the whole Program; tasks, buffers, messages and instances by what is there. The
+// sides of a meeting on other devices are left out, so that Verify does not accept it and no backend runs it: a planner
+// judges it, and the simulator runs it.
+#ifndef COLONNADE_PROGRAM_REPRESENTATIVES_H_
+#define COLONNADE_PROGRAM_REPRESENTATIVES_H_
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "program/program.h"
+
+namespace colonnade::program {
+
+struct Representatives {
+  using Devices = std::vector<int>;
+  using Alike = absl::flat_hash_map<Devices, std::vector<Devices>>;
+
+  Program program;
+  // By device: those for which it stands, itself first; none where another stands for it.
+  std::vector<Devices> stands_for;
+  // By the devices of a meeting, in member order: those of all meetings that are like it, itself among them.
+  Alike alike;
+};
+
+// Of a whole Program: each device stands for itself.
+Representatives EachForItself(Program program);
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_REPRESENTATIVES_H_

@@ -1,0 +1,173 @@
+// What stands for all devices against the whole Program: tasks, predicted steps, bytes and memory.
+#include "program/representatives.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/simulator.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "partition/lower.h"
+#include "tests/engine/on_a_switch.h"
+#include "tests/partition/lowered.h"
+#include "tests/partition/random_case.h"
+#include "tests/sanitized.h"
+
+namespace colonnade::partition {
+namespace {
+
+using program::Representatives;
+using program::Task;
+
+struct Case {
+  layers::LayerGraph graph;
+  Plan plan;
+  LowerOptions options;
+};
+
+// A random network under a random plan on up to 64 devices.
+Case DrawCase(Random& random) {
+  const std::vector<std::pair<int64_t, int64_t>> meshes = {{1, 2}, {3, 1},  {4, 1}, {2, 2}, {2, 4},  {8, 1}, {4, 4},
+                                                           {1, 6}, {16, 2}, {8, 4}, {8, 8}, {16, 4}, {64, 1}};
+  const auto [outer, inner] = Pick(random, meshes);
+  absl::StatusOr<RandomNetwork> network = NetworkDrawer(random, false).Draw();
+  EXPECT_TRUE(network.ok()) << network.status();
+  int64_t batch = outer * inner * (1 + static_cast<int64_t>(random() % 2));
+  for (const layers::LayerNode& node : network->graph.nodes) {
+    const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
+    if (group > 0 && batch % group != 0) batch *= group;
+  }
+  Case drawn{.graph = std::move(network->graph), .plan = {}, .options = {.global_batch = batch}};
+  drawn.plan = DrawPlan(random, drawn.graph, outer, inner, batch);
+  if (random() % 3 == 0) drawn.options.update.clip_norm = 1;
+  if (random() % 3 == 0) drawn.options.update.average_decay = 0.9;
+  return drawn;
+}
+
+// Nodes of eight with a link of 2 GB/s, and a host at each switch, which loads.
+engine::Machine Nodes(int devices, engine::CollectiveAlgorithm collectives) {
+  engine::Machine machine = engine::InNodes(devices);
+  machine.launch_sec.value = 2e-6;
+  machine.collectives = collectives;
+  machine.links.push_back({.a = "network", .b = "host", .bytes_per_sec = {4e9}, .latency_sec = {1e-6}});
+  return machine;
+}
+
+double Seconds(const absl::StatusOr<engine::Simulation>& simulation) {
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  return simulation.ok() ? absl::ToDoubleSeconds(simulation->step) : 0;
+}
+
+std::vector<const Task*> TasksOf(const program::Program& program, int device) {
+  std::vector<const Task*> tasks;
+  for (const Task& task : program.tasks) {
+    if (task.device == device) tasks.push_back(&task);
+  }
+  return tasks;
+}
+
+// What a device does among those that stand for others, and in the whole.
+void ExpectTheSame(const program::Program& few, const program::Program& whole, int device) {
+  const std::vector<const Task*> mine = TasksOf(few, device), all = TasksOf(whole, device);
+  ASSERT_EQ(mine.size(), all.size());
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const Task &a = *mine[i], &b = *all[i];
+    EXPECT_EQ(program::Name(a), program::Name(b));
+    EXPECT_EQ(a.lane, b.lane);
+    EXPECT_EQ(a.work, b.work);
+    EXPECT_EQ(a.waits.size(), b.waits.size());
+    EXPECT_EQ(a.waits_previous.size(), b.waits_previous.size());
+    ASSERT_EQ(a.uses.size(), b.uses.size());
+    for (size_t u = 0; u < a.uses.size(); ++u) {
+      EXPECT_EQ(a.uses[u].region, b.uses[u].region);
+      EXPECT_EQ(a.uses[u].access, b.uses[u].access);
+      EXPECT_EQ(few.buffer(a.uses[u].buffer).name, whole.buffer(b.uses[u].buffer).name);
+    }
+    if (const auto* collective = std::get_if<program::Collective>(&a.what)) {
+      EXPECT_EQ(few.groups[collective->group], whole.groups[std::get<program::Collective>(b.what).group]);
+    }
+  }
+}
+
+class StandForAll : public ::testing::TestWithParam<engine::CollectiveAlgorithm> {};
+
+TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
+  Random random(static_cast<uint64_t>(GetParam()) + 1);
+  int with_several = 0, smaller = 0;
+  double worst = 0;
+  for (int draw = 0; draw < Draws(40); ++draw) {
+    Case drawn = DrawCase(random);
+    // On a machine of nodes neighbours of the mesh are neighbours, or all devices are alike.
+    const bool on_a_switch = random() % 2;
+    if (!on_a_switch) drawn.plan.device_order.clear();
+    const int devices = drawn.plan.mesh.device_count();
+    const program::Program whole = Lowered(drawn.graph, drawn.plan, drawn.options);
+    const absl::StatusOr<Representatives> few = LowerRepresentatives(drawn.graph, drawn.plan, drawn.options);
+    ASSERT_TRUE(few.ok()) << few.status();
+    int stood_for = 0, standing = 0;
+    for (int device = 0; device < devices; ++device) {
+      stood_for += static_cast<int>(few->stands_for[device].size());
+      if (few->stands_for[device].empty()) continue;
+      ++standing;
+      ExpectTheSame(few->program, whole, device);
+    }
+    EXPECT_EQ(stood_for, devices);
+    with_several += standing > 1;
+    smaller += few->program.tasks.size() < whole.tasks.size();
+
+    engine::Machine machine = on_a_switch ? engine::OnASwitch(devices, 1e-6) : Nodes(devices, GetParam());
+    machine.collectives = GetParam();
+    if (random() % 4 == 0) machine.cores.value = devices;  // shared by all
+    const absl::StatusOr<engine::Simulation> of_few = Simulate(*few, machine), of_whole = Simulate(whole, machine);
+    const double error = std::abs(Seconds(of_few) / Seconds(of_whole) - 1);
+    worst = std::max(worst, error);
+    // Where devices share cores, those that do alike need not do it at once: while one waits another is faster.
+    EXPECT_LE(error, machine.cores.value > 0 ? 0.03 : 0.01)
+        << "case " << draw << " on " << machine.name << ", " << machine.cores.value << " cores, batch "
+        << drawn.options.global_batch << " " << PlanToJson(drawn.plan);
+    for (int device = 0; device < devices; ++device) {
+      // The first device holds metrics beside what the others do, and buffers are placed around them.
+      const int64_t bytes = of_whole->devices[device].peak_memory_bytes;
+      const int64_t error_in_bytes = few->stands_for[device].empty() ? bytes / 3 : 0;
+      EXPECT_NEAR(of_few->devices[device].peak_memory_bytes, bytes, error_in_bytes);
+      EXPECT_EQ(of_few->devices[device].sent_bytes, of_whole->devices[device].sent_bytes);
+    }
+  }
+  RecordProperty("worst_error", std::to_string(worst));
+  EXPECT_GT(with_several, 0) << "one device always stood for all";
+  EXPECT_GT(smaller, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, StandForAll,
+                         ::testing::Values(engine::CollectiveAlgorithm::kRing, engine::CollectiveAlgorithm::kTree,
+                                           engine::CollectiveAlgorithm::kDirect, engine::CollectiveAlgorithm::kMaster,
+                                           engine::CollectiveAlgorithm::kFastest));
+
+TEST(LowerRepresentatives, HoldOneDeviceOfMany) {
+  const layers::LayerGraph graph = Model("resnet20", {.classes = 10});
+  const auto few_of = [&](int devices, Reduction reduction) {
+    Plan plan = Named("data", graph, devices, devices);
+    plan.reduction = reduction;
+    return LowerRepresentatives(graph, plan, {.global_batch = devices}).value();
+  };
+  const Representatives eight = few_of(8, Reduction::kAllReduce), many = few_of(1024, Reduction::kAllReduce);
+  EXPECT_EQ(eight.program.tasks.size(), many.program.tasks.size());
+  EXPECT_EQ(many.program.device_count, 1024);
+  EXPECT_EQ(many.stands_for[0].size(), 1024u);
+  const Plan plan = Named("data", graph, 8, 8);
+  const engine::Machine machine = engine::OnASwitch(8);
+  const absl::StatusOr<engine::Simulation> of_few = Simulate(eight, machine),
+                                           of_whole = Simulate(Lowered(graph, plan, {.global_batch = 8}), machine);
+  EXPECT_DOUBLE_EQ(Seconds(of_few), Seconds(of_whole));
+  const auto bytes = static_cast<double>(of_whole->devices[7].peak_memory_bytes);
+  EXPECT_NEAR(static_cast<double>(of_few->devices[7].peak_memory_bytes), bytes, 0.01 * bytes);
+  const Representatives mastered = few_of(8, Reduction::kMaster);
+  EXPECT_THAT(mastered.stands_for[0], ::testing::ElementsAre(0)) << "the master updates for all";
+  EXPECT_THAT(mastered.stands_for[1], ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7));
+}
+
+}  // namespace
+}  // namespace colonnade::partition
