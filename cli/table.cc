@@ -71,17 +71,19 @@ class Networks {
  public:
   explicit Networks(const Flags& flags) : flags_(flags) {}
 
-  absl::StatusOr<const layers::LayerGraph*> Find(const std::string& model) {
-    const auto found = graphs_.find(model);
+  absl::StatusOr<const layers::LayerGraph*> Of(const tools::Row& row) {
+    const std::pair key(row.model, row.batch_norm_samples);
+    const auto found = graphs_.find(key);
     if (found != graphs_.end()) return &found->second;
-    flags_.model = model;
+    flags_.model = row.model;
+    flags_.batch_norm = row.batch_norm_samples > 0 ? absl::StrCat("ghost:", row.batch_norm_samples) : "sync";
     ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags_, nullptr));
-    return &graphs_.emplace(model, std::move(graph)).first->second;
+    return &graphs_.emplace(key, std::move(graph)).first->second;
   }
 
  private:
   Flags flags_;
-  std::map<std::string, layers::LayerGraph> graphs_;
+  std::map<std::pair<std::string, int64_t>, layers::LayerGraph> graphs_;
 };
 
 // Gives the paper's rows the network and batch that the flags ask for. Their times stay where nothing is otherwise.
@@ -133,7 +135,7 @@ absl::StatusOr<Row> Lowered(const tools::Row& row, const engine::Machine& machin
   RETURN_IF_ERROR(tools::CheckDevices(machine, row.devices));
   Row lowered;
   lowered.row = row;
-  ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Find(row.model));
+  ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row));
   ASSIGN_OR_RETURN(lowered.plan, tools::PlanOfRow(row, *graph, machine));
   ASSIGN_OR_RETURN(lowered.program, tools::LowerRow(row, *graph, lowered.plan));
   return lowered;
@@ -212,13 +214,17 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
       row.note = row.is_fitted ? row.note : "not measured: machine " + table.machine.name + " is not this one";
       continue;
     }
+    if (row.row.dtype == program::DType::kBF16 && flags.dtype != "bf16") {
+      row.note = "not measured: the row is in bf16, --dtype is " + flags.dtype;
+      continue;
+    }
     if (row.row.devices > most) {
       row.note = absl::StrFormat("not measured: %d devices on %d %s measure nothing", row.row.devices, most,
                                  on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores");
       continue;
     }
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
-    ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Find(row.row.model));
+    ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));
     ASSIGN_OR_RETURN(
@@ -245,7 +251,7 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
   }
   if (table.rows.empty()) return tools::CheckDevices(machine, table.about.rows[0].devices);
   if (names.empty()) {
-    ASSIGN_OR_RETURN(const layers::LayerGraph* first, networks.Find(table.rows[0].row.model));
+    ASSIGN_OR_RETURN(const layers::LayerGraph* first, networks.Of(table.rows[0].row));
     WarnOfFit(machine, *first);
   }
   const std::vector<tools::MeasuredStep> steps = StepsOf(names, table);

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
+#include "engine/rings.h"
 #include "program/op_traits.h"
 #include "program/work.h"
 
@@ -81,6 +82,33 @@ double Interpolate(const std::vector<std::pair<double, double>>& points, double 
 bool SendsBetweenAll(program::CollectiveKind kind, CollectiveAlgorithm algorithm) {
   const bool is_of_parts = kind == program::CollectiveKind::kAllGather || kind == program::CollectiveKind::kReduceScatter;
   return algorithm == CollectiveAlgorithm::kDirect || (algorithm == CollectiveAlgorithm::kTree && is_of_parts);
+}
+
+constexpr double kClearlyLess = 1 - 1e-9;  // more than what roundings make
+
+bool GoesRound(program::CollectiveKind kind) {
+  return kind == program::CollectiveKind::kAllReduce || kind == program::CollectiveKind::kReduceScatter ||
+         kind == program::CollectiveKind::kAllGather;
+}
+
+// Each ring carries an equal part; what goes the same way in several of them is one flow. REQUIRES: GoesRound(kind).
+Phase BesideEachOther(program::CollectiveKind kind, const std::vector<std::vector<int>>& rings, double bytes) {
+  Phase phase;
+  absl::flat_hash_map<std::pair<int, int>, size_t> flow_of;
+  for (const std::vector<int>& ring : rings) {
+    const Phase of_ring =
+        PhasesOf(kind, CollectiveAlgorithm::kRing, ring, bytes / static_cast<double>(rings.size()), /*root=*/0)[0];
+    phase.hops = of_ring.hops;
+    for (const Flow& flow : of_ring.flows) {
+      const auto [it, added] = flow_of.emplace(std::pair(flow.from, flow.to), phase.flows.size());
+      if (added) {
+        phase.flows.push_back(flow);
+      } else {
+        phase.flows[it->second].bytes += flow.bytes;
+      }
+    }
+  }
+  return phase;
 }
 
 }  // namespace
@@ -216,12 +244,19 @@ void CostModel::AddPhase(const Routes& routes, const Phase& phase, Way& way) con
   way.sec_per_byte += longest + MemorySeconds(3 * phase.summed_bytes);
 }
 
-std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind,
-                                            CollectiveAlgorithm algorithm, std::vector<int> group, int root) {
+std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
+                                            std::vector<int> group, int root) {
   const bool has_root = kind == program::CollectiveKind::kReduce || kind == program::CollectiveKind::kBroadcast;
   if (has_root) std::rotate(group.begin(), group.begin() + root, group.end());
-  if (algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
-  return PhasesOf(kind, algorithm, group, /*operand_bytes=*/1, /*root=*/0);
+  if (way.has_several_rings) return {BesideEachOther(kind, RingsOf(routes, group), /*bytes=*/1)};
+  if (way.algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
+  return PhasesOf(kind, way.algorithm, group, /*operand_bytes=*/1, /*root=*/0);
+}
+
+CostModel::Way CostModel::Timed(const Routes& routes, program::CollectiveKind kind, Way way, const std::vector<int>& group,
+                                int root) const {
+  for (const Phase& phase : PhasesOfAByte(routes, kind, way, group, root)) AddPhase(routes, phase, way);
+  return way;
 }
 
 std::vector<CostModel::Way> CostModel::WaysOf(const Routes& routes, program::CollectiveKind kind,
@@ -235,8 +270,11 @@ std::vector<CostModel::Way> CostModel::WaysOf(const Routes& routes, program::Col
   }
   std::vector<Way> ways;
   for (CollectiveAlgorithm algorithm : algorithms) {
-    Way& way = ways.emplace_back(Way{.algorithm = algorithm});
-    for (const Phase& phase : PhasesOfAByte(routes, kind, algorithm, group, root)) AddPhase(routes, phase, way);
+    const Way way = Timed(routes, kind, {.algorithm = algorithm}, group, root);
+    ways.push_back(way);
+    if (algorithm != CollectiveAlgorithm::kRing || machine_.copy_engines > 0 || !GoesRound(kind)) continue;
+    const Way several = Timed(routes, kind, {.algorithm = algorithm, .has_several_rings = true}, group, root);
+    if (several.sec_per_byte < kClearlyLess * way.sec_per_byte) ways.push_back(several);
   }
   return ways;
 }

@@ -51,19 +51,21 @@ class CostModel {
   double MemorySeconds(double bytes) const;
   // Seconds of a transfer that the profile has measured as a whole, by the bytes of one operand; negative if it has not.
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
-  // What a collective of `group` moves by an algorithm, which is not kFastest, for each byte of an operand. A ring leads
-  // from each member to the nearest that is left.
-  static std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, CollectiveAlgorithm algorithm,
-                                          std::vector<int> group, int root);
-  // How a collective may run: by the machine's algorithm, or by any of those of which it takes the fastest for its bytes.
+  // How a collective may run: by the machine's algorithm, or by any of those of which it takes the fastest for its bytes. A
+  // ring leads from each member to the nearest that is left; or several run beside each other (engine/rings.h), where that
+  // moves a byte in less time and no copy engine serves one after the other.
   struct Way {
-    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest
+    bool has_several_rings = false;
     double latency_sec = 0, sec_per_byte = 0;  // alone
     double Seconds(double bytes) const { return latency_sec + sec_per_byte * bytes; }
   };
   std::vector<Way> WaysOf(const Routes& routes, program::CollectiveKind kind, const std::vector<int>& group, int root) const;
   // The first of the fastest. REQUIRES: ways is not empty.
   static const Way& FastestOf(const std::vector<Way>& ways, double bytes);
+  // What a collective of `group` moves for each byte of an operand.
+  static std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
+                                          std::vector<int> group, int root);
   // Seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long as its
   // busiest resource.
   double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;
@@ -72,6 +74,7 @@ class CostModel {
   const OpRate* RateOf(const std::string& op) const;
   double RateAt(const OpRate& op, const OpShape& shape) const;
   void AddPhase(const Routes& routes, const Phase& phase, Way& way) const;
+  Way Timed(const Routes& routes, program::CollectiveKind kind, Way way, const std::vector<int>& group, int root) const;
 
   const Machine& machine_;
   const int devices_;

@@ -198,8 +198,7 @@ class JobMaker {
     if (TakesMeasuredTime(program::Name(collective.kind), static_cast<int>(group.size()), bytes, job)) return job;
     const auto [ways, is_new] = ways_.try_emplace({collective.kind, collective.group, collective.root});
     if (is_new) ways->second = cost_.WaysOf(routes_, collective.kind, group, collective.root);
-    const CollectiveAlgorithm algorithm = CostModel::FastestOf(ways->second, bytes).algorithm;
-    AddLegs(LegsOf(collective, algorithm, alike), bytes, job);
+    AddLegs(LegsOf(collective, CostModel::FastestOf(ways->second, bytes), alike), bytes, job);
     return job;
   }
 
@@ -231,14 +230,14 @@ class JobMaker {
     }
   }
 
-  const LegsOfAByte& LegsOf(const program::Collective& collective, CollectiveAlgorithm algorithm,
+  const LegsOfAByte& LegsOf(const program::Collective& collective, const CostModel::Way& way,
                             const std::vector<Devices>& alike) {
-    const auto [known, is_new] =
-        collective_legs_.try_emplace({collective.kind, collective.group, collective.root, static_cast<int>(algorithm)});
+    const auto [known, is_new] = collective_legs_.try_emplace(
+        {collective.kind, collective.group, collective.root, static_cast<int>(way.algorithm), way.has_several_rings});
     if (!is_new) return known->second;
     std::vector<Phase> phases;
     for (const Devices& group : alike) {
-      const std::vector<Phase> more = CostModel::PhasesOfAByte(routes_, collective.kind, algorithm, group, collective.root);
+      const std::vector<Phase> more = CostModel::PhasesOfAByte(routes_, collective.kind, way, group, collective.root);
       phases.resize(more.size());
       for (size_t i = 0; i < more.size(); ++i) {
         phases[i].flows.insert(phases[i].flows.end(), more[i].flows.begin(), more[i].flows.end());
@@ -287,7 +286,7 @@ class JobMaker {
   absl::flat_hash_map<std::pair<Devices, bool>, Leg> host_legs_;
   absl::flat_hash_map<std::tuple<Devices, double, double>, LegsOfAByte> exchange_legs_;
   absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int>, std::vector<CostModel::Way>> ways_;
-  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int>, LegsOfAByte> collective_legs_;
+  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int, bool>, LegsOfAByte> collective_legs_;
 };
 
 }  // namespace

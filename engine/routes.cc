@@ -254,6 +254,15 @@ std::vector<Route> Routes::Between(int from, int to) const {
   return {WithEngines(std::move(legs[0]), from, kNoDevice), WithEngines(std::move(legs[1]), kNoDevice, to)};
 }
 
+double Routes::BytesPerSec(int from, int to) const {
+  return Nearness(Pattern(attachments_[from].of_class, attachments_[to].of_class)).first;
+}
+
+double Routes::LinkBytesPerSec(int from, int to) const {
+  const std::vector<Route>& legs = Pattern(attachments_[from].of_class, attachments_[to].of_class);
+  return copy_engines_ == 0 && legs.size() == 1 && legs[0].resources.size() == 1 ? legs[0].bytes_per_sec : 0;
+}
+
 void Routes::Adapt(int model, int device, int& resource) const {
   if (model == device) return;
   const std::vector<int>& of_model = attachments_[model].resources;

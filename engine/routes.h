@@ -35,6 +35,10 @@ class Routes {
   // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has
   // ended. REQUIRES: from ≠ to.
   std::vector<Route> Between(int from, int to) const;
+  // That one transfer between devices gets alone, the slower of two legs. REQUIRES: from ≠ to.
+  double BytesPerSec(int from, int to) const;
+  // The same where a link alone is the route; 0 where more than one is, or a copy engine.
+  double LinkBytesPerSec(int from, int to) const;
   // Devices in the order of a ring: after each comes, of those that are left, the one to which it has the best rate; of
   // equal ones that of the least latency, then the first. Begins with the first of `devices`.
   std::vector<int> RingOf(std::vector<int> devices) const;

@@ -86,10 +86,11 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
                       absl::StrFormat("what the measured step of row %s leaves beside kernels and transfers", row)};
 }
 
-// The fit can be repeated from the profile alone where it is to one step of one device.
+// The fit can be repeated from the profile alone where it is to one step of one device in fp32.
 engine::FittedStep FittedToOf(absl::Span<const MeasuredStep> steps) {
   const MeasuredStep& step = steps[0];
-  if (steps.size() > 1 || step.program->program.device_count > 1) return {.model = step.model};
+  const bool is_in_f32 = step.program->program.dtype == program::DType::kF32;
+  if (steps.size() > 1 || step.program->program.device_count > 1 || !is_in_f32) return {.model = step.model};
   return {.model = step.model, .batch = step.global_batch, .step_sec = step.step_sec};
 }
 

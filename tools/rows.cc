@@ -28,12 +28,17 @@ constexpr engine::Bounds kBatches{1, 1 << 30}, kDevices{1, engine::kMostDevices}
     kTimesTaken{1e-6, 1e12};
 
 enum class Scaling { kStrong, kWeak };
+enum class Precision { kF32, kBF16 };
 constexpr const char* kScalings[] = {"strong", "weak"};
 constexpr const char* kReductions[] = {"all-reduce", "sharded", "master"};
+constexpr const char* kDTypes[] = {"fp32", "bf16"};
+constexpr program::DType kDTypeOf[] = {program::DType::kF32, program::DType::kBF16};
 constexpr const char* kTimes[] = {"step_ms", "images_per_sec", "days"};
 
-partition::UpdateOptions Update() {
-  return {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay};
+partition::LowerOptions OptionsOf(const Row& row) {
+  return {.global_batch = row.global_batch,
+          .dtype = row.dtype,
+          .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}};
 }
 
 std::vector<std::string> PlanNamesWithAuto() {
@@ -53,6 +58,8 @@ struct Defaults {
   std::string model;
   int64_t batch = 0;
   Scaling scaling = Scaling::kStrong;
+  Precision precision = Precision::kF32;
+  int64_t batch_norm_samples = 0;
 };
 
 // The time of a row, of which it states one form at most.
@@ -98,6 +105,11 @@ Row ReadRow(const JsonFields::Json& json, const std::string& path, const RowTabl
   Scaling scaling = defaults.scaling;
   fields.Choice("scaling", kScalings, scaling);
   if (scaling == Scaling::kWeak) row.global_batch *= row.devices;
+  Precision precision = defaults.precision;
+  fields.Choice("dtype", kDTypes, precision);
+  row.dtype = kDTypeOf[static_cast<int>(precision)];
+  row.batch_norm_samples = defaults.batch_norm_samples;
+  fields.Count("batch_norm_samples", row.batch_norm_samples, false, kBatches);
   if (fields.Find("reduction") != nullptr) fields.Choice("reduction", kReductions, row.reduction.emplace());
   if (fields.Find("overlap") != nullptr) fields.Flag("overlap", row.overlap.emplace());
   row.measured_step_sec = ReadTime(fields, table, row.global_batch, json, status);
@@ -135,6 +147,8 @@ absl::StatusOr<RowTable> RowsFromJson(absl::string_view text) {
   if (json.is_object() && json.contains("model")) fields.Word("model", ModelNames(), defaults.model);
   fields.Count("batch", defaults.batch, false, kBatches);
   fields.Choice("scaling", kScalings, defaults.scaling);
+  fields.Choice("dtype", kDTypes, defaults.precision);
+  fields.Count("batch_norm_samples", defaults.batch_norm_samples, false, kBatches);
   fields.Number("images", table.images, false, kImages);
   table.passes = 1;
   fields.Number("passes", table.passes, false, kPasses);
@@ -161,7 +175,7 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
   absl::StatusOr<partition::Plan> plan;
   if (row.plan == partition::kAutoPlan) {
     ASSIGN_OR_RETURN(std::vector<partition::Candidate> candidates,
-                     SearchPlansOn(machine, graph, {.global_batch = row.global_batch, .update = Update()}, row.devices));
+                     SearchPlansOn(machine, graph, OptionsOf(row), row.devices));
     plan = std::move(candidates.front().plan);
   } else {
     plan = partition::NamedPlan(row.plan, graph, {.devices = row.devices, .global_batch = row.global_batch});
@@ -174,7 +188,7 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
 
 absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
                                                   const partition::Plan& plan) {
-  return partition::LowerToSimulate(graph, plan, {.global_batch = row.global_batch, .update = Update()});
+  return partition::LowerToSimulate(graph, plan, OptionsOf(row));
 }
 
 }  // namespace colonnade::tools

@@ -7,7 +7,9 @@
 // machine: the profile that `table` takes where --machine names none. A row may have a label, which is shown for its name.
 // scaling: "strong", batch is that of all devices together; "weak", that of each device. A time is one of step_ms,
 // images_per_sec and days, and may be absent; days are those of `passes` over `images`, which the table then states. plan:
-// a named plan, or auto; reduction and overlap: as in a plan file, where the row's are not the plan's own.
+// a named plan, or auto; reduction and overlap: as in a plan file, where the row's are not the plan's own. dtype: fp32, also
+// where a GPU multiplies in tf32, or bf16, which stands for half precision of either kind with parameters in fp32.
+// batch_norm_samples: how many samples a batch normalisation takes together, where that is not the whole batch.
 #ifndef COLONNADE_TOOLS_ROWS_H_
 #define COLONNADE_TOOLS_ROWS_H_
 
@@ -36,7 +38,9 @@ struct Row {
   int64_t global_batch = 0;
   std::optional<partition::Reduction> reduction;
   std::optional<bool> overlap;
-  double measured_step_sec = 0;  // 0: nobody measured it
+  program::DType dtype = program::DType::kF32;
+  int64_t batch_norm_samples = 0;  // 0: the whole batch; for whoever builds the network
+  double measured_step_sec = 0;    // 0: nobody measured it
 };
 
 struct RowTable {

@@ -88,6 +88,15 @@ TEST(FitTo, TwoStepsGiveBothNumbers) {
   EXPECT_EQ(machine.fitted_to.batch, 0) << "such a fit cannot be repeated from the profile alone";
 }
 
+TEST(FitTo, AStepInHalfPrecisionCannotBeRepeatedFromTheProfile) {
+  program::Program program = MovesBytes(4'000'000);
+  program.dtype = program::DType::kBF16;
+  engine::Machine machine = WithSteps(1);
+  ASSERT_TRUE(FitTo(machine, {Measured(program, 0.010)}).ok());
+  EXPECT_EQ(machine.fitted_to.model, "lenet");
+  EXPECT_EQ(machine.fitted_to.batch, 0);
+}
+
 TEST(FitTo, MemoryStaysBelowItsPeak) {
   const program::Representatives program = MovesBytes(4'000'000);
   engine::Machine machine = WithSteps(1);

@@ -2,7 +2,10 @@
 #include "tools/rows.h"
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,11 +20,11 @@ using ::testing::HasSubstr;
 constexpr char kTable[] = R"({
  "colonnade_rows": 1, "title": "two machines", "source": "a page", "model": "lenet", "batch": 32, "scaling": "weak",
  "images": 3200, "passes": 10,
- "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 5},
+ "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 5, "batch_norm_samples": 16},
           {"name": "4", "label": "four", "devices": 4, "plan": "data", "images_per_sec": 12800, "reduction": "sharded"},
           {"name": "2", "model": "two_column", "devices": 2, "plan": "model", "batch": 64, "scaling": "strong", "days": 1,
            "overlap": false},
-          {"name": "2-auto", "devices": 2, "plan": "auto"}]
+          {"name": "2-auto", "devices": 2, "plan": "auto", "dtype": "bf16"}]
 })";
 
 std::string ErrorOf(const std::string& from, const std::string& to) {
@@ -52,6 +55,10 @@ TEST(RowsFromJson, RowsSayWhatTheyDoOtherwiseThanTheTable) {
   EXPECT_DOUBLE_EQ(rows[2].measured_step_sec, 86400.0 / (10 * 50));
   EXPECT_DOUBLE_EQ(table->DaysOf(rows[2].measured_step_sec, 64), 1);
   EXPECT_EQ(rows[3].measured_step_sec, 0);
+  EXPECT_EQ(rows[0].batch_norm_samples, 16);
+  EXPECT_EQ(rows[1].batch_norm_samples, 0);
+  EXPECT_EQ(rows[2].dtype, program::DType::kF32);
+  EXPECT_EQ(rows[3].dtype, program::DType::kBF16);
 }
 
 TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
@@ -64,15 +71,17 @@ TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("batch": 32, )", ""), HasSubstr("rows[0].batch: missing"));
   EXPECT_THAT(ErrorOf(R"("devices": 4)", R"("devices": 2.5)"),
               HasSubstr("rows[1].devices: expected a whole number from 1 to 4096, found 2.5"));
-  EXPECT_THAT(ErrorOf(R"("step_ms": 5)", R"("step_ms": 0)"),
+  EXPECT_THAT(ErrorOf(R"("step_ms": 5,)", R"("step_ms": 0,)"),
               HasSubstr("rows[0].step_ms: expected a number from 1e-06 to 1e+12, found 0"));
-  EXPECT_THAT(ErrorOf(R"("step_ms": 5)", R"("step_ms": 5, "days": 1)"),
+  EXPECT_THAT(ErrorOf(R"("step_ms": 5,)", R"("step_ms": 5, "days": 1,)"),
               HasSubstr("rows[0]: expected one of step_ms, images_per_sec and days, found 2"));
   EXPECT_THAT(ErrorOf(R"("images": 3200, )", ""), HasSubstr("rows[2].days: expected images of the table"));
   EXPECT_THAT(ErrorOf(R"("name": "4")", R"("name": "1")"),
               HasSubstr("rows[1].name: expected a name that no other row has, found \"1\""));
   EXPECT_THAT(ErrorOf(R"("reduction": "sharded")", R"("reduction": "ring")"),
               HasSubstr("rows[1].reduction: expected one of all-reduce, sharded, master, found \"ring\""));
+  EXPECT_THAT(ErrorOf(R"("dtype": "bf16")", R"("dtype": "fp16")"),
+              HasSubstr("rows[3].dtype: expected one of fp32, bf16, found \"fp16\""));
   EXPECT_THAT(ErrorOf(R"("label": "four")", R"("labels": "four")"), HasSubstr("did you mean \"label\"?"));
   EXPECT_THAT(ErrorOf(R"("scaling": "weak")", R"("scaling": "none")"), HasSubstr("expected one of strong, weak"));
   EXPECT_THAT(std::string(RowsFromJson(R"({"colonnade_rows": 1, "title": "t", "rows": []})").status().message()),
@@ -107,12 +116,58 @@ TEST(PlanOfRow, TakesReductionAndOverlapFromTheRow) {
   EXPECT_FALSE(plan->overlap);
 }
 
+TEST(LowerRow, ComputesInTheTypeOfTheRow) {
+  const layers::LayerGraph lenet = *models::BuildModel("lenet", {});
+  for (program::DType dtype : {program::DType::kF32, program::DType::kBF16}) {
+    const Row row{.model = "lenet", .plan = "single", .global_batch = 64, .dtype = dtype};
+    const absl::StatusOr<partition::Plan> plan = PlanOfRow(row, lenet, *OpenMachine("dgx1-v100"));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const absl::StatusOr<program::Representatives> program = LowerRow(row, lenet, *plan);
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_EQ(program->program.dtype, dtype);
+  }
+}
+
 TEST(ShippedTables, AreGood) {
+  std::vector<std::string> names;
   for (const data::EmbeddedFile& file : ShippedTables()) {
     const absl::StatusOr<RowTable> table = RowsFromJson(file.bytes);
-    EXPECT_TRUE(table.ok()) << file.name << ": " << table.status();
+    ASSERT_TRUE(table.ok()) << file.name << ": " << table.status();
+    names.push_back(table->name);
+    EXPECT_EQ(absl::StrCat(table->name, ".json"), file.name);
+    EXPECT_THAT(table->source, testing::MatchesRegex(".*(arXiv:|github.com/).+")) << file.name << ": where it is from";
   }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("yadan-2013", "resnet50-dgx1-v100", "resnet50-dgx-a100",
+                                                   "resnet50-mlperf-h100", "resnet50-mlperf-h100-3584"));
   EXPECT_FALSE(PaperTable().rows.empty());
+}
+
+// What others measured of ResNet-50: every row has a time, the machine that the table names has devices for all of them, and
+// more devices do more images a second, though not more each.
+TEST(ShippedTables, OfResNet50AreWhole) {
+  for (const data::EmbeddedFile& file : ShippedTables()) {
+    const RowTable table = *RowsFromJson(file.bytes);
+    if (!absl::StartsWith(table.name, "resnet50")) continue;
+    int devices = 0;
+    double images_per_sec = 0;
+    for (const Row& row : table.rows) {
+      EXPECT_EQ(row.model, "resnet50") << table.name;
+      ASSERT_GT(row.measured_step_sec, 0) << table.name << ", row " << row.name;
+      const double rate = static_cast<double>(row.global_batch) / row.measured_step_sec;
+      EXPECT_GT(row.devices, devices) << table.name << ", row " << row.name;
+      if (devices > 0) {
+        EXPECT_GT(rate, images_per_sec) << table.name << ", row " << row.name;
+        EXPECT_LT(rate / row.devices, images_per_sec / devices * 1.1) << table.name << ", row " << row.name;
+      }
+      devices = row.devices;
+      images_per_sec = rate;
+      EXPECT_EQ(row.plan, devices == 1 ? "single" : "data") << table.name;
+    }
+    if (table.machine.empty()) continue;
+    const absl::StatusOr<engine::Machine> machine = OpenMachine(table.machine);
+    ASSERT_TRUE(machine.ok()) << table.name << ": " << machine.status();
+    EXPECT_LE(devices, machine->device_count()) << table.name;
+  }
 }
 
 }  // namespace
