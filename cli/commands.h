@@ -27,6 +27,7 @@ absl::Status RunSimulate(const Flags& flags);
 absl::Status RunTable(const Flags& flags);
 absl::Status RunCalibrate(const Flags& flags);
 absl::Status RunIoBench(const Flags& flags);
+absl::Status RunInfo(const Flags& flags);
 absl::Status ListModels(const Flags& flags);
 absl::Status RunModels(const Flags& flags);  // one model, or the list
 

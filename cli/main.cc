@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/config.h"
 #include "cli/data.h"
@@ -275,6 +276,14 @@ CLI::App* AddModels(CLI::App& app, Flags& flags) {
   return models;
 }
 
+CLI::App* AddInfo(CLI::App& app, Flags& flags) {
+  CLI::App* info =
+      app.add_subcommand("info", "Version, build, processor, GPUs, libraries and machine profile: what a bug report needs.");
+  colonnade::cli::AddJsonFlag(*info, flags);
+  info->footer("Examples:\n  colonnade info\n  colonnade info --json");
+  return info;
+}
+
 // `table` is the paper's unless the command line says otherwise.
 void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
   if (table.count("--machine") == 0) flags.machine = flags.rows.empty() ? "titan-2013" : "";
@@ -353,7 +362,7 @@ int Main(int argc, char** argv) {
   CLI::App app{"Trains convolutional networks with hybrid model and data parallelism."};
   app.require_subcommand(1);
   app.name("colonnade");
-  app.set_version_flag("--version", std::string("colonnade ") + COLONNADE_VERSION);
+  app.set_version_flag("--version", "colonnade " + colonnade::cli::VersionText(colonnade::cli::ThisBuild()));
   Flags flags;
   CLI::App* train = AddTrain(app, flags);
   CLI::App* eval = AddEval(app, flags);
@@ -367,6 +376,7 @@ int Main(int argc, char** argv) {
   CLI::App* models = AddModels(app, flags);
   CLI::App* io_bench = AddIoBench(app, flags);
   for (CLI::App* command : app.get_subcommands({})) colonnade::cli::AddConfigFlag(*command, flags.config);
+  CLI::App* info = AddInfo(app, flags);
   absl::StatusOr<std::vector<std::string>> words = colonnade::cli::WithConfig({argv + 1, argv + argc}, app);
   if (!words.ok()) return Report(words.status(), {});
   try {
@@ -412,6 +422,8 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunModels(flags);
   } else if (io_bench->parsed()) {
     status = colonnade::cli::RunIoBench(flags);
+  } else if (info->parsed()) {
+    status = colonnade::cli::RunInfo(flags);
   }
   return Report(status, outcome);
 }

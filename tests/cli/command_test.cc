@@ -72,7 +72,8 @@ TEST_F(Command, ModelListNamesThemWithParameters) {
 }
 
 TEST_F(Command, HelpEndsWithTwoExamples) {
-  for (const char* sub : {"train", "eval", "verify", "program", "plan", "simulate", "table", "calibrate", "models"}) {
+  for (const char* sub :
+       {"train", "eval", "verify", "program", "plan", "simulate", "table", "calibrate", "models", "info"}) {
     const Result r = Run(absl::StrCat(sub, " --help"));
     EXPECT_EQ(r.code, 0) << sub;
     const std::vector<std::string> parts = absl::StrSplit(r.out, "Examples:\n");
@@ -93,7 +94,7 @@ TEST_F(Command, HelpEndsWithTwoExamples) {
 TEST_F(Command, VersionIsPrinted) {
   const Result r = Run("--version");
   EXPECT_EQ(r.code, 0);
-  EXPECT_THAT(r.out, ::testing::MatchesRegex("colonnade [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(r.out, ::testing::MatchesRegex("colonnade [0-9]+\\.[0-9]+\\.[0-9]+( \\([-.0-9a-z]+\\))?\n"));
 }
 
 TEST_F(Command, SuggestionsAreWhatWasMeantOrNone) {

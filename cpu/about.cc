@@ -1,0 +1,54 @@
+#include "cpu/about.h"
+
+#include "absl/strings/str_format.h"
+#include "cpu/onednn.h"
+
+namespace colonnade::cpu {
+namespace {
+
+// Those that both series of oneDNN name; others as numbers.
+std::string Name(dnnl::cpu_isa isa) {
+  switch (isa) {
+    case dnnl::cpu_isa::sse41:
+      return "sse41";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "avx2_vnni";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_core_bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "avx512_core_amx";
+    default:
+      return absl::StrFormat("isa 0x%x", static_cast<unsigned>(isa));
+  }
+}
+
+std::string NameOfThreads(unsigned runtime) {
+  switch (runtime) {
+    case DNNL_RUNTIME_SEQ:
+      return "one thread";
+    case DNNL_RUNTIME_OMP:
+      return "OpenMP";
+    case DNNL_RUNTIME_TBB:
+      return "TBB";
+    default:
+      return absl::StrFormat("runtime %u", runtime);
+  }
+}
+
+}  // namespace
+
+OneDnn AboutOneDnn() {
+  const dnnl_version_t& version = *dnnl_version();
+  return {absl::StrFormat("%d.%d.%d", version.major, version.minor, version.patch), Name(dnnl::get_effective_cpu_isa()),
+          NameOfThreads(version.cpu_runtime)};
+}
+
+}  // namespace colonnade::cpu
