@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <map>
 #include <new>
 #include <string>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "cli/data.h"
 #include "cli/flags.h"
 #include "cli/session.h"
+#include "cli/spellings.h"
 #include "cli/waiting.h"
 #include "program/nearest_name.h"
 
@@ -292,16 +292,9 @@ void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
   if (table.count("--backend") == 0) flags.backend = "cpu";
 }
 
-// The flag that was probably meant: one that other programs name so, one that `word` begins with or that begins with it, or
-// the nearest in letters. Empty if there is none.
+// The flag that was probably meant: one that `word` begins with or that begins with it, or the nearest in letters. Empty if
+// there is none.
 std::string FlagMeant(const std::string& word, const std::vector<std::string>& known) {
-  static const auto& synonyms = *new std::map<std::string, std::string>{
-      {"--learning-rate", "--lr"}, {"--gpus", "--devices"},   {"--num-gpus", "--devices"}, {"--num-epochs", "--epochs"},
-      {"--wd", "--weight-decay"},  {"--restore", "--resume"}, {"--load", "--init"},        {"--weights", "--init"},
-      {"--output", "--out"},       {"--dataset", "--data"},   {"--precision", "--dtype"},  {"--network", "--model"}};
-  const auto has = [&](const std::string& flag) { return std::find(known.begin(), known.end(), flag) != known.end(); };
-  const auto synonym = synonyms.find(word);
-  if (synonym != synonyms.end() && has(synonym->second)) return synonym->second;
   for (const std::string& flag : known) {
     if (flag.size() > 2 && (absl::StartsWith(word, flag + "-") || absl::StartsWith(flag, word + "-"))) return flag;
   }
@@ -312,28 +305,32 @@ std::string FlagMeant(const std::string& word, const std::vector<std::string>& k
 }
 
 // The message of a command line that cannot be parsed, with the flag that was probably meant.
-std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   std::string message = error.what();
   std::vector<std::string> known, commands;
   for (const CLI::App* sub : app.get_subcommands({})) commands.push_back(sub->get_name());
-  if (argc > 1 && argv[1][0] != '-' && std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
-    const std::string nearest = colonnade::program::NearestName(argv[1], commands);
-    return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", argv[1],
+  const auto is_command = [&](const std::string& word) {
+    return std::find(commands.begin(), commands.end(), word) != commands.end();
+  };
+  const bool flag_first = !words.empty() && absl::StartsWith(words[0], "-");
+  if (!words.empty() && !flag_first && !is_command(words[0])) {
+    const std::string nearest = colonnade::program::NearestName(words[0], commands);
+    return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", words[0],
                            nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
                            absl::StrJoin(commands, ", "));
   }
-  if (argc > 1 && argv[1][0] == '-' && message.find(argv[1]) == std::string::npos) {
-    for (int i = 2; i < argc; ++i) {
-      if (std::find(commands.begin(), commands.end(), argv[i]) == commands.end()) continue;
-      return absl::StrFormat("expected the sub-command %s first, and its flags after it, found \"%s\" before it", argv[i],
-                             argv[1]);
+  if (flag_first && message.find(words[0]) == std::string::npos) {
+    const auto command = std::find_if(words.begin() + 1, words.end(), is_command);
+    if (command != words.end()) {
+      return absl::StrFormat("expected the sub-command %s first, and its flags after it, found \"%s\" before it", *command,
+                             words[0]);
     }
   }
   for (const CLI::App* sub : app.get_subcommands()) {
     for (const CLI::Option* option : sub->get_options()) known.push_back(option->get_name());
   }
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+  for (const std::string& given : words) {
+    const std::string word = given.substr(0, given.find('='));
     if (message.find(word) == std::string::npos || std::find(known.begin(), known.end(), word) != known.end()) continue;
     const std::string nearest = FlagMeant(word, known);
     if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
@@ -377,7 +374,10 @@ int Main(int argc, char** argv) {
   CLI::App* io_bench = AddIoBench(app, flags);
   for (CLI::App* command : app.get_subcommands({})) colonnade::cli::AddConfigFlag(*command, flags.config);
   CLI::App* info = AddInfo(app, flags);
-  absl::StatusOr<std::vector<std::string>> words = colonnade::cli::WithConfig({argv + 1, argv + argc}, app);
+  absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
+  if (!ours.ok()) return Report(ours.status(), {});
+  for (const std::string& note : ours->notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  absl::StatusOr<std::vector<std::string>> words = colonnade::cli::WithConfig(ours->words, app);
   if (!words.ok()) return Report(words.status(), {});
   try {
     app.parse(std::vector<std::string>(words->rbegin(), words->rend()));  // CLI11 takes them from the end
@@ -385,7 +385,7 @@ int Main(int argc, char** argv) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
     if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
-    std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, argc, argv).c_str());
+    std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, ours->words).c_str());
     return kUsage;
   }
   if (train->parsed()) flags.resolved = colonnade::cli::ResolvedConfig(*train);

@@ -1,0 +1,32 @@
+// What users of other programs type: torchrun, Keras, Caffe, Horovod and others have other words for the same flags.
+//
+// A spelling that means what one of our flags means is read as that flag, and a note says so; one that means something that
+// Colonnade does otherwise, or not at all, is answered. Neither is in help, in configuration files or in completions.
+#ifndef COLONNADE_CLI_SPELLINGS_H_
+#define COLONNADE_CLI_SPELLINGS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+
+namespace colonnade::cli {
+
+struct OurWords {
+  std::vector<std::string> words;
+  std::vector<std::string> notes;  // "read --batch-size as --batch", each once
+};
+
+// The command line `words` (without the program's name) in our words. What no table knows, and what the sub-command has
+// itself, stays as it is. FailedPrecondition with the answer to a spelling that is not understood.
+absl::StatusOr<OurWords> InOurWords(const std::vector<std::string>& words, const CLI::App& app);
+
+// Each spelling of a flag, a switch or a value, without dashes before it, and what it is read as; of those that are answered
+// the second is empty.
+std::vector<std::pair<std::string, std::string>> AllSpellings();
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_SPELLINGS_H_

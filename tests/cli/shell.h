@@ -1,0 +1,61 @@
+// Runs shells and other programs that may not be installed.
+#ifndef COLONNADE_TESTS_CLI_SHELL_H_
+#define COLONNADE_TESTS_CLI_SHELL_H_
+
+#include <cstdio>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace colonnade::cli {
+
+// What `command` of a POSIX shell prints, errors included, and behind it "exit N" where it fails.
+inline std::string ShellOutput(const std::string& command) {
+  std::string output;
+  FILE* pipe = ::popen(absl::StrCat("{ ", command, "; } 2>&1").c_str(), "r");
+  if (pipe == nullptr) return "cannot start a shell";
+  for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
+  const int status = ::pclose(pipe);
+  if (status != 0) absl::StrAppend(&output, "exit ", status >> 8, "\n");
+  return output;
+}
+
+inline bool IsInstalled(const std::string& program) {
+  return ShellOutput(absl::StrCat("command -v ", program, " >/dev/null")).empty();
+}
+
+#define COLONNADE_NEED_PROGRAM(program) \
+  if (!IsInstalled(program)) GTEST_SKIP() << "skipped: " << (program) << " is not installed"
+
+// The long flags that stand at the beginning of a line of help.
+inline std::set<std::string> FlagsOfHelp(const std::string& help) {
+  std::set<std::string> flags;
+  for (absl::string_view line : absl::StrSplit(help, '\n')) {
+    absl::ConsumePrefix(&line, "  -h,");
+    line = absl::StripLeadingAsciiWhitespace(line);
+    if (!absl::ConsumePrefix(&line, "--")) continue;
+    flags.insert(absl::StrCat("--", line.substr(0, line.find_first_of(" =:"))));
+  }
+  return flags;
+}
+
+// The names in help's list of sub-commands.
+inline std::vector<std::string> SubCommandsOfHelp(const std::string& help) {
+  const std::vector<std::string> parts = absl::StrSplit(help, "Subcommands:\n");
+  std::vector<std::string> names;
+  if (parts.size() != 2) return names;
+  for (absl::string_view line : absl::StrSplit(parts[1], '\n', absl::SkipWhitespace())) {
+    line = absl::StripLeadingAsciiWhitespace(line);
+    names.emplace_back(line.substr(0, line.find(' ')));
+  }
+  return names;
+}
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_TESTS_CLI_SHELL_H_
