@@ -92,6 +92,7 @@ std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text
 
 void AddModelFlags(CLI::App& app, Flags& flags) {
   app.add_option("--model", flags.model, "network of the zoo; list: names them, with parameters and flop")
+      ->type_name("MODEL")
       ->required()
       ->group(kModelGroup);
   AddNetworkFlags(app, flags);
@@ -134,6 +135,7 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Data";
   app.add_option("--data", flags.data,
                  "digits, synthetic, or a path: IDX, CIFAR, RecordIO, tar or a folder of images (docs/data.md)")
+      ->type_name("DATA")
       ->capture_default_str()
       ->group(group);
   AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);
@@ -176,6 +178,7 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
 void AddProfileFlag(CLI::App& app, Flags& flags) {
   app.add_option("--machine", flags.machine,
                  "machine profile: a name, a file, or local (the last calibrate of this machine)")
+      ->type_name("MACHINE")
       ->capture_default_str()
       ->group("Machine");
 }
@@ -190,6 +193,7 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 4096))
       ->group(group);
   app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, auto, or a plan file (default: single, or data)")
+      ->type_name("PLAN")
       ->group(group);
   app.add_option("--columns", flags.columns, "size of the model axis (default: model all devices, hybrid 2)")
       ->check(CLI::Range(1, 4096))

@@ -70,6 +70,8 @@ struct Flags {
   // io-bench
   std::vector<int> threads;  // empty: as many as there are cores
   std::string csv;
+  // completion
+  std::string shell;
   // checkpoint
   std::string action, folder;
   bool exports_ema = false;

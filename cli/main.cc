@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "absl/strings/strip.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
 #include "cli/config.h"
 #include "cli/data.h"
 #include "cli/flags.h"
@@ -64,12 +66,15 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
       ->capture_default_str();
   CLI::Option* init =
-      train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several");
+      train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several")
+          ->type_name("FILE");
   train->add_flag("--replace-head", flags.replace_head, "but for the last layer's: begin that anew, for the data's classes")
       ->needs(init);
-  train->add_option("--save", flags.save, "where to write the weights, a safetensors file");
-  train->add_option("--save-ema", flags.save_ema, "where to write the weights with the averages of --ema in them");
-  train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
+  train->add_option("--save", flags.save, "where to write the weights, a safetensors file")->type_name("FILE");
+  train->add_option("--save-ema", flags.save_ema, "where to write the weights with the averages of --ema in them")
+      ->type_name("FILE");
+  train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
+      ->type_name("FILE");
   colonnade::cli::AddCheckpointFlags(*train, flags);
   colonnade::cli::AddRecordFlags(*train, flags);
   colonnade::cli::AddJsonFlag(*train, flags);
@@ -86,7 +91,9 @@ CLI::App* AddEval(CLI::App& app, Flags& flags) {
   colonnade::cli::AddDataFlags(*eval, flags);
   colonnade::cli::AddPlanFlags(*eval, flags);
   colonnade::cli::AddMachineFlags(*eval, flags);
-  eval->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")->required();
+  eval->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
+      ->type_name("FILE")
+      ->required();
   colonnade::cli::AddJsonFlag(*eval, flags);
   eval->footer(
       "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
@@ -100,8 +107,10 @@ CLI::App* AddCheckpoint(CLI::App& app, Flags& flags) {
       ->add_option("ACTION", flags.action, "show: what is there; verify: reads all of it and compares; export: the weights")
       ->required()
       ->check(CLI::IsMember({"show", "verify", "export"}));
-  checkpoint->add_option("DIR", flags.folder, "a folder of checkpoints, or one checkpoint in it")->required();
-  checkpoint->add_option("--out", flags.out, "of export: where to write the weights, a safetensors file");
+  checkpoint->add_option("DIR", flags.folder, "a folder of checkpoints, or one checkpoint in it")
+      ->type_name("DIR")
+      ->required();
+  checkpoint->add_option("--out", flags.out, "of export: where to write the weights, a safetensors file")->type_name("FILE");
   checkpoint->add_flag("--ema", flags.exports_ema, "of export: with the averages of train --ema in the weights");
   colonnade::cli::AddJsonFlag(*checkpoint, flags);
   checkpoint->footer(
@@ -149,10 +158,11 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   colonnade::cli::AddModelFlags(*plan, flags);
   colonnade::cli::AddPlanFlags(*plan, flags);
   plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
-  plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes");
+  plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes")->type_name("FILE");
   plan->add_option("--drawing", flags.drawing,
-                   "where to draw the network under the plan: SVG, which needs graphviz, or a file .dot or .txt");
-  plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format");
+                   "where to draw the network under the plan: SVG, which needs graphviz, or a file .dot or .txt")
+      ->type_name("FILE");
+  plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format")->type_name("FILE");
   colonnade::cli::AddDrawFlags(*plan, flags);
   colonnade::cli::AddJsonFlag(*plan, flags);
   plan->footer(
@@ -165,7 +175,8 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
   CLI::App* simulate = app.add_subcommand("simulate", "Runs a Program on a machine profile; writes the timeline.");
   colonnade::cli::AddModelFlags(*simulate, flags);
   colonnade::cli::AddPlanFlags(*simulate, flags);
-  simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format");
+  simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
+      ->type_name("FILE");
   colonnade::cli::AddDrawFlags(*simulate, flags);
   colonnade::cli::AddJsonFlag(*simulate, flags);
   simulate->footer(
@@ -177,12 +188,14 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
 CLI::App* AddTable(CLI::App& app, Flags& flags) {
   CLI::App* table =
       app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
-  CLI::Option* model = table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)");
+  CLI::Option* model =
+      table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)")->type_name("MODEL");
   CLI::Option* batch = table->add_option("--batch", flags.batch, "global batch (default: 256)")
                            ->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
   table
       ->add_option("--rows", flags.rows,
                    "a table of one's own instead, JSON: rows with model, batch, devices, plan and time")
+      ->type_name("FILE")
       ->excludes(model)
       ->excludes(batch);
   table
@@ -190,7 +203,7 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
                    "one or two rows to which the profile is fitted (default: the paper's 1-GPU row, where it is compared)")
       ->delimiter(',')
       ->expected(1, 2);
-  table->add_option("--out", flags.out, "where to write the profile as it was fitted");
+  table->add_option("--out", flags.out, "where to write the profile as it was fitted")->type_name("FILE");
   colonnade::cli::AddProfileFlag(*table, flags);
   table->get_option("--machine")->default_str("titan-2013");
   colonnade::cli::AddMeasuringFlags(*table, flags);
@@ -199,7 +212,7 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
                    "one more row of the paper that gives the per-step overhead: 2-model, …; as --fit=1,2-model")
       ->excludes("--fit");
   colonnade::cli::AddDrawFlags(*table, flags);
-  table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG");
+  table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG")->type_name("FILE");
   table->add_option("--curve-steps", flags.curve_steps, "steps of the training run whose error is plotted against time")
       ->check(CLI::Range(int64_t{20}, int64_t{1} << 30))
       ->capture_default_str();
@@ -214,14 +227,17 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
 CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
   CLI::App* calibrate =
       app.add_subcommand("calibrate", "Measures this machine's kernels, links and overheads; writes a machine profile.");
-  calibrate->add_option("--model", flags.model, "network whose shapes are timed (default: lenet, alexnet2012, alexnet)");
+  calibrate->add_option("--model", flags.model, "network whose shapes are timed (default: lenet, alexnet2012, alexnet)")
+      ->type_name("MODEL");
   calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores, or GPUs)")
       ->check(CLI::Range(1, 64));
-  calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)");
-  calibrate->add_option("--transfers", flags.transfers, "JSON of bench/transfers to read instead of timing transfers here");
+  calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)")
+      ->type_name("FILE");
+  calibrate->add_option("--transfers", flags.transfers, "JSON of bench/transfers to read instead of timing transfers here")
+      ->type_name("FILE");
   colonnade::cli::AddMeasuringFlags(*calibrate, flags);
   colonnade::cli::AddJsonFlag(*calibrate, flags);
   calibrate->footer(
@@ -233,7 +249,9 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
 CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
   CLI::App* bench = app.add_subcommand(
       "io-bench", "Reads, decodes and augments data as training would, without training: images/s, and of each stage.");
-  bench->add_option("--data", flags.data, "as of train; images are those of the training set")->capture_default_str();
+  bench->add_option("--data", flags.data, "as of train; images are those of the training set")
+      ->type_name("DATA")
+      ->capture_default_str();
   bench->add_option("--threads", flags.threads, "numbers of threads to try, 1,2,4 (default: the number of cores)")
       ->delimiter(',')
       ->check(CLI::Range(1, colonnade::cli::kMostDataThreads));
@@ -255,7 +273,7 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
   bench->add_option("--prefetch", flags.prefetch, "as of train: batches in memory")
       ->check(CLI::Range(1, colonnade::cli::kMostPrefetched))
       ->capture_default_str();
-  bench->add_option("--csv", flags.csv, "where to write a line for each number of threads");
+  bench->add_option("--csv", flags.csv, "where to write a line for each number of threads")->type_name("FILE");
   colonnade::cli::AddJsonFlag(*bench, flags);
   bench->footer(
       "Examples:\n  colonnade io-bench --data=imagenet --threads=1,2,4 --batch=256\n"
@@ -266,7 +284,8 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
 CLI::App* AddModels(CLI::App& app, Flags& flags) {
   CLI::App* models = app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them.");
   CLI::Option* name =
-      models->add_option("NAME", flags.model, "the network whose layers are shown, with shapes, parameters and flop");
+      models->add_option("NAME", flags.model, "the network whose layers are shown, with shapes, parameters and flop")
+          ->type_name("MODEL");
   colonnade::cli::AddNetworkFlags(*models, flags);
   for (CLI::Option* option : models->get_options()) {
     if (option->get_group() == "Model") option->needs(name);
@@ -282,6 +301,18 @@ CLI::App* AddInfo(CLI::App& app, Flags& flags) {
   colonnade::cli::AddJsonFlag(*info, flags);
   info->footer("Examples:\n  colonnade info\n  colonnade info --json");
   return info;
+}
+
+CLI::App* AddCompletion(CLI::App& app, Flags& flags) {
+  using colonnade::cli::kShells;
+  CLI::App* completion = app.add_subcommand("completion", "Prints what completes this command line in bash, zsh or fish.");
+  completion->add_option("SHELL", flags.shell, "the shell that reads it")
+      ->required()
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kShells), std::end(kShells))));
+  completion->footer(
+      "Examples:\n  colonnade completion bash >~/.local/share/bash-completion/completions/colonnade\n"
+      "  colonnade completion fish >~/.config/fish/completions/colonnade.fish");
+  return completion;
 }
 
 // `table` is the paper's unless the command line says otherwise.
@@ -374,6 +405,7 @@ int Main(int argc, char** argv) {
   CLI::App* io_bench = AddIoBench(app, flags);
   for (CLI::App* command : app.get_subcommands({})) colonnade::cli::AddConfigFlag(*command, flags.config);
   CLI::App* info = AddInfo(app, flags);
+  CLI::App* completion = AddCompletion(app, flags);
   absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
   if (!ours.ok()) return Report(ours.status(), {});
   for (const std::string& note : ours->notes) std::fprintf(stderr, "note: %s\n", note.c_str());
@@ -424,6 +456,8 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunIoBench(flags);
   } else if (info->parsed()) {
     status = colonnade::cli::RunInfo(flags);
+  } else if (completion->parsed()) {
+    std::fputs(colonnade::cli::CompletionScript(app, flags.shell).c_str(), stdout);
   }
   return Report(status, outcome);
 }
