@@ -70,8 +70,8 @@ struct Flags {
   // io-bench
   std::vector<int> threads;  // empty: as many as there are cores
   std::string csv;
-  // completion
-  std::string shell;
+  // completion, man
+  std::string shell, page;
   // checkpoint
   std::string action, folder;
   bool exports_ema = false;

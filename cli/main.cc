@@ -23,6 +23,7 @@
 #include "cli/config.h"
 #include "cli/data.h"
 #include "cli/flags.h"
+#include "cli/man_page.h"
 #include "cli/session.h"
 #include "cli/spellings.h"
 #include "cli/waiting.h"
@@ -315,6 +316,19 @@ CLI::App* AddCompletion(CLI::App& app, Flags& flags) {
   return completion;
 }
 
+CLI::App* AddMan(CLI::App& app, Flags& flags) {
+  CLI::App* man = app.add_subcommand("man", "Prints the manual page of the command, or of a sub-command, in roff.");
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  CLI::Option* page =
+      man->add_option("SUBCOMMAND", flags.page, "the sub-command whose page is printed")->check(CLI::IsMember(names));
+  man->add_option("--out", flags.folder, "a folder into which all pages are written instead")
+      ->type_name("DIR")
+      ->excludes(page);
+  man->footer("Examples:\n  colonnade man train | man -l -\n  colonnade man --out=man1");
+  return man;
+}
+
 // `table` is the paper's unless the command line says otherwise.
 void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
   if (table.count("--machine") == 0) flags.machine = flags.rows.empty() ? "titan-2013" : "";
@@ -406,6 +420,7 @@ int Main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({})) colonnade::cli::AddConfigFlag(*command, flags.config);
   CLI::App* info = AddInfo(app, flags);
   CLI::App* completion = AddCompletion(app, flags);
+  CLI::App* man = AddMan(app, flags);
   absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
   if (!ours.ok()) return Report(ours.status(), {});
   for (const std::string& note : ours->notes) std::fprintf(stderr, "note: %s\n", note.c_str());
@@ -458,6 +473,8 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunInfo(flags);
   } else if (completion->parsed()) {
     std::fputs(colonnade::cli::CompletionScript(app, flags.shell).c_str(), stdout);
+  } else if (man->parsed()) {
+    status = colonnade::cli::RunMan(flags, app);
   }
   return Report(status, outcome);
 }

@@ -44,3 +44,7 @@ grep -rhoE '^#include "[a-z]+/[^"]+"' . | cut -d'"' -f2 | sort -u | while read -
 done
 "$folder/build/user" | tee /dev/stderr | grep -q '61706 parameters, 2 devices'
 "$folder/moved/bin/colonnade" train --model=list >/dev/null
+for file in man/man1/colonnade.1 man/man1/colonnade-train.1 bash-completion/completions/colonnade zsh/site-functions/_colonnade \
+  fish/vendor_completions.d/colonnade.fish; do
+  [ -s "$folder/moved/share/$file" ] || { echo "share/$file is not installed"; exit 1; }
+done

@@ -55,7 +55,7 @@ TEST_F(Completion, IsPrintedForThreeShellsAlone) {
 TEST_F(Completion, InBashOffersSubCommandsFlagsAndValues) {
   const std::string script = Script("bash");
   ASSERT_EQ(ShellOutput(absl::StrCat("bash -n ", script)), "");
-  EXPECT_THAT(InBash({""}), IsSupersetOf({"train", "info", "completion", "io-bench"}));
+  EXPECT_THAT(InBash({""}), IsSupersetOf({"train", "info", "completion", "man", "io-bench"}));
   EXPECT_THAT(InBash({"tr"}), ElementsAre("train"));
   EXPECT_THAT(InBash({"--v"}), ElementsAre("--version"));
   EXPECT_THAT(InBash({"train", "--pl"}), ElementsAre("--plan="));
@@ -86,6 +86,7 @@ TEST_F(Completion, InBashOffersFilesAndFoldersWhereFlagsTakeThem) {
   EXPECT_THAT(InBash({"checkpoint", ""}), ElementsAre("show", "verify", "export"));
   EXPECT_THAT(InBash({"checkpoint", "show", "my"}), ElementsAre("my folder"));
   EXPECT_THAT(InBash({"models", "lene"}), ElementsAre("lenet"));
+  EXPECT_THAT(InBash({"man", "tra"}), ElementsAre("train"));
 }
 
 TEST_F(Completion, OffersEveryFlagOfHelpInEveryShell) {

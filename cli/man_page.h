@@ -1,0 +1,22 @@
+// Manual pages, written from the definitions of sub-commands and flags.
+#ifndef COLONNADE_CLI_MAN_PAGE_H_
+#define COLONNADE_CLI_MAN_PAGE_H_
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "cli/flags.h"
+
+namespace colonnade::cli {
+
+// The page colonnade(1) in roff, or that of a sub-command, colonnade-NAME(1). `version` stands in its footer.
+std::string ManPage(const CLI::App& app, const std::string& version);
+std::string ManPageOf(const CLI::App& app, const CLI::App& command, const std::string& version);
+
+// `colonnade man`: prints a page, or writes all of them: colonnade.1, colonnade-train.1 and so on.
+absl::Status RunMan(const Flags& flags, const CLI::App& app);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_MAN_PAGE_H_
