@@ -7,11 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "cli/commands.h"
 #include "cli/prediction.h"
+#include "engine/error_context.h"
 #include "partition/proposals.h"
-#include "program/nearest_name.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
@@ -164,15 +163,7 @@ void PrintCandidates(const Prediction& p) {
 }
 
 absl::Status Explain(const Prediction& p, const std::string& layer) {
-  std::vector<std::string> names;
-  for (const layers::LayerNode& node : p.session.graph.nodes) names.push_back(node.name);
-  if (std::find(names.begin(), names.end(), layer) == names.end()) {
-    const std::string nearest = program::NearestName(layer, names);
-    return absl::FailedPreconditionError(
-        absl::StrFormat("--explain: network %s has no layer \"%s\"; %s", p.session.graph.name, layer,
-                        nearest.empty() ? absl::StrCat("expected one of ", absl::StrJoin(names, ", "))
-                                        : absl::StrFormat("did you mean \"%s\"?", nearest)));
-  }
+  RETURN_IF_ERROR(engine::WithContext(p.session.graph.Find(layer).status(), "--explain"));
   PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer,
                             p.session.plan.name, p.machine.name));
   for (const Alternative& a : AlternativesOf(p, layer)) {

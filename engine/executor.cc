@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/pieces.h"
+#include "program/nearest_name.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -88,10 +89,15 @@ int Executor::InputNamed(absl::string_view name) const {
 absl::StatusOr<int> Executor::IndexOfInput(absl::string_view name, program::DType dtype) const {
   const int index = InputNamed(name);
   if (index >= 0 && program_.inputs[index].host_dtype == dtype) return index;
-  std::string found = "none";
+  std::string found;
   if (index >= 0) {
     const program::Input& input = program_.inputs[index];
     found = absl::StrCat(program::Name(input.host_dtype), " ", program::ToString(input.shape));
+  } else {
+    std::vector<std::string> names;
+    for (const program::Input& input : program_.inputs) names.push_back(input.name);
+    const std::string nearest = program::NearestName(name, names);
+    found = absl::StrCat("none", nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest));
   }
   return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": expected an input \"%s\" of %s, found %s",
                                                        program_.model, name, program::Name(dtype), found));

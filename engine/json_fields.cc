@@ -93,6 +93,14 @@ void JsonFields::Fail(const std::string& name, const std::string& expected, cons
   status_ = absl::InvalidArgumentError(absl::StrFormat("%s: expected %s, found %s", Path(name), expected, Found(found)));
 }
 
+void JsonFields::FailChoice(const char* name, const std::vector<std::string>& words, const Json& found) {
+  const std::string nearest = found.is_string() ? program::NearestName(found.get<std::string>(), words) : "";
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected one of %s, found %s%s", Path(name), absl::StrJoin(words, ", "), Found(found),
+                      nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+}
+
 void JsonFields::Finish() {
   if (!status_.ok() || !object_.is_object()) return;
   for (const auto& [name, value] : object_.items()) {

@@ -55,7 +55,7 @@ class JsonFields {
         return;
       }
     }
-    Fail(name, absl::StrCat("one of ", absl::StrJoin(words, ", ")), *value);
+    FailChoice(name, {words, words + n}, *value);
   }
   // One of many words; needed.
   void Word(const char* name, const std::vector<std::string>& words, std::string& word);
@@ -78,6 +78,7 @@ class JsonFields {
 
  private:
   void Whole(const char* name, double& number, bool needed, Bounds bounds);
+  void FailChoice(const char* name, const std::vector<std::string>& words, const Json& found);
 
   const Json& object_;
   const std::string where_;

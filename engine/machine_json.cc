@@ -13,6 +13,7 @@
 #include "engine/routes.h"
 #include "nlohmann/json.hpp"
 #include "program/json_text.h"
+#include "program/nearest_name.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -261,8 +262,11 @@ absl::Status Validate(const Machine& machine) {
     return absl::InvalidArgumentError("devices: expected different names, found one twice");
   for (const auto& [a, b] : machine.staged) {
     for (const std::string& name : {a, b}) {
-      if (!names.contains(name))
-        return absl::InvalidArgumentError(absl::StrFormat("staged: expected devices, found \"%s\"", name));
+      if (names.contains(name)) continue;
+      const std::string nearest = program::NearestName(name, machine.devices);
+      return absl::InvalidArgumentError(
+          absl::StrFormat("staged: expected devices, found \"%s\"%s", name,
+                          nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
     }
   }
   for (const Link& link : machine.links) {

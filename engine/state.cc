@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "engine/pieces.h"
+#include "program/nearest_name.h"
 #include "program/philox.h"
 #include "program/status_macros.h"
 #include "program/stream_id.h"
@@ -78,6 +79,19 @@ absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, Stat
   return absl::OkStatus();
 }
 
+// "no such tensor", and the nearest of those that are of no parameter.
+template <class Tensor>
+std::string NoSuchTensor(const Program& program, const std::string& name, absl::Span<const Tensor> tensors) {
+  absl::flat_hash_set<absl::string_view> parameters;
+  for (const Parameter& parameter : program.parameters) parameters.insert(parameter.name);
+  std::vector<std::string> others;
+  for (const Tensor& tensor : tensors) {
+    if (!parameters.contains(tensor.name)) others.push_back(tensor.name);
+  }
+  const std::string nearest = program::NearestName(name, others);
+  return nearest.empty() ? "no such tensor" : absl::StrFormat("no such tensor; the nearest name is \"%s\"", nearest);
+}
+
 // The tensor of `tensors` for each parameter that has such state, in the Program's order.
 template <class Tensor>
 absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKind kind, absl::Span<const Tensor> tensors) {
@@ -90,7 +104,8 @@ absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKi
     if (found == by_name.end() || found->second->shape != parameter.shape) {
       return absl::InvalidArgumentError(
           absl::StrFormat("tensor \"%s\": expected shape %s, found %s", parameter.name, program::ToString(parameter.shape),
-                          found == by_name.end() ? "no such tensor" : program::ToString(found->second->shape)));
+                          found == by_name.end() ? NoSuchTensor(program, parameter.name, tensors)
+                                                 : program::ToString(found->second->shape)));
     }
     matched.push_back(found->second);
     by_name.erase(found);

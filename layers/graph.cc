@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "layers/traits.h"
+#include "program/nearest_name.h"
 #include "program/status_macros.h"
 #include "program/stream_id.h"
 
@@ -42,6 +44,19 @@ bool Fits(const program::Shape& shape) {
 }
 
 }  // namespace
+
+absl::StatusOr<LayerId> LayerGraph::Find(absl::string_view layer) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].name == layer) return LayerId{static_cast<int32_t>(i)};
+    names.push_back(nodes[i].name);
+  }
+  const std::string nearest = program::NearestName(layer, names);
+  return absl::FailedPreconditionError(absl::StrFormat("network %s has no layer \"%s\"; %s", name, layer,
+                                                       nearest.empty()
+                                                           ? absl::StrCat("expected one of ", absl::StrJoin(names, ", "))
+                                                           : absl::StrFormat("did you mean \"%s\"?", nearest)));
+}
 
 program::Shape LayerGraph::OutputShape(LayerId id, int64_t n) const { return WithBatch(n, node(id).sample_shape); }
 

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "layers/layer.h"
 
 namespace colonnade::layers {
@@ -45,6 +46,8 @@ struct LayerGraph {
   std::vector<LayerNode> nodes;
 
   const LayerNode& node(LayerId id) const { return nodes[id.value]; }
+  // The layer of that name. FailedPrecondition naming the nearest, or all, where there is none.
+  absl::StatusOr<LayerId> Find(absl::string_view layer) const;
   // The shape of a node's output for a batch of n.
   program::Shape OutputShape(LayerId id, int64_t n) const;
   std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "layers/traits.h"
+#include "partition/planner.h"
 #include "partition/shardings.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
@@ -145,7 +146,14 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
   bool known = false;
   for (const std::string& n : PlanNames()) known = known || n == std::string(name);
   if (!known) {
-    const std::string nearest = program::NearestName(name, PlanNames());
+    if (name == kAutoPlan) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("plan \"%s\" has no fixed form: a search finds it for a machine (SearchPlans); expected one of %s",
+                          name, absl::StrJoin(PlanNames(), ", ")));
+    }
+    std::vector<std::string> names = PlanNames();
+    names.push_back(kAutoPlan);
+    const std::string nearest = program::NearestName(name, names);
     return absl::FailedPreconditionError(absl::StrFormat(
         "unknown plan \"%s\"%s; expected one of %s, auto, or a plan file", name,
         nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(PlanNames(), ", ")));

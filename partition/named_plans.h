@@ -28,8 +28,8 @@ struct NamedPlanOptions {
   int64_t global_batch = 64;
 };
 
-// FailedPrecondition: unknown name (with the names), devices that the mesh does not make, a batch that does not split, or a
-// plan that would split nothing at all.
+// FailedPrecondition: unknown name (with the names, and the nearest), devices that the mesh does not make, a batch that does
+// not split, or a plan that would split nothing at all.
 absl::StatusOr<Plan> NamedPlan(absl::string_view name, const layers::LayerGraph& graph, const NamedPlanOptions& options);
 
 }  // namespace colonnade::partition

@@ -33,10 +33,9 @@ std::string Found(const Json& value) {
 }
 
 // A strategy's name that is none, with the one that was probably meant.
-std::string Suggested(const Json& name) {
+std::string Suggested(const Json& name, const std::vector<std::string>& known) {
   if (!name.is_string()) return Found(name);
-  const std::string nearest =
-      program::NearestName(name.get<std::string>(), {"replicate", "batch", "column", "group", "row"});
+  const std::string nearest = program::NearestName(name.get<std::string>(), known);
   return nearest.empty() ? Found(name) : absl::StrFormat("%s; did you mean \"%s\"?", Found(name), nearest);
 }
 
@@ -69,7 +68,10 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
     }
     for (const Json& name : list) {
       std::optional<Strategy> strategy = name.is_string() ? layers::StrategyFromName(name.get<std::string>()) : std::nullopt;
-      if (!strategy) return Wrong(field, "replicate, batch, column, group or row", Suggested(name));
+      if (!strategy) {
+        return Wrong(field, "replicate, batch, column, group or row",
+                     Suggested(name, {"replicate", "batch", "column", "group", "row"}));
+      }
       parsed[layer].push_back(*strategy);
     }
   }
@@ -78,7 +80,9 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
 
 absl::Status ParseReduction(const Json& value, Reduction& reduction) {
   const std::optional<Reduction> parsed = value.is_string() ? ReductionFromName(value.get<std::string>()) : std::nullopt;
-  if (!parsed) return Wrong("reduction", "all-reduce, sharded or master", Found(value));
+  if (!parsed) {
+    return Wrong("reduction", "all-reduce, sharded or master", Suggested(value, {"all-reduce", "sharded", "master"}));
+  }
   reduction = *parsed;
   return absl::OkStatus();
 }
@@ -205,13 +209,12 @@ absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int
         absl::StrFormat("plan \"%s\": field device_order: expected each of %d devices once, found [%s]", plan.name, count,
                         absl::StrJoin(plan.device_order, ",")));
   }
+  std::vector<std::string> names;
+  for (const layers::LayerNode& node : graph.nodes) {
+    if (!layers::TraitsOf(node.layer).is_input) names.push_back(node.name);
+  }
   for (const auto& [layer, strategies] : plan.layers) {
-    const bool known = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&name = layer](const layers::LayerNode& node) {
-      return node.name == name && !layers::TraitsOf(node.layer).is_input;
-    });
-    if (!known) {
-      std::vector<std::string> names;
-      for (const layers::LayerNode& node : graph.nodes) names.push_back(node.name);
+    if (std::find(names.begin(), names.end(), layer) == names.end()) {
       const std::string nearest = program::NearestName(layer, names);
       return absl::InvalidArgumentError(
           absl::StrFormat("plan \"%s\": field layers: network \"%s\" has no layer \"%s\" that can be split%s", plan.name,

@@ -103,6 +103,13 @@ TEST_F(DatasetFolder, AFileInTheFoldersPlaceIsNotFound) {
   EXPECT_EQ(OpenDataset(path_ + "/file", SplitOf::kTrain, {}).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(Dataset, ANameThatWasMeantIsNamed) {
+  EXPECT_THAT(
+      std::string(OpenDataset("digts", SplitOf::kTrain, {}).status().message()),
+      HasSubstr("data \"digts\": expected digits, synthetic, or a folder with MNIST's files, found no such folder; did you "
+                "mean \"digits\"?"));
+}
+
 TEST(Digits, HaveEveryClassAndGreyValuesFrom0To16) {
   for (SplitOf split : {SplitOf::kTrain, SplitOf::kTest}) {
     absl::StatusOr<ImageSet> digits = OpenDataset("digits", split, {});

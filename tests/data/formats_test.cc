@@ -22,7 +22,9 @@ class FormatTable : public SampleFolder {};
 TEST_F(FormatTable, APathThatIsNotThereIsNotFoundAndAllFormatsAreListed) {
   const absl::Status status = Error(In("nothing"));
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("found no such name, file or folder"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("found no such name, file or folder; known are"));
+  EXPECT_THAT(std::string(Error("digit").message()),
+              HasSubstr("found no such name, file or folder, did you mean \"digits\"?; known are"));
   for (const Format& format : Formats()) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(format.name, ": ", format.looks_like)));
   }

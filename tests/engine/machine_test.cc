@@ -102,6 +102,10 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(
       ErrorOf(R"("from": "measured"},)", R"("from": "heard"},)"),
       HasSubstr("memory_bytes_per_sec.from: expected one of spec, measured, published, fitted, guess, found \"heard\""));
+  EXPECT_THAT(ErrorOf(R"("from": "measured"},)", R"("from": "measurd"},)"),
+              HasSubstr("guess, found \"measurd\"; did you mean \"measured\"?"));
+  EXPECT_THAT(ErrorOf(R"("staged": [["d0", "d1"]])", R"("staged": [["d0", "dd1"]])"),
+              HasSubstr("staged: expected devices, found \"dd1\"; did you mean \"d1\"?"));
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", R"(1e9)"),
               HasSubstr("memory_bytes: expected an object, found 1"));
   EXPECT_THAT(ErrorOf(R"("devices": ["d0", "d1"],)", ""), HasSubstr("devices: missing"));

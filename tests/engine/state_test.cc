@@ -224,6 +224,15 @@ TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
   tensors.pop_back();
   EXPECT_THAT(std::string(WriteParameters(other.program, other.loaded, tensors).message()),
               HasSubstr("tensor \"var\": expected shape [4], found no such tensor"));
+  tensors[1].name = "meen";
+  EXPECT_EQ(WriteParameters(other.program, other.loaded, tensors).message(),
+            "tensor \"mean\": expected shape [4], found no such tensor; the nearest name is \"meen\"");
+
+  // What is another parameter was not meant.
+  other.program.parameters[1].name = tensors[1].name = "conv1.weight";
+  other.program.parameters[2].name = "conv2.weight";
+  EXPECT_EQ(WriteParameters(other.program, other.loaded, tensors).message(),
+            "tensor \"conv2.weight\": expected shape [4], found no such tensor");
 }
 
 TEST(CheckCopies, AgreesWhereAllDevicesHoldTheSame) {

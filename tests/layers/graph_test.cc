@@ -342,6 +342,20 @@ TEST(GraphBuilder, SizesBeyondReasonAreRefusedBeforeTheyOverflow) {
               ::testing::HasSubstr("a pad of at most 1048576"));
 }
 
+TEST(LayerGraph, FindsALayerByNameAndNamesTheNearest) {
+  GraphBuilder net("n");
+  const LayerId x = net.Flatten("flatten", net.Input("images", {1, 2, 2}));
+  const LayerId fc = net.FullyConnected("fc1", x, {.out_features = 2});
+  net.SoftmaxCrossEntropy("loss", fc);
+  const LayerGraph graph = *std::move(net).Build();
+  ASSERT_TRUE(graph.Find("fc1").ok());
+  EXPECT_EQ(*graph.Find("fc1"), fc);
+  EXPECT_EQ(graph.Find("fc_1").status(),
+            absl::FailedPreconditionError("network n has no layer \"fc_1\"; did you mean \"fc1\"?"));
+  EXPECT_THAT(std::string(graph.Find("zzzzzz").status().message()),
+              ::testing::HasSubstr("\"zzzzzz\"; expected one of images, flatten, fc1, loss"));
+}
+
 TEST(GraphBuilder, AttributesThatWereForgottenAreNamed) {
   GraphBuilder conv("n"), fc("n");
   conv.Conv2d("c", conv.Input("images", {3, 8, 8}), {.kernel = 3});

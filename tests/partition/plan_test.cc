@@ -59,6 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "layers.conv1: expected replicate, batch, column, group or row, found \"colum\"; did you mean \"column\"?"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reducton": "x"})", "reducton"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reduction": "x"})", "reduction"},
+        BadPlan{
+            R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "reduction": "all_reduce"})",
+            "field reduction: expected all-reduce, sharded or master, found \"all_reduce\"; did you mean \"all-reduce\"?"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "overlap": 1})", "overlap"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 0})",
                 "bucket_bytes"},
@@ -90,6 +93,30 @@ TEST(ValidatePlan, MissingAndUnknownLayersAreNamed) {
   EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("\"conv2\""));
   plan.layers["conv9"] = {Strategy::kReplicate, Strategy::kReplicate};
   EXPECT_THAT(std::string(ValidatePlan(plan, graph, 64).message()), HasSubstr("\"conv9\""));
+}
+
+TEST(ValidatePlan, ALayerThatWasMeantIsNamedUnlessItCannotBeSplit) {
+  const layers::LayerGraph graph = Model("two_column");
+  auto error_with = [&](const char* layer) {
+    Plan plan = Named("model", graph, 2);
+    plan.layers[layer] = {Strategy::kReplicate, Strategy::kReplicate};
+    return std::string(ValidatePlan(plan, graph, 64).message());
+  };
+  EXPECT_THAT(error_with("conv_3"), HasSubstr("no layer \"conv_3\" that can be split; did you mean \"conv3\"?"));
+  EXPECT_THAT(error_with("images"), HasSubstr("no layer \"images\" that can be split"));
+  EXPECT_THAT(error_with("images"), ::testing::Not(HasSubstr("did you mean")));
+}
+
+TEST(NamedPlan, AnUnknownNameIsAnsweredWithTheNearest) {
+  const layers::LayerGraph graph = Model("two_column");
+  auto error_of = [&](const char* name) {
+    const absl::Status status = NamedPlan(name, graph, {.devices = 4}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error_of("hybird"), HasSubstr("unknown plan \"hybird\", did you mean \"hybrid\"?; expected one of single, "));
+  EXPECT_THAT(error_of("autoo"), HasSubstr("did you mean \"auto\"?"));
+  EXPECT_THAT(error_of("auto"), HasSubstr("a search finds it for a machine (SearchPlans); expected one of single, "));
 }
 
 TEST(ValidatePlan, ADeviceOrderHasEachDeviceOnceAndAMeshHasAxes) {
