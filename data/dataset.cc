@@ -89,10 +89,9 @@ absl::StatusOr<std::string> ReadEither(const std::string& path, std::string& fou
 absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t classes) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
-    const std::string nearest = program::NearestName(path, {"digits", "synthetic"});
     return absl::NotFoundError(
         absl::StrFormat("data \"%s\": expected digits, synthetic, or a folder with MNIST's files, found no such folder%s",
-                        path, nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+                        path, program::DidYouMean("; ", path, {"digits", "synthetic"})));
   }
   std::string images_name, labels_name;
   ASSIGN_OR_RETURN(std::string images,

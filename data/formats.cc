@@ -63,10 +63,10 @@ absl::Status Unrecognised(const std::string& spec) {
                                                           : "no such name, file or folder";
   std::vector<std::string> known;
   for (const Format& format : kFormats) known.push_back(absl::StrFormat("%s: %s", format.name, format.looks_like));
-  const std::string nearest = std::filesystem::exists(found) ? "" : program::NearestName(spec, {"digits", "synthetic"});
   const std::string message =
       absl::StrFormat("data \"%s\": expected a data set of a known format, found %s%s; known are %s", spec, what,
-                      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(known, "; "));
+                      std::filesystem::exists(found) ? "" : program::DidYouMean(", ", spec, {"digits", "synthetic"}),
+                      absl::StrJoin(known, "; "));
   return absl::NotFoundError(message);
 }
 

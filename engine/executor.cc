@@ -96,8 +96,7 @@ absl::StatusOr<int> Executor::IndexOfInput(absl::string_view name, program::DTyp
   } else {
     std::vector<std::string> names;
     for (const program::Input& input : program_.inputs) names.push_back(input.name);
-    const std::string nearest = program::NearestName(name, names);
-    found = absl::StrCat("none", nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest));
+    found = absl::StrCat("none", program::DidYouMean("; ", name, names));
   }
   return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": expected an input \"%s\" of %s, found %s",
                                                        program_.model, name, program::Name(dtype), found));

@@ -75,10 +75,8 @@ void JsonFields::Whole(const char* name, double& number, bool needed, Bounds bou
 void JsonFields::Word(const char* name, const std::vector<std::string>& words, std::string& word) {
   Text(name, word, true);
   if (!status_.ok() || std::find(words.begin(), words.end(), word) != words.end()) return;
-  const std::string nearest = program::NearestName(word, words);
-  status_ = absl::InvalidArgumentError(absl::StrFormat(
-      "%s: unknown name \"%s\"%s; expected one of %s", Path(name), word,
-      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(words, ", ")));
+  status_ = absl::InvalidArgumentError(absl::StrFormat("%s: unknown name \"%s\"%s; expected one of %s", Path(name), word,
+                                                       program::DidYouMean(", ", word, words), absl::StrJoin(words, ", ")));
 }
 
 void JsonFields::Flag(const char* name, bool& flag) {
@@ -94,21 +92,19 @@ void JsonFields::Fail(const std::string& name, const std::string& expected, cons
 }
 
 void JsonFields::FailChoice(const char* name, const std::vector<std::string>& words, const Json& found) {
-  const std::string nearest = found.is_string() ? program::NearestName(found.get<std::string>(), words) : "";
   if (!status_.ok()) return;
   status_ = absl::InvalidArgumentError(
       absl::StrFormat("%s: expected one of %s, found %s%s", Path(name), absl::StrJoin(words, ", "), Found(found),
-                      nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+                      found.is_string() ? program::DidYouMean("; ", found.get<std::string>(), words) : ""));
 }
 
 void JsonFields::Finish() {
   if (!status_.ok() || !object_.is_object()) return;
   for (const auto& [name, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    const std::string nearest = program::NearestName(name, known_);
-    status_ = absl::InvalidArgumentError(absl::StrFormat(
-        "%s: unknown field%s; expected one of %s", Path(name),
-        nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(known_, ", ")));
+    status_ =
+        absl::InvalidArgumentError(absl::StrFormat("%s: unknown field%s; expected one of %s", Path(name),
+                                                   program::DidYouMean(", ", name, known_), absl::StrJoin(known_, ", ")));
     return;
   }
 }

@@ -263,10 +263,8 @@ absl::Status Validate(const Machine& machine) {
   for (const auto& [a, b] : machine.staged) {
     for (const std::string& name : {a, b}) {
       if (names.contains(name)) continue;
-      const std::string nearest = program::NearestName(name, machine.devices);
-      return absl::InvalidArgumentError(
-          absl::StrFormat("staged: expected devices, found \"%s\"%s", name,
-                          nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+      return absl::InvalidArgumentError(absl::StrFormat("staged: expected devices, found \"%s\"%s", name,
+                                                        program::DidYouMean("; ", name, machine.devices)));
     }
   }
   for (const Link& link : machine.links) {

@@ -154,10 +154,8 @@ absl::StatusOr<const ModelInfo*> FindModel(absl::string_view name) {
     if (name == absl::string_view(model.name)) return &model;
     names.push_back(model.name);
   }
-  const std::string nearest = program::NearestName(name, names);
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "unknown model \"%s\"%s; expected one of %s", name,
-      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+  return absl::FailedPreconditionError(absl::StrFormat("unknown model \"%s\"%s; expected one of %s", name,
+                                                       program::DidYouMean(", ", name, names), absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const ModelOptions& options) {

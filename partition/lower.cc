@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "partition/check_actions.h"
 #include "partition/passes.h"
+#include "program/nearest_name.h"
 #include "program/status_macros.h"
 #include "program/verify.h"
 
@@ -76,7 +77,8 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
   for (const std::string& layer : named) {
     if (!trained.contains(layer)) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("update: expected a layer of network \"%s\" with parameters, found \"%s\"", graph.name, layer));
+          absl::StrFormat("update: expected a layer of network \"%s\" with parameters, found \"%s\"%s", graph.name, layer,
+                          program::DidYouMean("; ", layer, {trained.begin(), trained.end()})));
     }
   }
   for (double number : {weight_decay, clip_norm}) {

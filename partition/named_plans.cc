@@ -153,10 +153,9 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
     }
     std::vector<std::string> names = PlanNames();
     names.push_back(kAutoPlan);
-    const std::string nearest = program::NearestName(name, names);
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "unknown plan \"%s\"%s; expected one of %s, auto, or a plan file", name,
-        nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(PlanNames(), ", ")));
+    return absl::FailedPreconditionError(absl::StrFormat("unknown plan \"%s\"%s; expected one of %s, auto, or a plan file",
+                                                         name, program::DidYouMean(", ", name, names),
+                                                         absl::StrJoin(PlanNames(), ", ")));
   }
   ASSIGN_OR_RETURN(Mesh mesh, MeshFor(name, options));
   Plan plan;

@@ -35,8 +35,7 @@ std::string Found(const Json& value) {
 // A strategy's name that is none, with the one that was probably meant.
 std::string Suggested(const Json& name, const std::vector<std::string>& known) {
   if (!name.is_string()) return Found(name);
-  const std::string nearest = program::NearestName(name.get<std::string>(), known);
-  return nearest.empty() ? Found(name) : absl::StrFormat("%s; did you mean \"%s\"?", Found(name), nearest);
+  return absl::StrCat(Found(name), program::DidYouMean("; ", name.get<std::string>(), known));
 }
 
 absl::Status ParseMesh(const Json& value, Mesh& mesh) {
@@ -103,9 +102,8 @@ absl::Status CheckFields(const Json& root) {
       "colonnade_plan", "name", "mesh", "layers", "reduction", "bucket_bytes", "piece_bytes", "device_order", "overlap"};
   for (const auto& [field, value] : root.items()) {
     if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
-    const std::string nearest = program::NearestName(field, fields);
     return Wrong(field, absl::StrCat("one of ", absl::StrJoin(fields, ", ")),
-                 nearest.empty() ? "an unknown field" : absl::StrFormat("an unknown field; did you mean \"%s\"?", nearest));
+                 absl::StrCat("an unknown field", program::DidYouMean("; ", field, fields)));
   }
   for (const char* needed : {"colonnade_plan", "mesh", "layers"}) {
     if (!root.contains(needed)) return Wrong(needed, "a value", "nothing");
@@ -215,10 +213,9 @@ absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int
   }
   for (const auto& [layer, strategies] : plan.layers) {
     if (std::find(names.begin(), names.end(), layer) == names.end()) {
-      const std::string nearest = program::NearestName(layer, names);
       return absl::InvalidArgumentError(
           absl::StrFormat("plan \"%s\": field layers: network \"%s\" has no layer \"%s\" that can be split%s", plan.name,
-                          graph.name, layer, nearest.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", nearest)));
+                          graph.name, layer, program::DidYouMean("; ", layer, names)));
     }
   }
   return ShardGraph(graph, plan, global_batch).status();

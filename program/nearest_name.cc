@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace colonnade::program {
 namespace {
 
@@ -33,6 +35,11 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
     }
   }
   return nearest;
+}
+
+std::string DidYouMean(absl::string_view joint, absl::string_view name, const std::vector<std::string>& candidates) {
+  const std::string nearest = NearestName(name, candidates);
+  return nearest.empty() ? "" : absl::StrCat(joint, "did you mean \"", nearest, "\"?");
 }
 
 }  // namespace colonnade::program

@@ -52,10 +52,9 @@ absl::StatusOr<engine::Machine> Open(std::string name, Notes& notes) {
   if (name.find('/') != std::string::npos || name.find('.') != std::string::npos || std::filesystem::exists(name, error)) {
     return FromFile(name, notes);
   }
-  const std::string nearest = program::NearestName(name, names);
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
-      nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest), absl::StrJoin(names, ", ")));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
+                      program::DidYouMean(", ", name, names), absl::StrJoin(names, ", ")));
 }
 
 }  // namespace

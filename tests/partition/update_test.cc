@@ -12,6 +12,7 @@
 #include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/models.h"
 #include "partition/named_plans.h"
 #include "tests/partition/harness.h"
 #include "tests/partition/random_run.h"
@@ -390,6 +391,15 @@ TEST(Gate, ThatIsClosedLeavesAllStateAsItWas) {
       }
     }
   }
+}
+
+TEST(UpdateOptions, ALayerThatIsNotThereIsAnsweredWithTheNearest) {
+  const layers::LayerGraph graph = models::BuildModel("lenet", {}).value();
+  EXPECT_THAT(std::string(UpdateOptions{.frozen_layers = {"conv_1"}}.Check(graph).message()),
+              ::testing::EndsWith("found \"conv_1\"; did you mean \"conv1\"?"));
+  EXPECT_THAT(std::string(UpdateOptions{.layer_rates = {{"softmax", 2}}}.Check(graph).message()),
+              ::testing::EndsWith("found \"softmax\""))
+      << "near to none";
 }
 
 }  // namespace

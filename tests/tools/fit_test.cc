@@ -89,8 +89,8 @@ TEST(FitTo, TwoStepsGiveBothNumbers) {
 }
 
 TEST(FitTo, AStepInHalfPrecisionCannotBeRepeatedFromTheProfile) {
-  program::Program program = MovesBytes(4'000'000);
-  program.dtype = program::DType::kBF16;
+  program::Representatives program = MovesBytes(4'000'000);
+  program.program.dtype = program::DType::kBF16;
   engine::Machine machine = WithSteps(1);
   ASSERT_TRUE(FitTo(machine, {Measured(program, 0.010)}).ok());
   EXPECT_EQ(machine.fitted_to.model, "lenet");
