@@ -1,4 +1,5 @@
-// What each pass over the whole Program of one training step takes as devices become many: processor time and peak memory.
+// What each pass over the whole Program of one training step takes as devices become many, and over the devices that stand
+// for all: processor time and peak memory.
 //
 // The machine is made here, of nodes of devices behind one switch each and a network switch between them: numbers are of the
 // order of a DGX A100's, and decide nothing here.

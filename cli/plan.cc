@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kShownCandidates = 12;
-constexpr size_t kMostTasksForReasons = 10'000;
+constexpr size_t kMostTasksForReasons = 40'000;
 
 // Which of the drawn programs is the candidate's.
 std::optional<size_t> DrawnAs(const Prediction& p, size_t candidate) {
@@ -170,10 +170,12 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
     const bool chosen = a.strategies == tools::StrategiesOf(p.session.plan, layer);
     PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
   }
-  PrintLine("\nits tasks on device 0:\ntask                          pass          ms   Mflop    sent MB");
+  const int device = p.session.plan.device_at(0);
+  PrintLine(absl::StrFormat("\nits tasks on device %d:\ntask                          pass          ms   Mflop    sent MB",
+                            device));
   const engine::Trace& trace = p.simulation.last_steps;
   for (const engine::TraceEvent& event : trace.events) {
-    if (event.step != 0 || event.device != 0 || event.layer != layer) continue;
+    if (event.step != 0 || event.device != device || event.layer != layer) continue;
     PrintLine(absl::StrFormat("%-29s %-8s %9.3f %7.0f %10.3f", event.name, program::Name(event.pass),
                               Ms(event.end - event.start), static_cast<double>(event.flops) / 1e6,
                               static_cast<double>(event.bytes_sent) / 1e6));

@@ -27,15 +27,17 @@ std::map<std::string, int64_t> SentByLayer(const program::Representatives& lower
   return sent;
 }
 
-// A timeline shows all devices, and only of a whole Program does the CPU backend say what memory it takes.
-bool WantsWholeProgram(const Flags& flags, const engine::Machine& machine) {
-  return !flags.trace.empty() || machine.cores.value > 0;
-}
-
+// All times are of what stands for the Program, as those of draws and other plans are. A timeline shows all devices, though,
+// and only of a whole Program does the CPU backend say what memory it takes.
 absl::StatusOr<engine::Simulation> SimulationFor(const Flags& flags, const Prediction& p) {
-  if (!WantsWholeProgram(flags, p.machine)) return engine::Simulate(p.lowered, p.machine);
-  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower));
-  return std::move(predicted.simulation);
+  ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(p.lowered, p.machine));
+  if (flags.trace.empty() && p.machine.cores.value == 0) return simulation;
+  ASSIGN_OR_RETURN(tools::Predicted whole, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower));
+  simulation.last_steps = std::move(whole.simulation.last_steps);
+  for (size_t d = 0; d < simulation.devices.size(); ++d) {
+    simulation.devices[d].peak_memory_bytes = whole.simulation.devices[d].peak_memory_bytes;
+  }
+  return simulation;
 }
 
 // The candidates that people compare the choice with: the best that the planner made, and every named plan.

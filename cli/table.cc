@@ -174,7 +174,8 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
   for (const std::string& name : names) {
     for (const Row& row : table.rows) {
       if (row.row.name != name) continue;
-      steps.push_back({name, row.row.model, row.row.global_batch, &row.program, row.row.measured_step_sec});
+      steps.push_back({name, row.row.model, row.row.global_batch, &row.program, row.row.measured_step_sec,
+                       /*is_as_named=*/row.row.batch_norm_samples == 0});
     }
   }
   return steps;
@@ -214,8 +215,8 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
       row.note = row.is_fitted ? row.note : "not measured: machine " + table.machine.name + " is not this one";
       continue;
     }
-    if (row.row.dtype == program::DType::kBF16 && flags.dtype != "bf16") {
-      row.note = "not measured: the row is in bf16, --dtype is " + flags.dtype;
+    if (const bool is_bf16 = row.row.dtype == program::DType::kBF16; is_bf16 != (flags.dtype == "bf16")) {
+      row.note = absl::StrFormat("not measured: the row is in %s, --dtype is %s", is_bf16 ? "bf16" : "fp32", flags.dtype);
       continue;
     }
     if (row.row.devices > most) {

@@ -57,19 +57,43 @@ void LeaveOutAmpleResources(std::vector<FlowSet>& sets, const std::vector<double
   }
 }
 
+// Lists of lanes, each once, and what two of them have in common.
+class LaneLists {
+ public:
+  int IndexOf(const std::vector<int>& lanes) {
+    const auto [known, is_new] = index_.try_emplace(lanes, static_cast<int>(lists_.size()));
+    if (is_new) lists_.push_back(lanes);
+    return known->second;
+  }
+  int InCommonOf(int a, int b) {
+    if (a == b) return a;
+    const auto [known, is_new] = common_.try_emplace({a, b});
+    if (is_new) known->second = IndexOf(InCommon(lists_[a], lists_[b]));
+    return known->second;
+  }
+  bool IsEmpty(int list) const { return lists_[list].empty(); }
+
+ private:
+  std::map<std::vector<int>, int> index_;
+  std::vector<std::vector<int>> lists_;
+  std::map<std::pair<int, int>, int> common_;
+};
+
 // By set, whether it never runs beside another that takes one of its resources, nor beside itself.
 std::vector<bool> RunAlone(const std::vector<FlowSet>& sets) {
-  absl::flat_hash_map<int, std::vector<int>> lanes_on;  // of a resource: in common to all sets that take it
+  LaneLists lists;
+  absl::flat_hash_map<int, int> lanes_on;  // of a resource: the list in common to all sets that take it
   for (const FlowSet& set : sets) {
+    const int lanes = lists.IndexOf(set.lanes);
     for (const auto& [resource, most] : AskedBy(set)) {
-      const auto [lanes, is_new] = lanes_on.try_emplace(resource, set.lanes);
-      if (!is_new) lanes->second = InCommon(lanes->second, set.lanes);
+      const auto [common, is_new] = lanes_on.try_emplace(resource, lanes);
+      if (!is_new) common->second = lists.InCommonOf(common->second, lanes);
     }
   }
   std::vector<bool> alone;
   for (const FlowSet& set : sets) {
     bool is_alone = !set.lanes.empty();
-    for (const auto& [resource, most] : AskedBy(set)) is_alone = is_alone && !lanes_on.at(resource).empty();
+    for (const auto& [resource, most] : AskedBy(set)) is_alone = is_alone && !lists.IsEmpty(lanes_on.at(resource));
     alone.push_back(is_alone);
   }
   return alone;

@@ -111,6 +111,32 @@ Phase BesideEachOther(program::CollectiveKind kind, const std::vector<std::vecto
   return phase;
 }
 
+// What groups of as many members do at once.
+Phase AtOnce(const std::vector<Phase>& phases) {
+  Phase all = phases[0];
+  for (size_t i = 1; i < phases.size(); ++i) {
+    all.flows.insert(all.flows.end(), phases[i].flows.begin(), phases[i].flows.end());
+  }
+  return all;
+}
+
+// Of one byte: to a part for each device of a node, that of each between the nodes, and back. The three follow one another.
+std::vector<Phase> AllReduceInNodes(CollectiveAlgorithm between, const std::vector<std::vector<int>>& nodes) {
+  using program::CollectiveKind;
+  const double part = 1.0 / static_cast<double>(nodes[0].size());
+  std::vector<Phase> scatter, reduce, gather;
+  for (const std::vector<int>& node : nodes) {
+    scatter.push_back(PhasesOf(CollectiveKind::kReduceScatter, CollectiveAlgorithm::kRing, node, 1, /*root=*/0)[0]);
+    gather.push_back(PhasesOf(CollectiveKind::kAllGather, CollectiveAlgorithm::kRing, node, part, /*root=*/0)[0]);
+  }
+  for (size_t place = 0; place < nodes[0].size(); ++place) {
+    std::vector<int> members;
+    for (const std::vector<int>& node : nodes) members.push_back(node[place]);
+    reduce.push_back(PhasesOf(CollectiveKind::kAllReduce, between, members, part, /*root=*/0)[0]);
+  }
+  return {AtOnce(scatter), AtOnce(reduce), AtOnce(gather)};
+}
+
 }  // namespace
 
 OpShape ShapeOf(const Task& task) {
@@ -183,7 +209,8 @@ double CostModel::LeastStepSeconds(const program::Program& program) const {
   for (const Task& task : program.tasks) {
     const bool is_of_layer = task.from.pass == program::Pass::kForward || task.from.pass == program::Pass::kBackward;
     const auto* compute = std::get_if<program::Compute>(&task.what);
-    if (!is_of_layer || compute == nullptr || task.device != 0 || task.lane != program::Lane::kCompute) continue;
+    if (!is_of_layer || compute == nullptr || task.device != program.tasks[0].device || task.lane != program::Lane::kCompute)
+      continue;
     if (std::holds_alternative<program::CheckFinite>(compute->op)) continue;  // one for each bucket
     seconds += Seconds(task);
   }
@@ -248,7 +275,8 @@ std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::Colle
                                             std::vector<int> group, int root) {
   const bool has_root = kind == program::CollectiveKind::kReduce || kind == program::CollectiveKind::kBroadcast;
   if (has_root) std::rotate(group.begin(), group.begin() + root, group.end());
-  if (way.has_several_rings) return {BesideEachOther(kind, RingsOf(routes, group), /*bytes=*/1)};
+  if (way.form == Way::Form::kSeveralRings) return {BesideEachOther(kind, RingsOf(routes, group), /*bytes=*/1)};
+  if (way.form == Way::Form::kInNodes) return AllReduceInNodes(way.algorithm, NodesOf(routes, group));
   if (way.algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
   return PhasesOf(kind, way.algorithm, group, /*operand_bytes=*/1, /*root=*/0);
 }
@@ -272,9 +300,16 @@ std::vector<CostModel::Way> CostModel::WaysOf(const Routes& routes, program::Col
   for (CollectiveAlgorithm algorithm : algorithms) {
     const Way way = Timed(routes, kind, {.algorithm = algorithm}, group, root);
     ways.push_back(way);
-    if (algorithm != CollectiveAlgorithm::kRing || machine_.copy_engines > 0 || !GoesRound(kind)) continue;
-    const Way several = Timed(routes, kind, {.algorithm = algorithm, .has_several_rings = true}, group, root);
+    const bool may_be_several = algorithm == CollectiveAlgorithm::kRing && GoesRound(kind) && group.size() > 2;
+    if (!may_be_several || machine_.copy_engines > 0) continue;
+    const Way several = Timed(routes, kind, {.algorithm = algorithm, .form = Way::Form::kSeveralRings}, group, root);
     if (several.sec_per_byte < kClearlyLess * way.sec_per_byte) ways.push_back(several);
+  }
+  const bool may_be_in_nodes = machine_.collectives == CollectiveAlgorithm::kFastest && machine_.copy_engines == 0 &&
+                               kind == program::CollectiveKind::kAllReduce;
+  if (!may_be_in_nodes || NodesOf(routes, group).empty()) return ways;
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree}) {
+    ways.push_back(Timed(routes, kind, {.algorithm = algorithm, .form = Way::Form::kInNodes}, group, root));
   }
   return ways;
 }

@@ -53,10 +53,12 @@ class CostModel {
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
   // How a collective may run: by the machine's algorithm, or by any of those of which it takes the fastest for its bytes. A
   // ring leads from each member to the nearest that is left; or several run beside each other (engine/rings.h), where that
-  // moves a byte in less time and no copy engine serves one after the other.
+  // moves a byte in less time and no copy engine serves one after the other. An all-reduce by the fastest may be one in each
+  // node to parts, of each part between the nodes, and in each node to the whole.
   struct Way {
-    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest
-    bool has_several_rings = false;
+    enum class Form { kOne, kSeveralRings, kInNodes };
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest; of kInNodes, between the nodes
+    Form form = Form::kOne;
     double latency_sec = 0, sec_per_byte = 0;  // alone
     double Seconds(double bytes) const { return latency_sec + sec_per_byte * bytes; }
   };
@@ -67,7 +69,7 @@ class CostModel {
   static std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
                                           std::vector<int> group, int root);
   // Seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long as its
-  // busiest resource.
+  // busiest resource. REQUIRES: `routes` has so many, or the machine has fewer.
   double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -32,13 +31,7 @@ class JobMaker {
         representatives_(representatives),
         machine_(machine),
         routes_(routes),
-        cost_(machine, program.device_count) {
-    if (representatives == nullptr) return;
-    stands_for_it_.resize(program.device_count);
-    for (const Devices& alike : representatives->stands_for) {
-      for (int device : alike) stands_for_it_[device] = alike[0];
-    }
-  }
+        cost_(machine, program.device_count) {}
 
   Jobs Make() && {
     for (const Task& task : program_.tasks) {
@@ -68,19 +61,32 @@ class JobMaker {
       }
     }
   }
-  // That a job takes, of those that stand for the devices that take part in it.
-  std::vector<int> LanesOf(const Job& job) const {
-    std::set<int> lanes;
-    for (int id : job.tasks) {
-      const Task& task = program_.tasks[id];
-      const int lane = static_cast<int>(task.lane);
-      lanes.insert(task.device * program::kLaneCount + lane);
-      const auto* collective = std::get_if<program::Collective>(&task.what);
-      if (representatives_ == nullptr || collective == nullptr) continue;
-      for (int member : program_.groups[collective->group])
-        lanes.insert(stands_for_it_[member] * program::kLaneCount + lane);
+  // Of all devices that take part in a job, those that do not stand for themselves among them; ascending.
+  std::vector<int> LanesOf(const Job& job) {
+    if (job.tasks.empty()) return {};
+    const auto lane_of = [](int device, program::Lane lane) {
+      return device * program::kLaneCount + static_cast<int>(lane);
+    };
+    std::vector<int> lanes;
+    if (representatives_ == nullptr) {
+      for (int id : job.tasks) lanes.push_back(lane_of(program_.tasks[id].device, program_.tasks[id].lane));
+      std::sort(lanes.begin(), lanes.end());
+      return lanes;
     }
-    return {lanes.begin(), lanes.end()};
+    const Task& first = program_.tasks[job.tasks[0]];  // the others are on this lane, too
+    for (int device : TakingPartIn(first)) lanes.push_back(lane_of(device, first.lane));
+    return lanes;
+  }
+  const Devices& TakingPartIn(const Task& task) {
+    Devices own = {task.device};
+    if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) own = InMemberOrder(task.device, exchange->peer);
+    if (const auto* collective = std::get_if<program::Collective>(&task.what)) own = program_.groups[collective->group];
+    const auto [known, is_new] = taking_part_.try_emplace(own);
+    if (!is_new) return known->second;
+    if (own.size() == 1) return known->second = representatives_->stands_for[task.device];
+    for (const Devices& group : MeetingsLike(own)) known->second.insert(known->second.end(), group.begin(), group.end());
+    std::sort(known->second.begin(), known->second.end());
+    return known->second;
   }
   // The devices that do what a task does, its own first: those for which its device stands. Metrics are stored by one.
   Devices DoneBy(const Task& task) const {
@@ -174,7 +180,7 @@ class JobMaker {
     }
     const double most = std::max(sent[0], sent[1]);
     Job job = JobOf(meeting, alike);
-    if (TakesMeasuredTime("exchange", 2, most, job)) return job;
+    if (TakesMeasuredTime("exchange", 2, most, job) || most == 0) return job;
     const auto [known, is_new] = exchange_legs_.try_emplace({devices, sent[0] / most, sent[1] / most});
     if (is_new) {
       Phase phase;
@@ -233,7 +239,7 @@ class JobMaker {
   const LegsOfAByte& LegsOf(const program::Collective& collective, const CostModel::Way& way,
                             const std::vector<Devices>& alike) {
     const auto [known, is_new] = collective_legs_.try_emplace(
-        {collective.kind, collective.group, collective.root, static_cast<int>(way.algorithm), way.has_several_rings});
+        {collective.kind, collective.group, collective.root, static_cast<int>(way.algorithm), static_cast<int>(way.form)});
     if (!is_new) return known->second;
     std::vector<Phase> phases;
     for (const Devices& group : alike) {
@@ -278,15 +284,15 @@ class JobMaker {
   const Machine& machine_;
   const Routes& routes_;
   const CostModel cost_;
-  std::vector<int> stands_for_it_;  // by device
   Jobs jobs_;
   const Task* last_ = nullptr;  // of which seconds_ is the cost
   double seconds_ = 0;
   // What was worked out before. Groups by their index.
+  absl::flat_hash_map<Devices, Devices> taking_part_;  // by the devices of a meeting, or the one of a computation
   absl::flat_hash_map<std::pair<Devices, bool>, Leg> host_legs_;
   absl::flat_hash_map<std::tuple<Devices, double, double>, LegsOfAByte> exchange_legs_;
   absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int>, std::vector<CostModel::Way>> ways_;
-  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int, bool>, LegsOfAByte> collective_legs_;
+  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int, int>, LegsOfAByte> collective_legs_;
 };
 
 }  // namespace

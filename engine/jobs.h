@@ -1,4 +1,4 @@
-// What the tasks of a Program take of a machine: the simulator's input.
+// Internal to engine/. What the tasks of a Program take of a machine: the simulator's input.
 //
 // A job is what starts and ends together: a computation, the sides of a meeting, the host's part of a step. It takes seconds
 // of its own and then legs, one after the other, each of flows over links. Where devices stand for others, a job is that of

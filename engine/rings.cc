@@ -10,7 +10,9 @@ namespace {
 
 using Ring = std::vector<int>;
 
-constexpr int kMostTries = 10'000;  // to lengthen a path, in one search
+constexpr int kMostTries = 10'000;      // to lengthen a path, in one search
+constexpr double kMostCycles = 64;      // over one link
+constexpr double kClearlySlower = 0.9;  // than links inside a node, which may be measured apart
 
 // Cycles through all devices over links between them.
 class LinkedRings {
@@ -29,7 +31,8 @@ class LinkedRings {
       }
     }
     for (int a = 0; a < count_; ++a) {
-      for (int b = 0; b < count_; ++b) left_[a][b] = static_cast<int>(std::round(rate(a, b) / slowest));
+      for (int b = 0; b < count_; ++b)
+        left_[a][b] = static_cast<int>(std::round(std::min(rate(a, b) / slowest, kMostCycles)));
     }
   }
 
@@ -88,10 +91,11 @@ size_t NodeSize(const Routes& routes, const Ring& ring) {
   std::vector<double> rates;
   for (size_t i = 0; i < ring.size(); ++i) rates.push_back(routes.BytesPerSec(ring[i], ring[(i + 1) % ring.size()]));
   const double best = *std::max_element(rates.begin(), rates.end());
-  const size_t size = std::find_if(rates.begin(), rates.end(), [&](double rate) { return rate < best; }) - rates.begin() + 1;
+  const size_t size = std::find_if(rates.begin(), rates.end(), [&](double rate) { return rate < kClearlySlower * best; }) -
+                      rates.begin() + 1;
   if (size >= ring.size() || ring.size() % size != 0) return 0;
   for (size_t i = 0; i < rates.size(); ++i) {
-    if ((rates[i] < best) != ((i + 1) % size == 0)) return 0;
+    if ((rates[i] < kClearlySlower * best) != ((i + 1) % size == 0)) return 0;
   }
   return size;
 }
@@ -113,6 +117,17 @@ std::vector<std::vector<int>> RingsOf(const Routes& routes, const std::vector<in
       std::rotate(node, node + 1, node + size);
   }
   return rings;
+}
+
+std::vector<std::vector<int>> NodesOf(const Routes& routes, const std::vector<int>& devices) {
+  const Ring ring = routes.RingOf(devices);
+  if (ring.size() < 3 || AreLinked(routes, ring)) return {};
+  std::vector<std::vector<int>> nodes;
+  const size_t size = NodeSize(routes, ring);
+  for (size_t first = 0; size > 0 && first < ring.size(); first += size) {
+    nodes.emplace_back(ring.begin() + static_cast<int>(first), ring.begin() + static_cast<int>(first + size));
+  }
+  return nodes;
 }
 
 }  // namespace colonnade::engine

@@ -1,5 +1,5 @@
-// The rings of a collective: as many as links carry beside each other. One alone would leave links idle where devices have
-// several, or where every device of a node has a way of its own to the next node.
+// Internal to engine/. The rings of a collective: as many as links carry beside each other. One alone would leave links idle
+// where devices have several, or where every device of a node has a way of its own to the next node.
 #ifndef COLONNADE_ENGINE_RINGS_H_
 #define COLONNADE_ENGINE_RINGS_H_
 
@@ -16,6 +16,9 @@ namespace colonnade::engine {
 //     has devices, so that each device leads out of its node in one of them.
 //   All else: Routes::RingOf alone.
 std::vector<std::vector<int>> RingsOf(const Routes& routes, const std::vector<int>& devices);
+
+// The nodes of the second case: each of as many devices, in the order in which the ring leads through them. Empty in others.
+std::vector<std::vector<int>> NodesOf(const Routes& routes, const std::vector<int>& devices);
 
 }  // namespace colonnade::engine
 

@@ -194,6 +194,7 @@ class Execution {
     if (progress.leg < 0 || legs[progress.leg].flows < 0) return NextLeg(job);
     const Leg& leg = legs[progress.leg];
     const std::vector<FlowOnRoute>& flows = flows_[leg.flows].flows;
+    if (flows.empty()) return NextLeg(job);
     progress.flows_left = static_cast<int>(flows.size());
     for (const FlowOnRoute& flow : flows) waiting_.push_back({job, &flow, flow.bytes * leg.bytes});
     StartWaitingFlows();

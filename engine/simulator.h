@@ -56,8 +56,9 @@ class Simulator {
 
   // REQUIRES: the Program has no more devices than the simulator.
   absl::StatusOr<Simulation> Run(const program::Program& program, const SimulatorOptions& options = {}) const;
-  // The same of all devices, by those that stand for them. What differs is the trace, which has those alone, and a machine
-  // on which devices that do alike have unlike links: each of them waits for the slowest of meetings that are alike.
+  // The same of all devices, by those that stand for them. What differs: the trace has those alone, and peak_memory_bytes
+  // are theirs; where devices that do alike have unlike links, each waits for the slowest of meetings that are alike; where
+  // devices share cores, those that do alike do it at once (within 3 % of the step).
   absl::StatusOr<Simulation> Run(const program::Representatives& representatives,
                                  const SimulatorOptions& options = {}) const;
 

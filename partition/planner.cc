@@ -329,7 +329,7 @@ class Search {
   std::map<std::string, bool> reduces_buckets_;
   bool spends_ = true;  // whether judgements count, as those do that may be left out
   int spent_judgements_ = 0;
-  int64_t spent_tasks_ = 0;  // of their Programs
+  int64_t spent_tasks_ = 0;  // of what was judged
 };
 
 }  // namespace

@@ -13,7 +13,8 @@
 // Judging takes as long as a Program has tasks, so the search ends by tasks: 2 ends where half of `most_tasks` is spent, 4
 // (but for the best) and 5 where all of it is. 1 and 3 are never left out, so the result is no worse than any of them.
 //
-// Deterministic: a function of its arguments alone.
+// Deterministic: a function of its arguments alone. What is judged stands for a whole Program (LowerToSimulate), which
+// whoever lowers the choice verifies.
 #ifndef COLONNADE_PARTITION_PLANNER_H_
 #define COLONNADE_PARTITION_PLANNER_H_
 
@@ -45,7 +46,7 @@ struct PlannerOptions {
   int64_t memory_bytes = 0;  // of each device; 0: no limit
   int proposals_per_mesh = 6;
   int most_judgements = 400;     // of 2, 4 and 5 above
-  int64_t most_tasks = 250'000;  // likewise: of what stands for them in all that are judged
+  int64_t most_tasks = 200'000;  // likewise: of what stands for them in all that are judged
   // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
   std::function<void(int judgements, double part)> progress = nullptr;
 };

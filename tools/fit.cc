@@ -90,7 +90,8 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
 engine::FittedStep FittedToOf(absl::Span<const MeasuredStep> steps) {
   const MeasuredStep& step = steps[0];
   const bool is_in_f32 = step.program->program.dtype == program::DType::kF32;
-  if (steps.size() > 1 || step.program->program.device_count > 1 || !is_in_f32) return {.model = step.model};
+  if (steps.size() > 1 || step.program->program.device_count > 1 || !is_in_f32 || !step.is_as_named)
+    return {.model = step.model};
   return {.model = step.model, .batch = step.global_batch, .step_sec = step.step_sec};
 }
 

@@ -24,6 +24,7 @@ struct MeasuredStep {
   int64_t global_batch = 0;
   const program::Representatives* program = nullptr;
   double step_sec = 0;
+  bool is_as_named = true;  // false: of the network with other options than its name alone gives
 };
 
 // What a fit made of a profile.

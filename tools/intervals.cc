@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kLow = 0.05, kHigh = 0.95;
 constexpr int kMostDraws = 100, kLeastDraws = 20, kStepsOfADraw = 6;
-// Tasks that are simulated where the number of draws is left open, as far as kLeastDraws allows: some seconds.
-constexpr double kMostTasks = 2e7;
+// Tasks that are simulated where the number of draws is left open, as far as kLeastDraws allows: some seconds. To find the
+// ways between devices takes as long as so many tasks of each.
+constexpr double kMostTasks = 2e7, kTasksOfADevice = 100;
 
 // Linear between the sorted values.
 double Percentile(const std::vector<double>& sorted, double part) {
@@ -32,8 +33,11 @@ std::vector<size_t> OrderOf(absl::Span<const double> seconds) {
 
 int DrawsFor(absl::Span<const program::Representatives* const> programs) {
   double tasks = 1;
-  for (const program::Representatives* program : programs) tasks += static_cast<double>(program->program.tasks.size());
-  return std::clamp(static_cast<int>(kMostTasks / (tasks * kStepsOfADraw)), kLeastDraws, kMostDraws);
+  for (const program::Representatives* program : programs) {
+    tasks += static_cast<double>(program->program.tasks.size()) * kStepsOfADraw;
+    tasks += kTasksOfADevice * program->program.device_count;
+  }
+  return std::clamp(static_cast<int>(kMostTasks / tasks), kLeastDraws, kMostDraws);
 }
 
 template <class Predicate>

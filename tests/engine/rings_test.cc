@@ -109,6 +109,39 @@ double AllReduceSeconds(const Machine& machine, double bytes) {
   return CostModel(machine, 8).CollectiveSeconds(*Routes::Create(machine), program::CollectiveKind::kAllReduce, 8, bytes);
 }
 
+TEST(NodesOf, AreThoseThroughWhichTheRingLeads) {
+  const Routes routes = *Routes::Create(WithAdapters(16));
+  EXPECT_THAT(NodesOf(routes, First(16)), ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5, 6, 7), SizeIs(8)));
+  EXPECT_THAT(NodesOf(routes, First(8)), SizeIs(0)) << "one node";
+  EXPECT_THAT(NodesOf(routes, First(12)), SizeIs(0)) << "of unequal size";
+}
+
+// S bytes in 64 nodes of 8: 7/8 S into parts and out of them at 1 GB/s, over 7 hops of 2 us. Between nodes each adapter of
+// 0.25 GB/s has an eighth: of few bytes in a tree of 64, whose 6 levels take 4 us each way and in which a device sends to a
+// parent and to two children, of more in a ring.
+TEST(CollectiveSeconds, OfManyNodesIsInEachNodeAndBetweenThem) {
+  Machine machine = WithAdapters(512);
+  machine.collectives = CollectiveAlgorithm::kFastest;
+  const Routes routes = *Routes::Create(machine);
+  const auto seconds = [&](double bytes) {
+    return CostModel(machine, 512).CollectiveSeconds(routes, program::CollectiveKind::kAllReduce, 512, bytes);
+  };
+  const auto inside = [](double bytes) { return 2 * (7.0 / 8 * bytes / 1e9 + 7 * 2e-6); };
+  EXPECT_NEAR(seconds(1e5), inside(1e5) + 2 * 6 * 4e-6 + 3 * 1e5 / 8 / 0.25e9, 1e-9);
+  EXPECT_NEAR(seconds(1e6), inside(1e6) + 2 * 63 * 4e-6 + 2 * 63.0 / 64 * 1e6 / 8 / 0.25e9, 1e-9);
+}
+
+TEST(WaysOf, AGroupOfOneMovesNothing) {
+  Machine machine = OnASwitch(2);
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kFastest}) {
+    machine.collectives = algorithm;
+    const CostModel cost(machine, 2);
+    for (const CostModel::Way& way : cost.WaysOf(*Routes::Create(machine), program::CollectiveKind::kAllReduce, {1}, 0)) {
+      EXPECT_EQ(way.Seconds(1e9), 0);
+    }
+  }
+}
+
 // 2 (8 - 1) / 8 of the bytes over six links of rate 1.
 TEST(CollectiveSeconds, OfRingsBesideEachOtherIsThatOfAllLinks) {
   Machine machine = CubeMesh();

@@ -47,12 +47,12 @@ Case DrawCase(Random& random) {
   return drawn;
 }
 
-// Nodes of eight with a link of 2 GB/s, and a host at each switch, which loads.
-engine::Machine Nodes(int devices, engine::CollectiveAlgorithm collectives) {
+// Nodes of eight with a link of 2 GB/s, and a host that loads over these, or none.
+engine::Machine Nodes(int devices, engine::CollectiveAlgorithm collectives, bool has_host) {
   engine::Machine machine = engine::InNodes(devices);
   machine.launch_sec.value = 2e-6;
   machine.collectives = collectives;
-  machine.links.push_back({.a = "network", .b = "host", .bytes_per_sec = {4e9}, .latency_sec = {1e-6}});
+  if (has_host) machine.links.push_back({.a = "network", .b = "host", .bytes_per_sec = {4e9}, .latency_sec = {1e-6}});
   return machine;
 }
 
@@ -118,7 +118,7 @@ TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
     with_several += standing > 1;
     smaller += few->program.tasks.size() < whole.tasks.size();
 
-    engine::Machine machine = on_a_switch ? engine::OnASwitch(devices, 1e-6) : Nodes(devices, GetParam());
+    engine::Machine machine = on_a_switch ? engine::OnASwitch(devices, 1e-6) : Nodes(devices, GetParam(), random() % 2 != 0);
     machine.collectives = GetParam();
     if (random() % 4 == 0) machine.cores.value = devices;  // shared by all
     const absl::StatusOr<engine::Simulation> of_few = Simulate(*few, machine), of_whole = Simulate(whole, machine);
@@ -128,13 +128,17 @@ TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
     EXPECT_LE(error, machine.cores.value > 0 ? 0.03 : 0.01)
         << "case " << draw << " on " << machine.name << ", " << machine.cores.value << " cores, batch "
         << drawn.options.global_batch << " " << PlanToJson(drawn.plan);
+    int64_t fullest_of_few = 0, fullest = 0;
     for (int device = 0; device < devices; ++device) {
-      // The first device holds metrics beside what the others do, and buffers are placed around them.
-      const int64_t bytes = of_whole->devices[device].peak_memory_bytes;
-      const int64_t error_in_bytes = few->stands_for[device].empty() ? bytes / 3 : 0;
-      EXPECT_NEAR(of_few->devices[device].peak_memory_bytes, bytes, error_in_bytes);
       EXPECT_EQ(of_few->devices[device].sent_bytes, of_whole->devices[device].sent_bytes);
+      const int64_t of_one = of_few->devices[device].peak_memory_bytes, bytes = of_whole->devices[device].peak_memory_bytes;
+      EXPECT_TRUE(of_one == bytes || few->stands_for[device].empty()) << of_one << " and " << bytes;
+      fullest_of_few = std::max(fullest_of_few, of_one);
+      fullest = std::max(fullest, bytes);
     }
+    // Of networks as small as these what else a device holds, metrics or its part of a value, moves much.
+    const double most = static_cast<double>(fullest);
+    EXPECT_NEAR(static_cast<double>(fullest_of_few), most, 0.3 * most);
   }
   RecordProperty("worst_error", std::to_string(worst));
   EXPECT_GT(with_several, 0) << "one device always stood for all";
