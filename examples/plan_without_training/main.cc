@@ -1,4 +1,4 @@
-// How fast a network would train on a machine that is not here, and by which plan. Nothing is trained: the Program of each
+// How fast a network would train on a machine that is not here, and by which plan. Nothing is trained: the step of each
 // plan runs on a machine profile, on the simulator.
 
 #include <algorithm>
@@ -11,10 +11,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/machine.h"
+#include "engine/simulator.h"
 #include "layers/graph.h"
 #include "models/models.h"
+#include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "partition/planner.h"
+#include "program/representatives.h"
 #include "program/status_macros.h"
 #include "tools/intervals.h"
 #include "tools/machines.h"
@@ -28,14 +31,16 @@ constexpr int64_t kBatch = 256;
 struct Row {
   std::string plan;
   int devices = 1;
-  tools::Predicted predicted;  // the Program, and its simulated steps
-  double seconds() const { return absl::ToDoubleSeconds(predicted.simulation.step); }
+  program::Representatives lowered;  // the devices of a step that stand for all
+  engine::Simulation simulation;
+  double seconds() const { return absl::ToDoubleSeconds(simulation.step); }
 };
 
 absl::StatusOr<Row> PredictPlan(const engine::Machine& machine, const layers::LayerGraph& graph,
                                 const partition::Plan& plan) {
-  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, graph, plan, {.global_batch = kBatch}));
-  return Row{plan.name, plan.mesh.device_count(), std::move(predicted)};
+  ASSIGN_OR_RETURN(program::Representatives lowered, partition::LowerToSimulate(graph, plan, {.global_batch = kBatch}));
+  ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(lowered, machine));
+  return Row{plan.name, plan.mesh.device_count(), std::move(lowered), std::move(simulation)};
 }
 
 absl::Status RankPlans() {
@@ -59,19 +64,19 @@ absl::Status RankPlans() {
   rows.push_back(std::move(choice));
 
   // Numbers of a profile are right within a factor: each plan runs on many draws of them.
-  std::vector<const program::Program*> programs;
+  std::vector<const program::Representatives*> programs;
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.seconds() < b.seconds(); });
-  for (const Row& row : rows) programs.push_back(&row.predicted.program);
+  for (const Row& row : rows) programs.push_back(&row.lowered);
   ASSIGN_OR_RETURN(tools::DrawnSteps drawn, tools::DrawSteps(machine, programs, /*refit=*/nullptr, {.draws = 20}));
 
   std::printf("%s, a batch of %d, on %s\n", graph.name.c_str(), static_cast<int>(kBatch), machine.name.c_str());
   std::printf("plan         devices  ms a step   90 %% of draws  images/s  waits for transfers  MB a device\n");
   for (size_t i = 0; i < rows.size(); ++i) {
-    const engine::SimulatedDevice& device = rows[i].predicted.simulation.devices[0];
+    const engine::SimulatedDevice& device = rows[i].simulation.devices[0];
     const tools::Interval interval = drawn.Of(i);
     std::printf("%-12s %7d %10.2f %6.2f to %5.2f %9.0f %18.1f %% %12.0f\n", rows[i].plan.c_str(), rows[i].devices,
                 1e3 * rows[i].seconds(), 1e3 * interval.low, 1e3 * interval.high, kBatch / rows[i].seconds(),
-                100 * absl::FDivDuration(device.exposed_communication, rows[i].predicted.simulation.step),
+                100 * absl::FDivDuration(device.exposed_communication, rows[i].simulation.step),
                 static_cast<double>(device.peak_memory_bytes) / 1e6);
   }
   ASSIGN_OR_RETURN(double least, tools::LeastSecondsOn(machine, graph, kBatch, kDevices));
