@@ -16,12 +16,12 @@
 namespace colonnade::cuda {
 namespace {
 
-absl::Status Check(cudaError_t error, const char* call) {
+absl::Status AnswerOf(cudaError_t error, const char* call) {
   if (error != cudaSuccess) (void)cudaGetLastError();
   return StatusOf(FailureOfCuda(error), call, cudaGetErrorString(error));
 }
 
-#define COLONNADE_CHECK(call) RETURN_IF_ERROR(Check(call, #call))
+#define COLONNADE_ASK(call) RETURN_IF_ERROR(AnswerOf(call, #call))
 
 // 13000 is 13.0; 0, where there is no driver, is nothing.
 std::string VersionOfCuda(int number) {
@@ -36,8 +36,8 @@ std::string VersionOfLibrary(int number) {
 absl::StatusOr<GpuFacts> AboutGpu(int gpu) {
   cudaDeviceProp properties;
   char pci[32];
-  COLONNADE_CHECK(cudaGetDeviceProperties(&properties, gpu));
-  COLONNADE_CHECK(cudaDeviceGetPCIBusId(pci, sizeof(pci), gpu));
+  COLONNADE_ASK(cudaGetDeviceProperties(&properties, gpu));
+  COLONNADE_ASK(cudaDeviceGetPCIBusId(pci, sizeof(pci), gpu));
   return GpuFacts{.name = properties.name,
                   .compute_capability = absl::StrFormat("%d.%d", properties.major, properties.minor),
                   .pci = absl::AsciiStrToLower(pci),
@@ -48,17 +48,17 @@ absl::StatusOr<GpuFacts> AboutGpu(int gpu) {
 absl::StatusOr<PeerAccess> AboutPeers(int from, int to) {
   PeerAccess access;
   int value = 0;
-  COLONNADE_CHECK(cudaDeviceCanAccessPeer(&value, from, to));
+  COLONNADE_ASK(cudaDeviceCanAccessPeer(&value, from, to));
   access.possible = value != 0;
-  COLONNADE_CHECK(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrNativeAtomicSupported, from, to));
+  COLONNADE_ASK(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrNativeAtomicSupported, from, to));
   access.atomics = value != 0;
-  COLONNADE_CHECK(cudaDeviceGetP2PAttribute(&access.rank, cudaDevP2PAttrPerformanceRank, from, to));
+  COLONNADE_ASK(cudaDeviceGetP2PAttribute(&access.rank, cudaDevP2PAttrPerformanceRank, from, to));
   return access;
 }
 
 absl::Status AboutGpus(CudaFacts& facts) {
   int count = 0;
-  COLONNADE_CHECK(cudaGetDeviceCount(&count));
+  COLONNADE_ASK(cudaGetDeviceCount(&count));
   if (count == 0) return absl::UnavailableError("cudaGetDeviceCount: no GPU");
   for (int from = 0; from < count; ++from) {
     ASSIGN_OR_RETURN(GpuFacts gpu, AboutGpu(from));
@@ -72,7 +72,7 @@ absl::Status AboutGpus(CudaFacts& facts) {
   return absl::OkStatus();
 }
 
-#undef COLONNADE_CHECK
+#undef COLONNADE_ASK
 
 }  // namespace
 
