@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "engine/alike_flows.h"
 #include "engine/cost_model.h"
 #include "engine/transfer_phases.h"
@@ -89,16 +90,18 @@ class JobMaker {
     return known->second;
   }
   // The devices that do what a task does, its own first: those for which its device stands. Metrics are stored by one.
-  Devices DoneBy(const Task& task) const {
-    if (representatives_ == nullptr || StoresMetrics(task)) return {task.device};
+  absl::Span<const int> DoneBy(const Task& task) const {
+    if (representatives_ == nullptr || StoresMetrics(task)) return absl::MakeConstSpan(&task.device, 1);
     return representatives_->stands_for[task.device];
   }
   bool StoresMetrics(const Task& task) const {
     const auto* store = std::get_if<program::Store>(&std::get<program::Compute>(task.what).op);
     return store != nullptr && program_.outputs[store->output].kind == program::Output::Kind::kMetrics;
   }
-  std::vector<Devices> MeetingsLike(const Devices& devices) const {
-    return representatives_ == nullptr ? std::vector<Devices>{devices} : representatives_->alike.at(devices);
+  // `devices` must outlive the result.
+  absl::Span<const Devices> MeetingsLike(const Devices& devices) const {
+    if (representatives_ == nullptr) return absl::MakeConstSpan(&devices, 1);
+    return representatives_->alike.at(devices);
   }
 
   // The devices of an exchange, as meetings that are alike have them.
@@ -128,8 +131,8 @@ class JobMaker {
   }
 
   // Between the host and each of these.
-  Leg HostLeg(const Devices& devices, bool from_host) {
-    const auto [known, is_new] = host_legs_.try_emplace({devices, from_host});
+  Leg HostLeg(absl::Span<const int> devices, bool from_host) {
+    const auto [known, is_new] = host_legs_.try_emplace({Devices(devices.begin(), devices.end()), from_host});
     if (!is_new) return known->second;
     std::vector<FlowOnRoute> flows;
     for (int device : devices) {
@@ -168,7 +171,7 @@ class JobMaker {
     const Task& first = program_.task(meeting.sides[0]);
     const auto& exchange = std::get<program::Exchange>(first.what);
     const Devices devices = InMemberOrder(first.device, exchange.peer);
-    const std::vector<Devices> alike = MeetingsLike(devices);
+    const absl::Span<const Devices> alike = MeetingsLike(devices);
     // What the first device sends, and what the other does. Of a side that is left out the one that is there tells.
     double sent[2] = {0, 0};
     for (TaskId id : meeting.sides) {
@@ -199,7 +202,7 @@ class JobMaker {
     const auto& collective = std::get<program::Collective>(first.what);
     const double bytes = OperandBytes(program_, first);
     const Devices& group = program_.groups[collective.group];
-    const std::vector<Devices> alike = MeetingsLike(group);
+    const absl::Span<const Devices> alike = MeetingsLike(group);
     Job job = JobOf(meeting, alike);
     if (TakesMeasuredTime(program::Name(collective.kind), static_cast<int>(group.size()), bytes, job)) return job;
     const auto [ways, is_new] = ways_.try_emplace({collective.kind, collective.group, collective.root});
@@ -208,7 +211,7 @@ class JobMaker {
     return job;
   }
 
-  Job JobOf(const Meeting& meeting, const std::vector<Devices>& alike) const {
+  Job JobOf(const Meeting& meeting, absl::Span<const Devices> alike) const {
     Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(alike.size() * alike[0].size())};
     for (TaskId side : meeting.sides) job.tasks.push_back(side.value);
     return job;
@@ -237,7 +240,7 @@ class JobMaker {
   }
 
   const LegsOfAByte& LegsOf(const program::Collective& collective, const CostModel::Way& way,
-                            const std::vector<Devices>& alike) {
+                            absl::Span<const Devices> alike) {
     const auto [known, is_new] = collective_legs_.try_emplace(
         {collective.kind, collective.group, collective.root, static_cast<int>(way.algorithm), static_cast<int>(way.form)});
     if (!is_new) return known->second;
