@@ -161,6 +161,18 @@ double OperandBytes(const program::Program& program, const Task& task) {
   return static_cast<double>(program::BytesOf(program, task.uses[0]));
 }
 
+double ImagesOf(const program::Program& program) {
+  if (program.inputs.empty() || program.inputs[0].shape.empty()) return 0;
+  return static_cast<double>(program.inputs[0].shape[0]);
+}
+
+double HostSeconds(const Machine& machine, int devices, double images, double tasks) {
+  const int of_host = machine.devices_per_host == 0 ? devices : std::min(machine.devices_per_host, devices);
+  const double part = static_cast<double>(of_host) / devices;
+  return machine.step_sec.value + machine.step_sec_per_device.value * of_host +
+         part * (machine.step_sec_per_image.value * images + machine.step_sec_per_task.value * tasks);
+}
+
 const OpRate* CostModel::RateOf(const std::string& op) const {
   const OpRate* others = nullptr;
   for (const OpRate& rate : machine_.ops) {

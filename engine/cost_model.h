@@ -36,6 +36,14 @@ double OperandBytes(const program::Program& program, const program::Task& task);
 // 1925); within 1e-6.
 double MeanOfLargest(int count);
 
+// Of a step: those of the first input, over all devices; 0 where the host gives none.
+double ImagesOf(const program::Program& program);
+
+// The host's part of a step of so many devices, images and tasks over all of them; of several hosts the part of one:
+//   step_sec + step_sec_per_device · D + step_sec_per_image · images · D/devices + step_sec_per_task · tasks · D/devices,
+// D the devices of one host.
+double HostSeconds(const Machine& machine, int devices, double images, double tasks);
+
 class CostModel {
  public:
   // `machine` must outlive the result. `devices`: how many are at work.

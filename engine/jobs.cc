@@ -23,6 +23,17 @@ using program::Task;
 using program::TaskId;
 using Devices = program::Representatives::Devices;
 
+// By device; empty where all are alike.
+std::vector<double> SlownessByDevice(const Machine& machine) {
+  if (machine.slower.empty()) return {};
+  std::vector<double> slowness(machine.device_count(), 1);
+  for (const SlowerDevice& slower : machine.slower) {
+    const auto at = std::find(machine.devices.begin(), machine.devices.end(), slower.device);
+    if (at != machine.devices.end()) slowness[at - machine.devices.begin()] = slower.factor;
+  }
+  return slowness;
+}
+
 class JobMaker {
  public:
   // `representatives`: null where each device stands for itself.
@@ -32,7 +43,8 @@ class JobMaker {
         representatives_(representatives),
         machine_(machine),
         routes_(routes),
-        cost_(machine, program.device_count) {}
+        cost_(machine, program.device_count),
+        slowness_(SlownessByDevice(machine)) {}
 
   Jobs Make() && {
     for (const Task& task : program_.tasks) {
@@ -41,7 +53,7 @@ class JobMaker {
     for (const Meeting& meeting : program::Meetings(program_).all()) {
       jobs_.all.push_back(meeting.is_collective ? CollectiveJob(meeting) : ExchangeJob(meeting));
     }
-    jobs_.all.push_back({.fixed_sec = machine_.step_sec.value + machine_.step_sec_per_device.value * program_.device_count});
+    AddHost();
     FindLanes();
     jobs_.capacities = routes_.capacities();
     if (routes_.engine_count() == 0) JoinAlikeFlows(jobs_.flows, jobs_.capacities);
@@ -49,6 +61,23 @@ class JobMaker {
   }
 
  private:
+  void AddHost() {
+    const double images = ImagesOf(program_);
+    if (machine_.input_images_per_sec.value > 0 && images > 0) {
+      jobs_.input = static_cast<int>(jobs_.all.size());
+      jobs_.all.push_back({.fixed_sec = images / machine_.input_images_per_sec.value, .cores = machine_.cores.value});
+    }
+    jobs_.host = static_cast<int>(jobs_.all.size());
+    jobs_.all.push_back({.fixed_sec = HostSeconds(machine_, program_.device_count, images, TaskCount())});
+  }
+  // Of all devices.
+  double TaskCount() const {
+    if (representatives_ == nullptr) return static_cast<double>(program_.tasks.size());
+    double count = 0;
+    for (const Task& task : program_.tasks) count += static_cast<double>(representatives_->stands_for[task.device].size());
+    return count;
+  }
+
   // Of each set of flows, what all jobs have in common that start it.
   void FindLanes() {
     std::vector<bool> is_known(jobs_.flows.size(), false);
@@ -115,6 +144,7 @@ class JobMaker {
     const program::Op& op = std::get<program::Compute>(task.what).op;
     const bool load = std::holds_alternative<program::Load>(op), store = std::holds_alternative<program::Store>(op);
     const bool has_host = routes_.FromHost(task.device) != nullptr;
+    if (load && task.lane == program::Lane::kLoad) job.kind = Job::Kind::kLoad;
     if ((load || store) && has_host) {
       job.fixed_sec = machine_.launch_sec.value;
       job.cores = static_cast<double>(DoneBy(task).size());
@@ -122,12 +152,20 @@ class JobMaker {
       job.legs[0].bytes = static_cast<double>(load ? task.work.bytes_written : task.work.bytes_read);
       return job;
     }
-    job.fixed_sec = SecondsOf(task);
+    job.fixed_sec = SecondsOf(task) * SlownessOf(DoneBy(task));
     if (task.lane == program::Lane::kCompute) {
+      job.kind = Job::Kind::kCompute;
       job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
     }
     job.cores *= static_cast<double>(DoneBy(task).size());
     return job;
+  }
+
+  // Of the slowest of these: all wait for it where they meet.
+  double SlownessOf(absl::Span<const int> devices) const {
+    double most = 1;
+    for (size_t d = 0; d < devices.size() && !slowness_.empty(); ++d) most = std::max(most, slowness_[devices[d]]);
+    return most;
   }
 
   // Between the host and each of these.
@@ -212,7 +250,9 @@ class JobMaker {
   }
 
   Job JobOf(const Meeting& meeting, absl::Span<const Devices> alike) const {
-    Job job{.fixed_sec = machine_.launch_sec.value, .cores = static_cast<double>(alike.size() * alike[0].size())};
+    Job job{.fixed_sec = machine_.launch_sec.value,
+            .cores = static_cast<double>(alike.size() * alike[0].size()),
+            .kind = Job::Kind::kTransfer};
     for (TaskId side : meeting.sides) job.tasks.push_back(side.value);
     return job;
   }
@@ -228,13 +268,16 @@ class JobMaker {
   struct LegOfAByte {
     Leg leg;
     double summed_sec = 0;  // seconds for each byte, before the flows
+    // Of what is staged in pieces: for each byte of the first, of which there are so many at most for each of the leg's.
+    double first_piece_sec = 0, first_piece_bytes = 0;
   };
   using LegsOfAByte = std::vector<LegOfAByte>;
 
   static void AddLegs(const LegsOfAByte& legs, double bytes, Job& job) {
     for (const LegOfAByte& of_a_byte : legs) {
       Leg& leg = job.legs.emplace_back(of_a_byte.leg);
-      leg.fixed_sec += of_a_byte.summed_sec * bytes;
+      leg.fixed_sec +=
+          of_a_byte.summed_sec * bytes + of_a_byte.first_piece_sec * std::min(bytes, of_a_byte.first_piece_bytes);
       leg.bytes = bytes;
     }
   }
@@ -262,17 +305,22 @@ class JobMaker {
     LegsOfAByte legs;
     for (const Phase& phase : phases) {
       Leg first, second;
+      double piece_sec = 0, piece_bytes = 0;
       std::vector<FlowOnRoute> first_flows, second_flows;
       for (const Flow& flow : phase.flows) {
         const std::vector<Route> route = routes_.Between(flow.from, flow.to);
         first_flows.push_back(FlowOn(route[0], flow.bytes));
         first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
+        if (route[0].piece_bytes > 0 && flow.bytes > 0) {
+          piece_sec = std::max(piece_sec, flow.bytes / route[0].piece_bytes_per_sec);
+          piece_bytes = std::max(piece_bytes, route[0].piece_bytes / flow.bytes);
+        }
         if (route.size() == 1) continue;
         second_flows.push_back(FlowOn(route[1], flow.bytes));
         second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
       }
       first.flows = AddFlows(std::move(first_flows));
-      legs.push_back({first});
+      legs.push_back({.leg = first, .first_piece_sec = piece_sec, .first_piece_bytes = piece_bytes});
       if (!second_flows.empty()) {
         second.flows = AddFlows(std::move(second_flows));
         legs.push_back({second});
@@ -287,6 +335,7 @@ class JobMaker {
   const Machine& machine_;
   const Routes& routes_;
   const CostModel cost_;
+  const std::vector<double> slowness_;  // by device; empty where all are alike
   Jobs jobs_;
   const Task* last_ = nullptr;  // of which seconds_ is the cost
   double seconds_ = 0;

@@ -44,12 +44,16 @@ struct Leg {
 struct Job {
   std::vector<int> tasks;
   double fixed_sec = 0;
-  double cores = 1;  // that it takes where devices share cores
+  double cores = 1;                                        // that it takes where devices share cores
+  enum class Kind { kOther, kLoad, kCompute, kTransfer };  // kLoad: of a batch, which the input must have made
+  Kind kind = Kind::kOther;
   std::vector<Leg> legs;
 };
 
 struct Jobs {
-  std::vector<Job> all;  // the last is the host's part of a step
+  std::vector<Job> all;
+  int input = -1;  // index of the job that makes the batch of a step; −1: any number of batches are there
+  int host = 0;    // of the host's part of a step
   std::vector<FlowSet> flows;
   std::vector<double> capacities;  // by resource of FlowOnRoute::uses, bytes per second
 };

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
+#include "engine/machine_quantities.h"
 #include "program/op.h"
 
 namespace colonnade::engine {
@@ -12,10 +13,8 @@ namespace {
 
 template <class F>
 void ForEachOrigin(const Machine& m, F f) {
-  for (const Quantity* q : {&m.memory_bytes, &m.flops_per_sec, &m.memory_bytes_per_sec, &m.peak_memory_bytes_per_sec,
-                            &m.shared_memory_bytes_per_sec, &m.launch_sec, &m.handoff_sec, &m.skew, &m.cores, &m.step_sec,
-                            &m.step_sec_per_device}) {
-    if (q->value != 0) f(q->from, 1);
+  for (const MachineQuantity& of : MachineQuantities()) {
+    if (const Quantity& q = m.*of.quantity; q.value != 0) f(q.from, 1);
   }
   for (const OpRate& op : m.ops) f(op.from, op.points.size() + op.batch_curve.size());
   for (const Link& link : m.links) {

@@ -81,8 +81,9 @@ struct MeasuredTransfer {
 // kFastest: of ring, tree and direct the one that takes the least time for the bytes at hand, as libraries choose; direct,
 // in which each member sends to every other, only where there are few.
 inline constexpr size_t kMostMembersOfDirect = 16;
-enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster, kFastest };
-inline constexpr const char* kAlgorithmNames[] = {"ring", "tree", "direct", "master", "fastest"};
+// kServer: a node of the link graph adds, and sends the sum to all: a process on the CPU, or a switch.
+enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster, kServer, kFastest };
+inline constexpr const char* kAlgorithmNames[] = {"ring", "tree", "direct", "master", "server", "fastest"};
 const char* Name(CollectiveAlgorithm algorithm);
 
 // A step of a network on one device that somebody measured, to which a profile was fitted.
@@ -92,13 +93,20 @@ struct FittedStep {
   double step_sec = 0;
 };
 
+// A device that computes slower than the profile says.
+struct SlowerDevice {
+  std::string device;
+  double factor = 1;  // times as long
+};
+
 // The most devices of a profile, as of plans.
 inline constexpr int kMostDevices = 4096;
 
 struct Machine {
   std::string name, description;
-  // Values that hold for each device; all devices are alike.
+  // Values that hold for each device; all devices are alike but for `slower`.
   std::vector<std::string> devices;  // names of nodes of the link graph; Program device d runs on devices[d]
+  std::vector<SlowerDevice> slower;
   Quantity memory_bytes;
   Quantity flops_per_sec;                // peak in fp32
   Quantity memory_bytes_per_sec;         // achieved by one device at work
@@ -108,19 +116,27 @@ struct Machine {
   Quantity handoff_sec;                  // extra launch delay when a task's lane was idle and it waited for another lane
   Quantity
       skew;  // how much longer the slower of two devices takes than one, as a part of compute: those that meet wait for it
+  Quantity overlap_slowdown;  // how much longer compute takes while its device takes part in a transfer, as a part
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;
   bool peer_access = true;  // false: transfers are staged through the node "host", one half after the other
   std::vector<std::pair<std::string, std::string>> staged;  // pairs without peer access
-  int copy_engines = 0;  // of each device, one copy at a time each: 1, or 2 (one sends, one receives); 0: kernels
-                         // or threads copy, any number at once
+  Quantity staging_piece_bytes;  // > 0: the second half of a staged transfer follows the first by a piece
+  int copy_engines = 0;          // of each device, one copy at a time each: 1, or 2 (one sends, one receives); 0: kernels
+                                 // or threads copy, any number at once
   CollectiveAlgorithm collectives = CollectiveAlgorithm::kRing;
+  std::string server = "host";    // the node that adds where collectives are kServer
+  Quantity server_bytes_per_sec;  // that it adds, of all devices together; 0: as fast as they come
   std::vector<MeasuredTransfer> transfers;
   Quantity cores;  // > 0: devices are threads on so many cores, which transfers take too
   // The host's part of each step.
   Quantity step_sec;                  // which no plan splits
   Quantity step_sec_per_device;       // that each device adds
+  Quantity step_sec_per_image;        // that each image of the batch adds
+  Quantity step_sec_per_task;         // that each task adds: the launches of one host
+  int devices_per_host = 0;           // that one host serves; 0: all
+  Quantity input_images_per_sec;      // that all hosts together read, decode and augment; 0: as many as are asked for
   FittedStep fitted_to;               // what step_sec was fitted to; for other networks it is wrong
   int steps_in_flight = 2;            // 1: the host's part is not hidden behind the devices'
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible

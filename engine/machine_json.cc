@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/json_fields.h"
 #include "engine/machine.h"
+#include "engine/machine_quantities.h"
 #include "engine/routes.h"
 #include "nlohmann/json.hpp"
 #include "program/json_text.h"
@@ -32,19 +33,13 @@ constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kDeepest = 8;
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
 
 // Outside of these a unit is certainly wrong.
-constexpr Bounds kFlopRates{1e6, 100 * kFastestFlops, "flop/s"};
-constexpr Bounds kMemoryRates{1e6, 100 * kFastestMemory, "byte/s"};
 // Of an op that does next to nothing a calibration may measure little.
 constexpr Bounds kOpFlopRates{1, kFlopRates.most, "flop/s"};
 constexpr Bounds kOpMemoryRates{1, kMemoryRates.most, "byte/s"};
 constexpr Bounds kLinkRates{1e3, 100 * kFastestLink, "byte/s"};
-constexpr Bounds kDelays{0, 10, "s"};      // of a launch or a link
-constexpr Bounds kHostTimes{0, 1e5, "s"};  // of a step
+constexpr Bounds kDelays{0, 10, "s"};  // of a link
 constexpr Bounds kTransferTimes{1e-12, 1e5, "s"};
-constexpr Bounds kMemorySizes{1, 1e18, "byte"};
-constexpr Bounds kSkews{0, 10, ""};
-constexpr Bounds kFactors{1, 100, ""};  // of `within`
-constexpr Bounds kCores{1, 1 << 20, ""};
+constexpr Bounds kFactors{1, 100, ""};  // of `within`, and of a slower device
 constexpr Bounds kExtents{1, 1e9, ""};
 constexpr Bounds kCurveFactors{1e-6, 1e6, ""};
 
@@ -59,6 +54,14 @@ void Take(JsonFields& parent, const char* name, Quantity& quantity, Bounds bound
   fields.Text("source", quantity.source);
   fields.Number("within", quantity.within, false, kFactors);
   fields.Finish();
+}
+
+void ReadQuantity(JsonFields& fields, const MachineQuantity& of, Machine& machine, absl::Status& status) {
+  Quantity& quantity = machine.*of.quantity;
+  Take(fields, of.field, quantity, of.bounds, status, of.is_needed);
+  if (of.is_whole && quantity.value != std::floor(quantity.value)) {
+    fields.Fail(absl::StrCat(of.field, ".value"), "a whole number", quantity.value);
+  }
 }
 
 // Pairs of numbers within `first` and `second`, the first ones all different.
@@ -214,6 +217,15 @@ void ReadDevices(JsonFields& fields, Machine& machine, absl::Status& status) {
   });
 }
 
+SlowerDevice ReadSlower(const Read& json, const std::string& path, absl::Status& status) {
+  SlowerDevice slower;
+  JsonFields fields(json, path, status);
+  fields.Text("device", slower.device, true);
+  fields.Number("factor", slower.factor, true, kFactors);
+  fields.Finish();
+  return slower;
+}
+
 // The name of a network, or {"model", "batch", "step_sec"}: the step of one device that the profile makes come out.
 void ReadFittedTo(JsonFields& fields, FittedStep& step, absl::Status& status) {
   const Read* fitted = fields.Find("fitted_to");
@@ -260,12 +272,24 @@ absl::Status Validate(const Machine& machine) {
         "devices: expected another name than host, the node through which transfers are staged");
   if (names.size() != machine.devices.size())
     return absl::InvalidArgumentError("devices: expected different names, found one twice");
+  const auto check_device = [&](const char* field, const std::string& name) {
+    if (names.contains(name)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected a device, found \"%s\"%s", field, name,
+                                                      program::DidYouMean("; ", name, machine.devices)));
+  };
   for (const auto& [a, b] : machine.staged) {
-    for (const std::string& name : {a, b}) {
-      if (names.contains(name)) continue;
-      return absl::InvalidArgumentError(absl::StrFormat("staged: expected devices, found \"%s\"%s", name,
-                                                        program::DidYouMean("; ", name, machine.devices)));
-    }
+    for (const std::string& name : {a, b}) RETURN_IF_ERROR(check_device("staged", name));
+  }
+  const bool has_server = machine.server != Machine().server || machine.server_bytes_per_sec.value > 0;
+  if (has_server && machine.collectives != CollectiveAlgorithm::kServer) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("server: expected collectives of kind server beside it, found %s", Name(machine.collectives)));
+  }
+  std::set<std::string> slower;
+  for (const SlowerDevice& of : machine.slower) {
+    RETURN_IF_ERROR(check_device("slower", of.device));
+    if (!slower.insert(of.device).second)
+      return absl::InvalidArgumentError(absl::StrFormat("slower: expected a device once, found \"%s\" twice", of.device));
   }
   for (const Link& link : machine.links) {
     if (link.a == link.b)
@@ -350,22 +374,12 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   absl::Status status;
   Machine machine;
   JsonFields fields(json, "", status);
-  const auto take = [&](const char* name, Quantity& quantity, Bounds bounds, bool needed = false) {
-    Take(fields, name, quantity, bounds, status, needed);
-  };
   const Read* version = fields.Need(kVersionField);
   if (version != nullptr && *version != 1) fields.Fail(kVersionField, "version 1", *version);
   fields.Text("name", machine.name, true);
   fields.Text("description", machine.description);
   ReadDevices(fields, machine, status);
-  take("memory_bytes", machine.memory_bytes, kMemorySizes, true);
-  take("flops_per_sec", machine.flops_per_sec, kFlopRates, true);
-  take("memory_bytes_per_sec", machine.memory_bytes_per_sec, kMemoryRates, true);
-  take("peak_memory_bytes_per_sec", machine.peak_memory_bytes_per_sec, kMemoryRates);
-  take("shared_memory_bytes_per_sec", machine.shared_memory_bytes_per_sec, kMemoryRates);
-  take("launch_sec", machine.launch_sec, kDelays);
-  take("handoff_sec", machine.handoff_sec, kDelays);
-  take("skew", machine.skew, kSkews);
+  for (const MachineQuantity& of : MachineQuantities()) ReadQuantity(fields, of, machine, status);
   fields.Each("ops", false,
               [&](const Read& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
   fields.Each("links", false, [&](const Read& link, const std::string& path) { ReadLink(link, path, machine, status); });
@@ -375,12 +389,11 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Each("transfers", false, [&](const Read& transfer, const std::string& path) {
     machine.transfers.push_back(ReadTransfer(transfer, path, status));
   });
-  take("cores", machine.cores, kCores);
-  if (machine.cores.value != std::floor(machine.cores.value)) {
-    fields.Fail("cores.value", "a whole number", machine.cores.value);
-  }
-  take("step_sec", machine.step_sec, kHostTimes);
-  take("step_sec_per_device", machine.step_sec_per_device, kHostTimes);
+  fields.Each("slower", false, [&](const Read& slower, const std::string& path) {
+    machine.slower.push_back(ReadSlower(slower, path, status));
+  });
+  fields.Text("server", machine.server);
+  fields.Count("devices_per_host", machine.devices_per_host, false, {1, kMostDevices});
   ReadFittedTo(fields, machine.fitted_to, status);
   fields.Count("steps_in_flight", machine.steps_in_flight, false, {1, kMostSteps});
   fields.Finish();
@@ -392,14 +405,10 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
 
 std::string MachineToJson(const Machine& m) {
   Json json = {{kVersionField, 1}, {"name", m.name}, {"description", m.description}, {"devices", m.devices}};
-  json["memory_bytes"] = ToJson(m.memory_bytes);
-  json["flops_per_sec"] = ToJson(m.flops_per_sec);
-  json["memory_bytes_per_sec"] = ToJson(m.memory_bytes_per_sec);
-  Put(json, "peak_memory_bytes_per_sec", m.peak_memory_bytes_per_sec);
-  Put(json, "shared_memory_bytes_per_sec", m.shared_memory_bytes_per_sec);
-  Put(json, "launch_sec", m.launch_sec);
-  Put(json, "handoff_sec", m.handoff_sec);
-  Put(json, "skew", m.skew);
+  for (const MachineQuantity& of : MachineQuantities()) {
+    const Quantity& quantity = m.*of.quantity;
+    if (of.is_needed || quantity.value != 0) json[of.field] = ToJson(quantity);
+  }
   json["ops"] = Json::array();
   for (const OpRate& op : m.ops) json["ops"].push_back(ToJson(op));
   json["links"] = Json::array();
@@ -412,14 +421,16 @@ std::string MachineToJson(const Machine& m) {
   }
   json["peer_access"] = m.peer_access;
   if (!m.staged.empty()) json["staged"] = m.staged;
+  for (const SlowerDevice& slower : m.slower) {
+    json["slower"].push_back({{"device", slower.device}, {"factor", slower.factor}});
+  }
   json["copy_engines"] = m.copy_engines;
   json["collectives"] = Name(m.collectives);
+  if (m.collectives == CollectiveAlgorithm::kServer) json["server"] = m.server;
   json["transfers"] = Json::array();
   for (const MeasuredTransfer& transfer : m.transfers) json["transfers"].push_back(ToJson(transfer));
-  Put(json, "cores", m.cores);
-  Put(json, "step_sec", m.step_sec);
-  Put(json, "step_sec_per_device", m.step_sec_per_device);
   if (!m.fitted_to.model.empty()) json["fitted_to"] = ToJson(m.fitted_to);
+  if (m.devices_per_host > 0) json["devices_per_host"] = m.devices_per_host;
   json["steps_in_flight"] = m.steps_in_flight;
   return json.dump(1);
 }

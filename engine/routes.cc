@@ -9,17 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "program/status_macros.h"
 
 namespace colonnade::engine {
-namespace {
-
-constexpr char kHost[] = "host";
-constexpr int kNoDevice = -1;
-
 // The link graph, nodes by number; devices come first, in their order.
-class Graph {
+class LinkGraph {
  public:
-  explicit Graph(const Machine& machine)
+  explicit LinkGraph(const Machine& machine)
       : devices_(machine.device_count()), is_passed_over_(devices_, false), own_(devices_) {
     for (const std::string& device : machine.devices) NodeOf(device);
     for (const Link& link : machine.links) AddLink(link);
@@ -123,6 +119,11 @@ class Graph {
   std::vector<double> capacities_;
 };
 
+namespace {
+
+constexpr char kHost[] = "host";
+constexpr int kNoDevice = -1;
+
 constexpr int kMostClasses = 1024;  // of devices: there is a route for each pair
 
 // Pairs without peer access.
@@ -141,6 +142,22 @@ class Staged {
   const std::set<std::pair<std::string, std::string>> pairs_;
 };
 
+Route WithoutEngines(Route route) {
+  route.engines.clear();
+  return route;
+}
+
+// Both halves of a staged transfer as one: the second follows the first by a piece.
+Route InPieces(const Route& first, const Route& second, double piece_bytes) {
+  Route route = first;
+  route.resources.insert(route.resources.end(), second.resources.begin(), second.resources.end());
+  route.latency_sec += second.latency_sec;
+  route.bytes_per_sec = std::min(first.bytes_per_sec, second.bytes_per_sec);
+  route.piece_bytes = piece_bytes;
+  route.piece_bytes_per_sec = std::max(first.bytes_per_sec, second.bytes_per_sec);
+  return route;
+}
+
 // Of one transfer, over all legs: rate and, negated, latency; the greater is the nearer.
 std::pair<double, double> Nearness(const std::vector<Route>& legs) {
   double rate = std::numeric_limits<double>::infinity(), latency = 0;
@@ -154,14 +171,14 @@ absl::Status NoRoute(const std::string& from, const std::string& to) {
 }
 
 // The class of each device. Those that are staged with some others alone are like no other.
-std::vector<int> ClassesOf(const Machine& machine, const Graph& graph, int devices) {
+std::vector<int> ClassesOf(const Machine& machine, const LinkGraph& graph, int devices) {
   std::set<std::string> staged;
   for (const auto& [a, b] : machine.staged) staged.insert({a, b});
-  std::map<Graph::Likeness, int> known;
+  std::map<LinkGraph::Likeness, int> known;
   std::vector<int> classes;
   int count = 0;
   for (int device = 0; device < devices; ++device) {
-    const std::optional<Graph::Likeness> likeness = graph.LikenessOf(device);
+    const std::optional<LinkGraph::Likeness> likeness = graph.LikenessOf(device);
     if (!likeness || staged.contains(machine.devices[device])) {
       classes.push_back(count++);
       continue;
@@ -180,10 +197,11 @@ int Routes::ToOf(int from_class, int to_class) const {
 }
 
 absl::StatusOr<Routes> Routes::Create(const Machine& machine, int devices) {
-  Graph graph(machine);
+  LinkGraph graph(machine);
   Routes routes;
   routes.copy_engines_ = machine.copy_engines;
   routes.engine_count_ = devices * machine.copy_engines;
+  routes.staging_piece_bytes_ = machine.staging_piece_bytes.value;
   routes.capacities_ = graph.capacities();
   const std::vector<int> class_of = ClassesOf(machine, graph, devices);
   for (int device = devices; device < machine.device_count(); ++device) graph.PassOver(device);
@@ -204,28 +222,21 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine, int devices) {
         absl::StrFormat("links: expected devices of at most %d kinds by their links, found %d; like links make like devices",
                         kMostClasses, classes));
   }
+  if (graph.FindNode(kHost)) {
+    ASSIGN_OR_RETURN(routes.host_, routes.RoutesOfNode(machine, kHost, graph, class_of));
+  }
   routes.patterns_.resize(classes * classes);
   const Staged staged(machine);
-  const std::optional<int> host = graph.FindNode(kHost);
-  std::vector<std::optional<Route>> from_host;
-  if (host) from_host = graph.RoutesFrom(*host);
-  std::vector<Route> to_host;
   for (int a = 0; a < classes; ++a) {
     const int from = routes.FromOf(a);
     const std::vector<std::optional<Route>> best = graph.RoutesFrom(from);
-    if (host) {
-      if (!best[*host]) return NoRoute(machine.devices[from], kHost);
-      if (!from_host[from]) return NoRoute(kHost, machine.devices[from]);
-      to_host.push_back(*best[*host]);
-    }
     for (int b = 0; b < classes; ++b) {
       const int to = routes.ToOf(a, b);
       if (to < 0) continue;  // a class of one device
       std::vector<Route>& legs = routes.patterns_[a * classes + b];
       if (staged.Is(from, to)) {
-        if (!host) return NoRoute(machine.devices[from], kHost);
-        if (!from_host[to]) return NoRoute(kHost, machine.devices[to]);
-        legs = {*best[*host], *from_host[to]};
+        if (routes.host_.to.empty()) return NoRoute(machine.devices[from], kHost);
+        legs = {WithoutEngines(routes.host_.to[from]), WithoutEngines(routes.host_.from[to])};
       } else if (best[to]) {
         legs = {*best[to]};
       } else {
@@ -233,24 +244,53 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine, int devices) {
       }
     }
   }
-  if (!host) return routes;
-  for (int device = 0; device < devices; ++device) {
-    const int model = routes.FromOf(class_of[device]);
-    Route to = to_host[class_of[device]], from = *from_host[model];
-    routes.Adapt(model, device, to.resources.front());
-    routes.Adapt(model, device, from.resources.back());
-    routes.to_host_.push_back(routes.WithEngines(std::move(to), device, kNoDevice));
-    routes.from_host_.push_back(routes.WithEngines(std::move(from), kNoDevice, device));
+  if (machine.collectives == CollectiveAlgorithm::kServer) RETURN_IF_ERROR(routes.AddServer(machine, graph, class_of));
+  return routes;
+}
+
+absl::StatusOr<Routes::NodeRoutes> Routes::RoutesOfNode(const Machine& machine, const std::string& node,
+                                                        const LinkGraph& graph, const std::vector<int>& class_of) const {
+  NodeRoutes routes;
+  const std::optional<int> at = graph.FindNode(node);
+  if (!at) return NoRoute(machine.devices[0], node);
+  const std::vector<std::optional<Route>> from_node = graph.RoutesFrom(*at);
+  std::vector<std::optional<Route>> to_node;  // by class
+  for (const Representatives& of_class : representatives_) to_node.push_back(graph.RoutesFrom(of_class.first)[*at]);
+  for (int device = 0; device < static_cast<int>(class_of.size()); ++device) {
+    const int model = FromOf(class_of[device]);
+    if (!to_node[class_of[device]]) return NoRoute(machine.devices[model], node);
+    if (!from_node[model]) return NoRoute(node, machine.devices[model]);
+    Route to = *to_node[class_of[device]], from = *from_node[model];
+    Adapt(model, device, to.resources.front());
+    Adapt(model, device, from.resources.back());
+    routes.to.push_back(WithEngines(std::move(to), device, kNoDevice));
+    routes.from.push_back(WithEngines(std::move(from), kNoDevice, device));
   }
   return routes;
 }
 
+absl::Status Routes::AddServer(const Machine& machine, const LinkGraph& graph, const std::vector<int>& class_of) {
+  ASSIGN_OR_RETURN(server_, RoutesOfNode(machine, machine.server, graph, class_of));
+  const double rate = machine.server_bytes_per_sec.value;
+  if (rate == 0) return absl::OkStatus();
+  const int adding = static_cast<int>(capacities_.size());
+  capacities_.push_back(rate);
+  for (Route& route : server_.to) {
+    route.resources.push_back(adding);
+    route.bytes_per_sec = std::min(route.bytes_per_sec, rate);
+  }
+  return absl::OkStatus();
+}
+
 std::vector<Route> Routes::Between(int from, int to) const {
+  if (from == kServer) return {server_.from[to]};
+  if (to == kServer) return {server_.to[from]};
   const int a = attachments_[from].of_class, b = attachments_[to].of_class;
   std::vector<Route> legs = Pattern(a, b);
   Adapt(FromOf(a), from, legs.front().resources.front());
   Adapt(ToOf(a, b), to, legs.back().resources.back());
   if (legs.size() == 1) return {WithEngines(std::move(legs[0]), from, to)};
+  if (staging_piece_bytes_ > 0) return {WithEngines(InPieces(legs[0], legs[1], staging_piece_bytes_), from, to)};
   return {WithEngines(std::move(legs[0]), from, kNoDevice), WithEngines(std::move(legs[1]), kNoDevice, to)};
 }
 

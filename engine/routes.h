@@ -22,7 +22,14 @@ struct Route {
   absl::InlinedVector<int, 2> engines;  // of the devices at its ends
   double latency_sec = 0;
   double bytes_per_sec = 0;  // that one transfer gets alone
+  // Of a staged transfer in pieces: the first half of so many bytes is over before the second begins.
+  double piece_bytes = 0, piece_bytes_per_sec = 0;
 };
+
+// The node that adds, where collectives go through one (Machine::server), in the place of a device.
+inline constexpr int kServer = -1;
+
+class LinkGraph;
 
 class Routes {
  public:
@@ -33,7 +40,8 @@ class Routes {
   static absl::StatusOr<Routes> Create(const Machine& machine, int devices);
 
   // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has
-  // ended. REQUIRES: from ≠ to.
+  // ended; one of both where they are staged in pieces. Either may be kServer where collectives go through it; its adding is
+  // a resource of what is sent to it. REQUIRES: from ≠ to.
   std::vector<Route> Between(int from, int to) const;
   // That one transfer between devices gets alone, the slower of two legs. REQUIRES: from ≠ to.
   double BytesPerSec(int from, int to) const;
@@ -43,8 +51,8 @@ class Routes {
   // equal ones that of the least latency, then the first. Begins with the first of `devices`.
   std::vector<int> RingOf(std::vector<int> devices) const;
   // Null where the machine has no node "host".
-  const Route* FromHost(int device) const { return from_host_.empty() ? nullptr : &from_host_[device]; }
-  const Route* ToHost(int device) const { return to_host_.empty() ? nullptr : &to_host_[device]; }
+  const Route* FromHost(int device) const { return host_.from.empty() ? nullptr : &host_.from[device]; }
+  const Route* ToHost(int device) const { return host_.to.empty() ? nullptr : &host_.to[device]; }
 
   int engine_count() const { return engine_count_; }
   // Bytes per second of each resource.
@@ -69,11 +77,20 @@ class Routes {
   void Adapt(int model, int device, int& resource) const;
   Route WithEngines(Route route, int from, int to) const;
 
+  // To and from a node, by device.
+  struct NodeRoutes {
+    std::vector<Route> to, from;
+  };
+  absl::StatusOr<NodeRoutes> RoutesOfNode(const Machine& machine, const std::string& node, const LinkGraph& graph,
+                                          const std::vector<int>& class_of) const;
+  absl::Status AddServer(const Machine& machine, const LinkGraph& graph, const std::vector<int>& class_of);
+
   int copy_engines_ = 0, engine_count_ = 0;
+  double staging_piece_bytes_ = 0;
   std::vector<Attachment> attachments_;           // by device
   std::vector<Representatives> representatives_;  // by class
   std::vector<std::vector<Route>> patterns_;      // by pair of classes: between their representatives, without engines
-  std::vector<Route> from_host_, to_host_;
+  NodeRoutes host_, server_;
   std::vector<double> capacities_;
 };
 

@@ -28,6 +28,7 @@ using program::Task;
 using program::TaskId;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr size_t kBatchesAhead = 2;  // that the input makes beyond those of steps that are enqueued
 
 class Execution {
  public:
@@ -38,15 +39,18 @@ class Execution {
         flows_(std::move(jobs.flows)),
         share_(std::move(jobs.capacities)),
         max_steps_(std::max(options.max_steps, 2)),
+        slowdown_(1 + machine.overlap_slowdown.value),
         keeps_times_(options.trace),
         engine_taken_(engines, false),
-        host_job_(static_cast<int>(jobs_.size()) - 1) {
+        input_job_(jobs.input),
+        host_job_(jobs.host) {
     job_of_.resize(program.tasks.size());
     for (size_t j = 0; j < jobs_.size(); ++j) {
       for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);
     }
     arrived_.assign(jobs_.size(), 0);
     progress_.resize(jobs_.size());
+    devices_.resize(program.device_count);
     ended_step_.assign(program.tasks.size(), -1);
     lanes_.resize(program.device_count * kLaneCount);
     for (const Task& task : program.tasks) LaneOf(task).order.push_back(task.id.value);
@@ -54,6 +58,7 @@ class Execution {
 
   // False where it stands still before the end: never for a Program that Verify accepts.
   bool Go() {
+    StartInput();
     StartHost();
     while (static_cast<int>(finish_.size()) < max_steps_ && !IsSteady()) {
       if (!Advance()) return false;
@@ -73,17 +78,28 @@ class Execution {
     bool busy = false;
     bool blocked = false;  // the next task has been found waiting
   };
-  // How far a job has come that runs.
-  struct Progress {
-    int leg = -1;  // −1: in the job's own seconds
-    int flows_left = 0;
-  };
+  static constexpr int kNoJob = -1;
   // When a part of a job ends that is no flow, on the clock; of equal ones the first to begin comes first.
   struct FixedEnd {
     double at = 0;
     int64_t order = 0;
-    int job = 0;
+    int job = kNoJob;
     bool operator>(const FixedEnd& other) const { return std::tie(at, order) > std::tie(other.at, other.order); }
+  };
+
+  struct Progress {
+    int leg = -1;  // −1: in the job's own seconds
+    int flows_left = 0;
+    FixedEnd end = {};  // of the part that runs; others in the queue hold no more
+  };
+  // Of a batch that the input has not made.
+  struct WaitingLoad {
+    int job = 0, step = 0;
+    double delay_sec = 0;
+  };
+  struct DeviceState {
+    int computes = kNoJob;  // on its compute lane
+    int transfers = 0;      // in which it takes part
   };
 
   struct FlowOfJob {
@@ -105,26 +121,81 @@ class Execution {
   void EndHost() {
     host_busy_ = false;
     ++opened_;
+    StartInput();
     StartHost();
     for (int d = 0; d < program_.device_count; ++d) TryDevice(d);
+  }
+
+  // The input makes batches one after the other, at most so many beyond those of steps that are enqueued.
+  void StartInput() {
+    if (input_job_ < 0 || input_busy_ || batches_ >= opened_ + kBatchesAhead) return;
+    input_busy_ = true;
+    StartJob(input_job_, 0);
+  }
+  void EndInput() {
+    input_busy_ = false;
+    ++batches_;
+    StartInput();
+    std::vector<WaitingLoad> waiting;
+    std::swap(waiting, waiting_loads_);
+    for (const WaitingLoad& load : waiting) StartLoad(load);
+  }
+  void StartLoad(const WaitingLoad& load) {
+    if (input_job_ < 0 || load.step < static_cast<int>(batches_)) return StartJob(load.job, load.delay_sec);
+    waiting_loads_.push_back(load);
   }
 
   void StartJob(int job, double delay_sec) {
     progress_[job] = {};
     StartFixedPart(job, delay_sec + jobs_[job].fixed_sec);
     demand_ += jobs_[job].cores;
+    Note(jobs_[job], +1);
   }
 
   void StartFixedPart(int job, double seconds) {
     Settle();
-    fixed_.push({clock_ + seconds, next_order_++, job});
+    const bool is_slowed = jobs_[job].kind == Job::Kind::kCompute && devices_[DeviceOf(jobs_[job])].transfers > 0;
+    EndAt(job, clock_ + (is_slowed ? seconds * slowdown_ : seconds));
+  }
+  void EndAt(int job, double at) {
+    progress_[job].end = {at, next_order_++, job};
+    fixed_.push(progress_[job].end);
+  }
+
+  int DeviceOf(const Job& job) const { return program_.tasks[job.tasks[0]].device; }
+  // That a job starts, or ends: its devices compute slower while they take part in a transfer.
+  void Note(const Job& job, int change) {
+    if (slowdown_ == 1) return;
+    if (job.kind == Job::Kind::kCompute) {
+      devices_[DeviceOf(job)].computes = change > 0 ? job_of_[job.tasks[0]] : kNoJob;
+    }
+    if (job.kind != Job::Kind::kTransfer) return;
+    for (int task : job.tasks) {
+      DeviceState& device = devices_[program_.tasks[task].device];
+      device.transfers += change;
+      if (device.transfers == std::max(change, 0)) ChangeSpeed(device.computes, change > 0 ? slowdown_ : 1 / slowdown_);
+    }
+  }
+  // What is left of a computation takes `factor` times as long from now on.
+  void ChangeSpeed(int job, double factor) {
+    if (job == kNoJob) return;
+    Settle();
+    EndAt(job, clock_ + factor * (progress_[job].end.at - clock_));
   }
 
   bool IsSteady() const {
     const size_t n = finish_.size();
     if (n < 4) return false;
     const double last = finish_[n - 1] - finish_[n - 2], before = finish_[n - 2] - finish_[n - 3];
-    return std::abs(last - before) <= 1e-9 * last;
+    const bool input_is = input_job_ < 0 || std::abs(batches_at_[n - 1] - batches_at_[n - 2] - 1) <= 1e-9;
+    return input_is && std::abs(last - before) <= 1e-9 * last;
+  }
+  // That the input has made by now, the part of one that it makes among them.
+  double BatchesMade() {
+    if (!input_busy_) return static_cast<double>(batches_);
+    Settle();
+    const double left = (progress_[input_job_].end.at - clock_) / jobs_[input_job_].fixed_sec;
+    return static_cast<double>(batches_) + 1 - left;
   }
 
   bool WaitsAreOver(const Task& task, int step) const {
@@ -150,6 +221,7 @@ class Execution {
     const int job = job_of_[id];
     if (++arrived_[job] < static_cast<int>(jobs_[job].tasks.size())) return;
     arrived_[job] = 0;
+    if (jobs_[job].kind == Job::Kind::kLoad) return StartLoad({job, lane.step, handoff});
     StartJob(job, handoff);
   }
 
@@ -166,6 +238,7 @@ class Execution {
   double Speed() const { return demand_ > machine_.cores.value ? machine_.cores.value / demand_ : 1.0; }
 
   double NextFixedEnd() {
+    while (!fixed_.empty() && fixed_.top().order != progress_[fixed_.top().job].end.order) fixed_.pop();
     if (fixed_.empty()) return kNever;
     if (!SharesCores()) return fixed_.top().at;
     Settle();
@@ -241,7 +314,9 @@ class Execution {
     }
     Settle();
     demand_ -= job.cores;
+    Note(job, -1);
     if (index == host_job_) return EndHost();
+    if (index == input_job_) return EndInput();
     for (int task : job.tasks) EndTask(program_.tasks[task]);
     for (int task : job.tasks) TryDevice(program_.tasks[task].device);
   }
@@ -253,6 +328,7 @@ class Execution {
     ++tasks_run_;
     if (--left_[lane.step] == 0) {
       finish_.push_back(now_);
+      batches_at_.push_back(BatchesMade());
       StartHost();
     }
     lane.busy = false;
@@ -268,6 +344,7 @@ class Execution {
   std::vector<int> job_of_;  // by task
   FairShare share_;
   const int max_steps_;
+  const double slowdown_;  // of compute beside a transfer
   const bool keeps_times_;
 
   double now_ = 0, settled_ = 0, demand_ = 0;
@@ -282,11 +359,15 @@ class Execution {
   std::vector<bool> engine_taken_;
   std::vector<int> arrived_;     // by job: sides that are there
   std::vector<int> ended_step_;  // by task: the last step in which it ended
-  const int host_job_;           // what the host does in each step
-  bool host_busy_ = false;
+  std::vector<DeviceState> devices_;
+  const int input_job_, host_job_;  // what input and host do for each step; kNoJob: the input does nothing
+  bool input_busy_ = false, host_busy_ = false;
+  size_t batches_ = 0;  // that the input has made
+  std::vector<WaitingLoad> waiting_loads_;
   size_t opened_ = 0;                         // steps that have been enqueued by now
   std::vector<int> left_;                     // by step: tasks to go
   std::vector<double> finish_;                // by step
+  std::vector<double> batches_at_;            // by step: BatchesMade when it finished
   std::vector<std::vector<TaskTime>> times_;  // by step; empty if nobody wants them
   int64_t tasks_run_ = 0;
 };

@@ -2,8 +2,9 @@
 //
 // Lanes run in order and wait as the executor's do; a transfer starts when all its sides are there, and ends for all at
 // once. Flows that share a link share its rate fairly (max-min). Where devices are threads on a few cores, all that runs
-// shares those. The host enqueues a step when it has ended the work of the one before and the step `steps_in_flight` earlier
-// has ended.
+// shares those. Compute takes longer while its device takes part in a transfer (Machine::overlap_slowdown). Where the input
+// has a rate, it makes one batch after the other, and the loads of a step begin when its batch is there. The host enqueues a
+// step when it has ended the work of the one before and the step `steps_in_flight` earlier has ended.
 //
 // Exact on cases that one can compute by hand; deterministic; one thread.
 #ifndef COLONNADE_ENGINE_SIMULATOR_H_

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/routes.h"
+
 namespace colonnade::engine {
 namespace {
 
@@ -69,12 +71,33 @@ Phase LinePhase(const std::vector<int>& members, double bytes) {
   return phase;
 }
 
+// To the server and from it, in pieces, so that sums come back while operands still go.
+Phase ThroughServer(const std::vector<int>& members, double sent_bytes, double received_bytes) {
+  Phase phase{.flows = {}, .hops = 2};
+  for (int member : members) {
+    phase.flows.push_back({member, kServer, sent_bytes});
+    phase.flows.push_back({kServer, member, received_bytes});
+  }
+  return phase;
+}
+
+// The same with one device at the other end, which is the first: all others send, and it alone receives.
+Phase ThroughServerToFirst(const std::vector<int>& members, double bytes) {
+  Phase phase = ThroughServer(members, bytes, bytes);
+  std::erase_if(phase.flows, [&](const Flow& flow) {
+    return flow.from == members[0] || (flow.from == kServer && flow.to != members[0]);
+  });
+  return phase;
+}
+
 Phase ReducePhase(CollectiveAlgorithm algorithm, const std::vector<int>& members, double bytes) {
   switch (algorithm) {
     case CollectiveAlgorithm::kRing:
       return LinePhase(members, bytes);
     case CollectiveAlgorithm::kTree:
       return TreePhase(members, bytes);
+    case CollectiveAlgorithm::kServer:
+      return ThroughServerToFirst(members, bytes);
     case CollectiveAlgorithm::kDirect:
     case CollectiveAlgorithm::kMaster:
     case CollectiveAlgorithm::kFastest:
@@ -98,6 +121,8 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
       phase.hops *= 2;
       return {phase};
     }
+    case CollectiveAlgorithm::kServer:
+      return {ThroughServer(members, bytes, bytes)};
     case CollectiveAlgorithm::kMaster:
     case CollectiveAlgorithm::kFastest:
       break;
@@ -111,7 +136,8 @@ std::vector<Phase> PhasesOf(CollectiveKind kind, CollectiveAlgorithm algorithm, 
                             double operand_bytes, int root) {
   const int m = static_cast<int>(members.size());
   if (m < 2) return {};
-  const bool master = algorithm == CollectiveAlgorithm::kMaster, ring = algorithm == CollectiveAlgorithm::kRing;
+  const bool master = algorithm == CollectiveAlgorithm::kMaster, ring = algorithm == CollectiveAlgorithm::kRing,
+             server = algorithm == CollectiveAlgorithm::kServer;
   switch (kind) {
     case CollectiveKind::kAllReduce:
       return AllReduce(algorithm, members, operand_bytes);
@@ -119,9 +145,11 @@ std::vector<Phase> PhasesOf(CollectiveKind kind, CollectiveAlgorithm algorithm, 
       return {AllPairs(members, operand_bytes / m)};
     case CollectiveKind::kReduceScatter:
       if (master) return {SumAtRoot(members, operand_bytes), Reversed(Gather(members, operand_bytes / m))};
+      if (server) return {ThroughServer(members, operand_bytes, operand_bytes / m)};
       return {ring ? RingPhase(members, operand_bytes * (m - 1) / m, m - 1) : AllPairs(members, operand_bytes / m)};
     case CollectiveKind::kAllGather:
       if (master) return {Gather(members, operand_bytes), Reversed(Gather(members, operand_bytes * m))};
+      if (server) return {ThroughServer(members, operand_bytes, operand_bytes * m)};
       return {ring ? RingPhase(members, operand_bytes * (m - 1), m - 1) : AllPairs(members, operand_bytes)};
     case CollectiveKind::kReduce:
       return {ReducePhase(algorithm, FromRoot(members, root), operand_bytes)};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/machine_quantities.h"
 #include "program/philox.h"
 
 namespace colonnade::engine {
@@ -18,14 +19,9 @@ void Multiply(Machine& machine, Factor factor) {
   const auto quantity = [&](const char* field, Quantity& q) {
     if (q.value != 0) q.value *= factor(field, q.source, WithinOf(q.within, q.from));
   };
-  quantity("flops_per_sec", machine.flops_per_sec);
-  quantity("memory_bytes_per_sec", machine.memory_bytes_per_sec);
-  quantity("shared_memory_bytes_per_sec", machine.shared_memory_bytes_per_sec);
-  quantity("launch_sec", machine.launch_sec);
-  quantity("handoff_sec", machine.handoff_sec);
-  quantity("skew", machine.skew);
-  quantity("step_sec", machine.step_sec);
-  quantity("step_sec_per_device", machine.step_sec_per_device);
+  for (const MachineQuantity& of : MachineQuantities()) {
+    if (of.is_drawn) quantity(of.field, machine.*of.quantity);
+  }
   for (OpRate& op : machine.ops) {
     const std::string& source = op.source.empty() ? op.op : op.source;
     const double rates = factor("rate", source, WithinOf(op.within, op.from));

@@ -127,11 +127,12 @@ absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const laye
   double least = std::numeric_limits<double>::infinity();
   for (int count : partition::TriedDeviceCounts(devices)) {
     ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, count));
-    const double host = machine.step_sec.value + count * machine.step_sec_per_device.value;
+    const double host = engine::HostSeconds(machine, count, static_cast<double>(global_batch), /*tasks=*/0);
     const double devices_sec = partition::LeastSecondsOf(graph, count, global_batch, cost.functions());
     least = std::min(least, machine.steps_in_flight == 1 ? host + devices_sec : std::max(host, devices_sec));
   }
-  return least;
+  const double input = machine.input_images_per_sec.value;
+  return input > 0 ? std::max(least, static_cast<double>(global_batch) / input) : least;
 }
 
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,

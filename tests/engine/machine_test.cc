@@ -1,6 +1,7 @@
 // Machine profiles: what is refused, with which message, and what comes back as it was written.
 #include "engine/machine.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "engine/machine_quantities.h"
 #include "engine/routes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -105,7 +107,7 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("from": "measured"},)", R"("from": "measurd"},)"),
               HasSubstr("guess, found \"measurd\"; did you mean \"measured\"?"));
   EXPECT_THAT(ErrorOf(R"("staged": [["d0", "d1"]])", R"("staged": [["d0", "dd1"]])"),
-              HasSubstr("staged: expected devices, found \"dd1\"; did you mean \"d1\"?"));
+              HasSubstr("staged: expected a device, found \"dd1\"; did you mean \"d1\"?"));
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", R"(1e9)"),
               HasSubstr("memory_bytes: expected an object, found 1"));
   EXPECT_THAT(ErrorOf(R"("devices": ["d0", "d1"],)", ""), HasSubstr("devices: missing"));
@@ -160,6 +162,61 @@ TEST(MachineFromJson, NumbersEndWhereTheirBoundsDo) {
     }
     for (const char* bad : {c.below, c.above}) EXPECT_THAT(ErrorOf(field, name + bad), HasSubstr(c.message));
   }
+}
+
+// Each number that a profile states once: written as it was read, and refused beyond its bounds.
+TEST(MachineFromJson, EveryQuantityComesBackAndHasBounds) {
+  const auto with = [](const MachineQuantity& of, double value) {
+    Machine machine = *MachineFromJson(Good());
+    if (of.quantity == &Machine::server_bytes_per_sec) {
+      machine.collectives = CollectiveAlgorithm::kServer;
+      machine.server = "bus";
+    }
+    if (of.quantity != &Machine::peak_memory_bytes_per_sec) machine.*of.quantity = {value, Origin::kGuess, "here", 1.5};
+    return MachineToJson(machine);
+  };
+  for (const MachineQuantity& of : MachineQuantities()) {
+    SCOPED_TRACE(of.field);
+    const double good = std::max(of.bounds.least, std::min(1.0, of.bounds.most));
+    const absl::StatusOr<Machine> machine = MachineFromJson(with(of, good));
+    ASSERT_TRUE(machine.ok()) << machine.status();
+    if (of.quantity == &Machine::peak_memory_bytes_per_sec) continue;  // see MemoryIsNoFasterThanItsPeak
+    EXPECT_EQ(((*machine).*of.quantity).value, good);
+    EXPECT_EQ(((*machine).*of.quantity).source, "here");
+    EXPECT_EQ(((*machine).*of.quantity).within, 1.5);
+    EXPECT_THAT(std::string(MachineFromJson(with(of, -1)).status().message()),
+                HasSubstr(absl::StrCat(of.field, ".value: expected a number from")));
+    EXPECT_FALSE(MachineFromJson(with(of, of.bounds.most * 1.01)).ok());
+  }
+}
+
+TEST(MachineFromJson, ServerSlowerDevicesAndHostsComeBack) {
+  const auto with = [](const std::string& more) {
+    return absl::StrReplaceAll(Good(), {{R"("collectives": "master",)", more}});
+  };
+  const std::string all = with(R"("collectives": "server", "server": "bus", "devices_per_host": 1,
+                                  "slower": [{"device": "d1", "factor": 1.5}],)");
+  const absl::StatusOr<Machine> machine = MachineFromJson(all);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  const absl::StatusOr<Machine> again = MachineFromJson(MachineToJson(*machine));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->collectives, CollectiveAlgorithm::kServer);
+  EXPECT_EQ(again->server, "bus");
+  EXPECT_EQ(again->devices_per_host, 1);
+  ASSERT_EQ(again->slower.size(), 1u);
+  EXPECT_EQ(again->slower[0].device, "d1");
+  EXPECT_EQ(again->slower[0].factor, 1.5);
+  const auto error = [&](const std::string& more) { return std::string(MachineFromJson(with(more)).status().message()); };
+  EXPECT_THAT(error(R"("collectives": "server",)"), HasSubstr("links: expected a way from \"d0\" to \"host\", found none"));
+  EXPECT_THAT(error(R"("collectives": "ring", "server": "bus",)"),
+              HasSubstr("server: expected collectives of kind server beside it, found ring"));
+  EXPECT_THAT(error(R"("devices_per_host": 0,)"), HasSubstr("devices_per_host: expected a whole number from 1 to 4096"));
+  EXPECT_THAT(error(R"("slower": [{"device": "d2", "factor": 1.5}],)"),
+              HasSubstr("slower: expected a device, found \"d2\"; did you mean"));
+  EXPECT_THAT(error(R"("slower": [{"device": "d1", "factor": 0.9}],)"),
+              HasSubstr("slower[0].factor: expected a number from 1 to 100, found 0.9"));
+  EXPECT_THAT(error(R"("slower": [{"device": "d1", "factor": 2}, {"device": "d1", "factor": 3}],)"),
+              HasSubstr("slower: expected a device once, found \"d1\" twice"));
 }
 
 TEST(LimitRates, MakesAProfileThatCanBeRead) {

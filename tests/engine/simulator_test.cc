@@ -11,74 +11,15 @@
 #include "gtest/gtest.h"
 #include "program/builder.h"
 #include "tests/engine/on_a_switch.h"
+#include "tests/engine/simulated_case.h"
 
 namespace colonnade::engine {
 namespace {
 
 using program::BufferId;
-using program::Builder;
 using program::CollectiveKind;
-using program::DType;
 using program::Lane;
 using program::Program;
-using program::Shape;
-
-// Tasks that move a given number of bytes through memory, or between devices.
-class Case {
- public:
-  explicit Case(int devices) : builder_("case", program::Mode::kTrain, 1, DType::kF32, {{"data", devices}}) {}
-
-  BufferId Bytes(int device, int64_t bytes, const std::string& name = "x") {
-    return builder_.AddBuffer(device, name, DType::kF32, {bytes / 4});
-  }
-  void Compute(int device, BufferId buffer, int64_t bytes, Lane lane = Lane::kCompute) {
-    const program::TaskId task = builder_.AddCompute(device, lane, program::ActivationForward{program::Activation::kRelu},
-                                                     {builder_.Accumulate(buffer)}, 0, {"layer"});
-    work_.emplace_back(task, program::Work{.bytes_read = bytes});
-  }
-  // Bytes from the host for a computation of 5 ms, on the lanes given.
-  void LoadAndCompute(BufferId x, Lane lane) {
-    builder_.AddCompute(0, lane, program::Load{0}, {builder_.Write(x)}, 0, {"x", program::Pass::kInput});
-    const BufferId y = Bytes(0, 4, "y");
-    work_.emplace_back(builder_.AddCompute(0, Lane::kCompute, program::ActivationForward{program::Activation::kRelu},
-                                           {builder_.Read(x), builder_.Write(y)}, 0, {"layer"}),
-                       program::Work{.bytes_read = 5'000'000});
-  }
-  BufferId Loaded(int64_t bytes) { return builder_.AddLoaded(0, "x", DType::kF32, {bytes / 4}); }
-  void Send(int from, BufferId x, int to, BufferId y) {
-    const int64_t bytes = program::ElementCount(builder_.shape(x)) * 4;
-    builder_.AddExchange(from, {{builder_.Read(x)}, {.bytes_sent = bytes}}, to, {{builder_.Write(y)}, {}}, Lane::kComm,
-                         {"send"});
-  }
-  void AllReduce(const std::vector<BufferId>& xs) {
-    std::vector<int> devices;
-    std::vector<program::Member> members;
-    for (size_t d = 0; d < xs.size(); ++d) {
-      devices.push_back(static_cast<int>(d));
-      members.push_back({{builder_.Accumulate(xs[d])}, {}});
-    }
-    builder_.AddCollective(builder_.AddGroup(devices), {.kind = CollectiveKind::kAllReduce}, std::move(members), Lane::kComm,
-                           {"sum"});
-  }
-  Program Build() {
-    Program program = std::move(builder_).Build();
-    for (const auto& [task, work] : work_) program.tasks[task.value].work = work;
-    return program;
-  }
-
- private:
-  Builder builder_;
-  std::vector<std::pair<program::TaskId, program::Work>> work_;  // whatever the extents of what they use
-};
-
-Simulation Of(const Program& program, const Machine& machine) {
-  absl::StatusOr<Simulation> simulation = Simulate(program, machine);
-  EXPECT_TRUE(simulation.ok()) << simulation.status();
-  return *std::move(simulation);
-}
-
-double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
-constexpr double kExact = 1e-9;
 
 TEST(Simulate, TasksOfALaneRunOneAfterTheOther) {
   Case c(1);
