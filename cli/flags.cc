@@ -183,6 +183,14 @@ void AddProfileFlag(CLI::App& app, Flags& flags) {
       ->group("Machine");
 }
 
+void AddInputRateFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--input-rate", flags.input_rate,
+                 "images/s of the input, as io-bench prints them (default: the profile's, or as many as are asked for)")
+      ->check(CLI::Range(1e-3, 1e12))
+      ->type_name("IMAGES/S")
+      ->group("Machine");
+}
+
 void AddPlanFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Plan";
   app.add_option("--batch", flags.batch, "global batch")

@@ -80,6 +80,7 @@ struct Flags {
   bool summary = false;
   // plan, simulate, table, calibrate
   std::string machine = "local";
+  double input_rate = 0;         // images/s; 0: what the machine says
   std::string rows;              // empty: the paper's
   std::vector<std::string> fit;  // rows of the table
   std::string calibrate_on;      // empty: the 1-GPU row alone
@@ -124,6 +125,7 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags);
 void AddCheckpointFlags(CLI::App& app, Flags& flags);
 void AddRecordFlags(CLI::App& app, Flags& flags);
 void AddProfileFlag(CLI::App& app, Flags& flags);
+void AddInputRateFlag(CLI::App& app, Flags& flags);
 void AddDrawFlags(CLI::App& app, Flags& flags);  // --draws and --seed
 void AddJsonFlag(CLI::App& app, Flags& flags);
 

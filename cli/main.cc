@@ -164,6 +164,7 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
                    "where to draw the network under the plan: SVG, which needs graphviz, or a file .dot or .txt")
       ->type_name("FILE");
   plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format")->type_name("FILE");
+  colonnade::cli::AddInputRateFlag(*plan, flags);
   colonnade::cli::AddDrawFlags(*plan, flags);
   colonnade::cli::AddJsonFlag(*plan, flags);
   plan->footer(
@@ -178,6 +179,7 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
   colonnade::cli::AddPlanFlags(*simulate, flags);
   simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
       ->type_name("FILE");
+  colonnade::cli::AddInputRateFlag(*simulate, flags);
   colonnade::cli::AddDrawFlags(*simulate, flags);
   colonnade::cli::AddJsonFlag(*simulate, flags);
   simulate->footer(

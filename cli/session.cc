@@ -285,6 +285,9 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   std::vector<std::string> notes;
   absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes);
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
+  if (machine.ok() && flags.input_rate > 0) {
+    machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};
+  }
   return machine;
 }
 

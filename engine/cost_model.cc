@@ -137,6 +137,19 @@ std::vector<Phase> AllReduceInNodes(CollectiveAlgorithm between, const std::vect
   return {AtOnce(scatter), AtOnce(reduce), AtOnce(gather)};
 }
 
+constexpr size_t kMostOnOneSwitch = 128;
+
+// Whether each is two links of at least that rate from each other. `rate` 0: no switch adds.
+bool IsOnOneSwitch(const Routes& routes, const std::vector<int>& group, double rate) {
+  if (rate == 0 || group.size() < 2 || group.size() > kMostOnOneSwitch) return false;
+  for (int from : group) {
+    for (int to : group) {
+      if (from != to && (routes.LinksBetween(from, to) != 2 || routes.BytesPerSec(from, to) < rate)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 OpShape ShapeOf(const Task& task) {
@@ -271,7 +284,7 @@ void CostModel::AddPhase(const Routes& routes, const Phase& phase, Way& way) con
   for (const Flow& flow : phase.flows) {
     double alone = 0, hops = 0;
     for (const Route& leg : routes.Between(flow.from, flow.to)) {
-      alone += flow.bytes / leg.bytes_per_sec;
+      alone += flow.bytes / std::min(leg.bytes_per_sec, flow.most);
       hops += leg.latency_sec;
       for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
       for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);
@@ -284,10 +297,12 @@ void CostModel::AddPhase(const Routes& routes, const Phase& phase, Way& way) con
 }
 
 std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
-                                            std::vector<int> group, int root) {
+                                            std::vector<int> group, int root) const {
   const bool has_root = kind == program::CollectiveKind::kReduce || kind == program::CollectiveKind::kBroadcast;
   if (has_root) std::rotate(group.begin(), group.begin() + root, group.end());
   if (way.form == Way::Form::kSeveralRings) return {BesideEachOther(kind, RingsOf(routes, group), /*bytes=*/1)};
+  if (way.form == Way::Form::kInSwitch)
+    return AllReduceInSwitch(group, /*operand_bytes=*/1, machine_.switch_bytes_per_sec.value);
   if (way.form == Way::Form::kInNodes) return AllReduceInNodes(way.algorithm, NodesOf(routes, group));
   if (way.algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
   return PhasesOf(kind, way.algorithm, group, /*operand_bytes=*/1, /*root=*/0);
@@ -317,9 +332,12 @@ std::vector<CostModel::Way> CostModel::WaysOf(const Routes& routes, program::Col
     const Way several = Timed(routes, kind, {.algorithm = algorithm, .form = Way::Form::kSeveralRings}, group, root);
     if (several.sec_per_byte < kClearlyLess * way.sec_per_byte) ways.push_back(several);
   }
-  const bool may_be_in_nodes = machine_.collectives == CollectiveAlgorithm::kFastest && machine_.copy_engines == 0 &&
-                               kind == program::CollectiveKind::kAllReduce;
-  if (!may_be_in_nodes || NodesOf(routes, group).empty()) return ways;
+  const bool may_choose = machine_.collectives == CollectiveAlgorithm::kFastest && machine_.copy_engines == 0 &&
+                          kind == program::CollectiveKind::kAllReduce;
+  if (may_choose && IsOnOneSwitch(routes, group, machine_.switch_bytes_per_sec.value)) {
+    ways.push_back(Timed(routes, kind, {.form = Way::Form::kInSwitch}, group, root));
+  }
+  if (!may_choose || NodesOf(routes, group).empty()) return ways;
   for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree}) {
     ways.push_back(Timed(routes, kind, {.algorithm = algorithm, .form = Way::Form::kInNodes}, group, root));
   }

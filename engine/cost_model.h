@@ -62,9 +62,10 @@ class CostModel {
   // How a collective may run: by the machine's algorithm, or by any of those of which it takes the fastest for its bytes. A
   // ring leads from each member to the nearest that is left; or several run beside each other (engine/rings.h), where that
   // moves a byte in less time and no copy engine serves one after the other. An all-reduce by the fastest may be one in each
-  // node to parts, of each part between the nodes, and in each node to the whole.
+  // node to parts, of each part between the nodes, and in each node to the whole; or of devices on one switch that adds, by
+  // that.
   struct Way {
-    enum class Form { kOne, kSeveralRings, kInNodes };
+    enum class Form { kOne, kSeveralRings, kInNodes, kInSwitch };
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest; of kInNodes, between the nodes
     Form form = Form::kOne;
     double latency_sec = 0, sec_per_byte = 0;  // alone
@@ -74,8 +75,8 @@ class CostModel {
   // The first of the fastest. REQUIRES: ways is not empty.
   static const Way& FastestOf(const std::vector<Way>& ways, double bytes);
   // What a collective of `group` moves for each byte of an operand.
-  static std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
-                                          std::vector<int> group, int root);
+  std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
+                                   std::vector<int> group, int root) const;
   // Seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long as its
   // busiest resource. REQUIRES: `routes` has so many, or the machine has fewer.
   double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;

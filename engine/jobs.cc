@@ -289,7 +289,7 @@ class JobMaker {
     if (!is_new) return known->second;
     std::vector<Phase> phases;
     for (const Devices& group : alike) {
-      const std::vector<Phase> more = CostModel::PhasesOfAByte(routes_, collective.kind, way, group, collective.root);
+      const std::vector<Phase> more = cost_.PhasesOfAByte(routes_, collective.kind, way, group, collective.root);
       phases.resize(more.size());
       for (size_t i = 0; i < more.size(); ++i) {
         phases[i].flows.insert(phases[i].flows.end(), more[i].flows.begin(), more[i].flows.end());
@@ -310,6 +310,7 @@ class JobMaker {
       for (const Flow& flow : phase.flows) {
         const std::vector<Route> route = routes_.Between(flow.from, flow.to);
         first_flows.push_back(FlowOn(route[0], flow.bytes));
+        first_flows.back().most = std::min(first_flows.back().most, flow.most);
         first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
         if (route[0].piece_bytes > 0 && flow.bytes > 0) {
           piece_sec = std::max(piece_sec, flow.bytes / route[0].piece_bytes_per_sec);

@@ -126,6 +126,7 @@ struct Machine {
   int copy_engines = 0;          // of each device, one copy at a time each: 1, or 2 (one sends, one receives); 0: kernels
                                  // or threads copy, any number at once
   CollectiveAlgorithm collectives = CollectiveAlgorithm::kRing;
+  Quantity switch_bytes_per_sec;  // that a device sends and gets where a switch adds (NVLink SHARP); 0: none adds
   std::string server = "host";    // the node that adds where collectives are kServer
   Quantity server_bytes_per_sec;  // that it adds, of all devices together; 0: as fast as they come
   std::vector<MeasuredTransfer> transfers;

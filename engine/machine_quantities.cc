@@ -8,6 +8,7 @@ constexpr Bounds kHostTimes{0, 1e5, "s"};   // of a step
 constexpr Bounds kParts{0, 10, ""};
 constexpr Bounds kSizes{1, 1e18, "byte"};
 constexpr Bounds kCoreCounts{1, 1 << 20, ""};
+constexpr Bounds kSwitchRates{1e3, 2e14, "byte/s"};
 constexpr Bounds kImageRates{1e-3, 1e12, "image/s"};
 
 constexpr MachineQuantity kQuantities[] = {
@@ -27,6 +28,7 @@ constexpr MachineQuantity kQuantities[] = {
     {"input_images_per_sec", &Machine::input_images_per_sec, kImageRates},
     {"overlap_slowdown", &Machine::overlap_slowdown, kParts},
     {"staging_piece_bytes", &Machine::staging_piece_bytes, kSizes},
+    {"switch_bytes_per_sec", &Machine::switch_bytes_per_sec, kSwitchRates},
     {"server_bytes_per_sec", &Machine::server_bytes_per_sec, kMemoryRates},
 };
 

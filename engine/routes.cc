@@ -298,6 +298,11 @@ double Routes::BytesPerSec(int from, int to) const {
   return Nearness(Pattern(attachments_[from].of_class, attachments_[to].of_class)).first;
 }
 
+int Routes::LinksBetween(int from, int to) const {
+  const std::vector<Route>& legs = Pattern(attachments_[from].of_class, attachments_[to].of_class);
+  return legs.size() == 1 ? static_cast<int>(legs[0].resources.size()) : 0;
+}
+
 double Routes::LinkBytesPerSec(int from, int to) const {
   const std::vector<Route>& legs = Pattern(attachments_[from].of_class, attachments_[to].of_class);
   return copy_engines_ == 0 && legs.size() == 1 && legs[0].resources.size() == 1 ? legs[0].bytes_per_sec : 0;

@@ -47,6 +47,8 @@ class Routes {
   double BytesPerSec(int from, int to) const;
   // The same where a link alone is the route; 0 where more than one is, or a copy engine.
   double LinkBytesPerSec(int from, int to) const;
+  // Links on a route of one leg; 0 of two legs. REQUIRES: from ≠ to.
+  int LinksBetween(int from, int to) const;
   // Devices in the order of a ring: after each comes, of those that are left, the one to which it has the best rate; of
   // equal ones that of the least latency, then the first. Begins with the first of `devices`.
   std::vector<int> RingOf(std::vector<int> devices) const;

@@ -132,6 +132,13 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
 
 }  // namespace
 
+std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most) {
+  const double m = static_cast<double>(members.size());
+  Phase phase = RingPhase(members, (m + 1) / m * operand_bytes, /*hops=*/2);
+  for (Flow& flow : phase.flows) flow.most = most;
+  return {phase};
+}
+
 std::vector<Phase> PhasesOf(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
                             double operand_bytes, int root) {
   const int m = static_cast<int>(members.size());

@@ -11,11 +11,17 @@
 //   reduce          ring (M−1)α + S/β                tree ⌈log₂M⌉α + 2S/β (M > 2)     direct, master α + (M−1)S/β
 //   broadcast       as reduce
 //
+// A server, at a rate of β to each member and γ over all of them for what it takes in, α to it and back 2α:
+//
+//   all-reduce      2α + max(S/β, MS/γ)         reduce-scatter, reduce, broadcast  the same
+//   all-gather      2α + max(MS/β, MS/γ)
+//
 // Source: Thakur, Rabenseifner, Gropp 2005 (ring, tree, direct); the tree is binary and pipelined, as NCCL's; a ring's parts
 // are pipelined. Master: Yadan et al. 2013, section 3.
 #ifndef COLONNADE_ENGINE_TRANSFER_PHASES_H_
 #define COLONNADE_ENGINE_TRANSFER_PHASES_H_
 
+#include <limits>
 #include <vector>
 
 #include "engine/machine.h"
@@ -26,6 +32,8 @@ namespace colonnade::engine {
 struct Flow {
   int from = 0, to = 0;  // devices
   double bytes = 0;
+  double most = kNoMost;  // bytes per second
+  static constexpr double kNoMost = std::numeric_limits<double>::infinity();
 };
 
 // Flows that run at once; the next phase starts when all have ended.
@@ -34,6 +42,13 @@ struct Phase {
   int hops = 1;             // latencies in a row
   double summed_bytes = 0;  // that one device receives and adds to its own, beyond what hides behind the flows
 };
+
+// An all-reduce by a switch that adds: each member reads the sum of its part, for which all send theirs to the switch, and
+// writes it to all through the switch: 2α + (M+1)/M·S/β, β at most `most`. Each member's flow is as one to the next: they
+// take the members' links to the switch, both ways. Source: Graham et al. 2020, Scalable Hierarchical Aggregation and
+// Reduction Protocol Streaming-Aggregation; that a GPU fetches and writes one part each is what the NVLS algorithm of NCCL
+// does (its source, all_reduce.h).
+std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most);
 
 // REQUIRES: algorithm is not kFastest.
 std::vector<Phase> PhasesOf(program::CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,

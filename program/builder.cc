@@ -63,8 +63,8 @@ int Builder::AddGroup(const std::vector<int>& devices) {
 }
 
 Task& Builder::AddTask(int device, Lane lane, Uses uses, Work work, Provenance from) {
-  Task& task = program_.tasks.emplace_back();
-  task.id = TaskId{static_cast<int32_t>(program_.tasks.size() - 1)};
+  Task& task = tasks_.emplace_back();
+  task.id = TaskId{static_cast<int32_t>(tasks_.size() - 1)};
   task.device = device;
   task.lane = lane;
   task.uses = std::move(uses);
@@ -111,6 +111,10 @@ int Builder::AddOutput(Output output) {
   return static_cast<int>(program_.outputs.size()) - 1;
 }
 
-Program Builder::Build() && { return std::move(program_); }
+Program Builder::Build() && {
+  program_.tasks.reserve(tasks_.size());
+  for (; !tasks_.empty(); tasks_.pop_front()) program_.tasks.push_back(std::move(tasks_.front()));
+  return std::move(program_);
+}
 
 }  // namespace colonnade::program

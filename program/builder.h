@@ -5,6 +5,7 @@
 #ifndef COLONNADE_PROGRAM_BUILDER_H_
 #define COLONNADE_PROGRAM_BUILDER_H_
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,8 @@ class Builder {
  private:
   Task& AddTask(int device, Lane lane, Uses uses, Work work, Provenance from);
 
-  Program program_;
+  Program program_;         // but for its tasks
+  std::deque<Task> tasks_;  // a growing vector would hold them twice
   absl::flat_hash_map<std::vector<int>, int> groups_;
   int32_t next_message_ = 0;
   int32_t next_instance_ = 0;

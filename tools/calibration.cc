@@ -113,7 +113,8 @@ absl::Status Calibration::Run(int index, int steps, absl::Duration time) { retur
 
 void Calibration::Keep() {
   for (const std::unique_ptr<StepMeter>& meter : loaded_) {
-    overlap_ ? seen_->AddHandoffs(*meter) : seen_->AddRun(*meter);
+    const Observations::Run run{meter->program(), meter->times(), meter->host_seconds()};
+    overlap_ ? seen_->AddOverlapped(run) : seen_->AddRun(run);
   }
   loaded_.clear();
 }
@@ -144,6 +145,11 @@ engine::Machine Calibration::Result() {
   machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
   machine.skew = {seen_->skew(), Origin::kMeasured,
                   "mean wait for the slower of two that meet, over the way to the meeting"};
+  // Where devices share cores, that is what slows compute beside transfers.
+  if (machine.cores.value == 0) {
+    machine.overlap_slowdown = {seen_->overlap_slowdown(), Origin::kMeasured,
+                                "compute beside transfers over the same alone"};
+  }
   machine.step_sec_per_device = {seen_->host_sec_per_device(), Origin::kMeasured,
                                  "median time to enqueue one device's part of a step"};
   FillRoofline(machine);

@@ -20,8 +20,8 @@ namespace colonnade::tools {
 
 class Observations;
 
-// A named plan whose Programs are timed. Overlapped ones give the handoffs between lanes alone: what overlaps is slower than
-// it is by itself.
+// A named plan whose Programs are timed. Overlapped ones give the handoffs between lanes, and how much slower compute is
+// beside a transfer than by itself.
 struct CalibrationPlan {
   std::string name;
   int devices = 1;

@@ -4,6 +4,7 @@
 
 #include "engine/cost_model.h"
 #include "program/op_traits.h"
+#include "tools/measure.h"
 
 namespace colonnade::tools {
 namespace {
@@ -20,23 +21,44 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+constexpr double kMostSlowdown = 10;  // that a profile may state
+
+// Intervals that do not touch, over which the same times pass.
+std::vector<engine::TaskTime> Union(std::vector<engine::TaskTime> times) {
+  std::sort(times.begin(), times.end(),
+            [](const engine::TaskTime& a, const engine::TaskTime& b) { return a.start < b.start; });
+  std::vector<engine::TaskTime> all;
+  for (const engine::TaskTime& time : times) {
+    if (all.empty() || time.start > all.back().end) {
+      all.push_back(time);
+    } else {
+      all.back().end = std::max(all.back().end, time.end);
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
-void Observations::AddRun(const StepMeter& run) {
-  const program::Program& program = run.program();
-  hosts_.push_back(Median(run.host_seconds()) / program.device_count);
+void Observations::AddRun(const Run& run) {
+  const program::Program& program = run.program;
+  hosts_.push_back(Median({run.host_seconds.begin(), run.host_seconds.end()}) / program.device_count);
   const std::vector<Meeting> meetings = program::Meetings(program).all();
-  for (const std::vector<engine::TaskTime>& times : run.times()) {
+  for (const std::vector<engine::TaskTime>& times : run.times) {
     for (const Task& task : program.tasks) {
       if (std::holds_alternative<program::Compute>(task.what)) AddTask(program, task, times[task.id.value]);
     }
     for (const Meeting& meeting : meetings) AddMeeting(program, meeting, times);
     AddGaps(program, times);
   }
-  AddSkew(meetings, run.times());
+  AddSkew(meetings, run.times);
 }
-void Observations::AddHandoffs(const StepMeter& run) {
-  for (const std::vector<engine::TaskTime>& times : run.times()) AddGaps(run.program(), times);
+void Observations::AddOverlapped(const Run& run) {
+  const std::vector<Meeting> meetings = program::Meetings(run.program).all();
+  for (const std::vector<engine::TaskTime>& times : run.times) {
+    AddGaps(run.program, times);
+    AddOverlaps(run.program, meetings, times);
+  }
 }
 void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
 
@@ -44,6 +66,18 @@ double Observations::host_sec_per_device() const { return Median(hosts_); }
 double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
 double Observations::skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
 double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
+
+// What an op takes alone is the time that it had for itself and what it did of its work beside transfers.
+double Observations::overlap_slowdown() const {
+  double common_sec = 0, done_sec = 0;
+  for (const auto& [key, beside] : beside_) {
+    const auto alone = tasks_.find(key);
+    if (alone == tasks_.end()) continue;
+    common_sec += beside.common_sec;
+    done_sec += beside.count * TrimmedMean(alone->second.seconds) - (beside.seconds - beside.common_sec);
+  }
+  return done_sec > 0 ? std::clamp(common_sec / done_sec - 1, 0.0, kMostSlowdown) : 0;
+}
 
 std::vector<OpRate> Observations::Rates() const {
   std::map<std::string, OpRate> ops;
@@ -76,9 +110,40 @@ std::vector<engine::MeasuredTransfer> Observations::Transfers() const {
   return all;
 }
 
-void Observations::AddTask(const program::Program& program, const Task& task, const engine::TaskTime& time) {
+Observations::Key Observations::KeyOf(const program::Program& program, const Task& task) {
   const engine::OpShape s = engine::ShapeOf(task);
-  Seen& seen = tasks_[{program::Name(task), program.device_count, s.n, s.c, s.k, s.r, s.p, s.groups}];
+  return {program::Name(task), program.device_count, s.n, s.c, s.k, s.r, s.p, s.groups};
+}
+
+// A transfer runs from when its last side is there.
+void Observations::AddOverlaps(const program::Program& program, const std::vector<Meeting>& meetings,
+                               const std::vector<engine::TaskTime>& times) {
+  std::vector<std::vector<engine::TaskTime>> transfers(program.device_count);
+  for (const Meeting& meeting : meetings) {
+    absl::Duration begin = -absl::InfiniteDuration();
+    for (TaskId side : meeting.sides) begin = std::max(begin, times[side.value].start);
+    for (TaskId side : meeting.sides) {
+      transfers[program.task(side).device].push_back({begin, std::max(begin, times[side.value].end)});
+    }
+  }
+  for (std::vector<engine::TaskTime>& of_device : transfers) of_device = Union(std::move(of_device));
+  for (const Task& task : program.tasks) {
+    if (task.lane != program::Lane::kCompute || !std::holds_alternative<program::Compute>(task.what)) continue;
+    const engine::TaskTime& time = times[task.id.value];
+    absl::Duration common;
+    for (const engine::TaskTime& transfer : transfers[task.device]) {
+      common += std::max(absl::ZeroDuration(), std::min(time.end, transfer.end) - std::max(time.start, transfer.start));
+    }
+    if (common == absl::ZeroDuration()) continue;
+    Beside& beside = beside_[KeyOf(program, task)];
+    beside.count += 1;
+    beside.seconds += absl::ToDoubleSeconds(time.end - time.start);
+    beside.common_sec += absl::ToDoubleSeconds(common);
+  }
+}
+
+void Observations::AddTask(const program::Program& program, const Task& task, const engine::TaskTime& time) {
+  Seen& seen = tasks_[KeyOf(program, task)];
   // An op that does little for each byte is known by its bytes.
   const bool by_flops = program::IsTimedByFlops(program::CostClassOf(std::get<program::Compute>(task.what).op));
   seen.flops = by_flops ? static_cast<double>(task.work.flops) : 0;
@@ -88,7 +153,7 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
 
 // What one side comes later on the whole than the side that is later on the average: E[max] − max E, over the way of each
 // from the meeting before; as it would be of two.
-void Observations::AddSkew(const std::vector<Meeting>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps) {
+void Observations::AddSkew(const std::vector<Meeting>& meetings, absl::Span<const std::vector<engine::TaskTime>> steps) {
   for (size_t m = 1; m < meetings.size(); ++m) {
     std::vector<std::vector<double>> ways(meetings[m].sides.size());
     std::vector<double> latest;

@@ -8,21 +8,27 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/machine.h"
 #include "engine/trace.h"
 #include "program/meetings.h"
 #include "program/program.h"
-#include "tools/measure.h"
 #include "tools/transfers.h"
 
 namespace colonnade::tools {
 
 class Observations {
  public:
+  // Times of the tasks of a Program, by step and task index, and what enqueuing each step took.
+  struct Run {
+    const program::Program& program;
+    absl::Span<const std::vector<engine::TaskTime>> times;
+    absl::Span<const double> host_seconds;
+  };
   // Takes from a run the rates of its ops, the times of its transfers, gaps between tasks and skew.
-  void AddRun(const StepMeter& run);
-  // Takes from an overlapped run the gaps alone.
-  void AddHandoffs(const StepMeter& run);
+  void AddRun(const Run& run);
+  // Takes from an overlapped run gaps, and how much slower compute is beside transfers.
+  void AddOverlapped(const Run& run);
   void AddTransfer(const TransferTime& transfer);
 
   std::vector<engine::OpRate> Rates() const;
@@ -30,7 +36,9 @@ class Observations {
   double host_sec_per_device() const;  // to enqueue one device's part of a step
   double launch_sec() const;           // between two tasks of a lane
   double handoff_sec() const;          // more than that after a task of another lane
-  double skew() const;                 // of two that meet: the wait for the slower over the way to the meeting
+  // How much longer compute takes beside a transfer of its device than alone, as a part; 0 where no op was seen both ways.
+  double overlap_slowdown() const;
+  double skew() const;  // of two that meet: the wait for the slower over the way to the meeting
 
  private:
   struct Seen {
@@ -39,13 +47,22 @@ class Observations {
   };
   using Key = std::tuple<std::string, int, double, double, double, double, double, double>;
 
+  // Of an op in overlapped runs: how often it ran, how long in all, and how long of that a transfer ran beside it.
+  struct Beside {
+    double count = 0, seconds = 0, common_sec = 0;
+  };
+
+  static Key KeyOf(const program::Program& program, const program::Task& task);
+  void AddOverlaps(const program::Program& program, const std::vector<program::Meeting>& meetings,
+                   const std::vector<engine::TaskTime>& times);
   void AddTask(const program::Program& program, const program::Task& task, const engine::TaskTime& time);
   void AddMeeting(const program::Program& program, const program::Meeting& meeting,
                   const std::vector<engine::TaskTime>& times);
-  void AddSkew(const std::vector<program::Meeting>& meetings, const std::vector<std::vector<engine::TaskTime>>& steps);
+  void AddSkew(const std::vector<program::Meeting>& meetings, absl::Span<const std::vector<engine::TaskTime>> steps);
   void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times);
 
   std::map<Key, Seen> tasks_;
+  std::map<Key, Beside> beside_;
   std::map<std::pair<std::string, int>, std::map<double, std::vector<double>>> transfers_;  // by bytes
   std::vector<double> gaps_, handoffs_, hosts_;
   double met_sec_ = 0, waited_sec_ = 0;  // on the way between meetings; more, for the slower of those that meet

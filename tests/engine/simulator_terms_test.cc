@@ -165,6 +165,46 @@ TEST(Server, MovesWhatEachCollectiveNeeds) {
   }
 }
 
+// The switch takes an operand and a part of each, and gives as much; it is chosen where that is faster than a ring.
+TEST(Switch, AddsWhereThatIsFaster) {
+  const auto ms = [](int devices, double switch_bytes_per_sec, CollectiveAlgorithm algorithm) {
+    Case c(devices);
+    std::vector<BufferId> xs;
+    for (int d = 0; d < devices; ++d) xs.push_back(c.Bytes(d, 12'000'000));
+    c.AllReduce(xs);
+    Machine machine = OnASwitch(devices);
+    machine.collectives = algorithm;
+    machine.switch_bytes_per_sec.value = switch_bytes_per_sec;
+    return Ms(Of(c.Build(), machine).first_step);
+  };
+  using enum CollectiveAlgorithm;
+  EXPECT_NEAR(ms(4, 0, kFastest), 18, 1e-6);
+  EXPECT_NEAR(ms(4, 1e9, kFastest), 15, 1e-6);
+  EXPECT_NEAR(ms(4, 0.9e9, kFastest), 15 / 0.9, 1e-6);
+  EXPECT_NEAR(ms(2, 1e9, kFastest), 12, 1e-6) << "a ring of two";
+  EXPECT_NEAR(ms(4, 2e9, kFastest), 18, 1e-6) << "links slower than the switch are others";
+  EXPECT_NEAR(ms(4, 1e9, kRing), 18, 1e-6);
+}
+
+// Two nodes of eight have no switch in common.
+TEST(Switch, IsOneOfAllMembers) {
+  Machine machine = InNodes(16);
+  machine.collectives = CollectiveAlgorithm::kFastest;
+  const Routes routes = *Routes::Create(machine);
+  const auto forms = [&](const std::vector<int>& group) {
+    int in_switch = 0;
+    for (const CostModel::Way& way : CostModel(machine, 16).WaysOf(routes, CollectiveKind::kAllReduce, group, 0)) {
+      in_switch += way.form == CostModel::Way::Form::kInSwitch;
+    }
+    return in_switch;
+  };
+  machine.switch_bytes_per_sec.value = 1e9;
+  EXPECT_EQ(forms({0, 1, 2, 3}), 1);
+  EXPECT_EQ(forms({0, 1, 8, 9}), 0);
+  machine.switch_bytes_per_sec.value = 0;
+  EXPECT_EQ(forms({0, 1, 2, 3}), 0);
+}
+
 TEST(SlowerDevice, TakesAsMuchLongerAsItIsSaid) {
   Case c(2);
   for (int d : {0, 1}) c.Compute(d, c.Bytes(d, 4), 2'000'000);
