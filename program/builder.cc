@@ -1,10 +1,17 @@
 #include "program/builder.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "program/work.h"
 
 namespace colonnade::program {
+namespace {
+
+constexpr int32_t kFewestOfBlock = 64, kMostOfBlock = 1 << 16;  // tasks
+
+}  // namespace
 
 Builder::Builder(std::string model, Mode mode, int64_t global_batch, DType dtype, std::vector<MeshAxis> mesh) {
   program_.model = std::move(model);
@@ -63,8 +70,11 @@ int Builder::AddGroup(const std::vector<int>& devices) {
 }
 
 Task& Builder::AddTask(int device, Lane lane, Uses uses, Work work, Provenance from) {
-  Task& task = tasks_.emplace_back();
-  task.id = TaskId{static_cast<int32_t>(tasks_.size() - 1)};
+  if (blocks_.empty() || blocks_.back().size() == blocks_.back().capacity()) {
+    blocks_.emplace_back().reserve(std::clamp(task_count_, kFewestOfBlock, kMostOfBlock));
+  }
+  Task& task = blocks_.back().emplace_back();
+  task.id = TaskId{task_count_++};
   task.device = device;
   task.lane = lane;
   task.uses = std::move(uses);
@@ -112,8 +122,11 @@ int Builder::AddOutput(Output output) {
 }
 
 Program Builder::Build() && {
-  program_.tasks.reserve(tasks_.size());
-  for (; !tasks_.empty(); tasks_.pop_front()) program_.tasks.push_back(std::move(tasks_.front()));
+  program_.tasks.reserve(task_count_);
+  for (std::vector<Task>& block : blocks_) {
+    std::move(block.begin(), block.end(), std::back_inserter(program_.tasks));
+    block = {};
+  }
   return std::move(program_);
 }
 

@@ -5,7 +5,6 @@
 #ifndef COLONNADE_PROGRAM_BUILDER_H_
 #define COLONNADE_PROGRAM_BUILDER_H_
 
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -74,8 +73,11 @@ class Builder {
  private:
   Task& AddTask(int device, Lane lane, Uses uses, Work work, Provenance from);
 
-  Program program_;         // but for its tasks
-  std::deque<Task> tasks_;  // a growing vector would hold them twice
+  Program program_;  // but for its tasks
+  // The tasks, in blocks of which each is freed when it has become part of the Program: one growing list would be there
+  // twice.
+  std::vector<std::vector<Task>> blocks_;
+  int32_t task_count_ = 0;
   absl::flat_hash_map<std::vector<int>, int> groups_;
   int32_t next_message_ = 0;
   int32_t next_instance_ = 0;
