@@ -139,15 +139,17 @@ std::vector<Phase> AllReduceInNodes(CollectiveAlgorithm between, const std::vect
 
 constexpr size_t kMostOnOneSwitch = 128;
 
-// Whether each is two links of at least that rate from each other. `rate` 0: no switch adds.
+// Whether one node joins all of them, by links that are at least half as fast as it adds: others are of another kind.
+// `rate` 0: no switch adds.
 bool IsOnOneSwitch(const Routes& routes, const std::vector<int>& group, double rate) {
   if (rate == 0 || group.size() < 2 || group.size() > kMostOnOneSwitch) return false;
+  const int node = routes.NodeBetween(group[0], group[1]);
   for (int from : group) {
     for (int to : group) {
-      if (from != to && (routes.LinksBetween(from, to) != 2 || routes.BytesPerSec(from, to) < rate)) return false;
+      if (from != to && (routes.NodeBetween(from, to) != node || routes.BytesPerSec(from, to) < rate / 2)) return false;
     }
   }
-  return true;
+  return node != kNoNode;
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class CostModel {
     enum class Form { kOne, kSeveralRings, kInNodes, kInSwitch };
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest; of kInNodes, between the nodes
     Form form = Form::kOne;
-    double latency_sec = 0, sec_per_byte = 0;  // alone
+    double latency_sec = 0, sec_per_byte = 0;  // alone, without the first piece of what is staged in pieces
     double Seconds(double bytes) const { return latency_sec + sec_per_byte * bytes; }
   };
   std::vector<Way> WaysOf(const Routes& routes, program::CollectiveKind kind, const std::vector<int>& group, int root) const;

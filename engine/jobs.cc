@@ -65,7 +65,11 @@ class JobMaker {
     const double images = ImagesOf(program_);
     if (machine_.input_images_per_sec.value > 0 && images > 0) {
       jobs_.input = static_cast<int>(jobs_.all.size());
-      jobs_.all.push_back({.fixed_sec = images / machine_.input_images_per_sec.value, .cores = machine_.cores.value});
+      const double seconds = images / machine_.input_images_per_sec.value;
+      jobs_.all.push_back({.fixed_sec = seconds, .cores = machine_.cores.value});
+      // What is faster than the devices has made all that it may; begun with nothing, it would take cores of the first
+      // steps.
+      if (seconds < cost_.LeastStepSeconds(program_)) jobs_.batches = kBatchesAhead;
     }
     jobs_.host = static_cast<int>(jobs_.all.size());
     jobs_.all.push_back({.fixed_sec = HostSeconds(machine_, program_.device_count, images, TaskCount())});
@@ -74,7 +78,10 @@ class JobMaker {
   double TaskCount() const {
     if (representatives_ == nullptr) return static_cast<double>(program_.tasks.size());
     double count = 0;
-    for (const Task& task : program_.tasks) count += static_cast<double>(representatives_->stands_for[task.device].size());
+    for (const Task& task : program_.tasks) {
+      const bool computes = std::holds_alternative<program::Compute>(task.what);
+      count += static_cast<double>(computes ? DoneBy(task).size() : representatives_->stands_for[task.device].size());
+    }
     return count;
   }
 
@@ -144,7 +151,7 @@ class JobMaker {
     const program::Op& op = std::get<program::Compute>(task.what).op;
     const bool load = std::holds_alternative<program::Load>(op), store = std::holds_alternative<program::Store>(op);
     const bool has_host = routes_.FromHost(task.device) != nullptr;
-    if (load && task.lane == program::Lane::kLoad) job.kind = Job::Kind::kLoad;
+    if (load) job.kind = Job::Kind::kLoad;
     if ((load || store) && has_host) {
       job.fixed_sec = machine_.launch_sec.value;
       job.cores = static_cast<double>(DoneBy(task).size());
@@ -154,7 +161,7 @@ class JobMaker {
     }
     job.fixed_sec = SecondsOf(task) * SlownessOf(DoneBy(task));
     if (task.lane == program::Lane::kCompute) {
-      job.kind = Job::Kind::kCompute;
+      if (!load && !store) job.kind = Job::Kind::kCompute;
       job.cores = std::max(1.0, std::floor(machine_.cores.value / program_.device_count));
     }
     job.cores *= static_cast<double>(DoneBy(task).size());
@@ -268,16 +275,24 @@ class JobMaker {
   struct LegOfAByte {
     Leg leg;
     double summed_sec = 0;  // seconds for each byte, before the flows
-    // Of what is staged in pieces: for each byte of the first, of which there are so many at most for each of the leg's.
-    double first_piece_sec = 0, first_piece_bytes = 0;
+    // Of what is staged in pieces, for each kind of flow: what its first half takes for each byte, and for a piece.
+    struct FirstPiece {
+      double sec_per_byte = 0, most_sec = 0;
+      bool operator==(const FirstPiece&) const = default;
+    };
+    std::vector<FirstPiece> first_pieces = {};
+    double SecondsOfFirstPiece(double bytes) const {
+      double longest = 0;
+      for (const FirstPiece& of : first_pieces) longest = std::max(longest, std::min(of.sec_per_byte * bytes, of.most_sec));
+      return longest;
+    }
   };
   using LegsOfAByte = std::vector<LegOfAByte>;
 
   static void AddLegs(const LegsOfAByte& legs, double bytes, Job& job) {
     for (const LegOfAByte& of_a_byte : legs) {
       Leg& leg = job.legs.emplace_back(of_a_byte.leg);
-      leg.fixed_sec +=
-          of_a_byte.summed_sec * bytes + of_a_byte.first_piece_sec * std::min(bytes, of_a_byte.first_piece_bytes);
+      leg.fixed_sec += of_a_byte.summed_sec * bytes + of_a_byte.SecondsOfFirstPiece(bytes);
       leg.bytes = bytes;
     }
   }
@@ -305,23 +320,23 @@ class JobMaker {
     LegsOfAByte legs;
     for (const Phase& phase : phases) {
       Leg first, second;
-      double piece_sec = 0, piece_bytes = 0;
+      std::vector<LegOfAByte::FirstPiece> pieces;
       std::vector<FlowOnRoute> first_flows, second_flows;
       for (const Flow& flow : phase.flows) {
         const std::vector<Route> route = routes_.Between(flow.from, flow.to);
         first_flows.push_back(FlowOn(route[0], flow.bytes));
         first_flows.back().most = std::min(first_flows.back().most, flow.most);
         first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
-        if (route[0].piece_bytes > 0 && flow.bytes > 0) {
-          piece_sec = std::max(piece_sec, flow.bytes / route[0].piece_bytes_per_sec);
-          piece_bytes = std::max(piece_bytes, route[0].piece_bytes / flow.bytes);
+        if (const double piece = route[0].piece_bytes, rate = route[0].piece_bytes_per_sec; piece > 0) {
+          const LegOfAByte::FirstPiece first_piece{flow.bytes / rate, piece / rate};
+          if (std::find(pieces.begin(), pieces.end(), first_piece) == pieces.end()) pieces.push_back(first_piece);
         }
         if (route.size() == 1) continue;
         second_flows.push_back(FlowOn(route[1], flow.bytes));
         second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
       }
       first.flows = AddFlows(std::move(first_flows));
-      legs.push_back({.leg = first, .first_piece_sec = piece_sec, .first_piece_bytes = piece_bytes});
+      legs.push_back({.leg = first, .first_pieces = std::move(pieces)});
       if (!second_flows.empty()) {
         second.flows = AddFlows(std::move(second_flows));
         legs.push_back({second});

@@ -1,8 +1,8 @@
 // Internal to engine/. What the tasks of a Program take of a machine: the simulator's input.
 //
-// A job is what starts and ends together: a computation, the sides of a meeting, the host's part of a step. It takes seconds
-// of its own and then legs, one after the other, each of flows over links. Where devices stand for others, a job is that of
-// all for which its devices stand, so that it ends when the last of those would.
+// A job is what starts and ends together: a computation, the sides of a meeting, the host's part of a step, or the batch of
+// one that the input makes. It takes seconds of its own and then legs, one after the other, each of flows over links. Where
+// devices stand for others, a job is that of all for which its devices stand, so that it ends when the last of those would.
 //
 // Flows of a leg that have the same rate at all times are one (engine/alike_flows.h). Only copy engines, which serve one
 // flow after the other, keep them apart.
@@ -44,16 +44,19 @@ struct Leg {
 struct Job {
   std::vector<int> tasks;
   double fixed_sec = 0;
-  double cores = 1;                                        // that it takes where devices share cores
-  enum class Kind { kOther, kLoad, kCompute, kTransfer };  // kLoad: of a batch, which the input must have made
-  Kind kind = Kind::kOther;
+  double cores = 1;  // that it takes where devices share cores
+  enum class Kind { kOther, kLoad, kCompute, kTransfer };
+  Kind kind = Kind::kOther;  // a load begins when the input has made its batch
   std::vector<Leg> legs;
 };
 
+inline constexpr int kBatchesAhead = 2;  // that the input makes beyond those of steps that are enqueued
+
 struct Jobs {
   std::vector<Job> all;
-  int input = -1;  // index of the job that makes the batch of a step; −1: any number of batches are there
-  int host = 0;    // of the host's part of a step
+  int input = -1;   // index of the job that makes the batch of a step; −1: any number of batches are there
+  int host = 0;     // of the host's part of a step
+  int batches = 0;  // that the input has made at the start
   std::vector<FlowSet> flows;
   std::vector<double> capacities;  // by resource of FlowOnRoute::uses, bytes per second
 };

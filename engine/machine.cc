@@ -69,13 +69,4 @@ std::vector<int> CountByOrigin(const Machine& machine) {
   return counts;
 }
 
-absl::StatusOr<Machine> FirstDevices(Machine machine, int devices) {
-  if (devices > machine.device_count()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("machine %s has %d devices, found %d asked for", machine.name, machine.device_count(), devices));
-  }
-  machine.devices.resize(devices);
-  return machine;
-}
-
 }  // namespace colonnade::engine

@@ -96,7 +96,7 @@ struct FittedStep {
 // A device that computes slower than the profile says.
 struct SlowerDevice {
   std::string device;
-  double factor = 1;  // times as long
+  double factor = 1;  // times as long, launches included
 };
 
 // The most devices of a profile, as of plans.
@@ -116,7 +116,8 @@ struct Machine {
   Quantity handoff_sec;                  // extra launch delay when a task's lane was idle and it waited for another lane
   Quantity
       skew;  // how much longer the slower of two devices takes than one, as a part of compute: those that meet wait for it
-  Quantity overlap_slowdown;  // how much longer compute takes while its device takes part in a transfer, as a part
+  Quantity overlap_slowdown;  // how much longer compute, launches included, takes while its device takes part in a transfer,
+                              // as a part
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;
@@ -164,9 +165,6 @@ absl::Status CheckMemoryPeak(const Machine& machine);
 
 // The numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
 std::vector<int> CountByOrigin(const Machine& machine);
-
-// The first `devices` of the machine. FailedPrecondition if it has fewer.
-absl::StatusOr<Machine> FirstDevices(Machine machine, int devices);
 
 }  // namespace colonnade::engine
 

@@ -247,6 +247,11 @@ void Warn(Machine& machine) {
   if (machine.ops.empty()) {
     machine.warnings.push_back("there are no ops: every kernel is taken to run at flops_per_sec or memory_bytes_per_sec");
   }
+  const bool may_switch = machine.collectives == CollectiveAlgorithm::kFastest && machine.copy_engines == 0;
+  if (machine.switch_bytes_per_sec.value > 0 && !may_switch) {
+    machine.warnings.push_back(
+        "switch_bytes_per_sec is not used: a switch adds where collectives are fastest and there are no copy_engines");
+  }
   warn("flops_per_sec", machine.flops_per_sec.value, kFastestFlops, "flop/s");
   warn("memory_bytes_per_sec", machine.memory_bytes_per_sec.value, kFastestMemory, "byte/s");
   for (const OpRate& op : machine.ops) {
@@ -258,6 +263,26 @@ void Warn(Machine& machine) {
   for (const Link& link : machine.links) {
     warn(absl::StrCat("link ", link.a, " to ", link.b), link.bytes_per_sec.value, kFastestLink, "byte/s");
   }
+}
+
+absl::Status CheckServer(const Machine& machine) {
+  const bool is_server = machine.collectives == CollectiveAlgorithm::kServer;
+  const auto needs_it = [&](const char* field) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected collectives \"server\" beside it, found \"%s\"", field, Name(machine.collectives)));
+  };
+  if (!is_server && machine.server != Machine().server) return needs_it("server");
+  if (!is_server && machine.server_bytes_per_sec.value > 0) return needs_it("server_bytes_per_sec");
+  if (!is_server) return absl::OkStatus();
+  if (std::find(machine.devices.begin(), machine.devices.end(), machine.server) != machine.devices.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("server: expected a node that is no device, found \"%s\"", machine.server));
+  }
+  if (machine.copy_engines == 1) {
+    return absl::InvalidArgumentError(
+        "copy_engines: expected 0 or 2 where collectives go through a server, which gets and sends at once, found 1");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Validate(const Machine& machine) {
@@ -280,11 +305,7 @@ absl::Status Validate(const Machine& machine) {
   for (const auto& [a, b] : machine.staged) {
     for (const std::string& name : {a, b}) RETURN_IF_ERROR(check_device("staged", name));
   }
-  const bool has_server = machine.server != Machine().server || machine.server_bytes_per_sec.value > 0;
-  if (has_server && machine.collectives != CollectiveAlgorithm::kServer) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("server: expected collectives of kind server beside it, found %s", Name(machine.collectives)));
-  }
+  RETURN_IF_ERROR(CheckServer(machine));
   std::set<std::string> slower;
   for (const SlowerDevice& of : machine.slower) {
     RETURN_IF_ERROR(check_device("slower", of.device));

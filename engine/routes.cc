@@ -53,6 +53,7 @@ class LinkGraph {
           if (best[edge.to] || (edge.to < devices_ && is_passed_over_[edge.to])) continue;
           Route route = *best[node];
           route.resources.push_back(edge.resource);
+          if (node == start) route.first_node = edge.to;
           route.latency_sec += edge.latency_sec;
           route.bytes_per_sec = std::min(route.bytes_per_sec, edge.most);
           const auto [it, added] = next.emplace(edge.to, route);
@@ -153,6 +154,10 @@ Route InPieces(const Route& first, const Route& second, double piece_bytes) {
   route.resources.insert(route.resources.end(), second.resources.begin(), second.resources.end());
   route.latency_sec += second.latency_sec;
   route.bytes_per_sec = std::min(first.bytes_per_sec, second.bytes_per_sec);
+  if (std::find_first_of(first.resources.begin(), first.resources.end(), second.resources.begin(), second.resources.end()) !=
+      first.resources.end()) {
+    return route;  // the halves take turns on a link, so that one piece more or less in between does not matter
+  }
   route.piece_bytes = piece_bytes;
   route.piece_bytes_per_sec = std::max(first.bytes_per_sec, second.bytes_per_sec);
   return route;
@@ -298,9 +303,9 @@ double Routes::BytesPerSec(int from, int to) const {
   return Nearness(Pattern(attachments_[from].of_class, attachments_[to].of_class)).first;
 }
 
-int Routes::LinksBetween(int from, int to) const {
+int Routes::NodeBetween(int from, int to) const {
   const std::vector<Route>& legs = Pattern(attachments_[from].of_class, attachments_[to].of_class);
-  return legs.size() == 1 ? static_cast<int>(legs[0].resources.size()) : 0;
+  return legs.size() == 1 && legs[0].resources.size() == 2 ? legs[0].first_node : kNoNode;
 }
 
 double Routes::LinkBytesPerSec(int from, int to) const {

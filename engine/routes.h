@@ -17,9 +17,12 @@
 
 namespace colonnade::engine {
 
+inline constexpr int kNoNode = -1;
+
 struct Route {
   absl::InlinedVector<int, 6> resources;
   absl::InlinedVector<int, 2> engines;  // of the devices at its ends
+  int first_node = kNoNode;             // to which the first link leads
   double latency_sec = 0;
   double bytes_per_sec = 0;  // that one transfer gets alone
   // Of a staged transfer in pieces: the first half of so many bytes is over before the second begins.
@@ -47,8 +50,9 @@ class Routes {
   double BytesPerSec(int from, int to) const;
   // The same where a link alone is the route; 0 where more than one is, or a copy engine.
   double LinkBytesPerSec(int from, int to) const;
-  // Links on a route of one leg; 0 of two legs. REQUIRES: from ≠ to.
-  int LinksBetween(int from, int to) const;
+  // The number of the node between two devices that two links join; kNoNode where more or fewer do, or two legs.
+  // REQUIRES: from ≠ to.
+  int NodeBetween(int from, int to) const;
   // Devices in the order of a ring: after each comes, of those that are left, the one to which it has the best rate; of
   // equal ones that of the least latency, then the first. Begins with the first of `devices`.
   std::vector<int> RingOf(std::vector<int> devices) const;

@@ -28,7 +28,6 @@ using program::Task;
 using program::TaskId;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr size_t kBatchesAhead = 2;  // that the input makes beyond those of steps that are enqueued
 
 class Execution {
  public:
@@ -43,7 +42,8 @@ class Execution {
         keeps_times_(options.trace),
         engine_taken_(engines, false),
         input_job_(jobs.input),
-        host_job_(jobs.host) {
+        host_job_(jobs.host),
+        batches_(jobs.batches) {
     job_of_.resize(program.tasks.size());
     for (size_t j = 0; j < jobs_.size(); ++j) {
       for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);

@@ -13,8 +13,8 @@
 //
 // A server, at a rate of β to each member and γ over all of them for what it takes in, α to it and back 2α:
 //
-//   all-reduce      2α + max(S/β, MS/γ)         reduce-scatter, reduce, broadcast  the same
-//   all-gather      2α + max(MS/β, MS/γ)
+//   all-reduce, reduce-scatter   2α + max(S/β, MS/γ)     all-gather   2α + max(MS/β, MS/γ)
+//   reduce                       2α + max(S/β, (M−1)S/γ) broadcast    2α + max(S/β, S/γ)
 //
 // Source: Thakur, Rabenseifner, Gropp 2005 (ring, tree, direct); the tree is binary and pipelined, as NCCL's; a ring's parts
 // are pipelined. Master: Yadan et al. 2013, section 3.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -146,9 +147,8 @@ engine::Machine Calibration::Result() {
   machine.skew = {seen_->skew(), Origin::kMeasured,
                   "mean wait for the slower of two that meet, over the way to the meeting"};
   // Where devices share cores, that is what slows compute beside transfers.
-  if (machine.cores.value == 0) {
-    machine.overlap_slowdown = {seen_->overlap_slowdown(), Origin::kMeasured,
-                                "compute beside transfers over the same alone"};
+  if (const std::optional<double> slowdown = seen_->overlap_slowdown(); slowdown.has_value() && machine.cores.value == 0) {
+    machine.overlap_slowdown = {*slowdown, Origin::kMeasured, "compute beside transfers over the same alone"};
   }
   machine.step_sec_per_device = {seen_->host_sec_per_device(), Origin::kMeasured,
                                  "median time to enqueue one device's part of a step"};

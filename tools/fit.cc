@@ -19,7 +19,9 @@ constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;
 constexpr double kCloseEnough = 1e-9;  // of the step that is fitted to
 constexpr int kMostTries = 60;
 
-absl::StatusOr<double> StepOn(const engine::Machine& machine, const program::Representatives& program) {
+// As steps are measured, with a batch that is there.
+absl::StatusOr<double> StepOn(engine::Machine machine, const program::Representatives& program) {
+  machine.input_images_per_sec.value = 0;
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine, {.trace = false, .memory = false}));
   return absl::ToDoubleSeconds(simulation.step);
 }

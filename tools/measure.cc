@@ -39,10 +39,12 @@ void FillLabels(absl::Span<int32_t> labels, int64_t classes) {
 
 int CoreCount() { return cpu::UsableCores(); }
 
+size_t TrimmedCount(size_t values) { return values - values / 10; }
+
 double TrimmedMean(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  const auto kept = static_cast<int64_t>(std::max<size_t>(1, values.size() - values.size() / 10));
+  const auto kept = static_cast<int64_t>(TrimmedCount(values.size()));
   return std::accumulate(values.begin(), values.begin() + kept, 0.0) / static_cast<double>(kept);
 }
 

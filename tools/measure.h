@@ -2,6 +2,7 @@
 #ifndef COLONNADE_TOOLS_MEASURE_H_
 #define COLONNADE_TOOLS_MEASURE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,6 +23,8 @@ int CoreCount();
 // What a step takes on the whole: the mean of `values` without the longest tenth, which something else on the machine made.
 // Means add up, as the tasks of a step do; medians do not. 0 of nothing.
 double TrimmedMean(std::vector<double> values);
+// How many of so many values that leaves.
+size_t TrimmedCount(size_t values);
 
 // A Program with synthetic data, two steps in flight as in training; on GPUs the images lie there already. It stays loaded
 // between runs, so that runs of several Programs can take turns and meet the same moods of the machine.

@@ -67,16 +67,24 @@ double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
 double Observations::skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
 double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
 
-// What an op takes alone is the time that it had for itself and what it did of its work beside transfers.
-double Observations::overlap_slowdown() const {
+// What an op takes alone is the time that it had for itself and what it did of its work beside transfers. Of both kinds of
+// runs the longest tenth is left out.
+std::optional<double> Observations::overlap_slowdown() const {
   double common_sec = 0, done_sec = 0;
-  for (const auto& [key, beside] : beside_) {
+  for (const auto& [key, runs] : beside_) {
     const auto alone = tasks_.find(key);
     if (alone == tasks_.end()) continue;
-    common_sec += beside.common_sec;
-    done_sec += beside.count * TrimmedMean(alone->second.seconds) - (beside.seconds - beside.common_sec);
+    std::vector<Beside> shortest = runs;
+    std::sort(shortest.begin(), shortest.end(), [](const Beside& a, const Beside& b) { return a.seconds < b.seconds; });
+    shortest.resize(TrimmedCount(shortest.size()));
+    const double alone_sec = TrimmedMean(alone->second.seconds);
+    for (const Beside& run : shortest) {
+      common_sec += run.common_sec;
+      done_sec += alone_sec - (run.seconds - run.common_sec);
+    }
   }
-  return done_sec > 0 ? std::clamp(common_sec / done_sec - 1, 0.0, kMostSlowdown) : 0;
+  if (done_sec <= 0) return std::nullopt;
+  return std::clamp(common_sec / done_sec - 1, 0.0, kMostSlowdown);
 }
 
 std::vector<OpRate> Observations::Rates() const {
@@ -135,10 +143,7 @@ void Observations::AddOverlaps(const program::Program& program, const std::vecto
       common += std::max(absl::ZeroDuration(), std::min(time.end, transfer.end) - std::max(time.start, transfer.start));
     }
     if (common == absl::ZeroDuration()) continue;
-    Beside& beside = beside_[KeyOf(program, task)];
-    beside.count += 1;
-    beside.seconds += absl::ToDoubleSeconds(time.end - time.start);
-    beside.common_sec += absl::ToDoubleSeconds(common);
+    beside_[KeyOf(program, task)].push_back({absl::ToDoubleSeconds(time.end - time.start), absl::ToDoubleSeconds(common)});
   }
 }
 

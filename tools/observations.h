@@ -3,6 +3,7 @@
 #define COLONNADE_TOOLS_OBSERVATIONS_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -36,8 +37,9 @@ class Observations {
   double host_sec_per_device() const;  // to enqueue one device's part of a step
   double launch_sec() const;           // between two tasks of a lane
   double handoff_sec() const;          // more than that after a task of another lane
-  // How much longer compute takes beside a transfer of its device than alone, as a part; 0 where no op was seen both ways.
-  double overlap_slowdown() const;
+  // How much longer compute takes beside a transfer of its device than alone, as a part. Nothing where no op was seen both
+  // ways, or where times contradict each other.
+  std::optional<double> overlap_slowdown() const;
   double skew() const;  // of two that meet: the wait for the slower over the way to the meeting
 
  private:
@@ -47,9 +49,9 @@ class Observations {
   };
   using Key = std::tuple<std::string, int, double, double, double, double, double, double>;
 
-  // Of an op in overlapped runs: how often it ran, how long in all, and how long of that a transfer ran beside it.
+  // Of an op in an overlapped run: how long it took, and how long of that a transfer ran beside it.
   struct Beside {
-    double count = 0, seconds = 0, common_sec = 0;
+    double seconds = 0, common_sec = 0;
   };
 
   static Key KeyOf(const program::Program& program, const program::Task& task);
@@ -62,7 +64,7 @@ class Observations {
   void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times);
 
   std::map<Key, Seen> tasks_;
-  std::map<Key, Beside> beside_;
+  std::map<Key, std::vector<Beside>> beside_;
   std::map<std::pair<std::string, int>, std::map<double, std::vector<double>>> transfers_;  // by bytes
   std::vector<double> gaps_, handoffs_, hosts_;
   double met_sec_ = 0, waited_sec_ = 0;  // on the way between meetings; more, for the slower of those that meet

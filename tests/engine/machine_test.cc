@@ -209,7 +209,17 @@ TEST(MachineFromJson, ServerSlowerDevicesAndHostsComeBack) {
   const auto error = [&](const std::string& more) { return std::string(MachineFromJson(with(more)).status().message()); };
   EXPECT_THAT(error(R"("collectives": "server",)"), HasSubstr("links: expected a way from \"d0\" to \"host\", found none"));
   EXPECT_THAT(error(R"("collectives": "ring", "server": "bus",)"),
-              HasSubstr("server: expected collectives of kind server beside it, found ring"));
+              HasSubstr("server: expected collectives \"server\" beside it, found \"ring\""));
+  EXPECT_THAT(error(R"("server_bytes_per_sec": {"value": 1e9, "from": "spec"},)"),
+              HasSubstr("server_bytes_per_sec: expected collectives \"server\" beside it, found \"ring\""));
+  EXPECT_THAT(error(R"("collectives": "server", "server": "d0",)"),
+              HasSubstr("server: expected a node that is no device, found \"d0\""));
+  const std::string one_engine = absl::StrReplaceAll(all, {{R"("copy_engines": 2)", R"("copy_engines": 1)"}});
+  EXPECT_THAT(std::string(MachineFromJson(one_engine).status().message()),
+              HasSubstr("copy_engines: expected 0 or 2 where collectives go through a server"));
+  const absl::StatusOr<Machine> unused = MachineFromJson(with(R"("switch_bytes_per_sec": {"value": 1e9, "from": "spec"},)"));
+  ASSERT_TRUE(unused.ok()) << unused.status();
+  EXPECT_THAT(unused->warnings, ElementsAre(HasSubstr("switch_bytes_per_sec is not used")));
   EXPECT_THAT(error(R"("devices_per_host": 0,)"), HasSubstr("devices_per_host: expected a whole number from 1 to 4096"));
   EXPECT_THAT(error(R"("slower": [{"device": "d2", "factor": 1.5}],)"),
               HasSubstr("slower: expected a device, found \"d2\"; did you mean"));

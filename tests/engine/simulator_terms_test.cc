@@ -87,6 +87,20 @@ TEST(InputRate, WhereCoresAreSharedItTakesThem) {
   machine.input_images_per_sec.value = 2000;
   // 4 ms of both cores and 5 ms of two: one after the other in effect.
   EXPECT_NEAR(Ms(Of(OfEightImages(), machine).step), 4 + 5, 0.01);
+  EXPECT_NEAR(Ms(Simulate(OfEightImages(), machine, {.max_steps = 6})->step), 4 + 5, 0.01) << "as the planner asks";
+}
+
+TEST(InputRate, HoldsForLoadsInLine) {
+  for (Lane lane : {Lane::kCompute, Lane::kCopy}) {
+    Machine machine = OnASwitch(1);
+    machine.input_images_per_sec.value = 1000;
+    Case c(1);
+    c.LoadAndCompute(c.Bytes(0, 4'000), lane);
+    Program program = c.Build();
+    program.inputs.push_back({.name = "images", .host_dtype = program::DType::kF32, .shape = {8, 125}, .pieces = {}});
+    program.tasks[1].waits = {program::TaskId{0}};
+    EXPECT_NEAR(Ms(Of(program, machine).step), 8, 0.01);
+  }
 }
 
 TEST(HostSeconds, AddsImagesAndTasksOfOneHost) {
@@ -124,9 +138,30 @@ TEST(StagingPieces, TheSecondHalfFollowsTheFirstByAPiece) {
   machine.staging_piece_bytes.value = 500'000;
   EXPECT_NEAR(ms(4'000'000), 0.5 + 8, 1e-6);
   EXPECT_NEAR(ms(200'000), 0.2 + 0.4, 1e-6) << "less than a piece";
+  // Over one half-duplex link to the host the halves take turns, so that pieces gain nothing.
+  machine.links.back().duplex = Link::Duplex::kHalf;
+  EXPECT_NEAR(ms(4'000'000), 8, 1e-6);
 }
 
 // All operands go up and all sums come down at once; what the server adds is all of them together.
+// 4 MB one way and a fortieth of that back: the first piece of the larger is what its way waits for.
+TEST(StagingPieces, AreOfEachFlow) {
+  Machine machine = OnASwitch(2);
+  machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {1e9}});
+  machine.peer_access = false;
+  machine.staging_piece_bytes.value = 500'000;
+  program::Builder builder("case", program::Mode::kTrain, 1, program::DType::kF32, {{"data", 2}});
+  const auto buffer = [&](int device, const char* name, int64_t bytes) {
+    return builder.AddBuffer(device, name, program::DType::kF32, {bytes / 4});
+  };
+  const BufferId x = buffer(0, "x", 4'000'000), y = buffer(1, "y", 4'000'000), b = buffer(1, "b", 100'000),
+                 t = buffer(0, "t", 100'000);
+  builder.AddExchange(0, {{builder.Read(x), builder.Write(t)}, {.bytes_written = 100'000, .bytes_sent = 4'000'000}}, 1,
+                      {{builder.Read(b), builder.Write(y)}, {.bytes_written = 4'000'000, .bytes_sent = 100'000}},
+                      Lane::kComm, {"halo"});
+  EXPECT_NEAR(Ms(Of(std::move(builder).Build(), machine).first_step), 0.5 + 4.1, 1e-6) << "both ways share the host's link";
+}
+
 TEST(Server, TakesAsLongAsItsLinksAndItsAdding) {
   const auto ms = [](double adds_bytes_per_sec) {
     Case c(4);
@@ -182,7 +217,7 @@ TEST(Switch, AddsWhereThatIsFaster) {
   EXPECT_NEAR(ms(4, 1e9, kFastest), 15, 1e-6);
   EXPECT_NEAR(ms(4, 0.9e9, kFastest), 15 / 0.9, 1e-6);
   EXPECT_NEAR(ms(2, 1e9, kFastest), 12, 1e-6) << "a ring of two";
-  EXPECT_NEAR(ms(4, 2e9, kFastest), 18, 1e-6) << "links slower than the switch are others";
+  EXPECT_NEAR(ms(4, 2.1e9, kFastest), 18, 1e-6) << "links slower than the switch are others";
   EXPECT_NEAR(ms(4, 1e9, kRing), 18, 1e-6);
 }
 
@@ -201,6 +236,19 @@ TEST(Switch, IsOneOfAllMembers) {
   machine.switch_bytes_per_sec.value = 1e9;
   EXPECT_EQ(forms({0, 1, 2, 3}), 1);
   EXPECT_EQ(forms({0, 1, 8, 9}), 0);
+  // Each two have a switch in common, but not all three.
+  Machine triangle;
+  triangle.name = "triangle";
+  triangle.devices = {"a", "b", "c"};
+  triangle.collectives = CollectiveAlgorithm::kFastest;
+  triangle.switch_bytes_per_sec.value = 1e9;
+  for (const auto& [device, node] : {std::pair{"a", "s"}, {"b", "s"}, {"b", "t"}, {"c", "t"}, {"a", "u"}, {"c", "u"}}) {
+    triangle.links.push_back({.a = device, .b = node, .bytes_per_sec = {1e9}, .latency_sec = {}});
+  }
+  const Routes between = *Routes::Create(triangle);
+  for (const CostModel::Way& way : CostModel(triangle, 3).WaysOf(between, CollectiveKind::kAllReduce, {0, 1, 2}, 0)) {
+    EXPECT_NE(way.form, CostModel::Way::Form::kInSwitch);
+  }
   machine.switch_bytes_per_sec.value = 0;
   EXPECT_EQ(forms({0, 1, 2, 3}), 0);
 }

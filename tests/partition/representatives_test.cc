@@ -121,6 +121,9 @@ TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
     engine::Machine machine = on_a_switch ? engine::OnASwitch(devices, 1e-6) : Nodes(devices, GetParam(), random() % 2 != 0);
     machine.collectives = GetParam();
     if (random() % 4 == 0) machine.cores.value = devices;  // shared by all
+    if (random() % 4 == 0) machine.step_sec_per_task.value = 1e-6;
+    if (random() % 4 == 0) machine.overlap_slowdown.value = 0.2;
+    if (random() % 4 == 0) machine.input_images_per_sec.value = 1e4;
     const absl::StatusOr<engine::Simulation> of_few = Simulate(*few, machine), of_whole = Simulate(whole, machine);
     const double error = std::abs(Seconds(of_few) / Seconds(of_whole) - 1);
     worst = std::max(worst, error);
