@@ -9,6 +9,8 @@ const char* TypeName(const ActivationLayer& layer) {
   return program::WithFormula(layer.activation, [](auto formula) { return formula.kLayer; });
 }
 
+std::vector<Field> Fields(ActivationLayer&) { return {}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const ActivationLayer&, absl::Span<const program::Shape> inputs) {
   if (inputs.size() == 1) return inputs[0];
   return absl::InvalidArgumentError(absl::StrFormat("expected one input, found %d", inputs.size()));

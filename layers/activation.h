@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 #include "program/activation.h"
@@ -33,6 +34,7 @@ using Relu = ActivationLayerOf<program::Activation::kRelu>;
 using Gelu = ActivationLayerOf<program::Activation::kGelu>;
 
 const char* TypeName(const ActivationLayer& layer);
+std::vector<Field> Fields(ActivationLayer&);
 absl::StatusOr<program::Shape> OutputSampleShape(const ActivationLayer& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const ActivationLayer& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const ActivationLayer& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

@@ -7,6 +7,8 @@ namespace colonnade::layers {
 
 const char* TypeName(const Add&) { return "Add"; }
 
+std::vector<Field> Fields(Add&) { return {}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const Add&, absl::Span<const program::Shape> inputs) {
   if (inputs.empty()) return absl::InvalidArgumentError("expected at least one input, found none");
   for (const program::Shape& x : inputs) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -17,6 +18,7 @@ struct Add {
 };
 
 const char* TypeName(const Add&);
+std::vector<Field> Fields(Add&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Add& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Add& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Add& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

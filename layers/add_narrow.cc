@@ -40,6 +40,8 @@ Ops CopyFirstChannels(const StageShard& s) {
 
 const char* TypeName(const AddNarrow&) { return "AddNarrow"; }
 
+std::vector<Field> Fields(AddNarrow&) { return {}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const AddNarrow&, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 2 || inputs[0].empty() || inputs[1].size() != inputs[0].size()) {
     return absl::InvalidArgumentError(

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -21,6 +22,7 @@ struct AddNarrow {
 };
 
 const char* TypeName(const AddNarrow&);
+std::vector<Field> Fields(AddNarrow&);
 absl::StatusOr<program::Shape> OutputSampleShape(const AddNarrow& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const AddNarrow& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const AddNarrow& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

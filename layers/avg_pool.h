@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -26,6 +27,7 @@ struct AvgPool {
 };
 
 const char* TypeName(const AvgPool&);
+std::vector<Field> Fields(AvgPool& pool);
 absl::StatusOr<program::Shape> OutputSampleShape(const AvgPool& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const AvgPool& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const AvgPool& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

@@ -189,6 +189,13 @@ absl::StatusOr<Sharding> BySamples(const BatchNorm& layer, const LayerShapes& lo
 
 const char* TypeName(const BatchNorm&) { return "BatchNorm"; }
 
+std::vector<Field> Fields(BatchNorm& norm) {
+  return {{"epsilon", &norm.epsilon},
+          {"momentum", &norm.momentum},
+          {"samples_per_group", &norm.samples_per_group},
+          {"initial_weight", &norm.initial_weight}};
+}
+
 absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 1) {
     return absl::InvalidArgumentError(absl::StrFormat("expected one input with channels, found %d", inputs.size()));

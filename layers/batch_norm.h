@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -33,6 +34,7 @@ struct BatchNorm {
 };
 
 const char* TypeName(const BatchNorm&);
+std::vector<Field> Fields(BatchNorm& norm);
 absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const BatchNorm& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const BatchNorm& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

@@ -36,6 +36,8 @@ absl::StatusOr<Sharding> BySections(const LayerShapes& local, int64_t axis_size)
 
 const char* TypeName(const Concat&) { return "Concat"; }
 
+std::vector<Field> Fields(Concat&) { return {}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const Concat&, absl::Span<const program::Shape> inputs) {
   if (inputs.empty()) return absl::InvalidArgumentError("expected at least one input, found none");
   program::Shape y = inputs[0];

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -20,6 +21,7 @@ struct Concat {
 };
 
 const char* TypeName(const Concat&);
+std::vector<Field> Fields(Concat&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Concat& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Concat& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Concat& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

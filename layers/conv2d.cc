@@ -51,6 +51,18 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
 
 const char* TypeName(const Conv2d&) { return "Conv2d"; }
 
+std::vector<Field> Fields(Conv2d& conv) {
+  return {{"out_channels", &conv.out_channels},
+          {"kernel", &conv.kernel},
+          {"kernel_w", &conv.kernel_w},
+          {"stride", &conv.stride},
+          {"pad", &conv.pad},
+          {"groups", &conv.groups},
+          {"bias", &conv.bias},
+          {"weight_init", &conv.weight_init},
+          {"bias_init", &conv.bias_init}};
+}
+
 absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span<const program::Shape> inputs) {
   ASSIGN_OR_RETURN(program::Shape y, SlideOver(inputs, WindowOf(layer)));
   const int64_t channels = inputs[0][0];
@@ -73,7 +85,7 @@ std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const prog
   const int64_t channels = x[x.size() - 3];
   const program::Window window = WindowOf(layer);
   const program::Shape w = {layer.out_channels, channels / layer.groups, window.size_h, window.size_w};
-  const double fan_in = static_cast<double>(w[1] * w[2] * w[3]);
+  const double fan_in = static_cast<double>(w[1]) * static_cast<double>(w[2] * w[3]);
   const program::Initializer he{program::Initializer::Kind::kGaussian, std::sqrt(2.0 / fan_in)};
   std::vector<ParameterSpec> parameters = {{"weight", w, layer.weight_init.value_or(he)}};
   if (layer.bias) parameters.push_back({"bias", {layer.out_channels}, layer.bias_init});

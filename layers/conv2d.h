@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -33,6 +34,7 @@ struct Conv2d {
 };
 
 const char* TypeName(const Conv2d&);
+std::vector<Field> Fields(Conv2d& conv);
 absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Conv2d& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

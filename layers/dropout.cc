@@ -17,6 +17,8 @@ program::Op DropoutOp(const Dropout& layer, const StageShard& shard, const Opera
 
 const char* TypeName(const Dropout&) { return "Dropout"; }
 
+std::vector<Field> Fields(Dropout& dropout) { return {{"rate", &dropout.rate}}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const Dropout& layer, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 1) return absl::InvalidArgumentError(absl::StrFormat("expected one input, found %d", inputs.size()));
   if (!(layer.rate >= 0 && layer.rate < 1)) {

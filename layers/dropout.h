@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -19,6 +20,7 @@ struct Dropout {
 };
 
 const char* TypeName(const Dropout&);
+std::vector<Field> Fields(Dropout& dropout);
 absl::StatusOr<program::Shape> OutputSampleShape(const Dropout& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Dropout& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Dropout& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

@@ -7,6 +7,8 @@ namespace colonnade::layers {
 
 const char* TypeName(const Flatten&) { return "Flatten"; }
 
+std::vector<Field> Fields(Flatten&) { return {}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const Flatten&, absl::Span<const program::Shape> inputs) {
   if (inputs.size() == 1) return program::Shape{program::ElementCount(inputs[0])};
   return absl::InvalidArgumentError(absl::StrFormat("expected one input, found %d", inputs.size()));

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -17,6 +18,7 @@ struct Flatten {
 };
 
 const char* TypeName(const Flatten&);
+std::vector<Field> Fields(Flatten&);
 absl::StatusOr<program::Shape> OutputSampleShape(const Flatten& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Flatten& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Flatten& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

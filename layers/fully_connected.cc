@@ -10,11 +10,17 @@
 namespace colonnade::layers {
 const char* TypeName(const FullyConnected&) { return "FullyConnected"; }
 
+std::vector<Field> Fields(FullyConnected& layer) {
+  return {{"out_features", &layer.out_features},
+          {"bias", &layer.bias},
+          {"weight_init", &layer.weight_init},
+          {"bias_init", &layer.bias_init}};
+}
+
 absl::StatusOr<program::Shape> OutputSampleShape(const FullyConnected& layer, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected one flat input of shape [I], found %s; put a Flatten layer before it",
-                        inputs.empty() ? "none" : program::ToString(inputs[0])));
+        absl::StrFormat("expected one flat input of shape [I], found %s; put a Flatten layer before it", Listed(inputs)));
   }
   if (layer.out_features < 1) {
     return absl::InvalidArgumentError(

@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -34,6 +35,7 @@ struct FullyConnected {
 };
 
 const char* TypeName(const FullyConnected&);
+std::vector<Field> Fields(FullyConnected& layer);
 absl::StatusOr<program::Shape> OutputSampleShape(const FullyConnected& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const FullyConnected& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const FullyConnected& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

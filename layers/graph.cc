@@ -126,6 +126,7 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
   for (const LayerNode& node : graph_.nodes) {
     if (node.name == name) return fail("expected a name of its own, found that of another layer");
   }
+  if (TraitsOf(layer).is_input && !graph_.nodes.empty()) return fail("expected one Input, found a second");
   std::vector<program::Shape> shapes;
   for (LayerId input : inputs) {
     if (!IsLayer(input)) return fail("an input is no layer");
@@ -146,6 +147,7 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
     parameter.name = absl::StrCat(name, ".", parameter.name);
   }
   std::vector<int64_t> sections = SectionsOf(layer, graph_.nodes, inputs);
+  if (auto* dropout = std::get_if<layers::Dropout>(&layer)) dropout->stream = program::StreamOfName(name);
   graph_.nodes.push_back(
       {name, std::move(layer), std::move(inputs), *std::move(output), std::move(parameters), std::move(sections)});
   return LayerId{static_cast<int32_t>(graph_.nodes.size()) - 1};
@@ -183,7 +185,6 @@ LayerId GraphBuilder::BatchNorm(const std::string& name, LayerId x, layers::Batc
   return Append(name, attributes, {x});
 }
 LayerId GraphBuilder::Dropout(const std::string& name, LayerId x, layers::Dropout attributes) {
-  attributes.stream = program::StreamOfName(name);
   return Append(name, attributes, {x});
 }
 LayerId GraphBuilder::Flatten(const std::string& name, LayerId x) { return Append(name, layers::Flatten{}, {x}); }
@@ -205,7 +206,11 @@ absl::Status GraphBuilder::CheckLosses() const {
   auto fail = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": %s", graph_.name, what));
   };
-  if (!TraitsOf(graph_.nodes.back().layer).is_loss) return fail("expected a SoftmaxCrossEntropy as last layer");
+  const LayerNode& last = graph_.nodes.back();
+  if (!TraitsOf(last.layer).is_loss) {
+    return fail(
+        absl::StrFormat("expected a SoftmaxCrossEntropy as last layer, found %s \"%s\"", TypeName(last.layer), last.name));
+  }
   std::vector<bool> reaches(graph_.nodes.size(), false);
   for (size_t i = graph_.nodes.size(); i-- > 0;) {
     const LayerNode& node = graph_.nodes[i];
@@ -248,7 +253,9 @@ absl::Status GraphBuilder::CheckStreams() const {
 absl::StatusOr<LayerGraph> GraphBuilder::Build() && {
   if (!status_.ok()) return status_;
   if (graph_.nodes.empty() || !TraitsOf(graph_.nodes[0].layer).is_input) {
-    return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": expected an Input as first layer", graph_.name));
+    return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": expected an Input as first layer, found %s",
+                                                      graph_.name,
+                                                      graph_.nodes.empty() ? "none" : TypeName(graph_.nodes[0].layer)));
   }
   RETURN_IF_ERROR(CheckLosses());
   RETURN_IF_ERROR(CheckStreams());

@@ -7,6 +7,8 @@ namespace colonnade::layers {
 
 const char* TypeName(const Input&) { return "Input"; }
 
+std::vector<Field> Fields(Input& input) { return {{"sample_shape", &input.sample_shape}}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const Input& layer, absl::Span<const program::Shape> inputs) {
   bool positive = !layer.sample_shape.empty() && inputs.empty();
   for (int64_t extent : layer.sample_shape) positive = positive && extent > 0;

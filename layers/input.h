@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -18,6 +19,7 @@ struct Input {
 };
 
 const char* TypeName(const Input&);
+std::vector<Field> Fields(Input& input);
 absl::StatusOr<program::Shape> OutputSampleShape(const Input& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Input& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Input& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

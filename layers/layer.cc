@@ -1,9 +1,28 @@
 #include "layers/layer.h"
 
 namespace colonnade::layers {
+namespace {
+
+template <class Variant>
+struct Types;
+template <class... L>
+struct Types<std::variant<L...>> {
+  static std::vector<Layer> Defaults() { return {L{}...}; }
+};
+
+}  // namespace
+
+const std::vector<Layer>& DefaultLayers() {
+  static const auto& layers = *new std::vector<Layer>(Types<Layer>::Defaults());
+  return layers;
+}
 
 const char* TypeName(const Layer& layer) {
   return std::visit([](const auto& l) { return TypeName(l); }, layer);
+}
+
+std::vector<Field> Fields(Layer& layer) {
+  return std::visit([](auto& l) { return Fields(l); }, layer);
 }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const Layer& layer, absl::Span<const program::Shape> inputs) {

@@ -1,6 +1,6 @@
 // The functions that each layer provides, and the variant of all layers.
 //
-// A layer type is an attribute struct with, in a file pair of its own (conv2d.h, conv2d.cc …), overloads of the five
+// A layer type is an attribute struct with, in a file pair of its own (conv2d.h, conv2d.cc …), overloads of the six
 // functions that the concept LayerType lists. They describe ONE device: no layer knows a device, rank, group or plan.
 //
 // Shapes: sample shapes leave the batch dimension out ({C, H, W}, {F}); all other shapes hold it as dimension 0.
@@ -23,6 +23,7 @@
 #include "layers/concat.h"
 #include "layers/conv2d.h"
 #include "layers/dropout.h"
+#include "layers/fields.h"
 #include "layers/flatten.h"
 #include "layers/fully_connected.h"
 #include "layers/input.h"
@@ -41,10 +42,12 @@ using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, Ma
 // What a type needs to be a layer.
 template <class L>
 concept LayerType = std::equality_comparable<L> &&
-    requires(const L& layer, absl::Span<const program::Shape> inputs, const LayerShapes& local, Strategy strategy,
-             int64_t axis_size, const StageOptions& options) {
+    requires(L& attributes, const L& layer, absl::Span<const program::Shape> inputs, const LayerShapes& local,
+             Strategy strategy, int64_t axis_size, const StageOptions& options) {
   // "Conv2d"
   { TypeName(layer) } -> std::same_as<const char*>;
+  // The attributes, in the order of the struct, but what follows from the layer's name. They point into the layer.
+  { Fields(attributes) } -> std::same_as<std::vector<Field>>;
   // The shape rule, on sample shapes. InvalidArgument says what was expected and what was found.
   { OutputSampleShape(layer, inputs) } -> std::same_as<absl::StatusOr<program::Shape>>;
   // Global shapes and initialisers: the weight, then the bias.
@@ -62,8 +65,12 @@ template <class... L>
 inline constexpr bool kAllAreLayers<std::variant<L...>> = (LayerType<L> && ...);
 static_assert(kAllAreLayers<Layer>, "each type of the variant needs the functions of LayerType");
 
+// A layer of each type, as it is where nothing is said about it.
+const std::vector<Layer>& DefaultLayers();
+
 // The functions on Layer visit the variant.
 const char* TypeName(const Layer& layer);
+std::vector<Field> Fields(Layer& layer);
 absl::StatusOr<program::Shape> OutputSampleShape(const Layer& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Layer& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Layer& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

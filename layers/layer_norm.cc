@@ -51,6 +51,8 @@ Stage NormaliseBackward() {
 
 const char* TypeName(const LayerNorm&) { return "LayerNorm"; }
 
+std::vector<Field> Fields(LayerNorm& norm) { return {{"epsilon", &norm.epsilon}}; }
+
 absl::StatusOr<program::Shape> OutputSampleShape(const LayerNorm& layer, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 1) {
     return absl::InvalidArgumentError(absl::StrFormat("expected one input, found %d", inputs.size()));

@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -34,6 +35,7 @@ struct LayerNorm {
 };
 
 const char* TypeName(const LayerNorm&);
+std::vector<Field> Fields(LayerNorm& norm);
 absl::StatusOr<program::Shape> OutputSampleShape(const LayerNorm& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const LayerNorm& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const LayerNorm& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

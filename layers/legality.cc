@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "program/status_macros.h"
 
 namespace colonnade::layers {
@@ -89,6 +90,12 @@ absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_vie
 absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason) {
   return absl::InvalidArgumentError(
       absl::StrFormat("%s cannot be spread by strategy %s: %s", layer_type, Name(strategy), reason));
+}
+
+std::string Listed(absl::Span<const program::Shape> inputs) {
+  if (inputs.empty()) return "none";
+  return absl::StrJoin(inputs, " and ",
+                       [](std::string* out, const program::Shape& shape) { *out += program::ToString(shape); });
 }
 
 }  // namespace colonnade::layers

@@ -1,12 +1,14 @@
-// The shardings that several layers share, and the messages of those that are not legal.
+// The shardings that several layers share, and messages of what is not legal.
 #ifndef COLONNADE_LAYERS_LEGALITY_H_
 #define COLONNADE_LAYERS_LEGALITY_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "layers/sharding.h"
 
 namespace colonnade::layers {
@@ -33,6 +35,9 @@ absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_vie
 
 // InvalidArgument: `layer_type` cannot be spread by `strategy`, because of `reason`.
 absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason);
+
+// What a message says was found: "none", "[3,5,7]", "[3,5,7] and [31]".
+std::string Listed(absl::Span<const program::Shape> inputs);
 
 }  // namespace colonnade::layers
 

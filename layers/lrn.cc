@@ -36,10 +36,13 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
 
 const char* TypeName(const Lrn&) { return "Lrn"; }
 
+std::vector<Field> Fields(Lrn& lrn) {
+  return {{"size", &lrn.size}, {"groups", &lrn.groups}, {"alpha", &lrn.alpha}, {"beta", &lrn.beta}, {"k", &lrn.k}};
+}
+
 absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].size() != 3) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected one input of shape [C,H,W], found %s",
-                                                      inputs.empty() ? "none" : program::ToString(inputs[0])));
+    return absl::InvalidArgumentError(absl::StrFormat("expected one input of shape [C,H,W], found %s", Listed(inputs)));
   }
   if (layer.groups < 1 || inputs[0][0] % layer.groups != 0 || layer.size < 1 || layer.size % 2 == 0) {
     return absl::InvalidArgumentError(

@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -37,6 +38,7 @@ struct Lrn {
 };
 
 const char* TypeName(const Lrn&);
+std::vector<Field> Fields(Lrn& lrn);
 absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const Lrn& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -27,6 +28,7 @@ struct MaxPool {
 };
 
 const char* TypeName(const MaxPool&);
+std::vector<Field> Fields(MaxPool& pool);
 absl::StatusOr<program::Shape> OutputSampleShape(const MaxPool& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const MaxPool& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const MaxPool& layer, const LayerShapes& local, Strategy strategy, int64_t axis_size);

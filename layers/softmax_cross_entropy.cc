@@ -9,6 +9,10 @@ namespace colonnade::layers {
 
 const char* TypeName(const SoftmaxCrossEntropy&) { return "SoftmaxCrossEntropy"; }
 
+std::vector<Field> Fields(SoftmaxCrossEntropy& loss) {
+  return {{"weight", &loss.weight}, {"label_smoothing", &loss.label_smoothing}};
+}
+
 absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& loss, absl::Span<const program::Shape> inputs) {
   if (!(loss.weight > 0 && std::isfinite(loss.weight))) {
     return absl::InvalidArgumentError(absl::StrFormat("expected a finite weight above 0, found %g", loss.weight));
@@ -17,8 +21,8 @@ absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& loss
     return absl::InvalidArgumentError(absl::StrFormat("expected label smoothing in [0, 1), found %g", loss.label_smoothing));
   }
   if (inputs.size() == 1 && inputs[0].size() == 1) return program::Shape{};
-  return absl::InvalidArgumentError(absl::StrFormat("expected one flat input of logits [classes], found %s",
-                                                    inputs.empty() ? "none" : program::ToString(inputs[0])));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("expected one flat input of logits [classes], found %s", Listed(inputs)));
 }
 
 std::vector<ParameterSpec> Parameters(const SoftmaxCrossEntropy&, absl::Span<const program::Shape>) { return {}; }

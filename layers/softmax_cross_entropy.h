@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 
@@ -24,6 +25,7 @@ struct SoftmaxCrossEntropy {
 };
 
 const char* TypeName(const SoftmaxCrossEntropy&);
+std::vector<Field> Fields(SoftmaxCrossEntropy& loss);
 absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& layer, absl::Span<const program::Shape> inputs);
 std::vector<ParameterSpec> Parameters(const SoftmaxCrossEntropy& layer, absl::Span<const program::Shape> inputs);
 absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy& layer, const LayerShapes& local, Strategy strategy,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "layers/legality.h"
 
 namespace colonnade::layers {
 namespace {
@@ -31,8 +32,7 @@ int64_t PadRoundedUp(int64_t extent, int64_t size, int64_t stride, int64_t pad) 
 
 absl::StatusOr<program::Shape> SlideOver(absl::Span<const program::Shape> inputs, const program::Window& window) {
   if (inputs.size() != 1 || inputs[0].size() != 3) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected one input of shape [C,H,W], found %s",
-                                                      inputs.empty() ? "none" : program::ToString(inputs[0])));
+    return absl::InvalidArgumentError(absl::StrFormat("expected one input of shape [C,H,W], found %s", Listed(inputs)));
   }
   const program::Window& w = window;
   if (std::min({w.size_h, w.size_w, w.stride_h, w.stride_w}) < 1 ||

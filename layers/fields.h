@@ -1,0 +1,22 @@
+// The attributes of a layer by name, so that what writes layers into files, and reads them, names no type of layer.
+#ifndef COLONNADE_LAYERS_FIELDS_H_
+#define COLONNADE_LAYERS_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "program/program.h"
+
+namespace colonnade::layers {
+
+// One attribute, and where the layer has it.
+struct Field {
+  const char* name;
+  std::variant<int64_t*, double*, bool*, program::Shape*, program::Initializer*, std::optional<program::Initializer>*> value;
+};
+
+}  // namespace colonnade::layers
+
+#endif  // COLONNADE_LAYERS_FIELDS_H_
