@@ -1,6 +1,7 @@
 #include "cli/config.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -50,11 +51,14 @@ std::vector<std::string> FlagsOf(const CLI::App& command) {
 }
 
 absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& file) {
+  int number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
     // CLI11 takes the rest of such a line for a comment.
     const absl::string_view before = line.substr(0, line.find('#'));
     if (before.size() == line.size() || std::count(before.begin(), before.end(), '"') % 2 == 0) continue;
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected values without #, found %s", file, line));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: line %d: expected values without #, found %s", file, number, line));
   }
   std::istringstream stream(text);
   try {
@@ -67,6 +71,27 @@ absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, cons
   }
 }
 
+// Whether a line gives `key` a value.
+bool Gives(absl::string_view line, absl::string_view key) {
+  for (absl::string_view part : {key, absl::string_view("=")}) {
+    line = absl::StripLeadingAsciiWhitespace(line);
+    const bool is_quoted = part == key && absl::ConsumePrefix(&line, "\"");
+    if (!absl::ConsumePrefix(&line, part) || (is_quoted && !absl::ConsumePrefix(&line, "\""))) return false;
+  }
+  return true;
+}
+
+// "FILE: line 3" of the n-th line, from 0, for which `is_it` holds; "FILE" where there is none.
+template <class F>
+std::string PlaceOf(const std::string& file, absl::string_view text, int n, F is_it) {
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (is_it(line) && n-- == 0) return absl::StrFormat("%s: line %d", file, number);
+  }
+  return file;
+}
+
 // What stands for an item on the command line.
 void AppendWords(const CLI::ConfigItem& item, std::vector<std::string>& words) {
   const std::string value = absl::StrJoin(item.inputs, ",");
@@ -76,7 +101,8 @@ void AppendWords(const CLI::ConfigItem& item, std::vector<std::string>& words) {
 
 class Reader {
  public:
-  Reader(std::string file, const CLI::App& app, const std::string& command) : file_(std::move(file)), command_(command) {
+  Reader(std::string file, std::string text, const CLI::App& app, const std::string& command)
+      : file_(std::move(file)), text_(std::move(text)), command_(command) {
     for (const CLI::App* sub : app.get_subcommands({})) {
       const std::vector<std::string> flags = FlagsOf(*sub);
       commands_.push_back(sub->get_name());
@@ -87,21 +113,27 @@ class Reader {
 
   // Whether an item is for this sub-command; an error where it is for none.
   absl::StatusOr<bool> IsMeant(const CLI::ConfigItem& item) {
+    const int before = counts_[item.name]++;
+    const auto place = [&] {
+      return PlaceOf(file_, text_, before, [&](absl::string_view line) { return Gives(line, item.name); });
+    };
     if (item.parents.size() > 1 || (item.parents.size() == 1 && !IsCommand(item.parents[0]))) {
+      const std::string section = absl::StrJoin(item.parents, ".");
+      const auto begins_it = [&](absl::string_view line) { return absl::StripAsciiWhitespace(line) == "[" + section + "]"; };
       return absl::InvalidArgumentError(absl::StrFormat("%s: expected sections that are sub-commands (%s), found \"%s\"",
-                                                        file_, absl::StrJoin(commands_, ", "),
-                                                        absl::StrJoin(item.parents, ".")));
+                                                        PlaceOf(file_, text_, 0, begins_it), absl::StrJoin(commands_, ", "),
+                                                        section));
     }
     if (!all_.contains(item.name)) {
       const std::string nearest = program::NearestName(item.name, {all_.begin(), all_.end()});
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", file_, item.name,
+          absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", place(), item.name,
                           nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
     }
     if (!item.parents.empty() && item.parents[0] != command_) return false;
     if (!own_.contains(item.name)) return false;
     if (seen_.insert(item.name).second) return true;
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected each key once, found \"%s\" twice", file_, item.name));
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected each key once, found \"%s\" twice", place(), item.name));
   }
 
  private:
@@ -109,8 +141,9 @@ class Reader {
     return std::find(commands_.begin(), commands_.end(), name) != commands_.end();
   }
 
-  const std::string file_, command_;
+  const std::string file_, text_, command_;
   std::vector<std::string> commands_;
+  std::map<std::string, int> counts_;  // of each key so far
   std::set<std::string> all_, own_, seen_;
 };
 
@@ -142,7 +175,7 @@ void AddConfigFlag(CLI::App& command, std::string& file) {
 absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
                                                      const std::vector<std::string>& words, const CLI::App& app) {
   ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(text, file));
-  Reader reader(file, app, words.empty() ? "" : words[0]);
+  Reader reader(file, text, app, words.empty() ? "" : words[0]);
   std::vector<std::string> more;
   for (const CLI::ConfigItem& item : items) {
     ASSIGN_OR_RETURN(bool meant, reader.IsMeant(item));

@@ -24,6 +24,7 @@ std::string Expected(const char* kind, Bounds bounds) {
   const bool above_zero = bounds.least == kAboveZero.least, bounded = bounds.most < kAboveZero.most;
   if (above_zero)
     return absl::StrCat(kind, " above 0", bounded ? absl::StrFormat(" and at most %g", bounds.most) : "", unit);
+  if (bounds.least == kAnyNumber.least && !bounded) return absl::StrCat(kind, unit);
   if (!bounded) return absl::StrFormat("%s of at least %g%s", kind, bounds.least, unit);
   return absl::StrFormat("%s from %g to %g%s", kind, bounds.least, bounds.most, unit);
 }
@@ -88,7 +89,9 @@ void JsonFields::Flag(const char* name, bool& flag) {
 
 void JsonFields::Fail(const std::string& name, const std::string& expected, const Json& found) {
   if (!status_.ok()) return;
-  status_ = absl::InvalidArgumentError(absl::StrFormat("%s: expected %s, found %s", Path(name), expected, Found(found)));
+  const std::string path = Path(name);
+  status_ = absl::InvalidArgumentError(
+      absl::StrFormat("%s%sexpected %s, found %s", path, path.empty() ? "" : ": ", expected, Found(found)));
 }
 
 void JsonFields::FailChoice(const char* name, const std::vector<std::string>& words, const Json& found) {

@@ -1,5 +1,5 @@
-// Reads the fields of JSON files that people write by hand (machine profiles, tables of rows), each with one message for
-// what is wrong: where, expected, found.
+// Reads the fields of JSON files that people write by hand (machine profiles, tables of rows, networks), each with one
+// message for what is wrong: where, expected, found.
 #ifndef COLONNADE_ENGINE_JSON_FIELDS_H_
 #define COLONNADE_ENGINE_JSON_FIELDS_H_
 
@@ -22,7 +22,7 @@ struct Bounds {
   double least = 0, most = 1e30;
   const char* unit = "";
 };
-inline constexpr Bounds kAboveZero{.least = 1e-30};
+inline constexpr Bounds kAboveZero{.least = 1e-30}, kAnyNumber{.least = -1e30};
 
 // Reads fields of one JSON object; the first fault stays. Each field is taken once; what is left over is unknown.
 class JsonFields {

@@ -5,8 +5,12 @@
 #define COLONNADE_PROGRAM_JSON_TEXT_H_
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,12 +27,41 @@ inline std::string LineAndColumn(absl::string_view text, size_t offset) {
                          before.size() - line_start + 1);
 }
 
+// Reads a text for a JSON library and notes how far it came.
+class TextIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  TextIterator(const char* at, const char*& furthest) : at_(at), furthest_(&furthest) {}
+  const char& operator*() const { return *at_; }
+  TextIterator& operator++() {
+    *furthest_ = ++at_;
+    return *this;
+  }
+  TextIterator operator++(int) {
+    const TextIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const TextIterator& other) const { return at_ == other.at_; }
+
+ private:
+  const char* at_;
+  const char** furthest_;
+};
+
 // A parser callback that notes a key which its object has already, of which the library would keep the last, and nesting
-// deeper than `deepest`.
+// deeper than `deepest`, each with its place.
 template <class Json>
 class JsonGuard {
  public:
-  JsonGuard(int deepest, std::string& fault) : deepest_(deepest), fault_(&fault) {}
+  // `place` says where the parser is.
+  JsonGuard(int deepest, std::function<std::string()> place, std::string& fault)
+      : deepest_(deepest), place_(std::move(place)), fault_(&fault) {}
 
   bool operator()(int depth, typename Json::parse_event_t event, Json& parsed) {
     using Event = typename Json::parse_event_t;
@@ -46,22 +79,26 @@ class JsonGuard {
 
  private:
   void Note(const std::string& fault) {
-    if (fault_->empty()) *fault_ = fault;
+    if (fault_->empty()) *fault_ = absl::StrFormat("%s at %s", fault, place_());
   }
 
   int deepest_;
+  std::function<std::string()> place_;
   std::string* fault_;
   std::vector<std::set<std::string>> keys_;  // of the objects that are open
 };
 
 // InvalidArgument: "expected JSON; line 3, column 1: unexpected '}'; …", or "expected plain JSON, found key "a" twice in one
-// object".
+// object at line 3, column 9". The column is that of the last byte that was read.
 template <class Json>
 absl::StatusOr<Json> ParseJson(absl::string_view text, int deepest) {
   constexpr size_t kLongestReason = 120;
   std::string fault;
+  const char* furthest = text.data();
+  const auto place = [&] { return LineAndColumn(text, std::max<size_t>(furthest - text.data(), 1) - 1); };
+  const TextIterator begin(text.data(), furthest), end(text.data() + text.size(), furthest);
   try {
-    Json json = Json::parse(text.begin(), text.end(), JsonGuard<Json>(deepest, fault));
+    Json json = Json::parse(begin, end, JsonGuard<Json>(deepest, place, fault));
     if (fault.empty()) return json;
     return absl::InvalidArgumentError("expected plain JSON, found " + fault);
   } catch (const typename Json::parse_error& error) {
@@ -73,7 +110,8 @@ absl::StatusOr<Json> ParseJson(absl::string_view text, int deepest) {
                         reason == std::string::npos ? "not JSON" : what.substr(reason + 3, kLongestReason)));
   } catch (const typename Json::exception& error) {  // a number beyond double
     const std::string what = error.what();
-    return absl::InvalidArgumentError("expected JSON; " + what.substr(std::min(what.size(), what.find("] ") + 2)));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected JSON; %s: %s", place(), what.substr(std::min(what.size(), what.find("] ") + 2))));
   }
 }
 

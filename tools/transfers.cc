@@ -12,10 +12,13 @@
 #include "engine/executor.h"
 #include "nlohmann/json.hpp"
 #include "program/builder.h"
+#include "program/json_text.h"
 #include "program/status_macros.h"
 
 namespace colonnade::tools {
 namespace {
+
+constexpr int kDeepestBenchmark = 8;  // of JSON
 
 using program::Task;
 
@@ -153,7 +156,7 @@ absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int member
 }
 
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) {
-  const nlohmann::json file = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  ASSIGN_OR_RETURN(const nlohmann::json file, program::ParseJson<nlohmann::json>(json, kDeepestBenchmark));
   if (!file.is_object() || !file.contains("benchmarks") || !file["benchmarks"].is_array()) {
     return absl::InvalidArgumentError("expected the JSON of bench/transfers: an object with a list \"benchmarks\"");
   }

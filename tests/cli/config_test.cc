@@ -48,10 +48,10 @@ TEST_F(Config, AKeyOfAnotherSubCommandIsLeftOut) {
 
 TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
-      {"bach = 3\n", {"run.toml", "\"bach\"", "did you mean batch?"}},
-      {"[trian]\nbatch = 3\n", {"run.toml", "sub-commands", "\"trian\""}},
-      {"batch = 3\n[train]\nbatch = 4\n", {"run.toml", "\"batch\" twice"}},
-      {"save = \"a#b\"\n", {"run.toml", "without #", "a#b"}},
+      {"\n bach = 3\n", {"run.toml: line 2: ", "\"bach\"", "did you mean batch?"}},
+      {"lr = 1\n[trian]\nbatch = 3\n", {"run.toml: line 2: ", "sub-commands", "\"trian\""}},
+      {"batch = 3\n[train]\nbatch = 4\n", {"run.toml: line 3: ", "\"batch\" twice"}},
+      {"lr = 1\nsave = \"a#b\"\n", {"run.toml: line 2: ", "without #", "a#b"}},
       {"config = \"other\"\n", {"run.toml", "\"config\""}},
       {"help = true\n", {"run.toml", "\"help\""}}};
   for (const auto& [text, parts] : cases) {

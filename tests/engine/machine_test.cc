@@ -68,12 +68,14 @@ TEST(MachineFromJson, SaysTheLineAndColumnWhereTextIsNotJson) {
   EXPECT_THAT(std::string(comma.message()), HasSubstr("line 3, column 1: unexpected '}'"));
   EXPECT_THAT(std::string(MachineFromJson("").status().message()), HasSubstr("line 1, column 1"));
   EXPECT_THAT(std::string(MachineFromJson("{\"a\": 1e999}").status().message()),
-              HasSubstr("expected JSON; number overflow"));
+              HasSubstr("expected JSON; line 1, column 12: number overflow"));
 }
 
 TEST(MachineFromJson, RefusesAKeyThatStandsTwice) {
+  EXPECT_EQ(std::string(MachineFromJson("{\n \"a\": 1,\n \"a\": 2\n}").status().message()),
+            "expected plain JSON, found key \"a\" twice in one object at line 3, column 4");
   EXPECT_THAT(ErrorOf(R"("name": "two")", R"("name": "two", "name": "three")"),
-              HasSubstr("key \"name\" twice in one object"));
+              HasSubstr("key \"name\" twice in one object at line "));
   EXPECT_THAT(ErrorOf(R"("n": 64, )", R"("n": 64, "n": 32, )"), HasSubstr("key \"n\" twice"));
 }
 
@@ -125,7 +127,7 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("expected a pair [bytes above 0, seconds from 1e-12 to 100000], found a list"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", deep),
-              HasSubstr("expected plain JSON, found lists or objects nested deeper than 8"));
+              HasSubstr("expected plain JSON, found lists or objects nested deeper than 8 at line 3, column 26"));
 }
 
 constexpr char kCluster[] = R"({

@@ -39,7 +39,8 @@ TEST(ReadTransfers, NamesWhatIsWrong) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(error("nothing"), HasSubstr("a list \"benchmarks\""));
+  EXPECT_THAT(error("{\n nothing"), HasSubstr("expected JSON; line 2, column 3: "));
+  EXPECT_THAT(error("[]"), HasSubstr("a list \"benchmarks\""));
   EXPECT_THAT(error(R"({"benchmarks": []})"), HasSubstr("at least one"));
   EXPECT_THAT(error(R"({"benchmarks": [{"name": "all_reduce/2", "real_time": 1, "time_unit": "us"}]})"),
               HasSubstr("\"all_reduce/2\": expected a name as all_reduce/2/4096"));
