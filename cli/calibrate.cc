@@ -10,10 +10,10 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
-#include "models/models.h"
 #include "program/status_macros.h"
 #include "tools/calibration.h"
 #include "tools/machines.h"
+#include "tools/network_file.h"
 
 namespace colonnade::cli {
 namespace {
@@ -60,9 +60,9 @@ absl::Status RunPlans(const Flags& flags, int devices, tools::Calibration& calib
   const absl::Time begin = absl::Now();
   size_t done = 0;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(name, {}));
+    ASSIGN_OR_RETURN(const tools::Network network, tools::OpenNetwork(name));
     for (const tools::CalibrationPlan& plan : plans) {
-      RETURN_IF_ERROR(calibration.Load(graph, plan, {below, above}));
+      RETURN_IF_ERROR(calibration.Load(network.graph, plan, {below, above}));
       for (int slice = 0; slice < kSlices; ++slice) {
         for (int p = 0; p < calibration.loaded(); ++p) {
           RETURN_IF_ERROR(calibration.Run(p, 1, kSliceTime));

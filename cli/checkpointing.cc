@@ -18,6 +18,7 @@
 #include "engine/io/xxh3.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
+#include "tools/network_file.h"
 
 namespace colonnade::cli {
 namespace {
@@ -50,13 +51,18 @@ absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine:
   return absl::OkStatus();
 }
 
+// Of a network's layers: a file may be edited between two runs.
+std::string FingerprintOf(const layers::LayerGraph& graph) {
+  return engine::Xxh3Text(tools::NetworkToJson({.info = {}, .graph = graph}));
+}
+
 }  // namespace
 
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data) {
   engine::RunFields fields = {{"model", session.graph.name},
                               {"input", program::ToString(session.graph.nodes[0].sample_shape)},
-                              {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model->classes)},
+                              {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model.classes)},
                               {"width", Digits(flags.width)},
                               {"dropout", flags.dropout},
                               {"batch-norm", flags.batch_norm},
@@ -75,6 +81,7 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
                               {"lr-policy", Describe(rate)}};
   // Stated where used, as in FieldsOf.
   if (flags.bad_sample != "error") fields.emplace_back("bad-sample", flags.bad_sample);
+  if (tools::IsNetworkFile(flags.model)) fields.emplace_back("network", FingerprintOf(session.graph));
   for (auto& field : FieldsOf(flags, UpdateOptionsOf(flags, session))) fields.push_back(std::move(field));
   return fields;
 }

@@ -11,11 +11,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cli/session.h"
 #include "data/bad_samples.h"
 #include "data/formats.h"
 #include "engine/io/xxh3.h"
 #include "models/models.h"
 #include "program/status_macros.h"
+#include "tools/network_file.h"
 
 namespace colonnade::cli {
 namespace {
@@ -101,6 +103,22 @@ void ApplyStandard(const Flags& flags, const data::SampleSet& set, bool shifts, 
   }
 }
 
+// The images and classes of the network that the flags ask for.
+struct Wanted {
+  program::Shape image;
+  int64_t classes = 0;
+};
+absl::StatusOr<Wanted> WantedBy(const Flags& flags) {
+  if (tools::IsNetworkFile(flags.model)) {
+    ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags, nullptr));
+    return Wanted{network.graph.nodes[0].sample_shape, network.graph.classes()};
+  }
+  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
+  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
+  const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
+  return Wanted{{channels, size, size}, flags.classes > 0 ? flags.classes : model->classes};
+}
+
 // Without the folders before it, so that a data set may move.
 absl::string_view FileName(absl::string_view path) {
   const size_t slash = path.rfind('/');
@@ -110,15 +128,12 @@ absl::string_view FileName(absl::string_view path) {
 }  // namespace
 
 absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set) {
-  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
-  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
-  const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
-  const int64_t classes = flags.classes > 0 ? flags.classes : model->classes;
+  ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags));
   ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> set,
                    data::OpenSamples(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
-                                     {.synthetic_shape = {channels, size, size},
-                                      .synthetic_classes = classes,
-                                      .classes = train_set != nullptr ? train_set->classes() : classes,
+                                     {.synthetic_shape = wanted.image,
+                                      .synthetic_classes = wanted.classes,
+                                      .classes = train_set != nullptr ? train_set->classes() : wanted.classes,
                                       .pad = flags.pad,
                                       .skip_damaged = flags.bad_sample == "skip"}));
   for (const std::string& note : set->notes()) std::fprintf(stderr, "note: %s: %s\n", set->name().c_str(), note.c_str());

@@ -43,7 +43,7 @@ void ReadType(const std::string& text, Definition& definition) {
   const std::string type = parts.first.substr(0, parts.first.find('.'));
   definition.values = ValuesOfType(type);
   definition.folders = type == "DIR";
-  definition.files = type == "FILE" || type == "PLAN" || type == "MACHINE" || type == "DATA";
+  definition.files = type == "FILE" || type == "MODEL" || type == "PLAN" || type == "MACHINE" || type == "DATA";
   absl::string_view rule = parts.second;
   const size_t range = rule.find(" in [");
   if (absl::ConsumePrefix(&rule, "{") && absl::ConsumeSuffix(&rule, "}")) {

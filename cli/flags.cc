@@ -91,7 +91,8 @@ std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text
 }
 
 void AddModelFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--model", flags.model, "network of the zoo; list: names them, with parameters and flop")
+  app.add_option("--model", flags.model,
+                 "network of the zoo, or a file of one; list: names those of the zoo, with parameters and flop")
       ->type_name("MODEL")
       ->required()
       ->group(kModelGroup);

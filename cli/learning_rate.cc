@@ -69,12 +69,15 @@ absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Sess
   LearningRatePolicy policy{
       .base = flags.lr >= 0 ? flags.lr : DefaultLearningRate(flags, session), .steps = steps, .warm_up = flags.warm_up};
   if (flags.base_batch > 0) policy.base *= static_cast<double>(flags.batch) / static_cast<double>(flags.base_batch);
-  const std::string& text = flags.lr_policy.empty() ? session.model->lr_policy : flags.lr_policy;
+  const std::string& text = flags.lr_policy.empty() ? session.model.lr_policy : flags.lr_policy;
   if (!Read(text, policy)) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "--lr-policy: expected constant, step:N,F, multistep:N1,N2,…,F with ascending steps, poly:P, cosine or "
-        "onecycle, with numbers above 0, found \"%s\"",
-        text));
+    const bool is_of_file = flags.lr_policy.empty();
+    const std::string where = is_of_file ? absl::StrCat(flags.model, ": training.lr_policy") : "--lr-policy";
+    return absl::Status(
+        is_of_file ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kFailedPrecondition,
+        absl::StrFormat("%s: expected constant, step:N,F, multistep:N1,N2,…,F with ascending steps, poly:P, cosine or "
+                        "onecycle, with numbers above 0, found \"%s\"",
+                        where, text));
   }
   RETURN_IF_ERROR(CheckRun(policy));
   return policy;

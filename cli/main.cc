@@ -192,7 +192,8 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
   CLI::App* table =
       app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
   CLI::Option* model =
-      table->add_option("--model", flags.model, "network of the zoo (default: alexnet2012)")->type_name("MODEL");
+      table->add_option("--model", flags.model, "network of the zoo, or a file of one (default: alexnet2012)")
+          ->type_name("MODEL");
   CLI::Option* batch = table->add_option("--batch", flags.batch, "global batch (default: 256)")
                            ->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
   table
@@ -230,7 +231,8 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
 CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
   CLI::App* calibrate =
       app.add_subcommand("calibrate", "Measures this machine's kernels, links and overheads; writes a machine profile.");
-  calibrate->add_option("--model", flags.model, "network whose shapes are timed (default: lenet, alexnet2012, alexnet)")
+  calibrate
+      ->add_option("--model", flags.model, "network or file whose shapes are timed (default: lenet, alexnet2012, alexnet)")
       ->type_name("MODEL");
   calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
@@ -285,7 +287,8 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
 }
 
 CLI::App* AddModels(CLI::App& app, Flags& flags) {
-  CLI::App* models = app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them.");
+  CLI::App* models =
+      app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them or of a file.");
   CLI::Option* name =
       models->add_option("NAME", flags.model, "the network whose layers are shown, with shapes, parameters and flop")
           ->type_name("MODEL");
@@ -294,7 +297,14 @@ CLI::App* AddModels(CLI::App& app, Flags& flags) {
     if (option->get_group() == "Model") option->needs(name);
   }
   colonnade::cli::AddJsonFlag(*models, flags);
-  models->footer("Examples:\n  colonnade models\n  colonnade models vgg16 --width=0.5 --input-size=32 --classes=10");
+  CLI::Option* json = models->get_option("--json");
+  json->description("of a network: the file that --model=FILE takes; of the zoo: a list with parameters and flop");
+  models->add_flag("--summary", flags.summary, "with --json: what each layer makes and costs instead")
+      ->needs(name)
+      ->needs(json);
+  models->footer(
+      "Examples:\n  colonnade models vgg16 --width=0.5 --input-size=32 --classes=10\n"
+      "  colonnade models resnet20 --json > mine.json");
   return models;
 }
 

@@ -1,6 +1,7 @@
 #include "models/models.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "layers/layer.h"
 #include "program/status_macros.h"
 #include "program/types.h"
+#include "tools/network_file.h"
 
 namespace colonnade::cli {
 namespace {
@@ -65,7 +67,8 @@ void PrintLayers(const layers::LayerGraph& graph) {
   PrintTable({{"layer"}, {"type"}, {"output"}, {"parameters", true}, {"Mflop/image", true}}, rows);
 }
 
-Json LayersReport(const layers::LayerGraph& graph) {
+// What each layer makes and costs.
+Json SummaryOf(const layers::LayerGraph& graph) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : graph.nodes) {
     layers.push_back({{"name", node.name},
@@ -107,11 +110,13 @@ absl::Status ListModels(const Flags& flags) {
 
 absl::Status RunModels(const Flags& flags) {
   if (flags.model.empty()) return ListModels(flags);
-  ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags, nullptr));
-  if (flags.json) {
-    PrintJson(LayersReport(graph));
+  ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags, nullptr));
+  if (!flags.json) {
+    PrintLayers(network.graph);
+  } else if (flags.summary) {
+    PrintJson(SummaryOf(network.graph));
   } else {
-    PrintLayers(graph);
+    std::printf("%s", tools::NetworkToJson(network).c_str());
   }
   return absl::OkStatus();
 }

@@ -24,7 +24,7 @@ program::SgdForm FormOf(const std::string& name) {
 }
 
 program::Optimizer OptimizerOf(const Flags& flags, const Session& session) {
-  const double momentum = flags.momentum >= 0 ? flags.momentum : session.model->momentum;
+  const double momentum = flags.momentum >= 0 ? flags.momentum : session.model.momentum;
   if (flags.optimizer == "lars") {
     program::Lars lars{.momentum = momentum};
     lars.trust = flags.trust.value_or(lars.trust);
@@ -99,7 +99,7 @@ absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
 partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& session) {
   const bool adamw = flags.optimizer == "adamw";
   partition::UpdateOptions update{.optimizer = OptimizerOf(flags, session),
-                                  .weight_decay = adamw ? kAdamWDecay : session.model->weight_decay,
+                                  .weight_decay = adamw ? kAdamWDecay : session.model.weight_decay,
                                   .decays_weights_alone = flags.decay == "weights",
                                   .clip_norm = flags.clip_norm,
                                   .average_decay = flags.ema,
@@ -111,7 +111,7 @@ partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& sess
 }
 
 double DefaultLearningRate(const Flags& flags, const Session& session) {
-  return flags.optimizer == "adamw" ? kAdamWRate : session.model->learning_rate;
+  return flags.optimizer == "adamw" ? kAdamWRate : session.model.learning_rate;
 }
 
 std::string NameOf(const partition::UpdateOptions& update) {

@@ -26,7 +26,7 @@ std::string Describe(const partition::UpdateOptions& update);
 // Fields that only some runs have.
 inline constexpr const char* kStatedWhereUsed[] = {"bad-sample",    "betas",  "epsilon",   "momentum",
                                                    "trust",         "decay",  "clip-norm", "on-not-finite",
-                                                   "head-lr-scale", "freeze", "ema"};
+                                                   "head-lr-scale", "freeze", "ema",       "network"};
 // What decides where a run goes.
 engine::RunFields FieldsOf(const Flags& flags, const partition::UpdateOptions& update);
 

@@ -139,6 +139,54 @@ int64_t ColumnsOf(const partition::Mesh& mesh) {
 }
 int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
+models::ModelOptions OptionsOf(const Flags& flags) {
+  return {.input_channels = flags.input_channels,
+          .input_size = flags.input_size,
+          .classes = flags.classes,
+          .width = flags.width,
+          .dropout = flags.dropout == "on",
+          .samples_per_group = SamplesPerGroup(flags.batch_norm),
+          .zero_init_residual = flags.zero_init_residual == "on",
+          .auxiliary_heads = flags.auxiliary_heads == "on",
+          .label_smoothing = flags.label_smoothing};
+}
+
+// The flag among those that shape networks of the zoo which asks a file for what it is not; empty if none does.
+std::string FlagAgainst(const Flags& flags, const tools::Network& network) {
+  const models::ModelOptions asked = OptionsOf(flags), left;
+  const program::Shape& image = network.graph.nodes[0].sample_shape;
+  const auto differs = [](int64_t flag, int64_t own) { return flag != 0 && flag != own; };
+  const std::pair<const char*, bool> all[] = {
+      {"--channels", differs(asked.input_channels, image[0])},
+      {"--input-size", differs(asked.input_size, image[1]) || differs(asked.input_size, image[2])},
+      {"--classes", differs(asked.classes, network.graph.classes())},
+      {"--width", asked.width != left.width},
+      {"--dropout", asked.dropout != left.dropout},
+      {"--batch-norm", asked.samples_per_group != left.samples_per_group},
+      {"--zero-init-residual", asked.zero_init_residual != left.zero_init_residual},
+      {"--auxiliary-heads", asked.auxiliary_heads != left.auxiliary_heads},
+      {"--label-smoothing", asked.label_smoothing != left.label_smoothing}};
+  for (const auto& [flag, is_against] : all) {
+    if (is_against) return flag;
+  }
+  return "";
+}
+
+absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
+  ASSIGN_OR_RETURN(tools::Network network, tools::OpenNetwork(flags.model));
+  const layers::LayerNode& images = network.graph.nodes[0];
+  if (images.sample_shape.size() != 3) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s: layer \"%s\", sample_shape: expected images [C,H,W], found %s",
+                                                      flags.model, images.name, program::ToString(images.sample_shape)));
+  }
+  const std::string flag = FlagAgainst(flags, network);
+  if (flag.empty()) return network;
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: expected none, since %s says what the network is; change the file, or write one of the zoo's: "
+                      "colonnade models NAME %s=… --json",
+                      flag, flags.model, flag));
+}
+
 // "; --model=two_column takes such images", where models of the zoo do.
 std::string ModelsFor(const program::Shape& shape) {
   std::vector<std::string> names;
@@ -163,53 +211,54 @@ std::string PadFor(const Flags& flags, const program::Shape& expected, const pro
 absl::Status CheckImages(const Flags& flags, const Session& session, const data::SampleSet& samples) {
   const program::Shape& expected = session.graph.nodes[0].sample_shape;
   const program::Shape found = samples.image_shape().value_or(expected);
+  const bool is_file = tools::IsNetworkFile(flags.model);
   if (found != expected) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("model \"%s\" takes images %s, %s has %s; set --input-size and --channels, or use other data%s%s",
-                        flags.model, program::ToString(expected), samples.name(), program::ToString(found),
-                        PadFor(flags, expected, found), ModelsFor(found)));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "model \"%s\" takes images %s, %s has %s; set %s, or use other data%s%s", flags.model, program::ToString(expected),
+        samples.name(), program::ToString(found), is_file ? "sample_shape in the file" : "--input-size and --channels",
+        PadFor(flags, expected, found), ModelsFor(found)));
   }
   if (expected.size() != 3 || (expected[0] != 1 && expected[0] != 3 && !samples.image_shape().has_value())) {
     return absl::FailedPreconditionError(
         absl::StrFormat("model \"%s\" takes images %s, the files of %s give 1 or 3 channels", flags.model,
                         program::ToString(expected), samples.name()));
   }
-  const int64_t classes = ClassesOf(flags, *session.model);
+  const int64_t classes = ClassesOf(flags, session.model);
   if (samples.classes() <= classes) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; set --classes=%d",
-                                                       flags.model, classes, samples.name(), samples.classes(),
-                                                       samples.classes()));
+  const std::string remedy =
+      is_file ? "change the last layer before the loss in the file" : absl::StrFormat("set --classes=%d", samples.classes());
+  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; %s", flags.model, classes,
+                                                       samples.name(), samples.classes(), remedy));
 }
 
 }  // namespace
 
-absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
+absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples) {
+  if (tools::IsNetworkFile(flags.model)) return NetworkOfFile(flags);
   const std::optional<program::Shape> shape = samples != nullptr ? samples->image_shape() : std::nullopt;
-  models::ModelOptions options{.input_channels = flags.input_channels,
-                               .input_size = flags.input_size,
-                               .classes = flags.classes,
-                               .width = flags.width,
-                               .dropout = flags.dropout == "on",
-                               .samples_per_group = SamplesPerGroup(flags.batch_norm),
-                               .zero_init_residual = flags.zero_init_residual == "on",
-                               .auxiliary_heads = flags.auxiliary_heads == "on",
-                               .label_smoothing = flags.label_smoothing};
+  models::ModelOptions options = OptionsOf(flags);
   if (shape.has_value() && options.input_channels == 0) options.input_channels = (*shape)[0];
   if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(flags.model, options);
-  if (graph.ok()) return graph;
+  absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
+  if (network.ok()) return network;
   const std::string from = shape.has_value() && flags.input_size == 0
                                ? absl::StrFormat(" (built for the images %s of %s)%s", program::ToString(*shape),
                                                  samples->name(), ModelsFor(*shape))
                                : "";
-  return absl::FailedPreconditionError(absl::StrCat(graph.status().message(), from));
+  return absl::FailedPreconditionError(absl::StrCat(network.status().message(), from));
+}
+
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
+  return std::move(network.graph);
 }
 
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
                                     std::vector<partition::Candidate>* candidates) {
   Session session;
-  ASSIGN_OR_RETURN(session.model, models::FindModel(flags.model));
-  ASSIGN_OR_RETURN(session.graph, BuildNetwork(flags, samples));
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
+  session.model = std::move(network.info);
+  session.graph = std::move(network.graph);
   if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, session, *samples));
   session.pixels = PixelsOf(session.graph);
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
@@ -238,7 +287,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
 absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, Session& session, Samples samples, bool train,
                                                            const data::Moments& moments) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
-  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, train, session.model->shifts_images));
+  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, train, session.model.shifts_images));
   data::PipelineOptions options{.seed = flags.seed,
                                 .shuffle = train && flags.shuffle == "on",
                                 .once = !train,

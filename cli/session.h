@@ -20,11 +20,12 @@
 #include "partition/plan.h"
 #include "partition/planner.h"
 #include "tools/gpus.h"
+#include "tools/network_file.h"
 
 namespace colonnade::cli {
 
 struct Session {
-  const models::ModelInfo* model = nullptr;
+  models::ModelInfo model;  // its own shape and recipe
   layers::LayerGraph graph;
   partition::Plan plan;
   int threads_per_device = 1;
@@ -32,8 +33,9 @@ struct Session {
   program::PixelScaling pixels;
 };
 
-// The model as the flags ask for it; where they leave channels and size open, those of the data's images, if all are alike
-// (`samples` may be null).
+// What --model names: a network of the zoo as the flags ask for it (where they leave channels and size open, those of the
+// data's images, if all are alike; `samples` may be null), or a file as it stands.
+absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples);
 absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples);
 // That model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not null, gets all that it
 // judged.

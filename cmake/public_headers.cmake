@@ -7,7 +7,7 @@ set(interface
     engine/trainer.h engine/io/file.h engine/io/safetensors.h
     cpu/backend.h cuda/backend.h data/dataset.h data/formats.h data/image_set.h data/pipeline.h data/sample_stream.h
     tools/calibration.h tools/drawing.h tools/gpus.h tools/host_memory.h tools/fit.h tools/intervals.h tools/machines.h tools/measure.h
-    tools/planning.h tools/plot.h tools/rows.h tools/transfers.h tools/verify_plan.h)
+    tools/network_file.h tools/planning.h tools/plot.h tools/rows.h tools/transfers.h tools/verify_plan.h)
 
 # public_headers(OUT): the interface and its own includes, by path from the root.
 function(public_headers out)

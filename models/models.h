@@ -47,7 +47,7 @@ struct ModelInfo {
   std::string lr_policy = "constant";  // as --lr-policy takes it; steps are those of a batch of 64
   bool shifts_images = false;          // its recipe moves training images by up to a pixel
   bool has_auxiliary_heads = false;
-  absl::StatusOr<layers::LayerGraph> (*build)(const ModelOptions&);
+  absl::StatusOr<layers::LayerGraph> (*build)(const ModelOptions&) = nullptr;  // null: a file's (tools/network_file.h)
 };
 
 const std::vector<ModelInfo>& AllModels();

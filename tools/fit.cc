@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/simulator.h"
-#include "models/models.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
+#include "tools/network_file.h"
 #include "tools/rows.h"
 
 namespace colonnade::tools {
@@ -171,12 +171,12 @@ absl::StatusOr<double> FitKernels(engine::Machine& machine, const MeasuredStep& 
 absl::StatusOr<Refit> RefitOf(const engine::Machine& machine) {
   const engine::FittedStep& to = machine.fitted_to;
   if (to.batch == 0) return Refit();
-  ASSIGN_OR_RETURN(const layers::LayerGraph graph, models::BuildModel(to.model, {}));
+  ASSIGN_OR_RETURN(const Network network, OpenNetwork(to.model));
   Row row;
   row.plan = "single";
   row.global_batch = to.batch;
-  ASSIGN_OR_RETURN(const partition::Plan plan, PlanOfRow(row, graph, machine));
-  ASSIGN_OR_RETURN(program::Representatives lowered, LowerRow(row, graph, plan));
+  ASSIGN_OR_RETURN(const partition::Plan plan, PlanOfRow(row, network.graph, machine));
+  ASSIGN_OR_RETURN(program::Representatives lowered, LowerRow(row, network.graph, plan));
   const auto shared = std::make_shared<const program::Representatives>(std::move(lowered));
   return [shared, to](engine::Machine& drawn) {
     return FitTo(drawn, {{"1", to.model, to.batch, shared.get(), to.step_sec}}).status();

@@ -1,5 +1,7 @@
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -93,8 +95,8 @@ TEST_F(Command, TheTableOfLayersIsAlignedAndNoWiderThanATerminal) {
   }
 }
 
-TEST_F(Command, TheLayersOfANameAreAlsoOneJsonObjectWhoseTotalsAreTheirSums) {
-  const Result r = Run("models vgg16 --json");
+TEST_F(Command, TheSummaryOfANameIsOneJsonObjectWhoseTotalsAreTheSumsOfItsLayers) {
+  const Result r = Run("models vgg16 --json --summary");
   ASSERT_EQ(r.code, 0) << r.err;
   const Json net = Json::parse(r.out);
   EXPECT_EQ(net.at("model"), "vgg16");
@@ -111,6 +113,126 @@ TEST_F(Command, TheLayersOfANameAreAlsoOneJsonObjectWhoseTotalsAreTheirSums) {
                                        {"output", {64, 224, 224}},
                                        {"parameters", 64 * 27 + 64},
                                        {"forward_flops", 2 * 27 * 64 * 224 * 224}}));
+}
+
+TEST_F(Command, TheJsonOfANameIsTheFileThatTrainsAsTheNameDoes) {
+  const Result r = Run("models two_column --width=0.25 --dropout=off --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(Json::parse(r.out).at("colonnade_model"), 1);
+  Write("mine.json", r.out);
+  EXPECT_EQ(Run(absl::StrCat("models ", In("mine.json"), " --json")).out, r.out);
+  const std::string run = " --data=digits --devices=4 --plan=hybrid --steps=5 --json";
+  const Result of_name = Run(absl::StrCat("train --model=two_column --width=0.25 --dropout=off", run));
+  const Result of_file = Run(absl::StrCat("train --model=", In("mine.json"), run));
+  ASSERT_EQ(of_file.code, 0) << of_file.err;
+  const Json name = Json::parse(of_name.out), file = Json::parse(of_file.out);
+  EXPECT_EQ(file.at("losses"), name.at("losses")) << "the recipe is in the file, too";
+  EXPECT_EQ(file.at("test"), name.at("test"));
+  EXPECT_EQ(file.at("model"), "two_column");
+}
+
+constexpr char kFile[] = R"({
+ "colonnade_model": 1,
+ "name": "small",
+ "training": {"lr_policy": "cosin"},
+ "layers": [
+  {"name": "images", "type": "Input", "sample_shape": [1, 8, 8]},
+  {"name": "conv1", "type": "Conv2d", "out_channels": 8, "kernel": 3, "pad": 1},
+  {"name": "relu1", "type": "Relu"},
+  {"name": "flatten", "type": "Flatten"},
+  {"name": "fc", "type": "FullyConnected", "out_features": 10},
+  {"name": "loss", "type": "SoftmaxCrossEntropy"}
+ ]
+})";
+
+TEST_F(Command, AFileIsTakenWhereverANetworkIs) {
+  Write("small.json", kFile);
+  const std::string model = absl::StrCat(" --model=", In("small.json"));
+  const std::string weights = absl::StrCat("=", In("w.safetensors"));
+  const std::string commands[] = {absl::StrCat("train --lr-policy=constant --steps=2 --save", weights, model),
+                                  absl::StrCat("eval --init", weights, model),
+                                  absl::StrCat("verify --devices=2 --plan=model --lr-policy=constant --steps=1", model),
+                                  absl::StrCat("plan --devices=2 --plan=auto --machine=dgx1-v100 --draws=0", model),
+                                  absl::StrCat("simulate --devices=2 --machine=dgx1-v100 --draws=0", model),
+                                  absl::StrCat("program --summary", model),
+                                  absl::StrCat("table --batch=64 --draws=0", model),
+                                  absl::StrCat("models ", In("small.json"))};
+  for (const std::string& command : commands) {
+    const Result r = Run(command);
+    EXPECT_EQ(r.code, 0) << command << "\n" << r.err;
+    EXPECT_NE(r.out, "") << command;
+  }
+}
+
+TEST_F(Command, WhatIsWrongWithAFileIsSaidWithItsNameAndThePlace) {
+  Write("small.json", kFile);
+  const std::string file = In("small.json"), train = absl::StrCat("train --steps=1 --model=", file);
+  ExpectError(train, 65, {absl::StrCat(file, ": training.lr_policy: expected constant, "), "\"cosin\""});
+  ExpectError(train + " --width=0.5", 2, {"--width: expected none", file});
+  ExpectError(train + " --dropout=off", 2, {"--dropout: expected none"});
+  ExpectError(train + " --classes=7", 2, {"--classes: expected none"});
+  ExpectError(train + " --input-size=9", 2, {"--input-size: expected none"});
+  EXPECT_EQ(Run(absl::StrCat("models --channels=1 --input-size=8 --classes=10 ", file)).code, 0) << "as they are";
+  ExpectError(absl::StrCat("models ", In("none.json")), 66, {"none.json"});
+  const auto with = [&](const std::string& from, const std::string& to) {
+    Write("small.json", absl::StrReplaceAll(kFile, {{from, to}}));
+    return absl::StrCat("plan --model=", file);
+  };
+  ExpectError(with("\"Relu\"}", "\"Relu\",}"), 65, {absl::StrCat(file, ": expected JSON; line 8, column 36: ")});
+  ExpectError(with("\"kernel\"", "\"kernal\""), 65,
+              {file, "layers[1] \"conv1\".kernal: unknown field, did you mean \"kernel\"?"});
+  ExpectError(with("\"pad\": 1", "\"pad\": 1, \"groups\": 3"), 65, {file, "Conv2d \"conv1\"", "found 3 groups"});
+  ExpectError(with("[1, 8, 8]", "[64]"), 65, {file, "found [64]"});
+  Write("small.json", R"({"colonnade_model": 1, "name": "flat", "layers": [
+    {"name": "x", "type": "Input", "sample_shape": [64]}, {"name": "fc", "type": "FullyConnected", "out_features": 10},
+    {"name": "loss", "type": "SoftmaxCrossEntropy"}]})");
+  ExpectError(train + " --data=digits", 65, {file, "layer \"x\", sample_shape: expected images [C,H,W], found [64]"});
+  Write("small.json", absl::StrReplaceAll(kFile, {{"10", "7"}, {"cosin", "cosine"}}));
+  ExpectError(train + " --data=digits", 2, {"7 classes", "has 10; change the last layer before the loss in the file"});
+  Write("small.json", absl::StrReplaceAll(kFile, {{"8, 8", "9, 9"}}));
+  ExpectError(train + " --data=digits", 2, {"[1,9,9]", "set sample_shape in the file"});
+}
+
+// Labels and images are those of the file: here neither square nor of ten classes.
+TEST_F(Command, SyntheticDataAreShapedAsTheFileSays) {
+  Write("oblong.json", absl::StrReplaceAll(kFile, {{"8, 8", "6, 9"}, {"10", "3"}, {"cosin", "cosine"}}));
+  const Result r = Run(absl::StrCat("train --steps=1 --model=", In("oblong.json")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("images [1,6,9], 3 classes"));
+}
+
+TEST_F(Command, ARunGoesOnWithTheSameFileAlone) {
+  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "constant"}}));
+  const std::string run =
+      absl::StrCat("train --data=digits --resume --checkpoint=", In("run"), " --model=", In("small.json"));
+  ASSERT_EQ(Run(run + " --steps=2").code, 0);
+  EXPECT_EQ(Run(run + " --steps=3").code, 0);
+  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "constant"}, {"Relu", "Gelu"}}));
+  ExpectError(run + " --steps=4", 65, {"expected the run that was saved", "network: "});
+  EXPECT_EQ(Run(run + " --steps=4 --allow-change=network").code, 0);
+}
+
+// What docs/models.md shows: its file, then its commands.
+TEST_F(Command, ThePageOnNetworkFilesRuns) {
+  const std::string page = *engine::ReadFile(absl::StrCat(kSourceDir, "/docs/models.md"));
+  const auto block = [&](const std::string& kind) {
+    const size_t begin = page.find(absl::StrCat("\n```", kind, "\n")) + kind.size() + 5;
+    return page.substr(begin, page.find("\n```", begin) + 1 - begin);
+  };
+  Write("digits_resnet.json", block("json"));
+  const std::string shell = block("sh");
+  int commands = 0;
+  for (absl::string_view line : absl::StrSplit(shell, '\n', absl::SkipEmpty())) {
+    line = line.substr(0, line.find(" # "));
+    ASSERT_TRUE(absl::ConsumePrefix(&line, "colonnade ")) << line;
+    const std::vector<std::string> parts =
+        absl::StrSplit(absl::StrReplaceAll(line, {{"digits_resnet.json", In("digits_resnet.json")}}), " > ");
+    const Result r = Run(parts[0]);
+    EXPECT_EQ(r.code, 0) << line << "\n" << r.err;
+    if (parts.size() > 1) Write(parts[1], r.out);
+    ++commands;
+  }
+  EXPECT_EQ(commands, 5);
 }
 
 TEST_F(Command, ModelsTakesTheFlagsThatShapeANetwork) {
@@ -130,6 +252,7 @@ TEST_F(Command, ModelsOfAnUnknownNameIsRefused) {
 TEST_F(Command, ModelsRefusesShapesThatANetworkCannotHave) {
   ExpectError("models vgg11 --input-size=31", 2, {"\"vgg11\"", "\"features.20\"", "at least 2x2", "[512,1,1]"});
   ExpectError("models --width=0.5", 2, {"--width requires NAME"});
+  ExpectError("models lenet --summary", 2, {"--summary requires --json"});
 }
 
 }  // namespace

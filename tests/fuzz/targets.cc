@@ -27,6 +27,7 @@
 #include "partition/plan.h"
 #include "program/text.h"
 #include "program/verify.h"
+#include "tools/network_file.h"
 #include "tools/rows.h"
 
 namespace colonnade::fuzz {
@@ -63,6 +64,15 @@ bool Rows(absl::string_view bytes) {
     Expect(!row.name.empty() && row.devices > 0 && row.global_batch > 0 && row.measured_step_sec >= 0,
            "rows that can be lowered");
   }
+  return true;
+}
+
+bool Network(absl::string_view bytes) {
+  const absl::StatusOr<tools::Network> network = tools::NetworkFromJson(bytes);
+  if (!network.ok()) return false;
+  const std::string json = tools::NetworkToJson(*network);
+  const absl::StatusOr<tools::Network> again = tools::NetworkFromJson(json);
+  Expect(again.ok() && tools::NetworkToJson(*again) == json, "a network that is written to be read as the same");
   return true;
 }
 
@@ -245,7 +255,8 @@ const std::vector<Target>& AllTargets() {
                                                        {"config", Config},      {"jpeg", Picture},
                                                        {"png", Picture},        {"cifar", Cifar},
                                                        {"record_io", RecordIo}, {"tar", Tar},
-                                                       {"listing", Listing},    {"rows", Rows}};
+                                                       {"listing", Listing},    {"rows", Rows},
+                                                       {"network", Network}};
   return *targets;
 }
 
