@@ -250,7 +250,7 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
     ASSIGN_OR_RETURN(std::optional<Row> lowered, LoweredIfItCan(row, machine, networks, table.is_papers));
     if (lowered.has_value()) table.rows.push_back(*std::move(lowered));
   }
-  if (table.rows.empty()) return tools::CheckDevices(machine, table.about.rows[0].devices);
+  if (table.rows.empty()) return Lowered(table.about.rows[0], machine, networks).status();  // why not
   if (names.empty()) {
     ASSIGN_OR_RETURN(const layers::LayerGraph* first, networks.Of(table.rows[0].row));
     WarnOfFit(machine, *first);

@@ -245,6 +245,7 @@ TEST_F(Command, ModelsTakesTheFlagsThatShapeANetwork) {
 }
 
 TEST_F(Command, ModelsOfAnUnknownNameIsRefused) {
+  ExpectError("table --model=lenett --draws=0", 2, {"unknown model \"lenett\"", "did you mean \"lenet\"?"});
   ExpectError("models alexnett", 2, {"alexnett", "did you mean \"alexnet\"?"});
   ExpectError("models vgg61 --json", 2, {"unknown model \"vgg61\"", "did you mean \"vgg"});
 }
