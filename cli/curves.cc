@@ -78,13 +78,13 @@ Curve Thinned(const Curve& curve, size_t buckets) {
 std::string DrawCurves(const std::string& title, const RunCurves& curves) {
   const Curve smooth = Smoothed(curves.loss, kWindowShare * static_cast<double>(curves.loss.size()));
   std::vector<std::string> charts = {
-      tools::LineChart(title, "steps", "training loss",
+      tools::LineChart({title, "steps", "training loss"},
                        {{.name = "of each step", .points = Thinned(curves.loss, kBuckets), .is_background = true},
                         {.name = "smoothed", .points = Thinned(smooth, kBuckets)}})};
   if (!curves.top1.empty()) {
-    charts.push_back(tools::LineChart("", "steps", "test accuracy, %",
-                                      {{.name = "top-1", .points = Thinned(curves.top1, kBuckets)},
-                                       {.name = "top-5", .points = Thinned(curves.top5, kBuckets)}}));
+    charts.push_back(
+        tools::LineChart({"", "steps", "test accuracy, %"}, {{.name = "top-1", .points = Thinned(curves.top1, kBuckets)},
+                                                             {.name = "top-5", .points = Thinned(curves.top5, kBuckets)}}));
   }
   return tools::Stacked(charts);
 }

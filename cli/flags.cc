@@ -365,6 +365,11 @@ void AddDrawFlags(CLI::App& app, Flags& flags) {
   app.add_option("--seed", flags.seed, "of the draws")->capture_default_str();
 }
 
+void AddReportFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--report", flags.report, "one page of all that was found: plan, timeline, memory, machine; for a browser")
+      ->type_name("FILE.html");
+}
+
 void AddJsonFlag(CLI::App& app, Flags& flags) {
   app.add_flag("--json", flags.json, "one JSON object on stdout and nothing else there");
 }

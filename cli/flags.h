@@ -65,8 +65,9 @@ struct Flags {
   std::optional<std::string> resume;  // empty: from --checkpoint
   std::vector<std::string> allow_change;
   std::string log, tensorboard, curves, eval_every, until;  // empty: none
+  std::string report;
   bool json = false;
-  std::string config, resolved;  // resolved: what would run train as it runs now, for --config
+  std::string config, resolved;  // resolved: what would run the command as it runs now, for --config
   // io-bench
   std::vector<int> threads;  // empty: as many as there are cores
   std::string csv;
@@ -87,6 +88,7 @@ struct Flags {
   int draws = -1;                // below 0: as many as take some seconds
   std::string explain;           // a layer
   std::string save_plan, drawing, plots, out, transfers;
+  bool unfold = false;
   int64_t curve_steps = 600;
 };
 
@@ -127,6 +129,7 @@ void AddRecordFlags(CLI::App& app, Flags& flags);
 void AddProfileFlag(CLI::App& app, Flags& flags);
 void AddInputRateFlag(CLI::App& app, Flags& flags);
 void AddDrawFlags(CLI::App& app, Flags& flags);  // --draws and --seed
+void AddReportFlag(CLI::App& app, Flags& flags);
 void AddJsonFlag(CLI::App& app, Flags& flags);
 
 }  // namespace colonnade::cli

@@ -78,6 +78,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
       ->type_name("FILE");
   colonnade::cli::AddCheckpointFlags(*train, flags);
   colonnade::cli::AddRecordFlags(*train, flags);
+  colonnade::cli::AddReportFlag(*train, flags);
   colonnade::cli::AddJsonFlag(*train, flags);
   train->footer(
       "Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
@@ -161,11 +162,14 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
   plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes")->type_name("FILE");
   plan->add_option("--drawing", flags.drawing,
-                   "where to draw the network under the plan: SVG, which needs graphviz, or a file .dot or .txt")
-      ->type_name("FILE");
+                   "where to draw the network under the plan: SVG, or text in a file that ends in .txt")
+      ->type_name("FILE.svg");
+  plan->add_flag("--unfold", flags.unfold,
+                 "draws each layer of a block, where one box is drawn for branches that join again");
   plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format")->type_name("FILE");
   colonnade::cli::AddInputRateFlag(*plan, flags);
   colonnade::cli::AddDrawFlags(*plan, flags);
+  colonnade::cli::AddReportFlag(*plan, flags);
   colonnade::cli::AddJsonFlag(*plan, flags);
   plan->footer(
       "Examples:\n  colonnade plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013\n"
@@ -181,6 +185,7 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
       ->type_name("FILE");
   colonnade::cli::AddInputRateFlag(*simulate, flags);
   colonnade::cli::AddDrawFlags(*simulate, flags);
+  colonnade::cli::AddReportFlag(*simulate, flags);
   colonnade::cli::AddJsonFlag(*simulate, flags);
   simulate->footer(
       "Examples:\n  colonnade simulate --model=alexnet2012 --batch=256 --devices=4 --plan=hybrid --machine=titan-2013\n"
@@ -220,6 +225,7 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
   table->add_option("--curve-steps", flags.curve_steps, "steps of the training run whose error is plotted against time")
       ->check(CLI::Range(int64_t{20}, int64_t{1} << 30))
       ->capture_default_str();
+  colonnade::cli::AddReportFlag(*table, flags);
   colonnade::cli::AddJsonFlag(*table, flags);
   table->footer(
       "Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
@@ -447,7 +453,9 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", UsageMessage(app, error, ours->words).c_str());
     return kUsage;
   }
-  if (train->parsed()) flags.resolved = colonnade::cli::ResolvedConfig(*train);
+  for (const CLI::App* command : {train, plan, simulate, table}) {
+    if (command->parsed()) flags.resolved = colonnade::cli::ResolvedConfig(*command);
+  }
   // The others have nothing to keep: there a signal ends the process.
   if (train->parsed() || eval->parsed()) {
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);

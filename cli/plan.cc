@@ -9,16 +9,18 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/prediction.h"
+#include "cli/report.h"
 #include "engine/error_context.h"
 #include "partition/proposals.h"
 #include "program/status_macros.h"
+#include "tools/svg.h"
 
 namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kShownCandidates = 12;
+constexpr size_t kShownCandidates = 12;
 constexpr size_t kMostTasksForReasons = 40'000;
 
 // Which of the drawn programs is the candidate's.
@@ -139,6 +141,18 @@ void PrintLayers(const Prediction& p) {
   PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "gradients", partition::Name(p.session.plan.reduction), reduced / 1e6));
 }
 
+// The best, and the best of every name and number of devices.
+std::vector<size_t> ShownCandidates(const Prediction& p) {
+  std::vector<size_t> shown;
+  std::set<std::string> names;
+  for (size_t i = 0; i < p.candidates.size(); ++i) {
+    const partition::Plan& plan = p.candidates[i].plan;
+    const bool is_new = names.insert(absl::StrCat(plan.name, " ", plan.mesh.device_count())).second;
+    if (i < kShownCandidates || (is_new && plan.name != partition::kAutoPlan)) shown.push_back(i);
+  }
+  return shown;
+}
+
 void PrintCandidates(const Prediction& p) {
   if (p.candidates.empty()) return;
   const double step = absl::ToDoubleSeconds(p.simulation.step);
@@ -148,11 +162,8 @@ void PrintCandidates(const Prediction& p) {
                       p.candidates.size(), p.least_sec * 1e3, 100 * (step / p.least_sec - 1)));
   PrintLine("The best, and the best of every name and number of devices:");
   PrintLine("rank  plan      mesh    reduction   overlap  buckets MB     step ms   memory MB");
-  std::set<std::string> names;
-  for (size_t i = 0; i < p.candidates.size(); ++i) {
+  for (size_t i : ShownCandidates(p)) {
     const partition::Candidate& c = p.candidates[i];
-    const bool is_new = names.insert(absl::StrCat(c.plan.name, " ", c.plan.mesh.device_count())).second;
-    if (i >= kShownCandidates && (!is_new || c.plan.name == partition::kAutoPlan)) continue;
     const Json mesh = MeshJson(c.plan.mesh);
     PrintLine(absl::StrFormat(
         "%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name, mesh["replicas"].get<int64_t>(),
@@ -183,9 +194,38 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
   return absl::OkStatus();
 }
 
+// Layers, and the plans that were compared.
+std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
+  tools::ReportTable layers{.header = {"layer", "strategy", "all devices send"}};
+  for (const layers::LayerNode& node : p.session.graph.nodes) {
+    const auto sent = p.sent.find(node.name);
+    layers.rows.push_back({node.name, tools::StrategiesOf(p.session.plan, node.name),
+                           sent == p.sent.end() || sent->second == 0 ? "" : tools::Bytes(sent->second)});
+  }
+  std::vector<tools::ReportSection> sections = {{.title = "Layers", .tables = {std::move(layers)}}};
+  if (p.candidates.empty()) return sections;
+  tools::ReportTable plans{.header = {"plan", "mesh", "reduction", "overlap", "buckets", "step", "memory", ""}};
+  for (size_t i : ShownCandidates(p)) {
+    const partition::Candidate& c = p.candidates[i];
+    const Json mesh = MeshJson(c.plan.mesh);
+    plans.rows.push_back({absl::StrCat(i + 1, ". ", c.plan.name),
+                          absl::StrFormat("%d × %d", mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>()),
+                          partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
+                          tools::Bytes(c.plan.bucket_bytes), absl::StrFormat("%.2f ms", c.judgement.step_sec * 1e3),
+                          tools::Bytes(c.judgement.peak_memory_bytes), c.fits ? "" : "does not fit"});
+  }
+  sections.push_back({.title = "Plans compared",
+                      .text = absl::StrFormat("%d plans were simulated. No plan on a number of devices that was tried takes "
+                                              "less than %.2f ms.",
+                                              p.candidates.size(), p.least_sec * 1e3),
+                      .tables = {std::move(plans)}});
+  return sections;
+}
+
 // Whether only what needs no machine is asked for beside the layers.
 bool NeedsNoMachine(const Flags& flags) {
-  return !(flags.save_plan.empty() && flags.drawing.empty()) && flags.trace.empty() && flags.explain.empty() && !flags.json;
+  return !(flags.save_plan.empty() && flags.drawing.empty()) && flags.trace.empty() && flags.report.empty() &&
+         flags.explain.empty() && !flags.json;
 }
 
 }  // namespace
@@ -204,6 +244,7 @@ absl::Status RunPlan(const Flags& flags) {
   RETURN_IF_ERROR(Predict(flags, p));
   RETURN_IF_ERROR(WritePlanFiles(flags, p));
   RETURN_IF_ERROR(WriteTimeline(flags, p));
+  RETURN_IF_ERROR(WritePredictionReport(flags, "plan", p, SectionsOf(p)));
   if (!flags.explain.empty()) return Explain(p, flags.explain);
   if (flags.json) {
     PrintJson(PlanReport(p));

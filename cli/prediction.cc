@@ -31,7 +31,7 @@ std::map<std::string, int64_t> SentByLayer(const program::Representatives& lower
 // and only of a whole Program does the CPU backend say what memory it takes.
 absl::StatusOr<engine::Simulation> SimulationFor(const Flags& flags, const Prediction& p) {
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(p.lowered, p.machine));
-  if (flags.trace.empty() && p.machine.cores.value == 0) return simulation;
+  if (flags.trace.empty() && flags.report.empty() && p.machine.cores.value == 0) return simulation;
   ASSIGN_OR_RETURN(tools::Predicted whole, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower));
   simulation.last_steps = std::move(whole.simulation.last_steps);
   for (size_t d = 0; d < simulation.devices.size(); ++d) {
@@ -160,7 +160,7 @@ void PrintDevices(const Prediction& p) {
 void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 absl::Status CheckOutputs(const Flags& flags) {
-  for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing}) {
+  for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing, &flags.report}) {
     if (path->empty()) continue;
     RETURN_IF_ERROR(engine::CheckWritable(*path));
   }
@@ -175,7 +175,7 @@ absl::Status WritePlanFiles(const Flags& flags, const Prediction& p) {
   }
   if (flags.drawing.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const program::Program program, partition::Lower(p.session.graph, p.session.plan, p.lower));
-  return tools::DrawPlan(p.session.graph, p.session.plan, program, flags.drawing);
+  return tools::DrawPlan(p.session.graph, p.session.plan, program, flags.drawing, {.folds_blocks = !flags.unfold});
 }
 
 absl::Status WriteTimeline(const Flags& flags, const Prediction& p) {

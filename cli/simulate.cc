@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/prediction.h"
+#include "cli/report.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
@@ -9,6 +10,7 @@ absl::Status RunSimulate(const Flags& flags) {
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
   RETURN_IF_ERROR(Predict(flags, p));
   RETURN_IF_ERROR(WriteTimeline(flags, p));
+  RETURN_IF_ERROR(WritePredictionReport(flags, "simulate", p));
   if (flags.json) {
     PrintJson({{"model", p.session.graph.name},
                {"plan", p.session.plan.name},

@@ -12,6 +12,7 @@
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/run_log.h"
 #include "cli/session.h"
 #include "cli/train_report.h"
@@ -123,11 +124,11 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
     return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
   std::set<std::string> paths;
-  for (const std::string& path : {flags.save, flags.save_ema, flags.trace, flags.curves, LogPathOf(flags)}) {
+  for (const std::string& path : {flags.save, flags.save_ema, flags.trace, flags.curves, flags.report, LogPathOf(flags)}) {
     if (path.empty()) continue;
     if (!paths.insert(path).second) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "expected different files for --save, --save-ema, --trace, --log and --curves, found %s twice", path));
+          "expected different files for --save, --save-ema, --trace, --log, --curves and --report, found %s twice", path));
     }
     RETURN_IF_ERROR(engine::CheckWritable(path));
   }
@@ -308,6 +309,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   status.Update(log->status());
   status.Update(WriteCurves(flags, run.session.graph.name));
   results.stopped = outcome.interrupted = stop;
+  status.Update(WriteTrainReport(flags, run.session, *run.backend, run.train_program, results, evaluations));
   PrintAllSkipped(streams);
   if (flags.json) {
     nlohmann::ordered_json json =

@@ -1,205 +1,411 @@
 #include "tools/drawing.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <map>
-#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_join.h"
 #include "engine/io/file.h"
-#include "layers/traits.h"
-#include "partition/shardings.h"
 #include "program/status_macros.h"
-#include "tools/planning.h"
+#include "tools/branch_lanes.h"
+#include "tools/drawing_rows.h"
+#include "tools/svg.h"
 
 namespace colonnade::tools {
 namespace {
 
-// One colour for each column; replicas repeat them.
-constexpr const char* kColours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#edc948", "#76b7b2", "#e15759", "#9c755f"};
+constexpr int kMostColumns = 16;
+constexpr double kLeastWidth = 640;  // of the title and the legend
+constexpr double kMargin = 24, kHeaderHeight = 120, kLaneWidth = 13, kMostLabelWidth = 250;
+constexpr double kCellHeight = 34, kRowGap = 10, kColumnGap = 8, kBusHeight = 17, kLevelHeight = 9;
+constexpr double kMostMovesWidth = 320, kBracketLane = 16, kReductionWidth = 180;
+constexpr double kShapeSize = 10.5, kSmall = 9.5, kMoveSize = 11;
 
-int ColumnOf(const partition::Mesh& mesh, int position) {
-  return mesh.axis_count() > 1 ? static_cast<int>(mesh.Coordinate(position, mesh.axis_count() - 1)) : 0;
+// "12.35 MB a device", "up to …"
+std::string BytesOfADevice(const Move& move) {
+  return absl::StrCat(move.least_bytes == move.most_bytes ? "" : "up to ", Bytes(move.most_bytes), " a device");
 }
 
-// Bytes between two devices for one layer, both directions of time: activations forward, gradients backward.
-using Moves = std::map<std::tuple<std::string, int, int>, int64_t>;
+// "conv2d · batch, column"
+std::string AboutRow(const DrawnRow& row) {
+  return row.strategies == "-" ? row.what : absl::StrCat(row.what, " · ", row.strategies);
+}
 
-Moves MovesOf(const program::Program& program) {
-  Moves moves;
-  for (const program::Task& task : program.tasks) {
-    if (task.work.bytes_sent == 0) continue;
-    if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) {
-      moves[{task.from.layer, task.device, exchange->peer}] += task.work.bytes_sent;
-    } else if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
-      const std::vector<int>& group = program.groups[collective->group];
-      for (int peer : group) {
-        if (peer != task.device)
-          moves[{task.from.layer, task.device, peer}] += task.work.bytes_sent / static_cast<int64_t>(group.size() - 1);
+std::string GroupsInWords(const Move& move) {
+  return move.groups.size() < 2 ? "" : absl::StrFormat(", in %d groups", move.groups.size());
+}
+
+// "all-gather 12.35 MB a device, in 2 groups"
+std::string LabelOf(const Move& move) { return absl::StrCat(move.kind, " ", BytesOfADevice(move), GroupsInWords(move)); }
+
+std::string NamesInWords(const std::vector<std::string>& names) {
+  constexpr size_t kMostNames = 3;
+  if (names.size() <= kMostNames) return absl::StrJoin(names, ", ");
+  return absl::StrFormat("%s … %s (%d)", names.front(), names.back(), names.size());
+}
+
+// How many of the devices, in the order of the mesh, are drawn: whole replicas if one has few enough.
+int ColumnsOf(const partition::Mesh& mesh) {
+  const int devices = mesh.device_count();
+  if (devices <= kMostColumns) return devices;
+  const auto of_a_replica = static_cast<int>(mesh.axes.back().size);
+  return of_a_replica > kMostColumns ? kMostColumns : kMostColumns / of_a_replica * of_a_replica;
+}
+
+class Drawing {
+ public:
+  Drawing(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program, DrawnPlan drawn)
+      : graph_(graph), plan_(plan), program_(program), drawn_(std::move(drawn)), columns_(ColumnsOf(plan.mesh)) {
+    std::vector<std::vector<int>> inputs;
+    for (const DrawnRow& row : drawn_.rows) inputs.push_back(row.inputs);
+    lanes_ = LayOutBranches(inputs);
+    const auto measure = [&](const std::vector<Move>& moves) {
+      for (const Move& move : moves) moves_width_ = std::max(moves_width_, TextWidth(LabelOf(move), kMoveSize) + 20);
+    };
+    for (const DrawnReduction& reduction : drawn_.reductions) measure(reduction.moves);
+    for (const DrawnRow& row : drawn_.rows) {
+      measure(row.moves);
+      label_width_ = std::max({label_width_, TextWidth(row.name, 12) + 20, TextWidth(AboutRow(row), kSmall) + 14});
+      for (int c = 0; c < columns_; ++c) {
+        const DrawnCell& cell = row.cells[c];
+        const double part = cell.parts > 1 ? TextWidth(PartOf(cell), kSmall) + 6 : 0;
+        cell_width_ =
+            std::max({cell_width_, TextWidth(cell.output, kShapeSize) + part + 14, TextWidth(WeightsOf(cell), kSmall) + 14});
       }
     }
+    labels_x_ = kMargin + kLaneWidth * lanes_.count + 8;
+    label_width_ = std::min(label_width_, kMostLabelWidth);
+    moves_width_ = std::min(moves_width_, kMostMovesWidth);
+    cells_x_ = labels_x_ + label_width_;
+    moves_x_ = cells_x_ + (cell_width_ + kColumnGap) * columns_ + 8;
+    brackets_x_ = moves_x_ + moves_width_;
+    width_ = std::max(brackets_x_ + kMargin, kLeastWidth);
+    if (!drawn_.reductions.empty()) {
+      width_ = brackets_x_ + kMargin + kBracketLane * static_cast<double>(drawn_.reductions.size()) + kReductionWidth;
+      width_ = std::max(width_, kLeastWidth);
+    }
+    PlaceRows();
   }
-  return moves;
-}
 
-// The part of a Program's input that lies on `device`, as a shape; empty where none does.
-program::Shape PartOnDevice(const program::Program& program, absl::string_view input, int device) {
-  for (const program::Input& each : program.inputs) {
-    if (each.name != input) continue;
-    for (const program::Piece& piece : each.pieces) {
-      if (program.buffer(piece.buffer).device == device) return piece.region.size;
+  std::string Draw() {
+    Svg svg(width_, height_);
+    DrawTitle(svg);
+    DrawFrames(svg);
+    DrawBranches(svg);
+    for (size_t r = 0; r < drawn_.rows.size(); ++r) DrawRow(svg, r);
+    DrawReductions(svg);
+    return std::move(svg).Finish();
+  }
+
+ private:
+  static std::string PartOf(const DrawnCell& cell) { return absl::StrCat(cell.part + 1, "/", cell.parts); }
+  static std::string WeightsOf(const DrawnCell& cell) { return cell.weights.empty() ? "" : "w " + cell.weights; }
+  double ColumnX(int column) const { return cells_x_ + column * (cell_width_ + kColumnGap); }
+  double CentreX(int column) const { return ColumnX(column) + cell_width_ / 2; }
+  double RowCentre(int row) const { return tops_[row] + kCellHeight / 2; }
+
+  // The columns of a group's devices that are drawn.
+  std::vector<int> ColumnsOfGroup(const std::vector<int>& devices) const {
+    std::vector<int> columns;
+    for (int c = 0; c < columns_; ++c) {
+      if (std::find(devices.begin(), devices.end(), plan_.device_at(c)) != devices.end()) columns.push_back(c);
+    }
+    return columns;
+  }
+
+  // Groups of a move, each with the level at which it crosses no other.
+  std::vector<std::pair<std::vector<int>, int>> Levels(const Move& move) const {
+    std::vector<std::pair<std::vector<int>, int>> levels;
+    std::vector<int> ends;  // by level: the last column taken
+    for (const std::vector<int>& group : move.groups) {
+      std::vector<int> columns = ColumnsOfGroup(group);
+      if (columns.empty()) continue;
+      size_t level = 0;
+      while (level < ends.size() && ends[level] >= columns.front()) ++level;
+      if (level == ends.size()) ends.push_back(0);
+      ends[level] = columns.back();
+      levels.emplace_back(std::move(columns), static_cast<int>(level));
+    }
+    return levels;
+  }
+  double HeightOf(const Move& move) const {
+    int most = 0;
+    for (const auto& [columns, level] : Levels(move)) most = std::max(most, level);
+    return kBusHeight + kLevelHeight * most;
+  }
+
+  void PlaceRows() {
+    double y = kHeaderHeight + (HasGroups() ? 40 : 24);
+    for (const DrawnRow& row : drawn_.rows) {
+      for (const Move& move : row.moves) y += HeightOf(move);
+      tops_.push_back(y + (row.moves.empty() ? 0 : 5));
+      y = tops_.back() + kCellHeight + kRowGap;
+    }
+    rows_end_ = y;
+    y += 30;
+    for (const DrawnReduction& reduction : drawn_.reductions) {
+      for (const Move& move : reduction.moves) y += HeightOf(move) + 7;
+    }
+    height_ = (drawn_.reductions.empty() ? rows_end_ : y) + kMargin;
+  }
+
+  // Whether each group of so many columns holds the same parts of all layers.
+  bool GroupsAreReplicas(int columns) const {
+    for (const DrawnRow& row : drawn_.rows) {
+      for (int c = columns; c < columns_; ++c) {
+        if (row.cells[c].part != row.cells[c % columns].part) return false;
+      }
+    }
+    return true;
+  }
+
+  bool HasGroups() const {
+    return plan_.mesh.axes.back().size > 1 && plan_.mesh.axes.back().size < plan_.mesh.device_count();
+  }
+
+  void DrawTitle(Svg& svg) const {
+    svg.Text(kMargin, 32,
+             Clipped(absl::StrFormat("%s under %s, global batch %d", graph_.name, plan_.name, program_.global_batch), 17,
+                     width_ - 2 * kMargin),
+             {.size = 17, .bold = true});
+    std::vector<std::string> axes;
+    for (const program::MeshAxis& axis : plan_.mesh.axes) axes.push_back(absl::StrCat(axis.name, " ", axis.size));
+    std::string about = absl::StrFormat("%d %s, mesh %s; gradients: %s, %s the backward pass", plan_.mesh.device_count(),
+                                        plan_.mesh.device_count() == 1 ? "device" : "devices", absl::StrJoin(axes, " × "),
+                                        partition::Name(plan_.reduction), plan_.overlap ? "beside" : "after");
+    if (drawn_.reductions.empty()) {
+      about = absl::StrFormat("%d %s, mesh %s", plan_.mesh.device_count(),
+                              plan_.mesh.device_count() == 1 ? "device" : "devices", absl::StrJoin(axes, " × "));
+    }
+    if (columns_ < plan_.mesh.device_count()) absl::StrAppend(&about, "; the first ", columns_, " are drawn");
+    svg.Text(kMargin, 51, about, {.paint = Paint::kMuted});
+    DrawLegend(svg);
+  }
+
+  void DrawLegend(Svg& svg) const {
+    double x = kMargin, y = 66;
+    const auto say = [&](absl::string_view text) {
+      svg.Text(x, y + 10, text, {.size = 11, .paint = Paint::kMuted});
+      x += 0.9 * TextWidth(text, 11) + 14;
+    };
+    DrawBox(svg, x, y, 20, 12, Paint::kNeutral);
+    x += 26;
+    say("the whole layer");
+    for (size_t i = 0; i < 4; ++i, x += 15) DrawBox(svg, x, y, 12, 12, SeriesPaint(i));
+    x += 4;
+    say("a part of its channels or weights; in a row one colour is one part");
+    x = kMargin;
+    y += 19;
+    DrawArrow(svg, x + 5, y + 6, true);
+    x += 15;
+    say("moves forward");
+    DrawArrow(svg, x + 5, y + 6, false);
+    x += 15;
+    say("backward");
+    say("In a box: the output that the device holds, and its weights (w)");
+  }
+
+  void DrawBox(Svg& svg, double x, double y, double width, double height, Paint paint) const {
+    svg.Rect(x, y, width, height, paint, 0.22, 3);
+    svg.Frame(x, y, width, height, paint, {.width = 1.2}, 3);
+  }
+
+  // A head of an arrow, down or up.
+  void DrawArrow(Svg& svg, double x, double y, bool down) const {
+    const double d = down ? 4 : -4;
+    svg.Path(absl::StrFormat("M%.1f %.1fL%.1f %.1fL%.1f %.1fZ", x - 4, y - d, x + 4, y - d, x, y + d),
+             down ? Paint::kInk : Paint::kMuted, Paint::kNone);
+  }
+
+  void DrawFrames(Svg& svg) const {
+    const double top = kHeaderHeight;
+    if (HasGroups()) {
+      const auto of_a_replica = static_cast<int>(plan_.mesh.axes.back().size);
+      const char* const name = GroupsAreReplicas(of_a_replica) ? "replica" : "group";
+      for (int first = 0; first < columns_; first += of_a_replica) {
+        const int last = std::min(first + of_a_replica, columns_) - 1;
+        const double x = ColumnX(first) - 3.5, width = ColumnX(last) + cell_width_ + 3.5 - x;
+        svg.Rect(x, top, width, rows_end_ - top, Paint::kPanel, 1, 6);
+        svg.Frame(x, top, width, rows_end_ - top, Paint::kRule, {.width = 1.2}, 6);
+        svg.Text(x + width / 2, top + 16, absl::StrCat(name, " ", first / of_a_replica),
+                 {.paint = Paint::kMuted, .anchor = Anchor::kMiddle, .bold = true});
+      }
+    }
+    for (int c = 0; c < columns_; ++c) {
+      svg.Text(CentreX(c), top + (HasGroups() ? 33 : 15), absl::StrCat("device ", plan_.device_at(c)),
+               {.anchor = Anchor::kMiddle, .bold = true});
     }
   }
-  return {};
-}
 
-// What `device` holds of a layer's output. Plans say nothing of the images and of the loss: these are where the Program has
-// the images and their labels.
-std::string LocalShapeOf(const layers::LayerGraph& graph, const partition::Plan& plan,
-                         const std::vector<partition::NodeSharding>& shardings, size_t node, const program::Program& program,
-                         int device) {
-  const layers::LayerTraits traits = layers::TraitsOf(graph.nodes[node].layer);
-  if (traits.is_input) return program::ToString(PartOnDevice(program, "images", device));
-  if (traits.is_loss) return program::ToString(PartOnDevice(program, "labels", device));
-  const program::Shape global = graph.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program.global_batch);
-  absl::StatusOr<program::Shape> local = partition::LocalShape(plan.mesh, shardings[node].output, global);
-  return program::ToString(local.ok() ? *local : global);
-}
-
-// "1.3 kB", "22.15 MB"
-std::string Bytes(int64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  return bytes < 100000 ? absl::StrFormat("%.1f kB", value / 1e3) : absl::StrFormat("%.2f MB", value / 1e6);
-}
-
-// A name inside a quoted string of graphviz, which also reads HTML's entities there.
-std::string Quoted(absl::string_view name) {
-  return absl::StrReplaceAll(name, {{"\\", "\\\\"}, {"\"", "\\\""}, {"&", "&amp;"}, {"\n", " "}});
-}
-
-constexpr int kNotFound = 127;
-
-// The exit code of graphviz' `dot` with these arguments; kNotFound where there is no such program.
-absl::StatusOr<int> RunDot(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "dot");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const int nowhere = ::open("/dev/null", O_WRONLY);
-    ::dup2(nowhere, STDERR_FILENO);
-    ::execvp("dot", argv.data());
-    std::_Exit(kNotFound);
+  void DrawBranches(Svg& svg) const {
+    const auto lane_x = [](int lane) { return kMargin + kLaneWidth * (lane + 0.5); };
+    for (const LaneEdge& edge : lanes_.edges) {
+      const double from = lane_x(lanes_.lane_of[edge.from]), to = lane_x(lanes_.lane_of[edge.to]), x = lane_x(edge.lane);
+      const double top = RowCentre(edge.from), bottom = RowCentre(edge.to), bend = (kCellHeight + kRowGap) * 0.55;
+      svg.Path(
+          absl::StrFormat("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1fL%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", from, top,
+                          from, top + bend / 2, x, top + bend / 2, x, top + bend, x, std::max(bottom - bend, top + bend / 2),
+                          x, bottom - bend / 2, to, bottom - bend / 2, to, bottom),
+          Paint::kNone, Paint::kMuted, {.width = 1.4});
+    }
+    for (size_t r = 0; r < drawn_.rows.size(); ++r) {
+      svg.Circle(lane_x(lanes_.lane_of[r]), RowCentre(static_cast<int>(r)), 3.2, Paint::kInk);
+    }
   }
-  int code = -1;
-  if (child < 0 || ::waitpid(child, &code, 0) != child) return absl::InternalError("dot: cannot start a process");
-  return WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
-}
 
-absl::Status NoDot(const std::string& path, int code) {
-  if (code != kNotFound) return absl::InternalError(absl::StrFormat("%s: graphviz' dot ended with %d", path, code));
-  return absl::UnavailableError(
-      absl::StrCat(path,
-                   ": drawing as SVG needs graphviz' program dot, which is not installed; install graphviz, or name a "
-                   "file that ends in .dot or .txt"));
-}
+  void DrawRow(Svg& svg, size_t r) const {
+    const DrawnRow& row = drawn_.rows[r];
+    double y = tops_[r] - (row.moves.empty() ? 0 : 5);
+    for (const Move& move : row.moves) y -= HeightOf(move);
+    for (const Move& move : row.moves) {
+      DrawMove(svg, move, y);
+      y += HeightOf(move);
+    }
+    const double top = tops_[r], wide = label_width_ - 12;
+    svg.Text(labels_x_, top + 15, Clipped(row.name, 12, wide), {.bold = true});
+    svg.BeginGroup(absl::StrCat(row.name, ": ", AboutRow(row)));
+    svg.Text(labels_x_, top + 28, Clipped(AboutRow(row), kSmall, wide), {.size = kSmall, .paint = Paint::kMuted});
+    for (int c = 0; c < columns_; ++c) DrawCell(svg, row.cells[c], ColumnX(c), top);
+    svg.EndGroup();
+  }
 
-std::string NodeId(size_t node, int device) { return absl::StrFormat("n%d_d%d", node, device); }
+  void DrawCell(Svg& svg, const DrawnCell& cell, double x, double y) const {
+    DrawBox(svg, x, y, cell_width_, kCellHeight, cell.parts == 1 ? Paint::kNeutral : SeriesPaint(cell.part));
+    const std::string weights = WeightsOf(cell);
+    svg.Text(x + 6, y + (weights.empty() ? 21 : 14.5), cell.output, {.size = kShapeSize});
+    svg.Text(x + 6, y + 27.5, weights, {.size = kSmall, .paint = Paint::kMuted});
+    if (cell.parts > 1) {
+      svg.Text(x + cell_width_ - 5, y + 13, PartOf(cell), {.size = kSmall, .paint = Paint::kMuted, .anchor = Anchor::kEnd});
+    }
+  }
+
+  // The devices of each group joined by a line, as thick as what it carries, and a label beside it.
+  void DrawMove(Svg& svg, const Move& move, double y) const {
+    const bool forward = move.pass == program::Pass::kForward || move.pass == program::Pass::kInput;
+    const double thickness = std::min(1 + 0.5 * std::log2(1 + static_cast<double>(move.most_bytes) / 1e6), 5.0);
+    svg.BeginGroup(absl::StrFormat("%s, %s: %s in all", program::Name(move.pass), move.kind, Bytes(move.all_bytes)));
+    for (const auto& [columns, level] : Levels(move)) {
+      const double at = y + kBusHeight / 2 + kLevelHeight * level;
+      svg.Line(CentreX(columns.front()), at, CentreX(columns.back()), at, forward ? Paint::kInk : Paint::kMuted,
+               {.width = thickness});
+      for (int c : columns) DrawArrow(svg, CentreX(c), at, forward);
+    }
+    svg.EndGroup();
+    svg.Text(moves_x_, y + kBusHeight / 2 + 4,
+             Clipped(absl::StrCat(forward ? "↓ " : "↑ ", LabelOf(move)), kMoveSize, moves_width_),
+             {.size = kMoveSize, .paint = forward ? Paint::kInk : Paint::kMuted});
+  }
+
+  void DrawReductions(Svg& svg) const {
+    if (drawn_.reductions.empty()) return;
+    const double labels = brackets_x_ + kBracketLane * static_cast<double>(drawn_.reductions.size()) + 6;
+    svg.Text(brackets_x_ - 6, kHeaderHeight + 15, "gradients reduced together", {.bold = true});
+    svg.Text(labels_x_, rows_end_ + 20, "gradient reductions", {.bold = true});
+    double y = rows_end_ + 28, free = 0;
+    // By where their labels stand, so that no two lie upon each other.
+    std::vector<size_t> order;
+    for (size_t i = 0; i < drawn_.reductions.size(); ++i) order.push_back(i);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return MiddleOf(a) < MiddleOf(b); });
+    for (size_t i : order) {
+      const DrawnReduction& reduction = drawn_.reductions[i];
+      const std::string letter(1, static_cast<char>('A' + i % 26));
+      const double x = brackets_x_ + kBracketLane * static_cast<double>(i);
+      if (!reduction.rows.empty()) DrawBracket(svg, x, reduction, letter);
+      double at = std::max(MiddleOf(i) - 14, free);
+      svg.Text(labels, at, absl::StrCat(letter, "  ", Clipped(NamesInWords(reduction.buckets), 11, kReductionWidth - 20)),
+               {.size = 11, .bold = true});
+      for (const Move& move : reduction.moves) {
+        at += 14;
+        svg.Text(labels, at, Clipped(absl::StrCat(move.kind, " ", BytesOfADevice(move)), 11, kReductionWidth + 20),
+                 {.size = 11});
+        svg.Text(labels_x_, y + kBusHeight / 2 + 4,
+                 Clipped(absl::StrCat(letter, "  ", NamesInWords(reduction.buckets)), 11, label_width_ - 8), {.size = 11});
+        DrawMove(svg, move, y);
+        y += HeightOf(move) + 7;
+      }
+      free = at + 26;
+    }
+  }
+  double MiddleOf(size_t reduction) const {
+    const std::vector<int>& rows = drawn_.reductions[reduction].rows;
+    return rows.empty() ? rows_end_ : (RowCentre(rows.front()) + RowCentre(rows.back())) / 2;
+  }
+  void DrawBracket(Svg& svg, double x, const DrawnReduction& reduction, const std::string& letter) const {
+    const double top = RowCentre(reduction.rows.front()), bottom = RowCentre(reduction.rows.back());
+    svg.Line(x, top - 6, x, bottom + 6, Paint::kInk, {.width = 1.4});
+    for (int row : reduction.rows) svg.Circle(x, RowCentre(row), 2.6, Paint::kInk);
+    svg.Text(x, top - 10, letter, {.size = 11, .anchor = Anchor::kMiddle, .bold = true});
+  }
+
+  const layers::LayerGraph& graph_;
+  const partition::Plan& plan_;
+  const program::Program& program_;
+  const DrawnPlan drawn_;
+  const int columns_;  // devices that are drawn
+  BranchLanes lanes_;
+  double cell_width_ = 76, label_width_ = 120, moves_width_ = 40;
+  double labels_x_ = 0, cells_x_ = 0, moves_x_ = 0, brackets_x_ = 0, width_ = 0, height_ = 0;
+  std::vector<double> tops_;  // of the boxes of each row
+  double rows_end_ = 0;
+};
 
 }  // namespace
 
-std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program) {
-  const int devices = plan.mesh.device_count();
-  absl::StatusOr<std::vector<partition::NodeSharding>> shardings = partition::ShardGraph(graph, plan, program.global_batch);
-  if (!shardings.ok()) return "";
-  std::string dot = absl::StrFormat(
-      "digraph plan {\n  label=\"%s under %s, batch %d\"; labelloc=t; fontname=Helvetica;\n"
-      "  node [shape=box, style=filled, fontname=Helvetica, fontsize=10, fontcolor=white]; edge [color=\"#999999\", "
-      "arrowsize=0.5];\n",
-      Quoted(graph.name), Quoted(plan.name), program.global_batch);
-  for (int position = 0; position < devices; ++position) {
-    const int device = plan.device_at(position);
-    absl::StrAppendFormat(&dot, "  subgraph cluster_%d { label=\"device %d\"; color=\"#cccccc\"; fontname=Helvetica;\n",
-                          position, device);
-    for (size_t node = 0; node < graph.nodes.size(); ++node) {
-      absl::StrAppendFormat(&dot, "    %s [label=\"%s\\n%s\\n%s\", fillcolor=\"%s\"];\n", NodeId(node, device),
-                            Quoted(graph.nodes[node].name), LocalShapeOf(graph, plan, *shardings, node, program, device),
-                            StrategiesOf(plan, graph.nodes[node].name),
-                            kColours[ColumnOf(plan.mesh, position) % std::size(kColours)]);
-    }
-    absl::StrAppend(&dot, "  }\n");
-  }
-  for (size_t node = 0; node < graph.nodes.size(); ++node) {
-    for (layers::LayerId input : graph.nodes[node].inputs) {
-      for (int device = 0; device < devices; ++device) {
-        absl::StrAppendFormat(&dot, "  %s -> %s;\n", NodeId(input.value, device), NodeId(node, device));
-      }
-    }
-  }
-  for (const auto& [key, bytes] : MovesOf(program)) {
-    const auto& [layer, from, to] = key;
-    for (size_t node = 0; node < graph.nodes.size(); ++node) {
-      if (graph.nodes[node].name != layer || graph.nodes[node].inputs.empty()) continue;
-      const double megabytes = static_cast<double>(bytes) / 1e6;
-      absl::StrAppendFormat(
-          &dot, "  %s -> %s [color=\"#d62728\", penwidth=%.1f, constraint=false, fontsize=8, label=\"%s\"];\n",
-          NodeId(graph.nodes[node].inputs[0].value, from), NodeId(node, to), 1 + std::log2(1 + megabytes), Bytes(bytes));
-    }
-  }
-  return dot + "}\n";
+absl::StatusOr<std::string> PlanAsSvg(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                      const program::Program& program, const DrawingOptions& options) {
+  ASSIGN_OR_RETURN(DrawnPlan drawn, RowsOfPlan(graph, plan, program, options.folds_blocks));
+  return Drawing(graph, plan, program, std::move(drawn)).Draw();
 }
 
-std::string PlanAsText(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program) {
-  absl::StatusOr<std::vector<partition::NodeSharding>> shardings = partition::ShardGraph(graph, plan, program.global_batch);
-  if (!shardings.ok()) return std::string(shardings.status().message());
-  std::map<std::string, std::string> arrows;
-  for (const auto& [key, bytes] : MovesOf(program)) {
-    const auto& [layer, from, to] = key;
-    absl::StrAppendFormat(&arrows[layer], "  %d->%d %s", from, to, Bytes(bytes));
+absl::StatusOr<std::string> PlanAsText(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                       const program::Program& program) {
+  ASSIGN_OR_RETURN(const DrawnPlan drawn, RowsOfPlan(graph, plan, program, /*folds_blocks=*/false));
+  size_t name = 5, strategies = 8, output = 6, weights = 7;
+  for (const DrawnRow& row : drawn.rows) {
+    name = std::max(name, row.name.size());
+    strategies = std::max(strategies, row.strategies.size());
+    output = std::max(output, row.cells[0].output.size());
+    weights = std::max(weights, row.cells[0].weights.size());
   }
-  std::string text = absl::StrFormat("%s under %s, batch %d, %d devices; what one device holds, and what moves\n",
-                                     graph.name, plan.name, program.global_batch, plan.mesh.device_count());
-  for (size_t node = 0; node < graph.nodes.size(); ++node) {
-    const std::string& name = graph.nodes[node].name;
-    absl::StrAppendFormat(&text, "%-16s %-22s %-20s%s\n", name, StrategiesOf(plan, name),
-                          LocalShapeOf(graph, plan, *shardings, node, program, plan.device_at(0)), arrows[name]);
+  std::string text = absl::StrFormat("%s under %s, batch %d, %d devices; what device %d holds, and what moves\n", graph.name,
+                                     plan.name, program.global_batch, plan.mesh.device_count(), plan.device_at(0));
+  const auto append_moves = [&](const std::vector<Move>& moves) {
+    for (const Move& move : moves) {
+      absl::StrAppend(&text, "  ", program::Name(move.pass), " ", move.kind, " ", BytesOfADevice(move), GroupsInWords(move));
+    }
+    text += '\n';
+  };
+  for (const DrawnRow& row : drawn.rows) {
+    absl::StrAppendFormat(&text, "%-*s  %-*s  %-*s  %-*s", name, row.name, strategies, row.strategies, output,
+                          row.cells[0].output, weights, row.cells[0].weights);
+    append_moves(row.moves);
+  }
+  for (const DrawnReduction& reduction : drawn.reductions) {
+    absl::StrAppend(&text, "gradients of ", NamesInWords(reduction.buckets), ":");
+    append_moves(reduction.moves);
   }
   return text;
 }
 
 absl::Status CheckCanDraw(const std::string& path) {
-  if (absl::EndsWith(path, ".dot") || absl::EndsWith(path, ".txt")) return absl::OkStatus();
-  ASSIGN_OR_RETURN(int code, RunDot({"-V"}));
-  return code == 0 ? absl::OkStatus() : NoDot(path, code);
+  if (!absl::EndsWith(path, ".dot")) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("expected a file that ends in .svg or .txt, found ", path, "; graphviz is not used"));
 }
 
 absl::Status DrawPlan(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program,
-                      const std::string& path) {
-  if (absl::EndsWith(path, ".dot")) return engine::ReplaceFile(path, PlanAsDot(graph, plan, program));
-  if (absl::EndsWith(path, ".txt")) return engine::ReplaceFile(path, PlanAsText(graph, plan, program));
-  std::string folder = (std::filesystem::temp_directory_path() / "colonnade_XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) return absl::DataLossError(absl::StrCat(folder, ": cannot make a folder"));
-  const auto draw = [&]() -> absl::Status {
-    const std::string source = folder + "/plan.dot", target = folder + "/plan.svg";
-    RETURN_IF_ERROR(engine::ReplaceFile(source, PlanAsDot(graph, plan, program)));
-    ASSIGN_OR_RETURN(int code, RunDot({"-Tsvg", "-o", target, source}));
-    if (code != 0) return NoDot(path, code);
-    ASSIGN_OR_RETURN(std::string svg, engine::ReadFile(target));
-    return engine::ReplaceFile(path, svg);
-  };
-  const absl::Status status = draw();
-  std::error_code error;
-  std::filesystem::remove_all(folder, error);
-  return status;
+                      const std::string& path, const DrawingOptions& options) {
+  RETURN_IF_ERROR(CheckCanDraw(path));
+  if (absl::EndsWith(path, ".txt")) {
+    ASSIGN_OR_RETURN(const std::string text, PlanAsText(graph, plan, program));
+    return engine::ReplaceFile(path, text);
+  }
+  ASSIGN_OR_RETURN(const std::string svg, PlanAsSvg(graph, plan, program, options));
+  return engine::ReplaceFile(path, svg);
 }
 
 }  // namespace colonnade::tools

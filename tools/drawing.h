@@ -1,30 +1,35 @@
-// A plan as a picture: layers from top to bottom, columns and replicas side by side in colours, arrows as thick as what they
-// carry.
+// A plan as a picture: devices are columns, replicas framed, and layers are rows; beside them how the network's branches
+// run, between them what moves, and which gradients are reduced where. Laid out here, by no other program. Any thread.
 #ifndef COLONNADE_TOOLS_DRAWING_H_
 #define COLONNADE_TOOLS_DRAWING_H_
 
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "layers/graph.h"
 #include "partition/plan.h"
 #include "program/program.h"
 
 namespace colonnade::tools {
 
-// In the language of graphviz.
-std::string PlanAsDot(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program);
-// A line for each layer: what the first device holds of it, and the bytes that it sends forward and backward.
-std::string PlanAsText(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program);
+struct DrawingOptions {
+  bool folds_blocks = true;  // branches that part and join again are one box
+};
 
-// Whether DrawPlan can write a file of this name: one that ends in .dot or .txt always, another where graphviz' `dot` is
-// installed. Else Unavailable, which says what to do.
+// The first 16 devices, or what whole replicas these hold. Errors: those of a plan that is not the network's.
+absl::StatusOr<std::string> PlanAsSvg(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                      const program::Program& program, const DrawingOptions& options = {});
+// A line for each layer: what the first device holds of it, and what it sends; then a line for each reduction.
+absl::StatusOr<std::string> PlanAsText(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                       const program::Program& program);
+
+// FailedPrecondition where DrawPlan writes no file of this name: one that ends in .dot.
 absl::Status CheckCanDraw(const std::string& path);
 
-// Writes `path`: the language of graphviz in a file that ends in .dot, text in one that ends in .txt, else SVG.
-// Unavailable where graphviz' `dot` is not installed, Internal where it fails.
+// Writes `path`: text in a file that ends in .txt, else SVG.
 absl::Status DrawPlan(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program,
-                      const std::string& path);
+                      const std::string& path, const DrawingOptions& options = {});
 
 }  // namespace colonnade::tools
 

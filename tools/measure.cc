@@ -122,10 +122,12 @@ absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program
   return backend->MemoryOf(program);
 }
 
-absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, int64_t batch) {
+absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_name, int devices, int64_t steps,
+                                                      int64_t every, int64_t batch) {
   ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel("two_column"));
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel("two_column", {}));
-  ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("single", graph, {.devices = 1, .global_batch = batch}));
+  ASSIGN_OR_RETURN(partition::Plan plan,
+                   partition::NamedPlan(plan_name, graph, {.devices = devices, .global_batch = batch}));
   ASSIGN_OR_RETURN(data::ImageSet train_set, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
   ASSIGN_OR_RETURN(data::ImageSet test_set, data::OpenDataset("digits", data::SplitOf::kTest, {}));
   test_set.mean = train_set.mean;
@@ -139,18 +141,22 @@ absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, 
   ASSIGN_OR_RETURN(program::Program train_program, partition::Lower(graph, plan, lower));
   lower.mode = program::Mode::kEval;
   ASSIGN_OR_RETURN(program::Program eval_program, partition::Lower(graph, plan, lower));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, cpu::MakeCpuBackend({.devices = 1}));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, cpu::MakeCpuBackend({.devices = devices}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> train, engine::Executor::Create(train_program, *backend));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> eval, engine::Executor::Create(eval_program, *backend));
   RETURN_IF_ERROR(engine::InitializeParameters(train_program, train->loaded(), 1));
-  std::vector<double> errors;
+  std::vector<ErrorPoint> errors;
+  ErrorPoint point;
   for (int64_t step = 0; step <= steps; step += every) {
     ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*eval, tests));
-    errors.push_back(1 - tested.top1());
+    point.epochs = static_cast<double>(step * batch) / static_cast<double>(samples.size());
+    point.error = 1 - tested.top1();
+    errors.push_back(point);
     if (step == steps) break;
     ASSIGN_OR_RETURN(engine::TrainReport report,
                      engine::Train(*train, samples,
                                    {.first_step = step, .steps = every, .learning_rate = {.base = model->learning_rate}}));
+    point.seconds += absl::ToDoubleSeconds(report.elapsed);
   }
   return errors;
 }

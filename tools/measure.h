@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -63,8 +64,14 @@ class StepMeter {
 // Bytes that the CPU backend would take for `program`, by device.
 absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program);
 
-// The share of wrong test digits before training and after every `every` steps of two_column on the embedded digits.
-absl::StatusOr<std::vector<double>> ErrorByUpdate(int64_t steps, int64_t every, int64_t batch);
+// The share of wrong test digits once so much was trained.
+struct ErrorPoint {
+  double epochs = 0, seconds = 0;  // of training, tests left out
+  double error = 0;
+};
+// Before training and after every `every` steps of two_column on the embedded digits, under a named plan on CPU devices.
+absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan, int devices, int64_t steps, int64_t every,
+                                                      int64_t batch);
 
 }  // namespace colonnade::tools
 

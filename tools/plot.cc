@@ -1,26 +1,19 @@
 #include "tools/plot.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <iterator>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "tools/svg.h"
 
 namespace colonnade::tools {
 namespace {
 
-constexpr double kWidth = 760, kHeight = 420, kLeft = 64, kRight = 20, kTop = 88, kBottom = 70;
+constexpr double kWidth = 760, kHeight = 430, kLeft = 70, kRight = 20, kTop = 74, kBottom = 76;
 constexpr double kCap = 4;  // half the cross-line of an error bar
-constexpr const char* kColours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759"};
-
-std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
-}
-
-const char* Colour(size_t series) { return kColours[series % std::size(kColours)]; }
+constexpr double kLegendRow = 17;
+const LineStyle kIdeal = {.width = 1.6, .dashes = "6 4"};
 
 // 1, 2 or 5 times a power of ten, so that about five ticks reach `most`.
 double TickStep(double most) {
@@ -31,113 +24,138 @@ double TickStep(double most) {
   return 10 * power;
 }
 
+// The axes, and what is drawn in their units.
 class Canvas {
  public:
-  Canvas(const std::string& title, double most_x, double most_y) : most_x_(most_x), most_y_(most_y) {
-    absl::StrAppendFormat(
-        &svg_,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" font-size=\"12\">\n"
-        "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-        kWidth, kHeight);
-    Text(kWidth / 2, 20, title, "middle", 14);
+  Canvas(const PlotTitles& titles, double most_x, double most_y) : svg_(kWidth, kHeight), most_x_(most_x), most_y_(most_y) {
+    svg_.Text(kWidth / 2, 22, Clipped(titles.title, 14, kWidth + 60), {.size = 14, .anchor = Anchor::kMiddle, .bold = true});
     const double step = TickStep(most_y);
     for (double y = 0; y <= most_y * 1.0001; y += step) {
-      absl::StrAppendFormat(&svg_, "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"#dddddd\"/>\n", kLeft, Y(y),
-                            kWidth - kRight, Y(y));
-      Text(kLeft - 6, Y(y) + 4, absl::StrFormat("%g", y), "end");
+      if (y > 0) svg_.Line(kLeft, Y(y), kWidth - kRight, Y(y), Paint::kRule);
+      svg_.Line(kLeft - 4, Y(y), kLeft, Y(y), Paint::kInk);
+      svg_.Text(kLeft - 8, Y(y) + 4, absl::StrFormat("%g", y), {.anchor = Anchor::kEnd});
     }
+    svg_.Text((kLeft + kWidth - kRight) / 2, kHeight - 12, titles.x, {.size = 13, .anchor = Anchor::kMiddle});
+    svg_.Text(20, (kTop + kHeight - kBottom) / 2, titles.y, {.size = 13, .anchor = Anchor::kMiddle, .turn = -90});
   }
 
   double X(double x) const { return kLeft + x / most_x_ * (kWidth - kLeft - kRight); }
   double Y(double y) const { return kHeight - kBottom - y / most_y_ * (kHeight - kTop - kBottom); }
 
-  void Text(double x, double y, const std::string& text, const char* anchor, int size = 12) {
-    absl::StrAppendFormat(&svg_, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\">%s</text>\n", x, y, anchor,
-                          size, Escaped(text));
+  void TicksOfX() {
+    const double step = TickStep(most_x_);
+    for (double x = 0; x <= most_x_ * 1.0001; x += step) {
+      svg_.Line(X(x), Y(0), X(x), Y(0) + 4, Paint::kInk);
+      svg_.Text(X(x), Y(0) + 18, absl::StrFormat("%g", x), {.anchor = Anchor::kMiddle});
+    }
   }
-  void Legend(size_t index, const std::string& name) {
-    const double x = kLeft + 340 * static_cast<double>(index % 2), y = 34 + 16 * static_cast<double>(index / 2);
-    absl::StrAppendFormat(&svg_, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y,
-                          Colour(index));
-    Text(x + 15, y + 10, name, "start");
+  void Category(double x, const std::string& name) {
+    double y = Y(0) + 17;
+    for (absl::string_view line : absl::StrSplit(name, '\n')) {
+      svg_.Text(X(x), y, line, {.size = 11, .anchor = Anchor::kMiddle});
+      y += 14;
+    }
   }
-  void Bar(double x, double width, double value, size_t series) {
-    absl::StrAppendFormat(&svg_, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x, Y(value),
-                          width, Y(0) - Y(value), Colour(series));
-    Text(x + width / 2, Y(value) - 4, absl::StrFormat("%.2f", value), "middle", 10);
+  void Legend(size_t series, const std::string& name, bool is_line) {
+    PlaceOf(name, [&](double x, double y) {
+      if (is_line) {
+        svg_.Line(x, y - 4, x + 18, y - 4, SeriesPaint(series), {.width = 2});
+      } else {
+        svg_.Rect(x + 4, y - 10, 11, 11, SeriesPaint(series));
+      }
+    });
+  }
+  void LegendOfIdeal() {
+    PlaceOf("ideal", [&](double x, double y) { svg_.Line(x, y - 4, x + 18, y - 4, Paint::kMuted, kIdeal); });
+  }
+  void Bar(double x, double width, double value, double label_at, size_t series) {
+    svg_.Rect(X(x), Y(value), X(width) - X(0), Y(0) - Y(value), SeriesPaint(series));
+    svg_.Text(X(x + width / 2), Y(label_at) - 5, absl::StrFormat("%.2f", value), {.size = 10, .anchor = Anchor::kMiddle});
   }
   // From `low` to `high`, with a cross-line at each end.
   void ErrorBar(double x, double low, double high) {
-    for (const auto& [x1, y1, x2, y2] :
-         {std::array{x, low, x, high}, {x - kCap, low, x + kCap, low}, {x - kCap, high, x + kCap, high}}) {
-      absl::StrAppendFormat(&svg_, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#333333\"/>\n", x1, Y(y1),
-                            x2, Y(y2));
-    }
+    svg_.Line(X(x), Y(low), X(x), Y(high), Paint::kInk, {.width = 1.3});
+    for (double end : {low, high}) svg_.Line(X(x) - kCap, Y(end), X(x) + kCap, Y(end), Paint::kInk, {.width = 1.3});
   }
+  void Ideal(double from, double to, double value) { svg_.Line(X(from), Y(value), X(to), Y(value), Paint::kMuted, kIdeal); }
   void Line(const LineSeries& line, size_t series) {
     std::string path;
-    for (const auto& [x, y] : line.points) absl::StrAppendFormat(&path, "%.1f,%.1f ", X(x), Y(y));
-    absl::StrAppendFormat(&svg_, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" %s/>\n", path, Colour(series),
-                          line.is_background ? "stroke-width=\"1\" stroke-opacity=\"0.4\"" : "stroke-width=\"2\"");
-    if (line.points.size() != 1) return;
-    const auto& [x, y] = line.points[0];
-    absl::StrAppendFormat(&svg_, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", X(x), Y(y), Colour(series));
+    for (const auto& [x, y] : line.points) absl::StrAppendFormat(&path, "%c%.1f %.1f", path.empty() ? 'M' : 'L', X(x), Y(y));
+    if (path.empty()) return;
+    const LineStyle style = line.is_background ? LineStyle{.width = 1, .opacity = 0.4} : LineStyle{.width = 2};
+    svg_.Path(path, Paint::kNone, SeriesPaint(series), style);
+    if (line.points.size() == 1) svg_.Circle(X(line.points[0].first), Y(line.points[0].second), 3, SeriesPaint(series));
   }
-  std::string Finish() && { return std::move(svg_) + "</svg>\n"; }
+  std::string Finish() && {
+    svg_.Line(kLeft, Y(0), kWidth - kRight, Y(0), Paint::kInk);
+    svg_.Line(kLeft, Y(0), kLeft, kTop, Paint::kInk);
+    return std::move(svg_).Finish();
+  }
 
  private:
+  // Where the next entry of the legend stands: beside the one before, or below where the row is full.
+  template <typename DrawKey>
+  void PlaceOf(const std::string& name, DrawKey draw_key) {
+    const double width = 42 + 0.85 * TextWidth(name, 12);
+    if (legend_x_ > kLeft && legend_x_ + width > kWidth - kRight) legend_x_ = kLeft, legend_y_ += kLegendRow;
+    draw_key(legend_x_, legend_y_);
+    svg_.Text(legend_x_ + 24, legend_y_, name);
+    legend_x_ += width;
+  }
+
+  Svg svg_;
   const double most_x_, most_y_;
-  std::string svg_;
+  double legend_x_ = kLeft, legend_y_ = 44;
 };
 
 }  // namespace
 
-std::string BarChart(const std::string& title, const std::string& unit, const std::vector<std::string>& categories,
-                     const std::vector<BarSeries>& series) {
+std::string BarChart(const PlotTitles& titles, const std::vector<std::string>& categories,
+                     const std::vector<BarSeries>& series, const std::vector<double>& ideal) {
   double most = 1e-9;
   for (const BarSeries& s : series) {
     for (double value : s.values) most = std::max(most, value);
     for (const auto& [low, high] : s.ranges) most = std::max(most, high);
   }
-  Canvas canvas(title, static_cast<double>(categories.size()), most * 1.1);
-  canvas.Text(kLeft, kTop - 8, unit, "start");
+  for (double value : ideal) most = std::max(most, value);
+  Canvas canvas(titles, static_cast<double>(categories.size()), most * 1.1);
   const double width = 0.8 / static_cast<double>(std::max<size_t>(series.size(), 1));
   for (size_t c = 0; c < categories.size(); ++c) {
+    const auto left = static_cast<double>(c);
     for (size_t s = 0; s < series.size(); ++s) {
-      const double x = static_cast<double>(c) + 0.1 + width * static_cast<double>(s);
-      if (series[s].values[c] < 0) continue;
-      canvas.Bar(canvas.X(x), canvas.X(width) - canvas.X(0), series[s].values[c], s);
-      if (c < series[s].ranges.size())
-        canvas.ErrorBar(canvas.X(x + 0.85 * width), series[s].ranges[c].first, series[s].ranges[c].second);
+      const double x = left + 0.1 + width * static_cast<double>(s), value = series[s].values[c];
+      if (value < 0) continue;
+      const bool has_range = c < series[s].ranges.size();
+      canvas.Bar(x, width * 0.94, value, has_range ? std::max(value, series[s].ranges[c].second) : value, s);
+      if (has_range) canvas.ErrorBar(x + width * 0.47, series[s].ranges[c].first, series[s].ranges[c].second);
     }
-    canvas.Text(canvas.X(static_cast<double>(c) + 0.5), kHeight - kBottom + 18, categories[c], "middle", 11);
+    if (c < ideal.size()) canvas.Ideal(left + 0.04, left + 0.96, ideal[c]);
+    canvas.Category(left + 0.5, categories[c]);
   }
-  for (size_t s = 0; s < series.size(); ++s) canvas.Legend(s, series[s].name);
+  for (size_t s = 0; s < series.size(); ++s) canvas.Legend(s, series[s].name, /*is_line=*/false);
+  if (!ideal.empty()) canvas.LegendOfIdeal();
   return std::move(canvas).Finish();
 }
 
-std::string LineChart(const std::string& title, const std::string& x_label, const std::string& y_label,
-                      const std::vector<LineSeries>& series) {
+std::string LineChart(const PlotTitles& titles, const std::vector<LineSeries>& series) {
   double most_x = 1e-9, most_y = 1e-9;
   for (const LineSeries& s : series) {
     for (const auto& [x, y] : s.points) most_x = std::max(most_x, x), most_y = std::max(most_y, y);
   }
-  Canvas canvas(title, most_x, most_y * 1.05);
-  const double step = TickStep(most_x);
-  for (double x = 0; x <= most_x * 1.0001; x += step)
-    canvas.Text(canvas.X(x), kHeight - kBottom + 18, absl::StrFormat("%g", x), "middle");
-  canvas.Text(kWidth / 2, kHeight - 20, x_label, "middle");
-  canvas.Text(kLeft, kTop - 8, y_label, "start");
+  Canvas canvas(titles, most_x, most_y * 1.05);
+  canvas.TicksOfX();
   for (size_t s = 0; s < series.size(); ++s) {
     canvas.Line(series[s], s);
-    canvas.Legend(s, series[s].name);
+    canvas.Legend(s, series[s].name, /*is_line=*/true);
   }
   return std::move(canvas).Finish();
 }
 
 std::string Stacked(const std::vector<std::string>& charts) {
-  std::string svg = absl::StrFormat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\">\n", kWidth,
-                                    kHeight * static_cast<double>(charts.size()));
+  const double height = kHeight * static_cast<double>(charts.size());
+  std::string svg =
+      absl::StrFormat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\">\n",
+                      kWidth, height, kWidth, height);
   for (size_t i = 0; i < charts.size(); ++i) {
     absl::StrAppendFormat(&svg, "<svg y=\"%g\" width=\"%g\" height=\"%g\">\n%s</svg>\n", kHeight * static_cast<double>(i),
                           kWidth, kHeight, charts[i]);

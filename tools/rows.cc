@@ -35,12 +35,6 @@ constexpr const char* kDTypes[] = {"fp32", "bf16"};
 constexpr program::DType kDTypeOf[] = {program::DType::kF32, program::DType::kBF16};
 constexpr const char* kTimes[] = {"step_ms", "images_per_sec", "days"};
 
-partition::LowerOptions OptionsOf(const Row& row) {
-  return {.global_batch = row.global_batch,
-          .dtype = row.dtype,
-          .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}};
-}
-
 std::vector<std::string> PlanNamesWithAuto() {
   std::vector<std::string> names = partition::PlanNames();
   names.emplace_back(partition::kAutoPlan);
@@ -175,7 +169,7 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
   absl::StatusOr<partition::Plan> plan;
   if (row.plan == partition::kAutoPlan) {
     ASSIGN_OR_RETURN(std::vector<partition::Candidate> candidates,
-                     SearchPlansOn(machine, graph, OptionsOf(row), row.devices));
+                     SearchPlansOn(machine, graph, LowerOptionsOf(row), row.devices));
     plan = std::move(candidates.front().plan);
   } else {
     plan = partition::NamedPlan(row.plan, graph, {.devices = row.devices, .global_batch = row.global_batch});
@@ -186,9 +180,15 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
   return plan;
 }
 
+partition::LowerOptions LowerOptionsOf(const Row& row) {
+  return {.global_batch = row.global_batch,
+          .dtype = row.dtype,
+          .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}};
+}
+
 absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
                                                   const partition::Plan& plan) {
-  return partition::LowerToSimulate(graph, plan, OptionsOf(row));
+  return partition::LowerToSimulate(graph, plan, LowerOptionsOf(row));
 }
 
 }  // namespace colonnade::tools

@@ -25,6 +25,7 @@
 #include "engine/machine.h"
 #include "engine/simulator.h"
 #include "layers/graph.h"
+#include "partition/lower.h"
 #include "partition/plan.h"
 
 namespace colonnade::tools {
@@ -63,6 +64,9 @@ const RowTable& PaperTable();
 
 // The plan of a row. Errors: those of the planner or the named plan.
 absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGraph& graph, const engine::Machine& machine);
+
+// How a row is lowered: as training with momentum and weight decay.
+partition::LowerOptions LowerOptionsOf(const Row& row);
 
 // A training step of a row with momentum and weight decay, under a plan of PlanOfRow.
 absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,

@@ -321,7 +321,7 @@ TEST_F(Command, AnUnwritableOutputIs74BeforeAnythingIsTrained) {
 constexpr char kTitan[] = "--model=alexnet2012 --batch=256 --devices=4 --machine=titan-2013 ";
 
 TEST_F(Command, PlanPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
-  const Result r = Run(absl::StrCat("plan --plan=auto --json --save-plan=", In("p.json"), " --drawing=", In("p.dot"),
+  const Result r = Run(absl::StrCat("plan --plan=auto --json --save-plan=", In("p.json"), " --drawing=", In("p.svg"),
                                     " --trace=", In("t.json"), " ", kTitan));
   ASSERT_EQ(r.code, 0) << r.err;
   const json j = json::parse(r.out);
@@ -342,7 +342,12 @@ TEST_F(Command, PlanPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(json::parse(again.out)["predicted"], j["predicted"]);
   EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json")))["traceEvents"].is_array());
-  EXPECT_THAT(*engine::ReadFile(In("p.dot")), HasSubstr("conv3"));
+  EXPECT_THAT(*engine::ReadFile(In("p.svg")), HasSubstr(">conv3<"));
+}
+
+TEST_F(Command, PlanRefusesToDrawForGraphviz) {
+  ExpectError(absl::StrCat("plan --drawing=", In("p.dot"), " ", kTitan), 2,
+              {"--drawing: expected a file that ends in .svg or .txt"});
 }
 
 TEST_F(Command, PlanExplainsOneLayer) {
@@ -419,9 +424,15 @@ TEST_F(Command, TablePrintsThePapersRowsAndWritesPlots) {
   }
   EXPECT_TRUE(j["rows"][1]["measured_step_ms"].is_null());
   EXPECT_NE(j["rows"][1]["note"], "");
-  for (const char* plot : {"paper-speedup.svg", "paper-error-against-time.svg"}) {
-    EXPECT_THAT(*engine::ReadFile(In(plot)), HasSubstr("</svg>")) << plot;
+  for (const char* part : {">ideal<", ">paper<", ">2 GPUs<", ">devices and parallelism<"}) {
+    EXPECT_THAT(*engine::ReadFile(In("paper-speedup.svg")), HasSubstr(part));
   }
+  // What was trained is named, and no axis has days of another network.
+  const std::string errors = *engine::ReadFile(In("paper-error-against-time.svg"));
+  for (const char* part : {"two_column on the digits", ">epochs<", ">time of training, s<", ">test error, %<"}) {
+    EXPECT_THAT(errors, HasSubstr(part));
+  }
+  EXPECT_EQ(errors.find("days"), std::string::npos);
 }
 
 TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {

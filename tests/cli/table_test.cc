@@ -146,7 +146,7 @@ TEST_F(Table, AProfileFittedToAnUnknownNetworkIsWarnedOf) {
 TEST_F(Table, ErrorBarsStandInThePlot) {
   ASSERT_EQ(Run(absl::StrCat("table --plots=", In("with"), " ", Rows())).code, 0);
   ASSERT_EQ(Run(absl::StrCat("table --draws=0 --plots=", In("without"), " ", Rows())).code, 0);
-  constexpr char kErrorBar[] = "stroke=\"#333333\"";
+  constexpr char kErrorBar[] = "stroke-width=\"1.3\"";
   EXPECT_THAT(*engine::ReadFile(In("with-speedup.svg")), HasSubstr(kErrorBar));
   EXPECT_THAT(*engine::ReadFile(In("without-speedup.svg")), ::testing::Not(HasSubstr(kErrorBar)));
 }

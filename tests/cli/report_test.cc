@@ -1,0 +1,100 @@
+// Pages of --report: what a layer's name may do to one, and what becomes of the file where one cannot be written.
+// tests/report_pages.py reads those of all commands, and opens them in a browser.
+#include "cli/report.h"
+
+#include <sys/resource.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/prediction.h"
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "partition/lower.h"
+#include "partition/named_plans.h"
+#include "tests/cli/command.h"
+#include "tools/machines.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kHostile[] = "<script>alert(1)</script>";
+
+// A network whose name, layer and plan are called so.
+Prediction HostilePrediction() {
+  layers::GraphBuilder net(kHostile);
+  auto x = net.Input("images", {1, 8, 8});
+  x = net.Flatten("flatten", x);
+  x = net.FullyConnected(kHostile, x, {.out_features = 4});
+  net.SoftmaxCrossEntropy("loss", x);
+  Prediction p{.machine = *tools::OpenMachine("titan-2013")};
+  p.session.graph = *std::move(net).Build();
+  p.session.plan = *partition::NamedPlan("data", p.session.graph, {.devices = 2, .global_batch = 8});
+  p.session.plan.name = kHostile;
+  p.lower = {.global_batch = 8};
+  p.lowered = *partition::LowerToSimulate(p.session.graph, p.session.plan, p.lower);
+  p.simulation = *engine::Simulate(p.lowered, p.machine);
+  return p;
+}
+
+class ReportFile : public Command {
+ protected:
+  std::string Read() const { return *engine::ReadFile(In("r.html")); }
+};
+
+TEST_F(ReportFile, ALayerCalledScriptIsText) {
+  Flags flags;
+  flags.report = In("r.html");
+  flags.resolved = absl::StrCat("model = \"", kHostile, "\"");
+  ASSERT_TRUE(WritePredictionReport(flags, "simulate", HostilePrediction()).ok());
+  const std::string page = Read();
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+  // In the title, the plan, the timeline and the configuration.
+  for (const char* part : {"<h1>&lt;script&gt;", "font-weight=\"bold\">&lt;script&gt;",
+                           "<title>&lt;script&gt;alert(1)&lt;/script&gt; matmul", "model = &quot;&lt;script&gt;"}) {
+    EXPECT_THAT(page, HasSubstr(part));
+  }
+}
+
+TEST_F(ReportFile, IsWrittenByTrainWithWhatWasMeasured) {
+  const Result r = Run(absl::StrCat(
+      "train --model=two_column --data=digits --plan=data --devices=2 --steps=3 --seed=7 --report=", In("r.html")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string page = Read();
+  for (const char* part : {"two_column under data on 2 devices", "training loss", "device 1, measured",
+                           "The last steps, measured", "held in all", "seed=7", "oneDNN"}) {
+    EXPECT_THAT(page, HasSubstr(part));
+  }
+}
+
+TEST_F(ReportFile, OfARunOnDevicesThatTheProfileLacksSaysWhy) {
+  const Result r = Run(
+      absl::StrCat("train --model=two_column --data=digits --plan=data --devices=4 --steps=2 --machine=cpu-2core --report=",
+                   In("r.html")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(Read(), HasSubstr("No prediction: "));
+  EXPECT_THAT(Read(), HasSubstr("device 3, measured"));
+}
+
+TEST_F(ReportFile, StaysAsItWasWhereItCannotBeWritten) {
+  Write("r.html", "as it was");
+  const std::string simulate =
+      absl::StrCat("simulate --model=lenet --plan=data --devices=2 --machine=dgx1-v100 --draws=0 --report=", In("r.html"));
+  const Result r = Wait(Start(simulate, [] {
+    const rlimit limit{16384, 16384};  // less than a page
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }));
+  EXPECT_EQ(r.code, 74) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("cannot write"));
+  EXPECT_EQ(Read(), "as it was");
+  ExpectError(absl::StrCat("simulate --model=lenet --machine=dgx1-v100 --report=", In("no"), "/r.html"), 74,
+              {"cannot write"});
+  ExpectError(absl::StrCat("train --model=lenet --report=", In("r.html"), " --trace=", In("r.html")), 2, {"r.html twice"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli
