@@ -28,8 +28,7 @@ find_program() {
   echo "$1 is not in $programs; build it, or give another folder" >&2
   return 1
 }
-colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) && plan_race=$(find_program plan_race) &&
-  transfers=$(find_program transfers) || exit 66
+colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) || exit 66
 
 memcheck=$here/memcheck.sh  # in a pack; else in the source
 [ -x "$memcheck" ] || memcheck=$here/../tests/gpu/memcheck.sh
@@ -75,18 +74,18 @@ for part in "${parts[@]}"; do
         done
       done ;;
     speed)
-      # In turn, since machines have moods. plan_race's line `single` is the step on one GPU.
+      # In turn, since machines have moods. the line `single` is the step on one GPU.
       for _ in 1 2 3; do
         for dtype in fp32 tf32 bf16; do
           for model in alexnet alexnet2012; do
-            run speed 300 "$plan_race" --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
+            run speed 300 "$colonnade" bench plans --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
               --dtype=$dtype --slices=20 --search-algorithms="$out/algorithms.json"
           done
           # shellcheck disable=SC2086
           [ -z "${PEER:-}" ] || run speed 300 $PEER --net alexnet --batch 256 --dtype $dtype
         done
       done
-      run speed 300 "$plan_race" --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=tf32 \
+      run speed 300 "$colonnade" bench plans --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=tf32 \
         --slices=20 --deterministic ;;
     accuracy)
       for dtype in fp32 tf32 bf16; do
@@ -95,14 +94,14 @@ for part in "${parts[@]}"; do
         [ -z "${IMAGES:-}" ] || run accuracy 300 "$colonnade" train --backend=cuda --model=lenet --data="$IMAGES" --plan=hybrid \
           --devices=4 --epochs=3 --dtype=$dtype --json
       done ;;
-    transfers) run transfers 300 "$transfers" --backend=cuda --benchmark_format=json ;;
+    transfers) run transfers 300 "$colonnade" bench transfers --backend=cuda --json ;;
     profile)
       run profile 300 "$colonnade" calibrate --backend=cuda --model=alexnet --batch=256 --dtype=tf32 --out="$out/gpus.json"
       run profile 300 "$colonnade" table --backend=cuda --model=alexnet --batch=256 --dtype=tf32 --machine="$out/gpus.json" --json ;;
     activity)
       library=$(find_program libcolonnade_gpu_activity.so) || { failed=1; continue; }
       for dtype in tf32 bf16; do
-        race=("$plan_race" --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 "--dtype=$dtype" --slices=5
+        race=("$colonnade" bench plans --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 "--dtype=$dtype" --slices=5
           --search-algorithms="$out/algorithms.json")
         run activity 300 "${race[@]}"  # so that the search is over when recording begins
         record "activity_alexnet_$dtype.json" "${race[@]}"

@@ -14,7 +14,7 @@ namespace colonnade::cli {
 struct Outcome {
   bool interrupted = false;  // ended early, as a signal asked for
   std::string saved;         // train: what of it is kept, if anything
-  bool disagrees = false;    // verify: exit code 1
+  bool disagrees = false;    // verify, bench transfers: exit code 1
 };
 
 absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);

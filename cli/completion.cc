@@ -16,10 +16,17 @@ using Words = std::vector<std::string>;
 
 constexpr char kWrittenBy[] = "# Completion for colonnade, written by `colonnade completion %s`.\n";
 
-Words NamesOfSubCommands(const CLI::App& app) {
+// The words that may stand behind those of `app`: sub-commands and groups of them.
+Words NextWords(const CLI::App& app) {
   Words names;
-  for (const CLI::App* command : SubCommandsOf(app)) names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return names;
+}
+
+// "bench|more": the groups, as a pattern of shells.
+std::string GroupPattern(const CLI::App& app) {
+  return absl::StrJoin(GroupsOf(app), "|",
+                       [](std::string* out, const CLI::App* group) { absl::StrAppend(out, group->get_name()); });
 }
 
 // ---- bash
@@ -62,6 +69,9 @@ constexpr char kBashBegin[] = R"(_colonnade() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' flag='' prefix='' flags='' \
     values='' files=''
   if [ "$COMP_CWORD" -gt 1 ]; then command=${COMP_WORDS[1]}; fi
+  case $command in
+    GROUPS) if [ "$COMP_CWORD" -gt 2 ]; then command=$command-${COMP_WORDS[2]}; fi ;;
+  esac
   # Bash takes = for a word of its own, unless it was told not to.
   case $word in
     --*=*) flag=${word%%=*} prefix=$flag= word=${word#*=} ;;
@@ -89,10 +99,15 @@ complete -F _colonnade colonnade
 
 std::string BashScript(const CLI::App& app) {
   std::string text = absl::StrFormat(kWrittenBy, "bash");
-  absl::StrAppend(&text, kBashBegin, "    '') flag='' values='", absl::StrJoin(NamesOfSubCommands(app), " "),
-                  "' flags='--help --version' ;;\n");
+  const auto words_case = [&](const std::string& name, const CLI::App& of, const char* flags) {
+    absl::StrAppendFormat(&text, "    %s) flag='' values='%s' flags='%s' ;;\n", name, absl::StrJoin(NextWords(of), " "),
+                          flags);
+  };
+  absl::StrAppend(&text, absl::StrReplaceAll(kBashBegin, {{"GROUPS", GroupPattern(app)}}));
+  words_case("''", app, "--help --version");
+  for (const CLI::App* group : GroupsOf(app)) words_case(group->get_name(), *group, "--help");
   for (const CLI::App* command : SubCommandsOf(app)) {
-    absl::StrAppend(&text, BashCase(command->get_name(), DefinitionsOf(*command)));
+    absl::StrAppend(&text, BashCase(NameOf(*command), DefinitionsOf(*command)));
   }
   return absl::StrCat(text, "    *) return ;;\n", kBashEnd);
 }
@@ -142,6 +157,11 @@ constexpr char kZshMiddle[] = R"(    )
   local command=$words[2]
   shift words
   (( CURRENT-- ))
+  if [[ $command == (GROUPS) ]] && (( CURRENT > 2 )); then
+    command+=-$words[2]
+    shift words
+    (( CURRENT-- ))
+  fi
   case $command in
 )";
 
@@ -158,13 +178,16 @@ fi
 
 std::string ZshScript(const CLI::App& app) {
   std::string text = absl::StrCat("#compdef colonnade\n", absl::StrFormat(kWrittenBy, "zsh"), kZshBegin);
-  for (const CLI::App* command : SubCommandsOf(app)) {
+  for (const CLI::App* command : app.get_subcommands({})) {
     const std::string help = absl::StrReplaceAll(command->get_description(), {{":", "\\:"}});
     absl::StrAppend(&text, "      ", ZshQuoted(absl::StrCat(command->get_name(), ":", help)), "\n");
   }
-  absl::StrAppend(&text, kZshMiddle);
+  absl::StrAppend(&text, absl::StrReplaceAll(kZshMiddle, {{"GROUPS", GroupPattern(app)}}));
+  for (const CLI::App* group : GroupsOf(app)) {
+    absl::StrAppend(&text, "    ", group->get_name(), ") compadd ", absl::StrJoin(NextWords(*group), " "), " ;;\n");
+  }
   for (const CLI::App* command : SubCommandsOf(app)) {
-    absl::StrAppend(&text, "    ", command->get_name(), ")\n      _arguments");
+    absl::StrAppend(&text, "    ", NameOf(*command), ")\n      _arguments");
     for (const Definition& definition : DefinitionsOf(*command))
       absl::StrAppend(&text, " \\\n        ", ZshSpec(definition));
     absl::StrAppend(&text, " ;;\n");
@@ -195,7 +218,7 @@ std::string FishLine(const std::string& command, const Definition& definition, c
 
 constexpr char kFishBegin[] = R"(function __colonnade_is
     set -l words (commandline -opc)
-    test (count $words) -ge 2; and test $words[2] = $argv[1]; or return 1
+    contains -- $argv[1] "$words[2]" "$words[2]-$words[3]"; or return 1
     test (count $argv) -lt 2; or test (count $words) -eq $argv[2]
 end
 function __colonnade_is_alone
@@ -208,11 +231,17 @@ complete -c colonnade -n __colonnade_is_alone -l version -d 'version and commit'
 
 std::string FishScript(const CLI::App& app) {
   std::string text = absl::StrCat(absl::StrFormat(kWrittenBy, "fish"), kFishBegin);
+  const auto words_of = [&](const CLI::App& of, const std::string& where) {
+    for (const CLI::App* command : of.get_subcommands({})) {
+      absl::StrAppend(&text, "complete -c colonnade -n ", where, " -a ", command->get_name(), " -d ",
+                      FishQuoted(command->get_description()), "\n");
+    }
+  };
+  words_of(app, "__colonnade_is_alone");
+  for (const CLI::App* group : GroupsOf(app)) words_of(*group, absl::StrFormat("'__colonnade_is %s 2'", NameOf(*group)));
   for (const CLI::App* command : SubCommandsOf(app)) {
-    const std::string name = command->get_name();
-    absl::StrAppend(&text, "complete -c colonnade -n __colonnade_is_alone -a ", name, " -d ",
-                    FishQuoted(command->get_description()), "\n");
-    int words = 2;  // before the argument
+    const std::string name = NameOf(*command);
+    int words = 1 + static_cast<int>(WordsOfCommand(*command).size());  // before the argument
     for (const Definition& definition : DefinitionsOf(*command)) {
       absl::StrAppend(&text,
                       FishLine(name, definition, definition.is_argument ? absl::StrCat(" ", words++) : std::string()));

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -91,7 +92,36 @@ std::vector<Definition> DefinitionsOf(const CLI::App& command) {
 }
 
 std::vector<const CLI::App*> SubCommandsOf(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
+  std::vector<const CLI::App*> commands;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); })) {
+    const std::vector<const CLI::App*> own = SubCommandsOf(*sub);
+    if (own.empty()) commands.push_back(sub);
+    commands.insert(commands.end(), own.begin(), own.end());
+  }
+  return commands;
+}
+
+std::vector<const CLI::App*> GroupsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* sub) { return !SubCommandsOf(*sub).empty(); });
+}
+
+std::vector<std::string> WordsOfCommand(const CLI::App& command) {
+  Words words;
+  for (const CLI::App* at = &command; at->get_parent() != nullptr; at = at->get_parent()) words.push_back(at->get_name());
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+std::string NameOf(const CLI::App& command) { return absl::StrJoin(WordsOfCommand(command), "-"); }
+
+const CLI::App* CommandOf(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  for (const std::string& word : words) {
+    const auto subs = at->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
+    if (subs.empty()) break;
+    at = subs.front();
+  }
+  return at == &app ? nullptr : at;
 }
 
 }  // namespace colonnade::cli

@@ -30,8 +30,18 @@ struct Definition {
 // In the order of --help.
 std::vector<Definition> DefinitionsOf(const CLI::App& command);
 
-// Those of the app, in their order.
+// Those of the app, in their order; of a group of them, such as `bench`, its own in its place.
 std::vector<const CLI::App*> SubCommandsOf(const CLI::App& app);
+// The groups alone.
+std::vector<const CLI::App*> GroupsOf(const CLI::App& app);
+
+// What is typed to have a sub-command: {"train"}, {"bench", "step"}.
+std::vector<std::string> WordsOfCommand(const CLI::App& command);
+// They with hyphens between: its name in man pages and scripts.
+std::string NameOf(const CLI::App& command);
+
+// The sub-command, or group, that the first words name; null if they name none.
+const CLI::App* CommandOf(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace colonnade::cli
 

@@ -14,14 +14,17 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "cli/bench.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/config.h"
 #include "cli/data.h"
+#include "cli/definitions.h"
 #include "cli/flags.h"
 #include "cli/man_page.h"
 #include "cli/session.h"
@@ -247,7 +250,7 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 64));
   calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)")
       ->type_name("FILE");
-  calibrate->add_option("--transfers", flags.transfers, "JSON of bench/transfers to read instead of timing transfers here")
+  calibrate->add_option("--transfers", flags.transfers, "JSON of bench transfers to read instead of timing transfers here")
       ->type_name("FILE");
   colonnade::cli::AddMeasuringFlags(*calibrate, flags);
   colonnade::cli::AddJsonFlag(*calibrate, flags);
@@ -337,7 +340,7 @@ CLI::App* AddCompletion(CLI::App& app, Flags& flags) {
 CLI::App* AddMan(CLI::App& app, Flags& flags) {
   CLI::App* man = app.add_subcommand("man", "Prints the manual page of the command, or of a sub-command, in roff.");
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const CLI::App* command : colonnade::cli::SubCommandsOf(app)) names.push_back(colonnade::cli::NameOf(*command));
   CLI::Option* page =
       man->add_option("SUBCOMMAND", flags.page, "the sub-command whose page is printed")->check(CLI::IsMember(names));
   man->add_option("--out", flags.folder, "a folder into which all pages are written instead")
@@ -367,21 +370,37 @@ std::string FlagMeant(const std::string& word, const std::vector<std::string>& k
   return nearest.empty() ? "" : "--" + nearest;
 }
 
+std::string UnknownCommand(const std::string& word, const std::vector<std::string>& commands) {
+  const std::string nearest = colonnade::program::NearestName(word, commands);
+  return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", word,
+                         nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
+                         absl::StrJoin(commands, ", "));
+}
+
+// Of `colonnade bench …`, where none of its sub-commands was meant.
+std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>& words) {
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : group.get_subcommands({})) commands.push_back(sub->get_name());
+  if (words.size() > 1 && !absl::StartsWith(words[1], "-")) {
+    return absl::StrCat(words[0], ": ", UnknownCommand(words[1], commands));
+  }
+  return absl::StrFormat("%s: expected one of %s behind it", words[0], absl::StrJoin(commands, ", "));
+}
+
 // The message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   std::string message = error.what();
   std::vector<std::string> known, commands;
   for (const CLI::App* sub : app.get_subcommands({})) commands.push_back(sub->get_name());
+  const CLI::App* const meant = colonnade::cli::CommandOf(app, words);
   const auto is_command = [&](const std::string& word) {
     return std::find(commands.begin(), commands.end(), word) != commands.end();
   };
   const bool flag_first = !words.empty() && absl::StartsWith(words[0], "-");
   if (!words.empty() && !flag_first && !is_command(words[0])) {
-    const std::string nearest = colonnade::program::NearestName(words[0], commands);
-    return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", words[0],
-                           nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
-                           absl::StrJoin(commands, ", "));
+    return UnknownCommand(words[0], commands);
   }
+  if (meant != nullptr && !colonnade::cli::SubCommandsOf(*meant).empty()) return MissingOfGroup(*meant, words);
   if (flag_first && message.find(words[0]) == std::string::npos) {
     const auto command = std::find_if(words.begin() + 1, words.end(), is_command);
     if (command != words.end()) {
@@ -389,8 +408,8 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
                              words[0]);
     }
   }
-  for (const CLI::App* sub : app.get_subcommands()) {
-    for (const CLI::Option* option : sub->get_options()) known.push_back(option->get_name());
+  if (meant != nullptr) {
+    for (const CLI::Option* option : meant->get_options()) known.push_back(option->get_name());
   }
   for (const std::string& given : words) {
     const std::string word = given.substr(0, given.find('='));
@@ -436,6 +455,8 @@ int Main(int argc, char** argv) {
   CLI::App* models = AddModels(app, flags);
   CLI::App* io_bench = AddIoBench(app, flags);
   for (CLI::App* command : app.get_subcommands({})) colonnade::cli::AddConfigFlag(*command, flags.config);
+  colonnade::cli::BenchFlags bench_flags;
+  CLI::App* bench = colonnade::cli::AddBench(app, flags, bench_flags);
   CLI::App* info = AddInfo(app, flags);
   CLI::App* completion = AddCompletion(app, flags);
   CLI::App* man = AddMan(app, flags);
@@ -489,6 +510,8 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunModels(flags);
   } else if (io_bench->parsed()) {
     status = colonnade::cli::RunIoBench(flags);
+  } else if (bench->parsed()) {
+    status = colonnade::cli::RunBench(*bench, flags, bench_flags, outcome);
   } else if (info->parsed()) {
     status = colonnade::cli::RunInfo(flags);
   } else if (completion->parsed()) {

@@ -97,7 +97,8 @@ std::string Item(const Definition& definition) {
 }
 
 std::string Synopsis(const CLI::App& command) {
-  std::string line = absl::StrCat(Bold(absl::StrCat("colonnade ", command.get_name())), " [", Italic("OPTION"), "]...");
+  std::string line = absl::StrCat(Bold(absl::StrCat("colonnade ", absl::StrJoin(WordsOfCommand(command), " "))), " [",
+                                  Italic("OPTION"), "]...");
   for (const Definition& definition : DefinitionsOf(command)) {
     if (!definition.is_argument) continue;
     const std::string name = Italic(definition.name);
@@ -159,7 +160,7 @@ std::string Reference(const std::string& page) { return absl::StrCat(".BR ", Rof
 }  // namespace
 
 std::string ManPageOf(const CLI::App& app, const CLI::App& command, const std::string& version) {
-  const std::string name = absl::StrCat(app.get_name(), "-", command.get_name());
+  const std::string name = absl::StrCat(app.get_name(), "-", NameOf(command));
   return absl::StrCat(Title(name, version), NameSection(name, command.get_description()), Synopsis(command),
                       Options(command), Examples(command), ".SH SEE ALSO\n", Reference(app.get_name()), "\n");
 }
@@ -170,8 +171,9 @@ std::string ManPage(const CLI::App& app, const std::string& version) {
                    Bold(app.get_name()), " ", Italic("SUBCOMMAND"), " [", Italic("OPTION"), "]...\n.SH SUBCOMMANDS\n");
   std::vector<std::string> references;
   for (const CLI::App* command : SubCommandsOf(app)) {
-    absl::StrAppend(&text, ".TP\n", Bold(command->get_name()), "\n", Roff(command->get_description()), "\n");
-    references.push_back(Reference(absl::StrCat(app.get_name(), "-", command->get_name())));
+    absl::StrAppend(&text, ".TP\n", Bold(absl::StrJoin(WordsOfCommand(*command), " ")), "\n",
+                    Roff(command->get_description()), "\n");
+    references.push_back(Reference(absl::StrCat(app.get_name(), "-", NameOf(*command))));
   }
   return absl::StrCat(text, Options(app), ExitStatus(), ".SH SEE ALSO\n", absl::StrJoin(references, " ,\n"), "\n");
 }
@@ -179,7 +181,7 @@ std::string ManPage(const CLI::App& app, const std::string& version) {
 absl::Status RunMan(const Flags& flags, const CLI::App& app) {
   const std::string& version = ThisBuild().version;
   std::map<std::string, std::string> pages = {{"", ManPage(app, version)}};
-  for (const CLI::App* command : SubCommandsOf(app)) pages[command->get_name()] = ManPageOf(app, *command, version);
+  for (const CLI::App* command : SubCommandsOf(app)) pages[NameOf(*command)] = ManPageOf(app, *command, version);
   if (flags.folder.empty()) {
     std::fputs(pages.at(flags.page).c_str(), stdout);
     return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "cli/definitions.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
@@ -65,6 +66,12 @@ constexpr Spelling kFlags[] = {
     {"log-dir logdir tb-dir tb-log-dir tensorboard-dir", "--tensorboard"},
     {"timeline-filename timeline", "--trace"},
     {"output o out-file output-file", "--out"},
+    // nccl-tests
+    {"minbytes", "--min-bytes"},
+    {"maxbytes", "--max-bytes"},
+    {"stepfactor", "--factor"},
+    {"iters", "--iterations"},
+    {"warmup-iters", "--warm-up"},
 };
 
 // Words in the place of a switch, or of a flag with one of its values.
@@ -322,14 +329,16 @@ absl::StatusOr<OurWords> InOurWords(const std::vector<std::string>& words, const
   if (command != SpellingsIn(kCommands).end()) {
     ours[0] = command->second->ours;
     // `help train` is `train --help`.
-    if (words[0] == "help" && words.size() > 1) ours = {words[1], "--help"};
+    if (words[0] == "help" && words.size() > 1) {
+      ours = {words.begin() + 1, words.end()};
+      ours.emplace_back("--help");
+    }
     notes.push_back(absl::StrCat("read ", words[0], " as ", ours[0]));
     if (ours.back() == "--help" || ours[0] == "--version") notes.clear();
   }
-  const std::vector<const CLI::App*> subs =
-      app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == ours[0]; });
-  if (subs.empty()) return OurWords{ours, notes};
-  ASSIGN_OR_RETURN(OurWords read, SpellingReader(ours, *subs[0]).Read());
+  const CLI::App* const meant = CommandOf(app, ours);
+  if (meant == nullptr) return OurWords{ours, notes};
+  ASSIGN_OR_RETURN(OurWords read, SpellingReader(ours, *meant).Read());
   read.notes.insert(read.notes.begin(), notes.begin(), notes.end());
   return read;
 }

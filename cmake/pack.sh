@@ -7,9 +7,7 @@ build=$1 pack=$2
 rm -rf "$pack"
 mkdir -p "$pack/bin" "$pack/lib"
 cp "$build/colonnade" "$pack/bin/"
-for program in tests/gpu_test bench/transfers bench/plan_race; do
-  if [ -f "$build/$program" ]; then cp "$build/$program" "$pack/bin/"; fi
-done
+if [ -f "$build/tests/gpu_test" ]; then cp "$build/tests/gpu_test" "$pack/bin/"; fi
 source=$(dirname "$0")/..
 cp "$source/bench/on_gpu.sh" "$source/tests/gpu/memcheck.sh" "$pack/"
 for library in libcolonnade_cuda_driver.so bench/libcolonnade_gpu_activity.so; do

@@ -48,6 +48,7 @@ class StepMeter {
   const std::vector<std::vector<engine::TaskTime>>& times() const { return times_; }
   const std::vector<double>& host_seconds() const { return hosts_; }
   std::vector<engine::DeviceMemory> Memory() const;  // by device
+  std::string backend_name() const { return backend_->name(); }
 
  private:
   StepMeter() = default;

@@ -1,13 +1,15 @@
 #include "tools/transfers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_join.h"
 #include "cpu/backend.h"
 #include "engine/executor.h"
 #include "nlohmann/json.hpp"
@@ -18,102 +20,223 @@
 namespace colonnade::tools {
 namespace {
 
-constexpr int kDeepestBenchmark = 8;  // of JSON
+constexpr int kDeepestJson = 8;
 
 using program::Task;
 
-// Each device sends a pattern of its own; what must be there afterwards is known.
-class TransferProgram {
+constexpr int64_t kSliceChannels = 32, kSide = 8, kPixels = kSide * kSide;
+constexpr double kMostMembers = 4096;
+constexpr double kNothing = -1;  // what results hold before a check
+
+std::optional<program::CollectiveKind> KindOf(const std::string& what) {
+  for (auto kind :
+       {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter, program::CollectiveKind::kAllReduce}) {
+    if (what == program::Name(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
+// An operand of one transfer. Sums over some hundred devices are exact in fp32.
+double PatternAt(int device, int64_t element, int check) {
+  return 256.0 * (device + 1) + static_cast<double>((element + 37 * check) % 251);
+}
+
+// Element `i` of the result on `device`.
+class Expected {
  public:
-  static constexpr int64_t kSliceChannels = 32, kSide = 8, kPixels = kSide * kSide;
+  Expected(const TransferCase& transfer, int64_t elements) : transfer_(transfer), elements_(elements) {}
 
-  static absl::StatusOr<program::Program> Make(const std::string& what, int members, int64_t elements) {
-    program::Builder builder("transfer", program::Mode::kTrain, 1, program::DType::kF32, {{"data", members}});
-    std::vector<int> devices;
-    std::vector<program::Member> sides;
-    const auto kind = KindOf(what);
-    if (what == "channel_slice") return MakeSlices(std::move(builder), elements);
-    if (what != "exchange" && !kind) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "a transfer \"%s\": expected exchange, channel_slice, all_gather, reduce_scatter or all_reduce", what));
+  double At(int device, int64_t i, int check) const {
+    const std::string& what = transfer_.what;
+    const int peer = device == transfer_.from ? transfer_.to : transfer_.from;
+    if (what == "exchange") return Receives(device) ? PatternAt(peer, i, check) : kNothing;
+    if (what == "channel_slice") {
+      const int64_t half = kSliceChannels * kPixels;
+      return i / half % 2 == 1 ? PatternAt(peer, i - half, check) : kNothing;
     }
-    const bool gathers = kind == program::CollectiveKind::kAllGather,
-               scatters = kind == program::CollectiveKind::kReduceScatter;
-    for (int d = 0; d < members; ++d) {
-      const auto persistent = program::Lifetime::kPersistent;
-      const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, {elements}, persistent);
-      const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32,
-                                                    {gathers    ? elements * members
-                                                     : scatters ? elements / members
-                                                                : elements},
-                                                    persistent);
-      devices.push_back(d);
-      if (what == "exchange" || gathers || scatters) {
-        sides.push_back({{builder.Read(x), builder.Write(y)}, {.bytes_sent = elements * 4}});
-      } else {
-        sides.push_back({{builder.Accumulate(x)}, {.bytes_sent = elements * 4}});
+    if (what == "all_gather") return PatternAt(static_cast<int>(i / elements_), i % elements_, check);
+    const int64_t first = what == "reduce_scatter" ? device * (elements_ / transfer_.members) : 0;
+    double sum = 0;
+    for (int d = 0; d < transfer_.members; ++d) sum += PatternAt(d, first + i, check);
+    return sum;
+  }
+
+ private:
+  bool Receives(int device) const { return device == transfer_.to || (device == transfer_.from && !transfer_.one_way); }
+
+  const TransferCase& transfer_;
+  const int64_t elements_;
+};
+
+// Half the channels of images go to the other half of the peer's: runs of memory with gaps between them on both sides.
+std::vector<program::Member> SliceSides(program::Builder& builder, int64_t elements) {
+  const program::Shape whole = {std::max<int64_t>(elements / (kSliceChannels * kPixels), 1), 2 * kSliceChannels, kSide,
+                                kSide};
+  program::Shape half = whole;
+  half[1] = kSliceChannels;
+  std::vector<program::Member> sides;
+  for (int d = 0; d < 2; ++d) {
+    const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, whole, program::Lifetime::kPersistent);
+    const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, whole, program::Lifetime::kPersistent);
+    sides.push_back({{{x, {{0, 0, 0, 0}, half}, program::Access::kRead},
+                      {y, {{0, kSliceChannels, 0, 0}, half}, program::Access::kWrite}},
+                     {.bytes_sent = program::ElementCount(half) * 4}});
+  }
+  return sides;
+}
+
+std::vector<program::Member> ExchangeSides(program::Builder& builder, const TransferCase& transfer, int64_t elements) {
+  std::vector<program::Member> sides;
+  for (int d : {transfer.from, transfer.to}) {
+    const bool sends = d == transfer.from || !transfer.one_way, receives = d == transfer.to || !transfer.one_way;
+    program::Member side;
+    if (sends) {
+      side.uses.push_back(
+          builder.Read(builder.AddBuffer(d, "x", program::DType::kF32, {elements}, program::Lifetime::kPersistent)));
+      side.work.bytes_sent = elements * 4;
+    }
+    if (receives) {
+      side.uses.push_back(
+          builder.Write(builder.AddBuffer(d, "y", program::DType::kF32, {elements}, program::Lifetime::kPersistent)));
+    }
+    sides.push_back(std::move(side));
+  }
+  return sides;
+}
+
+std::vector<program::Member> CollectiveSides(program::Builder& builder, program::CollectiveKind kind, int members,
+                                             int64_t elements) {
+  std::vector<program::Member> sides;
+  for (int d = 0; d < members; ++d) {
+    const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, {elements}, program::Lifetime::kPersistent);
+    if (kind == program::CollectiveKind::kAllReduce) {
+      sides.push_back({{builder.Accumulate(x)}, {.bytes_sent = elements * 4}});
+      continue;
+    }
+    const int64_t result = kind == program::CollectiveKind::kAllGather ? elements * members : elements / members;
+    const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, {result}, program::Lifetime::kPersistent);
+    sides.push_back({{builder.Read(x), builder.Write(y)}, {.bytes_sent = elements * 4}});
+  }
+  return sides;
+}
+
+absl::StatusOr<program::Program> MakeProgram(const TransferCase& transfer, int64_t elements) {
+  const std::vector<std::string>& names = TransferNames();
+  if (std::find(names.begin(), names.end(), transfer.what) == names.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("a transfer \"%s\": expected one of %s", transfer.what, absl::StrJoin(names, ", ")));
+  }
+  program::Builder builder("transfer", program::Mode::kTrain, 1, program::DType::kF32, {{"data", transfer.members}});
+  if (const auto kind = KindOf(transfer.what)) {
+    std::vector<int> devices(transfer.members);
+    std::iota(devices.begin(), devices.end(), 0);
+    builder.AddCollective(builder.AddGroup(devices), {.kind = *kind},
+                          CollectiveSides(builder, *kind, transfer.members, elements), program::Lane::kComm, {"transfer"});
+  } else {
+    std::vector<program::Member> sides =
+        transfer.what == "exchange" ? ExchangeSides(builder, transfer, elements) : SliceSides(builder, elements);
+    builder.AddExchange(transfer.from, sides[0], transfer.to, sides[1], program::Lane::kComm, {"transfer"});
+  }
+  return std::move(builder).Build();
+}
+
+// One Program on its devices.
+class LoadedTransfer {
+ public:
+  LoadedTransfer(const TransferCase& transfer, int64_t elements, const program::Program& program,
+                 engine::LoadedProgram& loaded)
+      : transfer_(transfer), expected_(transfer, elements), program_(program), loaded_(loaded) {}
+
+  absl::Status Check(int check, TransferRun& run) {
+    for (const program::Buffer& buffer : program_.buffers) {
+      std::vector<double> values(program::ElementCount(buffer.shape), kNothing);
+      if (buffer.name == "x") {
+        for (size_t i = 0; i < values.size(); ++i) values[i] = PatternAt(buffer.device, static_cast<int64_t>(i), check);
       }
+      RETURN_IF_ERROR(loaded_.Write(buffer.id, values));
     }
-    if (what == "exchange") {
-      builder.AddExchange(0, sides[0], 1, sides[1], program::Lane::kComm, {"transfer"});
-    } else {
-      builder.AddCollective(builder.AddGroup(devices), {.kind = *kind}, std::move(sides), program::Lane::kComm,
-                            {"transfer"});
-    }
-    return std::move(builder).Build();
-  }
-
-  // Half the channels of images go to the other half of the peer's: runs of memory with gaps between them on both sides.
-  static program::Program MakeSlices(program::Builder builder, int64_t elements) {
-    const program::Shape whole = {std::max<int64_t>(elements / (kSliceChannels * kPixels), 1), 2 * kSliceChannels, kSide,
-                                  kSide};
-    program::Shape half = whole;
-    half[1] = kSliceChannels;
-    std::vector<program::Member> sides;
-    for (int d = 0; d < 2; ++d) {
-      const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, whole, program::Lifetime::kPersistent);
-      const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, whole, program::Lifetime::kPersistent);
-      sides.push_back({{{x, {{0, 0, 0, 0}, half}, program::Access::kRead},
-                        {y, {{0, kSliceChannels, 0, 0}, half}, program::Access::kWrite}},
-                       {.bytes_sent = program::ElementCount(half) * 4}});
-    }
-    builder.AddExchange(0, sides[0], 1, sides[1], program::Lane::kComm, {"transfer"});
-    return std::move(builder).Build();
-  }
-
-  static std::optional<program::CollectiveKind> KindOf(const std::string& what) {
-    for (auto kind : {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter,
-                      program::CollectiveKind::kAllReduce}) {
-      if (what == program::Name(kind)) return kind;
-    }
-    return std::nullopt;
-  }
-
-  // x of device d is d + 1 everywhere.
-  static absl::Status Check(const std::string& what, int members, const program::Program& program,
-                            const engine::LoadedProgram& loaded) {
-    const double sum = members * (members + 1) / 2.0;
-    for (const program::Buffer& buffer : program.buffers) {
-      const bool in_place = what == "all_reduce";
-      if (buffer.name != (in_place ? "x" : "y")) continue;
-      std::vector<double> values(program::ElementCount(buffer.shape));
-      RETURN_IF_ERROR(loaded.Read(buffer.id, absl::MakeSpan(values)));
-      for (size_t i = 0; i < values.size(); ++i) {
-        double expected = sum;
-        if (what == "exchange") expected = 2 - buffer.device;
-        if (what == "channel_slice") expected = i / (kSliceChannels * kPixels) % 2 == 1 ? 2 - buffer.device : 0;
-        if (what == "all_gather") expected = 1 + static_cast<double>(i * members / values.size());
-        if (values[i] != expected) {
-          return absl::InternalError(absl::StrFormat("%s between %d devices: element %d of device %d: expected %g, found %g",
-                                                     what, members, i, buffer.device, expected, values[i]));
-        }
-      }
+    RETURN_IF_ERROR(Step());
+    for (const program::Buffer& buffer : program_.buffers) {
+      if (buffer.name != (transfer_.what == "all_reduce" ? "x" : "y")) continue;
+      RETURN_IF_ERROR(Compare(buffer, check, run));
     }
     return absl::OkStatus();
   }
+
+  absl::Status Step() {
+    for (const Task& task : program_.tasks) loaded_.Launch(task.id, step_);
+    return loaded_.Synchronize(step_++);
+  }
+
+  // Of the last step.
+  double Seconds() const {
+    absl::Duration start = -absl::InfiniteDuration(), end = start;
+    for (const engine::TaskTime& time : loaded_.Times(step_ - 1)) {
+      start = std::max(start, time.start);
+      end = std::max(end, time.end);
+    }
+    return std::max(1e-9, absl::ToDoubleSeconds(end - start));
+  }
+
+ private:
+  absl::Status Compare(const program::Buffer& buffer, int check, TransferRun& run) const {
+    std::vector<double> values(program::ElementCount(buffer.shape));
+    RETURN_IF_ERROR(loaded_.Read(buffer.id, absl::MakeSpan(values)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double expected = expected_.At(buffer.device, static_cast<int64_t>(i), check);
+      if (values[i] == expected) continue;
+      if (++run.wrong > 1) continue;
+      run.first_wrong = absl::StrFormat("%s between %d devices: element %d of device %d: expected %g, found %g",
+                                        transfer_.what, transfer_.members, i, buffer.device, expected, values[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  const TransferCase& transfer_;
+  const Expected expected_;
+  const program::Program& program_;
+  engine::LoadedProgram& loaded_;
+  int64_t step_ = 0;
 };
 
+absl::Status WrongField(const std::string& entry, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrFormat("%s: expected %s", entry, expected));
+}
+
+absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std::string& place) {
+  if (!entry.is_object()) return WrongField(place, "an object");
+  const auto number = [&](const char* key) {
+    const auto found = entry.find(key);
+    return found != entry.end() && found->is_number() ? found->get<double>() : -1;
+  };
+  const auto word = entry.find("operation");
+  const std::vector<std::string>& names = TransferNames();
+  if (word == entry.end() || !word->is_string() ||
+      std::find(names.begin(), names.end(), word->get<std::string>()) == names.end()) {
+    return WrongField(place, absl::StrCat("an \"operation\" of ", absl::StrJoin(names, ", ")));
+  }
+  TransferTime transfer{.what = word->get<std::string>()};
+  const double members = number("devices"), size = number("size_bytes"), microseconds = number("p50_us");
+  if (!(members >= 2 && members <= kMostMembers)) return WrongField(place, "\"devices\" from 2");
+  if (!(size > 0)) return WrongField(place, "a positive \"size_bytes\"");
+  if (!(microseconds > 0)) return WrongField(place, "a positive \"p50_us\"");
+  if (number("wrong") > 0) return WrongField(place, "no wrong results");
+  transfer.members = static_cast<int>(members);
+  transfer.bytes = transfer.what == "all_gather" ? size / members : size;
+  transfer.seconds = microseconds * 1e-6;
+  return transfer;
+}
+
 }  // namespace
+
+double TransferRun::Mean() const {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+double TransferRun::Percentile(double share) const {
+  const auto rank = static_cast<int64_t>(std::ceil(share * static_cast<double>(seconds.size())));
+  return seconds[std::clamp<int64_t>(rank - 1, 0, static_cast<int64_t>(seconds.size()) - 1)];
+}
 
 const std::vector<std::string>& TransferNames() {
   static const std::vector<std::string>* const names =
@@ -121,68 +244,59 @@ const std::vector<std::string>& TransferNames() {
   return *names;
 }
 
+bool IsBetweenTwo(const std::string& transfer) { return transfer == "exchange" || transfer == "channel_slice"; }
+
 absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices) {
   return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
 }
 
-absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
-                                             const BackendMaker& make_backend) {
-  const int64_t elements = std::max<int64_t>(bytes / 4 / members, 1) * members;
-  ASSIGN_OR_RETURN(program::Program program, TransferProgram::Make(what, members, elements));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, make_backend(members));
+absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
+                                        const BackendMaker& make_backend) {
+  const int64_t elements = std::max<int64_t>(transfer.bytes / 4 / transfer.members, 1) * transfer.members;
+  ASSIGN_OR_RETURN(const program::Program program, MakeProgram(transfer, elements));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, make_backend(transfer.members));
   const engine::HostSlot slots[2] = {};
   ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedProgram> loaded, backend->Load(program, slots));
-  for (const program::Buffer& buffer : program.buffers) {
-    const std::vector<double> pattern(program::ElementCount(buffer.shape), buffer.name == "x" ? buffer.device + 1 : 0);
-    RETURN_IF_ERROR(loaded->Write(buffer.id, pattern));
+  LoadedTransfer one(transfer, elements, program, *loaded);
+  TransferRun run{.bytes = elements * 4};
+  for (int check = 0; check < options.checks; ++check) RETURN_IF_ERROR(one.Check(check, run));
+  for (int step = -options.warm_ups; step < options.repeats; ++step) {
+    RETURN_IF_ERROR(one.Step());
+    if (step >= 0) run.seconds.push_back(one.Seconds());
   }
-  std::vector<double> seconds;
-  for (int step = 0; step < repeats + 1; ++step) {
-    for (const Task& task : program.tasks) loaded->Launch(task.id, step);
-    RETURN_IF_ERROR(loaded->Synchronize(step));
-    if (step == 0) {
-      RETURN_IF_ERROR(TransferProgram::Check(what, members, program, *loaded));
-      continue;
-    }
-    absl::Duration start = -absl::InfiniteDuration(), end = start;
-    for (const engine::TaskTime& time : loaded->Times(step)) {
-      start = std::max(start, time.start);
-      end = std::max(end, time.end);
-    }
-    seconds.push_back(absl::ToDoubleSeconds(end - start));
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2), seconds.end());
-  return TransferTime{what, members, static_cast<double>(elements * 4), std::max(1e-9, seconds[seconds.size() / 2])};
+  std::sort(run.seconds.begin(), run.seconds.end());
+  return run;
+}
+
+absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
+                                             const BackendMaker& make_backend) {
+  ASSIGN_OR_RETURN(const TransferRun run, RunTransfer({.what = what, .members = members, .bytes = bytes},
+                                                      {.warm_ups = 0, .repeats = repeats}, make_backend));
+  if (run.wrong > 0) return absl::InternalError(run.first_wrong);
+  return TransferTime{what, members, static_cast<double>(run.bytes), run.seconds[run.seconds.size() / 2]};
+}
+
+int64_t SizeOf(const TransferCase& transfer, int64_t bytes) {
+  return transfer.what == "all_gather" ? bytes * transfer.members : bytes;
+}
+
+double BusFactor(const std::string& what, int members) {
+  const double n = members;
+  if (what == "all_reduce") return 2 * (n - 1) / n;
+  return IsBetweenTwo(what) ? 1 : (n - 1) / n;
 }
 
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) {
-  ASSIGN_OR_RETURN(const nlohmann::json file, program::ParseJson<nlohmann::json>(json, kDeepestBenchmark));
-  if (!file.is_object() || !file.contains("benchmarks") || !file["benchmarks"].is_array()) {
-    return absl::InvalidArgumentError("expected the JSON of bench/transfers: an object with a list \"benchmarks\"");
+  ASSIGN_OR_RETURN(const nlohmann::json file, program::ParseJson<nlohmann::json>(json, kDeepestJson));
+  if (!file.is_object() || !file.contains("transfers") || !file["transfers"].is_array()) {
+    return absl::InvalidArgumentError("expected the JSON of colonnade bench transfers: an object with a list \"transfers\"");
   }
   std::vector<TransferTime> transfers;
-  for (const nlohmann::json& entry : file["benchmarks"]) {
-    const std::string name = entry.is_object() ? entry.value("name", "") : "";
-    if (entry.is_object() && entry.contains("error_occurred")) {
-      return absl::InvalidArgumentError(absl::StrFormat("benchmark \"%s\" has ended with an error", name));
-    }
-    const std::vector<std::string> parts = absl::StrSplit(name, '/');  // what/members/total bytes/…
-    TransferTime transfer;
-    double total = 0;
-    const bool named = parts.size() >= 3 && absl::SimpleAtoi(parts[1], &transfer.members) && transfer.members > 1 &&
-                       absl::SimpleAtod(parts[2], &total) && total > 0;
-    const auto number = entry.find("real_time");
-    if (!named || number == entry.end() || !number->is_number() || entry.value("time_unit", "") != "us" ||
-        number->get<double>() <= 0) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "benchmark \"%s\": expected a name as all_reduce/2/4096 and a positive \"real_time\" in \"us\"", name));
-    }
-    transfer.what = parts[0];
-    transfer.bytes = transfer.what == "all_gather" ? total / transfer.members : total;
-    transfer.seconds = number->get<double>() * 1e-6;
+  for (const nlohmann::json& entry : file["transfers"]) {
+    ASSIGN_OR_RETURN(TransferTime transfer, ReadTransfer(entry, absl::StrFormat("transfers[%d]", transfers.size())));
     transfers.push_back(std::move(transfer));
   }
-  if (transfers.empty()) return absl::InvalidArgumentError("expected at least one benchmark, found none");
+  if (transfers.empty()) return absl::InvalidArgumentError("expected at least one transfer, found none");
   return transfers;
 }
 

@@ -16,6 +16,7 @@ namespace colonnade::tools {
 
 // exchange and channel_slice (between two), all_gather, reduce_scatter, all_reduce.
 const std::vector<std::string>& TransferNames();
+bool IsBetweenTwo(const std::string& transfer);
 
 struct TransferTime {
   std::string what;
@@ -27,14 +28,50 @@ struct TransferTime {
 using BackendMaker = std::function<absl::StatusOr<std::unique_ptr<engine::Backend>>(int devices)>;
 absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices);  // of one thread each
 
-// A Program that moves `bytes` from or to each of `members` devices once, and how long it took: the median of `repeats`,
-// from when all sides were there. The result is compared with what it must be first; Internal where it is wrong.
-// `make_backend` makes one that times tasks.
+// What is moved: `bytes` from or to each of `members` devices, or, of an exchange, between the devices `from` and `to` of
+// them; with `one_way` from the first to the second alone.
+struct TransferCase {
+  std::string what;
+  int members = 2;
+  int64_t bytes = 0;  // of one member's operand, rounded down to elements of fp32 that the members can share
+  int from = 0, to = 1;
+  bool one_way = false;
+};
+
+struct TransferOptions {
+  int checks = 1;  // runs before those that are timed, each of other data
+  int warm_ups = 1, repeats = 5;
+};
+
+struct TransferRun {
+  int64_t bytes = 0;            // as rounded
+  std::vector<double> seconds;  // of each repeat, from when all sides were there; the shortest first
+  int64_t wrong = 0;            // elements that were not what they must be, in all checks
+  std::string first_wrong;      // where, what was expected and found; empty if none was
+
+  double Mean() const;
+  double Percentile(double share) const;  // of the repeats as they are, nothing between two of them
+};
+
+// Runs a Program that does this and nothing else. Before each check the operands get a pattern of the element, the device
+// and the check, and the results something that no transfer brings, so that data which did not arrive, or which
+// arrived at another place, are seen. `make_backend` makes one that times tasks. FailedPrecondition for a name that is not
+// one of TransferNames().
+absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
+                                        const BackendMaker& make_backend = CpuDevices);
+
+// The median of `repeats`; Internal where a result is wrong.
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
                                              const BackendMaker& make_backend = CpuDevices);
 
-// What bench/transfers has printed with --benchmark_format=json or written with --benchmark_out. InvalidArgument naming the
-// benchmark and the field where something else is there, or a benchmark has ended with an error.
+// As nccl-tests defines them. Size: bytes of a member's operand, of an all-gather those of all members together; algbw is
+// that divided by the time. busbw is algbw times 2(n−1)/n for an all-reduce, (n−1)/n for the other collectives, 1 for an
+// exchange.
+int64_t SizeOf(const TransferCase& transfer, int64_t bytes);
+double BusFactor(const std::string& what, int members);
+
+// What `colonnade bench transfers --json` has printed. InvalidArgument naming the entry and the field where something else
+// is there, or a result was wrong.
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json);
 
 }  // namespace colonnade::tools

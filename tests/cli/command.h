@@ -20,6 +20,7 @@
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/cli/shell.h"
 #include "tests/folder.h"
 #include "tests/paths.h"
 
@@ -80,6 +81,17 @@ class Command : public Folder {
     ASSERT_FALSE(lines.empty()) << arguments;
     EXPECT_EQ(lines.back().substr(0, 11), "colonnade: ") << arguments;
     for (const std::string& part : parts) EXPECT_THAT(lines.back(), ::testing::HasSubstr(part)) << arguments;
+  }
+
+  // All sub-commands, by what is typed: "train", "bench step".
+  std::vector<std::string> AllCommands() const {
+    std::vector<std::string> all;
+    for (const std::string& name : SubCommandsOfHelp(Run("--help").out)) {
+      const std::vector<std::string> own = SubCommandsOfHelp(Run(absl::StrCat(name, " --help")).out);
+      if (own.empty()) all.push_back(name);
+      for (const std::string& one : own) all.push_back(absl::StrCat(name, " ", one));
+    }
+    return all;
   }
 
   void Write(const std::string& name, const std::string& contents) const {

@@ -449,8 +449,8 @@ TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {
 }
 
 TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {
-  ASSERT_TRUE(engine::ReplaceFile(In("t.json"), R"({"benchmarks": [
-      {"name": "all_reduce/2/123000/iterations:1/manual_time", "real_time": 77, "time_unit": "us"}]})")
+  ASSERT_TRUE(engine::ReplaceFile(In("t.json"), R"({"transfers": [
+      {"operation": "all_reduce", "devices": 2, "size_bytes": 123000, "p50_us": 77}]})")
                   .ok());
   const std::string command =
       absl::StrCat("calibrate --model=two_column --batch=16 --devices=2 --out=", In("m.json"), " --transfers=");
@@ -465,7 +465,7 @@ TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {
   ASSERT_TRUE(engine::ReplaceFile(In("t.json"), "{}").ok());
   const Result bad = Run(command + In("t.json"));
   EXPECT_EQ(bad.code, 65);
-  EXPECT_THAT(bad.err, HasSubstr("t.json: expected the JSON of bench/transfers"));
+  EXPECT_THAT(bad.err, HasSubstr("t.json: expected the JSON of colonnade bench transfers"));
   EXPECT_EQ(Run(command + In("none.json")).code, 66);
 }
 

@@ -57,6 +57,10 @@ TEST_F(Completion, InBashOffersSubCommandsFlagsAndValues) {
   ASSERT_EQ(ShellOutput(absl::StrCat("bash -n ", script)), "");
   EXPECT_THAT(InBash({""}), IsSupersetOf({"train", "info", "completion", "man", "io-bench"}));
   EXPECT_THAT(InBash({"tr"}), ElementsAre("train"));
+  EXPECT_THAT(InBash({"benc"}), ElementsAre("bench"));
+  EXPECT_THAT(InBash({"bench", ""}), ElementsAre("transfers", "step", "plans", "simulator"));
+  EXPECT_THAT(InBash({"bench", "transfers", "--mat"}), ElementsAre("--matrix="));
+  EXPECT_THAT(InBash({"bench", "step", "--model", "=", "resnet10"}), ElementsAre("resnet101"));
   EXPECT_THAT(InBash({"--v"}), ElementsAre("--version"));
   EXPECT_THAT(InBash({"train", "--pl"}), ElementsAre("--plan="));
   EXPECT_THAT(InBash({"train", "--js"}), ElementsAre("--json"));
@@ -90,21 +94,24 @@ TEST_F(Completion, InBashOffersFilesAndFoldersWhereFlagsTakeThem) {
 }
 
 TEST_F(Completion, OffersEveryFlagOfHelpInEveryShell) {
-  const std::vector<std::string> commands = SubCommandsOfHelp(Run("--help").out);
+  const std::vector<std::string> commands = AllCommands();
   ASSERT_GT(commands.size(), 12u);
   Script("bash");
   const std::string zsh = Run("completion zsh").out, fish = Run("completion fish").out;
   for (const std::string& command : commands) {
     const std::set<std::string> flags = FlagsOfHelp(Run(absl::StrCat(command, " --help")).out);
     std::set<std::string> offered;
-    for (const std::string& flag : InBash({command, "--"})) offered.emplace(absl::StripSuffix(flag, "="));
+    std::vector<std::string> words = absl::StrSplit(command, ' ');
+    words.emplace_back("--");
+    for (const std::string& flag : InBash(words)) offered.emplace(absl::StripSuffix(flag, "="));
     EXPECT_EQ(offered, flags) << command;
-    const size_t begin = zsh.find(absl::StrCat("\n    ", command, ")\n"));
+    const std::string name = absl::StrReplaceAll(command, {{" ", "-"}});
+    const size_t begin = zsh.find(absl::StrCat("\n    ", name, ")\n"));
     ASSERT_NE(begin, std::string::npos) << command;
     const std::string of_zsh = zsh.substr(begin, zsh.find(";;\n", begin) - begin);
     for (const std::string& flag : flags) {
       EXPECT_THAT(of_zsh, ::testing::ContainsRegex(absl::StrCat("'", flag, "=?\\["))) << command;
-      EXPECT_THAT(fish, ::testing::HasSubstr(absl::StrCat("'__colonnade_is ", command, "' -l ", flag.substr(2), " ")))
+      EXPECT_THAT(fish, ::testing::HasSubstr(absl::StrCat("'__colonnade_is ", name, "' -l ", flag.substr(2), " ")))
           << command;
     }
   }
@@ -132,6 +139,9 @@ TEST_F(Completion, InFish) {
   EXPECT_THAT(offered("train --init=my"), Contains(::testing::HasSubstr("my_weights")));
   EXPECT_THAT(offered("train --steps="), Not(Contains(::testing::HasSubstr("my_weights"))));
   EXPECT_THAT(offered("checkpoint sh"), ElementsAre("show"));
+  EXPECT_THAT(offered("bench tr"), ElementsAre("transfers"));
+  EXPECT_THAT(offered("bench step --model=resnet10"), ElementsAre("--model=resnet101"));
+  EXPECT_THAT(offered("bench transfers tr"), IsEmpty());
   EXPECT_THAT(offered("checkpoint show sh"), IsEmpty());
 }
 
@@ -164,6 +174,8 @@ cat $1/found
   EXPECT_THAT(offered("train --dropout="), ::testing::IsSupersetOf({"on", "off"}));
   EXPECT_THAT(offered("train --init=my"), Contains("my_weights"));
   EXPECT_THAT(offered("checkpoint sh"), Contains("show"));
+  EXPECT_THAT(offered("bench tr"), Contains("transfers"));
+  EXPECT_THAT(offered("bench step --model=resnet10"), Contains("resnet101"));
 }
 
 }  // namespace

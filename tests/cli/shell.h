@@ -36,15 +36,15 @@ inline bool IsInstalled(const std::string& program) {
 inline std::set<std::string> FlagsOfHelp(const std::string& help) {
   std::set<std::string> flags;
   for (absl::string_view line : absl::StrSplit(help, '\n')) {
-    absl::ConsumePrefix(&line, "  -h,");
     line = absl::StripLeadingAsciiWhitespace(line);
+    if (line.size() > 3 && line[0] == '-' && line[2] == ',') line.remove_prefix(3);  // "-h,--help"
     if (!absl::ConsumePrefix(&line, "--")) continue;
     flags.insert(absl::StrCat("--", line.substr(0, line.find_first_of(" =:"))));
   }
   return flags;
 }
 
-// The names in help's list of sub-commands.
+// The names in help's list of sub-commands; that of a group has one, too.
 inline std::vector<std::string> SubCommandsOfHelp(const std::string& help) {
   const std::vector<std::string> parts = absl::StrSplit(help, "Subcommands:\n");
   std::vector<std::string> names;

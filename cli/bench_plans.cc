@@ -1,0 +1,148 @@
+// `bench plans`: every named plan of a network on this machine, and the planner's choice, in turn.
+//
+// All Programs stay loaded and run slice by slice, so that they meet the same moods of the machine. With --deterministic
+// each plan enters twice, which shows what that costs. Step times are means without the longest tenth; the spread is that of
+// the slices.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "cli/bench.h"
+#include "cli/prediction.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "engine/machine.h"
+#include "models/models.h"
+#include "partition/named_plans.h"
+#include "program/status_macros.h"
+#include "tools/measure.h"
+#include "tools/planning.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr absl::Duration kRaceTime = absl::Milliseconds(100);
+
+struct Racer {
+  std::string name;
+  int devices = 1;
+  bool deterministic = false;
+  double predicted_ms = 0;
+  std::unique_ptr<tools::StepMeter> meter;
+  std::vector<double> slices_ms;
+
+  std::string label() const { return deterministic ? name + ", deterministic" : name; }
+  double measured_ms() const { return 1e3 * tools::TrimmedMean(meter->step_seconds()); }
+
+  absl::Status RunSlice() {
+    const auto before = static_cast<int64_t>(meter->step_seconds().size());
+    RETURN_IF_ERROR(meter->Run(1, kRaceTime));
+    const std::vector<double>& all = meter->step_seconds();
+    slices_ms.push_back(1e3 * tools::TrimmedMean({all.begin() + before, all.end()}));
+    return absl::OkStatus();
+  }
+};
+
+absl::Status Enter(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
+                   const partition::LowerOptions& lower, const engine::Machine& machine, const Flags& flags,
+                   std::vector<Racer>& racers) {
+  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, graph, plan, lower));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0));
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                   tools::StepMeter::Create(graph, plan, lower, std::move(backend)));
+  racers.push_back({name, plan.mesh.device_count(), flags.deterministic,
+                    absl::ToDoubleMilliseconds(predicted.simulation.step), std::move(meter)});
+  return absl::OkStatus();
+}
+
+// The named plans that the network has on so many devices, and the planner's.
+absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(const Flags& flags,
+                                                                             const layers::LayerGraph& graph,
+                                                                             const partition::LowerOptions& lower,
+                                                                             const engine::Machine& machine) {
+  std::vector<std::pair<std::string, partition::Plan>> plans;
+  const auto add_named = [&](const char* name, int devices) {
+    absl::StatusOr<partition::Plan> plan =
+        partition::NamedPlan(name, graph, {.devices = devices, .global_batch = flags.batch});
+    if (plan.ok()) plans.emplace_back(name, *std::move(plan));  // else it does not split so
+  };
+  add_named("single", 1);
+  if (flags.devices == 1) return plans;
+  for (const char* name : {"data", "model", "hybrid", "owt"}) add_named(name, flags.devices);
+  ASSIGN_OR_RETURN(std::vector<partition::Candidate> found, tools::SearchPlansOn(machine, graph, lower, flags.devices));
+  plans.emplace_back(partition::kAutoPlan, found.front().plan);
+  return plans;
+}
+
+absl::StatusOr<std::vector<Racer>> Race(const Flags& flags, int slices) {
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
+  WarnOfFit(machine, graph);
+  const partition::LowerOptions lower{.global_batch = flags.batch, .dtype = DTypeOf(flags)};
+  ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, machine));
+  std::vector<Racer> racers;
+  for (const auto& [name, plan] : plans) {
+    Flags own = flags;
+    own.deterministic = false;
+    RETURN_IF_ERROR(Enter(name, plan, graph, lower, machine, own, racers));
+    if (!flags.deterministic) continue;
+    RETURN_IF_ERROR(Enter(name, plan, graph, lower, machine, flags, racers));
+  }
+  CountProgress progress("slice");
+  for (int slice = 0; slice < slices; ++slice) {
+    for (Racer& racer : racers) {
+      RETURN_IF_ERROR(racer.RunSlice());
+      progress.Show(slice, slices, ", " + racer.label());
+    }
+  }
+  return racers;
+}
+
+Json RacersJson(const Flags& flags, const std::vector<Racer>& racers) {
+  Json json = {{"model", flags.model}, {"global_batch", flags.batch}, {"backend", flags.backend},
+               {"dtype", flags.dtype}, {"machine", flags.machine},    {"plans", Json::array()}};
+  for (const Racer& racer : racers) {
+    json["plans"].push_back({{"plan", racer.name},
+                             {"devices", racer.devices},
+                             {"deterministic", racer.deterministic},
+                             {"predicted_ms", racer.predicted_ms},
+                             {"measured_ms", racer.measured_ms()},
+                             {"spread", SpreadOf(racer.slices_ms)},
+                             {"images_per_s", 1e3 * static_cast<double>(flags.batch) / racer.measured_ms()}});
+  }
+  return json;
+}
+
+void PrintRacers(const Flags& flags, const std::vector<Racer>& racers) {
+  PrintLine(absl::StrFormat("%-22s %7s %14s %14s %8s %10s", "plan", "devices", "predicted ms", "measured ms", "spread",
+                            "images/s"));
+  for (const Racer& racer : racers) {
+    PrintLine(absl::StrFormat("%-22s %7d %14.2f %14.2f %6.1f %% %10.1f", racer.label(), racer.devices, racer.predicted_ms,
+                              racer.measured_ms(), 100 * SpreadOf(racer.slices_ms),
+                              1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
+  }
+}
+
+}  // namespace
+
+absl::Status RunBenchPlans(const Flags& flags, const BenchFlags& bench) {
+  if (flags.deterministic && flags.backend != "cuda") {
+    return absl::FailedPreconditionError("--deterministic: expected --backend=cuda; on the CPU every run is deterministic");
+  }
+  RETURN_IF_ERROR(CheckBackend(flags));
+  ASSIGN_OR_RETURN(const std::vector<Racer> racers, Race(flags, bench.slices));
+  if (flags.json) {
+    PrintJson(RacersJson(flags, racers));
+  } else {
+    PrintRacers(flags, racers);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

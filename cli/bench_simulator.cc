@@ -1,0 +1,247 @@
+// `bench simulator`: how well the simulator predicts this machine: calibrations and runs in turn, at shapes that the
+// calibration did not time.
+//
+// In each round a calibration anew, at batches on both sides of the one that is predicted, and every case: all stay loaded
+// and run in turn, slice by slice, so that they meet the same moods of the machine. Then predicted against measured step
+// time, both as means without the longest tenth; the error of a case is the median over the rounds. Beside it stands its
+// spread, what measured steps of the rounds differ by: no prediction can be nearer. Plans of a model that differ by more
+// than that should be predicted in their order. Memory is what the backend says before it takes any, against what it took.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "cli/bench.h"
+#include "cli/prediction.h"
+#include "cli/session.h"
+#include "models/models.h"
+#include "partition/named_plans.h"
+#include "program/status_macros.h"
+#include "tools/calibration.h"
+#include "tools/measure.h"
+#include "tools/planning.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kCasesOfModel = 4;
+const std::vector<std::pair<std::string, int64_t>> kModelsAndBatches = {
+    {"lenet", 192}, {"alexnet2012", 32}, {"alexnet", 32}, {"resnet18", 16}};
+constexpr int kStepsOfSlice = 1;
+constexpr absl::Duration kRoundTime = absl::Milliseconds(100);
+
+struct AccuracyCase {
+  std::string model, plan;
+  int devices;
+  int64_t batch;
+};
+
+// By round.
+struct Pairs {
+  std::vector<double> errors, measured_ms, predicted_ms;
+  double memory_error = 0;
+
+  double Spread() const { return SpreadOf(measured_ms); }
+};
+
+// Of pairs of cases whose measured steps differ by more than their spreads: how many there are, and how many of them come in
+// their order.
+struct PlanOrder {
+  int pairs = 0, right = 0;
+};
+PlanOrder OrderOf(absl::Span<const Pairs> of_model) {
+  PlanOrder order;
+  for (const Pairs& a : of_model) {
+    for (const Pairs& b : of_model) {
+      const double faster = Median(a.measured_ms), slower = Median(b.measured_ms);
+      if (faster * (1 + std::max(a.Spread(), b.Spread())) >= slower) continue;
+      ++order.pairs;
+      order.right += Median(a.predicted_ms) < Median(b.predicted_ms);
+    }
+  }
+  return order;
+}
+
+// What a case took, to be compared with what the calibration of its round predicts.
+struct MeasuredCase {
+  partition::Plan plan;
+  double step_sec = 0;
+  std::vector<engine::DeviceMemory> memory;
+};
+
+// The case and the calibration's Programs under the same plan, in turn.
+absl::StatusOr<MeasuredCase> MeasureCase(const layers::LayerGraph& graph, const AccuracyCase& c, int slices,
+                                         tools::Calibration& calibration) {
+  RETURN_IF_ERROR(calibration.Load(graph, {c.plan, c.devices}, {c.batch * 3 / 4, c.batch * 5 / 4}));
+  ASSIGN_OR_RETURN(partition::Plan plan,
+                   partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch}));
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                   tools::StepMeter::Create(graph, plan, {.global_batch = c.batch}, calibration.backend()));
+  for (int slice = 0; slice < slices; ++slice) {
+    for (int i = 0; i < calibration.loaded(); ++i) {
+      RETURN_IF_ERROR(calibration.Run(i, kStepsOfSlice, kRoundTime));
+      RETURN_IF_ERROR(meter->Run(kStepsOfSlice, kRoundTime));
+    }
+  }
+  return MeasuredCase{std::move(plan), tools::TrimmedMean(meter->step_seconds()), meter->Memory()};
+}
+
+absl::Status CompareCase(const engine::Machine& machine, const layers::LayerGraph& graph, const AccuracyCase& c,
+                         const MeasuredCase& measured, Pairs& pairs) {
+  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, graph, measured.plan, {.global_batch = c.batch}));
+  pairs.measured_ms.push_back(1e3 * measured.step_sec);
+  pairs.predicted_ms.push_back(absl::ToDoubleMilliseconds(predicted.simulation.step));
+  pairs.errors.push_back(pairs.predicted_ms.back() / pairs.measured_ms.back() - 1);
+  ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, tools::PredictCpuMemory(predicted.program));
+  for (size_t d = 0; d < measured.memory.size(); ++d) {
+    const double took = static_cast<double>(measured.memory[d].total_bytes());
+    pairs.memory_error = std::max(pairs.memory_error, std::abs(static_cast<double>(memory[d].total_bytes()) / took - 1));
+  }
+  return absl::OkStatus();
+}
+
+// One pair for each of `cases`, all of one model.
+absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<Pairs> results, int slices) {
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(cases[0].model, {}));
+  tools::Calibration calibration(tools::CpuTarget(/*devices=*/2));
+  std::vector<MeasuredCase> measured;
+  for (const AccuracyCase& c : cases) {
+    ASSIGN_OR_RETURN(MeasuredCase one, MeasureCase(graph, c, slices, calibration));
+    measured.push_back(std::move(one));
+  }
+  const tools::CalibrationPlan handoffs = tools::CalibrationPlans(2).back();
+  RETURN_IF_ERROR(calibration.Load(graph, handoffs, {cases[0].batch * 3 / 4}));
+  for (int slice = 0; slice < slices; ++slice) {
+    RETURN_IF_ERROR(calibration.Run(0, kStepsOfSlice, kRoundTime));
+  }
+  RETURN_IF_ERROR(calibration.SweepTransfers());
+  const engine::Machine machine = calibration.Result();
+  for (size_t c = 0; c < cases.size(); ++c) {
+    RETURN_IF_ERROR(CompareCase(machine, graph, cases[c], measured[c], results[c]));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<AccuracyCase> CasesOf(const std::string& only) {
+  std::vector<AccuracyCase> cases;
+  for (const auto& [model, batch] : kModelsAndBatches) {
+    if (!only.empty() && only != model) continue;
+    for (const auto& [plan, devices] :
+         std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"model", 2}, {"owt", 2}}) {
+      cases.push_back({model, plan, devices, batch});
+    }
+  }
+  return cases;
+}
+
+struct Accuracy {
+  std::vector<AccuracyCase> cases;
+  std::vector<Pairs> results;
+
+  absl::Span<const AccuracyCase> CasesAt(size_t first) const { return absl::MakeSpan(cases).subspan(first, kCasesOfModel); }
+  absl::Span<const Pairs> ResultsAt(size_t first) const { return absl::MakeSpan(results).subspan(first, kCasesOfModel); }
+
+  PlanOrder OrderOfPlans() const {
+    PlanOrder order;
+    for (size_t c = 0; c < cases.size(); c += kCasesOfModel) {
+      const PlanOrder of_model = OrderOf(ResultsAt(c));
+      order.pairs += of_model.pairs;
+      order.right += of_model.right;
+    }
+    return order;
+  }
+  std::vector<double> AbsoluteErrors() const {
+    std::vector<double> errors;
+    for (const Pairs& pairs : results) errors.push_back(std::abs(Median(pairs.errors)));
+    return errors;
+  }
+};
+
+void PrintRound(int round, const AccuracyCase& c, const Pairs& pairs) {
+  std::fprintf(
+      stderr, "%s\n",
+      absl::StrFormat("round %d: %s %s x %d: predicted %.2f ms, measured %.2f ms, %+.1f %%", round + 1, c.model, c.plan,
+                      c.devices, pairs.predicted_ms.back(), pairs.measured_ms.back(), 100 * pairs.errors.back())
+          .c_str());
+}
+
+absl::Status RunRounds(int rounds, int slices, Accuracy& accuracy) {
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t c = 0; c < accuracy.cases.size(); c += kCasesOfModel) {
+      const absl::Span<Pairs> of_model = absl::MakeSpan(accuracy.results).subspan(c, kCasesOfModel);
+      RETURN_IF_ERROR(RunRound(accuracy.CasesAt(c), of_model, slices));
+      for (size_t i = 0; i < of_model.size(); ++i) PrintRound(round, accuracy.cases[c + i], of_model[i]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PrintAccuracy(const Accuracy& accuracy) {
+  PrintLine(absl::StrFormat("%-14s %-7s %7s %6s %14s %8s %14s %10s", "model", "plan", "devices", "batch", "measured ms",
+                            "spread", "median error", "memory"));
+  for (size_t c = 0; c < accuracy.cases.size(); ++c) {
+    const AccuracyCase& one = accuracy.cases[c];
+    const Pairs& pairs = accuracy.results[c];
+    PrintLine(absl::StrFormat("%-14s %-7s %7d %6d %14.2f %6.1f %% %12.1f %% %8.1f %%", one.model, one.plan, one.devices,
+                              one.batch, Median(pairs.measured_ms), 100 * pairs.Spread(), 100 * Median(pairs.errors),
+                              100 * pairs.memory_error));
+  }
+  const std::vector<double> errors = accuracy.AbsoluteErrors();
+  PrintLine(absl::StrFormat("median of the cases: %.1f %%, worst %.1f %%", 100 * Median(errors),
+                            100 * *std::max_element(errors.begin(), errors.end())));
+  const PlanOrder order = accuracy.OrderOfPlans();
+  PrintLine(absl::StrFormat("plans that differ by more than their spreads: %d pairs, %d predicted in their order",
+                            order.pairs, order.right));
+}
+
+Json AccuracyJson(const Accuracy& accuracy) {
+  const std::vector<double> errors = accuracy.AbsoluteErrors();
+  const PlanOrder order = accuracy.OrderOfPlans();
+  Json json = {{"cases", Json::array()},
+               {"median_error", Median(errors)},
+               {"worst_error", *std::max_element(errors.begin(), errors.end())},
+               {"pairs", order.pairs},
+               {"pairs_in_order", order.right}};
+  for (size_t c = 0; c < accuracy.cases.size(); ++c) {
+    const AccuracyCase& one = accuracy.cases[c];
+    const Pairs& pairs = accuracy.results[c];
+    json["cases"].push_back({{"model", one.model},
+                             {"plan", one.plan},
+                             {"devices", one.devices},
+                             {"global_batch", one.batch},
+                             {"measured_ms", pairs.measured_ms},
+                             {"predicted_ms", pairs.predicted_ms},
+                             {"spread", pairs.Spread()},
+                             {"median_error", Median(pairs.errors)},
+                             {"memory_error", pairs.memory_error}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::vector<std::string> ModelsOfBenchSimulator() {
+  std::vector<std::string> models;
+  for (const auto& [model, batch] : kModelsAndBatches) models.push_back(model);
+  return models;
+}
+
+absl::Status RunBenchSimulator(const Flags& flags, const BenchFlags& bench) {
+  Accuracy accuracy{.cases = CasesOf(flags.model)};
+  accuracy.results.resize(accuracy.cases.size());
+  RETURN_IF_ERROR(RunRounds(bench.rounds, bench.slices, accuracy));
+  if (flags.json) {
+    PrintJson(AccuracyJson(accuracy));
+  } else {
+    PrintAccuracy(accuracy);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

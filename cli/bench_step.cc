@@ -1,0 +1,214 @@
+// `bench step`: one training step of a network under a plan, on images without meaning.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "cli/bench.h"
+#include "cli/prediction.h"
+#include "cli/session.h"
+#include "engine/trace.h"
+#include "program/status_macros.h"
+#include "tools/measure.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kTimedSteps = 20;
+constexpr absl::Duration kLeastTime = absl::Seconds(1);
+
+// All tasks of one word, such as conv_forward or all_reduce, in a step.
+struct Kind {
+  int tasks = 0;
+  double seconds = 0;  // of all devices together
+  program::Work work;
+};
+
+struct StepReport {
+  std::string backend;
+  int devices = 1;
+  double median = 0, tenth = 0, nine_tenths = 0, host = 0;  // seconds
+  int steps = 0;
+  program::Work work;  // of all devices
+  std::map<std::string, Kind> kinds;
+  engine::Breakdown times;  // of a step, the mean of devices
+  std::vector<engine::DeviceMemory> memory;
+};
+
+double InSeconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
+
+// The value below which a share of them lies.
+double Quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+void AddWork(const program::Work& more, program::Work& sum) {
+  sum.flops += more.flops;
+  sum.bytes_read += more.bytes_read;
+  sum.bytes_written += more.bytes_written;
+  sum.bytes_sent += more.bytes_sent;
+}
+
+void ReadTasks(const tools::StepMeter& meter, StepReport& report) {
+  const program::Program& program = meter.program();
+  const auto steps = static_cast<double>(meter.times().size());
+  for (const program::Task& task : program.tasks) {
+    Kind& kind = report.kinds[program::Name(task)];
+    ++kind.tasks;
+    AddWork(task.work, kind.work);
+    AddWork(task.work, report.work);
+    for (const std::vector<engine::TaskTime>& step : meter.times()) {
+      kind.seconds += InSeconds(step[task.id.value].end - step[task.id.value].start) / steps;
+    }
+  }
+  const std::vector<engine::Breakdown> devices =
+      engine::BreakDown(engine::MakeTrace(program, meter.times()), program.device_count);
+  for (const engine::Breakdown& device : devices) {
+    report.times.compute += device.compute / program.device_count;
+    report.times.exposed_communication += device.exposed_communication / program.device_count;
+    report.times.input_wait += device.input_wait / program.device_count;
+    report.times.idle += device.idle / program.device_count;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<tools::StepMeter>> RunMeter(const Flags& flags, const Session& session, bool times_tasks) {
+  const partition::LowerOptions lower = LowerOptionsOf(flags, session, program::Mode::kTrain);
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device, times_tasks));
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                   tools::StepMeter::Create(session.graph, session.plan, lower, std::move(backend)));
+  RETURN_IF_ERROR(meter->Run(static_cast<int>(flags.steps > 0 ? flags.steps : kTimedSteps),
+                             flags.steps > 0 ? absl::ZeroDuration() : kLeastTime));
+  return meter;
+}
+
+absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const Session& session) {
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter, RunMeter(flags, session, /*times_tasks=*/false));
+  const std::vector<double>& steps = meter->step_seconds();
+  StepReport report{.backend = meter->backend_name(),
+                    .devices = meter->program().device_count,
+                    .median = Quantile(steps, 0.5),
+                    .tenth = Quantile(steps, 0.1),
+                    .nine_tenths = Quantile(steps, 0.9),
+                    .host = Quantile(meter->host_seconds(), 0.5),
+                    .steps = static_cast<int>(steps.size()),
+                    .memory = meter->Memory()};
+  if (report.backend == "cuda") {  // where timing tasks makes a step slower
+    meter.reset();
+    ASSIGN_OR_RETURN(meter, RunMeter(flags, session, /*times_tasks=*/true));
+  }
+  ReadTasks(*meter, report);
+  return report;
+}
+
+// The largest first.
+std::vector<std::pair<std::string, Kind>> SortedKinds(const StepReport& report) {
+  std::vector<std::pair<std::string, Kind>> kinds(report.kinds.begin(), report.kinds.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  return kinds;
+}
+
+double Total(const engine::Breakdown& times) {
+  return InSeconds(times.compute + times.exposed_communication + times.input_wait + times.idle);
+}
+
+double BytesMoved(const program::Work& work) { return static_cast<double>(work.bytes_read + work.bytes_written); }
+
+int64_t PeakBytes(const StepReport& report) {
+  int64_t most = 0;
+  for (const engine::DeviceMemory& device : report.memory) most = std::max(most, device.total_bytes());
+  return most;
+}
+
+Json StepJson(const Flags& flags, const Session& session, const StepReport& report) {
+  const double total = Total(report.times);
+  Json json = {
+      {"model", session.graph.name},
+      {"plan", session.plan.name},
+      {"mesh", MeshJson(session.plan.mesh)},
+      {"devices", report.devices},
+      {"backend", report.backend},
+      {"dtype", flags.dtype},
+      {"global_batch", flags.batch},
+      {"steps", report.steps},
+      {"step_ms", {{"median", 1e3 * report.median}, {"p10", 1e3 * report.tenth}, {"p90", 1e3 * report.nine_tenths}}},
+      {"images_per_s", static_cast<double>(flags.batch) / report.median},
+      {"flop_per_s", static_cast<double>(report.work.flops) / report.median},
+      {"bytes_per_s", BytesMoved(report.work) / report.median},
+      {"sent_bytes_per_s", static_cast<double>(report.work.bytes_sent) / report.median},
+      {"host_ms", 1e3 * report.host},
+      {"breakdown",
+       {{"compute", InSeconds(report.times.compute) / total},
+        {"exposed_communication", InSeconds(report.times.exposed_communication) / total},
+        {"input_wait", InSeconds(report.times.input_wait) / total},
+        {"no_kernel", InSeconds(report.times.idle) / total}}},
+      {"kinds", Json::array()},
+      {"peak_memory_bytes", Json::array()}};
+  for (const auto& [name, kind] : SortedKinds(report)) {
+    json["kinds"].push_back({{"kind", name},
+                             {"tasks", kind.tasks},
+                             {"device_ms", 1e3 * kind.seconds / report.devices},
+                             {"flops", kind.work.flops},
+                             {"bytes", kind.work.bytes_read + kind.work.bytes_written},
+                             {"sent_bytes", kind.work.bytes_sent}});
+  }
+  for (const engine::DeviceMemory& device : report.memory) json["peak_memory_bytes"].push_back(device.total_bytes());
+  return json;
+}
+
+void PrintStep(const Flags& flags, const StepReport& report) {
+  PrintLine(absl::StrFormat("step %.3f ms (median of %d; a tenth below %.3f, a tenth above %.3f)  %.1f images/s",
+                            1e3 * report.median, report.steps, 1e3 * report.tenth, 1e3 * report.nine_tenths,
+                            static_cast<double>(flags.batch) / report.median));
+  PrintLine(absl::StrFormat("all devices together: %.2f GFLOP/s, %.2f GB/s read and written by kernels, %.3f GB/s sent",
+                            static_cast<double>(report.work.flops) / report.median / 1e9,
+                            BytesMoved(report.work) / report.median / 1e9,
+                            static_cast<double>(report.work.bytes_sent) / report.median / 1e9));
+  const double total = Total(report.times);
+  PrintLine(absl::StrFormat(
+      "of a device's time: compute %.1f %%, exposed communication %.1f %%, copying input or results %.1f %%, no kernel %.1f "
+      "%%",
+      100 * InSeconds(report.times.compute) / total, 100 * InSeconds(report.times.exposed_communication) / total,
+      100 * InSeconds(report.times.input_wait) / total, 100 * InSeconds(report.times.idle) / total));
+  PrintLine(absl::StrFormat("memory: at most %.1f MB of a device", static_cast<double>(PeakBytes(report)) / 1e6));
+  PrintLine("");
+  PrintLine(
+      absl::StrFormat("%-32s %6s %14s %8s %10s %8s", "kind of task", "tasks", "ms of a device", "share", "GFLOP/s", "GB/s"));
+  double sum = 0;
+  for (const auto& [name, kind] : report.kinds) sum += kind.seconds;
+  for (const auto& [name, kind] : SortedKinds(report)) {
+    const double bytes = std::max(BytesMoved(kind.work), static_cast<double>(kind.work.bytes_sent));
+    const std::string flops =
+        kind.work.flops > 0 ? absl::StrFormat("%.2f", static_cast<double>(kind.work.flops) / kind.seconds / 1e9) : "-";
+    PrintLine(absl::StrFormat("%-32s %6d %14.3f %6.1f %% %10s %8.2f", name, kind.tasks, 1e3 * kind.seconds / report.devices,
+                              100 * kind.seconds / sum, flops, bytes / kind.seconds / 1e9));
+  }
+}
+
+}  // namespace
+
+absl::Status RunBenchStep(const Flags& flags) {
+  RETURN_IF_ERROR(CheckBackend(flags));
+  ASSIGN_OR_RETURN(const Session session, OpenSession(flags, nullptr));
+  ASSIGN_OR_RETURN(const program::Program program,
+                   partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
+  if (flags.backend != "cuda") RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
+  ASSIGN_OR_RETURN(const StepReport report, MeasureStep(flags, session));
+  PrintSession(flags, session, report.backend);
+  if (flags.json) {
+    PrintJson(StepJson(flags, session, report));
+  } else {
+    PrintStep(flags, report);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/bench.h"
+#include "cli/build_facts.h"
+#include "cli/info.h"
+#include "cli/prediction.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "program/status_macros.h"
+#include "tools/transfers.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TransferRow {
+  tools::TransferCase transfer;
+  tools::TransferRun run;
+
+  int64_t size() const { return tools::SizeOf(transfer, run.bytes); }
+  double algbw() const { return static_cast<double>(size()) / run.Mean() / 1e9; }
+  double busbw() const { return algbw() * tools::BusFactor(transfer.what, transfer.members); }
+};
+
+// Bandwidth from each device to each other, in 10^9 bytes/s; 0 to itself.
+struct PairBandwidths {
+  int64_t bytes = 0, wrong = 0;
+  std::vector<std::vector<double>> gb_per_s;
+};
+
+// What runs here, and with which libraries.
+struct Versions {
+  std::string libraries;
+  std::vector<std::string> devices;  // what each of them is
+};
+
+absl::StatusOr<Versions> VersionsOf(const Flags& flags, int devices) {
+  Versions versions;
+  if (flags.backend != "cuda") {
+    versions.libraries = absl::StrCat("oneDNN ", cpu::AboutOneDnn().version);
+    const HostFacts host = ReadHost();
+    const std::string processor = host.processor.empty() ? host.architecture : host.processor;
+    versions.devices.assign(devices, absl::StrFormat("thread of %d cores, %s", host.usable_cores, processor));
+    return versions;
+  }
+  ASSIGN_OR_RETURN(const cuda::CudaFacts cuda, cuda::AboutCuda());
+  versions.libraries = absl::StrFormat("CUDA %s, cuDNN %s, %s", cuda.runtime, cuda.cudnn,
+                                       cuda.nccl.empty() ? "no NCCL" : absl::StrCat("NCCL ", cuda.nccl));
+  for (int d = 0; d < devices; ++d) {
+    const cuda::GpuFacts& gpu = cuda.gpus[d % cuda.gpus.size()];
+    versions.devices.push_back(absl::StrFormat("GPU %d, %s, %s", d % cuda.gpus.size(), gpu.pci, gpu.name));
+  }
+  return versions;
+}
+
+absl::StatusOr<std::vector<int>> MembersOf(const Flags& flags, const BenchFlags& bench) {
+  if (!bench.members.empty()) return bench.members;
+  if (flags.backend != "cuda") return std::vector<int>{2, 4};
+  ASSIGN_OR_RETURN(const tools::Gpus gpus, FindGpus());
+  return std::vector<int>{std::max(gpus.count, 2)};
+}
+
+std::vector<int64_t> SizesOf(const BenchFlags& bench) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = bench.least_bytes; size <= bench.most_bytes; size *= bench.factor) sizes.push_back(size);
+  return sizes;
+}
+
+// An operation between so many devices, with all its sizes.
+struct Sweep {
+  std::string what;
+  int members = 2;
+};
+
+std::vector<Sweep> SweepsOf(const BenchFlags& bench, const std::vector<int>& members) {
+  std::vector<Sweep> sweeps;
+  for (const std::string& what : bench.operations.empty() ? tools::TransferNames() : bench.operations) {
+    if (tools::IsBetweenTwo(what)) {
+      sweeps.push_back({what, 2});
+      continue;
+    }
+    for (int count : members) sweeps.push_back({what, count});
+  }
+  return sweeps;
+}
+
+void PrintHeader(const BenchFlags& bench, const Versions& versions) {
+  PrintLine(absl::StrFormat("# colonnade %s, %s", VersionText(ThisBuild()), versions.libraries));
+  PrintLine(absl::StrFormat("# min bytes %d max bytes %d factor %d warm-up %d iterations %d check %d", bench.least_bytes,
+                            bench.most_bytes, bench.factor, bench.warm_ups, bench.iterations, bench.checks));
+  PrintLine("#");
+  PrintLine("# Using devices");
+  for (size_t d = 0; d < versions.devices.size(); ++d)
+    PrintLine(absl::StrFormat("#  Device %2d: %s", d, versions.devices[d]));
+}
+
+void PrintColumns(const Sweep& sweep) {
+  PrintLine("#");
+  PrintLine(absl::StrFormat("# %s, %d devices", sweep.what, sweep.members));
+  PrintLine(absl::StrFormat("# %10s %12s %8s %10s %10s %10s %8s %8s %7s", "size", "count", "type", "time", "p50", "p99",
+                            "algbw", "busbw", "#wrong"));
+  PrintLine(absl::StrFormat("# %10s %12s %8s %10s %10s %10s %8s %8s", "(B)", "(elements)", "", "(us)", "(us)", "(us)",
+                            "(GB/s)", "(GB/s)"));
+}
+
+void PrintRow(const TransferRow& row, bool checked) {
+  PrintLine(absl::StrFormat("  %10d %12d %8s %10.2f %10.2f %10.2f %8.3f %8.3f %7s", row.size(), row.run.bytes / 4, "float",
+                            1e6 * row.run.Mean(), 1e6 * row.run.Percentile(0.5), 1e6 * row.run.Percentile(0.99), row.algbw(),
+                            row.busbw(), checked ? absl::StrCat(row.run.wrong) : "N/A"));
+  if (row.run.wrong > 0) PrintLine(absl::StrCat("# ", row.run.first_wrong));
+  std::fflush(stdout);
+}
+
+void PrintPairs(const PairBandwidths& pairs) {
+  PrintLine("#");
+  PrintLine(absl::StrFormat("# %d bytes from device (row) to device (column), one way, GB/s", pairs.bytes));
+  std::string line = "   ";
+  const size_t count = pairs.gb_per_s.size();
+  for (size_t to = 0; to < count; ++to) absl::StrAppendFormat(&line, " %9d", to);
+  PrintLine(line);
+  for (size_t from = 0; from < count; ++from) {
+    line = absl::StrFormat("%3d", from);
+    for (size_t to = 0; to < count; ++to) {
+      line += from == to ? absl::StrFormat(" %9s", "N/A") : absl::StrFormat(" %9.3f", pairs.gb_per_s[from][to]);
+    }
+    PrintLine(line);
+  }
+}
+
+double AverageBusBandwidth(const std::vector<TransferRow>& rows) {
+  double sum = 0;
+  for (const TransferRow& row : rows) sum += row.busbw();
+  return sum / static_cast<double>(rows.size());
+}
+
+Json RowJson(const TransferRow& row, bool checked) {
+  return {{"operation", row.transfer.what},
+          {"devices", row.transfer.members},
+          {"size_bytes", row.size()},
+          {"count", row.run.bytes / 4},
+          {"time_us", 1e6 * row.run.Mean()},
+          {"p50_us", 1e6 * row.run.Percentile(0.5)},
+          {"p99_us", 1e6 * row.run.Percentile(0.99)},
+          {"algbw_gb_per_s", row.algbw()},
+          {"busbw_gb_per_s", row.busbw()},
+          {"wrong", checked ? Json(row.run.wrong) : Json()}};
+}
+
+Json PairsJson(const PairBandwidths& pairs) {
+  if (pairs.gb_per_s.empty()) return nullptr;
+  Json rows = Json::array();
+  for (size_t from = 0; from < pairs.gb_per_s.size(); ++from) {
+    rows.push_back(pairs.gb_per_s[from]);
+    rows.back()[from] = nullptr;
+  }
+  return {{"size_bytes", pairs.bytes}, {"gb_per_s", std::move(rows)}};
+}
+
+// One run of the sub-command.
+class Transfers {
+ public:
+  Transfers(const Flags& flags, const BenchFlags& bench, std::vector<int> members)
+      : flags_(flags), bench_(bench), members_(std::move(members)) {}
+
+  absl::Status Run() {
+    const int devices = *std::max_element(members_.begin(), members_.end());
+    ASSIGN_OR_RETURN(versions_, VersionsOf(flags_, devices));
+    if (!flags_.json) PrintHeader(bench_, versions_);
+    const std::vector<Sweep> sweeps = SweepsOf(bench_, members_);
+    const std::vector<int64_t> sizes = SizesOf(bench_);
+    total_ = static_cast<int64_t>(sweeps.size() * sizes.size());
+    if (bench_.matrix == "on") total_ += devices * (devices - 1);
+    for (const Sweep& sweep : sweeps) {
+      if (!flags_.json) PrintColumns(sweep);
+      for (int64_t size : sizes) RETURN_IF_ERROR(RunRow(sweep, size));
+    }
+    if (bench_.matrix == "on") RETURN_IF_ERROR(RunPairs(devices));
+    return absl::OkStatus();
+  }
+
+  int64_t wrong() const {
+    int64_t sum = pairs_.wrong;
+    for (const TransferRow& row : rows_) sum += row.run.wrong;
+    return sum;
+  }
+
+  void PrintFooter() const {
+    if (!pairs_.gb_per_s.empty()) PrintPairs(pairs_);
+    PrintLine("#");
+    if (bench_.checks > 0) {
+      PrintLine(absl::StrFormat("# Out of bounds values : %d %s", wrong(), wrong() == 0 ? "OK" : "FAILED"));
+    }
+    PrintLine(absl::StrFormat("# Avg bus bandwidth    : %.3f", AverageBusBandwidth(rows_)));
+  }
+
+  Json ToJson() const {
+    const bool checked = bench_.checks > 0;
+    Json json = {{"version", ThisBuild().version}, {"commit", ThisBuild().commit}, {"libraries", versions_.libraries},
+                 {"backend", flags_.backend},      {"devices", versions_.devices}, {"iterations", bench_.iterations},
+                 {"transfers", Json::array()}};
+    for (const TransferRow& row : rows_) json["transfers"].push_back(RowJson(row, checked));
+    json["pairs"] = PairsJson(pairs_);
+    json["wrong"] = checked ? Json(wrong()) : Json();
+    json["average_busbw_gb_per_s"] = AverageBusBandwidth(rows_);
+    return json;
+  }
+
+ private:
+  absl::StatusOr<tools::TransferRun> RunOne(const tools::TransferCase& transfer) {
+    if (flags_.json) progress_.Show(done_, total_, absl::StrCat(", ", transfer.what));
+    ++done_;
+    const tools::TransferOptions options{.checks = bench_.checks, .warm_ups = bench_.warm_ups, .repeats = bench_.iterations};
+    return tools::RunTransfer(transfer, options,
+                              [&](int devices) { return OpenBackend(flags_, devices, 1, /*times_tasks=*/true); });
+  }
+
+  absl::Status RunRow(const Sweep& sweep, int64_t size) {
+    TransferRow row{.transfer = {.what = sweep.what, .members = sweep.members, .bytes = size}};
+    if (sweep.what == "all_gather") row.transfer.bytes = size / sweep.members;
+    ASSIGN_OR_RETURN(row.run, RunOne(row.transfer));
+    if (!flags_.json) PrintRow(row, bench_.checks > 0);
+    rows_.push_back(std::move(row));
+    return absl::OkStatus();
+  }
+
+  absl::Status RunPairs(int devices) {
+    pairs_.gb_per_s.assign(devices, std::vector<double>(devices));
+    for (int from = 0; from < devices; ++from) {
+      for (int to = 0; to < devices; ++to) {
+        if (from == to) continue;
+        ASSIGN_OR_RETURN(const tools::TransferRun run, RunOne({.what = "exchange",
+                                                               .members = devices,
+                                                               .bytes = bench_.most_bytes,
+                                                               .from = from,
+                                                               .to = to,
+                                                               .one_way = true}));
+        pairs_.bytes = run.bytes;
+        pairs_.wrong += run.wrong;
+        pairs_.gb_per_s[from][to] = static_cast<double>(run.bytes) / run.Percentile(0.5) / 1e9;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Flags& flags_;
+  const BenchFlags& bench_;
+  const std::vector<int> members_;
+  Versions versions_;
+  std::vector<TransferRow> rows_;
+  PairBandwidths pairs_;
+  CountProgress progress_{"transfer"};
+  int64_t done_ = 0, total_ = 0;
+};
+
+}  // namespace
+
+absl::Status RunBenchTransfers(const Flags& flags, const BenchFlags& bench, Outcome& outcome) {
+  if (bench.least_bytes > bench.most_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--min-bytes: expected at most --max-bytes=%d, found %d", bench.most_bytes, bench.least_bytes));
+  }
+  RETURN_IF_ERROR(CheckBackend(flags));
+  ASSIGN_OR_RETURN(std::vector<int> members, MembersOf(flags, bench));
+  Transfers transfers(flags, bench, std::move(members));
+  RETURN_IF_ERROR(transfers.Run());
+  if (flags.json) {
+    PrintJson(transfers.ToJson());
+  } else {
+    transfers.PrintFooter();
+  }
+  outcome.disagrees = transfers.wrong() > 0;
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,149 @@
+// `colonnade bench` as a process.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/build_facts.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+#include "tests/sanitized.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
+
+TEST_F(Command, BenchTransfersPrintsRowsAsNcclTests) {
+  const Result r = Run("bench transfers --operation=all_reduce -b 4K -e 16K -f 2 -g 2,3 -n 4 -w 1");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr(absl::StrCat("# colonnade ", ThisBuild().version)));
+  EXPECT_THAT(r.out, HasSubstr("oneDNN "));
+  EXPECT_THAT(r.out, HasSubstr("#  Device  2: thread of "));
+  EXPECT_THAT(r.out, HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "));
+  std::vector<int64_t> sizes;
+  for (const std::string& line : Lines(r.out)) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    int64_t size = 0;
+    double mean = 0, algbw = 0, busbw = 0;
+    if (words.size() != 9 || !absl::SimpleAtoi(words[0], &size)) continue;
+    sizes.push_back(size);
+    ASSERT_TRUE(absl::SimpleAtod(words[3], &mean) && absl::SimpleAtod(words[6], &algbw) &&
+                absl::SimpleAtod(words[7], &busbw));
+    EXPECT_NEAR(algbw, static_cast<double>(size) / mean / 1e3, 0.02 * algbw + 0.001) << line;
+    EXPECT_NEAR(busbw, algbw * (sizes.size() <= 3 ? 1.0 : 4.0 / 3), 0.002) << line;
+    EXPECT_EQ(words[8], "0");
+  }
+  // Three devices share what three divides.
+  EXPECT_THAT(sizes, ElementsAre(4096, 8192, 16384, 4092, 8184, 16380));
+  // The pairs: a row and a column for each device.
+  EXPECT_THAT(r.out, ::testing::ContainsRegex("\n  0 +N/A +[0-9.]+ +[0-9.]+\n  1 +[0-9.]+ +N/A +[0-9.]+\n"));
+}
+
+TEST_F(Command, BenchTransfersPrintsJsonThatCalibrateReads) {
+  const Result r = Run("bench transfers --operation=exchange,all_gather -b 4096 -e 4096 -g 2 --check=0 -n 3 --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json found = json::parse(r.out);
+  ASSERT_EQ(found["transfers"].size(), 2u);
+  EXPECT_EQ(found["transfers"][1]["operation"], "all_gather");
+  EXPECT_EQ(found["transfers"][1]["size_bytes"], 4096);
+  EXPECT_EQ(found["transfers"][1]["count"], 512);  // of one of the two
+  EXPECT_TRUE(found["transfers"][1]["wrong"].is_null()) << "nothing was checked";
+  EXPECT_TRUE(found["pairs"]["gb_per_s"][1][1].is_null());
+  EXPECT_GT(found["pairs"]["gb_per_s"][0][1], 0);
+  Write("t.json", r.out);
+  const Result calibrate = Run(absl::StrCat("calibrate --model=two_column --batch=16 --devices=2 --out=", In("m.json"),
+                                            " --transfers=", In("t.json")));
+  EXPECT_EQ(calibrate.code, 0) << calibrate.err;
+}
+
+TEST_F(Command, BenchTransfersRefusesWhatMakesNoSense) {
+  ExpectError("bench transfers -b 1M -e 1K", 2, {"--min-bytes", "at most --max-bytes=1024", "1048576"});
+  ExpectError("bench transfers -b 3", 2, {"from 4 to 16G", "\"3\""});
+  ExpectError("bench transfers -b 4T", 2, {"from 4 to 16G", "\"4T\""});
+  ExpectError("bench transfers -e 17G", 2, {"from 4 to 16G", "\"17G\""});
+  ExpectError("bench transfers -f 1", 2, {"--factor"});
+  ExpectError("bench transfers -g 1", 2, {"--devices"});
+  ExpectError("bench transfers --operation=all_refuse", 2, {"--operation", "all_refuse"});
+}
+
+TEST_F(Command, BenchIsAGroup) {
+  ExpectError("bench", 2, {"bench: expected one of transfers, step, plans, simulator behind it"});
+  ExpectError("bench transfer", 2, {"bench: unknown sub-command \"transfer\", did you mean \"transfers\"?"});
+  ExpectError("bench step --model=lenet --bach=3", 2, {"did you mean \"--batch\"?"});
+  const Result theirs = Run("bench transfers --operation=exchange --minbytes=4K --maxbytes=4K --iters=2 --matrix=off");
+  EXPECT_EQ(theirs.code, 0) << theirs.err;
+  EXPECT_THAT(theirs.err, HasSubstr("read --minbytes as --min-bytes"));
+}
+
+TEST_F(Command, BenchStepSaysWhereTheTimeGoes) {
+  const Result r = Run("bench step --model=two_column --batch=32 --devices=2 --plan=data --steps=5 --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json step = json::parse(r.out);
+  EXPECT_EQ(step["steps"], 5);
+  EXPECT_EQ(step["plan"], "data");
+  EXPECT_LE(step["step_ms"]["p10"], step["step_ms"]["median"]);
+  EXPECT_LE(step["step_ms"]["median"], step["step_ms"]["p90"]);
+  const double seconds = step["step_ms"]["median"].get<double>() / 1e3;
+  EXPECT_NEAR(step["images_per_s"], 32 / seconds, 1e-6 * 32 / seconds);
+  double flops = 0, shares = 0;
+  bool reduces = false;
+  for (const json& kind : step["kinds"]) {
+    flops += kind["flops"].get<double>();
+    reduces |= kind["kind"] == "all_reduce";
+    EXPECT_GT(kind["device_ms"], 0) << kind;
+  }
+  EXPECT_TRUE(reduces);
+  EXPECT_NEAR(step["flop_per_s"], flops / seconds, 1e-6 * flops / seconds);
+  for (const json& share : step["breakdown"]) shares += share.get<double>();
+  EXPECT_NEAR(shares, 1, 1e-6);
+  EXPECT_EQ(step["peak_memory_bytes"].size(), 2u);
+  // Text says the same, and has a line for each kind.
+  const Result text = Run("bench step --model=two_column --batch=32 --steps=3");
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("median of 3"));
+  EXPECT_THAT(text.out, HasSubstr("\nconv_backward_weights "));
+}
+
+TEST_F(Command, BenchPlansRunsEveryPlanAndThePlanners) {
+  const Result r = Run("bench plans --model=two_column --slices=2 --machine=cpu-2core --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::vector<std::string> names;
+  const json found = json::parse(r.out);
+  for (const json& plan : found["plans"]) {
+    names.push_back(plan["plan"]);
+    EXPECT_EQ(plan["devices"], names.back() == "single" ? 1 : 2);
+    EXPECT_GT(plan["predicted_ms"], 0);
+    EXPECT_GT(plan["measured_ms"], 0);
+    EXPECT_GE(plan["spread"], 0);
+  }
+  EXPECT_THAT(names, ElementsAre("single", "data", "model", "hybrid", "owt", "auto"));
+  ExpectError("bench plans --model=two_column --deterministic", 2, {"--deterministic", "--backend=cuda"});
+}
+
+TEST_F(Command, BenchSimulatorComparesEveryCase) {
+  if (kSanitized) GTEST_SKIP() << "skipped: a calibration takes long under a sanitizer";
+  const Result r = Run("bench simulator --model=lenet --rounds=2 --slices=1 --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json found = json::parse(r.out);
+  ASSERT_EQ(found["cases"].size(), 4u);
+  for (const json& one : found["cases"]) {
+    ASSERT_EQ(one["predicted_ms"].size(), 2u);
+    EXPECT_GT(one["predicted_ms"][1], 0);
+    EXPECT_LT(one["memory_error"], 0.05);
+  }
+  EXPECT_THAT(r.err, HasSubstr("round 2: lenet owt x 2: predicted "));
+  ExpectError("bench simulator --model=resnet152", 2, {"--model", "resnet152"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli
