@@ -1,8 +1,10 @@
-// A checkpoint of each version of the format, as it was written when that version was new: what reads later versions reads
-// it.
+// Files of each version of each format, as they were written when that version was new: what reads later versions reads
+// them (docs/versions.md).
 //
 // tests/golden/checkpoint_version_1 is step 3 of `train --model=two_column --data=digits --width=0.125 --steps=6
-// --checkpoint=DIR --checkpoint-every=3` at commit 9533022.
+// --checkpoint=DIR --checkpoint-every=3` at commit 9533022. plan_version_1.json and program.txt are `plan --save-plan` and
+// `program` of two_column under --plan=hybrid --devices=4 --batch=8, the latter of --width=0.125; machine_version_1.json
+// is `table --out`.
 
 #include <string>
 #include <vector>
@@ -11,9 +13,12 @@
 #include "engine/checkpoint.h"
 #include "engine/io/file.h"
 #include "engine/io/weights.h"
+#include "engine/machine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "partition/plan.h"
+#include "program/text.h"
 #include "tests/cli/command.h"
 #include "tests/paths.h"
 
@@ -73,6 +78,39 @@ TEST_F(GoldenCheckpoint, OfVersion1IsWrittenAgainAsItWas) {
   new_one->run = old_one->run;
   new_one->files = old_one->files;
   EXPECT_EQ(engine::ToJson(*new_one), *engine::ReadFile(golden_ + "/manifest.json"));
+}
+
+std::string Golden(const std::string& name) { return *engine::ReadFile(absl::StrCat(kSourceDir, "/tests/golden/", name)); }
+
+TEST(GoldenPlan, OfVersion1IsReadAndWrittenAgainAsItWas) {
+  const absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(Golden("plan_version_1.json"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->name, "hybrid");
+  EXPECT_EQ(plan->mesh.device_count(), 4);
+  EXPECT_EQ(plan->bucket_bytes, 8 << 20);
+  EXPECT_EQ(plan->layers.at("conv2"), (std::vector<layers::Strategy>{layers::Strategy::kBatch, layers::Strategy::kGroup}));
+  EXPECT_EQ(nlohmann::json::parse(partition::PlanToJson(*plan)), nlohmann::json::parse(Golden("plan_version_1.json")));
+}
+
+TEST_F(Command, AGoldenPlanRuns) {
+  const Result r = Run(absl::StrCat("train --model=two_column --data=digits --batch=8 --steps=1 --json --plan=", kSourceDir,
+                                    "/tests/golden/plan_version_1.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(r.out)["devices"], 4);
+}
+
+TEST(GoldenMachine, OfVersion1IsReadAndWrittenAgainAsItWas) {
+  const absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(Golden("machine_version_1.json"));
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->devices.size(), 4u);
+  EXPECT_EQ(nlohmann::json::parse(engine::MachineToJson(*machine)), nlohmann::json::parse(Golden("machine_version_1.json")));
+}
+
+TEST(GoldenProgram, IsReadAndPrintedAgainAsItWas) {
+  const absl::StatusOr<program::Program> program = program::Parse(Golden("program.txt"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->device_count, 4);
+  EXPECT_EQ(program::Print(*program), Golden("program.txt"));
 }
 
 }  // namespace

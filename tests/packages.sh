@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Makes the Debian packages of the build at $1, unpacks them, and runs what is in them. Skipped (77) where there is no dpkg, and of a build with
+# sanitizers.
+set -euo pipefail
+if ! command -v dpkg-deb >/dev/null || ! command -v dpkg-shlibdeps >/dev/null || grep -q '^COLONNADE_SANITIZE:STRING=.' "$1/CMakeCache.txt"; then
+  echo "skipped: no dpkg, or a build with sanitizers"
+  exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+fail() { echo "$1"; exit 1; }
+(cd "$1" && cpack -G DEB -B "$folder") >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+for package in colonnade libcolonnade-dev; do
+  file=$(echo "$folder/${package}"_*.deb)
+  [ -f "$file" ] || fail "expected a package $package"
+  dpkg-deb -x "$file" "$folder/root"
+  [ -s "$folder/root/usr/share/doc/$package/copyright" ] || fail "$package has no copyright"
+  if command -v lintian >/dev/null; then
+    lintian --allow-root --fail-on error,warning "$file" || fail "lintian has found something in $package"
+  fi
+done
+depends=$(dpkg-deb -f "$folder"/colonnade_*.deb Depends)
+for library in libdnnl libabsl libc6 libgomp1; do
+  [[ $depends == *$library* ]] || fail "colonnade does not depend on $library: $depends"
+done
+[ "$("$folder/root/usr/bin/colonnade" --version)" = "$("$1/colonnade" --version)" ] || fail "the packaged command is of another version"
+for file in man/man1/colonnade-train.1.gz bash-completion/completions/colonnade colonnade/machines/titan-2013.json; do
+  [ -s "$folder/root/usr/share/$file" ] || fail "colonnade lacks share/$file"
+done
+# An example, by the CMake package.
+cmake -S "$folder/root/usr/share/doc/colonnade/examples/plan_without_training" -B "$folder/build" -G Ninja \
+  -DCMAKE_PREFIX_PATH="$folder/root/usr" >"$folder/log"
+cmake --build "$folder/build" >"$folder/log" || { cat "$folder/log"; exit 1; }
+"$folder/build/plan_without_training" >/dev/null
+echo "the packages hold what runs"
