@@ -7,7 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/calibration_time.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
@@ -18,8 +21,9 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr int kSlices = 5;
-constexpr absl::Duration kSliceTime = absl::Milliseconds(100);
+constexpr absl::Duration kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
+                         kBudget = absl::Seconds(170);  // three minutes in all
+constexpr double kUsualFlopsPerCore = 60e9;             // a second, in training, with 256-bit vectors
 
 absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
   const std::string path = flags.out.empty() ? tools::LocalMachinePath() : flags.out;
@@ -48,35 +52,93 @@ absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const Flags& flags)
   return absl::Status(read.status().code(), absl::StrCat(flags.transfers, ": ", read.status().message()));
 }
 
-// Runs all plans of the networks, and says on stderr how far that is.
-absl::Status RunPlans(const Flags& flags, int devices, tools::Calibration& calibration) {
-  const std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
-                                                             : std::vector<std::string>{flags.model};
-  // Batches on both sides of the one that is asked for, divisible by every number of devices.
+// A network under a plan, at two batches.
+struct PlanRun {
+  const layers::LayerGraph* graph;
+  tools::CalibrationPlan plan;
+
+  std::string name() const {
+    return absl::StrFormat("%s, %s on %d%s", graph->name, plan.name, plan.devices, plan.overlap ? ", overlapped" : "");
+  }
+};
+
+// Batches on both sides of the one that is asked for, divisible by every number of devices.
+std::vector<int64_t> BatchesOf(const Flags& flags, int devices) {
   const int64_t unit = 4 * devices;
-  const int64_t below = std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit,
-                above = std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit;
-  const std::vector<tools::CalibrationPlan> plans = tools::CalibrationPlans(devices);
+  return {std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit, std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit};
+}
+
+// Numbers of devices between which rates hardly differ stand for each other, unless there is time.
+std::vector<tools::CalibrationPlan> PlansOf(const Flags& flags, int devices) {
+  std::vector<tools::CalibrationPlan> plans = tools::CalibrationPlans(devices);
+  const auto is_power_of_two = [](int n) { return (n & (n - 1)) == 0; };
+  if (!flags.long_run) {
+    std::erase_if(plans, [&](const tools::CalibrationPlan& plan) {
+      return plan.devices > 4 && plan.devices != devices && !is_power_of_two(plan.devices);
+    });
+  }
+  return plans;
+}
+
+CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, const std::vector<int64_t>& batches) {
+  std::vector<CalibrationRun> expected;
+  for (const PlanRun& run : runs) {
+    double flops = 0;
+    for (int64_t batch : batches) flops += 3.0 * static_cast<double>(run.graph->ForwardFlops(batch));  // backward: twice
+    expected.push_back({run.graph->name, flops, static_cast<int>(batches.size())});
+  }
+  const double flops_per_sec = kUsualFlopsPerCore * tools::CoreCount();
+  return {std::move(expected), flags.long_run ? absl::InfiniteDuration() : kBudget, flops_per_sec, kSliceTime};
+}
+
+// Loads the Programs of a run and lets them take turns.
+absl::Status RunSlices(const PlanRun& run, size_t index, int slices, const std::vector<int64_t>& batches,
+                       tools::Calibration& calibration, CalibrationTime& time) {
   const absl::Time begin = absl::Now();
-  size_t done = 0;
-  for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(const tools::Network network, tools::OpenNetwork(name));
-    for (const tools::CalibrationPlan& plan : plans) {
-      RETURN_IF_ERROR(calibration.Load(network.graph, plan, {below, above}));
-      for (int slice = 0; slice < kSlices; ++slice) {
-        for (int p = 0; p < calibration.loaded(); ++p) {
-          RETURN_IF_ERROR(calibration.Run(p, 1, kSliceTime));
-        }
-      }
-      const double part = static_cast<double>(++done) / static_cast<double>(names.size() * plans.size());
-      const double elapsed = absl::ToDoubleSeconds(absl::Now() - begin);
-      std::fprintf(stderr, "%s\n",
-                   absl::StrFormat("calibrate: %s, %s on %d, %.2g plans/s, %.0f s left", name, plan.name, plan.devices,
-                                   static_cast<double>(done) / elapsed, elapsed / part - elapsed)
-                       .c_str());
+  RETURN_IF_ERROR(calibration.Load(*run.graph, run.plan, batches));
+  const absl::Time loaded = absl::Now();
+  for (int slice = 0; slice < slices; ++slice) {
+    for (int p = 0; p < calibration.loaded(); ++p) {
+      RETURN_IF_ERROR(calibration.Run(p, 1, kSliceTime));
     }
   }
+  time.Add(index, loaded - begin, slices, absl::Now() - loaded);
   return absl::OkStatus();
+}
+
+// Runs all plans of the networks, as long as there is time, and says on stderr how far that is; the plans left out.
+absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int devices, tools::Calibration& calibration) {
+  const std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
+                                                             : std::vector<std::string>{flags.model};
+  std::vector<layers::LayerGraph> graphs;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(tools::Network network, tools::OpenNetwork(name));
+    graphs.push_back(std::move(network.graph));
+  }
+  std::vector<PlanRun> runs;
+  for (const layers::LayerGraph& graph : graphs) {
+    for (const tools::CalibrationPlan& plan : PlansOf(flags, devices)) runs.push_back({&graph, plan});
+  }
+  const std::vector<int64_t> batches = BatchesOf(flags, devices);
+  CalibrationTime time = TimeOf(flags, runs, batches);
+  Say(absl::StrFormat("calibrating by %d plans of %s: about %s, %s", runs.size(), absl::StrJoin(names, ", "),
+                      Clock(time.Left(0, absl::ZeroDuration()) + kSweepTime),
+                      flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
+  std::vector<std::string> left_out;
+  CountProgress progress("calibrating:");
+  const absl::Time begin = absl::Now();
+  for (size_t r = 0; r < runs.size(); ++r) {
+    const absl::Duration passed = absl::Now() - begin;
+    const auto done = static_cast<int64_t>(r), all = static_cast<int64_t>(runs.size());
+    progress.Show(done, all, absl::StrCat(" plans, ", runs[r].name()), time.Left(r, passed) + kSweepTime);
+    const int slices = time.SlicesOf(r, passed);
+    if (slices == 0) {
+      left_out.push_back(runs[r].name());
+    } else {
+      RETURN_IF_ERROR(RunSlices(runs[r], r, slices, batches, calibration, time));
+    }
+  }
+  return left_out;
 }
 
 }  // namespace
@@ -93,15 +155,20 @@ absl::Status RunCalibrate(const Flags& flags) {
   const absl::Time begin = absl::Now();
   const int devices = target.devices;
   tools::Calibration calibration(std::move(target));
-  RETURN_IF_ERROR(RunPlans(flags, devices, calibration));
+  ASSIGN_OR_RETURN(const std::vector<std::string> left_out, RunPlans(flags, devices, calibration));
+  if (!left_out.empty()) Say(absl::StrCat("left out for want of time (--long): ", absl::StrJoin(left_out, "; ")));
   if (flags.transfers.empty()) {
+    const CountProgress progress("timing transfers");
     RETURN_IF_ERROR(calibration.SweepTransfers());
   }
   calibration.AddTransfers(transfers);
   const engine::Machine machine = calibration.Result();
   RETURN_IF_ERROR(engine::ReplaceFile(path, engine::MachineToJson(machine)));
   if (flags.json) {
-    PrintJson({{"machine", path}, {"devices", devices}, {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
+    PrintJson({{"machine", path},
+               {"devices", devices},
+               {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)},
+               {"left_out", left_out}});
   } else {
     std::printf("%s\n", path.c_str());
   }

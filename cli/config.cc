@@ -14,11 +14,14 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/io/file.h"
+#include "nlohmann/json.hpp"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr char kFlag[] = "--config";
 constexpr int64_t kMostBytes = 1 << 20;
@@ -50,7 +53,35 @@ std::vector<std::string> FlagsOf(const CLI::App& command) {
   return names;
 }
 
+// A flag's value in a record as words.
+std::vector<std::string> WordsOfValue(const Json& value) {
+  const auto word = [](const Json& v) { return v.is_string() ? v.get<std::string>() : v.dump(); };
+  std::vector<std::string> words;
+  if (!value.is_array()) return {word(value)};
+  for (const Json& member : value) words.push_back(word(member));
+  return words;
+}
+
+// The flags of a record; those that were not given and have no value in it are left out.
+absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text, const std::string& file) {
+  const Json record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object() || !record.contains("flags") || !record["flags"].is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected TOML, or the object that train --json prints, with \"flags\" in it", file));
+  }
+  std::vector<CLI::ConfigItem> items;
+  for (const auto& [name, value] : record["flags"].items()) {
+    if (value.is_null() || value == false) continue;
+    CLI::ConfigItem item;
+    item.name = name;
+    item.inputs = WordsOfValue(value);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
 absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& file) {
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return ParseRecord(text, file);
   int number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
@@ -193,18 +224,30 @@ absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> wor
   return words;
 }
 
-std::string ResolvedConfig(const CLI::App& command) {
-  std::string text;
+std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
+  std::vector<ResolvedFlag> flags;
   for (const std::string& name : FlagsOf(command)) {
     const CLI::Option* option = command.get_option("--" + name);
     const std::set<CLI::Option*> needs = option->get_needs();
     const bool alone = std::any_of(needs.begin(), needs.end(), [](const CLI::Option* need) { return need->count() == 0; });
-    std::vector<std::string> values = option->results();
-    if (option->count() == 0 && !alone && !option->get_default_str().empty()) values = {option->get_default_str()};
-    if (values.empty()) continue;
-    const std::string toml = AsToml(values);
-    const bool fits = std::all_of(values.begin(), values.end(), FitsIntoQuotes);
-    absl::StrAppend(&text, fits ? "" : "# cannot stand in a file: ", name, " = ", fits ? toml : absl::CEscape(toml), "\n");
+    ResolvedFlag flag{.name = name,
+                      .values = option->results(),
+                      .is_switch = option->get_items_expected_max() == 0,
+                      .is_list = option->get_delimiter() != '\0'};
+    if (option->count() == 0 && !alone && !option->get_default_str().empty()) flag.values = {option->get_default_str()};
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+std::string ResolvedConfig(const CLI::App& command) {
+  std::string text;
+  for (const ResolvedFlag& flag : ResolvedFlags(command)) {
+    if (flag.values.empty()) continue;
+    const std::string toml = AsToml(flag.values);
+    const bool fits = std::all_of(flag.values.begin(), flag.values.end(), FitsIntoQuotes);
+    absl::StrAppend(&text, fits ? "" : "# cannot stand in a file: ", flag.name, " = ", fits ? toml : absl::CEscape(toml),
+                    "\n");
   }
   return text;
 }

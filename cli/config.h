@@ -5,6 +5,8 @@
 //   mean = [0.49, 0.48, 0.45]
 //   [train]                    # for that sub-command alone
 //   checkpoint = "run1"
+//
+// The object that `train --json` prints is such a file, too: of its "flags".
 #ifndef COLONNADE_CLI_CONFIG_H_
 #define COLONNADE_CLI_CONFIG_H_
 
@@ -13,6 +15,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "cli/flags.h"
 
 namespace colonnade::cli {
 
@@ -27,7 +30,9 @@ absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> wor
 absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
                                                      const std::vector<std::string>& words, const CLI::App& app);
 
-// What --config takes to run `command` again as it was parsed: each flag that was given or has a default.
+// Every flag of `command` as it was parsed.
+std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command);
+// What --config takes to run the command again: each flag that was given or has a default.
 std::string ResolvedConfig(const CLI::App& command);
 
 }  // namespace colonnade::cli

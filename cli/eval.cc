@@ -1,7 +1,9 @@
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/test_json.h"
 #include "engine/error_context.h"
@@ -10,8 +12,18 @@
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
+namespace {
+
+absl::StatusOr<engine::EvalReport> Test(engine::Executor& executor, engine::DataSource& samples,
+                                        const std::atomic<bool>& stop) {
+  CountProgress progress("testing:");
+  return engine::Evaluate(executor, samples, &stop, [&](int64_t done) { progress.Show(done, samples.size(), " samples"); });
+}
+
+}  // namespace
 
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+  std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
   // Mean and deviation are those of the training set, as in training; so are the classes.
   const bool measures = flags.mean.empty() || flags.std.empty();
@@ -37,9 +49,10 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   RETURN_IF_ERROR(engine::WithContext(
       engine::WriteState(program, executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
+  loading.reset();
   PrintSession(flags, session, backend->name());
-  std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), ToString(stream->moments()).c_str());
-  ASSIGN_OR_RETURN(engine::EvalReport report, engine::Evaluate(*executor, *stream, &stop));
+  Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
+  ASSIGN_OR_RETURN(engine::EvalReport report, Test(*executor, *stream, stop));
   outcome.interrupted = stop.load();
   PrintSkipped(*stream, *samples);
   const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/progress.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
@@ -78,9 +79,14 @@ bool Evaluations::IsDue(int64_t steps_done) const {
   return interval_.has_value() && IsEvaluationDue(*interval_, course_, steps_done);
 }
 
+absl::StatusOr<engine::EvalReport> Evaluations::Test() {
+  CountProgress progress("testing:");
+  return engine::Evaluate(executor_, test_, &stop_, [&](int64_t done) { progress.Show(done, test_.size(), " samples"); });
+}
+
 absl::Status Evaluations::Evaluate(int64_t steps_done) {
   if (!all_.empty() && all_.back().step == steps_done) return absl::OkStatus();
-  ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(executor_, test_, &stop_));
+  ASSIGN_OR_RETURN(engine::EvalReport test, Test());
   if (stop_) return absl::OkStatus();
   all_.push_back(log_.AddEvaluation(steps_done, test));
   if (has_target() && !reached() && Reaches(test, *target_)) reached_ = all_.back();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/flags.h"
 #include "cli/run_log.h"
 #include "engine/data_source.h"
@@ -49,6 +50,8 @@ class Evaluations {
   nlohmann::ordered_json TargetJson() const;  // null where there is none
 
  private:
+  absl::StatusOr<engine::EvalReport> Test();
+
   std::optional<EvaluationInterval> interval_;
   const std::optional<Target> target_;
   const RunCourse course_;

@@ -172,7 +172,7 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--std", flags.std, "per channel, of values scaled to 0..1 (default: the training set's)")
       ->delimiter(',')
-      ->check(Number(0, kLargestMoment))
+      ->check(Number(1e-6, kLargestMoment))
       ->group(group);
 }
 

@@ -12,6 +12,14 @@
 
 namespace colonnade::cli {
 
+// A flag of a command line that was parsed.
+struct ResolvedFlag {
+  std::string name;                 // "batch"
+  std::vector<std::string> values;  // given, or the default; empty where there is neither
+  bool is_switch = false;           // takes no value
+  bool is_list = false;             // takes several, with commas between
+};
+
 struct Flags {
   // Model
   std::string model;
@@ -68,6 +76,7 @@ struct Flags {
   std::string report;
   bool json = false;
   std::string config, resolved;  // resolved: what would run the command as it runs now, for --config
+  std::vector<ResolvedFlag> all;  // of train
   // io-bench
   std::vector<int> threads;  // empty: as many as there are cores
   std::string csv;
@@ -89,6 +98,7 @@ struct Flags {
   std::string explain;           // a layer
   std::string save_plan, drawing, plots, out, transfers;
   bool unfold = false;
+  bool long_run = false;
   int64_t curve_steps = 600;
 };
 

@@ -10,6 +10,7 @@
 #include <exception>
 #include <iterator>
 #include <new>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -252,6 +253,8 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       ->type_name("FILE");
   calibrate->add_option("--transfers", flags.transfers, "JSON of bench transfers to read instead of timing transfers here")
       ->type_name("FILE");
+  calibrate->add_flag("--long", flags.long_run,
+                      "all rounds of all plans, however long they take (default: what fits into three minutes)");
   colonnade::cli::AddMeasuringFlags(*calibrate, flags);
   colonnade::cli::AddJsonFlag(*calibrate, flags);
   calibrate->footer(
@@ -387,9 +390,26 @@ std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>
   return absl::StrFormat("%s: expected one of %s behind it", words[0], absl::StrJoin(commands, ", "));
 }
 
+// CLI11's word on a number, which it says of "1e3" and "64.5", too.
+std::string InWholeNumbers(const std::string& message) {
+  std::smatch parts;
+  if (!std::regex_match(message, parts, std::regex("(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)")))
+    return message;
+  return absl::StrFormat("%s: expected a whole number from %s to %s, found \"%s\"", parts[1].str(), parts[3].str(),
+                         parts[4].str(), parts[2].str());
+}
+
+// The first flag that ends in "=", for whose value CLI11 would take the next word; empty if there is none.
+std::string FlagWithoutValue(const std::vector<std::string>& words) {
+  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return absl::StartsWith(word, "--") && word.find('=') + 1 == word.size();
+  });
+  return found == words.end() ? "" : *found;
+}
+
 // The message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  std::string message = error.what();
+  std::string message = InWholeNumbers(error.what());
   std::vector<std::string> known, commands;
   for (const CLI::App* sub : app.get_subcommands({})) commands.push_back(sub->get_name());
   const CLI::App* const meant = colonnade::cli::CommandOf(app, words);
@@ -463,6 +483,10 @@ int Main(int argc, char** argv) {
   absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
   if (!ours.ok()) return Report(ours.status(), {});
   for (const std::string& note : ours->notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  if (const std::string flag = FlagWithoutValue(ours->words); !flag.empty()) {
+    std::fprintf(stderr, "colonnade: %s: expected a value behind it, found none\n", flag.c_str());
+    return kUsage;
+  }
   absl::StatusOr<std::vector<std::string>> words = colonnade::cli::WithConfig(ours->words, app);
   if (!words.ok()) return Report(words.status(), {});
   try {
@@ -476,6 +500,9 @@ int Main(int argc, char** argv) {
   }
   for (const CLI::App* command : {train, plan, simulate, table}) {
     if (command->parsed()) flags.resolved = colonnade::cli::ResolvedConfig(*command);
+  }
+  if (train->parsed()) {
+    flags.all = colonnade::cli::ResolvedFlags(*train);
   }
   // The others have nothing to keep: there a signal ends the process.
   if (train->parsed() || eval->parsed()) {

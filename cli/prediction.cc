@@ -98,6 +98,7 @@ tools::DrawOptions DrawOptionsOf(const Flags& flags, CountProgress& progress) {
 }
 
 absl::Status Predict(const Flags& flags, Prediction& p) {
+  const CountProgress progress("simulating");
   RETURN_IF_ERROR(FieldAsFlag(tools::CheckDevices(p.machine, p.session.plan.mesh.device_count()), "devices"));
   ASSIGN_OR_RETURN(p.simulation, SimulationFor(flags, p));
   if (!p.candidates.empty()) {

@@ -1,19 +1,94 @@
 #include "cli/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
-#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace colonnade::cli {
 namespace {
 
-constexpr absl::Duration kTerminalInterval = absl::Milliseconds(200), kLogInterval = absl::Seconds(5),
-                         kSilence = absl::Seconds(1);
-constexpr int kBarWidth = 20;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTerminalSilence{1000}, kTerminalInterval{200}, kLogSilence{2000}, kLogInterval{4000};
+constexpr int kWidthUnknown = 80;
+
+std::mutex stderr_mutex;  // of what is drawn in place
+bool is_line_open = false;
+std::atomic<CountProgress*> latest{nullptr};
+
+void WipeOutLocked() {
+  if (std::exchange(is_line_open, false)) std::fputs("\r\x1b[K", stderr);
+}
+
+// Characters, of which a terminal shows one in a column.
+size_t ColumnsOf(absl::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+// As many of the first characters as fit into `columns`.
+absl::string_view Cut(absl::string_view text, size_t columns) {
+  size_t end = 0;
+  for (; end < text.size(); ++end) {
+    if ((text[end] & 0xc0) != 0x80 && columns-- == 0) break;
+  }
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+int TerminalWidth() {
+  if (::isatty(STDERR_FILENO) == 0) return 0;
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kWidthUnknown;
+}
+
+std::string Wrapped(absl::string_view line, int width) {
+  constexpr absl::string_view kIndent = "    ";
+  const auto columns = static_cast<size_t>(std::max(width, 20));
+  std::string text;
+  absl::string_view indent;
+  while (ColumnsOf(indent) + ColumnsOf(line) > columns) {
+    const absl::string_view fits = Cut(line, columns - indent.size() + 1);
+    const size_t space = fits.rfind(' ');
+    const bool breaks = space != absl::string_view::npos && space > 0;
+    const absl::string_view part = breaks ? line.substr(0, space) : Cut(line, columns - indent.size());
+    absl::StrAppend(&text, indent, part, "\n");
+    line.remove_prefix(part.size() + (breaks ? 1 : 0));
+    indent = kIndent;
+  }
+  return absl::StrCat(text, indent, line);
+}
+
+void Say(absl::string_view line) {
+  const int width = TerminalWidth();
+  const std::lock_guard lock(stderr_mutex);
+  WipeOutLocked();
+  const std::string text = width > 0 ? Wrapped(line, width) : std::string(line);
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void DrawInPlace(absl::string_view line) {
+  // What fills the last column makes some terminals go to the next line.
+  const std::string text(Cut(line, static_cast<size_t>(std::max(TerminalWidth() - 1, 1))));
+  const std::lock_guard lock(stderr_mutex);
+  std::fprintf(stderr, "\r%s\x1b[K", text.c_str());
+  std::fflush(stderr);
+  is_line_open = true;
+}
+
+void WipeOut() {
+  const std::lock_guard lock(stderr_mutex);
+  WipeOutLocked();
+  std::fflush(stderr);
+}
 
 std::string Clock(absl::Duration d) {
   const int64_t seconds = absl::ToInt64Seconds(d);
@@ -21,48 +96,50 @@ std::string Clock(absl::Duration d) {
   return absl::StrFormat("%02d:%02d", seconds / 60, seconds % 60);
 }
 
-}  // namespace
-
-Progress::Progress(int64_t batch) : batch_(batch), terminal_(::isatty(STDERR_FILENO) != 0) {}
-
-void Progress::Show(const engine::TrainProgress& p) {
-  const bool last = p.step == p.steps;
-  if (!last && p.elapsed - last_ < (terminal_ ? kTerminalInterval : kLogInterval)) return;
-  last_ = p.elapsed;
-  const int64_t done = p.step - p.first_step;  // in `elapsed`
-  const double share = static_cast<double>(p.step) / static_cast<double>(p.steps);
-  const double seconds = absl::ToDoubleSeconds(p.elapsed);
-  const absl::Duration left = absl::Seconds(seconds * static_cast<double>(p.steps - p.step) / static_cast<double>(done));
-  const int filled = static_cast<int>(share * kBarWidth);
-  const std::string line =
-      absl::StrFormat("step %3d%%|%s%s| %d/%d [%s<%s, %.0f images/s, loss=%.4f]", static_cast<int>(share * 100),
-                      std::string(filled, '#'), std::string(kBarWidth - filled, ' '), p.step, p.steps, Clock(p.elapsed),
-                      Clock(left), seconds > 0 ? static_cast<double>(done * batch_) / seconds : 0, p.loss);
-  std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
-  std::fflush(stderr);
-  open_ = terminal_;
-}
-
-void Progress::Finish() {
-  if (open_) std::fputc('\n', stderr);
-  open_ = false;
-}
-
-CountProgress::CountProgress(const char* what) : what_(what), terminal_(::isatty(STDERR_FILENO) != 0) {}
-
-void CountProgress::Show(int64_t done, int64_t total, const std::string& behind) {
-  const absl::Time now = absl::Now();
-  const absl::Duration elapsed = now - start_;
-  if (now - last_ < (terminal_ ? kTerminalInterval : kLogInterval) || elapsed < kSilence) return;
-  last_ = now;
-  const std::string line = absl::StrFormat("%s %d/%d%s [%s<%s]", what_, done, total, behind, Clock(elapsed),
-                                           Clock(elapsed * (total - done) / std::max<int64_t>(done, 1)));
-  std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
-  open_ = terminal_;
-}
+CountProgress::CountProgress(std::string what)
+    : what_(std::move(what)), before_(latest.exchange(this)), speaker_([this] { SpeakUntilTheEnd(); }) {}
 
 CountProgress::~CountProgress() {
-  if (open_) std::fputc('\n', stderr);
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  over_.notify_one();
+  speaker_.join();
+  latest = before_;
+  WipeOut();
+}
+
+void CountProgress::Show(int64_t done, int64_t total, const std::string& behind, std::optional<absl::Duration> left) {
+  const std::lock_guard lock(mutex_);
+  done_ = done;
+  total_ = total;
+  behind_ = behind;
+  ends_at_ = left.has_value() ? std::optional(absl::Now() + *left) : std::nullopt;
+}
+
+std::string CountProgress::Line(absl::Time now) const {
+  const absl::Duration elapsed = now - start_;
+  if (total_ == 0) return absl::StrFormat("%s [%s]", what_, Clock(elapsed));
+  std::string left = "?";
+  if (ends_at_.has_value()) {
+    left = Clock(std::max(*ends_at_ - now, absl::ZeroDuration()));
+  } else if (done_ > 0) {
+    left = Clock(elapsed * (total_ - done_) / done_);
+  }
+  return absl::StrFormat("%s %d/%d%s [%s<%s]", what_, done_, total_, behind_, Clock(elapsed), left);
+}
+
+void CountProgress::SpeakUntilTheEnd() {
+  const bool is_terminal = TerminalWidth() > 0;
+  milliseconds pause = is_terminal ? kTerminalSilence : kLogSilence;
+  std::unique_lock lock(mutex_);
+  while (!over_.wait_for(lock, pause, [this] { return is_over_; })) {
+    if (latest != this) continue;
+    pause = is_terminal ? kTerminalInterval : kLogInterval;
+    const std::string line = Line(absl::Now());
+    is_terminal ? DrawInPlace(line) : Say(line);
+  }
 }
 
 }  // namespace colonnade::cli

@@ -1,46 +1,64 @@
-// One line on stderr that says how far a run is, how fast it goes and how long it will take.
+// Lines on stderr that say how far something is: on a terminal one line is redrawn in place, elsewhere lines come every few
+// seconds.
 //
-// On a terminal the line is redrawn a few times a second; elsewhere one is printed every few seconds.
+// Thread rule: what is drawn in place and what Say prints keep out of each other's way, from whatever threads they come.
 #ifndef COLONNADE_CLI_PROGRESS_H_
 #define COLONNADE_CLI_PROGRESS_H_
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "engine/trainer.h"
 
 namespace colonnade::cli {
 
-class Progress {
- public:
-  explicit Progress(int64_t batch);
-  void Show(const engine::TrainProgress& progress);
-  void Finish();  // ends the line on a terminal
+// Columns of the terminal that stderr is; 0 where it is none.
+int TerminalWidth();
 
- private:
-  const int64_t batch_;
-  const bool terminal_;
-  absl::Duration last_ = -absl::InfiniteDuration();
-  bool open_ = false;
-};
+// `line` in lines of at most `width` columns, broken between words where that is possible, the later ones indented.
+std::string Wrapped(absl::string_view line, int width);
 
-// The same for what is counted: "draw 40/100 [00:03<00:05]", with what is said behind it. Silent for its first second.
+// Prints a line on stderr, wrapped for its terminal, if it is one; what is drawn in place is wiped out before.
+void Say(absl::string_view line);
+// Draws `line` in place of what was drawn so before, as far as the terminal is wide. REQUIRES: stderr is a terminal.
+void DrawInPlace(absl::string_view line);
+// Wipes out what was drawn in place, if anything was.
+void WipeOut();
+
+std::string Clock(absl::Duration d);  // "03:07", "1:03:07"
+
+// For what is counted: "draw 40/100 [00:03<00:05]", with what is said behind it; before the first Show, and for what cannot
+// be counted, "loading [00:03]". Silent for its first seconds; then it speaks by itself, too, so that no work is silent for
+// more than five seconds. Of several the latest speaks.
 class CountProgress {
  public:
-  explicit CountProgress(const char* what);
-  ~CountProgress();  // ends the line on a terminal
+  explicit CountProgress(std::string what);
+  ~CountProgress();  // wipes its line out on a terminal
   CountProgress(const CountProgress&) = delete;
   CountProgress& operator=(const CountProgress&) = delete;
-  void Show(int64_t done, int64_t total, const std::string& behind = "");
+  // `left`: the time that is left, where that is better known than from the time that has passed.
+  void Show(int64_t done, int64_t total, const std::string& behind = "", std::optional<absl::Duration> left = {});
 
  private:
-  const char* const what_;
-  const bool terminal_;
+  void SpeakUntilTheEnd();
+  std::string Line(absl::Time now) const;
+
+  const std::string what_;
   const absl::Time start_ = absl::Now();
-  absl::Time last_ = start_;
-  bool open_ = false;
+  CountProgress* const before_;  // that was the latest
+  std::mutex mutex_;             // of all below
+  std::condition_variable over_;
+  bool is_over_ = false;
+  int64_t done_ = 0, total_ = 0;  // 0: not counted yet
+  std::string behind_;
+  std::optional<absl::Time> ends_at_;
+  std::thread speaker_;
 };
 
 }  // namespace colonnade::cli

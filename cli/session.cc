@@ -412,16 +412,14 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
           ? absl::StrFormat("%d CUDA device%s, %s", mesh.device_count(), plural, flags.dtype)
           : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels", mesh.device_count(), plural,
                             session.threads_per_device, session.threads_per_device > 1 ? "s" : "", flags.kernels);
-  std::fprintf(stderr, "%s\n",
-               absl::StrFormat("model %s: %d parameters, %.3g Gflop forward per image", session.graph.name,
-                               session.graph.ParameterCount(), static_cast<double>(session.graph.ForwardFlops(1)) / 1e9)
-                   .c_str());
-  std::fprintf(
-      stderr, "%s\n",
-      absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %s", session.plan.name, ReplicasOf(mesh),
-                      ColumnsOf(mesh), partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off", devices)
-          .c_str());
-  for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  const auto flops = static_cast<double>(session.graph.ForwardFlops(1));
+  Say(absl::StrFormat(
+      "model %s: %d parameters, %s forward per image", session.graph.name, session.graph.ParameterCount(),
+      flops < 1e8 ? absl::StrFormat("%.3g Mflop", flops / 1e6) : absl::StrFormat("%.3g Gflop", flops / 1e9)));
+  Say(absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %s", session.plan.name, ReplicasOf(mesh),
+                      ColumnsOf(mesh), partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off",
+                      devices));
+  for (const std::string& note : session.plan.notes) Say(absl::StrCat("note: ", note));
 }
 
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {

@@ -231,6 +231,7 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
       continue;
     }
     std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
+    const CountProgress progress(absl::StrCat("measuring ", row.row.label));
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -9,13 +10,17 @@
 #include "cli/commands.h"
 #include "cli/curves.h"
 #include "cli/evaluations.h"
+#include "cli/forecast.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/record.h"
 #include "cli/run_log.h"
 #include "cli/session.h"
+#include "cli/step_lines.h"
 #include "cli/train_report.h"
+#include "cli/verdict.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
@@ -173,20 +178,23 @@ struct Observers {
   Checkpointing& checkpointing;
   RunLog& log;
   Evaluations& evaluations;
+  SelfReport& self_report;
+  StepLines& lines;
 };
+
+constexpr int64_t kFirstSteps = 50;  // after which a run says what it thinks of itself
 
 // Tests after so many steps, and says what it found.
 absl::Status EvaluateWhileTraining(int64_t steps_done, Evaluations& evaluations) {
   const size_t before = evaluations.all().size();
   RETURN_IF_ERROR(evaluations.Evaluate(steps_done));
   if (evaluations.all().size() == before) return absl::OkStatus();
-  std::fprintf(stderr, "step %lld: test %s\n", static_cast<long long>(steps_done),
-               Describe(evaluations.all().back().test).c_str());
+  Say(absl::StrFormat("step %d: test %s", steps_done, Describe(evaluations.all().back().test)));
   return absl::OkStatus();
 }
 
 engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course,
-                                    const Observers& observers, Progress& progress) {
+                                    const Observers& observers) {
   return {.first_step = course.from.step,
           .steps = course.steps - course.from.step,
           .first_sample = course.from.sample,
@@ -198,14 +206,15 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
               [&](const engine::TrainProgress& p) {
                 observers.checkpointing.AddLoss(p.loss);
                 observers.log.AddStep(p);
-                progress.Show(p);
+                observers.lines.Show(p);
+                observers.self_report.Add(p);
               },
           .copies = {.is_due = [&](int64_t step) { return observers.checkpointing.IsDue(step); },
                      .begin = [&](int64_t) { return observers.checkpointing.BeginCopy(); },
                      .end = [&](int64_t step) { return observers.checkpointing.Save(step); }},
           .pauses = {.is_due = [&](int64_t step) { return observers.evaluations.IsDue(step); },
                      .at = [&](int64_t step) -> absl::StatusOr<bool> {
-                       progress.Finish();
+                       observers.self_report.Interrupt();
                        RETURN_IF_ERROR(EvaluateWhileTraining(step, observers.evaluations));
                        return !observers.evaluations.reached();
                      }}};
@@ -216,7 +225,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
                        data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
   const int64_t done = course.from.step;
   if (done >= course.steps) {
-    std::fprintf(stderr, "%s\n", absl::StrFormat("all %d steps are done; more --steps or --epochs go on", done).c_str());
+    Say(absl::StrFormat("all %d steps are done; more --steps or --epochs go on", done));
     return absl::OkStatus();
   }
   // What was saved may have reached it.
@@ -224,15 +233,15 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
     RETURN_IF_ERROR(EvaluateWhileTraining(done, observers.evaluations));
     if (observers.evaluations.reached()) return absl::OkStatus();
   }
-  Progress progress(flags.batch);
   absl::StatusOr<engine::TrainReport> trained =
-      engine::Train(*run.train, samples, TrainOptionsOf(flags, stop, course, observers, progress));
-  progress.Finish();
+      engine::Train(*run.train, samples, TrainOptionsOf(flags, stop, course, observers));
+  WipeOut();
   if (!trained.ok()) {
     (void)observers.checkpointing.Finish();  // the last good one is written to its end
     return trained.status();
   }
   report = *std::move(trained);
+  observers.self_report.Finish(report.elapsed);
   return absl::OkStatus();
 }
 
@@ -244,14 +253,28 @@ absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::Pipeline& 
     results.test = evaluations.all().back().test;
   }
   if (stop || run.average == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*run.average, samples, &stop));
+  CountProgress progress("testing the averages:");
+  ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*run.average, samples, &stop, [&](int64_t done) {
+                     progress.Show(done, samples.size(), " samples");
+                   }));
   if (!stop) results.test_of_averages = test;
   return absl::OkStatus();
+}
+
+StepLines LinesOf(const RunCourse& course, const Run& run, const data::Pipeline& input,
+                  const absl::StatusOr<Forecast>& forecast) {
+  int64_t memory = 0;
+  for (int d = 0; d < run.backend->device_count(); ++d) memory = std::max(memory, run.backend->HeldBytes(d));
+  return StepLines({.course = course,
+                    .predicted_ms = forecast.ok() ? std::optional(absl::ToDoubleMilliseconds(forecast->step)) : std::nullopt,
+                    .memory_bytes = memory,
+                    .input_waited = [&input] { return input.Stages().waited; }});
 }
 
 // The weights, the timeline and the last checkpoint, as far as each was asked for.
 absl::Status Keep(const Flags& flags, const Run& run, const TrainResults& results, Checkpointing& checkpointing,
                   Outcome& outcome) {
+  const CountProgress progress("saving");
   absl::Status status;
   if (results.steps_done() > 0) status = SaveResults(flags, run, results.report, outcome);
   const absl::Status saved = checkpointing.Finish();
@@ -269,6 +292,7 @@ absl::Status Keep(const Flags& flags, const Run& run, const TrainResults& result
 absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
   RETURN_IF_ERROR(CheckTrainOutputs(flags));
   Run run;
+  std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
   ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train->size()));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session, steps));
@@ -283,13 +307,19 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   }
   RunCourse course{.from = results.from, .batch = flags.batch, .samples = streams.train->size(), .learning_rate = rate};
   ASSIGN_OR_RETURN(course.steps, StepsOf(flags, streams.train->size(), results.from));
+  const absl::StatusOr<Forecast> forecast = ForecastOf(flags, run.session, run.backend->name());
+  loading.reset();
   PrintFirstLines(flags, run.session, run.backend->name(),
                   absl::StrCat(streams.train->description(), ", ", ToString(streams.train->moments())), course);
+  if (!forecast.ok()) Say(forecast.status().message());
   ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
                    RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
   Evaluations evaluations(flags, course, *run.eval, *streams.test, stop, *log);
-  const absl::Status trained =
-      TrainFrom(flags, stop, course, run, *streams.train, {*checkpointing, *log, evaluations}, results.report);
+  SelfReport self_report(flags, run.session, forecast,
+                         FirstSteps(*run.train, *streams.train, std::min(kFirstSteps, course.steps - course.from.step)));
+  StepLines lines = LinesOf(course, run, *streams.train, forecast);
+  const absl::Status trained = TrainFrom(flags, stop, course, run, *streams.train,
+                                         {*checkpointing, *log, evaluations, self_report, lines}, results.report);
   if (!trained.ok()) {
     PrintAllSkipped(streams);
     (void)WriteCurves(flags, run.session.graph.name);  // they may show why
@@ -315,6 +345,8 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
     nlohmann::ordered_json json =
         ReportJson(flags, run.session, *run.backend, results, evaluations, checkpointing->Json(results.report.stood_still));
     json["input"] = InputJson(streams.train->Stages());
+    json["verdict"] = self_report.Json();
+    json.update(RecordJson(flags, run.session, {run.backend->name(), streams.train->moments(), streams.identity}));
     PrintJson(json);
   } else {
     PrintReport(flags, run.session, results, evaluations);

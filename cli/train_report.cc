@@ -3,9 +3,11 @@
 #include <cstdio>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
+#include "cli/progress.h"
 #include "cli/test_json.h"
 #include "engine/trace.h"
 
@@ -42,9 +44,9 @@ void PrintSteps(const Flags& flags, const Session& session, const TrainResults& 
         absl::StrFormat("%d of them skipped, since loss or gradients were not finite", report.skipped_steps).c_str());
   }
   const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, session.plan.mesh.device_count());
-  std::printf("per step, ms:       device    compute  communication  input      idle\n");
+  std::printf("last steps, ms each: device    compute  communication  input      idle\n");
   for (size_t d = 0; d < devices.size(); ++d) {
-    std::printf("%s\n", absl::StrFormat("%25d %10.2f %14.2f %6.2f %9.2f", d, absl::ToDoubleMilliseconds(devices[d].compute),
+    std::printf("%s\n", absl::StrFormat("%27d %10.2f %14.2f %6.2f %9.2f", d, absl::ToDoubleMilliseconds(devices[d].compute),
                                         absl::ToDoubleMilliseconds(devices[d].exposed_communication),
                                         absl::ToDoubleMilliseconds(devices[d].input_wait),
                                         absl::ToDoubleMilliseconds(devices[d].idle))
@@ -61,14 +63,14 @@ void PrintFirstLines(const Flags& flags, const Session& session, const std::stri
   }
   PrintSession(flags, session, backend);
   const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
-  std::fprintf(
-      stderr, "%s\n",
-      absl::StrFormat("data %s\n%s: lr %g (%s), %s, global batch %d, %d steps", data, NameOf(update),
-                      course.learning_rate.base, Describe(course.learning_rate), Describe(update), flags.batch, course.steps)
-          .c_str());
+  Say(absl::StrCat("data ", data));
+  Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %d steps", NameOf(update), course.learning_rate.base,
+                      Describe(course.learning_rate), Describe(update), flags.batch, course.steps));
+  if (course.samples < flags.batch) {
+    Say(absl::StrFormat("note: the data set has %d samples, fewer than a batch: some come twice in it", course.samples));
+  }
   if (flags.base_batch > 0) {
-    std::fprintf(stderr, "lr is that of a batch of %lld, times %lld / %lld\n", static_cast<long long>(flags.base_batch),
-                 static_cast<long long>(flags.batch), static_cast<long long>(flags.base_batch));
+    Say(absl::StrFormat("lr is that of a batch of %d, times %d / %d", flags.base_batch, flags.batch, flags.base_batch));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/learning_rate.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "program/status_macros.h"
 #include "tools/verify_plan.h"
@@ -34,6 +35,7 @@ void PrintReport(const tools::VerifyReport& report) {
 }  // namespace
 
 absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
+  CountProgress progress("verifying:");
   ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, true));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, true));
@@ -42,7 +44,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   auto print = [&, printed = false](const std::string& backend) mutable {
     if (std::exchange(printed, true)) return;
     PrintSession(flags, session, backend);
-    std::fprintf(stderr, "data %s, %s\n", stream->description().c_str(), ToString(stream->moments()).c_str());
+    Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
   };
   // The plan's two Programs, each on a backend of its own; what the single device takes comes on top of it.
   const auto check_memory = [&]() -> absl::Status {
@@ -63,15 +65,18 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     }
     return backend;
   };
-  const tools::VerifyOptions options{.steps = steps,
-                                     .seed = flags.seed,
-                                     .reference = DTypeOf(flags) == program::DType::kF64,
-                                     .bf16 = DTypeOf(flags) == program::DType::kBF16,
-                                     .tf32 = flags.dtype == "tf32",
-                                     .make_backend = make_backend,
-                                     .learning_rate = rate,
-                                     .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
+  const tools::VerifyOptions options{
+      .steps = steps,
+      .seed = flags.seed,
+      .reference = DTypeOf(flags) == program::DType::kF64,
+      .bf16 = DTypeOf(flags) == program::DType::kBF16,
+      .tf32 = flags.dtype == "tf32",
+      .make_backend = make_backend,
+      .progress = [&](int64_t done, int64_t all) { progress.Show(done, all, " runs of a step"); },
+      .learning_rate = rate,
+      .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
   ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, *stream, options));
+  WipeOut();
   outcome.disagrees = !report.ok;
   if (!flags.json) {
     PrintReport(report);

@@ -256,6 +256,8 @@ class Training {
                         .steps = options_.first_step + options_.steps,
                         .first_step = options_.first_step,
                         .loss = result.loss,
+                        .top1_hits = result.top1_hits,
+                        .labels = result.labels,
                         .elapsed = Elapsed(now)});
     }
     return absl::OkStatus();
@@ -291,7 +293,8 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
   return Training(executor, inputs, data, options).Run();
 }
 
-absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop) {
+absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop,
+                                    const std::function<void(int64_t samples)>& on_batch) {
   RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kEval));
   ASSIGN_OR_RETURN(const BatchInputs inputs, FindBatchInputs(executor));
   const int64_t batch = executor.program().global_batch;
@@ -308,6 +311,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
     report.count += result.labels;
     report.top1_hits += result.top1_hits;
     report.top5_hits += result.top5_hits;
+    if (on_batch) on_batch(report.count);
     return absl::OkStatus();
   };
   for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(stop); position += batch) {

@@ -22,7 +22,8 @@ struct TrainProgress {
   int64_t step = 0, steps = 0;  // done, in all, with those of the run that this one goes on with
   int64_t first_step = 0;       // of this run
   double loss = 0;
-  absl::Duration elapsed;  // without pauses
+  int64_t top1_hits = 0, labels = 0;  // of this step's samples
+  absl::Duration elapsed;             // without pauses
 };
 
 // Copies of the state between two steps, made while the later one runs: what changes the state waits for the copy.
@@ -86,9 +87,11 @@ struct EvalReport {
   double top5() const { return count > 0 ? static_cast<double>(top5_hits) / static_cast<double>(count) : 0; }
 };
 
-// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere. OutOfRange where the loss is
-// not finite; FailedPrecondition where the Program is not one of evaluation or its parameters were never set.
-absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr);
+// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere. `on_batch` gets the samples
+// tested so far. OutOfRange where the loss is not finite; FailedPrecondition where the Program is not one of evaluation or
+// its parameters were never set.
+absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr,
+                                    const std::function<void(int64_t samples)>& on_batch = nullptr);
 
 }  // namespace colonnade::engine
 

@@ -129,8 +129,9 @@ absl::StatusOr<Mesh> MeshFor(absl::string_view name, const NamedPlanOptions& opt
   }
   if (devices % columns != 0 || (name == "model" && columns != devices)) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("plan \"%s\": %d columns do not make %d devices; %s", name, columns, devices,
-                        name == "model" ? "plan hybrid has several groups of columns" : "columns must divide devices"));
+        absl::StrFormat("plan \"%s\": expected devices that its columns divide, found %d columns on %d device%s; %s", name,
+                        columns, devices, devices == 1 ? "" : "s",
+                        name == "model" ? "plan hybrid has several groups of columns" : "set --devices, or --columns"));
   }
   return Mesh::ReplicasByColumns(devices / columns, columns);
 }

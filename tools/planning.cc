@@ -94,7 +94,8 @@ std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph&
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,
-                                                                const SearchProgress& progress) {
+                                                                const SearchProgress& progress,
+                                                                const std::atomic<bool>* stop) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
   ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, devices));
   ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(machine, devices));
@@ -103,6 +104,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
       .lower = lower,
       .cost = cost.functions(),
       .judge = [&](const program::Representatives& lowered) -> absl::StatusOr<partition::Judgement> {
+        if (stop != nullptr && *stop) return absl::CancelledError("the search for a plan was stopped");
         ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(lowered, {.max_steps = 6, .trace = false}));
         return partition::Judgement{
             absl::ToDoubleSeconds(simulation.step), Fullest(simulation),

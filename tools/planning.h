@@ -2,6 +2,7 @@
 #ifndef COLONNADE_TOOLS_PLANNING_H_
 #define COLONNADE_TOOLS_PLANNING_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,11 +22,13 @@ namespace colonnade::tools {
 using SearchProgress = std::function<void(int judgements, double part)>;
 
 // The planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the planner's
-// is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
+// is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices; Cancelled once
+// `stop` is set from elsewhere.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,
-                                                                const SearchProgress& progress = nullptr);
+                                                                const SearchProgress& progress = nullptr,
+                                                                const std::atomic<bool>* stop = nullptr);
 
 // Seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
 // (partition/bound.h).

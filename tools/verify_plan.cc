@@ -88,8 +88,8 @@ absl::Status WriteState(const State& state, Side& side) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, absl::Span<const uint8_t> images,
-                                  absl::Span<const int32_t> labels, const engine::StepInputs& inputs) {
+absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Span<const uint8_t> images,
+                                        absl::Span<const int32_t> labels, const engine::StepInputs& inputs) {
   RETURN_IF_ERROR(WriteState(from, side));
   ASSIGN_OR_RETURN(engine::ScoredStep result, engine::RunStepOnPixels(*side.executor, images, labels, inputs));
   if (!result.not_finite.empty()) {
@@ -170,6 +170,13 @@ class Comparison {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<StepOutcome> RunOn(Side& side, const State& from, const engine::StepInputs& inputs) {
+    const int64_t sides = options_.bf16 ? 5 : 3;
+    if (options_.progress) options_.progress(runs_, std::max(sides * options_.steps, runs_ + 1));
+    ++runs_;
+    return RunOnImages(side, from, images_, labels_, inputs);
+  }
+
   // One step on all sides from `state`, which becomes the single device's state after it.
   absl::Status Step(int64_t step, State& state) {
     const int64_t batch = options_.lower.global_batch;
@@ -177,9 +184,9 @@ class Comparison {
     const engine::StepInputs inputs{.learning_rate = engine::LearningRateAt(options_.learning_rate, step),
                                     .step = static_cast<uint64_t>(step),
                                     .seed = options_.seed};
-    ASSIGN_OR_RETURN(StepOutcome one, RunOn(*one_, state, images_, labels_, inputs));
-    ASSIGN_OR_RETURN(StepOutcome many, RunOn(*many_, state, images_, labels_, inputs));
-    ASSIGN_OR_RETURN(StepOutcome training, RunOn(*training_, state, images_, labels_, inputs));
+    ASSIGN_OR_RETURN(StepOutcome one, RunOn(*one_, state, inputs));
+    ASSIGN_OR_RETURN(StepOutcome many, RunOn(*many_, state, inputs));
+    ASSIGN_OR_RETURN(StepOutcome training, RunOn(*training_, state, inputs));
 
     if (absl::Status s = options_.bf16 ? JudgeBf16(state, inputs, many) : JudgeStep(state, inputs, one, many); !s.ok()) {
       return s;
@@ -204,8 +211,8 @@ class Comparison {
 
   absl::Status JudgeBf16(const State& state, const engine::StepInputs& inputs, const StepOutcome& many) {
     constexpr double kTimesReference = 1.5, kOneRounding = 1.0 / 256;
-    ASSIGN_OR_RETURN(StepOutcome exact, RunOn(*exact_, state, images_, labels_, inputs));
-    ASSIGN_OR_RETURN(StepOutcome rounded, RunOn(*rounded_, state, images_, labels_, inputs));
+    ASSIGN_OR_RETURN(StepOutcome exact, RunOn(*exact_, state, inputs));
+    ASSIGN_OR_RETURN(StepOutcome rounded, RunOn(*rounded_, state, inputs));
     const auto bound = [&](double distance) { return std::max(kTimesReference * distance, kOneRounding); };
     const auto of_loss = [&](double loss) { return std::abs(loss - exact.loss) / std::max(std::abs(exact.loss), 1e-300); };
     Judge("loss", of_loss(many.loss), bound(of_loss(rounded.loss)), &VerifyErrors::loss);
@@ -284,7 +291,7 @@ class Comparison {
       if (reference_ == nullptr) {
         ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Arithmetic::kDouble, /*micro_batches=*/1));
       }
-      ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, images_, labels_, inputs));
+      ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, inputs));
       double_gradients_ = std::move(outcome.gradients);
     }
     if (!double_gradients_.contains(name)) return least;
@@ -301,6 +308,7 @@ class Comparison {
   std::map<std::string, std::vector<double>> double_gradients_;  // of the step at hand
   std::vector<uint8_t> images_;
   std::vector<int32_t> labels_;
+  int64_t runs_ = 0;  // of steps, on all sides
   VerifyReport report_;
 };
 

@@ -26,6 +26,9 @@ struct VerifyOptions {
   std::function<absl::StatusOr<std::unique_ptr<engine::Backend>>(int devices)> make_backend = [](int devices) {
     return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
   };
+  // Called before each training step of a Program, with how many there have been and how many there will be; more where
+  // double-precision kernels are asked, too.
+  std::function<void(int64_t done, int64_t total)> progress = nullptr;
   engine::LearningRatePolicy learning_rate;
   partition::LowerOptions lower;  // `pixels` become those of the data
   // What makes the Programs that are compared; a test of the comparison puts a wrong one here.

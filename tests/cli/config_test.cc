@@ -3,7 +3,10 @@
 #include "cli/config.h"
 
 #include <filesystem>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/io/file.h"
@@ -11,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/cli/shell.h"
 
 namespace colonnade::cli {
 namespace {
@@ -88,6 +92,65 @@ TEST_F(Config, WhatACheckpointHasRunsTheSameAgain) {
   EXPECT_THAT(*resolved, HasSubstr("batch = 64")) << "defaults, too";
   const json again = Train(absl::StrCat("--config=", In("run/config.toml"), " --checkpoint=", In("other")));
   EXPECT_EQ(again["losses"], json::parse(first.out)["losses"]);
+}
+
+// What --json prints is all that repeats a run: flags that were given, those that the model, the data and the machine chose,
+// and those that have a default.
+TEST_F(Config, ARecordAloneRunsTheSameAgain) {
+  for (const char* flags :
+       {"--steps=4 --mean=0.25 --freeze=conv1,fc* --lr-policy=multistep:2,3,0.5 --accumulate=2 --plan=hybrid --devices=4",
+        "--steps=4 --optimizer=adamw --weight-decay=0.1 --seed=7 --shuffle=off --deterministic --base-batch=128",
+        "--width=0.25 --plan=auto --devices=2 --machine=cpu-2core --optimizer=lars --batch=512"}) {
+    const json first = Train(absl::StrCat("--model=two_column --data=digits --json ", flags));
+    Write("run.json", first.dump());
+    const json again = Train(absl::StrCat("--config=", In("run.json")));
+    EXPECT_EQ(again["losses"], first["losses"]) << flags;
+    EXPECT_EQ(again["flags"], first["flags"]) << flags;
+    EXPECT_EQ(first["stopped"], false);
+  }
+}
+
+TEST_F(Config, ARecordStatesEveryFlagAndOnWhatItRan) {
+  const json record = Train("--model=two_column --data=digits --json --steps=2");
+  const std::vector<std::pair<const char*, json>> expected = {{"model", "two_column"},
+                                                              {"data", "digits"},
+                                                              {"batch", 64},
+                                                              {"seed", 1},
+                                                              {"steps", 2},
+                                                              {"epochs", nullptr},
+                                                              {"classes", 10},
+                                                              {"channels", 1},
+                                                              {"input-size", 8},
+                                                              {"plan", "single"},
+                                                              {"devices", 1},
+                                                              {"backend", "cpu"},
+                                                              {"kernels", "onednn"},
+                                                              {"lr", 0.01},
+                                                              {"momentum", 0.9},
+                                                              {"weight-decay", 5e-4},
+                                                              {"save", nullptr},
+                                                              {"deterministic", false},
+                                                              {"json", true}};
+  for (const auto& [flag, value] : expected) EXPECT_EQ(record["flags"].value(flag, json("absent")), value) << flag;
+  std::set<std::string> help = FlagsOfHelp(Run("train --help").out), flags;
+  for (const auto& [flag, value] : record["flags"].items()) flags.insert(absl::StrCat("--", flag));
+  help.erase("--help");
+  help.erase("--config");
+  EXPECT_EQ(flags, help);
+  EXPECT_EQ(record["seed"], 1);
+  EXPECT_EQ(record["data"], "digits");
+  EXPECT_THAT(record["data_identity"].get<std::string>(), HasSubstr("1437 images"));
+  EXPECT_THAT(Run("--version").out, HasSubstr(record["version"].get<std::string>()));
+  EXPECT_EQ(record["machine"]["kernels"], "onednn");
+  EXPECT_GE(record["machine"]["cores"], 1);
+  EXPECT_FALSE(record["plan_file"]["layers"].empty());
+}
+
+TEST_F(Config, WhatIsNoRecordIsNamed) {
+  Write("run.json", "{\"losses\": []}");
+  ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "train --json", "\"flags\""});
+  Write("run.json", "{\"flags\": {\"bach\": 3}}");
+  ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "\"bach\"", "did you mean batch?"});
 }
 
 // As a fuzzer found: numbers with spaces around them, and what quotes cannot hold.

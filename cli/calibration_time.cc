@@ -1,0 +1,58 @@
+#include "cli/calibration_time.h"
+
+#include <algorithm>
+
+namespace colonnade::cli {
+namespace {
+
+constexpr absl::Duration kLoading = absl::Milliseconds(300);  // of a run, beside its first steps
+constexpr int kUncountedSteps = 2;                            // of each Program, which are not counted
+constexpr int kStepsOfASlice = 2;                             // at least: one that is not counted, and one that is
+constexpr double kStepsCount = 2;    // a slice that takes so many times its least time says how fast steps are,
+constexpr double kManyFlops = 1e10;  // if they are of so many flop: short ones are all overhead
+
+}  // namespace
+
+CalibrationTime::Costs CalibrationTime::CostsOf(const CalibrationRun& run) const {
+  const auto known = known_.find(run.network);
+  if (known != known_.end()) return known->second;
+  const absl::Duration steps = absl::Seconds(run.flops / flops_per_sec_);
+  return {.loading = kLoading + kUncountedSteps * steps, .slice = std::max(run.programs * slice_, kStepsOfASlice * steps)};
+}
+
+absl::Duration CalibrationTime::TakenBy(size_t first, int slices) const {
+  absl::Duration sum;
+  for (size_t r = first; r < runs_.size(); ++r) {
+    const Costs costs = CostsOf(runs_[r]);
+    sum += costs.loading + slices * costs.slice;
+  }
+  return sum;
+}
+
+int CalibrationTime::SlicesOf(size_t run, absl::Duration passed) const {
+  for (int slices = kMostSlices; slices > 0; --slices) {
+    if (passed + TakenBy(run, slices) <= budget_) return slices;
+  }
+  const Costs costs = CostsOf(runs_[run]);
+  const bool is_guess = costs.runs == 0 && passed <= budget_ / 2;  // which is not to leave out a whole network
+  return is_guess || passed + costs.loading + costs.slice <= budget_ ? 1 : 0;
+}
+
+absl::Duration CalibrationTime::Left(size_t run, absl::Duration passed) const {
+  if (run >= runs_.size()) return absl::ZeroDuration();
+  const absl::Duration taken = TakenBy(run, std::max(SlicesOf(run, passed), 1));
+  return std::max(std::min(taken, budget_ - passed), absl::ZeroDuration());
+}
+
+void CalibrationTime::Add(size_t run, absl::Duration loading, int slices, absl::Duration running) {
+  Costs& known = known_[runs_[run].network];
+  const absl::Duration slice = running / std::max(slices, 1);
+  known.loading = (known.runs * known.loading + loading) / (known.runs + 1);
+  known.slice = (known.runs * known.slice + slice) / (known.runs + 1);
+  ++known.runs;
+  const bool steps_count = slice > kStepsCount * runs_[run].programs * slice_;
+  if (steps_count && runs_[run].flops >= kManyFlops)
+    flops_per_sec_ = kStepsOfASlice * runs_[run].flops / absl::ToDoubleSeconds(slice);
+}
+
+}  // namespace colonnade::cli

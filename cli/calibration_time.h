@@ -1,0 +1,57 @@
+// How a calibration spends the time that it is given, and how much is left of it.
+#ifndef COLONNADE_CLI_CALIBRATION_TIME_H_
+#define COLONNADE_CLI_CALIBRATION_TIME_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace colonnade::cli {
+
+inline constexpr int kMostSlices = 5;  // of each Program of a plan
+
+// The Programs of one network under one plan, which are loaded together and run in turn.
+struct CalibrationRun {
+  std::string network;
+  double flops = 0;  // of a step of each of its Programs, together
+  int programs = 1;
+};
+
+// What loading and a slice take is guessed from flop until a run of the same network has said it. Pure: the time that has
+// passed comes from outside.
+class CalibrationTime {
+ public:
+  // `flops_per_sec`: a first guess; `slice`: the least time of a slice of a Program.
+  CalibrationTime(std::vector<CalibrationRun> runs, absl::Duration budget, double flops_per_sec, absl::Duration slice)
+      : runs_(std::move(runs)), budget_(budget), flops_per_sec_(flops_per_sec), slice_(slice) {}
+
+  // The most slices, up to kMostSlices, for which this run and all behind it end in time; 1 where there is time for that of
+  // this run alone, or what it takes is a guess in the first half of the budget, and 0 where there is not.
+  int SlicesOf(size_t run, absl::Duration passed) const;
+  // What this run and all behind it will take.
+  absl::Duration Left(size_t run, absl::Duration passed) const;
+  // What a run took that has ended.
+  void Add(size_t run, absl::Duration loading, int slices, absl::Duration running);
+
+  const std::vector<CalibrationRun>& runs() const { return runs_; }
+
+ private:
+  struct Costs {
+    absl::Duration loading, slice;
+    int runs = 0;  // of which this is the mean
+  };
+  Costs CostsOf(const CalibrationRun& run) const;
+  absl::Duration TakenBy(size_t first, int slices) const;
+
+  const std::vector<CalibrationRun> runs_;
+  const absl::Duration budget_;
+  double flops_per_sec_;
+  const absl::Duration slice_;
+  std::map<std::string, Costs> known_;  // by network
+};
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_CALIBRATION_TIME_H_

@@ -1,0 +1,26 @@
+// What `train --json` says of a run so that it can be repeated: on what it ran, and every flag with the value that it had.
+#ifndef COLONNADE_CLI_RECORD_H_
+#define COLONNADE_CLI_RECORD_H_
+
+#include <string>
+
+#include "cli/session.h"
+#include "data/moments.h"
+#include "nlohmann/json.hpp"
+
+namespace colonnade::cli {
+
+// Where flags leave something to model, data or machine, what that came to.
+struct RunFacts {
+  std::string backend;  // Backend::name
+  data::Moments moments;
+  std::string data_identity;  // IdentityOf
+};
+
+// {"version", "commit", "machine", "data", "data_identity", "seed", "flags", "plan_file"}. --config takes the object; what
+// has no value in "flags" is null, and plan_file is what --plan takes as a file.
+nlohmann::ordered_json RecordJson(const Flags& flags, const Session& session, const RunFacts& facts);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_RECORD_H_

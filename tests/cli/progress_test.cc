@@ -1,0 +1,157 @@
+// What is said while something takes time: lines as wide as the terminal, at times that suit the run, and time left that is
+// honest.
+
+#include "cli/progress.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "cli/calibration_time.h"
+#include "cli/step_lines.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cli/command.h"
+#include "tests/cli/shell.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::Not;
+
+TEST(Wrapped, BreaksBetweenWordsAndWithinThoseThatAreTooLong) {
+  EXPECT_EQ(Wrapped("a line that fits", 20), "a line that fits");
+  EXPECT_EQ(Wrapped("a line that does not fit into twenty columns", 20),
+            "a line that does not\n    fit into twenty\n    columns");
+  EXPECT_EQ(Wrapped("abcdefghijklmnopqrstuvwxyz", 20), "abcdefghijklmnopqrst\n    uvwxyz");
+  EXPECT_EQ(Wrapped("größer als zwanzig Zei", 20), "größer als zwanzig\n    Zei") << "characters, not bytes, are counted";
+}
+
+const StepLine kLine{.step = 120,
+                     .epoch = 1.25,
+                     .loss = 0.5,
+                     .top1 = 0.615,
+                     .images_per_s = 4321,
+                     .step_ms = 14.82,
+                     .predicted_ms = 14.1,
+                     .input_share = 0.03,
+                     .memory_bytes = 123'000'000};
+
+TEST(StepLines, ColumnsStandBelowTheirNames) {
+  EXPECT_EQ(StepHeader(true, 0), "   step  epoch     loss   top-1 images/s  ms/step predicted  error input  memory");
+  EXPECT_EQ(StepText(kLine, true, 0), "    120   1.25   0.5000  61.5 %     4321    14.82     14.10   -5 %   3 %  123 MB");
+  StepLine without = kLine;
+  without.predicted_ms = std::nullopt;
+  EXPECT_EQ(StepHeader(false, 80), "   step  epoch     loss   top-1 images/s  ms/step input  memory");
+  EXPECT_EQ(StepText(without, false, 80), "    120   1.25   0.5000  61.5 %     4321    14.82   3 %  123 MB");
+}
+
+TEST(StepLines, ANarrowTerminalHasFewerColumns) {
+  EXPECT_EQ(StepHeader(true, 80).size(), 80u);
+  EXPECT_EQ(StepHeader(true, 60), "   step  epoch     loss   top-1 images/s  ms/step input");
+  EXPECT_EQ(StepHeader(true, 5), "   step");
+}
+
+TEST(Bar, IsAsWideAsTheTerminalAndLeavesOutWhatDoesNotFit) {
+  const engine::TrainProgress p{.step = 50, .steps = 200, .loss = 1.25, .elapsed = absl::Seconds(10)};
+  for (int width : {60, 80, 120, 200}) EXPECT_EQ(Bar(p, 64, width).size(), static_cast<size_t>(width));
+  EXPECT_EQ(Bar(p, 64, 80), "step  25%|#####                | 50/200 [00:10<00:30, 320 images/s, loss=1.2500]");
+  EXPECT_EQ(Bar(p, 64, 60), "step  25%|###           | 50/200 [00:10<00:30, 320 images/s]");
+  EXPECT_EQ(Bar(p, 64, 30), "step  25% 50/200 [00:10<00:30]");
+}
+
+TEST(StepsBetweenLines, AreRoundAndNoMoreThanTheIntervalAllows) {
+  const absl::Duration five = absl::Seconds(5);
+  EXPECT_EQ(StepsBetweenLines(absl::Milliseconds(100), five), 50);
+  EXPECT_EQ(StepsBetweenLines(absl::Milliseconds(101), five), 20);
+  EXPECT_EQ(StepsBetweenLines(absl::Milliseconds(5), five), 1000);
+  EXPECT_EQ(StepsBetweenLines(absl::Seconds(3), five), 1);
+  EXPECT_EQ(StepsBetweenLines(absl::Minutes(3), five), 1);
+}
+
+CalibrationTime TimeOfTwoNetworks(absl::Duration budget) {
+  // A slice of "small" takes its least time, 0.1 s for each of two Programs; a step of "large" 1 s.
+  return {
+      {{"small", 1e6, 2}, {"small", 1e6, 2}, {"large", 1e11, 2}, {"large", 1e11, 2}}, budget, 1e11, absl::Milliseconds(100)};
+}
+
+TEST(CalibrationTime, GivesAllRoundsWhereThereIsTime) {
+  const CalibrationTime time = TimeOfTwoNetworks(absl::Minutes(3));
+  EXPECT_EQ(time.SlicesOf(0, absl::ZeroDuration()), kMostSlices);
+  // Two of 0.3 s and 5 x 0.2 s, two of 0.3 s, two first steps and 5 x 2 steps.
+  EXPECT_NEAR(absl::ToDoubleSeconds(time.Left(0, absl::ZeroDuration())), 2 * 1.3 + 2 * 12.3, 1e-3);
+  EXPECT_EQ(time.Left(4, absl::ZeroDuration()), absl::ZeroDuration());
+}
+
+TEST(CalibrationTime, GivesFewerRoundsAndInTheEndNone) {
+  const CalibrationTime time = TimeOfTwoNetworks(absl::Seconds(20));
+  EXPECT_EQ(time.SlicesOf(0, absl::ZeroDuration()), 3);
+  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(10)), 1);
+  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(14)), 1) << "of this one, though not of the next";
+  EXPECT_EQ(time.SlicesOf(3, absl::Seconds(17)), 0);
+  EXPECT_LE(time.Left(0, absl::ZeroDuration()), absl::Seconds(20));
+}
+
+TEST(CalibrationTime, LearnsWhatANetworkTakesAndHowFastTheMachineIs) {
+  CalibrationTime time = TimeOfTwoNetworks(absl::Minutes(3));
+  time.Add(2, absl::Seconds(6), 5, absl::Seconds(20));  // twice as long as was guessed
+  EXPECT_NEAR(absl::ToDoubleSeconds(time.Left(3, absl::Seconds(30))), 6 + 20, 1e-3);
+  // Another network's steps are then guessed by what those were.
+  CalibrationTime other({{"first", 1e11, 1}, {"second", 1e11, 1}}, absl::Minutes(3), 1e11, absl::Milliseconds(100));
+  other.Add(0, absl::Seconds(4), 1, absl::Seconds(4));
+  EXPECT_NEAR(absl::ToDoubleSeconds(other.Left(1, absl::Seconds(8))), 0.3 + 2 * 2 + 5 * 4, 1e-3);
+}
+
+TEST(CalibrationTime, ShortStepsSayNothingOfLongOnesAndAGuessLeavesOutNothing) {
+  CalibrationTime time({{"short", 1e7, 1}, {"long", 1e11, 1}, {"huge", 1e14, 1}}, absl::Minutes(3), 1e11,
+                       absl::Milliseconds(100));
+  time.Add(0, absl::Seconds(1), 1, absl::Seconds(1));  // at this rate "long" would take hours
+  EXPECT_EQ(time.SlicesOf(1, absl::Seconds(2)), 1);
+  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(60)), 1);
+  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(100)), 0);
+}
+
+class Transcript : public Command {
+ protected:
+  static constexpr absl::string_view kWipe = "\x1b[K";
+
+  // What a terminal of so many columns shows of the command's stderr, with carriage returns as they come.
+  std::string On(int columns, const std::string& arguments) const {
+    return ShellOutput(absl::StrCat("script -qec 'stty cols ", columns, "; ", kCommand, " ", arguments, " >", In("out"),
+                                    "' ", In("typescript"), " </dev/null"));
+  }
+};
+
+TEST_F(Transcript, NoLineIsWiderThanTheTerminal) {
+  COLONNADE_NEED_PROGRAM("script");
+  for (int columns : {60, 80, 120}) {
+    const std::string shown =
+        On(columns, "train --model=two_column --data=digits --plan=hybrid --devices=4 --steps=60 --width=0.25");
+    EXPECT_THAT(shown, HasSubstr("after 50 steps")) << shown;
+    size_t widest = 0;
+    for (absl::string_view line : absl::StrSplit(shown, absl::ByAnyChar("\r\n"))) {
+      absl::ConsumePrefix(&line, kWipe);
+      absl::ConsumeSuffix(&line, kWipe);
+      widest = std::max(widest, line.size());
+    }
+    // What fills the last column makes some terminals go on: the bar leaves it free.
+    EXPECT_THAT(widest, AllOf(Ge(static_cast<size_t>(columns) - 1), Le(static_cast<size_t>(columns)))) << shown;
+  }
+}
+
+TEST_F(Transcript, WithoutATerminalNothingIsDrawnInPlace) {
+  const Result r = Run("train --model=two_column --data=digits --steps=60 --width=0.25");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, Not(HasSubstr("\r")));
+  EXPECT_THAT(r.err, HasSubstr("   step  epoch     loss   top-1 images/s  ms/step"));
+  EXPECT_THAT(r.err, HasSubstr("after 50 steps: "));
+}
+
+}  // namespace
+}  // namespace colonnade::cli
