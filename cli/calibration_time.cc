@@ -20,12 +20,14 @@ CalibrationTime::Costs CalibrationTime::CostsOf(const CalibrationRun& run) const
   return {.loading = kLoading + kUncountedSteps * steps, .slice = std::max(run.programs * slice_, kStepsOfASlice * steps)};
 }
 
+absl::Duration CalibrationTime::Expected(size_t run, int slices) const {
+  const Costs costs = CostsOf(runs_[run]);
+  return costs.loading + slices * costs.slice;
+}
+
 absl::Duration CalibrationTime::TakenBy(size_t first, int slices) const {
   absl::Duration sum;
-  for (size_t r = first; r < runs_.size(); ++r) {
-    const Costs costs = CostsOf(runs_[r]);
-    sum += costs.loading + slices * costs.slice;
-  }
+  for (size_t r = first; r < runs_.size(); ++r) sum += Expected(r, slices);
   return sum;
 }
 
@@ -33,9 +35,8 @@ int CalibrationTime::SlicesOf(size_t run, absl::Duration passed) const {
   for (int slices = kMostSlices; slices > 0; --slices) {
     if (passed + TakenBy(run, slices) <= budget_) return slices;
   }
-  const Costs costs = CostsOf(runs_[run]);
-  const bool is_guess = costs.runs == 0 && passed <= budget_ / 2;  // which is not to leave out a whole network
-  return is_guess || passed + costs.loading + costs.slice <= budget_ ? 1 : 0;
+  const bool is_guess = !known_.contains(runs_[run].network) && passed <= budget_ / 2;  // not to leave out a whole network
+  return is_guess || passed + Expected(run, 1) <= budget_ ? 1 : 0;
 }
 
 absl::Duration CalibrationTime::Left(size_t run, absl::Duration passed) const {
