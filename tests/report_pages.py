@@ -14,16 +14,16 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 SKIPPED = 77
-COMMON = ['Memory', 'Configuration', 'Versions and machine']
+COMMON = ['Configuration', 'Versions and machine']
 PAGES = {
     'train --model=two_column --data=digits --plan=hybrid --devices=4 --steps=6 --eval-every=3':
-        ['Curves', 'Predicted beside measured', 'Timeline', 'Plan', *COMMON],
+        ['Curves', 'Predicted beside measured', 'Timeline', 'Plan', 'Memory', *COMMON],
     'plan --model=alexnet --plan=auto --devices=4 --batch=64 --machine=titan-2013 --draws=0':
-        ['Predicted step', 'Timeline', 'Plan', 'Layers', 'Plans compared', *COMMON],
+        ['Predicted step', 'Timeline', 'Plan', 'Memory', 'Layers', 'Plans compared', *COMMON],
     'simulate --model=resnet18 --plan=hybrid --devices=8 --batch=64 --machine=dgx1-v100 --draws=2':
-        ['Predicted step', 'Timeline', 'Plan', *COMMON],
+        ['Predicted step', 'Timeline', 'Plan', 'Memory', *COMMON],
     'table --model=alexnet2012 --draws=2':
-        ['Predicted beside measured', 'Predicted step', 'Timelines', 'Plans', *COMMON],
+        ['Predicted beside measured', 'Predicted step', 'Memory', 'Timelines', 'Plans', *COMMON],
 }
 
 

@@ -285,7 +285,7 @@ class Drawing {
 
   // The devices of each group joined by a line, as thick as what it carries, and a label beside it.
   void DrawMove(Svg& svg, const Move& move, double y) const {
-    const bool forward = move.pass == program::Pass::kForward || move.pass == program::Pass::kInput;
+    const bool forward = move.pass != program::Pass::kBackward && move.pass != program::Pass::kUpdate;
     const double thickness = std::min(1 + 0.5 * std::log2(1 + static_cast<double>(move.most_bytes) / 1e6), 5.0);
     svg.BeginGroup(absl::StrFormat("%s, %s: %s in all", program::Name(move.pass), move.kind, Bytes(move.all_bytes)));
     for (const auto& [columns, level] : Levels(move)) {

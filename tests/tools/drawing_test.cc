@@ -48,7 +48,7 @@ const DrawnRow& RowOf(const DrawnPlan& plan, const std::string& name) {
 TEST(Drawing, TheFirstAndTheLastRowAreWhatADeviceHolds) {
   const Drawn drawn;
   const std::string text = *PlanAsText(drawn.graph, drawn.plan, drawn.program);
-  EXPECT_THAT(text, ContainsRegex("\nimages +[^\n]*\\[32,8,8,1\\]"));
+  EXPECT_THAT(text, ContainsRegex("\nimages +[^\n]*\\[32,1,8,8\\]"));
   EXPECT_THAT(text, ContainsRegex("\nloss +[^\n]*\\[32\\]"));
   EXPECT_THAT(text, HasSubstr("\ngradients of bucket0:  backward all-reduce"));
   EXPECT_THAT(drawn.Svg(), Not(HasSubstr(">[64")));

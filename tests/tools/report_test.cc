@@ -39,7 +39,7 @@ TEST(Escaped, ReplacesWhatMeansSomethingAndWhatIsNoCharacter) {
 
 TEST(Clipped, EndsBetweenCharacters) {
   EXPECT_EQ(Clipped("short", 10, 100), "short");
-  EXPECT_EQ(Clipped("ääääääää", 10, 40), "äää…");
+  EXPECT_EQ(Clipped("ääääääää", 10, 40), "äääää…");
 }
 
 TEST(ToHtml, EscapesEveryName) {
