@@ -49,7 +49,7 @@ void AddPlan(const Session& session, Json& values) {
 void AddOptimizer(const Flags& flags, const Session& session, Json& values) {
   const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
   values["lr"] = DefaultLearningRate(flags, session);
-  values["lr-policy"] = session.model->lr_policy;
+  values["lr-policy"] = session.model.lr_policy;
   values["weight-decay"] = update.weight_decay;
   if (const auto* adam = std::get_if<program::AdamW>(&update.optimizer)) {
     values["betas"] = {adam->beta1, adam->beta2};
