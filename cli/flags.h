@@ -75,7 +75,7 @@ struct Flags {
   std::string log, tensorboard, curves, eval_every, until;  // empty: none
   std::string report;
   bool json = false;
-  std::string config, resolved;  // resolved: what would run the command as it runs now, for --config
+  std::string config, resolved;   // resolved: what would run the command as it runs now, for --config
   std::vector<ResolvedFlag> all;  // of train
   // io-bench
   std::vector<int> threads;  // empty: as many as there are cores
