@@ -118,7 +118,7 @@ Timeline DrawTimeline(const engine::Trace& trace) {
   for (double ms = 0; ms <= end_ms; ms += step) {
     const double at = kLaneLabels + ms / end_ms * width;
     svg.Line(at, kTimelineTop - 4, at, bottom, Paint::kRule);
-    svg.Text(at, kTimelineTop - 9, absl::StrFormat(ms == 0 ? "%g ms" : "%g", ms),
+    svg.Text(at, kTimelineTop - 9, absl::StrFormat("%g%s", ms, ms == 0 ? " ms" : ""),
              {.size = 10.5, .paint = Paint::kMuted, .anchor = Anchor::kMiddle});
   }
   svg.Raw("</g>\n");
