@@ -220,12 +220,12 @@ TEST(ExpandPasses, NothingIsDifferentiatedBeforeTheFirstParameter) {
   EXPECT_EQ(actions[actions.size() - 2], "backward fc: relu.y loss.dx");
 }
 
+// GraphBuilder makes no such graph.
 TEST(ExpandPasses, TwoInputLayersAreRefused) {
-  layers::GraphBuilder net("two_inputs");
-  auto a = net.Input("a", {4}), b = net.Input("b", {4});
-  net.SoftmaxCrossEntropy("loss", net.Add("add", {a, b}));
-  const layers::LayerGraph graph = Built(std::move(net));
-  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
+  layers::LayerGraph graph = TwoLayers();
+  const Plan plan = PlanOf(graph, 1, 1, {kReplicate, kReplicate});
+  graph.nodes.push_back(graph.nodes[0]);
+  LoweringCase c(graph, plan);
   const absl::Status status = ExpandPasses(c.lowering);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("one input layer, found 2"));
