@@ -12,7 +12,7 @@ namespace colonnade::cli {
 namespace {
 
 constexpr char kModelGroup[] = "Model", kMachineGroup[] = "Machine";
-constexpr double kNoLimit = std::numeric_limits<double>::max(), kLargestMoment = 1e6;
+constexpr double kNoLimit = std::numeric_limits<double>::max(), kLargestMoment = 1e6, kLeastDeviation = 1e-40;
 
 CLI::Validator BatchNormRule() {
   auto check = [](std::string& text) -> std::string {
@@ -172,7 +172,7 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--std", flags.std, "per channel, of values scaled to 0..1 (default: the training set's)")
       ->delimiter(',')
-      ->check(Number(1e-6, kLargestMoment))
+      ->check(Number(kLeastDeviation, kLargestMoment))
       ->group(group);
 }
 

@@ -113,7 +113,7 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
   ExpectError("train --model=lenet --batch=1e3", 2,
               {"--batch: expected a whole number from 1 to 1073741824, found \"1e3\""});
   ExpectError("train --model=lenet --mean= --steps=1", 2, {"--mean=: expected a value behind it, found none"});
-  ExpectError("train --model=lenet --std=0", 2, {"--std: expected a number from 1e-06", "found \"0\""});
+  ExpectError("train --model=lenet --std=0", 2, {"--std: expected a number from 1e-40", "found \"0\""});
   ExpectError("train --model=two_column --data=digits --devices=1 --plan=hybrid", 2,
               {"found 2 columns on 1 device; set --devices"});
 }
@@ -238,7 +238,7 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   ExpectError(absl::StrCat(kTrain, "--weight-decay=inf"), 2, {"--weight-decay"});
   ExpectError(absl::StrCat(kTrain, "--mean=nan"), 2, {"--mean"});
   ExpectError(absl::StrCat(kTrain, "--mean=0.1,0.2"), 2, {"mean", "1 channels", "found 2"});
-  ExpectError(absl::StrCat(kTrain, "--std=0"), 2, {"--std", "from 1e-06"});
+  ExpectError(absl::StrCat(kTrain, "--std=0"), 2, {"--std", "from 1e-40"});
   ExpectError("train --model=two_column --data=digits --width=nan", 2, {"--width", "found \"nan\""});
   ExpectError(absl::StrCat(kTrain, "--classes=5"), 2, {"5 classes", "--classes=10"});
   ExpectError(absl::StrCat(kTrain, "--plan=data --devices=4 --columns=2"), 2, {"--columns", "expected 1", "found 2"});
