@@ -1,17 +1,10 @@
 #include "program/builder.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "program/work.h"
 
 namespace colonnade::program {
-namespace {
-
-constexpr int32_t kFewestOfBlock = 64, kMostOfBlock = 1 << 16;  // tasks
-
-}  // namespace
 
 Builder::Builder(std::string model, Mode mode, int64_t global_batch, DType dtype, std::vector<MeshAxis> mesh) {
   program_.model = std::move(model);
@@ -70,11 +63,8 @@ int Builder::AddGroup(const std::vector<int>& devices) {
 }
 
 Task& Builder::AddTask(int device, Lane lane, Uses uses, Work work, Provenance from) {
-  if (blocks_.empty() || blocks_.back().size() == blocks_.back().capacity()) {
-    blocks_.emplace_back().reserve(std::clamp(task_count_, kFewestOfBlock, kMostOfBlock));
-  }
-  Task& task = blocks_.back().emplace_back();
-  task.id = TaskId{task_count_++};
+  Task& task = program_.tasks.emplace_back();
+  task.id = TaskId{static_cast<int32_t>(program_.tasks.size() - 1)};
   task.device = device;
   task.lane = lane;
   task.uses = std::move(uses);
@@ -121,13 +111,6 @@ int Builder::AddOutput(Output output) {
   return static_cast<int>(program_.outputs.size()) - 1;
 }
 
-Program Builder::Build() && {
-  program_.tasks.reserve(task_count_);
-  for (std::vector<Task>& block : blocks_) {
-    std::move(block.begin(), block.end(), std::back_inserter(program_.tasks));
-    block = {};
-  }
-  return std::move(program_);
-}
+Program Builder::Build() && { return std::move(program_); }
 
 }  // namespace colonnade::program

@@ -73,11 +73,7 @@ class Builder {
  private:
   Task& AddTask(int device, Lane lane, Uses uses, Work work, Provenance from);
 
-  Program program_;  // but for its tasks
-  // The tasks, in blocks of which each is freed when it has become part of the Program: one growing list would be there
-  // twice.
-  std::vector<std::vector<Task>> blocks_;
-  int32_t task_count_ = 0;
+  Program program_;
   absl::flat_hash_map<std::vector<int>, int> groups_;
   int32_t next_message_ = 0;
   int32_t next_instance_ = 0;
