@@ -21,7 +21,7 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME colonnade)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "colonnade-cuda, graphviz")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "colonnade-cuda")
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "trains convolutional networks on several devices
 Colonnade trains a network under a plan that says, layer by layer, how it is
 spread: over columns (model parallelism), replicas (data parallelism) and
