@@ -220,6 +220,10 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
                  "most bytes that a reduction moves before a transfer of activations may go first (default: the plan's)")
       ->check(CLI::Range(partition::kLeastPieceBytes, partition::kMostPlanBytes))
       ->group(group);
+  app.add_option("--transfer-parts", flags.transfer_parts,
+                 "parts of the batch, of which fully connected layers compute one while another moves (default: the plan's)")
+      ->check(CLI::Range(1, partition::kMostTransferParts))
+      ->group(group);
   AddProfileFlag(app, flags);
 }
 

@@ -45,6 +45,7 @@ struct Flags {
   std::string reduction, overlap;  // empty: the plan's own
   int64_t bucket_bytes = 0;        // 0: the plan's own
   int64_t piece_bytes = 0;         // likewise
+  int transfer_parts = 0;          // likewise
   // Machine
   std::string backend = "auto";
   std::string kernels = "onednn";

@@ -60,6 +60,7 @@ Json PlanReport(const Prediction& p) {
                                   {"reduction", partition::Name(c.plan.reduction)},
                                   {"overlap", c.plan.overlap},
                                   {"bucket_bytes", c.plan.bucket_bytes},
+                                  {"transfer_parts", c.plan.transfer_parts},
                                   {"step_ms", c.judgement.step_sec * 1e3},
                                   {"peak_memory_bytes", c.judgement.peak_memory_bytes},
                                   {"fits", c.fits}});
@@ -161,14 +162,14 @@ void PrintCandidates(const Prediction& p) {
                       "the choice is within %.1f %% of that.",
                       p.candidates.size(), p.least_sec * 1e3, 100 * (step / p.least_sec - 1)));
   PrintLine("The best, and the best of every name and number of devices:");
-  PrintLine("rank  plan      mesh    reduction   overlap  buckets MB     step ms   memory MB");
+  PrintLine("rank  plan      mesh    reduction   overlap  buckets MB  parts     step ms   memory MB");
   for (size_t i : ShownCandidates(p)) {
     const partition::Candidate& c = p.candidates[i];
     const Json mesh = MeshJson(c.plan.mesh);
     PrintLine(absl::StrFormat(
-        "%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %11.2f %11.1f%s", i + 1, c.plan.name, mesh["replicas"].get<int64_t>(),
+        "%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %6d %11.2f %11.1f%s", i + 1, c.plan.name, mesh["replicas"].get<int64_t>(),
         mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
-        static_cast<double>(c.plan.bucket_bytes) / 1e6, c.judgement.step_sec * 1e3,
+        static_cast<double>(c.plan.bucket_bytes) / 1e6, c.plan.transfer_parts, c.judgement.step_sec * 1e3,
         static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? HowOftenSlower(p, i) : "  does not fit"));
   }
 }
@@ -204,14 +205,15 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
   }
   std::vector<tools::ReportSection> sections = {{.title = "Layers", .tables = {std::move(layers)}}};
   if (p.candidates.empty()) return sections;
-  tools::ReportTable plans{.header = {"plan", "mesh", "reduction", "overlap", "buckets", "step", "memory", ""}};
+  tools::ReportTable plans{.header = {"plan", "mesh", "reduction", "overlap", "buckets", "parts", "step", "memory", ""}};
   for (size_t i : ShownCandidates(p)) {
     const partition::Candidate& c = p.candidates[i];
     const Json mesh = MeshJson(c.plan.mesh);
     plans.rows.push_back({absl::StrCat(i + 1, ". ", c.plan.name),
                           absl::StrFormat("%d × %d", mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>()),
                           partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
-                          tools::Bytes(c.plan.bucket_bytes), absl::StrFormat("%.2f ms", c.judgement.step_sec * 1e3),
+                          tools::Bytes(c.plan.bucket_bytes), absl::StrCat(c.plan.transfer_parts),
+                          absl::StrFormat("%.2f ms", c.judgement.step_sec * 1e3),
                           tools::Bytes(c.judgement.peak_memory_bytes), c.fits ? "" : "does not fit"});
   }
   sections.push_back({.title = "Plans compared",

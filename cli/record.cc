@@ -44,6 +44,7 @@ void AddPlan(const Session& session, Json& values) {
   values["overlap"] = plan.overlap ? "on" : "off";
   values["bucket-bytes"] = plan.bucket_bytes;
   values["piece-bytes"] = plan.piece_bytes;
+  values["transfer-parts"] = plan.transfer_parts;
 }
 
 void AddOptimizer(const Flags& flags, const Session& session, Json& values) {

@@ -124,6 +124,19 @@ void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
   if (!flags.overlap.empty()) plan.overlap = flags.overlap == "on";
   if (flags.bucket_bytes > 0) plan.bucket_bytes = flags.bucket_bytes;
   if (flags.piece_bytes > 0) plan.piece_bytes = flags.piece_bytes;
+  if (flags.transfer_parts > 0) plan.transfer_parts = flags.transfer_parts;
+}
+
+// Where the batch does not divide into as many parts as the plan has.
+void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partition::Plan& plan) {
+  const auto shardings = partition::ShardGraph(graph, plan, SamplesAtOnce(flags));
+  if (!shardings.ok()) return;  // lowering says why
+  const int parts = partition::TransferParts(graph, plan, *shardings);
+  if (parts == plan.transfer_parts) return;
+  plan.notes.push_back(
+      absl::StrFormat("activations move in %d part%s of the batch, not %d: what a device holds of it does not "
+                      "divide into more",
+                      parts, parts == 1 ? "" : "s", plan.transfer_parts));
 }
 
 int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) {
@@ -279,6 +292,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
                                                          columns, session.plan.name, flags.columns));
   }
   ApplyOverrides(flags, session.plan);
+  NoteFewerParts(flags, session.graph, session.plan);
   session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
                                                             : cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
   return session;

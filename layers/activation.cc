@@ -38,6 +38,7 @@ LayerStages Stages(const ActivationLayer& layer, const LayerShapes&, const Stage
              .uses = {Read(s[kept]), Read(s[D(Y())]), Write(s[D(X())])},
              .flops = program::ElementCount(s[D(Y())].shape)}};
   };
+  forward.by_sample = backward.by_sample = true;
   if (activation == program::Activation::kRelu) forward.epilogue = activation, backward.masks = true;
   return {.stages = {std::move(forward), std::move(backward)}};
 }

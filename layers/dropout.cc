@@ -43,6 +43,8 @@ LayerStages Stages(const Dropout& layer, const LayerShapes&, const StageOptions&
   backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = DropoutOp(layer, s, s[D(X())]), .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])}}};
   };
+  forward.by_sample = backward.by_sample = true;
+  forward.draws = options.train, backward.draws = true;
   return {.stages = {std::move(forward), std::move(backward)}};
 }
 

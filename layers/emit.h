@@ -19,12 +19,13 @@ struct ParameterSpec {
   program::Initializer initializer;
 };
 
-// A whole buffer: one device's part of a tensor.
+// A buffer, one device's part of a tensor; or some rows of it, which are samples.
 struct Operand {
   program::BufferId buffer;
   program::Shape shape;
   program::Shape global_shape{};  // of the tensor
   program::Shape offset{};        // of this part in it, if that is one box
+  int64_t first_row = 0;          // of the buffer
 };
 
 struct EmittedOp {
@@ -33,7 +34,7 @@ struct EmittedOp {
   int64_t flops = 0;
 };
 
-// Uses of a whole operand.
+// Uses of all of an operand.
 program::BufferUse Read(const Operand& x);
 program::BufferUse Write(const Operand& x);
 program::BufferUse Accumulate(const Operand& x);

@@ -28,8 +28,12 @@ LayerStages Stages(const Flatten&, const LayerShapes&, const StageOptions&) {
     };
   };
   return {.stages = {
-              {.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}, .emit = copy(X(), Y())},
-              {.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}, .emit = copy(D(Y()), D(X()))},
+              {.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}, .emit = copy(X(), Y()), .by_sample = true},
+              {.pass = program::Pass::kBackward,
+               .reads = {D(Y())},
+               .writes = {D(X())},
+               .emit = copy(D(Y()), D(X())),
+               .by_sample = true},
           }};
 }
 

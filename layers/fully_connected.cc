@@ -57,6 +57,7 @@ LayerStages Stages(const FullyConnected& layer, const LayerShapes& whole, const 
   using program::Shape;
   return ProductStages(
       {.has_bias = layer.bias,
+       .by_sample = true,
        .forward = [](const Shape&, const Shape&, bool bias, bool relu) -> program::Op {
          return program::FullyConnectedForward{.bias = bias, .relu = relu};
        },

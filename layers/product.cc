@@ -90,9 +90,11 @@ LayerStages ProductStages(const Product& product, const LayerShapes& whole, cons
   } else {
     stages.stages = {Multiply(product, bias, Y())};
   }
+  for (Stage& stage : stages.stages) stage.by_sample = product.by_sample && stage.pass == Pass::kForward;
   // The weights' gradient comes first, so that its reduction starts as early as it can.
   stages.stages.push_back(MultiplyBackwardToWeights(product, bias && !apart));
   stages.stages.push_back(MultiplyBackwardToInput(product));
+  stages.stages.back().by_sample = product.by_sample;
   return stages;
 }
 

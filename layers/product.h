@@ -21,6 +21,7 @@ namespace colonnade::layers {
 // The ops of a product, from the shapes of one device's x and w.
 struct Product {
   bool has_bias = true;
+  bool by_sample = false;  // its stages may run on some of the samples
   std::function<program::Op(const program::Shape& x, const program::Shape& w, bool bias, bool relu)> forward;
   std::function<program::Op(const program::Shape& x, const program::Shape& w, bool bias)> backward_weights;
   std::function<program::Op(const program::Shape& x, const program::Shape& w)> backward_data;

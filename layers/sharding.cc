@@ -30,8 +30,8 @@ std::optional<Strategy> StrategyFromName(const std::string& name) {
   return std::nullopt;
 }
 
-Placement Placement::SplitSections(std::vector<int64_t> sections) {
-  Placement split = Split(1);
+Placement Placement::SplitSections(std::vector<int64_t> sections, int dim) {
+  Placement split = Split(dim);
   if (sections.size() > 1) split.sections = std::move(sections);
   return split;
 }

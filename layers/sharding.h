@@ -25,19 +25,19 @@ std::optional<Strategy> StrategyFromName(const std::string& name);
 //   Partial     every position holds a summand of it
 // With groups = G > 1 (G divides M), dimension 1 is first cut into G parts, one for each run of M/G positions, and the kind
 // (Replicated or Partial) holds within such a run. Grouped layers on more columns than groups need this.
-// With sections, dimension 1 is first cut into these extents, and position m holds the m-th of M equal parts of each, side
-// by side: of a concatenation of parts of tensors, that of the tensors.
+// With sections, the dimension is first cut into these extents, and position m holds the m-th of M equal parts of each, side
+// by side: of a concatenation of parts of tensors, that of the tensors; of a batch that moves in parts, that of each.
 struct Placement {
   enum class Kind { kReplicated, kSplit, kPartial };
   Kind kind = Kind::kReplicated;
   int dim = 0;                      // of kSplit
   int64_t groups = 1;               // of kReplicated and kPartial
-  std::vector<int64_t> sections{};  // of kSplit along dimension 1: none, or two or more
+  std::vector<int64_t> sections{};  // of kSplit: none, or two or more
 
   static Placement Replicated(int64_t groups = 1) { return {Kind::kReplicated, 0, groups}; }
   static Placement Split(int dim) { return {Kind::kSplit, dim, 1}; }
-  // Split(1), of each section.
-  static Placement SplitSections(std::vector<int64_t> sections);
+  // Split(dim), of each section.
+  static Placement SplitSections(std::vector<int64_t> sections, int dim = 1);
   static Placement Partial(int64_t groups = 1) { return {Kind::kPartial, 0, groups}; }
   bool operator==(const Placement&) const = default;
 };

@@ -60,6 +60,10 @@ enum class Fused {
   kFoldedBias,    // written
 };
 
+// Whether a tensor has a row for each sample, or each group of samples.
+constexpr bool HasRows(Slot slot) { return slot.kind != Slot::Kind::kParameter && slot.kind != Slot::Kind::kState; }
+constexpr bool HasRows(Fused which) { return which < Fused::kWeight; }
+
 // The operands of one stage on one device.
 class StageShard {
  public:
@@ -103,6 +107,8 @@ struct Stage {
   // costs nothing.
   std::function<std::vector<EmittedOp>(const StageShard&)> emit;
 
+  bool by_sample = false;      // what it makes of a sample, each tensor's row of it, follows from that sample's rows alone
+  bool draws = false;          // random numbers, by the places of elements in the whole tensor
   bool reads_masters = false;  // its parameters, in f32 or f64, also where activations are bf16
 
   // What lowering may do with the stage.

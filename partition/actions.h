@@ -96,6 +96,7 @@ struct Action {
   std::vector<ActionOperand> inputs;
   std::vector<ValueId> outputs;
   program::Provenance from;
+  std::optional<int> part{};  // of the Lowering's parts of the batch; absent: all of it
 };
 
 // Where a stage reads or writes `slot`; the number of slots if it does not.
@@ -150,6 +151,7 @@ struct Lowering {
   const LowerOptions& options;
 
   std::vector<NodeSharding> shardings;  // by node
+  int parts = 1;                        // of the batch, in which activations move (TransferParts)
   std::vector<Value> values;
   std::vector<Action> actions;
   std::vector<ShardedParameter> parameters;

@@ -1,5 +1,7 @@
 #include "partition/check_actions.h"
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +35,27 @@ bool MayFollow(const Progress& at, const Progress& next, int pieces) {
   return next.stage > at.stage && next.piece == 0 && is_reduced_whole;
 }
 
+// Which parts of values are made.
+class MadeParts {
+ public:
+  explicit MadeParts(const Lowering& lowering)
+      : all_(lowering.parts == 64 ? ~uint64_t{0} : (uint64_t{1} << lowering.parts) - 1), made_(lowering.values.size(), 0) {}
+  bool Has(ValueId value, std::optional<int> part) const { return (made_[value.value] & Mask(part)) == Mask(part); }
+  // False if any of it was made before.
+  bool Add(ValueId value, std::optional<int> part) {
+    const bool is_new = (made_[value.value] & Mask(part)) == 0;
+    made_[value.value] |= Mask(part);
+    return is_new;
+  }
+
+ private:
+  uint64_t Mask(std::optional<int> part) const { return part.has_value() ? uint64_t{1} << *part : all_; }
+
+  uint64_t all_;
+  std::vector<uint64_t> made_;
+};
+static_assert(kMostTransferParts <= 64);
+
 bool IsThereFromTheBeginning(const Value& value) {
   return value.host_input >= 0 || value.state >= 0 || (value.parameter >= 0 && !value.is_gradient);
 }
@@ -48,7 +71,7 @@ bool IsUpdated(const Lowering& lowering, ValueId id, const std::vector<Progress>
 
 absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
   auto broken = [&](const std::string& what) { return absl::InternalError(absl::StrCat("after ", pass, ": ", what)); };
-  std::vector<bool> made(lowering.values.size(), false);
+  MadeParts made(lowering);
   std::vector<Progress> progress(lowering.buckets.size());
   for (const Action& action : lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
@@ -56,15 +79,14 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
         return broken(absl::StrCat("layer ", action.from.layer, " reads ", lowering.value(operand.value).name,
                                    " after it is updated"));
       }
-      if (!operand.value.valid() || made[operand.value.value] || IsThereFromTheBeginning(lowering.value(operand.value)))
-        continue;
+      if (!operand.value.valid() || IsThereFromTheBeginning(lowering.value(operand.value))) continue;
+      if (made.Has(operand.value, action.part)) continue;
       return broken(
           absl::StrCat("layer ", action.from.layer, " reads ", lowering.value(operand.value).name, " before it is made"));
     }
     for (ValueId output : action.outputs) {
       if (!output.valid()) continue;
-      if (made[output.value]) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
-      made[output.value] = true;
+      if (!made.Add(output, action.part)) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
     }
     const Progress next = ProgressOf(action);
     if (next.bucket < 0) continue;

@@ -19,6 +19,12 @@ using program::Member;
 // The dimension along which an entry gathers or scatters.
 int DimOf(const Placement& p) { return p.kind == Placement::Kind::kSplit ? p.dim : 1; }
 
+// Whether an entry moves sections of the samples.
+bool MovesSamples(const ReshardEntry& entry) {
+  const Placement& cut = entry.from.sections.empty() ? entry.to : entry.from;
+  return !cut.sections.empty() && cut.dim == 0;
+}
+
 Collective AttributesOf(const ReshardEntry& entry) {
   const CollectiveKind kind = *CollectiveOf(entry.kind);
   switch (kind) {
@@ -43,6 +49,7 @@ void Emitter::Emit(const Action& action, const Reshard& reshard) {
   for (int p : positions_) Make(action.outputs[0], p);
   const size_t sections = SectionsOf(entry, builder_.shape(At(action.outputs[0], 0))).size();
   for (size_t section = 0; section < sections; ++section) {
+    if (MovesSamples(entry) && action.part.has_value() && static_cast<size_t>(*action.part) != section) continue;
     if (entry.kind == ReshardKind::kSlice) {
       EmitSlice(action, entry, section);
     } else {
@@ -51,16 +58,29 @@ void Emitter::Emit(const Action& action, const Reshard& reshard) {
   }
 }
 
-BufferUse Emitter::SectionAt(ValueId value, int position, const ReshardEntry& entry, size_t section, Access access) const {
+BufferUse Emitter::InputAt(const Action& action, int position, const ReshardEntry& entry, size_t section,
+                           Access access) const {
+  return SectionAt(action, action.inputs[0].value, position, entry, section, access);
+}
+
+BufferUse Emitter::OutputAt(const Action& action, int position, const ReshardEntry& entry, size_t section) const {
+  return SectionAt(action, action.outputs[0], position, entry, section, Access::kWrite);
+}
+
+// A section of the samples is a part of them.
+BufferUse Emitter::SectionAt(const Action& action, ValueId value, int position, const ReshardEntry& entry, size_t section,
+                             Access access) const {
   const BufferId buffer = At(value, position);
-  return {buffer, SectionsOf(entry, builder_.shape(buffer))[section], access};
+  BufferUse use{buffer, SectionsOf(entry, builder_.shape(buffer))[section], access};
+  if (!MovesSamples(entry)) Cut(action.part, use.region);
+  return use;
 }
 
 void Emitter::EmitSlice(const Action& action, const ReshardEntry& entry, size_t section) {
   const int dim = DimOf(entry.to);
   for (int p : positions_) {
-    BufferUse x = SectionAt(action.inputs[0].value, p, entry, section, Access::kRead);
-    const BufferUse y = SectionAt(action.outputs[0], p, entry, section, Access::kWrite);
+    BufferUse x = InputAt(action, p, entry, section, Access::kRead);
+    const BufferUse y = OutputAt(action, p, entry, section);
     x.region.size = y.region.size;
     x.region.offset[dim] += SlicedPart(mesh_, entry, p) * y.region.size[dim];
     AddCompute(p, {program::Copy{}, {x, y}}, program::Lane::kCompute, action.from);
@@ -85,10 +105,10 @@ void Emitter::EmitPair(const Action& action, const ReshardEntry& entry, size_t s
   Member sides[2];
   for (int m = 0; m < 2; ++m) {
     if (!emits_[group[m]]) continue;
-    const BufferUse x = SectionAt(action.inputs[0].value, group[m], entry, section, Access::kRead);
+    const BufferUse x = InputAt(action, group[m], entry, section, Access::kRead);
     // Both hold parts of equal extents.
     const auto part_of = [&](int member) {
-      BufferUse y = SectionAt(action.outputs[0], group[m], entry, section, Access::kWrite);
+      BufferUse y = OutputAt(action, group[m], entry, section);
       y.region.size[dim] = x.region.size[dim];
       y.region.offset[dim] += member * y.region.size[dim];
       return y;
@@ -108,8 +128,8 @@ void Emitter::EmitCollective(const Action& action, const ReshardEntry& entry, si
   for (size_t m = 0; m < group.size(); ++m) {
     const int p = group[m];
     if (!emits_[p]) continue;
-    const BufferUse x = SectionAt(action.inputs[0].value, p, entry, section, in_place ? Access::kAccumulate : Access::kRead);
-    const BufferUse y = SectionAt(action.outputs[0], p, entry, section, Access::kWrite);
+    const BufferUse x = InputAt(action, p, entry, section, in_place ? Access::kAccumulate : Access::kRead);
+    const BufferUse y = OutputAt(action, p, entry, section);
     const int64_t element = program::SizeInBytes(builder_.buffer(x.buffer).dtype);
     const int64_t bytes = element * x.region.elements();
     members[m] = {.uses = {x},

@@ -18,6 +18,8 @@ using program::BufferId;
 using program::Lane;
 using program::Pass;
 
+constexpr int kMany = 64;  // devices, whose tasks are counted first, which takes a moment
+
 enum HostInput { kImages = 0, kLabels = 1, kScalars = 2 };
 
 // [n,C,…] as [n,…,C].
@@ -85,6 +87,7 @@ Emitter::Emitter(const Lowering& lowering, std::vector<int> first_alike)
 }
 
 program::Program Emitter::Run() && {
+  if (first_alike_.empty() && mesh_.device_count() >= kMany) Reserve();
   AddBuckets();
   AddState();
   AddScalarsAndFlags();
@@ -108,6 +111,15 @@ program::Representatives Emitter::RunRepresentatives() && {
   made.program = std::move(*this).Run();
   made.alike = std::move(alike_);
   return made;
+}
+
+// Devices that do alike have as many tasks and buffers.
+void Emitter::Reserve() {
+  const program::Representatives counted = EmitRepresentatives(lowering_);
+  size_t tasks = 0, buffers = 0;
+  for (const program::Task& task : counted.program.tasks) tasks += counted.stands_for[task.device].size();
+  for (const program::Buffer& buffer : counted.program.buffers) buffers += counted.stands_for[buffer.device].size();
+  builder_.Reserve(tasks, buffers);
 }
 
 std::vector<int> Emitter::DevicesAt(const Group& group) const {
@@ -203,37 +215,94 @@ Operand Emitter::OperandAt(ValueId id, int position) const {
   return {buffer, builder_.shape(buffer), value.shape, RegionOn(mesh_, value.placement, value.shape, position).offset};
 }
 
+void Emitter::Cut(std::optional<int> part, program::Region& rows) const {
+  if (!part.has_value()) return;
+  rows.size[0] /= lowering_.parts;
+  rows.offset[0] += *part * rows.size[0];
+}
+
+Operand Emitter::RowsAt(ValueId id, int position, std::optional<int> part) const {
+  Operand rows = OperandAt(id, position);
+  if (!part.has_value()) return rows;
+  program::Region box = program::Region::Whole(rows.shape);
+  Cut(part, box);
+  rows.shape = box.size;
+  rows.first_row = box.offset[0];
+  rows.offset[0] = SampleAt(lowering_.value(id), position, rows.first_row);
+  return rows;
+}
+
+int64_t Emitter::SampleAt(const Value& value, int position, int64_t row) const {
+  for (const Samples& held : SamplesOn(mesh_, value.placement, value.shape[0], position)) {
+    if (row < held.count) return held.first + row;
+    row -= held.count;
+  }
+  return value.shape[0];
+}
+
 void Emitter::AddCompute(int position, layers::EmittedOp op, Lane lane, const program::Provenance& from) {
   builder_.AddCompute(lowering_.plan.device_at(position), lane, std::move(op.op), std::move(op.uses), op.flops, from);
 }
 
 // What the host gives is copied as it is, while the step before computes; images then become what the network reads.
 void Emitter::Emit(const Action& action, const LoadInput&) {
-  const ValueId id = action.outputs[0];
-  const Value& value = lowering_.value(id);
-  const bool are_images = value.host_input == kImages;
+  const Value& value = lowering_.value(action.outputs[0]);
   for (int p : positions_) {
-    const program::Region local = RegionOn(mesh_, value.placement, value.shape, p);
-    const bool are_bytes = are_images && lowering_.options.pixels.has_value();
-    const program::Region box = are_bytes ? ChannelsLast(local) : local;
-    // Whole samples, which lie in one range of the host's memory.
-    program::Region samples = program::Region::Whole(are_bytes ? ChannelsLast(value.shape) : value.shape);
-    samples.size[0] = box.size[0];
-    const BufferId loaded = builder_.AddLoaded(lowering_.plan.device_at(p), are_images ? value.name + ".host" : value.name,
-                                               inputs_[value.host_input].host_dtype, samples.size);
-    samples.offset[0] = value.first_sample + box.offset[0];
-    AddLoad(p, value.host_input, loaded, std::move(samples), action.from);
-    if (are_images) {
-      program::BufferUse part{loaded, box, program::Access::kRead};
-      part.region.offset[0] = 0;
-      Make(id, p);
-      const Operand y = OperandAt(id, p);
-      AddCompute(p, {ConvertImages(local), {std::move(part), layers::Write(y)}}, Lane::kCompute,
-                 {action.from.layer, Pass::kForward});
-    } else {
-      buffers_[id.value][p] = loaded;
+    const std::vector<Samples> held = SamplesOn(mesh_, value.placement, value.shape[0], p);
+    int64_t row = 0;
+    for (const Samples& samples : held) {
+      if (value.host_input == kImages) {
+        LoadImages(action, p, samples, row);
+      } else {
+        LoadLabels(action, p, samples, held.size() == 1 ? std::nullopt : std::optional(row));
+      }
+      row += samples.count;
     }
   }
+}
+
+void Emitter::LoadImages(const Action& action, int position, const Samples& samples, int64_t row) {
+  const ValueId id = action.outputs[0];
+  const Value& value = lowering_.value(id);
+  const bool are_bytes = lowering_.options.pixels.has_value();
+  program::Region local = RegionOn(mesh_, value.placement, value.shape, position);
+  local.size[0] = samples.count;
+  local.offset[0] = 0;
+  const BufferId loaded = AddLoaded(action, position, value.name + ".host", samples);
+  Make(id, position);
+  Operand y = OperandAt(id, position);
+  y.shape[0] = samples.count;
+  y.first_row = row;
+  program::BufferUse x{loaded, are_bytes ? ChannelsLast(local) : local, program::Access::kRead};
+  AddCompute(position, {ConvertImages(local), {std::move(x), layers::Write(y)}}, Lane::kCompute,
+             {action.from.layer, Pass::kForward});
+}
+
+void Emitter::LoadLabels(const Action& action, int position, const Samples& samples, std::optional<int64_t> row) {
+  const ValueId id = action.outputs[0];
+  const Value& value = lowering_.value(id);
+  const BufferId loaded = AddLoaded(action, position, value.name, samples);
+  if (!row.has_value()) {
+    buffers_[id.value][position] = loaded;
+    return;
+  }
+  Make(id, position);
+  const Operand part{.buffer = At(id, position), .shape = {samples.count}, .first_row = *row};
+  AddCompute(position, {program::Copy{}, {builder_.Read(loaded), layers::Write(part)}}, Lane::kCompute,
+             {action.from.layer, Pass::kForward});
+}
+
+// Whole samples, which lie in one range of the host's memory.
+BufferId Emitter::AddLoaded(const Action& action, int position, std::string name, const Samples& samples) {
+  const Value& value = lowering_.value(action.outputs[0]);
+  program::Input& input = inputs_[value.host_input];
+  program::Region box = program::Region::Whole(input.shape);
+  box.size[0] = samples.count;
+  box.offset[0] = value.first_sample + samples.first;
+  const BufferId loaded =
+      builder_.AddLoaded(lowering_.plan.device_at(position), std::move(name), input.host_dtype, box.size);
+  AddLoad(position, value.host_input, loaded, std::move(box), action.from);
+  return loaded;
 }
 
 program::Op Emitter::ConvertImages(const program::Region& local) const {
@@ -259,17 +328,23 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
     shard.batch = lowering_.options.global_batch;
     shard.first_sample = run.micro_batch * (shard.batch / lowering_.options.micro_batches);
     shard.epilogue = run.epilogue;
+    const auto operand = [&](layers::Slot slot, ValueId value) {
+      return layers::HasRows(slot) ? RowsAt(value, p, action.part) : OperandAt(value, p);
+    };
+    const auto fused = [&](layers::Fused which, ValueId value) {
+      return layers::HasRows(which) ? RowsAt(value, p, action.part) : OperandAt(value, p);
+    };
     for (size_t k = 0; k < stage.reads.size(); ++k) {
-      if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], OperandAt(action.inputs[k].value, p));
+      if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], operand(stage.reads[k], action.inputs[k].value));
     }
     for (size_t k = 0; k < stage.writes.size(); ++k) {
-      if (action.outputs[k].valid()) shard.Put(stage.writes[k], OperandAt(action.outputs[k], p));
+      if (action.outputs[k].valid()) shard.Put(stage.writes[k], operand(stage.writes[k], action.outputs[k]));
     }
     for (size_t k = 0; k < run.fused_reads.size(); ++k) {
-      shard.Put(run.fused_reads[k], OperandAt(action.inputs[stage.reads.size() + k].value, p));
+      shard.Put(run.fused_reads[k], fused(run.fused_reads[k], action.inputs[stage.reads.size() + k].value));
     }
     for (size_t k = 0; k < run.fused_writes.size(); ++k) {
-      shard.Put(run.fused_writes[k], OperandAt(action.outputs[stage.writes.size() + k], p));
+      shard.Put(run.fused_writes[k], fused(run.fused_writes[k], action.outputs[stage.writes.size() + k]));
     }
     for (layers::EmittedOp& op : stage.emit(shard)) AddCompute(p, std::move(op), Lane::kCompute, action.from);
   }
@@ -279,7 +354,8 @@ void Emitter::Emit(const Action& action, const RunStage& run) {
 void Emitter::Emit(const Action& action, const Round&) {
   MakeOutputs(action);
   for (int p : positions_) {
-    const Operand master = OperandAt(action.inputs[0].value, p), rounded = OperandAt(action.outputs[0], p);
+    const Operand master = RowsAt(action.inputs[0].value, p, action.part),
+                  rounded = RowsAt(action.outputs[0], p, action.part);
     AddCompute(p, {program::Copy{}, {layers::Read(master), layers::Write(rounded)}}, Lane::kCompute, action.from);
   }
 }

@@ -46,6 +46,8 @@ class Emitter {
   };
 
   // emitter.cc
+  // Before anything is emitted: memory for what all devices have and do.
+  void Reserve();
   ByPosition Nowhere() const { return ByPosition(emits_.size()); }
   std::vector<int> DevicesAt(const Group& group) const;
   // Calls `emit` for each group with a position that is emitted; group_of(p) is that of position p.
@@ -62,8 +64,17 @@ class Emitter {
   void ShareOutputs(const Action& action);
   program::BufferId At(ValueId value, int position) const { return buffers_[value.value][position]; }
   layers::Operand OperandAt(ValueId value, int position) const;
+  // The rows of a part of the batch; without one, all.
+  layers::Operand RowsAt(ValueId value, int position, std::optional<int> part) const;
+  void Cut(std::optional<int> part, program::Region& rows) const;
+  // Which sample of the batch stands in a row of what a position holds.
+  int64_t SampleAt(const Value& value, int position, int64_t row) const;
   void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from);
   void Emit(const Action& action, const LoadInput&);
+  // Consecutive samples, as rows from `row` on of what the action makes; labels without it are all there is.
+  void LoadImages(const Action& action, int position, const Samples& samples, int64_t row);
+  void LoadLabels(const Action& action, int position, const Samples& samples, std::optional<int64_t> row);
+  program::BufferId AddLoaded(const Action& action, int position, std::string name, const Samples& samples);
   // What makes of loaded images the box `local` of what the network reads.
   program::Op ConvertImages(const program::Region& local) const;
   void AddLoad(int position, int input, program::BufferId loaded, program::Region box, const program::Provenance& from);
@@ -77,7 +88,10 @@ class Emitter {
 
   // emit_reshard.cc
   void Emit(const Action& action, const Reshard& reshard);
-  program::BufferUse SectionAt(ValueId value, int position, const ReshardEntry& entry, size_t section,
+  program::BufferUse InputAt(const Action& action, int position, const ReshardEntry& entry, size_t section,
+                             program::Access access) const;
+  program::BufferUse OutputAt(const Action& action, int position, const ReshardEntry& entry, size_t section) const;
+  program::BufferUse SectionAt(const Action& action, ValueId value, int position, const ReshardEntry& entry, size_t section,
                                program::Access access) const;
   void EmitSlice(const Action& action, const ReshardEntry& entry, size_t section);
   void EmitTransfers(const Action& action, const ReshardEntry& entry, size_t section);

@@ -36,6 +36,7 @@ constexpr LoweringPass kPasses[] = {
     {"fuse masks", FuseMasks},
     {"fold normalisations", FoldNormalisations},
     {"choose precision", ChoosePrecision},
+    {"split transfers", SplitTransfers},
     {"order actions", OrderActions},
 };
 
@@ -109,7 +110,8 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
   RETURN_IF_ERROR(ValidatePlan(plan, graph, samples));
   ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings,
                    ShardGraph(graph, plan, samples, options.mode, options.micro_batches));
-  Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings)};
+  const int parts = TransferParts(graph, plan, shardings);
+  Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings), .parts = parts};
   for (const LoweringPass& pass : kPasses) {
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));

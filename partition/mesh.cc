@@ -83,6 +83,44 @@ program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, con
   return region;
 }
 
+namespace {
+
+// Appends those of `held` that lie from place `first` on; what follows on the last range lengthens it.
+void AppendRange(const std::vector<Samples>& held, int64_t first, int64_t count, std::vector<Samples>& to) {
+  for (const Samples& range : held) {
+    const int64_t begin = std::max(first, int64_t{0}), end = std::min(first + count, range.count);
+    first -= range.count;
+    if (begin >= end) continue;
+    const Samples part = {range.first + begin, end - begin};
+    if (!to.empty() && to.back().first + to.back().count == part.first) {
+      to.back().count += part.count;
+    } else {
+      to.push_back(part);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Samples> SamplesOn(const Mesh& mesh, const TensorPlacement& placement, int64_t batch, int position) {
+  std::vector<Samples> held = {{0, batch}};
+  int64_t count = batch;
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    const Placement& p = placement[a];
+    if (p.kind != Placement::Kind::kSplit || p.dim != 0) continue;
+    const int64_t size = mesh.axes[a].size, coordinate = mesh.Coordinate(position, a);
+    std::vector<Samples> left;
+    int64_t begin = 0;
+    for (int64_t extent : p.sections.empty() ? std::vector<int64_t>{count} : p.sections) {
+      AppendRange(held, begin + coordinate * extent / size, extent / size, left);
+      begin += extent;
+    }
+    held = std::move(left);
+    count /= size;
+  }
+  return held;
+}
+
 absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacement& placement, program::Shape shape) {
   for (int a = 0; a < mesh.axis_count(); ++a) {
     const Placement& p = placement[a];

@@ -44,6 +44,15 @@ std::string ToString(const TensorPlacement& placement);
 // that of all together, and its offset means nothing. REQUIRES: extents divide (LocalShape says).
 program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape, int position);
 
+// Consecutive samples.
+struct Samples {
+  int64_t first = 0, count = 0;
+  bool operator==(const Samples&) const = default;
+};
+// The samples of a batch (dimension 0) that `position` holds, in the order in which they lie there: one range, or of a split
+// by sections several. REQUIRES: extents divide.
+std::vector<Samples> SamplesOn(const Mesh& mesh, const TensorPlacement& placement, int64_t batch, int position);
+
 // The extents of every position's shard. InvalidArgument where an extent does not divide.
 absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacement& placement, program::Shape shape);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,7 +64,7 @@ class Orderer {
     } else if (const auto* reshard = std::get_if<Reshard>(&action.what); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {
-      for (const ActionOperand& operand : action.inputs) AwaitValue(operand.value);
+      for (const ActionOperand& operand : action.inputs) AwaitValue(operand.value, action.part);
       while (!late_.empty() && reduced_[late_.front().bucket] <= compute_) EmitLate();
       compute_ += ComputePicoseconds(action);
     }
@@ -94,18 +95,24 @@ class Orderer {
       put_off.emplace_back(std::move(out_[transfer.at]), transfer);
       out_.erase(out_.begin() + static_cast<std::ptrdiff_t>(transfer.at));
     }
-    comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) * kPicosecondsPerCommByte;
-    moved_[action.outputs[0]] = comm_;
+    comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) / PartsOf(action) * kPicosecondsPerCommByte;
+    moved_[{action.outputs[0], action.part.value_or(kWhole)}] = comm_;
     out_.push_back(std::move(action));
     for (auto next = put_off.rbegin(); next != put_off.rend(); ++next) {
       TransferGradients(next->first, next->second.bucket, next->second.made);
     }
   }
 
-  void AwaitValue(ValueId value) {
-    const auto moved = moved_.find(value);
-    if (moved != moved_.end()) compute_ = std::max(compute_, moved->second);
+  // Of what moved in parts, one part, or all.
+  void AwaitValue(ValueId value, std::optional<int> part) {
+    for (int p : {part.value_or(lowering_.parts - 1), kWhole}) {
+      const auto moved = moved_.find({value, p});
+      if (moved != moved_.end()) compute_ = std::max(compute_, moved->second);
+    }
   }
+
+  // Of as many an action does one.
+  int64_t PartsOf(const Action& action) const { return action.part.has_value() ? lowering_.parts : 1; }
 
   void EmitLate() {
     compute_ = std::max(compute_, reduced_[late_.front().bucket]);
@@ -116,8 +123,10 @@ class Orderer {
   int64_t ValueBytes(ValueId id) const { return lowering_.LocalElements(id) * kBytesPerElement; }
   int64_t BucketBytes(int bucket) const { return lowering_.LocalElements(lowering_.buckets[bucket]) * kBytesPerElement; }
 
+  int64_t ComputePicoseconds(const Action& action) const { return PicosecondsOfWhole(action) / PartsOf(action); }
+
   // Products take the time of their arithmetic; besides, each value that is made is moved once.
-  int64_t ComputePicoseconds(const Action& action) const {
+  int64_t PicosecondsOfWhole(const Action& action) const {
     const layers::Stage* stage = lowering_.StageOf(action);
     if (stage != nullptr && !stage->emit) return 0;
     int64_t picoseconds = 0;
@@ -140,9 +149,12 @@ class Orderer {
   }
 
   Lowering& lowering_;
-  std::vector<int64_t> reduced_;                 // by bucket: when its reduction is expected to end, or 0
-  absl::flat_hash_map<ValueId, int64_t> moved_;  // by value that moves: when its transfer is expected to end
-  std::vector<GradientTransfer> transfers_;      // in the order of the lane
+  static constexpr int kWhole = -1;
+
+  std::vector<int64_t> reduced_;  // by bucket: when its reduction is expected to end, or 0
+  // By value that moves, and part of it: when its transfer is expected to end.
+  absl::flat_hash_map<std::pair<ValueId, int>, int64_t> moved_;
+  std::vector<GradientTransfer> transfers_;  // in the order of the lane
   std::deque<Late> late_;
   std::vector<Action> for_the_host_;
   std::vector<Action> out_;

@@ -62,6 +62,12 @@ absl::Status FoldNormalisations(Lowering& lowering);
 // After: every value has a type.
 absl::Status ChoosePrecision(Lowering& lowering);
 
+// Cuts transfers of activations, to and from layers that multiply each sample by their weights alone (fully connected ones),
+// into parts of the batch, and the stages of these layers with them, so that one part is computed while another moves
+// (Krizhevsky 2014, arXiv:1404.5997, section 4, schemes b and c; but weights are updated once, by all of the batch). What
+// stands between and has no weights goes along. Before: values have types. After: parts of an action follow each other.
+absl::Status SplitTransfers(Lowering& lowering);
+
 // Orders the actions so that compute does not wait for a reduction that has only begun: an update stands where the reduction
 // is expected to have ended. Element counts and nominal rates decide, never a measurement.
 absl::Status OrderActions(Lowering& lowering);

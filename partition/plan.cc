@@ -98,8 +98,9 @@ absl::Status ParseDeviceOrder(const Json& value, const Mesh& mesh, std::vector<i
 }
 
 absl::Status CheckFields(const Json& root) {
-  static const auto& fields = *new std::vector<std::string>{
-      "colonnade_plan", "name", "mesh", "layers", "reduction", "bucket_bytes", "piece_bytes", "device_order", "overlap"};
+  static const auto& fields =
+      *new std::vector<std::string>{"colonnade_plan", "name",        "mesh",           "layers",       "reduction",
+                                    "bucket_bytes",   "piece_bytes", "transfer_parts", "device_order", "overlap"};
   for (const auto& [field, value] : root.items()) {
     if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
     return Wrong(field, absl::StrCat("one of ", absl::StrJoin(fields, ", ")),
@@ -135,6 +136,13 @@ absl::Status ParseOptional(const Json& root, Plan& plan) {
   }
   RETURN_IF_ERROR(ParseBytes(root, "bucket_bytes", 1, plan.bucket_bytes));
   RETURN_IF_ERROR(ParseBytes(root, "piece_bytes", kLeastPieceBytes, plan.piece_bytes));
+  if (root.contains("transfer_parts")) {
+    const Json& parts = root["transfer_parts"];
+    if (!parts.is_number_integer() || parts < 1 || parts > kMostTransferParts) {
+      return Wrong("transfer_parts", absl::StrCat("a whole number from 1 to ", kMostTransferParts), Found(parts));
+    }
+    plan.transfer_parts = parts.get<int>();
+  }
   if (root.contains("reduction")) {
     RETURN_IF_ERROR(ParseReduction(root["reduction"], plan.reduction));
   }
@@ -173,6 +181,7 @@ std::string PlanToJson(const Plan& plan) {
   root["overlap"] = plan.overlap;
   root["bucket_bytes"] = plan.bucket_bytes;
   root["piece_bytes"] = plan.piece_bytes;
+  if (plan.transfer_parts > 1) root["transfer_parts"] = plan.transfer_parts;
   if (!plan.device_order.empty()) root["device_order"] = plan.device_order;
   root["layers"] = Json::object();
   for (const auto& [layer, strategies] : plan.layers) {

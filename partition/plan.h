@@ -3,7 +3,7 @@
 // File form (version 1), every field but version, mesh and layers optional:
 //   { "colonnade_plan": 1, "name": "hybrid", "mesh": [{"name": "data", "size": 2}, {"name": "model", "size": 2}],
 //     "layers": {"conv1": ["batch", "column"], …}, "reduction": "all-reduce", "overlap": true, "bucket_bytes": 8388608,
-//     "piece_bytes": 16777216, "device_order": [0, 1, 2, 3] }
+//     "piece_bytes": 16777216, "transfer_parts": 1, "device_order": [0, 1, 2, 3] }
 #ifndef COLONNADE_PARTITION_PLAN_H_
 #define COLONNADE_PARTITION_PLAN_H_
 
@@ -29,7 +29,8 @@ enum class Reduction {
 const char* Name(Reduction reduction);
 std::optional<Reduction> ReductionFromName(absl::string_view name);
 
-inline constexpr int64_t kLeastPieceBytes = 1024;            // smaller ones are all overhead, or less than backends align to
+inline constexpr int64_t kLeastPieceBytes = 1024;  // smaller ones are all overhead, or less than backends align to
+inline constexpr int kMostTransferParts = 64;
 inline constexpr int64_t kMostPlanBytes = int64_t{1} << 40;  // of bucket_bytes and piece_bytes: more than any device has
 
 struct Plan {
@@ -40,6 +41,9 @@ struct Plan {
   bool overlap = true;             // off: transfers and reductions run in line with compute, reductions after backward
   int64_t bucket_bytes = 8 << 20;  // gradients are reduced in buckets of at least this many bytes
   int64_t piece_bytes = 16 << 20;  // most bytes of a bucket in one reduction: a transfer of activations waits for no more
+  // Of the batch, in which fully connected layers compute while activations move to and from them; fewer where the batch of
+  // a device does not divide (shardings.h).
+  int transfer_parts = 1;
   std::vector<int> device_order;   // device at each mesh position; empty: the identity
   std::vector<std::string> notes;  // why a named plan gave a layer less than it asked for; not in the file
 

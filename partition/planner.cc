@@ -37,6 +37,17 @@ bool ReducesBuckets(const program::Program& program) {
   });
 }
 
+// Not where all layers split the batch over every axis.
+bool MovesActivations(const Plan& plan) {
+  const auto splits_otherwise = [&](const auto& layer) {
+    for (int a = 0; a < plan.mesh.axis_count(); ++a) {
+      if (plan.mesh.axes[a].size > 1 && layer.second[a] != layers::Strategy::kBatch) return true;
+    }
+    return false;
+  };
+  return std::any_of(plan.layers.begin(), plan.layers.end(), splits_otherwise);
+}
+
 class Search {
  public:
   Search(const LayerGraph& graph, const PlannerOptions& options) : graph_(graph), options_(options) {}
@@ -169,6 +180,12 @@ class Search {
           plan.bucket_bytes = bytes;
           RETURN_IF_ERROR(keep_if_better(std::move(plan)));
         }
+      }
+      for (int parts : kTriedTransferParts) {
+        if (!MovesActivations(best.plan)) break;
+        Plan plan = best.plan;
+        plan.transfer_parts = parts;
+        RETURN_IF_ERROR(keep_if_better(std::move(plan)));
       }
       Plan in_line = best.plan;
       in_line.overlap = false;

@@ -6,7 +6,7 @@
 //   2. for every mesh of all devices, and of as many fewer as a named plan does nearly as well on, the assignments of
 //      strategies to layers that an additive cost (additive_cost.h) holds to be the best (proposals.h), the best first;
 //   3. every named plan with every kind of reduction and size of buckets, where that can be faster than the best so far;
-//   4. variants of the three best (reduction, bucket size, overlap, which device sits where);
+//   4. variants of the three best (reduction, bucket size, overlap, parts of transfers, which device sits where);
 //   5. single layers of the winner, and neighbours, exchanged as long as that helps, what the additive cost likes best
 //   first.
 //
@@ -53,6 +53,9 @@ struct PlannerOptions {
 
 // Bucket sizes that the search tries.
 inline constexpr int64_t kTriedBucketBytes[] = {1 << 20, 8 << 20, 32 << 20, 128 << 20};
+
+// Parts of transfers that the search tries.
+inline constexpr int kTriedTransferParts[] = {2, 4, 8};
 
 // Numbers of devices that the search tries, the most first: all up to 16, else `devices` halved again and again, and every
 // power of two.

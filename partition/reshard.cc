@@ -30,6 +30,7 @@ bool Meet(const std::set<int>& a, const std::set<int>& b) {
 // The table's direct entries.
 std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& to) {
   if (from.sections != to.sections && Meet(CutDims(from), CutDims(to))) return std::nullopt;
+  if (!from.sections.empty() && !to.sections.empty()) return std::nullopt;
   const bool to_channels = to.kind == Kind::kSplit && to.dim == 1;
   const bool from_channels = from.kind == Kind::kSplit && from.dim == 1;
   if (from.kind == Kind::kSplit) {
@@ -134,16 +135,16 @@ std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, co
 }
 
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local) {
-  const std::vector<int64_t>& sections = entry.from.sections.empty() ? entry.to.sections : entry.from.sections;
-  if (sections.empty()) return {program::Region::Whole(local)};
-  const int64_t parts = std::accumulate(sections.begin(), sections.end(), int64_t{0}) / local[1];
+  const Placement& cut = entry.from.sections.empty() ? entry.to : entry.from;
+  if (cut.sections.empty()) return {program::Region::Whole(local)};
+  const int64_t parts = std::accumulate(cut.sections.begin(), cut.sections.end(), int64_t{0}) / local[cut.dim];
   std::vector<program::Region> boxes;
-  int64_t channel = 0;
-  for (int64_t section : sections) {
+  int64_t begin = 0;
+  for (int64_t section : cut.sections) {
     program::Region& box = boxes.emplace_back(program::Region::Whole(local));
-    box.offset[1] = channel;
-    box.size[1] = section / parts;
-    channel += box.size[1];
+    box.offset[cut.dim] = begin;
+    box.size[cut.dim] = section / parts;
+    begin += box.size[cut.dim];
   }
   return boxes;
 }

@@ -10,8 +10,8 @@
 //   partial/g     via replicated   reduce-sc. in run   via repl./g         via repl./g      all-reduce in each run
 //
 // A run is the M/g positions of an axis of M that share one of g groups of channels, and `sections` is split(1) by sections
-// (layers::Placement): an entry moves each section as if it were the tensor. Nothing becomes Partial: only a layer makes
-// that.
+// (layers::Placement): an entry moves each section as if it were the tensor. So it does of split(0) by sections, which has
+// the entries of split(0). Nothing becomes Partial: only a layer makes that.
 #ifndef COLONNADE_PARTITION_RESHARD_H_
 #define COLONNADE_PARTITION_RESHARD_H_
 

@@ -1,6 +1,7 @@
 #include "partition/shardings.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "absl/status/status.h"
@@ -194,6 +195,65 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
   return all;
 }
 
+namespace {
+
+bool SplitsSamples(const Placement& p) { return p.kind == Placement::Kind::kSplit && p.dim == 0; }
+
+// Calls f(placement, global shape) for each tensor of a layer that has a row for each sample, or for each group of samples.
+template <class Node, class F>
+void ForEachActivation(Node& node, const F& f) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    f(node.inputs[i], node.whole.inputs[i]);
+    f(node.input_gradients[i], node.whole.inputs[i]);
+  }
+  for (size_t v = 0; v < node.inner_made.size(); ++v) {
+    f(node.inner_made[v], node.whole.inner[v]);
+    f(node.inner_needed[v], node.whole.inner[v]);
+  }
+  f(node.output, node.whole.output);
+  f(node.output_gradient, node.whole.output);
+}
+
+// Whether some layers, and not all, split the batch over an axis.
+bool SamplesMoveOver(const layers::LayerGraph& graph, const Plan& plan, int axis) {
+  if (plan.mesh.axes[axis].size == 1) return false;
+  size_t split = 0, all = 0;
+  for (const LayerNode& node : graph.nodes) {
+    const auto layer = plan.layers.find(node.name);
+    if (layer == plan.layers.end()) continue;
+    ++all;
+    split += layer->second[axis] == Strategy::kBatch ? 1 : 0;
+  }
+  return split > 0 && split < all;
+}
+
+void CutIntoSections(const Mesh& mesh, int axis, int64_t parts, TensorPlacement& placement, const Shape& shape) {
+  if (!SplitsSamples(placement[axis])) return;
+  int64_t rows = shape[0];
+  for (int a = 0; a < axis; ++a) rows /= SplitsSamples(placement[a]) ? mesh.axes[a].size : 1;
+  placement[axis] = Placement::SplitSections(std::vector<int64_t>(parts, rows / parts), 0);
+}
+
+}  // namespace
+
+int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings) {
+  if (plan.transfer_parts == 1) return 1;
+  int64_t common = 0;  // divisor of what devices hold
+  const auto divide = [&](const TensorPlacement& placement, const Shape& shape) {
+    common = std::gcd(common, RegionOn(plan.mesh, placement, shape, 0).size[0]);
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (layers::TraitsOf(graph.nodes[i].layer).is_input) continue;
+    divide(shardings[i].inputs[0], shardings[i].whole.inputs[0]);
+    ForEachActivation(shardings[i], [&](const TensorPlacement& placement, const Shape& shape) {
+      if (std::any_of(placement.begin(), placement.end(), SplitsSamples)) divide(placement, shape);
+    });
+  }
+  int parts = plan.transfer_parts;
+  while (parts > 1 && common % parts != 0) --parts;
+  return parts;
+}
+
 absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                                      program::Mode mode, int64_t micro_batches) {
   std::vector<NodeSharding> shardings(graph.nodes.size());
@@ -212,6 +272,17 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
                           absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));
     }
     shardings[i] = *std::move(sharding);
+  }
+  const int parts = TransferParts(graph, plan, shardings);
+  bool moves = false;  // over this axis, or one before it, for which this one is made whole
+  for (int axis = 0; parts > 1 && axis < plan.mesh.axis_count(); ++axis) {
+    moves = moves || SamplesMoveOver(graph, plan, axis);
+    if (!moves) continue;
+    for (NodeSharding& sharding : shardings) {
+      ForEachActivation(sharding, [&](TensorPlacement& placement, const Shape& shape) {
+        if (!placement.empty()) CutIntoSections(plan.mesh, axis, parts, placement, shape);
+      });
+    }
   }
   return shardings;
 }

@@ -45,7 +45,13 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::
                                        absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                        program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
-// All layers under `plan`, by node; entries of inputs are empty.
+// In how many parts of the batch activations move under `plan`: the most, up to transfer_parts, into which the samples of
+// each device divide in every layer.
+int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings);
+
+// All layers under `plan`, by node; entries of inputs are empty. Where samples move between the positions of an axis, or
+// would be made whole over it to move over one before, layers that split the batch over it do so by TransferParts sections,
+// so that each of these moves by itself.
 absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                                      program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 

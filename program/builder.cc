@@ -28,6 +28,11 @@ BufferId Builder::AddBuffer(int device, std::string name, DType dtype, Shape sha
   return id;
 }
 
+void Builder::Reserve(size_t tasks, size_t buffers) {
+  program_.tasks.reserve(tasks);
+  program_.buffers.reserve(buffers);
+}
+
 BufferId Builder::AddLoaded(int device, std::string name, DType dtype, Shape shape) {
   const BufferId id = AddBuffer(device, std::move(name), dtype, std::move(shape));
   program_.buffer(id).slots = 2;

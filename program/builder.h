@@ -26,6 +26,9 @@ class Builder {
  public:
   Builder(std::string model, Mode mode, int64_t global_batch, DType dtype, std::vector<MeshAxis> mesh);
 
+  // Room for so many in all, so that they need not move while the Program grows.
+  void Reserve(size_t tasks, size_t buffers);
+
   BufferId AddBuffer(int device, std::string name, DType dtype, Shape shape, Lifetime lifetime = Lifetime::kStep);
   // One that the host fills: of two slots, for a Load on lane kLoad.
   BufferId AddLoaded(int device, std::string name, DType dtype, Shape shape);

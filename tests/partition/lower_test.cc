@@ -328,6 +328,19 @@ TEST(Lower, InBf16AKernelThatReadsTheF32WeightsIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("f32"));
 }
 
+// The list of a thousand devices' tasks never moves to memory of twice the size.
+TEST(Lower, MakesRoomForTheTasksOfManyDevicesAtOnce) {
+  const layers::LayerGraph graph = Model("lenet");
+  for (const char* name : {"data", "hybrid", "owt"}) {
+    Plan plan = Named(name, graph, 64, 128);
+    plan.reduction = Reduction::kMaster;
+    const Program program = Lowered(graph, plan, {.global_batch = 128});
+    EXPECT_GE(program.tasks.capacity(), program.tasks.size());
+    EXPECT_LE(program.tasks.capacity(), program.tasks.size() + 64) << name;
+    EXPECT_LE(program.buffers.capacity(), program.buffers.size() + 64) << name;
+  }
+}
+
 TEST(Lower, ABatchThatDoesNotSplitAndAWrongTypeAreRefused) {
   const layers::LayerGraph graph = Model("two_column");
   const Plan plan = Named("data", graph, 4);

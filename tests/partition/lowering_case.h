@@ -1,9 +1,9 @@
 // For tests of single lowering passes: a Lowering made by hand, and its values, actions and buckets in words.
 //
 // An action is one line: kind, layer or bucket, operands with the placement that is needed, "->", outputs with the placement
-// in which they are made. A placement has a letter for each axis: R replicated, S0 split along dimension 0, S1:4+8 split
-// along dimension 1 by sections, P partial, R/2 and P/2 within one of two runs. Parameters and their gradients are left out,
-// and so is what is not there.
+// in which they are made; behind it "part 0" of an action in parts. A placement has a letter for each axis: R replicated, S0
+// split along dimension 0, S1:4+8 split along dimension 1 by sections, P partial, R/2 and P/2 within one of two runs.
+// Parameters and their gradients are left out, and so is what is not there.
 #ifndef COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
 #define COLONNADE_TESTS_PARTITION_LOWERING_CASE_H_
 
@@ -73,7 +73,8 @@ inline std::string Words(const Lowering& lowering, const Action& action) {
     outputs += value(output, output.valid() ? lowering.value(output).placement : TensorPlacement{});
   }
   return absl::StrCat(std::visit(KindOf{lowering}, action.what), " ", action.from.layer, ":", inputs,
-                      outputs.empty() ? "" : " ->", outputs);
+                      outputs.empty() ? "" : " ->", outputs,
+                      action.part.has_value() ? absl::StrCat(" part ", *action.part) : "");
 }
 
 inline std::vector<std::string> Actions(const Lowering& lowering) {
@@ -106,7 +107,9 @@ class LoweringCase {
       : graph(std::move(of_graph)), plan(std::move(of_plan)), options(of_options), lowering{graph, plan, options} {
     absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch, options.mode);
     EXPECT_TRUE(shardings.ok()) << shardings.status();
-    if (shardings.ok()) lowering.shardings = *std::move(shardings);
+    if (!shardings.ok()) return;
+    lowering.shardings = *std::move(shardings);
+    lowering.parts = TransferParts(graph, plan, lowering.shardings);
   }
   LoweringCase(const LoweringCase&) = delete;
 

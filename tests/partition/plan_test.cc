@@ -22,6 +22,7 @@ TEST(PlanJson, RoundTripsEveryField) {
   plan.overlap = false;
   plan.bucket_bytes = 12345;
   plan.piece_bytes = 23456;
+  plan.transfer_parts = 64;
   plan.device_order = {3, 1, 2, 0};
   absl::StatusOr<Plan> parsed = PlanFromJson(PlanToJson(plan));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -29,6 +30,7 @@ TEST(PlanJson, RoundTripsEveryField) {
   EXPECT_EQ(parsed->layers, plan.layers);
   EXPECT_EQ(parsed->bucket_bytes, 12345);
   EXPECT_EQ(parsed->piece_bytes, 23456);
+  EXPECT_EQ(parsed->transfer_parts, 64);
   EXPECT_EQ(parsed->mesh, plan.mesh);
   EXPECT_TRUE(ValidatePlan(*parsed, graph, 64).ok());
 }
@@ -69,6 +71,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "field piece_bytes: expected a whole number from 1024 to 2^40, found 1023"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "piece_bytes": 1099511627777})",
                 "field piece_bytes: expected a whole number from 1024 to 2^40, found 1099511627777"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "transfer_parts": 0})",
+                "field transfer_parts: expected a whole number from 1 to 64, found 0"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "transfer_parts": 65})",
+                "field transfer_parts: expected a whole number from 1 to 64, found 65"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 2]})",
                 "device_order"},
         BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})",

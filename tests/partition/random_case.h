@@ -223,6 +223,13 @@ inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t ou
   return plan;
 }
 
+// Parts in which activations move, for one in two plans; by how much the batch has to grow for them. Draws of others stay as
+// they are.
+inline int DrawParts(Random random, Plan& plan) {
+  plan.transfer_parts = Pick<int>(random, {1, 1, 2, 3});
+  return plan.transfer_parts;
+}
+
 // What has been drawn: "Conv2d column axis 1 backward", "split(1) -> replicated/g: all_gather".
 class Coverage {
  public:
@@ -254,7 +261,21 @@ class Coverage {
       return;
     }
     CountActions(graph, plan, lowering);
-    if (FuseEpilogues(lowering).ok() && FuseMasks(lowering).ok()) CountFused(lowering);
+    if (!FuseEpilogues(lowering).ok() || !FuseMasks(lowering).ok()) return;
+    CountFused(lowering);
+    lowering.parts = TransferParts(graph, plan, lowering.shardings);
+    if (ChoosePrecision(lowering).ok() && SplitTransfers(lowering).ok()) CountParts(graph, lowering);
+  }
+
+  void CountParts(const layers::LayerGraph& graph, const Lowering& lowering) {
+    for (const Action& action : lowering.actions) {
+      if (!action.part.has_value()) continue;
+      if (const auto* reshard = std::get_if<Reshard>(&action.what)) drawn_.insert(InParts(Name(reshard->entry.kind), true));
+      const auto* run = std::get_if<RunStage>(&action.what);
+      if (run == nullptr) continue;
+      const bool forward = lowering.stage(*run).pass == program::Pass::kForward;
+      drawn_.insert(InParts(layers::TypeName(graph.nodes[run->node].layer), forward));
+    }
   }
 
   void CountFused(const Lowering& lowering) {
@@ -285,7 +306,8 @@ class Coverage {
       for (int a = 0; a < 2; ++a) {
         if (plan.mesh.axes[a].size == 1) continue;
         const TensorPlacement& output = lowering.shardings[run->node].output;
-        if (!output[a].sections.empty()) drawn_.insert(InSections(layers::TypeName(node.layer), forward));
+        if (!output[a].sections.empty() && output[a].dim == 1)
+          drawn_.insert(InSections(layers::TypeName(node.layer), forward));
         drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ",
                                    a, forward ? " forward" : " backward"));
       }
@@ -296,6 +318,9 @@ class Coverage {
   static std::string InOneAction(layers::Fused fused) { return absl::StrCat("fused operand ", static_cast<int>(fused)); }
   static std::string InSections(const char* layer, bool forward) {
     return absl::StrCat(layer, " in sections", forward ? " forward" : " backward");
+  }
+  static std::string InParts(const char* what, bool forward) {
+    return absl::StrCat(what, " in parts", forward ? "" : " backward");
   }
   static constexpr char kSumOfPartial[] = "gradients that are added before they are reduced";
   static std::string InPieces(Reduction reduction) { return absl::StrCat("a bucket in pieces, ", Name(reduction)); }
@@ -310,7 +335,7 @@ class Coverage {
   }
   static std::string Entry(layers::Placement from, layers::Placement to) {
     auto name = [](const layers::Placement& p) {
-      if (!p.sections.empty()) return std::string("sections");
+      if (!p.sections.empty()) return std::string(p.dim == 0 ? "split(0) in parts" : "sections");
       if (p.groups == 1) return layers::ToString(p);
       return std::string(p.kind == layers::Placement::Kind::kPartial ? "partial/g" : "replicated/g");
     };
@@ -331,6 +356,17 @@ class Coverage {
     // A fused sum of gradients needs more layers that lie alike: one device has it, with which plans are compared.
     for (layers::Fused fused : {layers::Fused::kAddend, layers::Fused::kMask}) expected.push_back(InOneAction(fused));
     expected.emplace_back(kRecalled);
+    for (const char* layer : {"FullyConnected", "Dropout", "Flatten"}) {
+      for (bool forward : {false, true}) expected.push_back(InParts(layer, forward));
+    }
+    for (const char* transfer : {"all_gather", "reduce_scatter", "all_reduce", "all_to_all"}) {
+      expected.push_back(InParts(transfer, true));
+    }
+    for (const char* to :
+         {"split(0) in parts -> replicated", "split(0) in parts -> split(1)", "split(1) -> split(0) in parts",
+          "partial -> split(0) in parts", "replicated -> split(0) in parts"}) {
+      expected.emplace_back(to);
+    }
     for (const char* layer : {"Concat", "MaxPool", "AvgPool", "Relu", "Gelu"}) {
       for (bool forward : {false, true}) expected.push_back(InSections(layer, forward));
     }

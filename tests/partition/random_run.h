@@ -174,6 +174,7 @@ inline Drawn DrawCase(Random& random, bool exact, Tries* tries = nullptr, bool n
       if (group > 0 && batch % group != 0) batch *= group;
     }
     Plan plan = DrawPlan(random, network->graph, outer, inner, batch, tries);
+    batch *= DrawParts(random, plan);
     return {*std::move(network), std::move(plan), batch};
   }
 }

@@ -42,6 +42,7 @@ Case DrawCase(Random& random) {
   }
   Case drawn{.graph = std::move(network->graph), .plan = {}, .options = {.global_batch = batch}};
   drawn.plan = DrawPlan(random, drawn.graph, outer, inner, batch);
+  drawn.options.global_batch *= DrawParts(random, drawn.plan);
   if (random() % 3 == 0) drawn.options.update.clip_norm = 1;
   if (random() % 3 == 0) drawn.options.update.average_decay = 0.9;
   return drawn;

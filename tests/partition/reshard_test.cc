@@ -205,7 +205,7 @@ std::vector<Shard> Apply(const Mesh& mesh, const ReshardEntry& e, const std::vec
       for (int q : group) theirs.push_back(Slice(x[q], section));
       sections.push_back(ApplyTo(theirs, me, mesh, e, p));
     }
-    y[p] = Concatenate(sections, 1);
+    y[p] = Concatenate(sections, e.from.sections.empty() ? e.to.dim : e.from.dim);
     const std::vector<Region> places = SectionsOf(e, y[p].shape);
     EXPECT_EQ(places.size(), sections.size());
     for (size_t s = 0; s < places.size(); ++s) EXPECT_EQ(places[s].size, sections[s].shape);
@@ -231,8 +231,10 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
       if (size == 1) return all;
       all.push_back(Placement::Split(0));
       all.push_back(Placement::Split(1));
-      const int64_t channels = LocalShape(mesh, {before, Placement::Replicated()}, global)->at(1);
-      if (channels > size) all.push_back(Placement::SplitSections({size, channels - size}));
+      const Shape left = *LocalShape(mesh, {before, Placement::Replicated()}, global);
+      for (int dim : {0, 1}) {
+        if (left[dim] > size) all.push_back(Placement::SplitSections({size, left[dim] - size}, dim));
+      }
       for (int64_t g = 2; g < size; ++g) {
         if (size % g == 0) all.push_back(Placement::Replicated(g));
         if (size % g == 0 && !target) all.push_back(Placement::Partial(g));

@@ -1,0 +1,177 @@
+// Activations that move in parts of the batch, and fully connected layers that compute part by part.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/partition/emit_case.h"
+#include "tests/partition/lowered.h"
+#include "tests/partition/random_run.h"
+
+namespace colonnade::partition {
+namespace {
+
+using layers::Placement;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using ::testing::Not;
+
+// images [2,4,4] → conv → relu → flatten → fc1 → dropout → fc2 → loss: one weird trick on two devices.
+layers::LayerGraph Small() {
+  layers::GraphBuilder net("small");
+  auto x = net.Relu("relu", net.Conv2d("conv", net.Input("images", {2, 4, 4}), {.out_channels = 2, .kernel = 3, .pad = 1}));
+  x = net.FullyConnected("fc1", net.Flatten("flatten", x), {.out_features = 6});
+  x = net.FullyConnected("fc2", net.Dropout("dropout", x, {.rate = 0.5}), {.out_features = 4});
+  net.SoftmaxCrossEntropy("loss", x);
+  return Built(std::move(net));
+}
+
+Plan InParts(Plan plan, int parts) {
+  plan.transfer_parts = parts;
+  return plan;
+}
+Plan OneWeirdTrick(int parts, int64_t batch = 8) { return InParts(Named("owt", Small(), 2, batch), parts); }
+
+// The actions up to the order of a Program, in words.
+std::vector<std::string> Split(const layers::LayerGraph& graph, const Plan& plan, LowerOptions options) {
+  LoweringCase c(graph, plan, std::move(options));
+  for (auto* pass :
+       {&ExpandPasses, &AdvanceMasks, &ExpandShards, &InsertResharding, &HideTransfers, &BucketGradients,
+        &InsertGradientReduction, &FuseEpilogues, &FuseMasks, &FoldNormalisations, &ChoosePrecision, &SplitTransfers}) {
+    const absl::Status status = pass(c.lowering);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  return Actions(c.lowering);
+}
+
+std::vector<std::string> OfLayer(const std::vector<std::string>& actions, const std::string& layer) {
+  std::vector<std::string> found;
+  for (const std::string& action : actions) {
+    if (action.find(" " + layer + ":") != std::string::npos) found.push_back(action);
+  }
+  return found;
+}
+
+TEST(SplitTransfers, FullyConnectedLayersComputeEachPartOfWhatMoves) {
+  const std::vector<std::string> actions = Split(Small(), OneWeirdTrick(2), {.global_batch = 8});
+  EXPECT_THAT(OfLayer(actions, "fc1"),
+              ElementsAre("all_gather/0 fc1: flatten.y(S0:4+4,R) -> flatten.y@(replicated, replicated)(R,R) part 0",
+                          "all_gather/0 fc1: flatten.y(S0:4+4,R) -> flatten.y@(replicated, replicated)(R,R) part 1",
+                          "forward fc1: flatten.y@(replicated, replicated)(R,R) -> fc1.y(S1,R) part 0",
+                          "forward fc1: flatten.y@(replicated, replicated)(R,R) -> fc1.y(S1,R) part 1",
+                          "backward fc1: dropout.dx(S1,R) -> fc1.dx(P,R) part 0",
+                          "backward fc1: dropout.dx(S1,R) -> fc1.dx(P,R) part 1",
+                          "reduce_scatter/0 fc1: fc1.dx(P,R) -> fc1.dx@(split(0: 4+4), replicated)(S0:4+4,R) part 0",
+                          "reduce_scatter/0 fc1: fc1.dx(P,R) -> fc1.dx@(split(0: 4+4), replicated)(S0:4+4,R) part 1",
+                          "backward fc1: flatten.y@(replicated, replicated)(R,R) dropout.dx(S1,R)"));
+}
+
+// What has no weights goes along: it leaves no part waiting for another. A convolution computes all at once.
+TEST(SplitTransfers, TakeAlongWhatHasNoWeights) {
+  const std::vector<std::string> actions = Split(Small(), OneWeirdTrick(2), {.global_batch = 8});
+  EXPECT_THAT(OfLayer(actions, "dropout"), Each(HasSubstr(" part ")));
+  EXPECT_THAT(OfLayer(actions, "flatten"),
+              Contains(HasSubstr("forward flatten: relu.y(S0:4+4,R) -> flatten.y(S0:4+4,R) part 1")));
+  EXPECT_THAT(OfLayer(actions, "conv"), Each(Not(HasSubstr(" part "))));
+  EXPECT_THAT(OfLayer(actions, "loss"), Each(Not(HasSubstr(" part "))));
+}
+
+TEST(SplitTransfers, DoNothingInOnePartOrWhereNothingMoves) {
+  EXPECT_THAT(Split(Small(), OneWeirdTrick(1), {.global_batch = 8}), Each(Not(HasSubstr("part "))));
+  const Plan data = InParts(Named("data", Small(), 2, 8), 4);
+  EXPECT_THAT(Split(Small(), data, {.global_batch = 8}), Each(Not(HasSubstr("part "))));
+}
+
+// A sum over devices is rounded part by part, so that a part is read as soon as it has moved.
+TEST(SplitTransfers, RoundSumsInParts) {
+  const std::vector<std::string> actions =
+      Split(Small(), OneWeirdTrick(2), {.global_batch = 8, .dtype = program::DType::kBF16});
+  std::vector<std::string> rounds;
+  for (const std::string& action : actions) {
+    if (action.starts_with("round") && action.find(".dx") != std::string::npos) rounds.push_back(action);
+  }
+  EXPECT_FALSE(rounds.empty());
+  EXPECT_THAT(rounds, Each(HasSubstr(" part ")));
+}
+
+TEST(TransferParts, AreAsManyAsDivideWhatEachDeviceHolds) {
+  const layers::LayerGraph graph = Small();
+  const auto parts = [&](int asked, int64_t batch) {
+    const Plan plan = OneWeirdTrick(asked, batch);
+    return TransferParts(graph, plan, *ShardGraph(graph, plan, batch));
+  };
+  EXPECT_EQ(parts(4, 8), 4);
+  EXPECT_EQ(parts(4, 12), 3);
+  EXPECT_EQ(parts(4, 10), 1);
+  EXPECT_EQ(parts(64, 8), 4);
+}
+
+// Device 1 holds the second half of each part: samples 2, 3 and 6, 7 of 8.
+TEST(SamplesOn, OfASplitBySectionsAreSeveralRanges) {
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 2);
+  const Placement halves = Placement::SplitSections({4, 4}, 0);
+  EXPECT_THAT(SamplesOn(mesh, {kR, halves}, 8, 1), ElementsAre(Samples{2, 2}, Samples{6, 2}));
+  EXPECT_THAT(SamplesOn(mesh, {kR, kS0}, 8, 1), ElementsAre(Samples{4, 4}));
+  EXPECT_THAT(SamplesOn(mesh, {kR, kR}, 8, 1), ElementsAre(Samples{0, 8}));
+}
+
+TEST(SamplesOn, AxesCutWhatThoseBeforeHaveLeft) {
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
+  EXPECT_THAT(SamplesOn(mesh, {kS0, Placement::SplitSections({4, 4}, 0)}, 16, 2),
+              ElementsAre(Samples{8, 2}, Samples{12, 2}));
+  EXPECT_THAT(SamplesOn(mesh, {Placement::SplitSections({8, 8}, 0), kS0}, 16, 1), ElementsAre(Samples{8, 4}));
+  // Both by sections: those of the second are those of the first.
+  EXPECT_THAT(SamplesOn(mesh, {Placement::SplitSections({8, 8}, 0), Placement::SplitSections({4, 4}, 0)}, 16, 3),
+              ElementsAre(Samples{6, 2}, Samples{14, 2}));
+}
+
+// The host gives each range by itself: images into rows of one tensor, labels into one that the loss reads.
+TEST(EmitParts, LoadTheSamplesOfEachSection) {
+  const program::Program program = Lowered(Small(), OneWeirdTrick(2), {.global_batch = 8});
+  std::vector<int64_t> first_images;
+  for (const program::Piece& piece : program.inputs[0].pieces) {
+    if (program.buffer(piece.buffer).device == 1) first_images.push_back(piece.region.offset[0]);
+  }
+  EXPECT_THAT(first_images, ElementsAre(2, 6));
+  EXPECT_THAT(TasksOf(program, "images"),
+              Contains("d1 compute copy read images.host write images[2:4,0:2,0:4,0:4]: 256 256 0"));
+}
+
+// Rows of a part are gathered and multiplied while those of the next move.
+TEST(EmitParts, MoveAndComputeRows) {
+  const program::Program program = Lowered(Small(), OneWeirdTrick(2), {.global_batch = 8});
+  const std::vector<std::string> tasks = TasksOf(program, "fc1");
+  EXPECT_THAT(tasks, Contains(HasSubstr("d0 comm exchange read flatten.y[2:4,0:32] write "
+                                        "flatten.y@(replicated, replicated)[6:8,0:32]")));
+  EXPECT_THAT(tasks, Contains(HasSubstr("d1 compute fully_connected_forward read "
+                                        "flatten.y@(replicated, replicated)[4:8,0:32] read fc1.weight read fc1.bias write "
+                                        "fc1.y[4:8,0:3]")));
+}
+
+// The tasks of fc1's forward of device 0 on a lane.
+std::vector<program::Task> ForwardOfFc1(const program::Program& program, program::Lane lane) {
+  std::vector<program::Task> found;
+  for (const program::Task& task : program.tasks) {
+    const bool is_forward = task.from.layer == "fc1" && task.from.pass == program::Pass::kForward;
+    if (is_forward && task.device == 0 && task.lane == lane) found.push_back(task);
+  }
+  return found;
+}
+
+TEST(EmitParts, APartWaitsForItsOwnTransferAlone) {
+  const program::Program program = Lowered(Small(), OneWeirdTrick(2), {.global_batch = 8});
+  const auto products = ForwardOfFc1(program, program::Lane::kCompute), moves = ForwardOfFc1(program, program::Lane::kComm);
+  ASSERT_EQ(products.size(), 2u);
+  ASSERT_EQ(moves.size(), 2u);
+  for (int part : {0, 1}) {
+    EXPECT_THAT(products[part].waits, Contains(moves[part].id));
+    EXPECT_THAT(products[part].waits, Not(Contains(moves[1 - part].id)));
+  }
+}
+
+}  // namespace
+}  // namespace colonnade::partition
