@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/container/inlined_vector.h"
@@ -19,9 +20,12 @@ enum class Access { kRead, kWrite, kAccumulate };  // kAccumulate reads and writ
 
 // A box, in the logical coordinates of `buffer`, that a task touches. For a bucket the coordinates are its parts.
 struct BufferUse {
+  BufferUse() = default;
+  BufferUse(BufferId of, Region box, Access how = Access::kRead) : buffer(of), access(how), region(std::move(box)) {}
+
   BufferId buffer;
+  Access access = Access::kRead;  // beside the id, where it takes no room of its own: a Program may have millions of uses
   Region region;
-  Access access = Access::kRead;
   bool operator==(const BufferUse&) const = default;
 };
 
