@@ -21,6 +21,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const char kTrain[] = "train --model=two_column --data=digits --width=0.25 ";
 
@@ -369,6 +370,15 @@ TEST_F(Command, PlanExplainsOneLayer) {
   EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));
   const Result none = Run(absl::StrCat("plan --plan=hybrid --explain=zzzzzz ", kTitan));
   EXPECT_THAT(none.err, HasSubstr("has no layer \"zzzzzz\"; expected one of images, conv1, "));
+}
+
+TEST_F(Command, SaysWhereTheBatchDoesNotDivideIntoSoManyParts) {
+  const std::string train =
+      "train --model=lenet --data=synthetic --steps=1 --plan=owt --devices=2 --batch=20 --transfer-parts=";
+  EXPECT_THAT(Run(train + "4").err, HasSubstr("note: activations move in 2 parts of the batch, not 4"));
+  EXPECT_THAT(Run(train + "2").err, Not(HasSubstr("activations move in")));
+  ExpectError(train + "0", 2, {"--transfer-parts: expected a whole number from 1 to 64, found \"0\""});
+  ExpectError(train + "65", 2, {"--transfer-parts: expected a whole number from 1 to 64, found \"65\""});
 }
 
 TEST_F(Command, APlanForMoreDevicesThanTheMachineHasIsWrittenAndDrawnWithoutAPrediction) {

@@ -90,6 +90,31 @@ TEST(OrderActions, AnExchangeOfActivationsHoldsUpItsReaderAndWaitsForAReductionT
                           "backward relu: -> b(S0,R)", "update bucket0:", "backward relu: moved(S0,R) -> c(S0,R)"));
 }
 
+// Parts of 40 move until 40 and 80, the bucket until 100. The first part is read at 40, and b ends at 95.
+TEST(OrderActions, APartHoldsUpTheReaderOfThatPartAlone) {
+  OrderCase c({20});
+  c.lowering.parts = 2;
+  std::vector<Action>& actions = c.lowering.actions;
+  const ValueId moved = c.Gather("moved", 80);
+  actions.push_back(actions.back());
+  for (int part : {0, 1}) actions[part].part = part;
+  c.Reduce(0);
+  c.Relu("a", 10, moved);
+  const Action a = actions.back();
+  actions.back().part = 0;
+  c.Relu("b", 50);
+  c.Relu("c", 1);
+  actions.push_back(a);
+  actions.back().part = 1;
+  c.Relu("d", 1);
+  ASSERT_TRUE(OrderActions(c.lowering).ok());
+  EXPECT_THAT(Actions(c.lowering),
+              ElementsAre("all_gather/0 relu: -> moved(S0,R) part 0", "all_gather/0 relu: -> moved(S0,R) part 1",
+                          "reduce bucket0:", "backward relu: moved(S0,R) -> a(S0,R) part 0", "backward relu: -> b(S0,R)",
+                          "backward relu: -> c(S0,R)", "backward relu: moved(S0,R) -> a(S0,R) part 1",
+                          "update bucket0:", "backward relu: -> d(S0,R)"));
+}
+
 // bucket1 would begin at 100, behind bucket0; the exchange is wanted at 10.
 TEST(OrderActions, AnExchangeOfActivationsGoesBeforeReductionsThatHaveNotBegun) {
   OrderCase c({100, 50});

@@ -73,6 +73,20 @@ TEST(SearchPlans, TriesTransfersInLineWithCompute) {
   }
 }
 
+TEST(SearchPlans, TriesTransfersInParts) {
+  for (int parts : {1, 2, 4}) {
+    const Candidate best = Search(TwoLayers(), 2, [&](const Program& program) {
+      const auto multiplies = [](const Task& t) {
+        const auto* compute = std::get_if<program::Compute>(&t.what);
+        return t.device == 0 && compute && std::holds_alternative<program::FullyConnectedForward>(compute->op);
+      };
+      return Count(program, multiplies) == (parts == 1 ? 2 : 2 * parts) ? 1.0 : 2.0;
+    })[0];
+    EXPECT_EQ(best.plan.transfer_parts, parts);
+    EXPECT_EQ(best.judgement.step_sec, 1);
+  }
+}
+
 // Twelve layers of 4 MiB: buckets of 1, 8, 32 and 128 MiB hold one weight, two, eight and all.
 TEST(SearchPlans, TriesEverySizeOfBuckets) {
   layers::GraphBuilder net("deep");
