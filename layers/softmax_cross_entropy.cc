@@ -35,6 +35,7 @@ absl::StatusOr<Sharding> Shard(const SoftmaxCrossEntropy&, const LayerShapes& lo
   absl::StatusOr<Sharding> sharding = BatchSharding(local, axis_size);
   if (!sharding.ok()) return sharding;
   sharding->output = Placement::Partial();
+  sharding->output_gradient = Placement::Replicated();  // metrics have none
   sharding->inputs[2] = sharding->input_gradients[2] = Placement::Replicated();
   return sharding;
 }

@@ -87,6 +87,15 @@ TEST(SplitTransfers, DoNothingInOnePartOrWhereNothingMoves) {
   EXPECT_THAT(Split(Small(), data, {.global_batch = 8}), Each(Not(HasSubstr("part "))));
 }
 
+// Over the second axis all layers split the batch, and yet it is made whole where samples move over the first.
+TEST(SplitTransfers, AnAxisBehindOneOverWhichSamplesMoveHoldsPartsToo) {
+  Plan plan = PlanOf(Small(), 2, 2, {kBatch, kBatch}, {{"fc1", {kColumn, kBatch}}, {"fc2", {kColumn, kBatch}}});
+  const std::vector<std::string> actions = Split(Small(), InParts(plan, 2), {.global_batch = 16});
+  EXPECT_THAT(actions, Contains(HasSubstr("flatten.y(S0:8+8,S0:4+4)")));
+  EXPECT_THAT(actions, Each(Not(HasSubstr("S0)"))));
+  EXPECT_THAT(actions, Each(Not(HasSubstr("S0,"))));
+}
+
 // A sum over devices is rounded part by part, so that a part is read as soon as it has moved.
 TEST(SplitTransfers, RoundSumsInParts) {
   const std::vector<std::string> actions =
