@@ -23,6 +23,7 @@ void ForEachOrigin(const Machine& m, F f) {
     if (link.one_transfer_bytes_per_sec.value != 0) f(link.one_transfer_bytes_per_sec.from, 1);
   }
   for (const MeasuredTransfer& transfer : m.transfers) f(transfer.from, transfer.points.size());
+  for (const SlowerDevice& slower : m.slower) f(slower.from, 1);
 }
 
 }  // namespace

@@ -97,6 +97,8 @@ struct FittedStep {
 struct SlowerDevice {
   std::string device;
   double factor = 1;  // times as long, launches included
+  Origin from = Origin::kGuess;
+  std::string source;
 };
 
 // The most devices of a profile, as of plans.

@@ -222,6 +222,8 @@ SlowerDevice ReadSlower(const Read& json, const std::string& path, absl::Status&
   JsonFields fields(json, path, status);
   fields.Text("device", slower.device, true);
   fields.Number("factor", slower.factor, true, kFactors);
+  fields.Choice("from", kOriginNames, slower.from);
+  fields.Text("source", slower.source);
   fields.Finish();
   return slower;
 }
@@ -443,7 +445,8 @@ std::string MachineToJson(const Machine& m) {
   json["peer_access"] = m.peer_access;
   if (!m.staged.empty()) json["staged"] = m.staged;
   for (const SlowerDevice& slower : m.slower) {
-    json["slower"].push_back({{"device", slower.device}, {"factor", slower.factor}});
+    json["slower"].push_back({{"device", slower.device}, {"factor", slower.factor}, {"from", Name(slower.from)}});
+    if (!slower.source.empty()) json["slower"].back()["source"] = slower.source;
   }
   json["copy_engines"] = m.copy_engines;
   json["collectives"] = Name(m.collectives);

@@ -197,7 +197,7 @@ TEST(MachineFromJson, ServerSlowerDevicesAndHostsComeBack) {
     return absl::StrReplaceAll(Good(), {{R"("collectives": "master",)", more}});
   };
   const std::string all = with(R"("collectives": "server", "server": "bus", "devices_per_host": 1,
-                                  "slower": [{"device": "d1", "factor": 1.5}],)");
+                                  "slower": [{"device": "d1", "factor": 1.5, "from": "measured", "source": "here"}],)");
   const absl::StatusOr<Machine> machine = MachineFromJson(all);
   ASSERT_TRUE(machine.ok()) << machine.status();
   const absl::StatusOr<Machine> again = MachineFromJson(MachineToJson(*machine));
@@ -208,6 +208,10 @@ TEST(MachineFromJson, ServerSlowerDevicesAndHostsComeBack) {
   ASSERT_EQ(again->slower.size(), 1u);
   EXPECT_EQ(again->slower[0].device, "d1");
   EXPECT_EQ(again->slower[0].factor, 1.5);
+  EXPECT_EQ(again->slower[0].from, Origin::kMeasured);
+  EXPECT_EQ(again->slower[0].source, "here");
+  EXPECT_EQ(CountByOrigin(*again)[static_cast<int>(Origin::kMeasured)],
+            CountByOrigin(*MachineFromJson(Good()))[static_cast<int>(Origin::kMeasured)] + 1);
   const auto error = [&](const std::string& more) { return std::string(MachineFromJson(with(more)).status().message()); };
   EXPECT_THAT(error(R"("collectives": "server",)"), HasSubstr("links: expected a way from \"d0\" to \"host\", found none"));
   EXPECT_THAT(error(R"("collectives": "ring", "server": "bus",)"),
