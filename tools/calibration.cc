@@ -137,6 +137,32 @@ absl::Status Calibration::SweepTransfers() {
   return absl::OkStatus();
 }
 
+void Calibration::SetHostTerms(Machine& machine) const {
+  const HostTerms host = seen_->host();
+  const auto set = [](engine::Quantity& quantity, double seconds, const std::string& source) {
+    if (seconds > 0) quantity = {seconds, Origin::kMeasured, source};
+  };
+  const std::string fit = "fit to the times in which the host enqueued the steps of all Programs";
+  set(machine.step_sec, host.step_sec, fit);
+  set(machine.step_sec_per_task, host.sec_per_task, fit);
+  set(machine.step_sec_per_device, host.sec_per_device, fit);
+  set(machine.step_sec_per_image, host.sec_per_image, fit);
+  if (!input_.has_value()) return;
+  machine.input_images_per_sec = {input_->images_per_sec, Origin::kMeasured, input_->source};
+  set(machine.step_sec_per_image, host.sec_per_image + input_->host_sec_per_image,
+      absl::StrCat(host.sec_per_image > 0 ? absl::StrCat(fit, ", and ") : "",
+                   "copying an image into a step: ", input_->source));
+}
+
+void Calibration::SetSlower(Machine& machine) const {
+  const std::vector<double> slowness = seen_->Slowness();
+  for (size_t d = 0; d < slowness.size(); ++d) {
+    if (slowness[d] == 1) continue;
+    machine.slower.push_back(
+        {machine.devices[d], slowness[d], Origin::kMeasured, "time of its kernels over the fastest device's"});
+  }
+}
+
 engine::Machine Calibration::Result() {
   Keep();
   Machine machine = target_.machine;
@@ -150,8 +176,8 @@ engine::Machine Calibration::Result() {
   if (const std::optional<double> slowdown = seen_->overlap_slowdown(); slowdown.has_value() && machine.cores.value == 0) {
     machine.overlap_slowdown = {*slowdown, Origin::kMeasured, "compute beside transfers over the same alone"};
   }
-  machine.step_sec_per_device = {seen_->host_sec_per_device(), Origin::kMeasured,
-                                 "median time to enqueue one device's part of a step"};
+  SetHostTerms(machine);
+  SetSlower(machine);
   FillRoofline(machine);
   engine::LimitRates(machine);
   return machine;

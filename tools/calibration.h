@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +45,12 @@ CalibrationTarget CpuTarget(int devices);
 // `precision` ("tf32") stands in the description.
 CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision);
 
+// What training's input does of some data: how fast it makes images, and how long the host takes to hand one to a step.
+struct InputSpeed {
+  double images_per_sec = 0, host_sec_per_image = 0;
+  std::string source;  // of which data
+};
+
 // Runs Programs, and takes from each task's mean time, the longest tenth left out, the rate of its op at its shape.
 // Transfers: the time of each exchange and collective in them from when both sides were there, and a sweep of sizes. All of
 // origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and run in turn.
@@ -62,14 +70,18 @@ class Calibration {
 
   absl::Status SweepTransfers();
   void AddTransfers(const std::vector<TransferTime>& transfers);
+  void SetInput(InputSpeed input) { input_ = std::move(input); }
 
   // The profile of everything that has run. Frees what is loaded.
   engine::Machine Result();
 
  private:
   void Keep();
+  void SetHostTerms(engine::Machine& machine) const;
+  void SetSlower(engine::Machine& machine) const;
 
   const CalibrationTarget target_;
+  std::optional<InputSpeed> input_;
   std::unique_ptr<Observations> seen_;
   std::shared_ptr<engine::Backend> backend_;
   std::vector<std::unique_ptr<StepMeter>> loaded_;

@@ -15,13 +15,20 @@ using program::Meeting;
 using program::Task;
 using program::TaskId;
 
-double Median(std::vector<double> values) {
+// The value below which this share of them lies; 0 of none.
+double Quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
+  const auto at = static_cast<size_t>(share * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[at];
 }
+double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
-constexpr double kMostSlowdown = 10;  // that a profile may state
+constexpr double kMostSlowdown = 10, kMostSlowness = 100;  // that a profile may state
+
+double SlownessOf(int device, const std::vector<double>& slowness) {
+  return device < static_cast<int>(slowness.size()) ? slowness[device] : 1;
+}
 
 // Intervals that do not touch, over which the same times pass.
 std::vector<engine::TaskTime> Union(std::vector<engine::TaskTime> times) {
@@ -42,7 +49,8 @@ std::vector<engine::TaskTime> Union(std::vector<engine::TaskTime> times) {
 
 void Observations::AddRun(const Run& run) {
   const program::Program& program = run.program;
-  hosts_.push_back(Median({run.host_seconds.begin(), run.host_seconds.end()}) / program.device_count);
+  AddHost(run);
+  AddRatios(run);
   const std::vector<Meeting> meetings = program::Meetings(program).all();
   for (const std::vector<engine::TaskTime>& times : run.times) {
     for (const Task& task : program.tasks) {
@@ -54,6 +62,7 @@ void Observations::AddRun(const Run& run) {
   AddSkew(meetings, run.times);
 }
 void Observations::AddOverlapped(const Run& run) {
+  AddHost(run);
   const std::vector<Meeting> meetings = program::Meetings(run.program).all();
   for (const std::vector<engine::TaskTime>& times : run.times) {
     AddGaps(run.program, times);
@@ -62,7 +71,7 @@ void Observations::AddOverlapped(const Run& run) {
 }
 void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
 
-double Observations::host_sec_per_device() const { return Median(hosts_); }
+HostTerms Observations::host() const { return FitHostTerms(hosts_); }
 double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
 double Observations::skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
 double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
@@ -71,13 +80,18 @@ double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(hand
 // runs the longest tenth is left out.
 std::optional<double> Observations::overlap_slowdown() const {
   double common_sec = 0, done_sec = 0;
+  const std::vector<double> slowness = Slowness();
   for (const auto& [key, runs] : beside_) {
     const auto alone = tasks_.find(key);
     if (alone == tasks_.end()) continue;
     std::vector<Beside> shortest = runs;
+    for (Beside& run : shortest) {
+      run.seconds /= SlownessOf(run.device, slowness);
+      run.common_sec /= SlownessOf(run.device, slowness);
+    }
     std::sort(shortest.begin(), shortest.end(), [](const Beside& a, const Beside& b) { return a.seconds < b.seconds; });
     shortest.resize(TrimmedCount(shortest.size()));
-    const double alone_sec = TrimmedMean(alone->second.seconds);
+    const double alone_sec = MeanOnTheFastest(alone->second, slowness);
     for (const Beside& run : shortest) {
       common_sec += run.common_sec;
       done_sec += alone_sec - (run.seconds - run.common_sec);
@@ -87,8 +101,33 @@ std::optional<double> Observations::overlap_slowdown() const {
   return std::clamp(common_sec / done_sec - 1, 0.0, kMostSlowdown);
 }
 
+std::vector<double> Observations::Slowness() const {
+  std::vector<double> slowness = {1};
+  for (const auto& [device, runs] : ratios_) {
+    std::vector<double> medians;
+    bool is_slower = true, is_faster = true;
+    for (const Ratios& of_run : runs) {
+      medians.push_back(of_run.median);
+      is_slower = is_slower && of_run.lower_quartile > 1;
+      is_faster = is_faster && of_run.upper_quartile < 1;
+    }
+    slowness.resize(device + 1, 1);
+    if (is_slower || is_faster) slowness[device] = Median(std::move(medians));
+  }
+  const double least = *std::min_element(slowness.begin(), slowness.end());
+  for (double& of_device : slowness) of_device = std::min(of_device / least, kMostSlowness);
+  return slowness;
+}
+
+double Observations::MeanOnTheFastest(const Seen& seen, const std::vector<double>& slowness) {
+  std::vector<double> seconds;
+  for (const DeviceSeconds& time : seen.times) seconds.push_back(time.seconds / SlownessOf(time.device, slowness));
+  return TrimmedMean(std::move(seconds));
+}
+
 std::vector<OpRate> Observations::Rates() const {
   std::map<std::string, OpRate> ops;
+  const std::vector<double> slowness = Slowness();
   for (const auto& [key, seen] : tasks_) {
     const auto& [op, devices, n, c, k, r, p, groups] = key;
     OpRate& rate = ops[op];
@@ -98,7 +137,8 @@ std::vector<OpRate> Observations::Rates() const {
     rate.source = "calibrate";
     const double work = seen.flops > 0 ? seen.flops : seen.bytes;
     if (work <= 0) continue;
-    rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / TrimmedMean(seen.seconds)});
+    rate.points.push_back(
+        {.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / MeanOnTheFastest(seen, slowness)});
   }
   std::vector<OpRate> rates;
   for (auto& [op, rate] : ops) {
@@ -123,6 +163,47 @@ Observations::Key Observations::KeyOf(const program::Program& program, const Tas
   return {program::Name(task), program.device_count, s.n, s.c, s.k, s.r, s.p, s.groups};
 }
 
+void Observations::AddHost(const Run& run) {
+  const program::Program& program = run.program;
+  hosts_.push_back({.devices = static_cast<double>(program.device_count),
+                    .images = engine::ImagesOf(program),
+                    .tasks = static_cast<double>(program.tasks.size()),
+                    .seconds = Median({run.host_seconds.begin(), run.host_seconds.end()})});
+}
+
+// By device, its computations and what device 0 does like them: the i-th of a kind and shape is like the i-th.
+std::vector<std::vector<Observations::AlikeTasks>> Observations::AlikeTasksOf(const program::Program& program) {
+  std::vector<std::map<Key, std::vector<TaskId>>> computations(program.device_count);
+  for (const Task& task : program.tasks) {
+    if (task.lane != program::Lane::kCompute || !std::holds_alternative<program::Compute>(task.what)) continue;
+    computations[task.device][KeyOf(program, task)].push_back(task.id);
+  }
+  std::vector<std::vector<AlikeTasks>> alike(program.device_count);
+  for (int d = 1; d < program.device_count; ++d) {
+    for (const auto& [key, own] : computations[d]) {
+      const std::vector<TaskId>& first = computations[0][key];
+      for (size_t i = 0; i < std::min(own.size(), first.size()); ++i) alike[d].push_back({own[i], first[i]});
+    }
+  }
+  return alike;
+}
+
+void Observations::AddRatios(const Run& run) {
+  const std::vector<std::vector<AlikeTasks>> alike = AlikeTasksOf(run.program);
+  for (int d = 1; d < run.program.device_count; ++d) {
+    std::vector<double> ratios;
+    for (const std::vector<engine::TaskTime>& times : run.times) {
+      absl::Duration own, first;
+      for (const AlikeTasks& tasks : alike[d]) {
+        own += times[tasks.own.value].end - times[tasks.own.value].start;
+        first += times[tasks.first.value].end - times[tasks.first.value].start;
+      }
+      if (std::min(own, first) > absl::ZeroDuration()) ratios.push_back(absl::FDivDuration(own, first));
+    }
+    if (!ratios.empty()) ratios_[d].push_back({Quantile(ratios, 0.25), Median(ratios), Quantile(ratios, 0.75)});
+  }
+}
+
 // A transfer runs from when its last side is there.
 void Observations::AddOverlaps(const program::Program& program, const std::vector<Meeting>& meetings,
                                const std::vector<engine::TaskTime>& times) {
@@ -143,7 +224,8 @@ void Observations::AddOverlaps(const program::Program& program, const std::vecto
       common += std::max(absl::ZeroDuration(), std::min(time.end, transfer.end) - std::max(time.start, transfer.start));
     }
     if (common == absl::ZeroDuration()) continue;
-    beside_[KeyOf(program, task)].push_back({absl::ToDoubleSeconds(time.end - time.start), absl::ToDoubleSeconds(common)});
+    beside_[KeyOf(program, task)].push_back(
+        {task.device, absl::ToDoubleSeconds(time.end - time.start), absl::ToDoubleSeconds(common)});
   }
 }
 
@@ -153,7 +235,7 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
   const bool by_flops = program::IsTimedByFlops(program::CostClassOf(std::get<program::Compute>(task.what).op));
   seen.flops = by_flops ? static_cast<double>(task.work.flops) : 0;
   seen.bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
-  seen.seconds.push_back(std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start)));
+  seen.times.push_back({task.device, std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start))});
 }
 
 // What one side comes later on the whole than the side that is later on the average: E[max] − max E, over the way of each

@@ -14,6 +14,7 @@
 #include "engine/trace.h"
 #include "program/meetings.h"
 #include "program/program.h"
+#include "tools/host_terms.h"
 #include "tools/transfers.h"
 
 namespace colonnade::tools {
@@ -26,35 +27,57 @@ class Observations {
     absl::Span<const std::vector<engine::TaskTime>> times;
     absl::Span<const double> host_seconds;
   };
-  // Takes from a run the rates of its ops, the times of its transfers, gaps between tasks and skew.
+  // Takes from a run the rates of its ops, the times of its transfers, gaps between tasks, skew, what the host takes, and
+  // how long devices take for the same.
   void AddRun(const Run& run);
-  // Takes from an overlapped run gaps, and how much slower compute is beside transfers.
+  // Takes from an overlapped run gaps, what the host takes, and how much slower compute is beside transfers.
   void AddOverlapped(const Run& run);
   void AddTransfer(const TransferTime& transfer);
 
+  // Of the fastest device.
   std::vector<engine::OpRate> Rates() const;
   std::vector<engine::MeasuredTransfer> Transfers() const;
-  double host_sec_per_device() const;  // to enqueue one device's part of a step
-  double launch_sec() const;           // between two tasks of a lane
-  double handoff_sec() const;          // more than that after a task of another lane
+  HostTerms host() const;      // of the median step of each Program
+  double launch_sec() const;   // between two tasks of a lane
+  double handoff_sec() const;  // more than that after a task of another lane
   // How much longer compute takes beside a transfer of its device than alone, as a part. Nothing where no op was seen both
   // ways, or where times contradict each other.
   std::optional<double> overlap_slowdown() const;
   double skew() const;  // of two that meet: the wait for the slower over the way to the meeting
+  // By device, how many times as long it computes as the fastest; beyond those that were seen all are as fast. A device is
+  // told from device 0 where in all runs the middle half of the steps says that it is slower, or in all that it is faster.
+  std::vector<double> Slowness() const;
 
  private:
+  struct DeviceSeconds {
+    int device = 0;
+    double seconds = 0;
+  };
   struct Seen {
     double flops = 0, bytes = 0;
-    std::vector<double> seconds;
+    std::vector<DeviceSeconds> times;
   };
   using Key = std::tuple<std::string, int, double, double, double, double, double, double>;
 
   // Of an op in an overlapped run: how long it took, and how long of that a transfer ran beside it.
   struct Beside {
+    int device = 0;
     double seconds = 0, common_sec = 0;
+  };
+  // Of the steps of a run, how many times as long a device takes as device 0 for the same tasks.
+  struct Ratios {
+    double lower_quartile = 0, median = 0, upper_quartile = 0;
   };
 
   static Key KeyOf(const program::Program& program, const program::Task& task);
+  // A computation, and one of device 0 that does the same.
+  struct AlikeTasks {
+    program::TaskId own, first;
+  };
+  static std::vector<std::vector<AlikeTasks>> AlikeTasksOf(const program::Program& program);
+  static double MeanOnTheFastest(const Seen& seen, const std::vector<double>& slowness);
+  void AddHost(const Run& run);
+  void AddRatios(const Run& run);
   void AddOverlaps(const program::Program& program, const std::vector<program::Meeting>& meetings,
                    const std::vector<engine::TaskTime>& times);
   void AddTask(const program::Program& program, const program::Task& task, const engine::TaskTime& time);
@@ -66,8 +89,10 @@ class Observations {
   std::map<Key, Seen> tasks_;
   std::map<Key, std::vector<Beside>> beside_;
   std::map<std::pair<std::string, int>, std::map<double, std::vector<double>>> transfers_;  // by bytes
-  std::vector<double> gaps_, handoffs_, hosts_;
-  double met_sec_ = 0, waited_sec_ = 0;  // on the way between meetings; more, for the slower of those that meet
+  std::vector<double> gaps_, handoffs_;
+  std::vector<HostStep> hosts_;
+  std::map<int, std::vector<Ratios>> ratios_;  // by device, of each run
+  double met_sec_ = 0, waited_sec_ = 0;        // on the way between meetings; more, for the slower of those that meet
 };
 
 }  // namespace colonnade::tools
