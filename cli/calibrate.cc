@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/calibration_time.h"
 #include "cli/commands.h"
+#include "cli/input_run.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
@@ -21,8 +22,9 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr absl::Duration kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
-                         kBudget = absl::Seconds(170);  // three minutes in all
+constexpr absl::Duration kInAll = absl::Minutes(3), kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
+                         kInputTime = absl::Seconds(5);  // to read data before, and to time the input
+constexpr int64_t kManyEpochs = 1 << 20;
 constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
@@ -53,6 +55,34 @@ absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const Flags& flags)
   return absl::Status(read.status().code(), absl::StrCat(flags.transfers, ": ", read.status().message()));
 }
 
+// Null where there is no --data.
+absl::StatusOr<Samples> InputOf(const Flags& flags) {
+  if (flags.data.empty()) return Samples();
+  ASSIGN_OR_RETURN(Samples set, OpenInput(flags));
+  RETURN_IF_ERROR(InputRecipe(flags, *set).status());
+  return set;
+}
+
+absl::Duration TimeOfInput(const Samples& input) { return input == nullptr ? absl::ZeroDuration() : 2 * kInputTime; }
+
+// The input by itself, its batches copied as training copies them into a step.
+absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples& input) {
+  const CountProgress progress("timing the input");
+  RETURN_IF_ERROR(ReadBefore(*input, kInputTime).status());
+  std::vector<uint8_t> step;
+  absl::Duration copying;
+  ASSIGN_OR_RETURN(const InputRun run, RunInput(flags, input, DataThreads(flags),
+                                                {.epochs = kManyEpochs, .time = kInputTime}, [&](const data::Batch& batch) {
+                                                  step.resize(batch.pixels.size());
+                                                  const absl::Time begin = absl::Now();
+                                                  std::copy(batch.pixels.begin(), batch.pixels.end(), step.begin());
+                                                  copying += absl::Now() - begin;
+                                                }));
+  return tools::InputSpeed{
+      run.images_per_s(), absl::ToDoubleSeconds(copying) / static_cast<double>(run.count),
+      absl::StrFormat("%s; %d threads, %.1f s", run.description, run.threads, absl::ToDoubleSeconds(run.elapsed))};
+}
+
 // A network under a plan, at two batches.
 struct PlanRun {
   const layers::LayerGraph* graph;
@@ -81,7 +111,8 @@ std::vector<tools::CalibrationPlan> PlansOf(const Flags& flags, int devices) {
   return plans;
 }
 
-CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, const std::vector<int64_t>& batches) {
+CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, const std::vector<int64_t>& batches,
+                       absl::Duration budget) {
   std::vector<CalibrationRun> expected;
   for (const PlanRun& run : runs) {
     double flops = 0;
@@ -89,7 +120,7 @@ CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, con
     expected.push_back({run.graph->name, flops, static_cast<int>(batches.size())});
   }
   const double flops_per_sec = kUsualFlopsPerCore * tools::CoreCount();
-  return {std::move(expected), flags.long_run ? absl::InfiniteDuration() : kBudget, flops_per_sec, kSliceTime};
+  return {std::move(expected), flags.long_run ? absl::InfiniteDuration() : budget, flops_per_sec, kSliceTime};
 }
 
 // Loads the Programs of a run and lets them take turns: fewer where they take longer than `most`.
@@ -108,8 +139,10 @@ absl::Status RunSlices(const PlanRun& run, size_t index, int slices, absl::Durat
   return absl::OkStatus();
 }
 
-// Runs all plans of the networks, as long as there is time, and says on stderr how far that is; the plans left out.
-absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int devices, tools::Calibration& calibration) {
+// Runs all plans of the networks, as long as there is time, and says on stderr how far that is; the plans left out. What
+// comes after takes `afterwards`.
+absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int devices, absl::Duration afterwards,
+                                                  tools::Calibration& calibration) {
   const std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
                                                              : std::vector<std::string>{flags.model};
   std::vector<layers::LayerGraph> graphs;
@@ -122,9 +155,9 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
     for (const tools::CalibrationPlan& plan : PlansOf(flags, devices)) runs.push_back({&graph, plan});
   }
   const std::vector<int64_t> batches = BatchesOf(flags, devices);
-  CalibrationTime time = TimeOf(flags, runs, batches);
+  CalibrationTime time = TimeOf(flags, runs, batches, kInAll - afterwards);
   Say(absl::StrFormat("calibrating by %d plans of %s: about %s, %s", runs.size(), absl::StrJoin(names, ", "),
-                      Clock(time.Left(0, absl::ZeroDuration()) + kSweepTime),
+                      Clock(time.Left(0, absl::ZeroDuration()) + afterwards),
                       flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
   std::vector<std::string> left_out;
   CountProgress progress("calibrating:");
@@ -132,7 +165,7 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
   for (size_t r = 0; r < runs.size(); ++r) {
     const absl::Duration passed = absl::Now() - begin;
     const auto done = static_cast<int64_t>(r), all = static_cast<int64_t>(runs.size());
-    progress.Show(done, all, absl::StrCat(" plans, ", runs[r].name()), time.Left(r, passed) + kSweepTime);
+    progress.Show(done, all, absl::StrCat(" plans, ", runs[r].name()), time.Left(r, passed) + afterwards);
     const int slices = time.SlicesOf(r, passed);
     if (slices == 0) {
       left_out.push_back(runs[r].name());
@@ -155,16 +188,22 @@ absl::Status RunCalibrate(const Flags& flags) {
   ASSIGN_OR_RETURN(std::string path, OpenOutput(flags));
   ASSIGN_OR_RETURN(tools::CalibrationTarget target, TargetOf(flags));
   ASSIGN_OR_RETURN(std::vector<tools::TransferTime> transfers, TransfersOf(flags));
+  ASSIGN_OR_RETURN(const Samples input, InputOf(flags));
   const absl::Time begin = absl::Now();
   const int devices = target.devices;
   tools::Calibration calibration(std::move(target));
-  ASSIGN_OR_RETURN(const std::vector<std::string> left_out, RunPlans(flags, devices, calibration));
+  ASSIGN_OR_RETURN(const std::vector<std::string> left_out,
+                   RunPlans(flags, devices, kSweepTime + TimeOfInput(input), calibration));
   if (!left_out.empty()) Say(absl::StrCat("left out for want of time (--long): ", absl::StrJoin(left_out, "; ")));
   if (flags.transfers.empty()) {
     const CountProgress progress("timing transfers");
     RETURN_IF_ERROR(calibration.SweepTransfers());
   }
   calibration.AddTransfers(transfers);
+  if (input != nullptr) {
+    ASSIGN_OR_RETURN(tools::InputSpeed speed, MeasureInput(flags, input));
+    calibration.SetInput(std::move(speed));
+  }
   const engine::Machine machine = calibration.Result();
   RETURN_IF_ERROR(engine::ReplaceFile(path, engine::MachineToJson(machine)));
   if (flags.json) {

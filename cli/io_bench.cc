@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <future>
-#include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,11 +13,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
+#include "cli/input_run.h"
 #include "cli/prediction.h"
 #include "cli/session.h"
 #include "data/decode.h"
 #include "data/formats.h"
-#include "data/pipeline.h"
 #include "data/sample_order.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
@@ -30,9 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kDefaultInputSize = 224;                  // of images that are not all of one shape
 constexpr absl::Duration kDecodesAlone = absl::Seconds(1);  // at most
-constexpr int64_t kMostReadBefore = int64_t{2} << 30;       // bytes
 constexpr data::Stage kTimedStages[] = {data::Stage::kRead, data::Stage::kDecode, data::Stage::kAugment};
 
 // What threads decode that do nothing else; 0 where the samples are no files.
@@ -42,21 +37,9 @@ struct DecodingAlone {
 };
 
 // One number of threads.
-struct InputRun {
-  int threads = 0;
-  int64_t count = 0;
+struct BenchRun : InputRun {
   DecodingAlone alone;  // by as many threads, before
-  absl::Duration elapsed, processor;
-  data::StageTimes times;
 
-  double images_per_s() const { return static_cast<double>(count) / absl::ToDoubleSeconds(elapsed); }
-  double microseconds(data::Stage stage) const {
-    return absl::ToDoubleMicroseconds(times.of(stage)) / static_cast<double>(times.images);
-  }
-  // If the threads did nothing but their work.
-  double attainable_images_per_s() const {
-    return threads * static_cast<double>(times.images) / absl::ToDoubleSeconds(times.Working());
-  }
   bool are_files() const { return alone.images_per_s > 0; }
   double share_of_decoding() const { return images_per_s() / alone.images_per_s; }
   double share_per_core() const {
@@ -65,14 +48,13 @@ struct InputRun {
 };
 
 struct InputReport {
-  std::string format, description;
-  absl::Duration first_read;
-  int64_t first_read_bytes = 0;
-  std::vector<InputRun> runs;
-  int64_t peak_bytes = 0, batch_bytes = 0;
+  std::string format;
+  FirstRead first_read;
+  std::vector<BenchRun> runs;
+  int64_t peak_bytes = 0;
 
-  const InputRun& fastest() const {
-    const auto slower = [](const InputRun& a, const InputRun& b) { return a.images_per_s() < b.images_per_s(); };
+  const BenchRun& fastest() const {
+    const auto slower = [](const BenchRun& a, const BenchRun& b) { return a.images_per_s() < b.images_per_s(); };
     return *std::max_element(runs.begin(), runs.end(), slower);
   }
 };
@@ -82,32 +64,6 @@ std::string FormatOf(const std::string& spec) {
     if (format.recognises(spec)) return format.name;
   }
   return "";
-}
-
-// What training does to such images, at the size that the flags ask for, or their own if all are alike.
-absl::StatusOr<data::AugmentOptions> RecipeOf(const Flags& flags, const data::SampleSet& set) {
-  program::Shape shape = set.image_shape().value_or(program::Shape{3, kDefaultInputSize, kDefaultInputSize});
-  if (flags.input_channels > 0) shape[0] = flags.input_channels;
-  if (flags.input_size > 0) shape[1] = shape[2] = flags.input_size;
-  return RecipeFor(flags, set, shape, /*train=*/true, /*shifts=*/false);
-}
-
-// Reads the bytes of all samples once, so that no run is the first to fetch them from a disk.
-absl::Status ReadBefore(const data::SampleSet& set, InputReport& report) {
-  std::string room;
-  const absl::Time begin = absl::Now();
-  for (int64_t sample = 0; sample < set.size() && report.first_read_bytes < kMostReadBefore; ++sample) {
-    ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
-    report.first_read_bytes += static_cast<int64_t>(stored.bytes.size());
-  }
-  report.first_read = absl::Now() - begin;
-  return absl::OkStatus();
-}
-
-absl::Duration ProcessorTime(clockid_t clock) {
-  timespec time = {};
-  ::clock_gettime(clock, &time);
-  return absl::DurationFromTimespec(time);
 }
 
 // What this thread decodes that does nothing else: all of each file, at full size. Nothing where samples are no files.
@@ -160,41 +116,21 @@ int64_t PeakResidentBytes() {
   return 0;
 }
 
-absl::StatusOr<InputRun> RunInput(const Flags& flags, std::shared_ptr<const data::SampleSet> set, int threads,
-                                  InputReport& report) {
-  ASSIGN_OR_RETURN(const data::AugmentOptions recipe, RecipeOf(flags, *set));
-  const int64_t batch = std::min(flags.batch, set->size());
-  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> pipeline, data::Pipeline::Create(set, {.seed = flags.seed,
-                                                                                          .shuffle = flags.shuffle == "on",
-                                                                                          .once = true,
-                                                                                          .augment = recipe,
-                                                                                          .threads = threads,
-                                                                                          .prefetch = flags.prefetch,
-                                                                                          .moments = {{0}, {1}}}));
-  report.description = pipeline->description();
-  report.batch_bytes = batch * recipe.height * recipe.width * recipe.channels;
-  InputRun run{.threads = threads, .count = set->size() * std::max<int64_t>(flags.epochs, 1)};
-  ASSIGN_OR_RETURN(run.alone, DecodeAlone(*set, flags.seed, recipe.channels, threads));
-  const absl::Time begin = absl::Now();
-  const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
-  for (int64_t done = 0; done < run.count; done += set->size()) {
-    for (int64_t position = 0; position < set->size(); position += batch) {
-      RETURN_IF_ERROR(pipeline->Visit(position, batch, [](const data::Batch&) {}));
-    }
-  }
-  run.elapsed = absl::Now() - begin;
-  run.processor = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID) - used;
-  run.times = pipeline->Stages();
-  return run;
+absl::StatusOr<BenchRun> BenchInput(const Flags& flags, const Samples& set, int threads) {
+  ASSIGN_OR_RETURN(const data::AugmentOptions recipe, InputRecipe(flags, *set));
+  ASSIGN_OR_RETURN(const DecodingAlone alone, DecodeAlone(*set, flags.seed, recipe.channels, threads));
+  ASSIGN_OR_RETURN(InputRun run, RunInput(flags, set, threads, {.epochs = std::max<int64_t>(flags.epochs, 1)}));
+  return BenchRun{std::move(run), alone};
 }
 
 void PrintReport(const Flags& flags, const InputReport& report) {
-  PrintLine(absl::StrFormat("%s; batches of %d", report.description, flags.batch));
+  PrintLine(absl::StrFormat("%s; batches of %d", report.fastest().description, flags.batch));
   PrintLine(absl::StrFormat("format %s; before the runs %.1f MB were read in %.2f s", report.format,
-                            static_cast<double>(report.first_read_bytes) / 1e6, absl::ToDoubleSeconds(report.first_read)));
+                            static_cast<double>(report.first_read.bytes) / 1e6,
+                            absl::ToDoubleSeconds(report.first_read.elapsed)));
   PrintLine("                                                             microseconds of a thread for an image");
   PrintLine("threads  images/s  attainable  decoding     share  per core      read    decode   augment");
-  for (const InputRun& run : report.runs) {
+  for (const BenchRun& run : report.runs) {
     const auto if_files = [&run](std::string number) { return run.are_files() ? number : "-"; };
     PrintLine(absl::StrFormat("%7d  %8.1f  %10.1f  %8s  %8s  %8s  %8.1f  %8.1f  %8.1f", run.threads, run.images_per_s(),
                               run.attainable_images_per_s(), if_files(absl::StrFormat("%.1f", run.alone.images_per_s)),
@@ -209,10 +145,10 @@ void PrintReport(const Flags& flags, const InputReport& report) {
   }
   PrintLine(absl::StrFormat("at most %.1f MB were in memory; %d batches of %.1f MB at once",
                             static_cast<double>(report.peak_bytes) / 1e6, flags.prefetch,
-                            static_cast<double>(report.batch_bytes) / 1e6));
+                            static_cast<double>(report.fastest().batch_bytes) / 1e6));
 }
 
-Json InputRunJson(const InputReport& report, const InputRun& run) {
+Json InputRunJson(const InputReport& report, const BenchRun& run) {
   const bool are_files = run.are_files();
   Json stages, microseconds;
   for (data::Stage stage : kTimedStages) {
@@ -237,17 +173,17 @@ Json InputRunJson(const InputReport& report, const InputRun& run) {
 Json InputReportJson(const InputReport& report) {
   Json json = InputRunJson(report, report.fastest());
   json["peak_resident_bytes"] = report.peak_bytes;
-  json["batch_bytes"] = report.batch_bytes;
-  json["first_read"] = {{"bytes", report.first_read_bytes}, {"seconds", absl::ToDoubleSeconds(report.first_read)}};
+  json["batch_bytes"] = report.fastest().batch_bytes;
+  json["first_read"] = {{"bytes", report.first_read.bytes}, {"seconds", absl::ToDoubleSeconds(report.first_read.elapsed)}};
   json["runs"] = Json::array();
-  for (const InputRun& run : report.runs) json["runs"].push_back(InputRunJson(report, run));
+  for (const BenchRun& run : report.runs) json["runs"].push_back(InputRunJson(report, run));
   return json;
 }
 
 absl::Status WriteCsv(const std::string& path, const InputReport& report) {
   std::string csv =
       "format,threads,count,seconds,images_per_s,attainable_images_per_s,read_us,decode_us,augment_us,decoded_alone_per_s\n";
-  for (const InputRun& run : report.runs) {
+  for (const BenchRun& run : report.runs) {
     absl::StrAppendFormat(&csv, "%s,%d,%d,%.6f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", report.format, run.threads, run.count,
                           absl::ToDoubleSeconds(run.elapsed), run.images_per_s(), run.attainable_images_per_s(),
                           run.microseconds(data::Stage::kRead), run.microseconds(data::Stage::kDecode),
@@ -259,16 +195,13 @@ absl::Status WriteCsv(const std::string& path, const InputReport& report) {
 }  // namespace
 
 absl::Status RunIoBench(const Flags& flags) {
-  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : 3;
-  const int64_t size = flags.input_size > 0 ? flags.input_size : kDefaultInputSize;
-  ASSIGN_OR_RETURN(std::shared_ptr<const data::SampleSet> set,
-                   data::OpenSamples(flags.data, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
+  ASSIGN_OR_RETURN(const Samples set, OpenInput(flags));
   InputReport report{.format = FormatOf(flags.data)};
-  RETURN_IF_ERROR(ReadBefore(*set, report));
+  ASSIGN_OR_RETURN(report.first_read, ReadBefore(*set));
   std::vector<int> threads = flags.threads;
-  if (threads.empty()) threads = {std::max(static_cast<int>(std::thread::hardware_concurrency()), 1)};
+  if (threads.empty()) threads = {DataThreads(flags)};
   for (int count : threads) {
-    ASSIGN_OR_RETURN(InputRun run, RunInput(flags, set, count, report));
+    ASSIGN_OR_RETURN(BenchRun run, BenchInput(flags, set, count));
     report.runs.push_back(std::move(run));
   }
   report.peak_bytes = PeakResidentBytes();

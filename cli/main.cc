@@ -253,12 +253,25 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       ->type_name("FILE");
   calibrate->add_option("--transfers", flags.transfers, "JSON of bench transfers to read instead of timing transfers here")
       ->type_name("FILE");
+  CLI::Option* data =
+      calibrate
+          ->add_option("--data", flags.data, "data whose input is timed, as of io-bench (default: the input is not timed)")
+          ->type_name("DATA");
+  calibrate->add_option("--augment", flags.augment, "as of train")
+      ->check([](const std::string& augment) { return std::string(colonnade::cli::CheckAugment(augment).message()); })
+      ->capture_default_str()
+      ->needs(data);
+  calibrate
+      ->add_option("--input-size", flags.input_size, "rows and columns of an image of --data (default: the data's, or 224)")
+      ->check(CLI::Range(1, 4096))
+      ->needs(data);
   calibrate->add_flag("--long", flags.long_run,
                       "all rounds of all plans, however long they take (default: what fits into three minutes)");
   colonnade::cli::AddMeasuringFlags(*calibrate, flags);
   colonnade::cli::AddJsonFlag(*calibrate, flags);
   calibrate->footer(
       "Examples:\n  colonnade calibrate\n  colonnade calibrate --model=alexnet --batch=32 --out=machine.json\n"
+      "  colonnade calibrate --data=imagenet --augment=resized,mirror\n"
       "  colonnade calibrate --backend=cuda --dtype=tf32 --batch=256 --out=gpus.json");
   return calibrate;
 }
@@ -532,6 +545,7 @@ int Main(int argc, char** argv) {
     status = colonnade::cli::RunTable(flags);
   } else if (calibrate->parsed()) {
     if (calibrate->count("--backend") == 0) flags.backend = "cpu";
+    if (calibrate->count("--data") == 0) flags.data.clear();
     status = colonnade::cli::RunCalibrate(flags);
   } else if (models->parsed()) {
     status = colonnade::cli::RunModels(flags);

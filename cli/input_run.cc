@@ -1,0 +1,82 @@
+#include "cli/input_run.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "data/formats.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr int64_t kDefaultInputSize = 224;             // of images that are not all of one shape
+constexpr int64_t kMostReadBefore = int64_t{2} << 30;  // bytes
+
+}  // namespace
+
+absl::StatusOr<Samples> OpenInput(const Flags& flags) {
+  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : 3;
+  const int64_t size = flags.input_size > 0 ? flags.input_size : kDefaultInputSize;
+  ASSIGN_OR_RETURN(Samples set,
+                   data::OpenSamples(flags.data, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
+  return set;
+}
+
+absl::StatusOr<data::AugmentOptions> InputRecipe(const Flags& flags, const data::SampleSet& set) {
+  program::Shape shape = set.image_shape().value_or(program::Shape{3, kDefaultInputSize, kDefaultInputSize});
+  if (flags.input_channels > 0) shape[0] = flags.input_channels;
+  if (flags.input_size > 0) shape[1] = shape[2] = flags.input_size;
+  return RecipeFor(flags, set, shape, /*train=*/true, /*shifts=*/false);
+}
+
+absl::StatusOr<FirstRead> ReadBefore(const data::SampleSet& set, absl::Duration most) {
+  std::string room;
+  FirstRead read;
+  const absl::Time begin = absl::Now();
+  for (int64_t sample = 0; sample < set.size() && read.bytes < kMostReadBefore && read.elapsed < most; ++sample) {
+    ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
+    read.bytes += static_cast<int64_t>(stored.bytes.size());
+    read.elapsed = absl::Now() - begin;
+  }
+  return read;
+}
+
+absl::Duration ProcessorTime(clockid_t clock) {
+  timespec time = {};
+  ::clock_gettime(clock, &time);
+  return absl::DurationFromTimespec(time);
+}
+
+absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int threads, const InputAmount& amount,
+                                  const std::function<void(const data::Batch&)>& visit) {
+  ASSIGN_OR_RETURN(const data::AugmentOptions recipe, InputRecipe(flags, *set));
+  const int64_t batch = std::min(flags.batch, set->size());
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> pipeline, data::Pipeline::Create(set, {.seed = flags.seed,
+                                                                                          .shuffle = flags.shuffle == "on",
+                                                                                          .once = true,
+                                                                                          .augment = recipe,
+                                                                                          .threads = threads,
+                                                                                          .prefetch = flags.prefetch,
+                                                                                          .moments = {{0}, {1}}}));
+  InputRun run{.description = pipeline->description(),
+               .threads = threads,
+               .batch_bytes = batch * recipe.height * recipe.width * recipe.channels};
+  const absl::Time begin = absl::Now();
+  const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
+  int64_t position = 0;
+  while (run.count < amount.epochs * set->size() && run.elapsed < amount.time) {
+    RETURN_IF_ERROR(pipeline->Visit(position, batch, visit));
+    const int64_t read = std::min(batch, set->size() - position);
+    position = (position + read) % set->size();
+    run.count += read;
+    run.elapsed = absl::Now() - begin;
+  }
+  run.processor = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID) - used;
+  run.times = pipeline->Stages();
+  return run;
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,67 @@
+// What calibrate measures beside kernels and transfers, by the command.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class Calibrate : public Command {
+ protected:
+  Json ProfileOf(const std::string& arguments) const {
+    const Result r = Run(absl::StrCat("calibrate --model=two_column --batch=16 --devices=2 --transfers=", In("t.json"),
+                                      " --out=", In("m.json"), " ", arguments));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(*engine::ReadFile(In("m.json")));
+  }
+  void SetUp() override {
+    Command::SetUp();
+    ASSERT_TRUE(engine::ReplaceFile(In("t.json"), R"({"transfers": [
+        {"operation": "all_reduce", "devices": 2, "size_bytes": 4096, "p50_us": 7}]})")
+                    .ok());
+  }
+};
+
+TEST_F(Calibrate, WritesTheRateOfTheInputThatIoBenchMeasures) {
+  const Json machine = ProfileOf("--data=digits --augment=pad:2 --input-size=64");
+  const Json& rate = machine.at("input_images_per_sec");
+  EXPECT_EQ(rate.at("from"), "measured");
+  EXPECT_THAT(rate.at("source"), HasSubstr("digits train: 1437 images [1,64,64]"));
+  const Result bench = Run("io-bench --data=digits --augment=pad:2 --input-size=64 --epochs=20 --json");
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  const double ratio = rate.at("value").get<double>() / Json::parse(bench.out).at("images_per_s").get<double>();
+  EXPECT_GT(ratio, 0.2);
+  EXPECT_LT(ratio, 5);
+  // Training copies 4 KB for each image.
+  EXPECT_GT(machine.at("step_sec_per_image").at("value"), 1e-8);
+  EXPECT_LT(machine.at("step_sec_per_image").at("value"), 1e-4);
+}
+
+TEST_F(Calibrate, WithoutDataNothingIsSaidOfTheInput) {
+  const Json machine = ProfileOf("");
+  EXPECT_FALSE(machine.contains("input_images_per_sec"));
+  // What the host takes is measured: some term of it stands there.
+  double sum = 0;
+  for (const char* term : {"step_sec", "step_sec_per_device", "step_sec_per_task"}) {
+    if (machine.contains(term)) sum += machine.at(term).at("value").get<double>();
+  }
+  EXPECT_GT(sum, 0);
+}
+
+TEST_F(Calibrate, RefusesDataThatItCannotReadBeforeItMeasures) {
+  const std::string command = absl::StrCat("calibrate --model=two_column --devices=2 --out=", In("m.json"));
+  const Result r = Run(command + " --data=no/such/folder");
+  EXPECT_EQ(r.code, 66);
+  EXPECT_THAT(r.err, ::testing::Not(HasSubstr("calibrating by")));
+  ExpectError(command + " --augment=none", 2, {"--augment", "--data"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli
