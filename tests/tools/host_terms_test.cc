@@ -38,12 +38,12 @@ TEST(FitHostTerms, FindsAllTermsOfStepsThatTellThemApart) {
 
 TEST(FitHostTerms, WritesNoTermThatNoiseMayBe) {
   int wrong = 0;
-  for (unsigned seed = 1; seed <= 20; ++seed) {
+  for (unsigned seed = 1; seed <= 100; ++seed) {
     const HostTerms found = FitHostTerms(StepsThatTake({.step_sec = 2e-4, .sec_per_task = 2e-6}, /*noise=*/0.05, seed));
     EXPECT_NEAR(found.sec_per_task, 2e-6, 4e-7);
     wrong += found.sec_per_device > 0 || found.sec_per_image > 0;
   }
-  EXPECT_LE(wrong, 1);
+  EXPECT_LE(wrong, 2) << "of 100";
 }
 
 // Programs with 50 tasks on each device: what a device adds is what 50 tasks add.
