@@ -71,13 +71,14 @@ absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples
   RETURN_IF_ERROR(ReadBefore(*input, kInputTime).status());
   std::vector<uint8_t> step;
   absl::Duration copying;
-  ASSIGN_OR_RETURN(const InputRun run, RunInput(flags, input, DataThreads(flags),
-                                                {.epochs = kManyEpochs, .time = kInputTime}, [&](const data::Batch& batch) {
-                                                  step.resize(batch.pixels.size());
-                                                  const absl::Time begin = absl::Now();
-                                                  std::copy(batch.pixels.begin(), batch.pixels.end(), step.begin());
-                                                  copying += absl::Now() - begin;
-                                                }));
+  const auto copy = [&](const data::Batch& batch) {
+    step.resize(batch.pixels.size());
+    const absl::Time begin = absl::Now();
+    std::copy(batch.pixels.begin(), batch.pixels.end(), step.begin());
+    copying += absl::Now() - begin;
+  };
+  ASSIGN_OR_RETURN(const InputRun run,
+                   RunInput(flags, input, DataThreads(flags), {.epochs = kManyEpochs, .time = kInputTime}, copy));
   return tools::InputSpeed{
       run.images_per_s(), absl::ToDoubleSeconds(copying) / static_cast<double>(run.count),
       absl::StrFormat("%s; %d threads, %.1f s", run.description, run.threads, absl::ToDoubleSeconds(run.elapsed))};
