@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <regex>
 #include <string>
@@ -27,6 +28,7 @@
 #include "cli/data.h"
 #include "cli/definitions.h"
 #include "cli/flags.h"
+#include "cli/help.h"
 #include "cli/man_page.h"
 #include "cli/session.h"
 #include "cli/spellings.h"
@@ -474,6 +476,7 @@ int Main(int argc, char** argv) {
   CLI::App app{"Trains convolutional networks with hybrid model and data parallelism."};
   app.require_subcommand(1);
   app.name("colonnade");
+  app.formatter(std::make_shared<colonnade::cli::HelpFormatter>(colonnade::cli::HelpWidth()));  // that of all sub-commands
   app.set_version_flag("--version", "colonnade " + colonnade::cli::VersionText(colonnade::cli::ThisBuild()));
   Flags flags;
   CLI::App* train = AddTrain(app, flags);

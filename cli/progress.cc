@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -42,6 +43,16 @@ absl::string_view Cut(absl::string_view text, size_t columns) {
   return text.substr(0, end);
 }
 
+// Where to end a line in `text`: behind it if a word ends there, or its last whole word, or its last comma, or else within
+// the word.
+size_t EndOfLine(absl::string_view text, bool word_ends) {
+  if (word_ends) return text.size();
+  const size_t begin = text.find_first_not_of(' ');
+  const size_t space = text.rfind(' '), comma = text.rfind(',');
+  if (space != absl::string_view::npos && space > begin) return space;
+  return comma == absl::string_view::npos ? text.size() : comma + 1;
+}
+
 }  // namespace
 
 int TerminalWidth() {
@@ -50,21 +61,19 @@ int TerminalWidth() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kWidthUnknown;
 }
 
-std::string Wrapped(absl::string_view line, int width) {
-  constexpr absl::string_view kIndent = "    ";
-  const auto columns = static_cast<size_t>(std::max(width, 20));
+std::string Wrapped(absl::string_view line, int width, absl::string_view indent) {
+  const size_t columns = std::max(static_cast<size_t>(std::max(width, 0)), indent.size() + 16);
   std::string text;
-  absl::string_view indent;
-  while (ColumnsOf(indent) + ColumnsOf(line) > columns) {
-    const absl::string_view fits = Cut(line, columns - indent.size() + 1);
-    const size_t space = fits.rfind(' ');
-    const bool breaks = space != absl::string_view::npos && space > 0;
-    const absl::string_view part = breaks ? line.substr(0, space) : Cut(line, columns - indent.size());
-    absl::StrAppend(&text, indent, part, "\n");
-    line.remove_prefix(part.size() + (breaks ? 1 : 0));
-    indent = kIndent;
+  absl::string_view before;
+  while (ColumnsOf(before) + ColumnsOf(line) > columns) {
+    const absl::string_view fits = Cut(line, columns - before.size());
+    const size_t end = EndOfLine(fits, line[fits.size()] == ' ');
+    const absl::string_view part = line.substr(0, end);
+    absl::StrAppend(&text, before, part, "\n");
+    line = absl::StripLeadingAsciiWhitespace(line.substr(part.size()));
+    before = indent;
   }
-  return absl::StrCat(text, indent, line);
+  return absl::StrCat(text, before, line);
 }
 
 void Say(absl::string_view line) {

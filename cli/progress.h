@@ -21,8 +21,9 @@ namespace colonnade::cli {
 // Columns of the terminal that stderr is; 0 where it is none.
 int TerminalWidth();
 
-// `line` in lines of at most `width` columns, broken between words where that is possible, the later ones indented.
-std::string Wrapped(absl::string_view line, int width);
+// `line` in lines of at most `width` columns, broken between words, or else behind a comma, where that is possible; `indent`
+// stands before all but the first.
+std::string Wrapped(absl::string_view line, int width, absl::string_view indent = "    ");
 
 // Prints a line on stderr, wrapped for its terminal, if it is one; what is drawn in place is wiped out before.
 void Say(absl::string_view line);

@@ -45,5 +45,12 @@ TEST_F(FineTuning, AllButTheLastLayerIsTakenAndThatIsBegunAnew) {
               {"--replace-head", "--init"});
 }
 
+TEST_F(Command, ANetworkOfMoreClassesThanTheDataIsTrainedWithANote) {
+  const std::string train = "train --model=two_column --data=digits --width=0.25 --steps=1";
+  EXPECT_THAT(Run(absl::StrCat(train, " --classes=12")).err,
+              ::testing::HasSubstr("note: the network has 12 classes, the data set 10\n"));
+  EXPECT_THAT(Run(train).err, ::testing::Not(::testing::HasSubstr("classes, the data set")));
+}
+
 }  // namespace
 }  // namespace colonnade::cli

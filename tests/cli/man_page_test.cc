@@ -31,9 +31,9 @@ TEST_F(Command, ManPagesHaveEveryFlagAndExampleOfHelp) {
                       page = absl::StrReplaceAll(man.out, {{"\\-", "-"}, {"\\fB", ""}, {"\\fR", ""}});
     for (const std::string& flag : FlagsOfHelp(help))
       EXPECT_THAT(page, ::testing::ContainsRegex(absl::StrCat("\n(-[a-z], )?", flag, "[=[\n]")));
-    const std::vector<std::string> parts = absl::StrSplit(help, "Examples:\n");
-    for (const absl::string_view line : absl::StrSplit(parts[1], '\n', absl::SkipWhitespace())) {
-      EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(absl::StripAsciiWhitespace(line), {{"~", "\\(ti"}, {"'", "\\(aq"}})));
+    for (const std::string& example : ExamplesOfHelp(help)) {
+      const absl::string_view text = absl::StripAsciiWhitespace(example);
+      EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(text, {{"~", "\\(ti"}, {"'", "\\(aq"}})));
     }
     EXPECT_THAT(main, HasSubstr(absl::StrCat(".BR colonnade\\-", absl::StrReplaceAll(name, {{"-", "\\-"}}), " (1)")));
   }

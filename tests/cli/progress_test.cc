@@ -30,6 +30,10 @@ TEST(Wrapped, BreaksBetweenWordsAndWithinThoseThatAreTooLong) {
   EXPECT_EQ(Wrapped("a line that does not fit into twenty columns", 20),
             "a line that does not\n    fit into twenty\n    columns");
   EXPECT_EQ(Wrapped("abcdefghijklmnopqrstuvwxyz", 20), "abcdefghijklmnopqrst\n    uvwxyz");
+  EXPECT_EQ(Wrapped("fits with its last of twenty", 20, "  "), "fits with its last\n  of twenty");
+  EXPECT_EQ(Wrapped("TEXT:{one,two,three,four}", 20), "TEXT:{one,two,three,\n    four}");
+  EXPECT_EQ(Wrapped("exactly twenty chars", 20), "exactly twenty chars");
+  EXPECT_EQ(Wrapped("exactly twenty chars and", 20), "exactly twenty chars\n    and");
   EXPECT_EQ(Wrapped("größer als zwanzig Zei", 20), "größer als zwanzig\n    Zei") << "characters, not bytes, are counted";
 }
 

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
 namespace colonnade::cli {
@@ -32,11 +34,18 @@ inline bool IsInstalled(const std::string& program) {
 #define COLONNADE_NEED_PROGRAM(program) \
   if (!IsInstalled(program)) GTEST_SKIP() << "skipped: " << (program) << " is not installed"
 
-// The long flags that stand at the beginning of a line of help.
+// The lines of help that name something: neither those that go on nor those of text.
+inline std::vector<absl::string_view> NamesOfHelp(absl::string_view help) {
+  std::vector<absl::string_view> names;
+  for (absl::string_view line : absl::StrSplit(help, '\n')) {
+    if (absl::ConsumePrefix(&line, "  ") && !absl::StartsWith(line, " ")) names.push_back(line);
+  }
+  return names;
+}
+
 inline std::set<std::string> FlagsOfHelp(const std::string& help) {
   std::set<std::string> flags;
-  for (absl::string_view line : absl::StrSplit(help, '\n')) {
-    line = absl::StripLeadingAsciiWhitespace(line);
+  for (absl::string_view line : NamesOfHelp(help)) {
     if (line.size() > 3 && line[0] == '-' && line[2] == ',') line.remove_prefix(3);  // "-h,--help"
     if (!absl::ConsumePrefix(&line, "--")) continue;
     flags.insert(absl::StrCat("--", line.substr(0, line.find_first_of(" =:"))));
@@ -49,11 +58,15 @@ inline std::vector<std::string> SubCommandsOfHelp(const std::string& help) {
   const std::vector<std::string> parts = absl::StrSplit(help, "Subcommands:\n");
   std::vector<std::string> names;
   if (parts.size() != 2) return names;
-  for (absl::string_view line : absl::StrSplit(parts[1], '\n', absl::SkipWhitespace())) {
-    line = absl::StripLeadingAsciiWhitespace(line);
-    names.emplace_back(line.substr(0, line.find(' ')));
-  }
+  for (const absl::string_view line : NamesOfHelp(parts[1])) names.emplace_back(line.substr(0, line.find(' ')));
   return names;
+}
+
+// The examples at its end, each in one line; empty where it has none.
+inline std::vector<std::string> ExamplesOfHelp(const std::string& help) {
+  const std::vector<std::string> parts = absl::StrSplit(help, "Examples:\n");
+  if (parts.size() != 2) return {};
+  return absl::StrSplit(absl::StrReplaceAll(parts[1], {{" \\\n      ", " "}}), '\n', absl::SkipWhitespace());
 }
 
 }  // namespace colonnade::cli
