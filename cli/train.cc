@@ -311,6 +311,9 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   loading.reset();
   PrintFirstLines(flags, run.session, run.backend->name(),
                   absl::StrCat(streams.train->description(), ", ", ToString(streams.train->moments())), course);
+  if (const int64_t classes = streams.train->classes(); classes < run.session.graph.classes()) {
+    Say(absl::StrFormat("note: the network has %d classes, the data set %d", run.session.graph.classes(), classes));
+  }
   if (!forecast.ok()) Say(forecast.status().message());
   ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
                    RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
