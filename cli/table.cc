@@ -324,9 +324,10 @@ void PrintTable(const Table& table) {
   PrintLine(TitleOf(table));
   size_t label = kLabelWidth;
   for (const Row& r : table.rows) label = std::max(label, r.row.label.size());
-  PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %9s %10s %9s", label, "", table.is_papers ? "paper" : "published",
-                            "simulated", table.draws > 0 ? "90 % of draws" : "", "error", "speed-up", "simulated",
-                            "measured"));
+  const char* const source = table.is_papers ? "paper" : "published";
+  PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %-20s %9s", label, "", "", "", "", "", "      speed-up", "step"));
+  PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %9s %10s %9s", label, "", source, "simulated",
+                            table.draws > 0 ? "90 % of draws" : "", "error", source, "simulated", "measured"));
   const char* unit = table.unit();
   const int digits = table.has_days() ? 1 : 2;
   for (const Row& r : table.rows) {
