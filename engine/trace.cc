@@ -40,6 +40,26 @@ absl::Duration LengthOfBoth(std::vector<Interval> a, const std::vector<Interval>
   return Length(Union(std::move(a)));
 }
 
+// Whole steps: from the end of the first step of a trace to that of the last, for what the first loads, it loads under the
+// step before it, which is not in the trace. A trace of one step is taken as it is.
+struct Window {
+  absl::Duration begin, end;
+  int steps;
+};
+
+Window WindowOf(const Trace& trace) {
+  absl::Duration first = absl::InfiniteDuration(), first_step_ends = -absl::InfiniteDuration(),
+                 end = -absl::InfiniteDuration();
+  int last_step = 0;
+  for (const TraceEvent& event : trace.events) {
+    first = std::min(first, event.start);
+    end = std::max(end, event.end);
+    if (event.step == 0) first_step_ends = std::max(first_step_ends, event.end);
+    last_step = std::max(last_step, event.step);
+  }
+  return last_step == 0 ? Window{first, end, 1} : Window{first_step_ends, end, last_step};
+}
+
 }  // namespace
 
 Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<TaskTime>> steps) {
@@ -126,14 +146,11 @@ std::string ToChromeJson(const Trace& trace) {
 }
 
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
-  absl::Duration first = absl::InfiniteDuration(), last = -absl::InfiniteDuration();
-  int steps = 1;
+  const Window window = WindowOf(trace);
   std::vector<std::vector<Interval>> compute(device_count), transfer(device_count), input(device_count);
   for (const TraceEvent& event : trace.events) {
-    first = std::min(first, event.start);
-    last = std::max(last, event.end);
-    steps = std::max(steps, event.step + 1);
-    const Interval interval{event.start, event.end};
+    const Interval interval{std::max(event.start, window.begin), event.end};
+    if (interval.first >= interval.second) continue;
     if (Communicates(event)) {
       transfer[event.device].push_back(interval);
     } else {
@@ -151,8 +168,9 @@ std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
     b.compute = Length(c);
     b.exposed_communication = LengthOfBoth(c, t) - b.compute;
     b.input_wait = LengthOfBoth(busy, input[d]) - b.compute - b.exposed_communication;
-    b.idle = trace.events.empty() ? absl::ZeroDuration() : last - first - b.compute - b.exposed_communication - b.input_wait;
-    for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= steps;
+    b.idle = trace.events.empty() ? absl::ZeroDuration()
+                                  : window.end - window.begin - b.compute - b.exposed_communication - b.input_wait;
+    for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= window.steps;
     breakdowns.push_back(b);
   }
   return breakdowns;

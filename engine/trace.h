@@ -37,8 +37,8 @@ Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<Ta
 // a transfer.
 std::string ToChromeJson(const Trace& trace);
 
-// Where the time of one device went, from the first event of the trace to the last, divided by the number of steps:
-// computing, communicating while nothing was computed, copying input or results while neither, and nothing.
+// Where the time of a step of one device went, from the end of the trace's first step to that of its last (of one step: in
+// all of it): computing, communicating while nothing was computed, copying input or results while neither, and nothing.
 struct Breakdown {
   absl::Duration compute, exposed_communication, input_wait, idle;
 };

@@ -58,18 +58,18 @@ TEST(MakeTrace, TakesNamesAndWorkFromTheProgramAndTimesFromTheFirstStart) {
 
 TEST(MakeTrace, StepsHaveTheirOwnEventsAndTransfersInOneTimeline) {
   std::vector<TaskTime> later = kTimes;
-  for (TaskTime& time : later) time = {time.start + absl::Microseconds(30), time.end + absl::Microseconds(30)};
+  for (TaskTime& time : later) time = {time.start + absl::Microseconds(45), time.end + absl::Microseconds(45)};
   const Trace trace = MakeTrace(SendAndSum(), {kTimes, later});
   ASSERT_EQ(trace.events.size(), 10u);
   EXPECT_EQ(trace.events[4].step, 0);
   EXPECT_EQ(trace.events[5].step, 1);
-  EXPECT_EQ(trace.events[5].start, absl::Microseconds(30));
+  EXPECT_EQ(trace.events[5].start, absl::Microseconds(45));
   EXPECT_NE(trace.events[6].meeting, trace.events[1].meeting);
   EXPECT_EQ(trace.events[6].meeting, trace.events[7].meeting);
-  // Device 0 computes 10 us in each of two steps that take 70 us together.
+  // Device 0 computes for 10 us in the second step, which ends 45 us after the first.
   const Breakdown breakdown = BreakDown(trace, 2)[0];
   EXPECT_EQ(breakdown.compute, absl::Microseconds(10));
-  EXPECT_EQ(breakdown.compute + breakdown.exposed_communication + breakdown.idle, absl::Microseconds(35));
+  EXPECT_EQ(breakdown.compute + breakdown.exposed_communication + breakdown.idle, absl::Microseconds(45));
 }
 
 // The arrow of an exchange goes from the sender to the receiver and forward in time, also where the receiver was there

@@ -40,6 +40,25 @@ TEST(BreakDown, ATransferInLineWithComputeIsCommunication) {
   EXPECT_EQ(BreakDown(trace, 1)[0].exposed_communication, absl::Milliseconds(20));
 }
 
+TraceEvent InStep(int step, program::Pass pass, TraceEvent event) {
+  event.step = step;
+  event.pass = pass;
+  return event;
+}
+
+// The first step is loaded while the one before it computes, of which the trace knows nothing.
+TEST(BreakDown, BeginsWhereTheFirstOfSeveralStepsEnds) {
+  using program::Pass;
+  const Trace trace{{InStep(0, Pass::kInput, Event(0, Lane::kLoad, 0, 2)),
+                     InStep(0, Pass::kForward, Event(0, Lane::kCompute, 100, 120)),
+                     InStep(1, Pass::kInput, Event(0, Lane::kLoad, 115, 124)),
+                     InStep(1, Pass::kForward, Event(0, Lane::kCompute, 124, 140))}};
+  const Breakdown b = BreakDown(trace, 1)[0];
+  EXPECT_EQ(b.compute, absl::Milliseconds(16));
+  EXPECT_EQ(b.input_wait, absl::Milliseconds(4));
+  EXPECT_EQ(b.idle, absl::ZeroDuration());
+}
+
 TEST(ToChromeJson, HasAProcessPerDeviceAThreadPerLaneAndFlowsBetweenSides) {
   const Trace trace{{Event(0, Lane::kComm, 1, 3, 2), Event(1, Lane::kComm, 1, 3, 2), Event(1, Lane::kCompute, 3, 4)}};
   const nlohmann::json json = nlohmann::json::parse(ToChromeJson(trace));
