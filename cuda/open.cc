@@ -17,8 +17,9 @@ absl::StatusOr<Function> FindInDriver(const char* name) {
   void* module = ::dlopen("libcolonnade_cuda_driver.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   void* function = module == nullptr ? nullptr : ::dlsym(module, name);
   if (function == nullptr) {
-    return absl::UnavailableError(absl::StrCat("the CUDA driver module cannot be loaded (", ::dlerror(),
-                                               "); it is built where nvcc, cuDNN and cuBLAS are found"));
+    return absl::UnavailableError(
+        absl::StrCat("the CUDA driver module cannot be loaded (", ::dlerror(),
+                     "); it is built where nvcc, cuDNN and cuBLAS are found, and is in the package colonnade-cuda"));
   }
   return reinterpret_cast<Function>(function);
 }

@@ -10,7 +10,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "$1"; exit 1; }
 (cd "$1" && cpack -G DEB -B "$folder") >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
-for package in colonnade libcolonnade-dev; do
+packages=(colonnade libcolonnade-dev)
+if grep -q '^set(CPACK_COMPONENTS_ALL .*cuda' "$1/CPackConfig.cmake"; then packages+=(colonnade-cuda); fi
+for package in "${packages[@]}"; do
   file=$(echo "$folder/${package}"_*.deb)
   [ -f "$file" ] || fail "expected a package $package"
   dpkg-deb -x "$file" "$folder/root"
@@ -23,6 +25,7 @@ depends=$(dpkg-deb -f "$folder"/colonnade_*.deb Depends)
 for library in libdnnl libabsl libc6 libgomp1; do
   [[ $depends == *$library* ]] || fail "colonnade does not depend on $library: $depends"
 done
+dpkg-deb -c "$folder"/colonnade_*.deb | grep "/docs/data.md$" >/dev/null || fail "colonnade lacks the pages of docs/, which its README names"
 [ "$("$folder/root/usr/bin/colonnade" --version)" = "$("$1/colonnade" --version)" ] || fail "the packaged command is of another version"
 for file in man/man1/colonnade-train.1.gz bash-completion/completions/colonnade colonnade/machines/titan-2013.json; do
   [ -s "$folder/root/usr/share/$file" ] || fail "colonnade lacks share/$file"

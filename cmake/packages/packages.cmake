@@ -43,7 +43,18 @@ verifies and predicts it. Five examples are in the folder of documents.")
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME colonnade-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "colonnade (= ${PROJECT_VERSION})")
+if(TARGET colonnade_cuda_driver)
+  # NVIDIA's packages, whose names have the version of CUDA. Here CUDA may lie in a folder that belongs to no package.
+  string(REGEX REPLACE "^([0-9]+)\\.([0-9]+).*" "\\1-\\2" cuda_release ${CUDAToolkit_VERSION})
+  set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "cuda-cudart-${cuda_release}, libcublas-${cuda_release}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}")
+  if(NCCL_LIBRARY)
+    string(APPEND CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS ", libnccl2")
+  endif()
+  get_filename_component(cudnn_folder ${CUDNN_LIBRARY} DIRECTORY)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDAToolkit_LIBRARY_DIR} ${cudnn_folder})
+endif()
 set(CPACK_DEBIAN_CUDA_DESCRIPTION "trains convolutional networks on several devices: NVIDIA GPUs
 The module that the command of Colonnade loads for --backend=cuda: kernels,
-and the calls of CUDA, cuDNN, cuBLAS and NCCL. It needs NVIDIA's driver.")
+and the calls of CUDA, cuDNN, cuBLAS and NCCL. It needs NVIDIA's driver, and
+these libraries from NVIDIA's packages or where the loader finds them.")
 include(CPack)
