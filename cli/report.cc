@@ -191,11 +191,15 @@ ReportSection ComparisonSection(const Flags& flags, const absl::StatusOr<Predict
                                 const std::vector<engine::Breakdown>& measured) {
   ReportSection section{.title = "Predicted beside measured"};
   const double median = Ms(results.report.MedianStep());
-  tools::ReportTable table{.header = {"", "predicted", "measured", "error of the prediction"}};
+  tools::ReportTable table{.header = {"", "measured"}};
+  if (predicted.ok()) table.header = {"", "predicted", "measured", "error of the prediction"};
   const double step = predicted.ok() ? Ms(predicted->simulation.step) : 0;
   const auto row = [&](const std::string& name, double guess, double found, auto text) {
-    table.rows.push_back({name, predicted.ok() ? text(guess) : "", text(found),
-                          predicted.ok() && found > 0 ? Signed(guess / found - 1) : ""});
+    if (predicted.ok()) {
+      table.rows.push_back({name, text(guess), text(found), found > 0 ? Signed(guess / found - 1) : ""});
+    } else {
+      table.rows.push_back({name, text(found)});
+    }
   };
   const auto images = [](double rate) { return absl::StrFormat("%.0f", rate); };
   row("step (measured: median)", step, median, Milliseconds);

@@ -354,9 +354,7 @@ void PrintTable(const Table& table) {
 }
 
 // "2 GPUs, model parallelism" in the lines of an axis: "2 GPUs", "model".
-std::string AxisLabel(const tools::Row& row) {
-  return absl::StrReplaceAll(row.label, {{", ", "\n"}, {" parallelism", ""}, {" + ", " +\n"}});
-}
+std::string AxisLabel(const tools::Row& row) { return absl::StrReplaceAll(row.label, {{", ", "\n"}, {" parallelism", ""}}); }
 
 std::string SpeedupBars(const Table& table) {
   std::vector<std::string> categories;

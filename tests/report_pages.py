@@ -2,7 +2,8 @@
 """Reports (--report=FILE.html) of all commands that write them: well-formed, complete, and of one file.
 
 With --browser they are opened in headless Chromium, in light and in dark colours, and printed: the script runs without an
-error, makes timelines zoomable, and the paper has all sections. Skipped (77) where there is no Chromium.
+error, makes timelines zoomable, and the paper has all sections, no heading of which stands alone (where pdftotext is there to
+read it). Skipped (77) where there is no Chromium.
 """
 import argparse
 import re
@@ -15,6 +16,9 @@ from pathlib import Path
 
 SKIPPED = 77
 COMMON = ['Configuration', 'Versions and machine']
+# What stands on paper below the heading of a section, on the same page.
+BEGINS_WITH = {'Curves': 'training loss', 'Predicted step': 'device 0', 'Timeline': 'device 0', 'Plan': 'global batch',
+               'Memory': 'device 0', 'Configuration': 'model =', 'Versions and machine': 'oneDNN'}
 PAGES = {
     'train --model=two_column --data=digits --plan=hybrid --devices=4 --steps=6 --eval-every=3':
         ['Curves', 'Predicted beside measured', 'Timeline', 'Plan', 'Memory', *COMMON],
@@ -78,6 +82,16 @@ def check_page(command, text, sections):
     return [f'{command}: {line}' for line in wrong]
 
 
+def headings_alone(paper):
+    """Headings whose page has not what their section begins with."""
+    if not shutil.which('pdftotext'):
+        return []
+    text = subprocess.run(['pdftotext', '-layout', paper, '-'], capture_output=True, text=True, check=True).stdout
+    return [f'on paper "{heading}" stands without its "{content}"'
+            for page in text.split('\f') for heading, content in BEGINS_WITH.items()
+            if heading in (line.strip() for line in page.splitlines()) and content not in page]
+
+
 def open_in_browser(browser, file, sections):
     """What is wrong with a page in Chromium."""
     base = [browser, '--headless', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--window-size=1300,2400',
@@ -105,6 +119,8 @@ def open_in_browser(browser, file, sections):
     pages = len(re.findall(rb'/Type\s*/Page\b', paper.read_bytes())) if paper.exists() else 0
     if pages < 2:
         wrong.append(f'expected some pages of paper, found {pages}')
+    if paper.exists():
+        wrong += headings_alone(paper)
     return [f'{file.name}: {line}' for line in wrong]
 
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "tools/svg.h"
@@ -22,6 +23,20 @@ double TickStep(double most) {
     if (most / (factor * power) <= 6) return factor * power;
   }
   return 10 * power;
+}
+
+// The words of a text in lines, none of which is wider than `width` unless it is one word.
+std::vector<std::string> InLines(absl::string_view text, double font_size, double width) {
+  std::vector<std::string> lines;
+  for (absl::string_view word : absl::StrSplit(text, ' ')) {
+    const std::string longer = lines.empty() ? std::string(word) : absl::StrCat(lines.back(), " ", word);
+    if (!lines.empty() && TextWidth(longer, font_size) <= width) {
+      lines.back() = longer;
+    } else {
+      lines.emplace_back(word);
+    }
+  }
+  return lines;
 }
 
 // The axes, and what is drawn in their units.
@@ -50,10 +65,13 @@ class Canvas {
     }
   }
   void Category(double x, const std::string& name) {
+    constexpr double kSize = 11;
     double y = Y(0) + 17;
-    for (absl::string_view line : absl::StrSplit(name, '\n')) {
-      svg_.Text(X(x), y, line, {.size = 11, .anchor = Anchor::kMiddle});
-      y += 14;
+    for (absl::string_view part : absl::StrSplit(name, '\n')) {
+      for (const std::string& line : InLines(part, kSize, X(1) - X(0))) {
+        svg_.Text(X(x), y, line, {.size = kSize, .anchor = Anchor::kMiddle});
+        y += 14;
+      }
     }
   }
   void Legend(size_t series, const std::string& name, bool is_line) {

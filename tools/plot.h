@@ -17,7 +17,8 @@ struct BarSeries {
   std::vector<double> values;                     // by category; below 0: no bar
   std::vector<std::pair<double, double>> ranges;  // of the values, drawn as error bars; empty: none
 };
-// Lines of a category's name are separated by \n. `ideal`, a value for each category, is drawn as a line; empty: none.
+// Lines of a category's name are separated by \n; a line too long for its place is broken between words. `ideal`, a value
+// for each category, is drawn as a line; empty: none.
 std::string BarChart(const PlotTitles& titles, const std::vector<std::string>& categories,
                      const std::vector<BarSeries>& series, const std::vector<double>& ideal = {});
 

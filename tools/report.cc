@@ -1,6 +1,9 @@
 #include "tools/report.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -30,10 +33,12 @@ pre{padding:12px 14px;overflow-x:auto;border:1px solid var(--rule);border-radius
 .tools{display:flex;flex-wrap:wrap;gap:6px;align-items:baseline;min-height:30px;font-size:13px}
 .tools button{padding:2px 10px;border:1px solid var(--rule);border-radius:6px;background:var(--panel);color:inherit;font:inherit;cursor:pointer}
 .bars{cursor:grab}.bars rect:hover{opacity:.65}
-@page{size:A4 landscape;margin:12mm}
+@page{size:A4 landscape;margin:12mm}@page upright{size:A4 portrait;margin:12mm}
 @media print{body{max-width:none;padding:0;font-size:11px}nav,.tools{display:none}h2{margin-top:22px;break-after:avoid}
-figure,table,dl{break-inside:avoid}figure>div{overflow:visible}figure>div>svg{max-height:165mm}pre{font-size:9px}
-figure.long{break-inside:auto}figure.long>div>svg{max-height:none}}
+figcaption,table{font-size:11px}dt{font-size:11px}dd{font-size:16px}p{max-width:120ch}section>p{break-after:avoid}
+figure,table,dl,pre{break-inside:avoid}figure>div{overflow:visible}figure>div>svg{max-height:145mm}pre{font-size:9px;columns:2}
+section:first-child svg{max-height:95mm}section:has(figure.long){page:upright}figure.long>div>svg{max-height:240mm}
+figure.tall{break-inside:auto}figure.tall>div>svg{max-height:none}}
 )css";
 
 // Zooms by buttons, by a double click and by the wheel with Ctrl; moves by dragging; says what is below the mouse.
@@ -128,14 +133,26 @@ std::string EscapedLines(absl::string_view text) {
 
 std::string IdOf(size_t section) { return absl::StrCat("section-", section + 1); }
 
+// Whether a picture on one page of A4 would be too small to be read.
+bool IsTall(absl::string_view svg) {
+  double width = 0, height = 0;
+  const std::vector<absl::string_view> box = absl::StrSplit(svg.substr(0, svg.find('>')), absl::ByAnyChar(" \""));
+  const auto sizes = std::find(box.begin(), box.end(), "viewBox=");
+  if (std::distance(sizes, box.end()) < 5) return false;
+  return absl::SimpleAtod(sizes[3], &width) && absl::SimpleAtod(sizes[4], &height) && height > 2 * width;
+}
+
 void Append(const ReportFigure& figure, std::string& html) {
   const bool is_timeline = absl::StrContains(figure.svg, "class=\"bars\"");
-  // HTML knows SVG without its name; so the page names no address at all.
-  const std::string svg = absl::StrReplaceAll(figure.svg, {{" xmlns=\"http://www.w3.org/2000/svg\"", ""}});
+  // HTML knows SVG without its name; so the page names no address at all. Where paper makes a picture smaller, it stays at
+  // the left.
+  const std::string svg =
+      absl::StrReplaceAll(figure.svg, {{" xmlns=\"http://www.w3.org/2000/svg\"", " preserveAspectRatio=\"xMinYMin\""}});
   absl::StrAppend(&html, "<figure class=\"",
-                  is_timeline      ? "timeline"
-                  : figure.is_long ? "long"
-                                   : "plot",
+                  is_timeline                            ? "timeline"
+                  : figure.is_long && IsTall(figure.svg) ? "long tall"
+                  : figure.is_long                       ? "long"
+                                                         : "plot",
                   "\">\n<figcaption>", Escaped(figure.caption), "</figcaption>\n<div>", svg, "</div>\n</figure>\n");
 }
 

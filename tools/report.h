@@ -11,7 +11,7 @@ namespace colonnade::tools {
 struct ReportFigure {
   std::string caption;
   std::string svg;       // as tools/ draws it: it is not escaped
-  bool is_long = false;  // on paper it may go over several pages
+  bool is_long = false;  // on paper it has an upright page of its own, or several
 };
 
 struct ReportTable {

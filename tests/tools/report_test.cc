@@ -119,6 +119,14 @@ TEST(BarChart, HasTitlesAtItsAxesAnIdealAndErrorBars) {
   EXPECT_THAT(bare, Not(HasSubstr("stroke-width=\"1.3\""))) << "an error bar";
 }
 
+TEST(BarChart, NamesThatAreTooLongForTheirPlaceAreBrokenBetweenWords) {
+  const std::vector<std::string> names = {
+      "1", "2", "3", "4", "5", "4 GPUs\none weird trick", "4 GPUs\nthe planner's choice"};
+  const std::string svg = BarChart({}, names, {{"s", {1, 1, 1, 1, 1, 1, 1}, {}}});
+  for (const char* line : {">one weird<", ">trick<", ">the planner's<", ">choice<"}) EXPECT_THAT(svg, HasSubstr(line));
+  EXPECT_THAT(BarChart({}, {"one weird trick"}, {{"s", {1}, {}}}), HasSubstr(">one weird trick<"));
+}
+
 // What is 2 of an axis to 2 lies above what is 1.5.
 TEST(BarChart, TheIdealIsInsideTheAxes) {
   const std::string svg = BarChart({}, {"4"}, {{"s", {1.5}, {}}}, {4});
