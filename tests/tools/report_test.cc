@@ -123,7 +123,7 @@ TEST(BarChart, NamesThatAreTooLongForTheirPlaceAreBrokenBetweenWords) {
   const std::vector<std::string> names = {
       "1", "2", "3", "4", "5", "4 GPUs\none weird trick", "4 GPUs\nthe planner's choice"};
   const std::string svg = BarChart({}, names, {{"s", {1, 1, 1, 1, 1, 1, 1}, {}}});
-  for (const char* line : {">one weird<", ">trick<", ">the planner's<", ">choice<"}) EXPECT_THAT(svg, HasSubstr(line));
+  for (const char* line : {">one weird<", ">trick<", ">the planner&#39;s<", ">choice<"}) EXPECT_THAT(svg, HasSubstr(line));
   EXPECT_THAT(BarChart({}, {"one weird trick"}, {{"s", {1}, {}}}), HasSubstr(">one weird trick<"));
 }
 
