@@ -107,6 +107,14 @@ TEST(DrawStackedBars, PartsAreAsLongAsTheirShareAndALimitIsMarked) {
   EXPECT_THAT(DrawStackedBars({{"a", SeriesPaint(0)}}, {{"x", {0}}}, text_of), Not(HasSubstr("a device has")));
 }
 
+TEST(ToHtml, APictureTooTallForOnePageOfPaperGoesOverSeveral) {
+  const auto page_of = [](const std::string& sizes) {
+    return ToHtml({.sections = {{.figures = {{.svg = "<svg viewBox=\"0 0 " + sizes + "\"></svg>", .is_long = true}}}}});
+  };
+  EXPECT_THAT(page_of("100 199"), HasSubstr("<figure class=\"long\">"));
+  EXPECT_THAT(page_of("100 201"), HasSubstr("<figure class=\"long tall\">"));
+}
+
 TEST(BarChart, HasTitlesAtItsAxesAnIdealAndErrorBars) {
   const std::string svg = BarChart({"T", "devices", "speed-up"}, {"1 GPU", "2 GPUs\nmodel"},
                                    {{"simulated", {1, 1.5}, {{0.9, 1.1}, {1.2, 1.8}}}}, {1, 2});
