@@ -1,7 +1,5 @@
 #include "cli/bench.h"
 
-#include <algorithm>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -156,16 +154,6 @@ absl::Status RunBench(const CLI::App& bench, Flags& flags, const BenchFlags& mor
   unless_given("--batch", flags.batch, 32);
   unless_given("--devices", flags.devices, 2);
   return RunBenchPlans(flags, own);
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-double SpreadOf(const std::vector<double>& values) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return (*most - *least) / Median(values);
 }
 
 }  // namespace colonnade::cli

@@ -39,10 +39,6 @@ absl::Status RunBenchSimulator(const Flags& flags, const BenchFlags& bench);
 // Networks that `bench simulator` predicts.
 std::vector<std::string> ModelsOfBenchSimulator();
 
-// By how much `values` differ: the largest less the smallest, over the median.
-double Median(std::vector<double> values);
-double SpreadOf(const std::vector<double>& values);
-
 }  // namespace colonnade::cli
 
 #endif  // COLONNADE_CLI_BENCH_H_

@@ -20,6 +20,7 @@
 #include "program/status_macros.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
+#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -113,7 +114,7 @@ Json RacersJson(const Flags& flags, const std::vector<Racer>& racers) {
                              {"deterministic", racer.deterministic},
                              {"predicted_ms", racer.predicted_ms},
                              {"measured_ms", racer.measured_ms()},
-                             {"spread", SpreadOf(racer.slices_ms)},
+                             {"spread", tools::SpreadOf(racer.slices_ms)},
                              {"images_per_s", 1e3 * static_cast<double>(flags.batch) / racer.measured_ms()}});
   }
   return json;
@@ -124,7 +125,7 @@ void PrintRacers(const Flags& flags, const std::vector<Racer>& racers) {
                             "images/s"));
   for (const Racer& racer : racers) {
     PrintLine(absl::StrFormat("%-22s %7d %14.2f %14.2f %6.1f %% %10.1f", racer.label(), racer.devices, racer.predicted_ms,
-                              racer.measured_ms(), 100 * SpreadOf(racer.slices_ms),
+                              racer.measured_ms(), 100 * tools::SpreadOf(racer.slices_ms),
                               1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
   }
 }

@@ -14,6 +14,7 @@
 #include "engine/trace.h"
 #include "program/status_macros.h"
 #include "tools/measure.h"
+#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -42,12 +43,6 @@ struct StepReport {
 };
 
 double InSeconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
-
-// The value below which a share of them lies.
-double Quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 void AddWork(const program::Work& more, program::Work& sum) {
   sum.flops += more.flops;
@@ -94,10 +89,10 @@ absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const Session& sessio
   const std::vector<double>& steps = meter->step_seconds();
   StepReport report{.backend = meter->backend_name(),
                     .devices = meter->program().device_count,
-                    .median = Quantile(steps, 0.5),
-                    .tenth = Quantile(steps, 0.1),
-                    .nine_tenths = Quantile(steps, 0.9),
-                    .host = Quantile(meter->host_seconds(), 0.5),
+                    .median = tools::Median(steps),
+                    .tenth = tools::Percentile(steps, 0.1),
+                    .nine_tenths = tools::Percentile(steps, 0.9),
+                    .host = tools::Median(meter->host_seconds()),
                     .steps = static_cast<int>(steps.size()),
                     .memory = meter->Memory()};
   if (report.backend == "cuda") {  // where timing tasks makes a step slower

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -36,12 +37,6 @@ Shares SharesOf(const engine::Breakdown& device, absl::Duration input_waited) {
           .idle = absl::FDivDuration(device.idle - starved, total)};
 }
 
-double LowerMedian(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Names the slowest device, if it is slower than the others.
 void JudgeDevices(const MeasuredSteps& measured, absl::Span<const double> work, const std::vector<Shares>& shares,
                   Verdict& verdict) {
@@ -55,7 +50,7 @@ void JudgeDevices(const MeasuredSteps& measured, absl::Span<const double> work, 
   const auto slowest = std::max_element(pace.begin(), pace.end());
   std::vector<double> others = pace;
   others.erase(others.begin() + (slowest - pace.begin()));
-  const double usual = LowerMedian(std::move(others));
+  const double usual = tools::Median(std::move(others));
   if (usual <= 0 || *slowest <= usual * kAlike) return;
   const double times = *slowest / usual, lost = shares[slowest - pace.begin()].compute * (1 - 1 / times);
   if (lost <= std::max(verdict.lost, kWorthNaming)) return;
@@ -214,7 +209,7 @@ std::optional<MeasuredSteps> FirstSteps::Measured() const {
   MeasuredSteps measured{.steps_done = done_};
   std::vector<double> seconds;
   for (size_t s = 1; s < last_.size(); ++s) seconds.push_back(absl::ToDoubleSeconds(last_[s].ended - last_[s - 1].ended));
-  measured.step = absl::Seconds(LowerMedian(std::move(seconds)));
+  measured.step = absl::Seconds(tools::Median(std::move(seconds)));
   measured.input_waited = (last_.back().input_waited - last_.front().input_waited) / (last_.size() - 1);
   const data::StageTimes stages = input_.Stages();
   if (stages.Working() > absl::ZeroDuration()) {

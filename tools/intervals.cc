@@ -1,12 +1,12 @@
 #include "tools/intervals.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "engine/simulator.h"
 #include "engine/uncertainty.h"
 #include "program/status_macros.h"
+#include "tools/statistics.h"
 
 namespace colonnade::tools {
 namespace {
@@ -16,13 +16,6 @@ constexpr int kMostDraws = 100, kLeastDraws = 20, kStepsOfADraw = 6;
 // Tasks that are simulated where the number of draws is left open, as far as kLeastDraws allows: some seconds. To find the
 // ways between devices takes as long as so many tasks of each.
 constexpr double kMostTasks = 2e7, kTasksOfADevice = 100;
-
-// Linear between the sorted values.
-double Percentile(const std::vector<double>& sorted, double part) {
-  const double at = part * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(at), above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
 
 std::vector<size_t> OrderOf(absl::Span<const double> seconds) {
   std::vector<size_t> order(seconds.size());
@@ -48,10 +41,9 @@ double PartOf(const std::vector<std::vector<double>>& draws, Predicate predicate
 }  // namespace
 
 Interval DrawnSteps::Of(size_t program) const {
-  std::vector<double> sorted;
-  for (const std::vector<double>& draw : seconds_) sorted.push_back(draw[program]);
-  std::sort(sorted.begin(), sorted.end());
-  return {Percentile(sorted, kLow), Percentile(sorted, kHigh)};
+  std::vector<double> seconds;
+  for (const std::vector<double>& draw : seconds_) seconds.push_back(draw[program]);
+  return {Percentile(seconds, kLow), Percentile(seconds, kHigh)};
 }
 
 double DrawnSteps::PartInOrder(absl::Span<const double> nominal) const {

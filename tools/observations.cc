@@ -5,6 +5,7 @@
 #include "engine/cost_model.h"
 #include "program/op_traits.h"
 #include "tools/measure.h"
+#include "tools/statistics.h"
 
 namespace colonnade::tools {
 namespace {
@@ -14,15 +15,6 @@ using engine::Origin;
 using program::Meeting;
 using program::Task;
 using program::TaskId;
-
-// The value below which this share of them lies; 0 of none.
-double Quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  const auto at = static_cast<size_t>(share * static_cast<double>(values.size()));
-  std::nth_element(values.begin(), values.begin() + at, values.end());
-  return values[at];
-}
-double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
 constexpr double kMostSlowdown = 10, kMostSlowness = 100;  // that a profile may state
 
@@ -200,7 +192,7 @@ void Observations::AddRatios(const Run& run) {
       }
       if (std::min(own, first) > absl::ZeroDuration()) ratios.push_back(absl::FDivDuration(own, first));
     }
-    if (!ratios.empty()) ratios_[d].push_back({Quantile(ratios, 0.25), Median(ratios), Quantile(ratios, 0.75)});
+    if (!ratios.empty()) ratios_[d].push_back({Percentile(ratios, 0.25), Median(ratios), Percentile(ratios, 0.75)});
   }
 }
 

@@ -1,7 +1,6 @@
 #include "tools/transfers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "program/builder.h"
 #include "program/json_text.h"
 #include "program/status_macros.h"
+#include "tools/statistics.h"
 
 namespace colonnade::tools {
 namespace {
@@ -233,10 +233,7 @@ double TransferRun::Mean() const {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
 
-double TransferRun::Percentile(double share) const {
-  const auto rank = static_cast<int64_t>(std::ceil(share * static_cast<double>(seconds.size())));
-  return seconds[std::clamp<int64_t>(rank - 1, 0, static_cast<int64_t>(seconds.size()) - 1)];
-}
+double TransferRun::Percentile(double part) const { return tools::Percentile(seconds, part); }
 
 const std::vector<std::string>& TransferNames() {
   static const std::vector<std::string>* const names =
@@ -264,7 +261,6 @@ absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const Tran
     RETURN_IF_ERROR(one.Step());
     if (step >= 0) run.seconds.push_back(one.Seconds());
   }
-  std::sort(run.seconds.begin(), run.seconds.end());
   return run;
 }
 
@@ -273,7 +269,7 @@ absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int member
   ASSIGN_OR_RETURN(const TransferRun run, RunTransfer({.what = what, .members = members, .bytes = bytes},
                                                       {.warm_ups = 0, .repeats = repeats}, make_backend));
   if (run.wrong > 0) return absl::InternalError(run.first_wrong);
-  return TransferTime{what, members, static_cast<double>(run.bytes), run.seconds[run.seconds.size() / 2]};
+  return TransferTime{what, members, static_cast<double>(run.bytes), run.Percentile(0.5)};
 }
 
 int64_t SizeOf(const TransferCase& transfer, int64_t bytes) {

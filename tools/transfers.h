@@ -45,12 +45,12 @@ struct TransferOptions {
 
 struct TransferRun {
   int64_t bytes = 0;            // as rounded
-  std::vector<double> seconds;  // of each repeat, from when all sides were there; the shortest first
+  std::vector<double> seconds;  // of each repeat, from when all sides were there
   int64_t wrong = 0;            // elements that were not what they must be, in all checks
   std::string first_wrong;      // where, what was expected and found; empty if none was
 
   double Mean() const;
-  double Percentile(double share) const;  // of the repeats as they are, nothing between two of them
+  double Percentile(double part) const;  // of the repeats, linear between two of them
 };
 
 // Runs a Program that does this and nothing else. Before each check the operands get a pattern of the element, the device

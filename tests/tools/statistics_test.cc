@@ -1,0 +1,33 @@
+// Percentiles, worked out by hand.
+#include "tools/statistics.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace colonnade::tools {
+namespace {
+
+TEST(Percentile, IsLinearBetweenTheSortedValues) {
+  const std::vector<double> values = {40, 10, 20};
+  EXPECT_EQ(Percentile(values, 0), 10);
+  EXPECT_EQ(Percentile(values, 0.25), 15);
+  EXPECT_EQ(Percentile(values, 0.5), 20);
+  EXPECT_EQ(Percentile(values, 0.75), 30);
+  EXPECT_EQ(Percentile(values, 1), 40);
+}
+
+TEST(Percentile, OfOneValueIsThatAndOfNothingIs0) {
+  EXPECT_EQ(Percentile({3}, 0.99), 3);
+  EXPECT_EQ(Percentile({}, 0.5), 0);
+}
+
+TEST(Median, IsTheMiddleOrTheMeanOfTheTwoThere) {
+  EXPECT_EQ(Median({5, 1, 2}), 2);
+  EXPECT_EQ(Median({8, 1, 4, 2}), 3);
+}
+
+TEST(SpreadOf, IsTheRangeOverTheMedian) { EXPECT_EQ(SpreadOf({4, 2, 8}), 1.5); }
+
+}  // namespace
+}  // namespace colonnade::tools

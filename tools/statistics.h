@@ -1,0 +1,20 @@
+// What many measurements of one thing come to.
+#ifndef COLONNADE_TOOLS_STATISTICS_H_
+#define COLONNADE_TOOLS_STATISTICS_H_
+
+#include <vector>
+
+namespace colonnade::tools {
+
+// The value that a share `part` of the way from the smallest to the largest, counted in values, leads to; between two values
+// it is linear, as NumPy's is by default: 0 gives the smallest, 1 the largest. 0 of nothing.
+// REQUIRES: 0 <= part <= 1.
+double Percentile(std::vector<double> values, double part);
+// The one in the middle, Percentile(values, 0.5): of an even number the mean of the two there.
+double Median(std::vector<double> values);
+// By how much they differ: the largest less the smallest, over the median. REQUIRES: some, and a median that is not 0.
+double SpreadOf(const std::vector<double>& values);
+
+}  // namespace colonnade::tools
+
+#endif  // COLONNADE_TOOLS_STATISTICS_H_
