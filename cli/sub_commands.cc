@@ -1,0 +1,370 @@
+#include "cli/sub_commands.h"
+
+#include <cstdio>
+#include <iterator>
+#include <string>
+
+#include "cli/completion.h"
+#include "cli/config.h"
+#include "cli/data.h"
+#include "cli/definitions.h"
+#include "cli/man_page.h"
+
+namespace colonnade::cli {
+namespace {
+
+CLI::App* AddTrain(CLI::App& app, Flags& flags) {
+  CLI::App* train = app.add_subcommand("train", "Trains a model under a plan, then tests it.");
+  AddModelFlags(*train, flags);
+  AddDataFlags(*train, flags);
+  AddPlanFlags(*train, flags);
+  AddMachineFlags(*train, flags);
+  AddOptimizerFlags(*train, flags);
+  train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  train->add_option("--seed", flags.seed, "of everything random, below 2^53")
+      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
+      ->capture_default_str();
+  CLI::Option* init =
+      train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several")
+          ->type_name("FILE");
+  train->add_flag("--replace-head", flags.replace_head, "but for the last layer's: begin that anew, for the data's classes")
+      ->needs(init);
+  train->add_option("--save", flags.save, "where to write the weights, a safetensors file")->type_name("FILE");
+  train->add_option("--save-ema", flags.save_ema, "where to write the weights with the averages of --ema in them")
+      ->type_name("FILE");
+  train->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
+      ->type_name("FILE");
+  AddCheckpointFlags(*train, flags);
+  AddRecordFlags(*train, flags);
+  AddReportFlag(*train, flags);
+  AddJsonFlag(*train, flags);
+  train->footer(
+      "Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
+      "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json\n"
+      "  colonnade train --model=resnet20 --data=digits --epochs=20 --checkpoint=run1 --resume");
+  return train;
+}
+
+CLI::App* AddEval(CLI::App& app, Flags& flags) {
+  CLI::App* eval = app.add_subcommand("eval", "Tests saved weights on a data set: top-1, top-5, loss, images/s.");
+  AddModelFlags(*eval, flags);
+  AddDataFlags(*eval, flags);
+  AddPlanFlags(*eval, flags);
+  AddMachineFlags(*eval, flags);
+  eval->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
+      ->type_name("FILE")
+      ->required();
+  AddJsonFlag(*eval, flags);
+  eval->footer(
+      "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
+      "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
+  return eval;
+}
+
+CLI::App* AddCheckpoint(CLI::App& app, Flags& flags) {
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "Shows, verifies or exports what train --checkpoint has saved.");
+  checkpoint
+      ->add_option("ACTION", flags.action, "show: what is there; verify: reads all of it and compares; export: the weights")
+      ->required()
+      ->check(CLI::IsMember({"show", "verify", "export"}));
+  checkpoint->add_option("DIR", flags.folder, "a folder of checkpoints, or one checkpoint in it")
+      ->type_name("DIR")
+      ->required();
+  checkpoint->add_option("--out", flags.out, "of export: where to write the weights, a safetensors file")->type_name("FILE");
+  checkpoint->add_flag("--ema", flags.exports_ema, "of export: with the averages of train --ema in the weights");
+  AddJsonFlag(*checkpoint, flags);
+  checkpoint->footer(
+      "Examples:\n  colonnade checkpoint show run1\n"
+      "  colonnade checkpoint export run1 --out=weights.safetensors");
+  return checkpoint;
+}
+
+CLI::App* AddVerify(CLI::App& app, Flags& flags) {
+  CLI::App* verify = app.add_subcommand(
+      "verify", "Runs the same steps on one device and under a plan, and compares loss, gradients and weights.");
+  AddModelFlags(*verify, flags);
+  AddDataFlags(*verify, flags);
+  AddPlanFlags(*verify, flags);
+  AddMachineFlags(*verify, flags);
+  AddOptimizerFlags(*verify, flags);
+  verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  verify->add_option("--seed", flags.seed, "of everything random, below 2^53")
+      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
+      ->capture_default_str();
+  AddJsonFlag(*verify, flags);
+  verify->footer(
+      "Examples:\n  colonnade verify --model=two_column --plan=hybrid --devices=4\n"
+      "  colonnade verify --model=lenet --plan=owt --devices=2 --kernels=reference --json");
+  return verify;
+}
+
+CLI::App* AddProgram(CLI::App& app, Flags& flags) {
+  CLI::App* program = app.add_subcommand("program", "Prints the lowered Program of a model, plan and batch.");
+  AddModelFlags(*program, flags);
+  AddPlanFlags(*program, flags);
+  AddMachineFlags(*program, flags);
+  program->add_option("--mode", flags.mode, "train or eval")->check(CLI::IsMember({"train", "eval"}))->capture_default_str();
+  program->add_flag("--summary", flags.summary, "what each device does, and what moves between devices");
+  program->footer(
+      "Examples:\n  colonnade program --model=alexnet2012 --plan=model --devices=2 --summary\n"
+      "  colonnade program --model=two_column --plan=hybrid --devices=4 --batch=32");
+  return program;
+}
+
+CLI::App* AddPlan(CLI::App& app, Flags& flags) {
+  CLI::App* plan =
+      app.add_subcommand("plan", "Shows a plan layer by layer; predicts time, communication and memory on a machine.");
+  AddModelFlags(*plan, flags);
+  AddPlanFlags(*plan, flags);
+  plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
+  plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes")->type_name("FILE");
+  plan->add_option("--drawing", flags.drawing,
+                   "where to draw the network under the plan: SVG, or text in a file that ends in .txt")
+      ->type_name("FILE.svg");
+  plan->add_flag("--unfold", flags.unfold,
+                 "draws each layer of a block, where one box is drawn for branches that join again");
+  plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format")->type_name("FILE");
+  AddInputRateFlag(*plan, flags);
+  AddDrawFlags(*plan, flags);
+  AddReportFlag(*plan, flags);
+  AddJsonFlag(*plan, flags);
+  plan->footer(
+      "Examples:\n  colonnade plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013\n"
+      "  colonnade plan --model=alexnet --batch=512 --devices=8 --plan=owt --machine=hgx-h100 --explain=classifier.1");
+  return plan;
+}
+
+CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
+  CLI::App* simulate = app.add_subcommand("simulate", "Runs a Program on a machine profile; writes the timeline.");
+  AddModelFlags(*simulate, flags);
+  AddPlanFlags(*simulate, flags);
+  simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
+      ->type_name("FILE");
+  AddInputRateFlag(*simulate, flags);
+  AddDrawFlags(*simulate, flags);
+  AddReportFlag(*simulate, flags);
+  AddJsonFlag(*simulate, flags);
+  simulate->footer(
+      "Examples:\n  colonnade simulate --model=alexnet2012 --batch=256 --devices=4 --plan=hybrid --machine=titan-2013\n"
+      "  colonnade simulate --model=alexnet --batch=512 --devices=8 --plan=data --machine=dgx1-v100 --trace=t.json");
+  return simulate;
+}
+
+CLI::App* AddTable(CLI::App& app, Flags& flags) {
+  CLI::App* table =
+      app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
+  CLI::Option* model =
+      table->add_option("--model", flags.model, "network of the zoo, or a file of one (default: alexnet2012)")
+          ->type_name("MODEL");
+  CLI::Option* batch = table->add_option("--batch", flags.batch, "global batch (default: 256)")
+                           ->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
+  table
+      ->add_option("--rows", flags.rows,
+                   "a table of one's own instead, JSON: rows with model, batch, devices, plan and time")
+      ->type_name("FILE")
+      ->excludes(model)
+      ->excludes(batch);
+  table
+      ->add_option("--fit", flags.fit,
+                   "one or two rows to which the profile is fitted (default: the paper's 1-GPU row, where it is compared)")
+      ->delimiter(',')
+      ->expected(1, 2);
+  table->add_option("--out", flags.out, "where to write the profile as it was fitted")->type_name("FILE");
+  AddProfileFlag(*table, flags);
+  table->get_option("--machine")->default_str("titan-2013");
+  AddMeasuringFlags(*table, flags);
+  table
+      ->add_option("--calibrate-on", flags.calibrate_on,
+                   "one more row of the paper that gives the per-step overhead: 2-model, …; as --fit=1,2-model")
+      ->excludes("--fit");
+  AddDrawFlags(*table, flags);
+  table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG")->type_name("FILE");
+  table->add_option("--curve-steps", flags.curve_steps, "steps of the training run whose error is plotted against time")
+      ->check(CLI::Range(int64_t{20}, int64_t{1} << 30))
+      ->capture_default_str();
+  AddReportFlag(*table, flags);
+  AddJsonFlag(*table, flags);
+  table->footer(
+      "Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
+      "  colonnade table --rows=mine.json --machine=dgx1-v100 --fit=1-gpu --out=fitted.json\n"
+      "  colonnade table --machine=hgx-h100 --backend=cuda --dtype=tf32");
+  return table;
+}
+
+CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "Measures this machine's kernels, links and overheads; writes a machine profile.");
+  calibrate
+      ->add_option("--model", flags.model, "network or file whose shapes are timed (default: lenet, alexnet2012, alexnet)")
+      ->type_name("MODEL");
+  calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores, or GPUs)")
+      ->check(CLI::Range(1, 64));
+  calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)")
+      ->type_name("FILE");
+  calibrate->add_option("--transfers", flags.transfers, "JSON of bench transfers to read instead of timing transfers here")
+      ->type_name("FILE");
+  CLI::Option* data =
+      calibrate
+          ->add_option("--data", flags.data, "data whose input is timed, as of io-bench (default: the input is not timed)")
+          ->type_name("DATA");
+  calibrate->add_option("--augment", flags.augment, "as of train")
+      ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
+      ->capture_default_str()
+      ->needs(data);
+  calibrate
+      ->add_option("--input-size", flags.input_size, "rows and columns of an image of --data (default: the data's, or 224)")
+      ->check(CLI::Range(1, 4096))
+      ->needs(data);
+  calibrate->add_flag("--long", flags.long_run,
+                      "all rounds of all plans, however long they take (default: what fits into three minutes)");
+  AddMeasuringFlags(*calibrate, flags);
+  AddJsonFlag(*calibrate, flags);
+  calibrate->footer(
+      "Examples:\n  colonnade calibrate\n  colonnade calibrate --model=alexnet --batch=32 --out=machine.json\n"
+      "  colonnade calibrate --data=imagenet --augment=resized,mirror\n"
+      "  colonnade calibrate --backend=cuda --dtype=tf32 --batch=256 --out=gpus.json");
+  return calibrate;
+}
+
+CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
+  CLI::App* bench = app.add_subcommand(
+      "io-bench", "Reads, decodes and augments data as training would, without training: images/s, and of each stage.");
+  bench->add_option("--data", flags.data, "as of train; images are those of the training set")
+      ->type_name("DATA")
+      ->capture_default_str();
+  bench->add_option("--threads", flags.threads, "numbers of threads to try, 1,2,4 (default: the number of cores)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMostDataThreads));
+  bench->add_option("--epochs", flags.epochs, "how often each sample is read (default: 1)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  bench->add_option("--batch", flags.batch, "images of a batch")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  bench->add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or 224)")
+      ->check(CLI::Range(1, 4096));
+  bench->add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or 3)")
+      ->check(CLI::IsMember({1, 3}));
+  bench->add_option("--augment", flags.augment, "as of train")
+      ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
+      ->capture_default_str();
+  bench->add_option("--shuffle", flags.shuffle, "off: samples in the order of the files")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  bench->add_option("--prefetch", flags.prefetch, "as of train: batches in memory")
+      ->check(CLI::Range(1, kMostPrefetched))
+      ->capture_default_str();
+  bench->add_option("--csv", flags.csv, "where to write a line for each number of threads")->type_name("FILE");
+  AddJsonFlag(*bench, flags);
+  bench->footer(
+      "Examples:\n  colonnade io-bench --data=imagenet --threads=1,2,4 --batch=256\n"
+      "  colonnade io-bench --data=digits --json");
+  return bench;
+}
+
+CLI::App* AddModels(CLI::App& app, Flags& flags) {
+  CLI::App* models =
+      app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them or of a file.");
+  CLI::Option* name =
+      models->add_option("NAME", flags.model, "the network whose layers are shown, with shapes, parameters and flop")
+          ->type_name("MODEL");
+  AddNetworkFlags(*models, flags);
+  for (CLI::Option* option : models->get_options()) {
+    if (option->get_group() == "Model") option->needs(name);
+  }
+  AddJsonFlag(*models, flags);
+  CLI::Option* json = models->get_option("--json");
+  json->description("of a network: the file that --model=FILE takes; of the zoo: a list with parameters and flop");
+  models->add_flag("--summary", flags.summary, "with --json: what each layer makes and costs instead")
+      ->needs(name)
+      ->needs(json);
+  models->footer(
+      "Examples:\n  colonnade models vgg16 --width=0.5 --input-size=32 --classes=10\n"
+      "  colonnade models resnet20 --json > mine.json");
+  return models;
+}
+
+CLI::App* AddInfo(CLI::App& app, Flags& flags) {
+  CLI::App* info =
+      app.add_subcommand("info", "Version, build, processor, GPUs, libraries and machine profile: what a bug report needs.");
+  AddJsonFlag(*info, flags);
+  info->footer("Examples:\n  colonnade info\n  colonnade info --json");
+  return info;
+}
+
+CLI::App* AddCompletion(CLI::App& app, Flags& flags) {
+  CLI::App* completion = app.add_subcommand("completion", "Prints what completes this command line in bash, zsh or fish.");
+  completion->add_option("SHELL", flags.shell, "the shell that reads it")
+      ->required()
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kShells), std::end(kShells))));
+  completion->footer(
+      "Examples:\n  colonnade completion bash >~/.local/share/bash-completion/completions/colonnade\n"
+      "  colonnade completion fish >~/.config/fish/completions/colonnade.fish");
+  return completion;
+}
+
+CLI::App* AddMan(CLI::App& app, Flags& flags) {
+  CLI::App* man = app.add_subcommand("man", "Prints the manual page of the command, or of a sub-command, in roff.");
+  std::vector<std::string> names;
+  for (const CLI::App* command : SubCommandsOf(app)) names.push_back(NameOf(*command));
+  CLI::Option* page =
+      man->add_option("SUBCOMMAND", flags.page, "the sub-command whose page is printed")->check(CLI::IsMember(names));
+  man->add_option("--out", flags.folder, "a folder into which all pages are written instead")
+      ->type_name("DIR")
+      ->excludes(page);
+  man->footer("Examples:\n  colonnade man train | man -l -\n  colonnade man --out=man1");
+  return man;
+}
+
+// `table` is the paper's unless the command line says otherwise.
+void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
+  if (table.count("--machine") == 0) flags.machine = flags.rows.empty() ? "titan-2013" : "";
+  if (table.count("--model") == 0) flags.model = "alexnet2012";
+  if (table.count("--batch") == 0) flags.batch = 256;
+  if (table.count("--backend") == 0) flags.backend = "cpu";
+}
+
+}  // namespace
+
+std::vector<SubCommand> AddSubCommands(CLI::App& app, Flags& flags, BenchFlags& bench_flags, const std::atomic<bool>& stop,
+                                       Outcome& outcome) {
+  std::vector<SubCommand> commands = {
+      {AddTrain(app, flags), [&] { return RunTrain(flags, stop, outcome); }},
+      {AddEval(app, flags), [&] { return RunEval(flags, stop, outcome); }},
+      {AddCheckpoint(app, flags), [&] { return RunCheckpoint(flags); }},
+      {AddVerify(app, flags), [&] { return RunVerify(flags, outcome); }},
+      {AddProgram(app, flags), [&] { return RunProgram(flags); }},
+      {AddPlan(app, flags), [&] { return RunPlan(flags); }},
+      {AddSimulate(app, flags), [&] { return RunSimulate(flags); }},
+  };
+  CLI::App* table = AddTable(app, flags);
+  commands.push_back({table, [&flags, table] {
+                        TakeDefaultsOfTable(*table, flags);
+                        return RunTable(flags);
+                      }});
+  CLI::App* calibrate = AddCalibrate(app, flags);
+  commands.push_back({calibrate, [&flags, calibrate] {
+                        if (calibrate->count("--backend") == 0) flags.backend = "cpu";
+                        if (calibrate->count("--data") == 0) flags.data.clear();
+                        return RunCalibrate(flags);
+                      }});
+  commands.push_back({AddModels(app, flags), [&] { return RunModels(flags); }});
+  commands.push_back({AddIoBench(app, flags), [&] { return RunIoBench(flags); }});
+  for (const SubCommand& command : commands) AddConfigFlag(*command.app, flags.config);
+  CLI::App* bench = AddBench(app, flags, bench_flags);
+  commands.push_back({bench, [&, bench] { return RunBench(*bench, flags, bench_flags, outcome); }});
+  commands.push_back({AddInfo(app, flags), [&] { return RunInfo(flags); }});
+  commands.push_back({AddCompletion(app, flags), [&] {
+                        std::fputs(CompletionScript(app, flags.shell).c_str(), stdout);
+                        return absl::OkStatus();
+                      }});
+  commands.push_back({AddMan(app, flags), [&] { return RunMan(flags, app); }});
+  return commands;
+}
+
+}  // namespace colonnade::cli

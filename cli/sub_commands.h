@@ -1,0 +1,28 @@
+// The sub-commands: each with its flags, its examples, and what runs it.
+#ifndef COLONNADE_CLI_SUB_COMMANDS_H_
+#define COLONNADE_CLI_SUB_COMMANDS_H_
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "cli/bench.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+
+namespace colonnade::cli {
+
+struct SubCommand {
+  CLI::App* app;
+  std::function<absl::Status()> run;  // once the command line is parsed
+};
+
+// Adds all of them, in the order of help; all arguments must outlive the result.
+std::vector<SubCommand> AddSubCommands(CLI::App& app, Flags& flags, BenchFlags& bench_flags, const std::atomic<bool>& stop,
+                                       Outcome& outcome);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_SUB_COMMANDS_H_

@@ -1,0 +1,89 @@
+// What `colonnade table` compares: rows of published steps, simulated and measured; as text, JSON, plots and a report.
+#ifndef COLONNADE_CLI_TABLE_H_
+#define COLONNADE_CLI_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/flags.h"
+#include "engine/machine.h"
+#include "layers/graph.h"
+#include "nlohmann/json.hpp"
+#include "partition/plan.h"
+#include "program/representatives.h"
+#include "tools/fit.h"
+#include "tools/intervals.h"
+#include "tools/rows.h"
+
+namespace colonnade::cli {
+
+struct TableRow {
+  tools::Row row;
+  partition::Plan plan;
+  program::Representatives program;
+  double simulated_sec = 0;
+  std::optional<tools::Interval> interval;  // of simulated_sec
+  std::optional<double> measured_sec;       // on this machine
+  bool is_fitted = false;
+  std::string note;
+};
+
+struct Table {
+  tools::RowTable about;  // its rows are in `rows`
+  engine::Machine machine;
+  std::optional<tools::Fit> fit;
+  bool is_papers = false;  // no --rows
+  std::vector<TableRow> rows;
+  int draws = 0;
+  double part_in_order = 1;
+
+  bool has_days() const { return about.images > 0; }
+  // Images a second over those of the first row.
+  double Speedup(const TableRow& row, double first_sec, double sec) const {
+    return first_sec / sec * static_cast<double>(row.row.global_batch) / static_cast<double>(rows[0].row.global_batch);
+  }
+  double SimulatedSpeedup(const TableRow& row) const { return Speedup(row, rows[0].simulated_sec, row.simulated_sec); }
+  // In the unit that is shown: days of the run, or milliseconds a step.
+  double Shown(const TableRow& row, double sec) const {
+    return has_days() ? about.DaysOf(sec, row.row.global_batch) : sec * 1e3;
+  }
+  const char* unit() const { return has_days() ? "d" : "ms"; }
+};
+
+// Networks that rows name, each built once.
+class Networks {
+ public:
+  explicit Networks(const Flags& flags) : flags_(flags) {}
+
+  // Valid as long as this object is.
+  absl::StatusOr<const layers::LayerGraph*> Of(const tools::Row& row);
+
+ private:
+  Flags flags_;
+  std::map<std::pair<std::string, int64_t>, layers::LayerGraph> graphs_;
+};
+
+// What the table is of, on which machine and in which unit.
+std::string TitleOf(const Table& table);
+// "5.98 to 6.84 d"; empty without draws.
+std::string IntervalText(const Table& table, const TableRow& row);
+// "fitted", "-2.7 %", or nothing where nothing was published.
+std::string ErrorText(const TableRow& row);
+
+nlohmann::ordered_json TableJson(const Table& table);
+void PrintTable(const Table& table);  // on stdout
+
+// --plots: bars of the speed-ups, and, for the paper's table, test error against time of trainings that run here.
+absl::Status WritePlots(const Flags& flags, const Table& table);
+// --report; nothing without it.
+absl::Status WriteTableReport(const Flags& flags, const Table& table);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_TABLE_H_

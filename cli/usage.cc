@@ -1,0 +1,96 @@
+#include "cli/usage.h"
+
+#include <algorithm>
+#include <regex>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "cli/definitions.h"
+#include "program/nearest_name.h"
+
+namespace colonnade::cli {
+namespace {
+
+// The flag that was probably meant: one that `word` begins with or that begins with it, or the nearest in letters. Empty if
+// there is none.
+std::string FlagMeant(const std::string& word, const std::vector<std::string>& known) {
+  for (const std::string& flag : known) {
+    if (flag.size() > 2 && (absl::StartsWith(word, flag + "-") || absl::StartsWith(flag, word + "-"))) return flag;
+  }
+  std::vector<std::string> names;
+  for (const std::string& flag : known) names.emplace_back(absl::StripPrefix(flag, "--"));
+  const std::string nearest = program::NearestName(absl::StripPrefix(word, "--"), names);
+  return nearest.empty() ? "" : "--" + nearest;
+}
+
+std::string UnknownCommand(const std::string& word, const std::vector<std::string>& commands) {
+  const std::string nearest = program::NearestName(word, commands);
+  return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", word,
+                         nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
+                         absl::StrJoin(commands, ", "));
+}
+
+// Of `colonnade bench …`, where none of its sub-commands was meant.
+std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>& words) {
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : group.get_subcommands({})) commands.push_back(sub->get_name());
+  if (words.size() > 1 && !absl::StartsWith(words[1], "-")) {
+    return absl::StrCat(words[0], ": ", UnknownCommand(words[1], commands));
+  }
+  return absl::StrFormat("%s: expected one of %s behind it", words[0], absl::StrJoin(commands, ", "));
+}
+
+// CLI11's word on a number, which it says of "1e3" and "64.5", too.
+std::string InWholeNumbers(const std::string& message) {
+  std::smatch parts;
+  if (!std::regex_match(message, parts, std::regex("(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)")))
+    return message;
+  return absl::StrFormat("%s: expected a whole number from %s to %s, found \"%s\"", parts[1].str(), parts[3].str(),
+                         parts[4].str(), parts[2].str());
+}
+
+}  // namespace
+
+std::string FlagWithoutValue(const std::vector<std::string>& words) {
+  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return absl::StartsWith(word, "--") && word.find('=') + 1 == word.size();
+  });
+  return found == words.end() ? "" : *found;
+}
+
+std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+  std::string message = InWholeNumbers(error.what());
+  std::vector<std::string> known, commands;
+  for (const CLI::App* sub : app.get_subcommands({})) commands.push_back(sub->get_name());
+  const CLI::App* const meant = CommandOf(app, words);
+  const auto is_command = [&](const std::string& word) {
+    return std::find(commands.begin(), commands.end(), word) != commands.end();
+  };
+  const bool flag_first = !words.empty() && absl::StartsWith(words[0], "-");
+  if (!words.empty() && !flag_first && !is_command(words[0])) {
+    return UnknownCommand(words[0], commands);
+  }
+  if (meant != nullptr && !SubCommandsOf(*meant).empty()) return MissingOfGroup(*meant, words);
+  if (flag_first && message.find(words[0]) == std::string::npos) {
+    const auto command = std::find_if(words.begin() + 1, words.end(), is_command);
+    if (command != words.end()) {
+      return absl::StrFormat("expected the sub-command %s first, and its flags after it, found \"%s\" before it", *command,
+                             words[0]);
+    }
+  }
+  if (meant != nullptr) {
+    for (const CLI::Option* option : meant->get_options()) known.push_back(option->get_name());
+  }
+  for (const std::string& given : words) {
+    const std::string word = given.substr(0, given.find('='));
+    if (message.find(word) == std::string::npos || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const std::string nearest = FlagMeant(word, known);
+    if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
+  }
+  return message;
+}
+
+}  // namespace colonnade::cli
