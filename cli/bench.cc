@@ -10,7 +10,7 @@ namespace colonnade::cli {
 namespace {
 
 constexpr int64_t kMostSize = int64_t{1} << 34;
-constexpr int kMostMembers = 64, kMostIterations = 100000;
+constexpr int kMostIterations = 100000;
 
 // "64M" becomes the number of bytes, in powers of 1,024 as nccl-tests has it.
 CLI::Validator ByteSize() {
@@ -52,7 +52,7 @@ void AddTransfers(CLI::App& group, Flags& flags, BenchFlags& bench) {
       ->add_option("-g,--devices", bench.members,
                    "numbers of devices, 2,4 (default: 2,4; on GPUs as many as there are, at least 2)")
       ->delimiter(',')
-      ->check(CLI::Range(2, kMostMembers));
+      ->check(CLI::Range(2, kMostDevicesHere));
   transfers->add_option("-n,--iterations", bench.iterations, "runs that are timed, of each size")
       ->check(CLI::Range(1, kMostIterations))
       ->capture_default_str();
@@ -91,10 +91,10 @@ void AddPlans(CLI::App& group, Flags& flags, BenchFlags& bench) {
       "plans", "Every named plan of a network and the planner's choice, in turn: predicted and measured, with the spread.");
   plans->add_option("--model", flags.model, "network of the zoo")->type_name("MODEL")->required();
   plans->add_option("--batch", flags.batch, "global batch")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->check(CLI::Range(int64_t{1}, kMostBatch))
       ->default_str("32");
   plans->add_option("--devices", flags.devices, "devices of all plans but single")
-      ->check(CLI::Range(1, 64))
+      ->check(CLI::Range(1, kMostDevicesHere))
       ->default_str("2");
   AddProfileFlag(*plans, flags);
   AddMeasuringFlags(*plans, flags);

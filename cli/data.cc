@@ -23,7 +23,6 @@ namespace colonnade::cli {
 namespace {
 
 constexpr int64_t kSmallImage = 64;  // up to here images are padded and shifted as CIFAR's are, else cut as ImageNet's
-constexpr int64_t kLargestSide = 4096;
 
 // One word of --augment and the number behind it.
 struct AugmentWord {
@@ -40,7 +39,7 @@ std::vector<AugmentWord> WordsOf(absl::string_view augment) {
 }
 
 bool ParseSide(absl::string_view text, int64_t& side) {
-  return absl::SimpleAtoi(text, &side) && side >= 1 && side <= kLargestSide;
+  return absl::SimpleAtoi(text, &side) && side >= 1 && side <= kMostSide;
 }
 
 bool ParseShare(absl::string_view text, double& share) { return absl::SimpleAtod(text, &share) && share > 0 && share <= 1; }

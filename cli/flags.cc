@@ -6,6 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "cli/data.h"
+#include "engine/machine.h"
+#include "engine/machine_quantities.h"
 #include "partition/plan.h"
 
 namespace colonnade::cli {
@@ -83,7 +85,7 @@ int64_t SamplesPerGroup(absl::string_view batch_norm) {
 }
 
 std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text) {
-  constexpr int64_t kMostSteps = int64_t{1} << 40, kMostMinutes = 1'000'000;
+  constexpr int64_t kMostMinutes = 1'000'000;
   const bool in_minutes = absl::ConsumeSuffix(&text, "m");
   int64_t count = 0;
   if (!absl::SimpleAtoi(text, &count) || count < 1 || count > (in_minutes ? kMostMinutes : kMostSteps)) return std::nullopt;
@@ -102,7 +104,7 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
 void AddNetworkFlags(CLI::App& app, Flags& flags) {
   const std::string group = kModelGroup;
   app.add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or the model's)")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, kMostSide))
       ->group(group);
   app.add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or the model's)")
       ->check(CLI::Range(1, 4096))
@@ -187,7 +189,7 @@ void AddProfileFlag(CLI::App& app, Flags& flags) {
 void AddInputRateFlag(CLI::App& app, Flags& flags) {
   app.add_option("--input-rate", flags.input_rate,
                  "images/s of the input, as io-bench prints them (default: the profile's, or as many as are asked for)")
-      ->check(CLI::Range(1e-3, 1e12))
+      ->check(CLI::Range(engine::kImageRates.least, engine::kImageRates.most))
       ->type_name("IMAGES/S")
       ->group("Machine");
 }
@@ -195,17 +197,17 @@ void AddInputRateFlag(CLI::App& app, Flags& flags) {
 void AddPlanFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Plan";
   app.add_option("--batch", flags.batch, "global batch")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->check(CLI::Range(int64_t{1}, kMostBatch))
       ->capture_default_str()
       ->group(group);
   app.add_option("--devices", flags.devices, "number of devices (default: 1, or the plan file's)")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, engine::kMostDevices))
       ->group(group);
   app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, auto, or a plan file (default: single, or data)")
       ->type_name("PLAN")
       ->group(group);
   app.add_option("--columns", flags.columns, "size of the model axis (default: model all devices, hybrid 2)")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, engine::kMostDevices))
       ->group(group);
   app.add_option("--reduction", flags.reduction, "of gradients: all-reduce, sharded, master (default: the plan's)")
       ->check(CLI::IsMember({"all-reduce", "sharded", "master"}))
@@ -321,11 +323,11 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
                  "onecycle, over all steps (default: the model's)")
       ->group(group);
   app.add_option("--warm-up", flags.warm_up, "steps in which the rate grows to what it would be")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->check(CLI::Range(int64_t{0}, kMostSteps))
       ->capture_default_str()
       ->group(group);
   app.add_option("--base-batch", flags.base_batch, "the rate is that of a batch of this size: times --batch / this")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->check(CLI::Range(int64_t{1}, kMostBatch))
       ->group(group);
 }
 

@@ -103,6 +103,11 @@ struct Flags {
   int64_t curve_steps = 600;
 };
 
+// The most that flags take, whichever sub-command has them; of devices that is engine::kMostDevices.
+inline constexpr int64_t kMostSteps = int64_t{1} << 40, kMostEpochs = int64_t{1} << 30, kMostBatch = int64_t{1} << 30;
+inline constexpr int64_t kMostTimedBatch = int64_t{1} << 20;  // of calibrate and io-bench
+inline constexpr int kMostSide = 4096;                        // rows or columns of an image
+inline constexpr int kMostDevicesHere = 64;                   // of plans and transfers that bench and calibrate time
 inline constexpr int64_t kMostPad = 64;
 inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64, kMostDraws = 10000;
 

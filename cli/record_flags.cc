@@ -32,7 +32,6 @@ CLI::Validator TargetRule() {
 }  // namespace
 
 std::optional<EvaluationInterval> ParseEvaluationInterval(absl::string_view text) {
-  constexpr int64_t kMostSteps = int64_t{1} << 40, kMostEpochs = int64_t{1} << 30;
   const bool in_epochs = absl::ConsumeSuffix(&text, "e");
   int64_t count = 0;
   if (!absl::SimpleAtoi(text, &count) || count < 1 || count > (in_epochs ? kMostEpochs : kMostSteps)) return std::nullopt;

@@ -21,8 +21,8 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   AddMachineFlags(*train, flags);
   AddOptimizerFlags(*train, flags);
   train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+      ->check(CLI::Range(int64_t{1}, kMostSteps));
+  train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
   train->add_option("--seed", flags.seed, "of everything random, below 2^53")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
       ->capture_default_str();
@@ -90,7 +90,7 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   AddMachineFlags(*verify, flags);
   AddOptimizerFlags(*verify, flags);
   verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->check(CLI::Range(int64_t{1}, kMostSteps));
   verify->add_option("--seed", flags.seed, "of everything random, below 2^53")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
       ->capture_default_str();
@@ -160,7 +160,7 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
       table->add_option("--model", flags.model, "network of the zoo, or a file of one (default: alexnet2012)")
           ->type_name("MODEL");
   CLI::Option* batch = table->add_option("--batch", flags.batch, "global batch (default: 256)")
-                           ->check(CLI::Range(int64_t{4}, int64_t{1} << 30));
+                           ->check(CLI::Range(int64_t{4}, kMostBatch));
   table
       ->add_option("--rows", flags.rows,
                    "a table of one's own instead, JSON: rows with model, batch, devices, plan and time")
@@ -201,10 +201,10 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       ->add_option("--model", flags.model, "network or file whose shapes are timed (default: lenet, alexnet2012, alexnet)")
       ->type_name("MODEL");
   calibrate->add_option("--batch", flags.batch, "global batch around which shapes are timed")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->check(CLI::Range(int64_t{1}, kMostTimedBatch))
       ->capture_default_str();
   calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores, or GPUs)")
-      ->check(CLI::Range(1, 64));
+      ->check(CLI::Range(1, kMostDevicesHere));
   calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)")
       ->type_name("FILE");
   calibrate->add_option("--transfers", flags.transfers, "JSON of bench transfers to read instead of timing transfers here")
@@ -242,12 +242,12 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->delimiter(',')
       ->check(CLI::Range(1, kMostDataThreads));
   bench->add_option("--epochs", flags.epochs, "how often each sample is read (default: 1)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+      ->check(CLI::Range(int64_t{1}, kMostEpochs));
   bench->add_option("--batch", flags.batch, "images of a batch")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->check(CLI::Range(int64_t{1}, kMostTimedBatch))
       ->capture_default_str();
   bench->add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or 224)")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, kMostSide));
   bench->add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or 3)")
       ->check(CLI::IsMember({1, 3}));
   bench->add_option("--augment", flags.augment, "as of train")

@@ -39,7 +39,6 @@ constexpr Bounds kOpMemoryRates{1, kMemoryRates.most, "byte/s"};
 constexpr Bounds kLinkRates{1e3, 100 * kFastestLink, "byte/s"};
 constexpr Bounds kDelays{0, 10, "s"};  // of a link
 constexpr Bounds kTransferTimes{1e-12, 1e5, "s"};
-constexpr Bounds kFactors{1, 100, ""};  // of `within`, and of a slower device
 constexpr Bounds kExtents{1, 1e9, ""};
 constexpr Bounds kCurveFactors{1e-6, 1e6, ""};
 

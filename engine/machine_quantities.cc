@@ -5,11 +5,9 @@ namespace {
 
 constexpr Bounds kLaunchTimes{0, 10, "s"};  // of a launch
 constexpr Bounds kHostTimes{0, 1e5, "s"};   // of a step
-constexpr Bounds kParts{0, 10, ""};
 constexpr Bounds kSizes{1, 1e18, "byte"};
 constexpr Bounds kCoreCounts{1, 1 << 20, ""};
 constexpr Bounds kSwitchRates{1e3, 2e14, "byte/s"};
-constexpr Bounds kImageRates{1e-3, 1e12, "image/s"};
 
 constexpr MachineQuantity kQuantities[] = {
     {"memory_bytes", &Machine::memory_bytes, kSizes, /*is_needed=*/true, /*is_whole=*/false, /*is_drawn=*/false},
@@ -19,14 +17,14 @@ constexpr MachineQuantity kQuantities[] = {
     {"shared_memory_bytes_per_sec", &Machine::shared_memory_bytes_per_sec, kMemoryRates},
     {"launch_sec", &Machine::launch_sec, kLaunchTimes},
     {"handoff_sec", &Machine::handoff_sec, kLaunchTimes},
-    {"skew", &Machine::skew, kParts},
+    {"skew", &Machine::skew, kPartsOfCompute},
     {"cores", &Machine::cores, kCoreCounts, false, /*is_whole=*/true, /*is_drawn=*/false},
     {"step_sec", &Machine::step_sec, kHostTimes},
     {"step_sec_per_device", &Machine::step_sec_per_device, kHostTimes},
     {"step_sec_per_image", &Machine::step_sec_per_image, kLaunchTimes},
     {"step_sec_per_task", &Machine::step_sec_per_task, kLaunchTimes},
     {"input_images_per_sec", &Machine::input_images_per_sec, kImageRates},
-    {"overlap_slowdown", &Machine::overlap_slowdown, kParts},
+    {"overlap_slowdown", &Machine::overlap_slowdown, kPartsOfCompute},
     {"staging_piece_bytes", &Machine::staging_piece_bytes, kSizes},
     {"switch_bytes_per_sec", &Machine::switch_bytes_per_sec, kSwitchRates},
     {"server_bytes_per_sec", &Machine::server_bytes_per_sec, kMemoryRates},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/cost_model.h"
+#include "engine/machine_quantities.h"
 #include "program/op_traits.h"
 #include "tools/measure.h"
 #include "tools/statistics.h"
@@ -15,8 +16,6 @@ using engine::Origin;
 using program::Meeting;
 using program::Task;
 using program::TaskId;
-
-constexpr double kMostSlowdown = 10, kMostSlowness = 100;  // that a profile may state
 
 double SlownessOf(int device, const std::vector<double>& slowness) {
   return device < static_cast<int>(slowness.size()) ? slowness[device] : 1;
@@ -90,7 +89,7 @@ std::optional<double> Observations::overlap_slowdown() const {
     }
   }
   if (done_sec <= 0) return std::nullopt;
-  return std::clamp(common_sec / done_sec - 1, 0.0, kMostSlowdown);
+  return std::clamp(common_sec / done_sec - 1, engine::kPartsOfCompute.least, engine::kPartsOfCompute.most);
 }
 
 std::vector<double> Observations::Slowness() const {
@@ -107,7 +106,7 @@ std::vector<double> Observations::Slowness() const {
     if (is_slower || is_faster) slowness[device] = Median(std::move(medians));
   }
   const double least = *std::min_element(slowness.begin(), slowness.end());
-  for (double& of_device : slowness) of_device = std::min(of_device / least, kMostSlowness);
+  for (double& of_device : slowness) of_device = std::min(of_device / least, engine::kFactors.most);
   return slowness;
 }
 
