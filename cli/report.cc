@@ -153,18 +153,12 @@ std::string Subtitle(const std::string& command) {
                          absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone()));
 }
 
-// What the profile of --machine predicts for a run on `backend`.
-absl::StatusOr<Predicted> PredictRun(const Flags& flags, const Session& session, const std::string& backend) {
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  const bool is_of_cpus = machine.cores.value > 0;
-  if (is_of_cpus != (backend == "cpu")) {
-    return absl::FailedPreconditionError(absl::StrFormat("machine %s is of %s, the run was on %s", machine.name,
-                                                         is_of_cpus ? "CPU devices" : "GPUs",
-                                                         backend == "cpu" ? "CPU devices" : "GPUs"));
-  }
-  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, session.graph, session.plan,
-                                                              LowerOptionsOf(flags, session, program::Mode::kTrain)));
-  return Predicted{std::move(machine), std::move(predicted.simulation)};
+// The run's forecast with the timeline and the memory of each device, which a forecast does without.
+absl::StatusOr<Predicted> InFull(const absl::StatusOr<Forecast>& forecast, const Session& session) {
+  RETURN_IF_ERROR(forecast.status());
+  ASSIGN_OR_RETURN(tools::Predicted predicted,
+                   tools::Predict(forecast->machine, session.graph, session.plan, forecast->lower));
+  return Predicted{forecast->machine, std::move(predicted.simulation)};
 }
 
 ReportSection CurvesSection(const Session& session, const TrainResults& results, const Evaluations& evaluations) {
@@ -204,7 +198,7 @@ ReportSection ComparisonSection(const Flags& flags, const absl::StatusOr<Predict
   const auto images = [](double rate) { return absl::StrFormat("%.0f", rate); };
   row("step (measured: median)", step, median, Milliseconds);
   row("images/s", step > 0 ? static_cast<double>(flags.batch) / step * 1e3 : 0, results.images_per_s(flags.batch), images);
-  if (!predicted.ok()) section.text = absl::StrCat("No prediction: ", predicted.status().message());
+  if (!predicted.ok()) section.text = std::string(predicted.status().message());
   section.figures.push_back(DevicesFigure(predicted.ok() ? &*predicted : nullptr, measured));
   section.tables.push_back(std::move(table));
   return section;
@@ -295,11 +289,12 @@ absl::Status WritePredictionReport(const Flags& flags, const std::string& comman
   return WriteReport(flags, command, &p.machine, std::move(report));
 }
 
-absl::Status WriteTrainReport(const Flags& flags, const Session& session, const engine::Backend& backend,
-                              const program::Program& program, const TrainResults& results, const Evaluations& evaluations) {
+absl::Status WriteTrainReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
+                              const engine::Backend& backend, const program::Program& program,
+                              const TrainResults& results, const Evaluations& evaluations) {
   if (flags.report.empty()) return absl::OkStatus();
   const int devices = session.plan.mesh.device_count();
-  const absl::StatusOr<Predicted> predicted = PredictRun(flags, session, backend.name());
+  const absl::StatusOr<Predicted> predicted = InFull(forecast, session);
   const Predicted* const of_profile = predicted.ok() ? &*predicted : nullptr;
   tools::Report report{.title = TitleOf(session), .headlines = TrainHeadlines(flags, predicted, results)};
   if (!results.report.losses.empty()) {

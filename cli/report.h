@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/evaluations.h"
 #include "cli/flags.h"
+#include "cli/forecast.h"
 #include "cli/prediction.h"
 #include "cli/session.h"
 #include "cli/train_report.h"
@@ -39,10 +41,11 @@ absl::Status WriteReport(const Flags& flags, const std::string& command, const e
 absl::Status WritePredictionReport(const Flags& flags, const std::string& command, const Prediction& prediction,
                                    std::vector<tools::ReportSection> sections = {});
 
-// Of `train`: what was measured beside what the profile of --machine predicts, if it has devices of that kind for it.
-// Nothing unless --report is given. `program` is that of training.
-absl::Status WriteTrainReport(const Flags& flags, const Session& session, const engine::Backend& backend,
-                              const program::Program& program, const TrainResults& results, const Evaluations& evaluations);
+// Of `train`: what was measured beside the forecast, or why there is none. Nothing unless --report is given. `program` is
+// that of training.
+absl::Status WriteTrainReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
+                              const engine::Backend& backend, const program::Program& program,
+                              const TrainResults& results, const Evaluations& evaluations);
 
 }  // namespace colonnade::cli
 

@@ -342,7 +342,7 @@ absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome
   status.Update(log->status());
   status.Update(WriteCurves(flags, run.session.graph.name));
   results.stopped = outcome.interrupted = stop;
-  status.Update(WriteTrainReport(flags, run.session, *run.backend, run.train_program, results, evaluations));
+  status.Update(WriteTrainReport(flags, run.session, forecast, *run.backend, run.train_program, results, evaluations));
   PrintAllSkipped(streams);
   if (flags.json) {
     nlohmann::ordered_json json =

@@ -71,12 +71,14 @@ TEST_F(ReportFile, IsWrittenByTrainWithWhatWasMeasured) {
   }
 }
 
-TEST_F(ReportFile, OfARunOnDevicesThatTheProfileLacksSaysWhy) {
+TEST_F(ReportFile, OfARunThatTheProfileIsNotOfSaysWhyAsTheRunDoes) {
   const Result r = Run(
       absl::StrCat("train --model=two_column --data=digits --plan=data --devices=4 --steps=2 --machine=cpu-2core --report=",
                    In("r.html")));
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(Read(), HasSubstr("No prediction: "));
+  constexpr char kWhy[] = "no predicted times: --machine=cpu-2core is another machine than this one";
+  EXPECT_THAT(r.err, HasSubstr(kWhy));
+  EXPECT_THAT(Read(), HasSubstr(kWhy));
   EXPECT_THAT(Read(), HasSubstr("device 3, measured"));
 }
 
