@@ -87,6 +87,17 @@ absl::StatusOr<std::optional<TableRow>> LoweredIfItCan(const tools::Row& row, co
   return absl::Status(lowered.status().code(), absl::StrFormat("row %s: %s", row.name, lowered.status().message()));
 }
 
+// What a fit changed, as far as the digits shown tell; nothing where the profile gave those rows as it was.
+void SayFit(const std::vector<std::string>& names, double step_sec_before, const tools::Fit& fit) {
+  const std::string step_sec = absl::StrFormat("%.4g", fit.step_sec), before = absl::StrFormat("%.4g", step_sec_before);
+  const std::string factor = absl::StrFormat("%.4g", fit.kernel_factor);
+  std::vector<std::string> changes;
+  if (step_sec != before) changes.push_back(absl::StrFormat("step_sec %s s, was %s", step_sec, before));
+  if (factor != "1") changes.push_back(absl::StrFormat("kernels take %s times as long", factor));
+  if (changes.empty()) return;
+  Say(absl::StrFormat("fitted to row %s: %s", absl::StrJoin(names, " and row "), absl::StrJoin(changes, "; ")));
+}
+
 // Fits the table's machine to the rows of those names.
 absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<tools::MeasuredStep>& steps, Table& table) {
   if (names.empty()) return absl::OkStatus();
@@ -101,8 +112,7 @@ absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<
     row.is_fitted = std::find(names.begin(), names.end(), row.row.name) != names.end();
     if (row.is_fitted) row.note = "the profile is calibrated on it";
   }
-  std::fprintf(stderr, "fitted to row %s: step_sec %.4g s, was %.4g; kernels take %.4g times as long\n",
-               absl::StrJoin(names, " and row ").c_str(), table.fit->step_sec, before, table.fit->kernel_factor);
+  SayFit(names, before, *table.fit);
   return absl::OkStatus();
 }
 

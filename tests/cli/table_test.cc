@@ -10,7 +10,9 @@ namespace colonnade::cli {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kRows[] = R"({"colonnade_rows": 1, "title": "two machines", "model": "lenet", "batch": 32, "scaling": "weak",
  "rows": [{"name": "one", "devices": 1, "plan": "single", "step_ms": 5},
@@ -73,7 +75,7 @@ TEST_F(Table, OwnRowsAreComparedInTheirOwnUnits) {
 TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
   const Result r = Run(absl::StrCat("table --json --fit=one --out=", In("fitted.json"), " ", Rows()));
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.err, HasSubstr("fitted to row one: step_sec"));
+  EXPECT_THAT(r.err, ContainsRegex("fitted to row one: kernels take [0-9.]+ times as long\n"));
   const json row = json::parse(r.out)["rows"][0];
   EXPECT_NEAR(row["simulated_error"].get<double>(), 0, 1e-6);
   EXPECT_EQ(row["note"], "the profile is calibrated on it");
@@ -85,6 +87,12 @@ TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
   EXPECT_NEAR(predicted["step_ms"].get<double>(), 5, 0.1);
   EXPECT_LT(predicted["step_ms_high"].get<double>() - predicted["step_ms_low"].get<double>(), 0.2)
       << "each draw is refitted";
+}
+
+TEST_F(Table, AFitThatChangesNothingIsNotSaid) {
+  EXPECT_THAT(Run("table --draws=0").err, Not(HasSubstr("fitted to row"))) << "the profile was fitted to it already";
+  EXPECT_THAT(Run("table --draws=0 --calibrate-on=2-model").err,
+              ContainsRegex("fitted to row 1 and row 2-model: step_sec [0-9.]+ s, was 0.2921; kernels take"));
 }
 
 TEST_F(Table, CalibrateOnIsAFitToTwoRows) {
