@@ -65,7 +65,7 @@ void AddTransfers(CLI::App& group, Flags& flags, BenchFlags& bench) {
   transfers->add_option("--matrix", bench.matrix, "on: also every device to every other, as nvbandwidth prints it")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
-  AddMeasuringFlags(*transfers, flags);
+  AddTransferFlags(*transfers, flags);
   AddJsonFlag(*transfers, flags);
   transfers->footer(
       "Examples:\n  colonnade bench transfers --operation=all_reduce -b 8 -e 128M -f 2 -g 4\n"
@@ -90,9 +90,7 @@ void AddPlans(CLI::App& group, Flags& flags, BenchFlags& bench) {
   CLI::App* plans = group.add_subcommand(
       "plans", "Every named plan of a network and the planner's choice, in turn: predicted and measured, with the spread.");
   plans->add_option("--model", flags.model, "network of the zoo")->type_name("MODEL")->required();
-  plans->add_option("--batch", flags.batch, "global batch")
-      ->check(CLI::Range(int64_t{1}, kMostBatch))
-      ->default_str("32");
+  plans->add_option("--batch", flags.batch, "global batch")->check(CLI::Range(int64_t{1}, kMostBatch))->default_str("32");
   plans->add_option("--devices", flags.devices, "devices of all plans but single")
       ->check(CLI::Range(1, kMostDevicesHere))
       ->default_str("2");

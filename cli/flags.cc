@@ -67,6 +67,13 @@ void AddGpuFlags(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
+void AddMeasuredBackendFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--backend", flags.backend, "what is measured: cpu, or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->default_str("cpu")
+      ->group(kMachineGroup);
+}
+
 void AddDtypeFlag(CLI::App& app, Flags& flags) {
   app.add_option("--dtype", flags.dtype,
                  "element type of compute: fp32, or on GPUs tf32 and bf16 (on the CPU bf16 with reference kernels)")
@@ -253,12 +260,18 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
 }
 
 void AddMeasuringFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--backend", flags.backend, "where steps are measured: cpu, or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->default_str("cpu")
-      ->group(kMachineGroup);
+  AddMeasuredBackendFlag(app, flags);
   AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags);
+}
+
+void AddTransferFlags(CLI::App& app, Flags& flags) {
+  AddMeasuredBackendFlag(app, flags);
+  AddCollectivesFlag(app, flags);
+  app.add_option("--dtype", flags.dtype, "element type of what moves")
+      ->check(CLI::IsMember({"fp32"}))
+      ->capture_default_str()
+      ->group(kMachineGroup);
 }
 
 void AddOptimizerFlags(CLI::App& app, Flags& flags) {

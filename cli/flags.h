@@ -139,6 +139,7 @@ void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags);
 void AddMeasuringFlags(CLI::App& app, Flags& flags);  // --backend and --dtype of what is measured beside a prediction
+void AddTransferFlags(CLI::App& app, Flags& flags);   // those of what moves alone, which is fp32
 void AddOptimizerFlags(CLI::App& app, Flags& flags);
 void AddCheckpointFlags(CLI::App& app, Flags& flags);
 void AddRecordFlags(CLI::App& app, Flags& flags);
