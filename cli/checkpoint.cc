@@ -8,7 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/io/safetensors.h"
@@ -50,9 +53,39 @@ absl::StatusOr<std::vector<Found>> Find(const Flags& flags) {
     checkpoint.status = manifest.status();
     if (!manifest.ok()) continue;
     checkpoint.manifest = *std::move(manifest);
-    if (flags.action == "verify") checkpoint.status = engine::VerifyCheckpoint(checkpoint.path);
   }
   return found;
+}
+
+// Counts the megabytes that are read of all that was found.
+class ReadProgress {
+ public:
+  explicit ReadProgress(int64_t all_bytes) : all_bytes_(all_bytes) {}
+
+  engine::OnRead on_read() {
+    return [this](int64_t bytes) {
+      done_bytes_ += bytes;
+      progress_.Show(done_bytes_ / kMegabyte, all_bytes_ / kMegabyte,
+                     absl::StrCat(" MB", RateText(done_bytes_ / kMegabyte, absl::Now() - start_, "MB")));
+    };
+  }
+
+ private:
+  static constexpr int64_t kMegabyte = 1'000'000;
+
+  const absl::Time start_ = absl::Now();
+  const int64_t all_bytes_;
+  int64_t done_bytes_ = 0;
+  CountProgress progress_{"reading:"};
+};
+
+void Verify(std::vector<Found>& all) {
+  int64_t bytes = 0;
+  for (const Found& found : all) bytes += found.bytes();
+  ReadProgress progress(bytes);
+  for (Found& found : all) {
+    if (found.status.ok()) found.status = engine::VerifyCheckpoint(found.path, progress.on_read());
+  }
 }
 
 Json ToJson(const Found& found) {
@@ -93,7 +126,9 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
 // The newest one's weights.
 absl::Status Export(const Flags& flags, const Found& found) {
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
-  ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint, engine::VerifiedCheckpoint::Open(found.path));
+  ReadProgress progress(found.bytes());
+  ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint,
+                   engine::VerifiedCheckpoint::Open(found.path, progress.on_read()));
   std::vector<engine::TensorView> weights = checkpoint.tensors(engine::StateKind::kValue);
   if (flags.exports_ema) {
     const std::vector<engine::TensorView> averages = checkpoint.tensors(engine::StateKind::kAverage);
@@ -116,6 +151,7 @@ absl::Status Export(const Flags& flags, const Found& found) {
 absl::Status RunCheckpoint(const Flags& flags) {
   ASSIGN_OR_RETURN(std::vector<Found> found, Find(flags));
   if (flags.action == "export") return Export(flags, found.back());
+  if (flags.action == "verify") Verify(found);
   if (flags.json) {
     Json all = Json::array();
     for (const Found& checkpoint : found) all.push_back(ToJson(checkpoint));

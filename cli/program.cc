@@ -1,9 +1,12 @@
 #include <cstdio>
 #include <map>
+#include <optional>
+#include <string>
 #include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "program/status_macros.h"
 #include "program/text.h"
@@ -50,13 +53,16 @@ void PrintSummary(const program::Program& program) {
 absl::Status RunProgram(const Flags& flags) {
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr));
   const program::Mode mode = flags.mode == "eval" ? program::Mode::kEval : program::Mode::kTrain;
+  std::optional<CountProgress> progress(std::in_place, "lowering");
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, mode)));
+  const std::string text = flags.summary ? "" : program::Print(program);
+  progress.reset();
   for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   if (flags.summary) {
     PrintSummary(program);
   } else {
-    std::fputs(program::Print(program).c_str(), stdout);
+    std::fputs(text.c_str(), stdout);
   }
   return absl::OkStatus();
 }

@@ -105,6 +105,11 @@ std::string Clock(absl::Duration d) {
   return absl::StrFormat("%02d:%02d", seconds / 60, seconds % 60);
 }
 
+std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view unit) {
+  const double seconds = std::max(absl::ToDoubleSeconds(elapsed), 1e-9);
+  return absl::StrFormat(", %.0f %s/s", static_cast<double>(done) / seconds, unit);
+}
+
 CountProgress::CountProgress(std::string what)
     : what_(std::move(what)), before_(latest.exchange(this)), speaker_([this] { SpeakUntilTheEnd(); }) {}
 

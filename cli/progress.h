@@ -34,6 +34,9 @@ void WipeOut();
 
 std::string Clock(absl::Duration d);  // "03:07", "1:03:07"
 
+// ", 532 images/s": what CountProgress::Show says behind a count that has come so far.
+std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view unit);
+
 // For what is counted: "draw 40/100 [00:03<00:05]", with what is said behind it; before the first Show, and for what cannot
 // be counted, "loading [00:03]". Silent for its first seconds; then it speaks by itself, too, so that no work is silent for
 // more than five seconds. Of several the latest speaks.

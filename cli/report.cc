@@ -290,8 +290,8 @@ absl::Status WritePredictionReport(const Flags& flags, const std::string& comman
 }
 
 absl::Status WriteTrainReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
-                              const engine::Backend& backend, const program::Program& program,
-                              const TrainResults& results, const Evaluations& evaluations) {
+                              const engine::Backend& backend, const program::Program& program, const TrainResults& results,
+                              const Evaluations& evaluations) {
   if (flags.report.empty()) return absl::OkStatus();
   const int devices = session.plan.mesh.device_count();
   const absl::StatusOr<Predicted> predicted = InFull(forecast, session);

@@ -44,8 +44,8 @@ absl::Status WritePredictionReport(const Flags& flags, const std::string& comman
 // Of `train`: what was measured beside the forecast, or why there is none. Nothing unless --report is given. `program` is
 // that of training.
 absl::Status WriteTrainReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
-                              const engine::Backend& backend, const program::Program& program,
-                              const TrainResults& results, const Evaluations& evaluations);
+                              const engine::Backend& backend, const program::Program& program, const TrainResults& results,
+                              const Evaluations& evaluations);
 
 }  // namespace colonnade::cli
 

@@ -133,7 +133,8 @@ absl::Status CheckTensor(const TensorView& found, const CheckpointTensor& stated
                                  at + static_cast<int64_t>(found.bytes.size()), stated.xxh3, xxh3));
 }
 
-absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, std::vector<TensorView>& tensors) {
+absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, const OnRead& on_read,
+                       std::vector<TensorView>& tensors) {
   if (static_cast<int64_t>(bytes.size()) != stated.bytes) {
     return Damaged(absl::StrFormat("expected %d bytes, found %d", stated.bytes, bytes.size()));
   }
@@ -148,6 +149,7 @@ absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, st
   }
   for (size_t i = 0; i < found.size(); ++i) {
     RETURN_IF_ERROR(CheckTensor(found[i], stated.tensors[i], found[i].bytes.data() - bytes.data()));
+    if (on_read) on_read(static_cast<int64_t>(found[i].bytes.size()));
   }
   tensors = std::move(found);
   return absl::OkStatus();
@@ -216,16 +218,18 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   return manifest;
 }
 
-absl::Status VerifyCheckpoint(const std::string& folder) { return VerifiedCheckpoint::Open(folder).status(); }
+absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read) {
+  return VerifiedCheckpoint::Open(folder, on_read).status();
+}
 
-absl::StatusOr<VerifiedCheckpoint> VerifiedCheckpoint::Open(const std::string& folder) {
+absl::StatusOr<VerifiedCheckpoint> VerifiedCheckpoint::Open(const std::string& folder, const OnRead& on_read) {
   VerifiedCheckpoint opened;
   opened.folder_ = folder;
   ASSIGN_OR_RETURN(opened.manifest_, ReadManifest(folder));
   for (const CheckpointFile& stated : opened.manifest_.files) {
     const std::string path = absl::StrCat(folder, "/", stated.name);
     ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, opened.tensors_[stated.name]), path));
+    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, on_read, opened.tensors_[stated.name]), path));
     opened.files_.push_back(std::move(file));
   }
   return opened;

@@ -10,6 +10,7 @@
 #define COLONNADE_ENGINE_CHECKPOINT_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -72,14 +73,16 @@ absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const
 
 // NotFound where `folder` holds no checkpoint; InvalidArgument naming file, tensor and place where it is damaged.
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
+// Called with the bytes of each tensor once they are read.
+using OnRead = std::function<void(int64_t bytes)>;
 // Reads all of a checkpoint, and compares.
-absl::Status VerifyCheckpoint(const std::string& folder);
+absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read = nullptr);
 
 // A checkpoint that was verified, and whose files are mapped until the last copy of it goes.
 class VerifiedCheckpoint {
  public:
   // Errors as VerifyCheckpoint.
-  static absl::StatusOr<VerifiedCheckpoint> Open(const std::string& folder);
+  static absl::StatusOr<VerifiedCheckpoint> Open(const std::string& folder, const OnRead& on_read = nullptr);
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }

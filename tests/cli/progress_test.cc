@@ -37,6 +37,11 @@ TEST(Wrapped, BreaksBetweenWordsAndWithinThoseThatAreTooLong) {
   EXPECT_EQ(Wrapped("größer als zwanzig Zei", 20), "größer als zwanzig\n    Zei") << "characters, not bytes, are counted";
 }
 
+TEST(RateText, IsTheCountOverTheTime) {
+  EXPECT_EQ(RateText(100, absl::Seconds(4), "images"), ", 25 images/s");
+  EXPECT_EQ(RateText(0, absl::ZeroDuration(), "MB"), ", 0 MB/s");
+}
+
 const StepLine kLine{.step = 120,
                      .epoch = 1.25,
                      .loss = 0.5,

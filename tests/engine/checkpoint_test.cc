@@ -103,6 +103,16 @@ TEST_F(Checkpoint, SaysWhereTheRunStands) {
   EXPECT_TRUE(std::isnan(ReadManifest(In("c"))->position.loss));
 }
 
+TEST_F(Checkpoint, VerifyingSaysHowManyBytesWereRead) {
+  const Loaded made = Drawn(1, 1);
+  Save(made);
+  int64_t read = 0, expected = 0;
+  ASSERT_TRUE(VerifyCheckpoint(In("c"), [&](int64_t bytes) { read += bytes; }).ok());
+  for (const StateCopy::Tensor& tensor : StateOf(made).tensors) expected += static_cast<int64_t>(tensor.bytes.size());
+  EXPECT_GT(expected, 0);
+  EXPECT_EQ(read, expected);
+}
+
 TEST_F(Checkpoint, ItsWeightsAreAFileThatInitTakes) {
   Loaded made = Drawn(4, 2);
   Save(made);
