@@ -8,8 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/session.h"
@@ -65,18 +63,16 @@ class ReadProgress {
   engine::OnRead on_read() {
     return [this](int64_t bytes) {
       done_bytes_ += bytes;
-      progress_.Show(done_bytes_ / kMegabyte, all_bytes_ / kMegabyte,
-                     absl::StrCat(" MB", RateText(done_bytes_ / kMegabyte, absl::Now() - start_, "MB")));
+      progress_.Show(done_bytes_ / kMegabyte, all_bytes_ / kMegabyte);
     };
   }
 
  private:
   static constexpr int64_t kMegabyte = 1'000'000;
 
-  const absl::Time start_ = absl::Now();
   const int64_t all_bytes_;
   int64_t done_bytes_ = 0;
-  CountProgress progress_{"reading:"};
+  CountProgress progress_{"reading:", "MB"};
 };
 
 void Verify(std::vector<Found>& all) {

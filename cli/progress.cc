@@ -110,8 +110,11 @@ std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view uni
   return absl::StrFormat(", %.0f %s/s", static_cast<double>(done) / seconds, unit);
 }
 
-CountProgress::CountProgress(std::string what)
-    : what_(std::move(what)), before_(latest.exchange(this)), speaker_([this] { SpeakUntilTheEnd(); }) {}
+CountProgress::CountProgress(std::string what, std::string counted)
+    : what_(std::move(what)),
+      counted_(std::move(counted)),
+      before_(latest.exchange(this)),
+      speaker_([this] { SpeakUntilTheEnd(); }) {}
 
 CountProgress::~CountProgress() {
   {
@@ -141,7 +144,8 @@ std::string CountProgress::Line(absl::Time now) const {
   } else if (done_ > 0) {
     left = Clock(elapsed * (total_ - done_) / done_);
   }
-  return absl::StrFormat("%s %d/%d%s [%s<%s]", what_, done_, total_, behind_, Clock(elapsed), left);
+  const std::string rate = counted_.empty() ? "" : absl::StrCat(" ", counted_, RateText(done_, elapsed, counted_));
+  return absl::StrFormat("%s %d/%d%s%s [%s<%s]", what_, done_, total_, rate, behind_, Clock(elapsed), left);
 }
 
 void CountProgress::SpeakUntilTheEnd() {

@@ -34,15 +34,17 @@ void WipeOut();
 
 std::string Clock(absl::Duration d);  // "03:07", "1:03:07"
 
-// ", 532 images/s": what CountProgress::Show says behind a count that has come so far.
+// ", 532 images/s": of a count that has come so far.
 std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view unit);
 
 // For what is counted: "draw 40/100 [00:03<00:05]", with what is said behind it; before the first Show, and for what cannot
-// be counted, "loading [00:03]". Silent for its first seconds; then it speaks by itself, too, so that no work is silent for
-// more than five seconds. Of several the latest speaks.
+// be counted, "loading [00:03]". With a rate "reading: 40/100 images, 13 images/s [00:03<00:05]". Silent for its first
+// seconds; then it speaks by itself, too, so that no work is silent for more than five seconds. Of several the latest
+// speaks.
 class CountProgress {
  public:
-  explicit CountProgress(std::string what);
+  // `counted`: of what the rate is said; empty: no rate is.
+  explicit CountProgress(std::string what, std::string counted = "");
   ~CountProgress();  // wipes its line out on a terminal
   CountProgress(const CountProgress&) = delete;
   CountProgress& operator=(const CountProgress&) = delete;
@@ -53,7 +55,7 @@ class CountProgress {
   void SpeakUntilTheEnd();
   std::string Line(absl::Time now) const;
 
-  const std::string what_;
+  const std::string what_, counted_;
   const absl::Time start_ = absl::Now();
   CountProgress* const before_;  // that was the latest
   std::mutex mutex_;             // of all below

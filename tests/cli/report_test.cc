@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <regex>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -69,6 +70,19 @@ TEST_F(ReportFile, IsWrittenByTrainWithWhatWasMeasured) {
                            "The last steps, measured", "held in all", "seed = 7", "oneDNN"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
+}
+
+TEST_F(ReportFile, OfTrainShowsTheForecastThatTheRunPrints) {
+  const Result r =
+      Run(absl::StrCat("train --model=two_column --data=digits --plan=data --devices=2 --steps=3 --machine=", kSourceDir,
+                       "/bench/machines/cpu-2core.json --report=", In("r.html")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::smatch printed;
+  ASSERT_TRUE(std::regex_search(r.err, printed, std::regex("predicted ([0-9.]+ ms)"))) << r.err;
+  const std::string page = Read();
+  EXPECT_THAT(page, HasSubstr(absl::StrCat("step (measured: median)</th><td>", printed[1].str(), "</td>")));
+  EXPECT_THAT(page, HasSubstr("device 1, predicted"));
+  EXPECT_THAT(page, HasSubstr("Two steps, simulated on cpu-2core"));
 }
 
 TEST_F(ReportFile, OfARunThatTheProfileIsNotOfSaysWhyAsTheRunDoes) {
