@@ -35,6 +35,7 @@ TEST(Wrapped, BreaksBetweenWordsAndWithinThoseThatAreTooLong) {
   EXPECT_EQ(Wrapped("exactly twenty chars", 20), "exactly twenty chars");
   EXPECT_EQ(Wrapped("exactly twenty chars and", 20), "exactly twenty chars\n    and");
   EXPECT_EQ(Wrapped("größer als zwanzig Zei", 20), "größer als zwanzig\n    Zei") << "characters, not bytes, are counted";
+  EXPECT_EQ(Wrapped("größer als zwanzig Ä", 20), "größer als zwanzig Ä") << "of what fits, too";
 }
 
 TEST(RateText, IsTheCountOverTheTime) {
