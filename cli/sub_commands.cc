@@ -20,8 +20,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   AddPlanFlags(*train, flags);
   AddMachineFlags(*train, flags);
   AddOptimizerFlags(*train, flags);
-  train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")
-      ->check(CLI::Range(int64_t{1}, kMostSteps));
+  train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
   train->add_option("--seed", flags.seed, "of everything random, below 2^53")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
@@ -89,8 +88,7 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   AddPlanFlags(*verify, flags);
   AddMachineFlags(*verify, flags);
   AddOptimizerFlags(*verify, flags);
-  verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")
-      ->check(CLI::Range(int64_t{1}, kMostSteps));
+  verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, kMostSteps));
   verify->add_option("--seed", flags.seed, "of everything random, below 2^53")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
       ->capture_default_str();
@@ -159,8 +157,8 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
   CLI::Option* model =
       table->add_option("--model", flags.model, "network of the zoo, or a file of one (default: alexnet2012)")
           ->type_name("MODEL");
-  CLI::Option* batch = table->add_option("--batch", flags.batch, "global batch (default: 256)")
-                           ->check(CLI::Range(int64_t{4}, kMostBatch));
+  CLI::Option* batch =
+      table->add_option("--batch", flags.batch, "global batch (default: 256)")->check(CLI::Range(int64_t{4}, kMostBatch));
   table
       ->add_option("--rows", flags.rows,
                    "a table of one's own instead, JSON: rows with model, batch, devices, plan and time")
