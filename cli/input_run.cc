@@ -1,11 +1,14 @@
 #include "cli/input_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "cli/progress.h"
 #include "data/formats.h"
 #include "program/status_macros.h"
 
@@ -14,6 +17,19 @@ namespace {
 
 constexpr int64_t kDefaultInputSize = 224;             // of images that are not all of one shape
 constexpr int64_t kMostReadBefore = int64_t{2} << 30;  // bytes
+
+// Of a set of which so many samples were read before, and so many bytes of them.
+int64_t SamplesToReadBefore(const data::SampleSet& set, int64_t samples, int64_t bytes) {
+  const double most = static_cast<double>(kMostReadBefore) / std::max<double>(bytes, 1) * static_cast<double>(samples);
+  return std::min(set.size(), static_cast<int64_t>(std::min(std::ceil(most), 1e18)));
+}
+
+// All images, or those that a run will have made when its time is over.
+int64_t ImagesOf(const InputAmount& amount, int64_t set_size, const InputRun& run) {
+  const double all = static_cast<double>(amount.epochs) * static_cast<double>(set_size);
+  const double in_time = static_cast<double>(run.count) * absl::FDivDuration(amount.time, run.elapsed);
+  return static_cast<int64_t>(std::min({all, in_time, 1e18}));
+}
 
 }  // namespace
 
@@ -36,10 +52,12 @@ absl::StatusOr<FirstRead> ReadBefore(const data::SampleSet& set, absl::Duration 
   std::string room;
   FirstRead read;
   const absl::Time begin = absl::Now();
+  CountProgress progress("reading from the disk:", "images");
   for (int64_t sample = 0; sample < set.size() && read.bytes < kMostReadBefore && read.elapsed < most; ++sample) {
     ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
     read.bytes += static_cast<int64_t>(stored.bytes.size());
     read.elapsed = absl::Now() - begin;
+    progress.Show(sample + 1, SamplesToReadBefore(set, sample + 1, read.bytes));
   }
   return read;
 }
@@ -66,6 +84,7 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int th
                .batch_bytes = batch * recipe.height * recipe.width * recipe.channels};
   const absl::Time begin = absl::Now();
   const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
+  CountProgress progress(absl::StrFormat("reading with %d thread%s:", threads, threads == 1 ? "" : "s"), "images");
   int64_t position = 0;
   while (run.count < amount.epochs * set->size() && run.elapsed < amount.time) {
     RETURN_IF_ERROR(pipeline->Visit(position, batch, visit));
@@ -73,6 +92,7 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int th
     position = (position + read) % set->size();
     run.count += read;
     run.elapsed = absl::Now() - begin;
+    progress.Show(run.count, ImagesOf(amount, set->size(), run));
   }
   run.processor = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID) - used;
   run.times = pipeline->Stages();

@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/input_run.h"
 #include "cli/prediction.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "data/decode.h"
 #include "data/formats.h"
@@ -92,6 +93,7 @@ absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, const data
 
 // The same of several threads together.
 absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, uint64_t seed, int64_t channels, int threads) {
+  const CountProgress progress(absl::StrFormat("decoding alone with %d thread%s", threads, threads == 1 ? "" : "s"));
   const data::SampleOrder order(seed, /*epoch=*/0, set.size());
   std::vector<std::future<absl::StatusOr<DecodingAlone>>> all;
   for (int i = 0; i < threads; ++i) {
