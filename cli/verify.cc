@@ -25,7 +25,7 @@ void PrintReport(const tools::VerifyReport& report) {
   line("loss", report.error.loss, report.tolerance.loss);
   line("gradient", report.error.gradient, report.tolerance.gradient);
   line("parameter", report.error.parameter, report.tolerance.parameter);
-  std::printf("worst: %s, %.3g\n", report.worst_tensor.c_str(), report.worst_error);
+  std::printf("worst: %s, %.3g of %.3g granted\n", report.worst_tensor.c_str(), report.worst_error, report.worst_bound);
   if (!report.training_program_agrees) std::printf("the Program without gradient outputs gives other weights\n");
   if (!report.differing_copies.empty()) std::printf("%s\n", report.differing_copies.c_str());
   std::printf("%s\n", report.ok ? "the plan computes what one device computes"
@@ -93,7 +93,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
              {"max_relative_error", ErrorsJson(report.error)},
              {"training_program_agrees", report.training_program_agrees},
              {"differing_copies", report.differing_copies},
-             {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}}}});
+             {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}, {"bound", report.worst_bound}}}});
   return absl::OkStatus();
 }
 

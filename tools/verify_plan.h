@@ -47,8 +47,8 @@ struct VerifyReport {
   std::string differing_copies;         // of which tensor two devices hold copies that are not equal bits; else empty
   VerifyErrors tolerance;               // the largest that was granted
   VerifyErrors error;                   // the largest that was found, relative
-  std::string worst_tensor;
-  double worst_error = 0;
+  std::string worst_tensor;             // whose error is the largest part of what it was granted
+  double worst_error = 0, worst_bound = 0;
   int64_t steps = 0;
 };
 
@@ -57,9 +57,10 @@ struct VerifyReport {
 //
 // Bounds: 1e-10 with reference kernels. In f32, loss 1e-5; a gradient 1e-4, or four times the distance of the single
 // device's own gradient from that of double-precision kernels, whichever is larger; a parameter's change that of its
-// gradient. In tf32 5e-3 takes the place of 1e-5 and 1e-4. In bf16 everything is compared with one device in double: 1.5
-// times the distance of one device whose reference kernels round where the Program stores bf16, or one rounding (2⁻⁸) if
-// that is larger. OutOfRange where a loss, a gradient or a parameter is not finite.
+// gradient, or two roundings of the parameter, 2⁻²³·‖w‖ / ‖Δw‖, if that is larger. In tf32 5e-3 takes the place of 1e-5 and
+// 1e-4. In bf16 everything is compared with one device in double: 1.5 times the distance of one device whose reference
+// kernels round where the Program stores bf16, or one rounding (2⁻⁸) if that is larger. OutOfRange where a loss, a gradient
+// or a parameter is not finite.
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options);
 

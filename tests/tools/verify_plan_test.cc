@@ -201,6 +201,17 @@ void BendForward(program::Program& program, double amount) {
   ForEach<program::LrnForward>(program, [&](program::LrnForward& op) { op.beta += amount; });
 }
 
+// A gradient may be off by 4e-5. A parameter that changes by a few of its roundings is then off by more than 1e-4 of that.
+TEST(VerifyPlan, GrantsAChangeTheRoundingsOfItsParameter) {
+  const auto bend = [](program::Program& program, const partition::LowerOptions&) { BendBackward(program, 6e-5); };
+  const absl::StatusOr<VerifyReport> report = Verify(bend, 5e-4, {}, /*steps=*/1);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+  EXPECT_LE(report->error.gradient, 1e-4);
+  EXPECT_GT(report->error.parameter, 1e-4);
+  EXPECT_LE(report->worst_error, report->worst_bound);
+}
+
 // The report of one step where the error is about `target`: errors grow nearly in proportion to the amount.
 absl::StatusOr<VerifyReport> WithError(double target, Tunable tunable, double VerifyErrors::*what,
                                        const Arithmetic& arithmetic) {
