@@ -129,6 +129,7 @@ void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
 
 // Where the batch does not divide into as many parts as the plan has.
 void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partition::Plan& plan) {
+  if (!partition::MovesActivations(plan)) return;
   const auto shardings = partition::ShardGraph(graph, plan, SamplesAtOnce(flags));
   if (!shardings.ok()) return;  // lowering says why
   const int parts = partition::TransferParts(graph, plan, *shardings);

@@ -60,7 +60,7 @@ enum class Fused {
   kFoldedBias,    // written
 };
 
-// Whether a tensor has a row for each sample, or each group of samples.
+// Whether a tensor of a stage that is `by_sample` has a row for each sample.
 constexpr bool HasRows(Slot slot) { return slot.kind != Slot::Kind::kParameter && slot.kind != Slot::Kind::kState; }
 constexpr bool HasRows(Fused which) { return which < Fused::kWeight; }
 

@@ -15,16 +15,6 @@ std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& gradient) 
   return axes;
 }
 
-// True if a layer's values may have to be moved: the plan splits more than the batch.
-bool MovesActivations(const Plan& plan) {
-  return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
-    for (int a = 0; a < plan.mesh.axis_count(); ++a) {
-      if (plan.mesh.axes[a].size > 1 && layer.second[a] != layers::Strategy::kBatch) return true;
-    }
-    return false;
-  });
-}
-
 // One where nothing could go first between pieces: without overlap, or where no activation is moved. A sharded reduction
 // moves a bucket whole, since each device holds the one part that it updates.
 int PiecesOf(const Lowering& lowering, const GradientBucket& bucket) {

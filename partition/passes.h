@@ -65,7 +65,8 @@ absl::Status ChoosePrecision(Lowering& lowering);
 // Cuts transfers of activations, to and from layers that multiply each sample by their weights alone (fully connected ones),
 // into parts of the batch, and the stages of these layers with them, so that one part is computed while another moves
 // (Krizhevsky 2014, arXiv:1404.5997, section 4, schemes b and c; but weights are updated once, by all of the batch). What
-// stands between and has no weights goes along. Before: values have types. After: parts of an action follow each other.
+// stands between and has no weights goes along, part by part. Before: values have types. After: between transfers, all of a
+// part comes before the next.
 absl::Status SplitTransfers(Lowering& lowering);
 
 // Orders the actions so that compute does not wait for a reduction that has only begun: an update stands where the reduction

@@ -207,6 +207,11 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch) {
   if (plan.mesh.axes.empty())
     return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": the mesh has no axes", plan.name));
+  if (plan.transfer_parts < 1 || plan.transfer_parts > kMostTransferParts) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("plan \"%s\": field transfer_parts: expected a whole number from 1 to %d, found %d", plan.name,
+                        kMostTransferParts, plan.transfer_parts));
+  }
   std::set<int> devices(plan.device_order.begin(), plan.device_order.end());
   const int count = plan.mesh.device_count();
   if (!devices.empty() &&

@@ -37,17 +37,6 @@ bool ReducesBuckets(const program::Program& program) {
   });
 }
 
-// Not where all layers split the batch over every axis.
-bool MovesActivations(const Plan& plan) {
-  const auto splits_otherwise = [&](const auto& layer) {
-    for (int a = 0; a < plan.mesh.axis_count(); ++a) {
-      if (plan.mesh.axes[a].size > 1 && layer.second[a] != layers::Strategy::kBatch) return true;
-    }
-    return false;
-  };
-  return std::any_of(plan.layers.begin(), plan.layers.end(), splits_otherwise);
-}
-
 class Search {
  public:
   Search(const LayerGraph& graph, const PlannerOptions& options) : graph_(graph), options_(options) {}
@@ -185,6 +174,7 @@ class Search {
         if (!MovesActivations(best.plan)) break;
         Plan plan = best.plan;
         plan.transfer_parts = parts;
+        ASSIGN_OR_RETURN(plan.transfer_parts, PartsOf(plan));
         RETURN_IF_ERROR(keep_if_better(std::move(plan)));
       }
       Plan in_line = best.plan;
@@ -198,6 +188,14 @@ class Search {
     }
     Sort();
     return absl::OkStatus();
+  }
+
+  // In which activations move where the plan asks for as many.
+  absl::StatusOr<int> PartsOf(const Plan& plan) const {
+    const int64_t samples = options_.lower.global_batch / options_.lower.micro_batches;
+    ASSIGN_OR_RETURN(const std::vector<NodeSharding> shardings,
+                     ShardGraph(graph_, plan, samples, options_.lower.mode, options_.lower.micro_batches));
+    return TransferParts(graph_, plan, shardings);
   }
 
   // Neighbours along the last axis are near each other by default; here they are apart.

@@ -236,6 +236,15 @@ void CutIntoSections(const Mesh& mesh, int axis, int64_t parts, TensorPlacement&
 
 }  // namespace
 
+bool MovesActivations(const Plan& plan) {
+  return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
+    for (int a = 0; a < plan.mesh.axis_count(); ++a) {
+      if (plan.mesh.axes[a].size > 1 && layer.second[a] != Strategy::kBatch) return true;
+    }
+    return false;
+  });
+}
+
 int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings) {
   if (plan.transfer_parts == 1) return 1;
   int64_t common = 0;  // divisor of what devices hold

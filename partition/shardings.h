@@ -45,6 +45,9 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::
                                        absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                        program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
+// Whether activations may move between devices: not where all layers split the batch over every axis.
+bool MovesActivations(const Plan& plan);
+
 // In how many parts of the batch activations move under `plan`: the most, up to transfer_parts, into which the samples of
 // each device divide in every layer.
 int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings);

@@ -18,23 +18,39 @@ bool IsCollective(const Action& action) {
 class Splitter {
  public:
   explicit Splitter(Lowering& lowering)
-      : lowering_(lowering), has_rows_(lowering.values.size(), false), in_parts_(lowering.values.size(), false) {}
+      : lowering_(lowering), near_products_(lowering.values.size(), false), in_parts_(lowering.values.size(), false) {}
 
   void Run() {
-    FindRows();
+    FindNearProducts();
     FindParts();
-    std::vector<Action> actions;
+    std::vector<Action> computed;  // in parts, and not emitted yet
     for (Action& action : lowering_.actions) {
-      if (!IsSplit(action)) {
-        actions.push_back(std::move(action));
+      const bool is_split = IsSplit(action);
+      if (is_split && !IsCollective(action)) {
+        computed.push_back(std::move(action));
         continue;
       }
-      for (int part = 0; part < lowering_.parts; ++part) actions.emplace_back(action).part = part;
+      EmitParts(computed);
+      if (is_split) {
+        computed.push_back(std::move(action));
+        EmitParts(computed);
+      } else {
+        out_.push_back(std::move(action));
+      }
     }
-    lowering_.actions = std::move(actions);
+    EmitParts(computed);
+    lowering_.actions = std::move(out_);
   }
 
  private:
+  // All of the first part, then all of the next, so that what reads the first need not wait for more.
+  void EmitParts(std::vector<Action>& actions) {
+    for (int part = 0; part < lowering_.parts; ++part) {
+      for (const Action& action : actions) out_.emplace_back(action).part = part;
+    }
+    actions.clear();
+  }
+
   // The values with a row for each sample that an action may read and make part by part; none where it may not.
   std::vector<ValueId> RowsOf(const Action& action) const {
     std::vector<ValueId> rows;
@@ -48,7 +64,7 @@ class Splitter {
         if (ReadsRows(action, *stage, k)) add(action.inputs[k].value);
       }
       for (size_t k = 0; k < action.outputs.size(); ++k) {
-        if (k >= stage->writes.size() || HasRows(stage->writes[k])) add(action.outputs[k]);
+        if (WritesRows(action, *stage, k)) add(action.outputs[k]);
       }
     }
     return rows;
@@ -58,7 +74,12 @@ class Splitter {
     return HasRows(std::get<RunStage>(action.what).fused_reads[k - stage.reads.size()]);
   }
 
-  // Whether it multiplies samples by weights, or by copies of them.
+  static bool WritesRows(const Action& action, const layers::Stage& stage, size_t k) {
+    if (k < stage.writes.size()) return HasRows(stage.writes[k]);
+    return HasRows(std::get<RunStage>(action.what).fused_writes[k - stage.writes.size()]);
+  }
+
+  // Whether a stage has weights for each sample, or copies of them.
   bool Multiplies(const Action& action) const {
     const layers::Stage* stage = lowering_.StageOf(action);
     return stage != nullptr && stage->by_sample &&
@@ -82,13 +103,13 @@ class Splitter {
   }
 
   // What products of each sample read and make, and what becomes of it, or it of, sample by sample.
-  void FindRows() {
+  void FindNearProducts() {
     Mark(
-        has_rows_, [&](const Action& action) { return Multiplies(action); }, [](const Action&) { return true; });
+        near_products_, [&](const Action& action) { return Multiplies(action); }, [](const Action&) { return true; });
   }
   // What moves, and what has no weights beside it.
   void FindParts() {
-    const auto moves = [&](const Action& action) { return IsCollective(action) && has_rows_[action.outputs[0].value]; };
+    const auto moves = [&](const Action& action) { return IsCollective(action) && near_products_[action.outputs[0].value]; };
     Mark(in_parts_, moves, [&](const Action& action) { return !Multiplies(action); });
   }
 
@@ -107,7 +128,8 @@ class Splitter {
   }
 
   Lowering& lowering_;
-  std::vector<bool> has_rows_, in_parts_;  // by value
+  std::vector<bool> near_products_, in_parts_;  // by value
+  std::vector<Action> out_;
 };
 
 }  // namespace

@@ -276,9 +276,9 @@ class Comparison {
   double BoundOfChange(const std::vector<double>& before, const std::vector<double>& change) const {
     constexpr double kTwoRoundings = 1.0 / (1 << 23);
     if (options_.reference) return 0;
-    if (std::holds_alternative<program::AdamW>(options_.lower.update.optimizer)) return 1e-2;
+    const bool adamw = std::holds_alternative<program::AdamW>(options_.lower.update.optimizer);
     const double changed = Norm(change);
-    return changed > 0 ? kTwoRoundings * Norm(before) / changed : 0;
+    return std::max(adamw ? 1e-2 : 0, changed > 0 ? kTwoRoundings * Norm(before) / changed : 0);
   }
 
   void Judge(const std::string& tensor, double error, double bound, double VerifyErrors::*what) {

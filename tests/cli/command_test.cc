@@ -376,6 +376,9 @@ TEST_F(Command, SaysWhereTheBatchDoesNotDivideIntoSoManyParts) {
       "train --model=lenet --data=synthetic --steps=1 --plan=owt --devices=2 --batch=20 --transfer-parts=";
   EXPECT_THAT(Run(train + "4").err, HasSubstr("note: activations move in 2 parts of the batch, not 4"));
   EXPECT_THAT(Run(train + "2").err, Not(HasSubstr("activations move in")));
+  const Result data =
+      Run("train --model=lenet --data=synthetic --steps=1 --plan=data --devices=2 --batch=20 --transfer-parts=4");
+  EXPECT_THAT(data.err, Not(HasSubstr("activations move in"))) << "where none move";
   ExpectError(train + "0", 2, {"--transfer-parts: expected a whole number from 1 to 64, found \"0\""});
   ExpectError(train + "65", 2, {"--transfer-parts: expected a whole number from 1 to 64, found \"65\""});
 }

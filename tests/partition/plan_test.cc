@@ -80,6 +80,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})",
                 "twice"}));
 
+TEST(ValidatePlan, PartsOfTransfersAreOneTo64) {
+  const layers::LayerGraph graph = Model("two_column");
+  Plan plan = Named("hybrid", graph, 4);
+  for (const auto& [parts, is_valid] : std::vector<std::pair<int, bool>>{{0, false}, {1, true}, {64, true}, {65, false}}) {
+    plan.transfer_parts = parts;
+    EXPECT_EQ(ValidatePlan(plan, graph, 64).ok(), is_valid) << parts;
+  }
+}
+
 TEST(ValidatePlan, ThreeColumnsFor256ChannelsNameLayerAxisAndNearestSizes) {
   const layers::LayerGraph graph = Model("alexnet");
   Plan plan = Named("single", graph, 1);

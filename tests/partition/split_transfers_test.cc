@@ -81,6 +81,17 @@ TEST(SplitTransfers, TakeAlongWhatHasNoWeights) {
                                                  "metrics(R,R) loss.probabilities(R,R)"));
 }
 
+// Nothing of the second part stands before the exchange of what is made of the first.
+TEST(SplitTransfers, ComputeAllOfAPartBeforeTheNext) {
+  std::vector<std::string> of_forward;
+  for (const std::string& action : Split(Small(), OneWeirdTrick(2), {.global_batch = 8})) {
+    if (action.starts_with("forward fc1") || action.starts_with("forward dropout")) of_forward.push_back(action);
+  }
+  ASSERT_EQ(of_forward.size(), 4u);
+  EXPECT_THAT(of_forward[1], HasSubstr("forward dropout: fc1.y(S1,R) -> dropout.y(S1,R) part 0"));
+  EXPECT_THAT(of_forward[2], HasSubstr("forward fc1: flatten.y@(replicated, replicated)(R,R) -> fc1.y(S1,R) part 1"));
+}
+
 TEST(SplitTransfers, DoNothingInOnePartOrWhereNothingMoves) {
   EXPECT_THAT(Split(Small(), OneWeirdTrick(1), {.global_batch = 8}), Each(Not(HasSubstr("part "))));
   const Plan data = InParts(Named("data", Small(), 2, 8), 4);
@@ -118,6 +129,20 @@ TEST(TransferParts, AreAsManyAsDivideWhatEachDeviceHolds) {
   EXPECT_EQ(parts(4, 12), 3);
   EXPECT_EQ(parts(4, 10), 1);
   EXPECT_EQ(parts(64, 8), 4);
+  EXPECT_EQ(parts(64, 128), 64);
+}
+
+// Of normalisations over two samples a device has one for two, which no part cuts.
+TEST(TransferParts, CutNoGroupOfSamples) {
+  layers::GraphBuilder net("ghosts");
+  auto x = net.Conv2d("conv", net.Input("images", {2, 4, 4}), {.out_channels = 2, .kernel = 3, .pad = 1});
+  x = net.BatchNorm("norm", x, {.samples_per_group = 2});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  for (const auto& [batch, parts] : std::vector<std::pair<int64_t, int>>{{4, 1}, {8, 2}}) {
+    const Plan plan = InParts(PlanOf(graph, 2, 1, {kBatch, kReplicate}, {{"fc", {kColumn, kReplicate}}}), 2);
+    EXPECT_EQ(TransferParts(graph, plan, *ShardGraph(graph, plan, batch)), parts) << batch;
+  }
 }
 
 // Device 1 holds the second half of each part: samples 2, 3 and 6, 7 of 8.
