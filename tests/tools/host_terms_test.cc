@@ -11,7 +11,7 @@ namespace {
 // Of three networks on one to three devices, with two batches.
 std::vector<HostStep> StepsThatTake(const HostTerms& terms, double noise, unsigned seed = 1) {
   std::mt19937 random(seed);
-  std::normal_distribution<double> error(0, noise);
+  std::normal_distribution<double> error;
   std::vector<HostStep> steps;
   for (double tasks_of_network : {40, 90, 110}) {
     for (double devices : {1, 2, 3}) {
@@ -19,7 +19,7 @@ std::vector<HostStep> StepsThatTake(const HostTerms& terms, double noise, unsign
         HostStep step{devices, images, devices * tasks_of_network};
         const double seconds =
             terms.step_sec + terms.sec_per_task * step.tasks + terms.sec_per_device * devices + terms.sec_per_image * images;
-        step.seconds = seconds * (1 + error(random));
+        step.seconds = seconds * (1 + noise * error(random));
         steps.push_back(step);
       }
     }
