@@ -130,14 +130,12 @@ void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
 // Where the batch does not divide into as many parts as the plan has.
 void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partition::Plan& plan) {
   if (!partition::MovesActivations(plan)) return;
-  const auto shardings = partition::ShardGraph(graph, plan, SamplesAtOnce(flags));
-  if (!shardings.ok()) return;  // lowering says why
-  const int parts = partition::TransferParts(graph, plan, *shardings);
-  if (parts == plan.transfer_parts) return;
+  const absl::StatusOr<int> parts = partition::TransferParts(graph, plan, SamplesAtOnce(flags));
+  if (!parts.ok() || *parts == plan.transfer_parts) return;  // lowering says what is wrong
   plan.notes.push_back(
       absl::StrFormat("activations move in %d part%s of the batch, not %d: what a device holds of it does not "
                       "divide into more",
-                      parts, parts == 1 ? "" : "s", plan.transfer_parts));
+                      *parts, *parts == 1 ? "" : "s", plan.transfer_parts));
 }
 
 int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) {

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
 #include "program/status_macros.h"

@@ -21,7 +21,7 @@ int DimOf(const Placement& p) { return p.kind == Placement::Kind::kSplit ? p.dim
 
 // Whether an entry moves sections of the samples.
 bool MovesSamples(const ReshardEntry& entry) {
-  const Placement& cut = entry.from.sections.empty() ? entry.to : entry.from;
+  const Placement& cut = InSections(entry);
   return !cut.sections.empty() && cut.dim == 0;
 }
 

@@ -111,7 +111,7 @@ class Orderer {
     }
   }
 
-  // Of as many an action does one.
+  // Into how many its values are cut, of which the action moves or computes one.
   int64_t PartsOf(const Action& action) const { return action.part.has_value() ? lowering_.parts : 1; }
 
   void EmitLate() {
@@ -123,10 +123,10 @@ class Orderer {
   int64_t ValueBytes(ValueId id) const { return lowering_.LocalElements(id) * kBytesPerElement; }
   int64_t BucketBytes(int bucket) const { return lowering_.LocalElements(lowering_.buckets[bucket]) * kBytesPerElement; }
 
-  int64_t ComputePicoseconds(const Action& action) const { return PicosecondsOfWhole(action) / PartsOf(action); }
+  int64_t ComputePicoseconds(const Action& action) { return PicosecondsOfWhole(action) / PartsOf(action); }
 
   // Products take the time of their arithmetic; besides, each value that is made is moved once.
-  int64_t PicosecondsOfWhole(const Action& action) const {
+  int64_t PicosecondsOfWhole(const Action& action) {
     const layers::Stage* stage = lowering_.StageOf(action);
     if (stage != nullptr && !stage->emit) return 0;
     int64_t picoseconds = 0;
@@ -139,17 +139,21 @@ class Orderer {
     return run != nullptr ? picoseconds + ProductFlops(*run) / kFlopsPerPicosecond : picoseconds;
   }
 
-  // On one device, as if every gradient were wanted.
-  int64_t ProductFlops(const RunStage& run) const {
-    int64_t flops = 0;
+  // On one device, as if every gradient were wanted; worked out once for all parts and micro-batches.
+  int64_t ProductFlops(const RunStage& run) {
+    const auto [known, is_new] = flops_.try_emplace({run.node, run.stage}, 0);
+    int64_t& flops = known->second;
+    if (!is_new) return flops;
     for (const layers::EmittedOp& op : EmitOnOneDevice(lowering_.plan.mesh, lowering_.shardings[run.node], run.stage)) {
       if (program::IsTimedByFlops(program::CostClassOf(op.op))) flops += op.flops;
     }
     return flops;
   }
 
+  static constexpr int kWhole = -1;  // no part
+
   Lowering& lowering_;
-  static constexpr int kWhole = -1;
+  absl::flat_hash_map<std::pair<int, int>, int64_t> flops_;  // by node and stage
 
   std::vector<int64_t> reduced_;  // by bucket: when its reduction is expected to end, or 0
   // By value that moves, and part of it: when its transfer is expected to end.

@@ -148,6 +148,8 @@ class Search {
 
   // Reduction, overlap, buckets and places, each alone and then together with what was better before.
   absl::Status VaryTheBest() {
+    const LowerOptions& lower = options_.lower;
+    const int64_t samples = lower.global_batch / lower.micro_batches;
     const size_t winners = std::min(candidates_.size(), static_cast<size_t>(kWinnersToVary));
     for (size_t w = 0; w < winners; ++w) {
       Candidate best = candidates_[w];
@@ -174,7 +176,7 @@ class Search {
         if (!MovesActivations(best.plan)) break;
         Plan plan = best.plan;
         plan.transfer_parts = parts;
-        ASSIGN_OR_RETURN(plan.transfer_parts, PartsOf(plan));
+        ASSIGN_OR_RETURN(plan.transfer_parts, TransferParts(graph_, plan, samples, lower.mode, lower.micro_batches));
         RETURN_IF_ERROR(keep_if_better(std::move(plan)));
       }
       Plan in_line = best.plan;
@@ -188,14 +190,6 @@ class Search {
     }
     Sort();
     return absl::OkStatus();
-  }
-
-  // In which activations move where the plan asks for as many.
-  absl::StatusOr<int> PartsOf(const Plan& plan) const {
-    const int64_t samples = options_.lower.global_batch / options_.lower.micro_batches;
-    ASSIGN_OR_RETURN(const std::vector<NodeSharding> shardings,
-                     ShardGraph(graph_, plan, samples, options_.lower.mode, options_.lower.micro_batches));
-    return TransferParts(graph_, plan, shardings);
   }
 
   // Neighbours along the last axis are near each other by default; here they are apart.

@@ -134,8 +134,10 @@ std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, co
   return path;
 }
 
+const Placement& InSections(const ReshardEntry& entry) { return entry.from.sections.empty() ? entry.to : entry.from; }
+
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local) {
-  const Placement& cut = entry.from.sections.empty() ? entry.to : entry.from;
+  const Placement& cut = InSections(entry);
   if (cut.sections.empty()) return {program::Region::Whole(local)};
   const int64_t parts = std::accumulate(cut.sections.begin(), cut.sections.end(), int64_t{0}) / local[cut.dim];
   std::vector<program::Region> boxes;

@@ -48,6 +48,9 @@ struct ReshardEntry {
 // within the parts of another is made whole first where the other changes along the same dimension.
 std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to);
 
+// The placement of an entry that has sections, if one has: never both.
+const layers::Placement& InSections(const ReshardEntry& entry);
+
 // The boxes that an entry moves one by one, of a local tensor of this shape before or after it: its sections, or all of it.
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
 #include "layers/traits.h"
+#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -294,6 +295,12 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
     }
   }
   return shardings;
+}
+
+absl::StatusOr<int> TransferParts(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
+                                  program::Mode mode, int64_t micro_batches) {
+  ASSIGN_OR_RETURN(const std::vector<NodeSharding> shardings, ShardGraph(graph, plan, global_batch, mode, micro_batches));
+  return TransferParts(graph, plan, shardings);
 }
 
 }  // namespace colonnade::partition

@@ -51,6 +51,9 @@ bool MovesActivations(const Plan& plan);
 // In how many parts of the batch activations move under `plan`: the most, up to transfer_parts, into which the samples of
 // each device divide in every layer.
 int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings);
+// The same, of shardings that it makes. Errors: those of ShardGraph.
+absl::StatusOr<int> TransferParts(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
+                                  program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
 // All layers under `plan`, by node; entries of inputs are empty. Where samples move between the positions of an axis, or
 // would be made whole over it to move over one before, layers that split the batch over it do so by TransferParts sections,

@@ -1,4 +1,4 @@
-// What calibrate measures beside kernels and transfers, by the command.
+// What calibrate writes and reads, by the command.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -33,6 +33,40 @@ TEST(RunInput, ReadsSoManyEpochsOrForSoLong) {
   EXPECT_GE(timed.elapsed, time);
   EXPECT_EQ(seen, twice.count + timed.count);
   EXPECT_DOUBLE_EQ(timed.images_per_s(), static_cast<double>(timed.count) / absl::ToDoubleSeconds(timed.elapsed));
+}
+
+TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {
+  const Result r = Run(absl::StrCat("calibrate --model=two_column --batch=32 --devices=2 --out=", In("m.json")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string machine = absl::StrCat(" --machine=", In("m.json"));
+  const Result plan = Run(absl::StrCat("plan --model=two_column --batch=32 --devices=2 --plan=auto --json", machine));
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_GT(Json::parse(plan.out)["predicted"]["step_ms"], 0);
+  const Result train =
+      Run(absl::StrCat("train --model=two_column --data=digits --plan=auto --devices=2 --steps=3 --json", machine));
+  ASSERT_EQ(train.code, 0) << train.err;
+  EXPECT_EQ(Json::parse(train.out)["plan"], "auto");
+}
+
+TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {
+  ASSERT_TRUE(engine::ReplaceFile(In("t.json"), R"({"transfers": [
+      {"operation": "all_reduce", "devices": 2, "size_bytes": 123000, "p50_us": 77}]})")
+                  .ok());
+  const std::string command =
+      absl::StrCat("calibrate --model=two_column --batch=16 --devices=2 --out=", In("m.json"), " --transfers=");
+  const Result good = Run(command + In("t.json"));
+  ASSERT_EQ(good.code, 0) << good.err;
+  bool found = false;
+  const Json machine = Json::parse(*engine::ReadFile(In("m.json")));
+  for (const Json& transfer : machine["transfers"]) {
+    for (const Json& point : transfer["points"]) found |= transfer["what"] == "all_reduce" && point[0] == 123000.0;
+  }
+  EXPECT_TRUE(found);
+  ASSERT_TRUE(engine::ReplaceFile(In("t.json"), "{}").ok());
+  const Result bad = Run(command + In("t.json"));
+  EXPECT_EQ(bad.code, 65);
+  EXPECT_THAT(bad.err, HasSubstr("t.json: expected the JSON of colonnade bench transfers"));
+  EXPECT_EQ(Run(command + In("none.json")).code, 66);
 }
 
 class Calibrate : public Command {

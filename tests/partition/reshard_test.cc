@@ -205,7 +205,7 @@ std::vector<Shard> Apply(const Mesh& mesh, const ReshardEntry& e, const std::vec
       for (int q : group) theirs.push_back(Slice(x[q], section));
       sections.push_back(ApplyTo(theirs, me, mesh, e, p));
     }
-    y[p] = Concatenate(sections, e.from.sections.empty() ? e.to.dim : e.from.dim);
+    y[p] = Concatenate(sections, InSections(e).dim);
     const std::vector<Region> places = SectionsOf(e, y[p].shape);
     EXPECT_EQ(places.size(), sections.size());
     for (size_t s = 0; s < places.size(); ++s) EXPECT_EQ(places[s].size, sections[s].shape);
