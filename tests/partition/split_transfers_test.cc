@@ -92,6 +92,19 @@ TEST(SplitTransfers, ComputeAllOfAPartBeforeTheNext) {
   EXPECT_THAT(of_forward[2], HasSubstr("forward fc1: flatten.y@(replicated, replicated)(R,R) -> fc1.y(S1,R) part 1"));
 }
 
+// fc2 reads what moves, fc3 what fc2 makes: a product of all samples is faster than those of its parts.
+TEST(SplitTransfers, LeaveProductsWholeThatNoTransferTouches) {
+  layers::GraphBuilder net("three");
+  auto x = net.FullyConnected("fc1", net.Input("images", {8}), {.out_features = 6});
+  x = net.FullyConnected("fc3", net.FullyConnected("fc2", x, {.out_features = 4}), {.out_features = 4});
+  net.SoftmaxCrossEntropy("loss", x);
+  const layers::LayerGraph graph = Built(std::move(net));
+  const Plan plan = InParts(PlanOf(graph, 1, 2, {kReplicate, kReplicate}, {{"fc1", {kReplicate, kColumn}}}), 2);
+  const std::vector<std::string> actions = Split(graph, plan, {.global_batch = 8});
+  EXPECT_THAT(actions, Contains("forward fc2: fc1.y@(replicated, replicated)(R,R) -> fc2.y(R,R) part 1"));
+  EXPECT_THAT(actions, Contains("forward fc3: fc2.y(R,R) -> fc3.y(R,R)"));
+}
+
 TEST(SplitTransfers, DoNothingInOnePartOrWhereNothingMoves) {
   EXPECT_THAT(Split(Small(), OneWeirdTrick(1), {.global_batch = 8}), Each(Not(HasSubstr("part "))));
   const Plan data = InParts(Named("data", Small(), 2, 8), 4);
