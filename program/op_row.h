@@ -27,6 +27,9 @@ struct Streams {
   static constexpr CostClass kCost = CostClass::kBytes;
   static constexpr LayoutRule kLayout = LayoutRule::kFree;
 };
+struct StreamsAlike : Streams {
+  static constexpr LayoutRule kLayout = LayoutRule::kAlike;
+};
 struct Convolves {
   static constexpr CostClass kCost = CostClass::kConvolution;
   static constexpr LayoutRule kLayout = LayoutRule::kConvolution;
@@ -42,7 +45,7 @@ struct Updates {
 };
 struct WorksOnImages {
   static constexpr CostClass kCost = CostClass::kImages;
-  static constexpr LayoutRule kLayout = LayoutRule::kFree;
+  static constexpr LayoutRule kLayout = LayoutRule::kAlike;
 };
 
 inline constexpr Access kReads = Access::kRead, kWrites = Access::kWrite, kAccumulates = Access::kAccumulate;

@@ -44,11 +44,10 @@ struct OpTraits<Normalise> : Streams {
   static constexpr std::tuple kAttributes{Attribute{"scale", &Normalise::scale}, Attribute{"shift", &Normalise::shift}};
 };
 template <>
-struct OpTraits<Sum> : Streams {
+struct OpTraits<Sum> : StreamsAlike {
   static constexpr const char* kName = "sum";
   static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads, Width::kElement, Occurs::kOften},
                                                {"y", Role::kData, kWrites}};
-  static constexpr LayoutRule kLayout = LayoutRule::kAlike;
 };
 
 template <>
@@ -95,7 +94,7 @@ struct OpTraits<FullyConnectedBackwardWeights> : Multiplies {
 };
 
 template <>
-struct OpTraits<BiasForward> : Streams {
+struct OpTraits<BiasForward> : StreamsAlike {
   static constexpr const char* kName = "bias_forward";
   static constexpr OperandTrait kOperands[] = {{"x", Role::kInput, kReads, Width::kMaster}, {"b", Role::kBias, kReads}, kY};
 };
@@ -114,7 +113,7 @@ std::vector<Op> OfEachActivation() {
 }
 
 template <>
-struct OpTraits<ActivationForward> : Streams {
+struct OpTraits<ActivationForward> : StreamsAlike {
   static const char* NameOf(const ActivationForward& op) {
     return WithFormula(op.activation, [](auto formula) { return formula.kForward; });
   }
@@ -122,7 +121,7 @@ struct OpTraits<ActivationForward> : Streams {
   static constexpr OperandTrait kOperands[] = {kX, kY};
 };
 template <>
-struct OpTraits<ActivationBackward> : Streams {
+struct OpTraits<ActivationBackward> : StreamsAlike {
   static const char* NameOf(const ActivationBackward& op) {
     return WithFormula(op.activation, [](auto formula) { return formula.kBackward; });
   }
@@ -187,13 +186,13 @@ template <class Op>
 inline constexpr std::tuple kCountAndEpsilon{Attribute{"count", &Op::count}, Attribute{"epsilon", &Op::epsilon}};
 
 template <>
-struct OpTraits<BatchNormSums> : Streams {
+struct OpTraits<BatchNormSums> : StreamsAlike {
   static constexpr const char* kName = "batch_norm_sums";
   static constexpr OperandTrait kOperands[] = {
       kX, {"sums", Role::kSums, kWrites}, {"totals", Role::kSums, kWrites, Width::kElement, Occurs::kMaybe}};
 };
 template <>
-struct OpTraits<BatchNormForward> : Streams {
+struct OpTraits<BatchNormForward> : StreamsAlike {
   static constexpr const char* kName = "batch_norm_forward";
   static constexpr OperandTrait kOperands[] = {kX, kSums, kChannelW, kChannelB, Maybe({"addend", Role::kInput, kReads}), kY};
   static constexpr auto kAttributes =
@@ -228,13 +227,13 @@ struct OpTraits<BatchNormFold> : Streams {
   static constexpr std::tuple kAttributes{Attribute{"epsilon", &BatchNormFold::epsilon}};
 };
 template <>
-struct OpTraits<BatchNormBackwardSums> : Streams {
+struct OpTraits<BatchNormBackwardSums> : StreamsAlike {
   static constexpr const char* kName = "batch_norm_backward_sums";
   static constexpr OperandTrait kOperands[] = {kX, kDy, kSums, Maybe(kChannelW), Maybe(kChannelB), kDsums, kDw, kDb};
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormBackwardSums>;
 };
 template <>
-struct OpTraits<BatchNormMaskedSums> : Streams {
+struct OpTraits<BatchNormMaskedSums> : StreamsAlike {
   static constexpr const char* kName = "batch_norm_masked_sums";
   static constexpr OperandTrait kKept{"y", Role::kOutput, kReads}, kMore{"more", Role::kOutput, kReads},
       kDz{"dz", Role::kOutput, kWrites};
@@ -242,7 +241,7 @@ struct OpTraits<BatchNormMaskedSums> : Streams {
   static constexpr const auto& kAttributes = kCountAndEpsilon<BatchNormMaskedSums>;
 };
 template <>
-struct OpTraits<BatchNormBackward> : Streams {
+struct OpTraits<BatchNormBackward> : StreamsAlike {
   static constexpr const char* kName = "batch_norm_backward";
   static constexpr OperandTrait kOperands[] = {kX, kDy, kSums, {"dsums", Role::kSums, kReads}, kChannelW, Maybe(kChannelB),
                                                kDx};
@@ -251,14 +250,14 @@ struct OpTraits<BatchNormBackward> : Streams {
 
 inline constexpr OperandTrait kMoments{"moments", Role::kSaved, kReads, Width::kMaster};
 template <>
-struct OpTraits<LayerNormForward> : Streams {
+struct OpTraits<LayerNormForward> : StreamsAlike {
   static constexpr const char* kName = "layer_norm_forward";
   static constexpr OperandTrait kOperands[] = {
       kX, kChannelW, kChannelB, kY, {"moments", Role::kSaved, kWrites, Width::kMaster}};
   static constexpr std::tuple kAttributes{Attribute{"epsilon", &LayerNormForward::epsilon}};
 };
 template <>
-struct OpTraits<LayerNormBackwardData> : Streams {
+struct OpTraits<LayerNormBackwardData> : StreamsAlike {
   static constexpr const char* kName = "layer_norm_backward_data";
   static constexpr OperandTrait kOperands[] = {kX, kDy, kMoments, kChannelW, kDx};
 };
@@ -269,7 +268,7 @@ struct OpTraits<LayerNormBackwardWeights> : Streams {
 };
 
 template <>
-struct OpTraits<Dropout> : Streams {
+struct OpTraits<Dropout> : StreamsAlike {
   static constexpr const char* kName = "dropout";
   static constexpr OperandTrait kOperands[] = {kScalars, kX, kY};
   static constexpr std::tuple kAttributes{Attribute{"rate", &Dropout::rate}, Attribute{"stream", &Dropout::stream},

@@ -95,10 +95,10 @@ constexpr bool IsTimedByFlops(CostClass cost) {
 // How an op binds the layouts of its operands.
 enum class LayoutRule {
   kFree,           // takes them as they are
-  kAlike,          // its tensors lie alike
+  kAlike,          // its tensors of one shape lie alike, and its images
   kConvolution,    // decides that of its weights
   kMatrixProduct,  // likewise
-  kArgmax,         // decides the bytes of argmax
+  kArgmax,         // decides the bytes of argmax; its images lie alike
 };
 
 // One op of each name, in the order of the variant.

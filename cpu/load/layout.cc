@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/load/arena.h"
 #include "cpu/ops/conv.h"
+#include "cpu/ops/conv_rows.h"
 #include "cpu/ops/gemm.h"
 #include "cpu/ops/pool.h"
 #include "program/meetings.h"
@@ -18,6 +19,7 @@ namespace colonnade::cpu {
 using program::Buffer;
 using program::BufferId;
 using program::BufferUse;
+using program::DType;
 using program::Program;
 using program::Region;
 using program::Shape;
@@ -59,16 +61,25 @@ class LayoutClasses {
  private:
   void Join(BufferId a, BufferId b) { parent_[ClassOf(a)] = ClassOf(b); }
 
-  // Tensors that a kernel works on element by element.
+  // Tensors that a kernel wants to lie alike.
   void LinkOperands(const program::Compute& compute, const Task& task) {
-    if (program::LayoutRuleOf(compute.op) != program::LayoutRule::kAlike) return;
+    const program::LayoutRule rule = program::LayoutRuleOf(compute.op);
+    if (rule != program::LayoutRule::kAlike && rule != program::LayoutRule::kArgmax) return;
     const std::optional<program::OperandTraits> traits = program::TraitsOfOperands(compute.op, task.uses.size());
     const BufferUse* first = nullptr;
     for (size_t use = 0; use < task.uses.size(); ++use) {
-      if (program::TypeOf((*traits)[use]->role).has_value()) continue;  // numbers of the op's own
+      const program::Role role = (*traits)[use]->role;
+      if (program::TypeOf(role).has_value() && role != program::Role::kArgmax) continue;  // numbers of the op's own
       if (first != nullptr) Link(*first, task.uses[use]);
+      if (first != nullptr) LinkImages(*first, task.uses[use]);
       if (first == nullptr) first = &task.uses[use];
     }
+  }
+
+  // An argmax says in which layout a pooling's images lie, so it binds those of the pooling's backward, too.
+  void LinkImages(const BufferUse& a, const BufferUse& b) {
+    const Buffer &x = program_.buffer(a.buffer), &y = program_.buffer(b.buffer);
+    if (x.shape.size() == 4 && y.shape.size() == 4) Join(x.id, y.id);
   }
 
   void Link(const BufferUse& a, const BufferUse& b) {
@@ -85,10 +96,17 @@ class LayoutClasses {
   std::vector<int> parent_;
 };
 
+// A convolution that is faster by rows, or is not.
+struct ConvolutionVote {
+  int x, y;  // classes
+  bool faster_by_rows;
+  double products;
+};
+
 // The shapes that decide on a layout of weights.
 struct WeightsUse {
   BufferId w;
-  Shape x, y;
+  View x, y;
 };
 
 class Chooser {
@@ -100,6 +118,7 @@ class Chooser {
         desc_(program.buffers.size()),
         decided_(program.buffers.size()),
         parameter_(program.buffers.size()),
+        in_rows_(program.buffers.size()),
         argmax_bytes_(program.buffers.size(), -1) {
     for (const Buffer& buffer : program.buffers) {
       const bool member = std::holds_alternative<program::BucketMember>(buffer.storage);
@@ -110,6 +129,8 @@ class Chooser {
   absl::Status TakeKnown(const KnownLayouts& known);
   // Classes that something needs in row-major order: boxes, collectives that cut.
   absl::Status DecideRowMajor();
+  // Classes of images that lie in rows though they could be channel-blocked.
+  void DecideImages();
   // Classes of weights, and the sizes of argmax operands.
   absl::Status DecideByOps();
 
@@ -135,9 +156,12 @@ class Chooser {
   const Shape& ShapeOf(const BufferUse& use) const { return use.region.size; }
 
   absl::Status DecideByOp(const Task& task, const program::Op& op);
+  ConvolutionVote VoteOf(const Task& task, const program::Op& op, const program::Window& window, int64_t groups);
+  std::vector<ConvolutionVote> ConvolutionVotes();
+  View ImageView(const BufferUse& use);
   void DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use);
   void DecideFullyConnected(const WeightsUse& use);
-  absl::Status SizeArgmax(const program::Window& window, const BufferUse& argmax, const Shape& x, const Shape& y);
+  absl::Status SizeArgmax(const program::Window& window, const BufferUse& argmax, const View& x, const View& y);
   View ViewOfRoot(const Buffer& buffer, bool reference_kernels);
 
   const Program& program_;
@@ -146,6 +170,7 @@ class Chooser {
   std::vector<OpaqueDesc> desc_;  // by class
   std::vector<char> decided_;     // by class
   std::vector<char> parameter_;   // by class: not an activation
+  std::vector<char> in_rows_;     // by class
   std::vector<int64_t> argmax_bytes_;
 };
 
@@ -202,19 +227,81 @@ absl::Status Chooser::DecideRowMajor() {
   return absl::OkStatus();
 }
 
+ConvolutionVote Chooser::VoteOf(const Task& task, const program::Op& op, const program::Window& window, int64_t groups) {
+  const auto use = [&](program::Role role) -> const BufferUse& {
+    return task.uses[program::OperandOf(op, task.uses.size(), role)];
+  };
+  const BufferUse &x = use(program::Role::kInput), &y = use(program::Role::kOutput);
+  const Shape& w = ShapeOf(use(program::Role::kWeight));
+  const auto products = static_cast<double>(program::ElementCount(ShapeOf(y)) * program::ElementCount(w) / w[0]);
+  const int x_class = classes_.ClassOf(x.buffer), y_class = classes_.ClassOf(y.buffer);
+  if (IsProduct(window, groups, ShapeOf(x))) return {x_class, x_class, true, products};  // y has one pixel
+  return {x_class, y_class, ConvolvesByRows(window, groups, ShapeOf(x), ShapeOf(y)), products};
+}
+
+std::vector<ConvolutionVote> Chooser::ConvolutionVotes() {
+  std::vector<ConvolutionVote> votes;
+  for (const Task& task : program_.tasks) {
+    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (compute == nullptr) continue;
+    std::visit(
+        [&]<class Op>(const Op& op) {
+          if constexpr (program::OpTraits<Op>::kLayout == program::LayoutRule::kConvolution) {
+            votes.push_back(VoteOf(task, compute->op, op.window, op.groups));
+          }
+        },
+        compute->op);
+  }
+  return votes;
+}
+
+// A convolution by rows wants x and y in rows, any other one wants them channel-blocked. A class follows the larger part of
+// its convolutions' work; a convolution that loses one of its images wants the other one channel-blocked, too.
+void Chooser::DecideImages() {
+  std::vector<char> can_be_blocked(program_.buffers.size());
+  for (const Buffer& buffer : program_.buffers) {
+    const int c = classes_.ClassOf(buffer.id);
+    if (Natural(buffer.dtype, buffer.shape).kind == View::Kind::kBlocked) can_be_blocked[c] = true;
+    in_rows_[c] = true;
+  }
+  const std::vector<ConvolutionVote> votes = ConvolutionVotes();
+  for (bool changed = true; changed;) {
+    std::vector<double> for_rows(program_.buffers.size());  // products, less those of the others
+    for (const ConvolutionVote& vote : votes) {
+      const bool by_rows = vote.faster_by_rows && in_rows_[vote.x] && in_rows_[vote.y];
+      for (const int c : {vote.x, vote.y}) for_rows[c] += by_rows ? vote.products : -vote.products;
+    }
+    changed = false;
+    for (size_t c = 0; c < in_rows_.size(); ++c) {
+      const bool loses = in_rows_[c] && can_be_blocked[c] && for_rows[c] <= 0;
+      if (loses) in_rows_[c] = false;
+      changed = changed || loses;
+    }
+  }
+}
+
+View Chooser::ImageView(const BufferUse& use) {
+  const Shape& shape = ShapeOf(use);
+  return in_rows_[classes_.ClassOf(use.buffer)] ? RowMajor(DType::kF32, shape) : Natural(DType::kF32, shape);
+}
+
 void Chooser::DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use) {
   MarkParameter(use.w);
   if (Decided(use.w)) return;
-  Decide(use.w, PreferredConvWeights(window, groups, use.x, program_.buffer(use.w).shape, use.y, engine_));
+  const bool by_rows = ConvolvesByRows(window, groups, use.x.shape, use.y.shape) && InRows(use.x) && InRows(use.y);
+  const bool as_product = IsProduct(window, groups, use.x.shape) && InRows(use.x);
+  const Shape& w = program_.buffer(use.w).shape;
+  Decide(use.w,
+         by_rows || as_product ? nullptr : PreferredConvWeights(window, groups, use.x.shape, w, use.y.shape, engine_));
 }
 
 void Chooser::DecideFullyConnected(const WeightsUse& use) {
   MarkParameter(use.w);
   if (Decided(use.w)) return;
-  Decide(use.w, PreferredFullyConnectedWeights(use.x[0], program_.buffer(use.w).shape, engine_));
+  Decide(use.w, PreferredFullyConnectedWeights(use.x.shape[0], program_.buffer(use.w).shape, engine_));
 }
 
-absl::Status Chooser::SizeArgmax(const program::Window& window, const BufferUse& argmax, const Shape& x, const Shape& y) {
+absl::Status Chooser::SizeArgmax(const program::Window& window, const BufferUse& argmax, const View& x, const View& y) {
   const auto bytes = ArgmaxBytes(window, x, y, engine_);
   if (!bytes.ok()) return bytes.status();
   const Buffer& buffer = program_.buffer(argmax.buffer);
@@ -233,8 +320,8 @@ absl::Status Chooser::DecideByOp(const Task& task, const program::Op& op) {
     return task.uses[program::OperandOf(op, task.uses.size(), role)];
   };
   const auto weights = [&] {
-    return WeightsUse{use(program::Role::kWeight).buffer, ShapeOf(use(program::Role::kInput)),
-                      ShapeOf(use(program::Role::kOutput))};
+    return WeightsUse{use(program::Role::kWeight).buffer, ImageView(use(program::Role::kInput)),
+                      ImageView(use(program::Role::kOutput))};
   };
   return std::visit(
       [&]<class Op>(const Op& attributes) {
@@ -245,8 +332,8 @@ absl::Status Chooser::DecideByOp(const Task& task, const program::Op& op) {
           DecideFullyConnected(weights());
         } else if constexpr (rule == program::LayoutRule::kArgmax) {
           if (program::OperandOf(op, task.uses.size(), program::Role::kArgmax) < 0) return absl::OkStatus();
-          return SizeArgmax(attributes.window, use(program::Role::kArgmax), ShapeOf(use(program::Role::kInput)),
-                            ShapeOf(use(program::Role::kOutput)));
+          return SizeArgmax(attributes.window, use(program::Role::kArgmax), ImageView(use(program::Role::kInput)),
+                            ImageView(use(program::Role::kOutput)));
         } else {
           static_assert(rule == program::LayoutRule::kFree || rule == program::LayoutRule::kAlike);
         }
@@ -271,8 +358,8 @@ View Chooser::ViewOfRoot(const Buffer& buffer, bool reference_kernels) {
   if (const OpaqueDesc& desc = desc_[classes_.ClassOf(buffer.id)]; desc != nullptr) {
     return Opaque(buffer.dtype, buffer.shape, desc);
   }
-  const bool parameter = parameter_[classes_.ClassOf(buffer.id)];
-  return parameter ? RowMajor(buffer.dtype, buffer.shape) : Natural(buffer.dtype, buffer.shape);
+  const int c = classes_.ClassOf(buffer.id);
+  return parameter_[c] || in_rows_[c] ? RowMajor(buffer.dtype, buffer.shape) : Natural(buffer.dtype, buffer.shape);
 }
 
 }  // namespace
@@ -283,6 +370,7 @@ absl::StatusOr<Layouts> ChooseLayouts(const Program& program, bool reference_ker
   if (!reference_kernels) {
     RETURN_IF_ERROR(chooser.TakeKnown(known));
     RETURN_IF_ERROR(chooser.DecideRowMajor());
+    chooser.DecideImages();
     RETURN_IF_ERROR(chooser.DecideByOps());
   }
   return chooser.Finish(reference_kernels);

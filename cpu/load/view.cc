@@ -100,6 +100,8 @@ bool IsDense(const View& view) {
   return false;
 }
 
+bool InRows(const View& view) { return view.kind == View::Kind::kAffine && IsDense(view); }
+
 int64_t MemoryElements(const View& view) {
   return view.kind == View::Kind::kOpaque ? view.opaque_elements : ElementCount(view.shape);
 }

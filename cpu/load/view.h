@@ -46,6 +46,8 @@ View Slice(const View& view, const program::Region& region);
 
 // True if the elements fill one range of memory in the order in which RowMajor, ChannelBlocked or Opaque would put them.
 bool IsDense(const View& view);
+// Whether it is dense and row-major.
+bool InRows(const View& view);
 
 // The memory of a dense view as one dimension; two views of equal layout match element by element.
 View Flat(const View& view);

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "cpu/ops/choose.h"
+#include "cpu/ops/conv_rows.h"
+#include "cpu/ops/gemm.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
 
@@ -83,12 +85,42 @@ MemoryDesc WeightsDesc(const View& view, int64_t groups) {
                     dnnl::memory::format_tag::goihw);
 }
 
+// Its operands as those of a matrix product: a row for each image, or for each output of the weights.
+TaskContext AsProduct(const TaskContext& context) {
+  TaskContext product = context;
+  for (Operand& operand : product.operands) {
+    View& view = operand.view;
+    if (view.shape.size() != 4) continue;
+    const int64_t offset = view.offset;
+    view = RowMajor(view.dtype, {view.shape[0], view.shape[1] * view.shape[2] * view.shape[3]});
+    view.offset = offset;
+  }
+  return product;
+}
+
+template <class Op>
+bool CanRunAsProduct(const Op& op, const TaskContext& context) {
+  const auto view = [&](program::Role role) { return context.view(program::OperandOf(op, context.operands.size(), role)); };
+  return IsProduct(op.window, op.groups, view(program::Role::kInput).shape) && InRows(view(program::Role::kInput)) &&
+         InRows(view(program::Role::kWeight)) && IsDense(view(program::Role::kOutput));
+}
+
+// oneDNN's kernels want images in their natural layout; those in another one are reordered.
+MemoryDesc NaturalImage(const MemoryDesc& desc) {
+  const dnnl::memory::dims dims = DimsOf(desc);
+  return DescOf(Natural(DType::kF32, Shape(dims.begin(), dims.end())));
+}
+OperandLayouts NaturalImages(const OperandLayouts& have) { return {NaturalImage(have.x), have.w, NaturalImage(have.y)}; }
+
 absl::Status NoConvKernel() { return absl::UnimplementedError("oneDNN has no convolution of these shapes"); }
 
 }  // namespace
 
 PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
+  if (CanRunAsProduct(op, outer))
+    return Prepare(program::FullyConnectedForward{.bias = op.bias, .relu = op.relu}, AsProduct(outer));
+  if (CanRunByRows(op, outer)) return PrepareByRows(op, outer);
+  return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     const int y = op.bias ? 3 : 2;
     const ConvGeometry geometry(op.window, op.bias, context.view(y).shape[1], context.engine);
     dnnl::primitive_attr attr = UserScratchpad();
@@ -99,8 +131,8 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
     }
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(y))};
     const bool winograd = context.winograd && WinogradPays(context.view(0), context.view(y));
-    const auto desc =
-        Choose(winograd, have, [&](algorithm by, const OperandLayouts& l) { return geometry.Forward(by, l, attr); });
+    const auto desc = Choose(winograd, NaturalImages(have),
+                             [&](algorithm by, const OperandLayouts& l) { return geometry.Forward(by, l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
@@ -113,13 +145,15 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
 }
 
 PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
+  if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardData{}, AsProduct(outer));
+  if (CanRunByRows(op, outer)) return PrepareByRows(op, outer);
+  return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     const ConvGeometry geometry(op.window, /*has_bias=*/false, 0, context.engine);
     const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
     const dnnl::primitive_attr attr = UserScratchpad();
     const bool winograd = context.winograd && WinogradPays(context.view(2), context.view(0));
-    const auto desc =
-        Choose(winograd, have, [&](algorithm by, const OperandLayouts& l) { return geometry.BackwardData(by, l, attr); });
+    const auto desc = Choose(winograd, NaturalImages(have),
+                             [&](algorithm by, const OperandLayouts& l) { return geometry.BackwardData(by, l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
@@ -131,11 +165,13 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
 }
 
 PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/2, [&op](const TaskContext& context) -> PreparedKernel {
+  if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardWeights{.bias = op.bias}, AsProduct(outer));
+  if (CanRunByRows(op, outer)) return PrepareByRows(op, outer);
+  return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     const ConvGeometry geometry(op.window, op.bias, context.view(1).shape[1], context.engine);
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
     const dnnl::primitive_attr attr = UserScratchpad();
-    const auto desc = Choose(context.winograd, have,
+    const auto desc = Choose(context.winograd, NaturalImages(have),
                              [&](algorithm by, const OperandLayouts& l) { return geometry.BackwardWeights(by, l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
@@ -146,6 +182,11 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
     kernel->SetPrimitive(convolution_backward_weights(desc), desc.scratchpad_desc());
     return {std::move(kernel)};
   });
+}
+
+bool IsProduct(const Window& window, int64_t groups, const Shape& x) {
+  const bool padded = window.pad_top != 0 || window.pad_bottom != 0 || window.pad_left != 0 || window.pad_right != 0;
+  return groups == 1 && !padded && window.size_h == x[2] && window.size_w == x[3] && x[2] * x[3] > 1;
 }
 
 bool HasWinograd(const dnnl::engine& engine) {

@@ -13,6 +13,9 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& contex
 PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& context);
 PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext& context);
 
+// Whether a convolution of images x is the product of their rows and its weights: its window covers them.
+bool IsProduct(const program::Window& window, int64_t groups, const program::Shape& x);
+
 // Whether oneDNN convolves by Winograd's algorithm on this processor.
 bool HasWinograd(const dnnl::engine& engine);
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "cpu/ops/pool_rows.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
@@ -22,9 +23,9 @@ struct PoolGeometry {
   MemoryDesc x, y;
   dnnl::memory::dims strides, size, dilation = {0, 0}, pad_begin, pad_end;
 
-  PoolGeometry(const Window& window, const Shape& x_shape, const Shape& y_shape)
-      : x(DescOf(Natural(DType::kF32, x_shape))),
-        y(DescOf(Natural(DType::kF32, y_shape))),
+  PoolGeometry(const Window& window, const View& x_view, const View& y_view)
+      : x(DescOf(x_view)),
+        y(DescOf(y_view)),
         strides{window.stride_h, window.stride_w},
         size{window.size_h, window.size_w},
         pad_begin{window.pad_top, window.pad_left},
@@ -112,7 +113,7 @@ struct Means {
 absl::Status NoPoolKernel() { return absl::UnimplementedError("oneDNN has no pooling of these shapes"); }
 
 PreparedKernel PrepareForward(const Window& window, algorithm what, bool with_argmax, const TaskContext& context) {
-  const PoolGeometry geometry(window, context.view(0).shape, context.view(1).shape);
+  const PoolGeometry geometry(window, context.view(0), context.view(1));
   const auto desc =
       geometry.Forward(with_argmax ? prop_kind::forward_training : prop_kind::forward_inference, what, context.engine);
   if (!desc) return NoPoolKernel();
@@ -126,7 +127,7 @@ PreparedKernel PrepareForward(const Window& window, algorithm what, bool with_ar
 
 PreparedKernel PrepareBackward(const Window& window, algorithm what, bool with_argmax, const TaskContext& context) {
   const int dy = with_argmax ? 1 : 0, dx = dy + 1;
-  const PoolGeometry geometry(window, context.view(dx).shape, context.view(dy).shape);
+  const PoolGeometry geometry(window, context.view(dx), context.view(dy));
   const auto desc = geometry.Backward(what, context.engine);
   if (!desc) return NoPoolKernel();
   auto kernel = std::make_unique<PrimitiveKernel>(context);
@@ -141,12 +142,14 @@ PreparedKernel PrepareBackward(const Window& window, algorithm what, bool with_a
 
 PreparedKernel Prepare(const program::MaxPoolForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) {
+    if (PoolsByRows(op.window, context.view(0), context.view(1))) return PrepareByRows(op, context);
     return PrepareForward(op.window, algorithm::pooling_max, context.operands.size() == 3, context);
   });
 }
 
 PreparedKernel Prepare(const program::MaxPoolBackward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) {
+    if (PoolsByRows(op.window, context.view(2), context.view(1))) return PrepareByRows(op, context);
     return PrepareBackward(op.window, algorithm::pooling_max, /*with_argmax=*/true, context);
   });
 }
@@ -167,7 +170,8 @@ PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& ou
   });
 }
 
-absl::StatusOr<int64_t> ArgmaxBytes(const Window& window, const Shape& x, const Shape& y, const dnnl::engine& engine) {
+absl::StatusOr<int64_t> ArgmaxBytes(const Window& window, const View& x, const View& y, const dnnl::engine& engine) {
+  if (PoolsByRows(window, x, y)) return program::ElementCount(y.shape);
   const auto desc = PoolGeometry(window, x, y).Forward(prop_kind::forward_training, algorithm::pooling_max, engine);
   if (!desc) return NoPoolKernel();
   return static_cast<int64_t>(desc.workspace_desc().get_size());

@@ -1,4 +1,5 @@
-// Pooling on oneDNN. The note of where maxima were is oneDNN's workspace: bytes that only these kernels understand.
+// Pooling on oneDNN, or by rows (pool_rows.h). The note of where maxima were is bytes that only the kernels understand which
+// wrote it.
 #ifndef COLONNADE_CPU_POOL_H_
 #define COLONNADE_CPU_POOL_H_
 
@@ -12,8 +13,7 @@ PreparedKernel Prepare(const program::AvgPoolForward& op, const TaskContext& con
 PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& context);
 
 // Bytes of the argmax operand of a pooling of x to y.
-absl::StatusOr<int64_t> ArgmaxBytes(const program::Window& window, const program::Shape& x, const program::Shape& y,
-                                    const dnnl::engine& engine);
+absl::StatusOr<int64_t> ArgmaxBytes(const program::Window& window, const View& x, const View& y, const dnnl::engine& engine);
 
 }  // namespace colonnade::cpu
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "cpu/load/arena.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
@@ -121,15 +122,30 @@ PreparedKernel PrepareAs(const TaskContext& context, absl::FunctionRef<PreparedK
   return {std::make_unique<StagedKernel>(std::move(stages), stage_bytes, context.threads, *std::move(kernel))};
 }
 
+bool ImagesInRows(const TaskContext& context) {
+  return absl::c_all_of(context.operands, [](const Operand& operand) {
+    const View& view = operand.view;
+    return view.shape.size() != 4 || view.kind == View::Kind::kOpaque || InRows(view);
+  });
+}
+
 }  // namespace
 
 PreparedKernel PrepareStaged(const TaskContext& context, int weights,
                              absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare) {
-  return PrepareAs(context, prepare, [weights](const View& view, int use) -> std::optional<View> {
+  const bool in_rows = ImagesInRows(context);
+  return PrepareAs(context, prepare, [weights, in_rows](const View& view, int use) -> std::optional<View> {
     if (view.kind == View::Kind::kOpaque) return std::nullopt;
     const View natural = Natural(view.dtype, view.shape);
-    if (IsDense(view) && (view.kind == natural.kind || use == weights)) return std::nullopt;
+    if (IsDense(view) && (view.kind == natural.kind || in_rows || use == weights)) return std::nullopt;
     return natural;
+  });
+}
+
+PreparedKernel PrepareDense(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare) {
+  return PrepareAs(context, prepare, [](const View& view, int) -> std::optional<View> {
+    if (view.kind == View::Kind::kOpaque || IsDense(view)) return std::nullopt;
+    return Natural(view.dtype, view.shape);
   });
 }
 

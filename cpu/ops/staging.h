@@ -10,10 +10,14 @@
 
 namespace colonnade::cpu {
 
-// What `prepare` makes of `context` with every operand in its natural layout (view.h), with copies around it where operands
-// are not; those are added to context.added_reorders. Use `weights`, if there is one, may have any dense layout.
+// What `prepare` makes of `context` with every operand in its natural layout (view.h), or with every image in rows, with
+// copies around it where operands are not; those are added to context.added_reorders. Use `weights`, if there is one, may
+// have any dense layout.
 PreparedKernel PrepareStaged(const TaskContext& context, int weights,
                              absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
+
+// What `prepare` makes of `context` with every operand in a dense layout, each in its own.
+PreparedKernel PrepareDense(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
 // What `prepare` makes of `context` with every operand row-major, likewise; also of those in a layout of oneDNN's choice.
 PreparedKernel PrepareInRows(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);

@@ -365,6 +365,17 @@ void AddConvs(std::vector<OpCase>& cases) {
   cases.push_back(Conv("32_to_32_groups_2_four_pads", {2, 32, 5, 6}, 32, {3, 2, 1, 1, 0, 1, 2, 0}, 2, bias));
   cases.push_back(Conv("3_to_16_stride_4_four_pads", {2, 3, 18, 21}, 16, {5, 5, 4, 4, 1, 2, 3, 0}, 1, bias_relu));
   cases.push_back(Conv("64_to_8_groups_2_of_1x1", {1, 64, 4, 4}, 8, Square(1), 2, bias));
+  cases.push_back(Conv("1_to_6_by_rows", {3, 1, 28, 28}, 6, Square(5, 1, 2), 1, bias_relu));
+  cases.push_back(Conv("6_to_16_by_rows", {3, 6, 14, 14}, 16, Square(5), 1, bias_relu));
+  cases.push_back(Conv("16_to_10_by_rows", {2, 16, 9, 17}, 10, Square(3, 1, 1), 1, bias));
+  cases.push_back(Conv("12_to_32_by_rows", {5, 12, 8, 32}, 32, Square(3, 1, 1)));
+  cases.push_back(Conv("30_to_9_by_rows_of_33", {2, 30, 8, 33}, 9, Square(3, 1, 1), 1, sgd));
+  cases.push_back(Conv("3_to_1_by_rows_window_1x5", {2, 3, 3, 20}, 1, {1, 5, 1, 1, 0, 4, 0, 0}, 1, bias));
+  cases.push_back(Conv("4_to_5_by_rows_four_pads", {2, 4, 11, 13}, 5, {4, 3, 1, 1, 3, 2, 0, 1}, 1, bias_relu));
+  cases.push_back(Conv("24_to_40_by_rows_groups_4", {3, 24, 9, 10}, 40, Square(3, 1, 1), 4, bias_relu));
+  cases.push_back(Conv("summands_5_to_7_by_rows", {3, 5, 8, 16}, 7, Square(3, 1, 1), 1, summands));
+  cases.push_back(Conv("as_product", {5, 16, 5, 5}, 120, Square(5), 1, bias_relu));
+  cases.push_back(Conv("as_product_of_rows", {2, 7, 3, 5}, 32, {3, 5, 1, 1}, 1, sgd));
   cases.push_back(Conv("sgd_32_to_48", {2, 32, 5, 5}, 48, Square(3, 1, 1), 1, sgd));
   cases.push_back(Conv("sgd_32_to_32_groups_2", {2, 32, 5, 5}, 32, Square(3, 1, 1), 2, sgd));
   cases.push_back(Conv("sgd_3_to_33", {2, 3, 9, 9}, 33, Square(3, 2, 1), 1, sgd));
@@ -419,6 +430,8 @@ void AddPools(std::vector<OpCase>& cases) {
     cases.push_back(MaxPool(name + "after_the_last_window", {1, channels, 8, 8}, Square(3, 2)));
     cases.push_back(MaxPool(name + "between_windows", {2, channels, 8, 8}, Square(2, 3)));
     cases.push_back(MaxPool(name + "global", {3, channels, 7, 7}, Square(7)));
+    cases.push_back(MaxPool(name + "of_long_rows", {2, channels, 4, 600}, {2, 3, 2, 2, 0, 1, 0, 0}));
+    cases.push_back(MaxPool(name + "stride_1_pad", {1, channels, 5, 37}, Square(3, 1, 1)));
     cases.push_back(MaxPool(name + "15x15", {1, channels, 16, 17}, Square(15, 1, 1)));
     cases.push_back(MaxPoolWithoutArgmax({2, channels, 7, 7}, Square(3, 2)));
     for (bool count_pad : {true, false}) {
