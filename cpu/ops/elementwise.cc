@@ -2,11 +2,13 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/load/arena.h"
 #include "cpu/load/box.h"
+#include "cpu/ops/clones.h"
 #include "cpu/ops/row_sum.h"
 #include "program/math.h"
 
@@ -84,6 +86,19 @@ PreparedKernel SumRows(BoxPlan plan, int inputs, int threads) {
     });
     return absl::OkStatus();
   });
+}
+
+// Numbers whose exponent is all ones are not finite.
+COLONNADE_VECTOR_CLONES bool AreFinite(const float* x, int64_t count) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t not_finite = 0;
+  for (int64_t i = 0; i < count; ++i) not_finite |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent ? 1u : 0u;
+  return not_finite == 0;
+}
+bool AreFinite(const float* x, int64_t stride, int64_t count) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; ++i) finite &= program::IsFinite(x[i * stride]);
+  return finite;
 }
 
 }  // namespace
@@ -217,9 +232,9 @@ PreparedKernel Prepare(const program::CheckFinite&, const TaskContext& context) 
       std::atomic<bool> finite = true;
       const float* x = run.as<const float>(operand);
       tensors[t].plan.ForAllRows(threads, [&](const Row& row) {
-        bool row_finite = true;
-        for (int64_t i = 0; i < row.size; ++i) row_finite &= program::IsFinite(x[row.offset[0] + i * row.stride[0]]);
-        if (!row_finite) finite.store(false, std::memory_order_relaxed);
+        const float* from = x + row.offset[0];
+        const bool all = row.contiguous ? AreFinite(from, row.size) : AreFinite(from, row.stride[0], row.size);
+        if (!all) finite.store(false, std::memory_order_relaxed);
       });
       run.as<int32_t>(operand + 1)[tensors[t].flag_offset] = finite.load() ? 1 : 0;
     }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cpu/load/box.h"
+#include "cpu/ops/clones.h"
 #include "cpu/ops/elementwise.h"
 #include "program/status_macros.h"
 #include "program/update_gate.h"
@@ -130,6 +131,39 @@ double SquaresOf(const NormChunk& chunk, const float* x) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
+struct SgdFactors {
+  program::SgdForm form;
+  float lr, momentum, decay, scale;
+};
+
+template <program::SgdForm kForm>
+COLONNADE_INLINE void StepsOf(const SgdFactors& by, int64_t count, const float* g, float* v, float* w) {
+  for (int64_t i = 0; i < count; ++i) program::SgdStep(kForm, by.lr, by.momentum, by.decay, by.scale * g[i], v[i], w[i]);
+}
+
+// Elements that are neighbours in memory.
+COLONNADE_VECTOR_CLONES void SgdSteps(SgdFactors by, int64_t count, const float* g, float* v, float* w) {
+  switch (by.form) {
+    case program::SgdForm::kKrizhevsky:
+      return StepsOf<program::SgdForm::kKrizhevsky>(by, count, g, v, w);
+    case program::SgdForm::kPyTorch:
+      return StepsOf<program::SgdForm::kPyTorch>(by, count, g, v, w);
+    case program::SgdForm::kNesterov:
+      return StepsOf<program::SgdForm::kNesterov>(by, count, g, v, w);
+  }
+}
+
+struct AdamWFactors {
+  float lr, decay, scale;
+};
+struct AdamWState {
+  float *m, *v, *w;
+};
+COLONNADE_VECTOR_CLONES void AdamWSteps(const program::AdamWStep<float>& step, AdamWFactors by, int64_t count,
+                                        const float* g, AdamWState of) {
+  for (int64_t i = 0; i < count; ++i) step(by.lr, by.decay, by.scale * g[i], of.m[i], of.v[i], of.w[i]);
+}
+
 }  // namespace
 
 PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context) {
@@ -145,8 +179,7 @@ PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context)
               const float* g = update.At<0>(run, row);
               float *v = update.At<1>(run, row), *w = update.At<2>(run, row);
               if (row.contiguous) {
-                for (int64_t i = 0; i < row.size; ++i)
-                  program::SgdStep(known(), lr, momentum, decay, scale * g[i], v[i], w[i]);
+                SgdSteps({form, lr, momentum, decay, scale}, row.size, g, v, w);
               } else {
                 for (int64_t i = 0; i < row.size; ++i) {
                   program::SgdStep(known(), lr, momentum, decay, scale * g[i * row.stride[0]], v[i * row.stride[1]],
@@ -172,7 +205,7 @@ PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& contex
         const float* g = update.At<0>(run, row);
         float *m = update.At<1>(run, row), *v = update.At<2>(run, row), *w = update.At<3>(run, row);
         if (row.contiguous) {
-          for (int64_t i = 0; i < row.size; ++i) step(lr, decay, scale * g[i], m[i], v[i], w[i]);
+          AdamWSteps(step, {lr, decay, scale}, row.size, g, {m, v, w});
         } else {
           for (int64_t i = 0; i < row.size; ++i) {
             step(lr, decay, scale * g[i * row.stride[0]], m[i * row.stride[1]], v[i * row.stride[2]], w[i * row.stride[3]]);
