@@ -11,7 +11,6 @@
 
 namespace colonnade::cpu {
 
-using program::DType;
 using program::Shape;
 using program::Window;
 
