@@ -75,8 +75,7 @@ void AddMeasuredBackendFlag(CLI::App& app, Flags& flags) {
 }
 
 void AddDtypeFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--dtype", flags.dtype,
-                 "element type of compute: fp32, or on GPUs tf32 and bf16 (on the CPU bf16 with reference kernels)")
+  app.add_option("--dtype", flags.dtype, "element type of compute: fp32, bf16, or on GPUs tf32")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
       ->capture_default_str()
       ->group(kMachineGroup);

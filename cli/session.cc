@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
+#include "cpu/about.h"
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "engine/error_context.h"
@@ -34,8 +35,9 @@ namespace {
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
 absl::Status CheckFlagsOfCpu(const Flags& flags) {
-  if (flags.dtype == "bf16" && flags.kernels != "reference") {
-    return absl::FailedPreconditionError("--dtype=bf16: expected --kernels=reference on the CPU");
+  if (flags.dtype == "bf16" && flags.kernels == "winograd") {
+    return absl::FailedPreconditionError(
+        "--dtype=bf16: expected --kernels=onednn or reference, found winograd, which is of fp32");
   }
   if (flags.dtype == "tf32") {
     return absl::FailedPreconditionError("--dtype=tf32: tf32 needs --backend=cuda");
@@ -417,14 +419,25 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
                       static_cast<double>(copied) / 1e9));
 }
 
+namespace {
+
+// What stands behind the kernels in the first lines: how they multiply in bf16.
+std::string PrecisionOnCpu(const Flags& flags) {
+  if (flags.dtype != "bf16") return "";
+  if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
+  return absl::StrCat(", bf16 (", cpu::Bf16Products(), ")");
+}
+
+}  // namespace
+
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {
   const partition::Mesh& mesh = session.plan.mesh;
   const char* const plural = mesh.device_count() > 1 ? "s" : "";
   const std::string devices =
-      backend == "cuda"
-          ? absl::StrFormat("%d CUDA device%s, %s", mesh.device_count(), plural, flags.dtype)
-          : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels", mesh.device_count(), plural,
-                            session.threads_per_device, session.threads_per_device > 1 ? "s" : "", flags.kernels);
+      backend == "cuda" ? absl::StrFormat("%d CUDA device%s, %s", mesh.device_count(), plural, flags.dtype)
+                        : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels%s", mesh.device_count(), plural,
+                                          session.threads_per_device, session.threads_per_device > 1 ? "s" : "",
+                                          flags.kernels, PrecisionOnCpu(flags));
   const auto flops = static_cast<double>(session.graph.ForwardFlops(1));
   Say(absl::StrFormat(
       "model %s: %d parameters, %s forward per image", session.graph.name, session.graph.ParameterCount(),

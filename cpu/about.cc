@@ -51,4 +51,13 @@ OneDnn AboutOneDnn() {
           NameOfThreads(version.cpu_runtime)};
 }
 
+std::string Bf16Products() {
+  const auto has = [isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa())](dnnl::cpu_isa set) {
+    return (isa & static_cast<unsigned>(set)) == static_cast<unsigned>(set);
+  };
+  if (has(dnnl::cpu_isa::avx512_core_amx)) return "AMX";
+  if (has(dnnl::cpu_isa::avx512_core_bf16)) return "avx512_core_bf16";
+  return has(dnnl::cpu_isa::avx512_core) ? "avx512_core, emulated" : "in fp32";
+}
+
 }  // namespace colonnade::cpu

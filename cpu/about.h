@@ -13,6 +13,10 @@ struct OneDnn {
 };
 OneDnn AboutOneDnn();
 
+// How its kernels multiply numbers in bf16 here: "AMX", "avx512_core_bf16", "avx512_core, emulated", or "in fp32" where it
+// has none and f32 kernels work on copies.
+std::string Bf16Products();
+
 }  // namespace colonnade::cpu
 
 #endif  // COLONNADE_CPU_ABOUT_H_

@@ -27,13 +27,14 @@ using program::Task;
 
 namespace {
 
-// Classes of buffers that share one layout.
+// Classes of buffers that share one layout, and so one element type.
 class LayoutClasses {
  public:
   explicit LayoutClasses(const Program& program) : program_(program), parent_(program.buffers.size()) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (const Buffer& buffer : program.buffers) {
-      if (buffer.layout_as.valid()) Join(buffer.id, buffer.layout_as);
+      if (!buffer.layout_as.valid() || program.buffer(buffer.layout_as).dtype != buffer.dtype) continue;
+      Join(buffer.id, buffer.layout_as);
     }
     const program::Meetings meetings(program);
     for (const Task& task : program.tasks) {
@@ -290,15 +291,17 @@ void Chooser::DecideConv(const program::Window& window, int64_t groups, const We
   if (Decided(use.w)) return;
   const bool by_rows = ConvolvesByRows(window, groups, use.x.shape, use.y.shape) && InRows(use.x) && InRows(use.y);
   const bool as_product = IsProduct(window, groups, use.x.shape) && InRows(use.x);
-  const Shape& w = program_.buffer(use.w).shape;
-  Decide(use.w,
-         by_rows || as_product ? nullptr : PreferredConvWeights(window, groups, use.x.shape, w, use.y.shape, engine_));
+  const Buffer& w = program_.buffer(use.w);
+  Decide(use.w, by_rows || as_product
+                    ? nullptr
+                    : PreferredConvWeights(window, groups, w.dtype, use.x.shape, w.shape, use.y.shape, engine_));
 }
 
 void Chooser::DecideFullyConnected(const WeightsUse& use) {
   MarkParameter(use.w);
   if (Decided(use.w)) return;
-  Decide(use.w, PreferredFullyConnectedWeights(use.x.shape[0], program_.buffer(use.w).shape, engine_));
+  const Buffer& w = program_.buffer(use.w);
+  Decide(use.w, PreferredFullyConnectedWeights(use.x.shape[0], w.dtype, w.shape, engine_));
 }
 
 absl::Status Chooser::SizeArgmax(const program::Window& window, const BufferUse& argmax, const View& x, const View& y) {

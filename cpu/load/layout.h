@@ -1,6 +1,6 @@
 // The physical layout of each buffer of a Program: a pure function of the Program and of what is loaded already.
 //
-//   activations   f32 images whose channels are a multiple of 16 are channel-blocked, all else is row-major
+//   activations   images of f32 or bf16 whose channels are a multiple of 16 are channel-blocked, all else is row-major
 //   weights       as the forward kernel prefers them; a weight's gradient and momentum, and what they meet in updates and
 //                 in transfers on other devices, have the same layout
 //   argmax        bytes of the pooling kernels

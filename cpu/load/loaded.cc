@@ -50,8 +50,9 @@ CpuProgram::CpuProgram(Resources& resources, const Program& program, const engin
 absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Prepare(Resources& resources, const Program& program,
                                                                 const engine::HostSlot* slots) {
   RETURN_IF_ERROR(engine::CheckDeviceCount(program, static_cast<int>(resources.devices.size())));
-  if (program.dtype != program::DType::kF32 && !resources.reference_kernels) {
-    return absl::InvalidArgumentError(absl::StrCat("the oneDNN kernels compute in f32, not in ",
+  const bool is_single = program.dtype == program::DType::kF32 || program.dtype == program::DType::kBF16;
+  if (!is_single && !resources.reference_kernels) {
+    return absl::InvalidArgumentError(absl::StrCat("the oneDNN kernels compute in f32 or bf16, not in ",
                                                    program::Name(program.dtype), "; use the reference kernels"));
   }
   RETURN_IF_ERROR(resources.books.CheckPersistentTensors(program));

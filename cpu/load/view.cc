@@ -67,7 +67,8 @@ View OpaqueBytes(DType dtype, const Shape& shape, int64_t bytes) {
 }
 
 View Natural(DType dtype, const Shape& shape) {
-  const bool blocked = dtype == DType::kF32 && shape.size() == 4 && shape[1] % kChannelBlock == 0;
+  const bool is_image = (dtype == DType::kF32 || dtype == DType::kBF16) && shape.size() == 4;
+  const bool blocked = is_image && shape[1] % kChannelBlock == 0;
   return blocked ? ChannelBlocked(dtype, shape) : RowMajor(dtype, shape);
 }
 

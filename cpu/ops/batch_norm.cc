@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cpu/ops/batch_norm_pieces.h"
+#include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
 #include "program/batch_norm.h"
@@ -12,6 +13,14 @@
 namespace colonnade::cpu {
 
 namespace {
+
+// What prepare(T(), context) makes, with T the element type of operand `element`, of dense operands.
+template <class Prepare>
+PreparedKernel PrepareOf(int element, const TaskContext& outer, const Prepare& prepare) {
+  return PrepareStaged(outer, /*weights=*/-1, [&](const TaskContext& context) {
+    return WithElement(context.view(element).dtype, [&](auto zero) -> PreparedKernel { return prepare(zero, context); });
+  });
+}
 
 // Calls body(piece, its index) for each piece.
 template <class Body>
@@ -107,11 +116,11 @@ void SumPieces(const Pieces& pieces, int threads, char* workspace, double* sums,
 }  // namespace
 
 PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(/*element=*/0, outer, []<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(1));
     return KernelOf(
         [pieces, context](const RunArguments& run) {
-          const float* x = DataOf<const float>(run, context, 0);
+          const T* x = DataOf<const T>(run, context, 0);
           double* sums = DataOf<double>(run, context, 1);
           SumPieces(pieces, context.threads, run.workspace, sums,
                     [&](const Piece& piece, LaneSums* own) { SumPiece(pieces, piece, x, own); });
@@ -126,18 +135,17 @@ PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) 
 }
 
 PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
     return KernelOf([op, pieces = Pieces(context.view(0), context.view(1)), context](const RunArguments& run) {
       const int y = static_cast<int>(context.operands.size()) - 1;
       const float *w = DataOf<const float>(run, context, 2), *b = DataOf<const float>(run, context, 3);
-      const float* addend = y > 4 ? DataOf<const float>(run, context, 4) : nullptr;
+      const T* addend = y > 4 ? DataOf<const T>(run, context, 4) : nullptr;
       const double* sums = DataOf<const double>(run, context, 1);
       const float floor = op.relu ? 0 : -std::numeric_limits<float>::infinity();
       ForPieces(pieces, context.threads, [&](const Piece& piece, int64_t) {
         PieceLines lines;
         Set(lines, op, pieces, piece, sums, w, b);
-        MapPiece(pieces, piece, lines.data(), floor, DataOf<const float>(run, context, 0), addend,
-                 DataOf<float>(run, context, y));
+        MapPiece(pieces, piece, lines.data(), floor, DataOf<const T>(run, context, 0), addend, DataOf<T>(run, context, y));
       });
       return absl::OkStatus();
     });
@@ -176,29 +184,37 @@ PreparedKernel Prepare(const program::BatchNormRecall&, const TaskContext& outer
   });
 }
 
-PreparedKernel Prepare(const program::BatchNormFold& op, const TaskContext& outer) {
-  return PrepareInRows(outer, [&op](const TaskContext& context) -> PreparedKernel {
-    const program::Shape& shape = context.view(0).shape;
-    const int64_t channels = shape[0], of_channel = program::ElementCount(shape) / channels;
-    return KernelOf([op, channels, of_channel, context](const RunArguments& run) {
-      const int folded = static_cast<int>(context.operands.size()) - 2;
-      const auto at = [&](int use) { return DataOf<const float>(run, context, use); };
-      const float *weights = at(0), *mean = at(1), *var = at(2), *w = at(3), *b = at(4),
-                  *bias = folded > 5 ? at(5) : nullptr;
-      float *to = DataOf<float>(run, context, folded), *to_bias = DataOf<float>(run, context, folded + 1);
-      ParallelFor(context.threads, channels, [&](int64_t begin, int64_t end) {
-        for (int64_t c = begin; c < end; ++c) {
-          const double factor = program::FoldedFactor(w[c], var[c], op.epsilon);
-          to_bias[c] = static_cast<float>(b[c] + ((bias != nullptr ? bias[c] : 0.0) - mean[c]) * factor);
-          const auto scale = static_cast<float>(factor);
-          for (int64_t i = c * of_channel; i < (c + 1) * of_channel; ++i) to[i] = scale * weights[i];
-        }
-      });
-      return absl::OkStatus();
+namespace {
+
+// Folded weights and bias are of T.
+template <class T>
+PreparedKernel PrepareFold(T, const program::BatchNormFold& op, const TaskContext& context) {
+  const program::Shape& shape = context.view(0).shape;
+  const int64_t channels = shape[0], of_channel = program::ElementCount(shape) / channels;
+  return KernelOf([op, channels, of_channel, context](const RunArguments& run) {
+    const int folded = static_cast<int>(context.operands.size()) - 2;
+    const auto at = [&](int use) { return DataOf<const float>(run, context, use); };
+    const float *weights = at(0), *mean = at(1), *var = at(2), *w = at(3), *b = at(4), *bias = folded > 5 ? at(5) : nullptr;
+    T *to = DataOf<T>(run, context, folded), *to_bias = DataOf<T>(run, context, folded + 1);
+    ParallelFor(context.threads, channels, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        const double factor = program::FoldedFactor(w[c], var[c], op.epsilon);
+        to_bias[c] = static_cast<T>(b[c] + ((bias != nullptr ? bias[c] : 0.0) - mean[c]) * factor);
+        const auto scale = static_cast<float>(factor);
+        for (int64_t i = c * of_channel; i < (c + 1) * of_channel; ++i) to[i] = static_cast<T>(scale * weights[i]);
+      }
     });
+    return absl::OkStatus();
   });
 }
 
+}  // namespace
+
+PreparedKernel Prepare(const program::BatchNormFold& op, const TaskContext& outer) {
+  return PrepareInRows(outer, [&op](const TaskContext& context) {
+    return WithElement(context.operands.back().view.dtype, [&](auto zero) { return PrepareFold(zero, op, context); });
+  });
+}
 namespace {
 
 // dsums, dw and db, the last three operands, of what add(piece, its normalisations, its zeros) makes.
@@ -221,11 +237,11 @@ void SumGradientPieces(const Op& op, const Pieces& pieces, const TaskContext& co
 }  // namespace
 
 PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(2));
     return KernelOf(
         [op, pieces, context](const RunArguments& run) {
-          const float *x = DataOf<const float>(run, context, 0), *dy = DataOf<const float>(run, context, 1);
+          const T *x = DataOf<const T>(run, context, 0), *dy = DataOf<const T>(run, context, 1);
           const double* sums = DataOf<const double>(run, context, 2);
           const bool recalls = context.operands.size() > 6;
           const float* w = recalls ? DataOf<const float>(run, context, 3) : nullptr;
@@ -244,15 +260,15 @@ PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskConte
 }
 
 PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(3));
     return KernelOf(
         [op, pieces, context](const RunArguments& run) {
           const int dz = static_cast<int>(context.operands.size()) - 4;
-          const float* x = DataOf<const float>(run, context, 0);
-          const MaskedGradient masked = {DataOf<const float>(run, context, 1), DataOf<const float>(run, context, 2),
-                                         dz > 4 ? DataOf<const float>(run, context, 4) : nullptr,
-                                         DataOf<float>(run, context, dz)};
+          const T* x = DataOf<const T>(run, context, 0);
+          const MaskedGradient<T> masked = {DataOf<const T>(run, context, 1), DataOf<const T>(run, context, 2),
+                                            dz > 4 ? DataOf<const T>(run, context, 4) : nullptr,
+                                            DataOf<T>(run, context, dz)};
           SumGradientPieces(op, pieces, context, run, DataOf<const double>(run, context, 3),
                             [&](const Piece& piece, const LaneNormalisations* lanes, LaneSums* own) {
                               SumMaskedPiece(pieces, piece, lanes, x, masked, own);
@@ -265,7 +281,7 @@ PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext
 
 // dx = w·scale·(dy − Σdy/count − x̂·Σdy·x̂/count).
 PreparedKernel Prepare(const program::BatchNormBackward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
     return KernelOf([op, pieces = Pieces(context.view(0), context.view(2)), context](const RunArguments& run) {
       const int dx = static_cast<int>(context.operands.size()) - 1;
       const auto count = static_cast<double>(op.count);
@@ -284,8 +300,7 @@ PreparedKernel Prepare(const program::BatchNormBackward& op, const TaskContext& 
         });
         if (b != nullptr) Set(forward, op, pieces, piece, sums, w, b);
         MapGradientPiece(pieces, piece, lines.data(), b != nullptr ? forward.data() : nullptr,
-                         DataOf<const float>(run, context, 0), DataOf<const float>(run, context, 1),
-                         DataOf<float>(run, context, dx));
+                         DataOf<const T>(run, context, 0), DataOf<const T>(run, context, 1), DataOf<T>(run, context, dx));
       });
       return absl::OkStatus();
     });

@@ -1,5 +1,6 @@
 #include "cpu/ops/batch_norm_pieces.h"
 
+#include "program/bfloat16.h"
 #include "program/math.h"
 
 namespace colonnade::cpu {
@@ -48,14 +49,20 @@ COLONNADE_INLINE void ForElements(const Ranges& range, const Element& element) {
   for (int64_t i = range.whole, l = 0; i < range.size; ++i, ++l) element(i, l);
 }
 
+// As a tensor of T holds it.
+template <class T>
+COLONNADE_INLINE float Stored(float value) {
+  return static_cast<float>(static_cast<T>(value));
+}
+
 // Σdz and Σdz·x̂ of what gradient_of(range)(i, lane) gives as dz. It is made apart, so that both loops are vectors.
-template <class GradientOf>
-COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x,
+template <class T, class GradientOf>
+COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x,
                                    LaneSums* sums, const GradientOf& gradient_of) {
   for (Ranges range(of, piece); range.Next();) {
     LaneSums s;
     alignas(64) const ByLane<double> mean = lanes[range.block].mean;
-    const float* from = x + range.offset;
+    const T* from = x + range.offset;
     const auto gradient = gradient_of(range);
     for (int64_t i = 0; i < range.whole; i += kLanes) {
       alignas(64) float dz[kLanes];
@@ -65,13 +72,13 @@ COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const L
       for (int64_t l = 0; l < kLanes; ++l) {
         const double v = dz[l];
         s.first[l] += v;
-        s.second[l] += v * (from[i + l] - mean[l]);
+        s.second[l] += v * (float{from[i + l]} - mean[l]);
       }
     }
     for (int64_t i = range.whole, l = 0; i < range.size; ++i, ++l) {
       const double v = gradient(i, l);
       s.first[l] += v;
-      s.second[l] += v * (from[i] - mean[l]);
+      s.second[l] += v * (float{from[i]} - mean[l]);
     }
     for (int64_t l = 0; l < kLanes; ++l) s.second[l] *= lanes[range.block].scale[l];
     sums[range.block].Add(s);
@@ -80,13 +87,13 @@ COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const L
 
 }  // namespace
 
-COLONNADE_VECTOR_CLONES
-void SumPiece(const Pieces& of, const Piece& piece, const float* x, LaneSums* sums) {
+template <class T>
+COLONNADE_VECTOR_CLONES void SumPiece(const Pieces& of, const Piece& piece, const T* x, LaneSums* sums) {
   for (Ranges range(of, piece); range.Next();) {
     LaneSums s;
-    const float* from = x + range.offset;
+    const T* from = x + range.offset;
     ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
-      const double v = from[i];
+      const double v = float{from[i]};
       s.first[l] += v;
       s.second[l] += v * v;
     });
@@ -94,84 +101,103 @@ void SumPiece(const Pieces& of, const Piece& piece, const float* x, LaneSums* su
   }
 }
 
-COLONNADE_VECTOR_CLONES
-void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x, const float* dy,
-                      LaneSums* sums) {
+template <class T>
+COLONNADE_VECTOR_CLONES void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes,
+                                              const T* x, const T* dy, LaneSums* sums) {
   SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
-    return [d = dy + range.offset](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA { return d[i]; };
+    return [d = dy + range.offset](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA { return float{d[i]}; };
   });
 }
 
-COLONNADE_VECTOR_CLONES
-void SumRecalledPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const Lines* lines_of_blocks,
-                      const float* x, const float* dy, LaneSums* sums) {
+template <class T>
+COLONNADE_VECTOR_CLONES void SumRecalledPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes,
+                                              const Lines* lines_of_blocks, const T* x, const T* dy, LaneSums* sums) {
   SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
     return [lines = lines_of_blocks[range.block], from = x + range.offset, d = dy + range.offset](int64_t i, int64_t l)
                COLONNADE_INLINE_LAMBDA {
                  const float v = d[i];
-                 return lines.At(from[i], l) > 0 ? v : 0.0F;
+                 return Stored<T>(lines.At(from[i], l)) > 0 ? v : 0.0F;
                };
   });
 }
 
-COLONNADE_VECTOR_CLONES
-void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x,
-                    const MaskedGradient& masked, LaneSums* sums) {
+template <class T>
+COLONNADE_VECTOR_CLONES void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes,
+                                            const T* x, const MaskedGradient<T>& masked, LaneSums* sums) {
   if (masked.more != nullptr) {
     SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
       const int64_t at = range.offset;
       return [y = masked.y + at, d = masked.dy + at, more = masked.more + at, dz = masked.dz + at](int64_t i, int64_t)
-                 COLONNADE_INLINE_LAMBDA { return dz[i] = program::ReluGradient(y[i], d[i] + more[i]); };
+                 COLONNADE_INLINE_LAMBDA {
+                   dz[i] = static_cast<T>(program::ReluGradient(float{y[i]}, float{d[i]} + float{more[i]}));
+                   return float{dz[i]};
+                 };
     });
   } else {
     SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
       const int64_t at = range.offset;
-      return [y = masked.y + at, d = masked.dy + at, dz = masked.dz + at](int64_t i, int64_t)
-                 COLONNADE_INLINE_LAMBDA { return dz[i] = program::ReluGradient(y[i], d[i]); };
+      return [y = masked.y + at, d = masked.dy + at, dz = masked.dz + at](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA {
+        dz[i] = static_cast<T>(program::ReluGradient(float{y[i]}, float{d[i]}));
+        return float{dz[i]};
+      };
     });
   }
 }
 
-COLONNADE_VECTOR_CLONES
-void MapPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, float floor, const float* x,
-              const float* addend, float* y) {
+template <class T>
+COLONNADE_VECTOR_CLONES void MapPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, float floor,
+                                      const T* x, const T* addend, T* y) {
   for (Ranges range(of, piece); range.Next();) {
     const Lines lines = lines_of_blocks[range.block];
-    const float* __restrict from = x + range.offset;
-    float* __restrict to = y + range.offset;
+    const T* __restrict from = x + range.offset;
+    T* __restrict to = y + range.offset;
     if (addend == nullptr) {
       ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
         const float v = lines.At(from[i], l);
-        to[i] = v < floor ? floor : v;
+        to[i] = static_cast<T>(v < floor ? floor : v);
       });
       continue;
     }
-    const float* __restrict more = addend + range.offset;
+    const T* __restrict more = addend + range.offset;
     ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
-      const float v = lines.At(from[i], l) + more[i];
-      to[i] = v < floor ? floor : v;
+      const float v = Stored<T>(lines.At(from[i], l)) + float{more[i]};
+      to[i] = static_cast<T>(v < floor ? floor : v);
     });
   }
 }
 
-COLONNADE_VECTOR_CLONES
-void MapGradientPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, const Lines* recalled,
-                      const float* x, const float* dy, float* dx) {
+template <class T>
+COLONNADE_VECTOR_CLONES void MapGradientPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks,
+                                              const Lines* recalled, const T* x, const T* dy, T* dx) {
   for (Ranges range(of, piece); range.Next();) {
     const Lines lines = lines_of_blocks[range.block];
-    const float* __restrict from = x + range.offset, * __restrict d = dy + range.offset;
-    float* __restrict to = dx + range.offset;
+    const T* __restrict from = x + range.offset, * __restrict d = dy + range.offset;
+    T* __restrict to = dx + range.offset;
     if (recalled == nullptr) {
-      ForElements(range, [&](int64_t i, int64_t l)
-                             COLONNADE_INLINE_LAMBDA { to[i] = (lines.At(from[i], l) + d[i]) * lines.scale[l]; });
+      ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
+        to[i] = static_cast<T>((lines.At(from[i], l) + float{d[i]}) * lines.scale[l]);
+      });
       continue;
     }
     const Lines forward = recalled[range.block];
     ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
-      const float v = d[i], counts = forward.At(from[i], l) > 0 ? v : 0.0F;
-      to[i] = (lines.At(from[i], l) + counts) * lines.scale[l];
+      const float v = d[i], counts = Stored<T>(forward.At(from[i], l)) > 0 ? v : 0.0F;
+      to[i] = static_cast<T>((lines.At(from[i], l) + counts) * lines.scale[l]);
     });
   }
 }
+
+#define COLONNADE_PIECES_OF(T)                                                                                             \
+  template void SumPiece(const Pieces&, const Piece&, const T*, LaneSums*);                                                \
+  template void SumGradientPiece(const Pieces&, const Piece&, const LaneNormalisations*, const T*, const T*, LaneSums*);   \
+  template void SumRecalledPiece(const Pieces&, const Piece&, const LaneNormalisations*, const Lines*, const T*, const T*, \
+                                 LaneSums*);                                                                               \
+  template void SumMaskedPiece(const Pieces&, const Piece&, const LaneNormalisations*, const T*, const MaskedGradient<T>&, \
+                               LaneSums*);                                                                                 \
+  template void MapPiece(const Pieces&, const Piece&, const Lines*, float, const T*, const T*, T*);                        \
+  template void MapGradientPiece(const Pieces&, const Piece&, const Lines*, const Lines*, const T*, const T*, T*);
+COLONNADE_PIECES_OF(float)
+COLONNADE_PIECES_OF(program::BFloat16)
+#undef COLONNADE_PIECES_OF
 
 }  // namespace colonnade::cpu

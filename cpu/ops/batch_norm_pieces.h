@@ -1,4 +1,5 @@
-// The loops of batch normalisation over pieces of tensors, by lane: what vectors of 16 floats are made of.
+// The loops of batch normalisation over pieces of tensors, by lane: what vectors of 16 floats are made of. Tensors are of T,
+// float or BFloat16.
 //
 // Plain values and pure functions; threads may call them on pieces of their own.
 #ifndef COLONNADE_CPU_BATCH_NORM_PIECES_H_
@@ -109,30 +110,37 @@ struct Lines {
 };
 
 // The operands of BatchNormMaskedSums that are shaped like y; `more` may be null.
+template <class T>
 struct MaskedGradient {
-  const float *y, *dy, *more;
-  float* dz;
+  const T *y, *dy, *more;
+  T* dz;
 };
 
 // Σx and Σx² of a piece, added to `sums` by block.
-void SumPiece(const Pieces& of, const Piece& piece, const float* x, LaneSums* sums);
+template <class T>
+void SumPiece(const Pieces& of, const Piece& piece, const T* x, LaneSums* sums);
 
 // Σdy and Σdy·x̂ likewise; of the others, Σdz and Σdz·x̂.
-void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x, const float* dy,
+template <class T>
+void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x, const T* dy,
                       LaneSums* sums);
 // dz is dy where the line of x is above zero, else 0.
+template <class T>
 void SumRecalledPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const Lines* lines_of_blocks,
-                      const float* x, const float* dy, LaneSums* sums);
-// Writes dz.
-void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const float* x,
-                    const MaskedGradient& masked, LaneSums* sums);
+                      const T* x, const T* dy, LaneSums* sums);
+// Writes dz; the sums are of what is written.
+template <class T>
+void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x,
+                    const MaskedGradient<T>& masked, LaneSums* sums);
 
-// y is the line of x, plus `addend` unless that is null, but at least `floor`.
-void MapPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, float floor, const float* x,
-              const float* addend, float* y);
+// y is the line of x, rounded, plus `addend` unless that is null, but at least `floor`.
+template <class T>
+void MapPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, float floor, const T* x, const T* addend,
+              T* y);
 // dx = (dy + the line of x)·scale; dy counts as 0 where the line `recalled` of x, unless that is null, is not above zero.
-void MapGradientPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, const Lines* recalled,
-                      const float* x, const float* dy, float* dx);
+template <class T>
+void MapGradientPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, const Lines* recalled, const T* x,
+                      const T* dy, T* dx);
 
 }  // namespace colonnade::cpu
 

@@ -28,13 +28,13 @@ struct ConvGeometry {
   MemoryDesc bias;
   dnnl::engine engine;
 
-  ConvGeometry(const Window& window, bool has_bias, int64_t outputs, const dnnl::engine& engine)
+  // `bias`: absent, or as it lies.
+  ConvGeometry(const Window& window, MemoryDesc bias, const dnnl::engine& engine)
       : strides{window.stride_h, window.stride_w},
         pad_begin{window.pad_top, window.pad_left},
         pad_end{window.pad_bottom, window.pad_right},
-        engine(engine) {
-    if (has_bias) bias = MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
-  }
+        bias(std::move(bias)),
+        engine(engine) {}
 
   convolution_forward::primitive_desc Forward(algorithm by, const OperandLayouts& l,
                                               const dnnl::primitive_attr& attr) const {
@@ -46,7 +46,7 @@ struct ConvGeometry {
   typename Backward::primitive_desc DescribeBackwardOf(algorithm by, const OperandLayouts& l,
                                                        const dnnl::primitive_attr& attr,
                                                        const Arguments&... operands) const {
-    const convolution_forward::primitive_desc forward = Forward(by, AnyLayout(l), {});
+    const convolution_forward::primitive_desc forward = Forward(by, OfForward(l), {});
     if (!forward) return {};
     return DescribeBackward<Backward>(engine, forward, attr, by, operands..., strides, pad_begin, pad_end);
   }
@@ -81,8 +81,7 @@ MemoryDesc WeightsDesc(const View& view, int64_t groups) {
   if (view.kind == View::Kind::kOpaque) return *view.desc;
   if (groups == 1) return DescOf(view);
   const Shape& s = view.shape;
-  return MemoryDesc({groups, s[0] / groups, s[1], s[2], s[3]}, dnnl::memory::data_type::f32,
-                    dnnl::memory::format_tag::goihw);
+  return MemoryDesc({groups, s[0] / groups, s[1], s[2], s[3]}, TypeOf(DescOf(view)), dnnl::memory::format_tag::goihw);
 }
 
 // Its operands as those of a matrix product: a row for each image, or for each output of the weights.
@@ -105,10 +104,17 @@ bool CanRunAsProduct(const Op& op, const TaskContext& context) {
          InRows(view(program::Role::kWeight)) && IsDense(view(program::Role::kOutput));
 }
 
+template <class Op>
+PreparedKernel ByRows(const Op& op, const TaskContext& context) {
+  const bool in_f32 = absl::c_all_of(context.operands, [](const Operand& of) { return of.view.dtype == DType::kF32; });
+  return in_f32 ? PrepareByRows(op, context) : absl::UnimplementedError("convolutions by rows are of f32");
+}
+
 // oneDNN's kernels want images in their natural layout; those in another one are reordered.
 MemoryDesc NaturalImage(const MemoryDesc& desc) {
   const dnnl::memory::dims dims = DimsOf(desc);
-  return DescOf(Natural(DType::kF32, Shape(dims.begin(), dims.end())));
+  const DType dtype = TypeOf(desc) == dnnl::memory::data_type::bf16 ? DType::kBF16 : DType::kF32;
+  return DescOf(Natural(dtype, Shape(dims.begin(), dims.end())));
 }
 OperandLayouts NaturalImages(const OperandLayouts& have) { return {NaturalImage(have.x), have.w, NaturalImage(have.y)}; }
 
@@ -119,10 +125,10 @@ absl::Status NoConvKernel() { return absl::UnimplementedError("oneDNN has no con
 PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer) {
   if (CanRunAsProduct(op, outer))
     return Prepare(program::FullyConnectedForward{.bias = op.bias, .relu = op.relu}, AsProduct(outer));
-  if (CanRunByRows(op, outer)) return PrepareByRows(op, outer);
+  if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     const int y = op.bias ? 3 : 2;
-    const ConvGeometry geometry(op.window, op.bias, context.view(y).shape[1], context.engine);
+    const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(2)) : MemoryDesc(), context.engine);
     dnnl::primitive_attr attr = UserScratchpad();
     if (op.relu) {
       dnnl::post_ops relu;
@@ -146,9 +152,9 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
 
 PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& outer) {
   if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardData{}, AsProduct(outer));
-  if (CanRunByRows(op, outer)) return PrepareByRows(op, outer);
+  if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
-    const ConvGeometry geometry(op.window, /*has_bias=*/false, 0, context.engine);
+    const ConvGeometry geometry(op.window, MemoryDesc(), context.engine);
     const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
     const dnnl::primitive_attr attr = UserScratchpad();
     const bool winograd = context.winograd && WinogradPays(context.view(2), context.view(0));
@@ -166,9 +172,9 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
 
 PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext& outer) {
   if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardWeights{.bias = op.bias}, AsProduct(outer));
-  if (CanRunByRows(op, outer)) return PrepareByRows(op, outer);
+  if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
-    const ConvGeometry geometry(op.window, op.bias, context.view(1).shape[1], context.engine);
+    const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(3)) : MemoryDesc(), context.engine);
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
     const dnnl::primitive_attr attr = UserScratchpad();
     const auto desc = Choose(context.winograd, NaturalImages(have),
@@ -190,17 +196,17 @@ bool IsProduct(const Window& window, int64_t groups, const Shape& x) {
 }
 
 bool HasWinograd(const dnnl::engine& engine) {
-  const ConvGeometry geometry({.size_h = 3, .size_w = 3}, /*has_bias=*/false, 64, engine);
+  const ConvGeometry geometry({.size_h = 3, .size_w = 3}, MemoryDesc(), engine);
   const auto any = [](const Shape& shape) { return AnyLayout(DescOf(RowMajor(DType::kF32, shape))); };
   return static_cast<bool>(geometry.Forward(algorithm::convolution_winograd,
                                             {any({16, 64, 10, 10}), any({64, 64, 3, 3}), any({16, 64, 8, 8})}, {}));
 }
 
-std::shared_ptr<const MemoryDesc> PreferredConvWeights(const Window& window, int64_t groups, const Shape& x, const Shape& w,
-                                                       const Shape& y, const dnnl::engine& engine) {
-  const ConvGeometry geometry(window, /*has_bias=*/false, y[1], engine);
-  const MemoryDesc plain = WeightsDesc(RowMajor(DType::kF32, w), groups);
-  const MemoryDesc natural_x = DescOf(Natural(DType::kF32, x)), natural_y = DescOf(Natural(DType::kF32, y));
+std::shared_ptr<const MemoryDesc> PreferredConvWeights(const Window& window, int64_t groups, DType dtype, const Shape& x,
+                                                       const Shape& w, const Shape& y, const dnnl::engine& engine) {
+  const ConvGeometry geometry(window, MemoryDesc(), engine);
+  const MemoryDesc plain = WeightsDesc(RowMajor(dtype, w), groups);
+  const MemoryDesc natural_x = DescOf(Natural(dtype, x)), natural_y = DescOf(Natural(dtype, y));
   const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y}, [&](const OperandLayouts& l) {
     return geometry.Forward(algorithm::convolution_direct, l, UserScratchpad());
   });

@@ -19,9 +19,9 @@ bool IsProduct(const program::Window& window, int64_t groups, const program::Sha
 // Whether oneDNN convolves by Winograd's algorithm on this processor.
 bool HasWinograd(const dnnl::engine& engine);
 
-// The layout that the forward kernel prefers for weights `w`, given x and y in their natural layouts; null if it is
-// row-major. To be called where primitives are made.
-std::shared_ptr<const MemoryDesc> PreferredConvWeights(const program::Window& window, int64_t groups,
+// The layout that the forward kernel of `dtype` prefers for weights `w`, given x and y in their natural layouts; null if it
+// is row-major. To be called where primitives are made.
+std::shared_ptr<const MemoryDesc> PreferredConvWeights(const program::Window& window, int64_t groups, program::DType dtype,
                                                        const program::Shape& x, const program::Shape& w,
                                                        const program::Shape& y, const dnnl::engine& engine);
 

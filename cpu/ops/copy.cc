@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/load/arena.h"
+#include "cpu/ops/clones.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
 #include "program/bfloat16.h"
@@ -26,6 +27,25 @@ void CopyStrided(const char* from, int64_t from_stride, char* to, int64_t to_str
   const T* source = reinterpret_cast<const T*>(from);
   T* target = reinterpret_cast<T*>(to);
   for (int64_t i = 0; i < size; ++i) target[i * to_stride] = source[i * from_stride];
+}
+
+// to[i] = from[i], converted.
+template <class From, class To>
+COLONNADE_VECTOR_CLONES void Convert(const From* __restrict from, int64_t size, To* __restrict to) {
+  for (int64_t i = 0; i < size; ++i) to[i] = static_cast<To>(from[i]);
+}
+
+// Rows [begin, end) of operand `from_operand`, of From, to the other, of To.
+template <class From, class To>
+void ConvertRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int from_operand, const char* from, char* to) {
+  plan.ForRows(begin, end, [&](const Row& row) {
+    const int to_operand = 1 - from_operand;
+    const From* source = reinterpret_cast<const From*>(from) + row.offset[from_operand];
+    To* target = reinterpret_cast<To*>(to) + row.offset[to_operand];
+    if (row.contiguous) return Convert(source, row.size, target);
+    const int64_t from_stride = row.stride[from_operand], to_stride = row.stride[to_operand];
+    for (int64_t i = 0; i < row.size; ++i) target[i * to_stride] = static_cast<To>(source[i * from_stride]);
+  });
 }
 
 // Calls visit(T{}) with the C++ type of `dtype`.
@@ -114,15 +134,16 @@ void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* ope
   });
 }
 
-void ConvertRows(const BoxPlan& plan, DType from_type, const char* from, DType to_type, char* to) {
-  VisitType(from_type, [&](auto from_zero) {
-    VisitType(to_type, [&](auto to_zero) {
-      using From = decltype(from_zero);
-      using To = decltype(to_zero);
-      plan.ForRows(0, plan.rows(), [&](const Row& row) {
-        const From* source = reinterpret_cast<const From*>(from) + row.offset[0];
-        To* target = reinterpret_cast<To*>(to) + row.offset[1];
-        for (int64_t i = 0; i < row.size; ++i) target[i * row.stride[1]] = static_cast<To>(source[i * row.stride[0]]);
+void ConvertRows(const BoxPlan& plan, int threads, DType type0, char* operand0, DType type1, char* operand1,
+                 bool backwards) {
+  VisitType(type0, [&]<class T0>(T0) {
+    VisitType(type1, [&]<class T1>(T1) {
+      ParallelFor(threads, plan.rows(), [&](int64_t begin, int64_t end) {
+        if (backwards) {
+          ConvertRowRange<T1, T0>(plan, begin, end, /*from_operand=*/1, operand1, operand0);
+        } else {
+          ConvertRowRange<T0, T1>(plan, begin, end, /*from_operand=*/0, operand0, operand1);
+        }
       });
     });
   });
@@ -132,10 +153,11 @@ PreparedKernel Prepare(const program::Copy&, const TaskContext& context) {
   const View& from = context.view(0);
   const View& to = context.view(1);
   const bool opaque = from.kind == View::Kind::kOpaque || to.kind == View::Kind::kOpaque;
-  if (from.dtype != to.dtype) {
-    if (opaque || from.shape != to.shape) return absl::UnimplementedError("a conversion between these layouts");
-    return KernelOf([plan = BoxPlan({from, to}), from_type = from.dtype, to_type = to.dtype](const RunArguments& run) {
-      ConvertRows(plan, from_type, run.data[0], to_type, run.data[1]);
+  if (!opaque && from.dtype != to.dtype) {
+    if (from.shape != to.shape) return absl::UnimplementedError("a conversion between these layouts");
+    return KernelOf([plan = BoxPlan({from, to}), from_type = from.dtype, to_type = to.dtype,
+                     threads = context.threads](const RunArguments& run) {
+      ConvertRows(plan, threads, from_type, run.data[0], to_type, run.data[1]);
       return absl::OkStatus();
     });
   }
@@ -146,12 +168,13 @@ PreparedKernel Prepare(const program::Copy&, const TaskContext& context) {
     return absl::UnimplementedError("copy between a part of a tensor and weights in a layout of oneDNN");
   }
   const auto desc = [&](const View& view, const View& other) {  // a grouped convolution's weights have a dimension more
-    return view.kind == View::Kind::kOpaque ? DescOf(view) : PlainDescLike(DescOf(other));
+    return view.kind == View::Kind::kOpaque ? DescOf(view) : PlainDescLike(DescOf(other), TypeOf(DescOf(view)));
   };
   auto kernel = std::make_unique<PrimitiveKernel>(context);
   kernel->SetReorder(0, desc(from, to), 1, desc(to, from));
   context.added_reorders->push_back(
-      {context.task.id, "weights between layouts", (MemoryElements(from) + MemoryElements(to)) * SizeInBytes(from.dtype)});
+      {context.task.id, "weights between layouts",
+       MemoryElements(from) * SizeInBytes(from.dtype) + MemoryElements(to) * SizeInBytes(to.dtype)});
   return {std::move(kernel)};
 }
 

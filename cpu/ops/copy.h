@@ -21,8 +21,9 @@ void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t eleme
 void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1,
               bool backwards = false);
 
-// operand 1 = operand 0, converted from one element type to the other.
-void ConvertRows(const BoxPlan& plan, program::DType from_type, const char* from, program::DType to_type, char* to);
+// operand 1 = operand 0, or back, converted from one element type to the other.
+void ConvertRows(const BoxPlan& plan, int threads, program::DType type0, char* operand0, program::DType type1,
+                 char* operand1, bool backwards = false);
 
 PreparedKernel Prepare(const program::Copy& op, const TaskContext& context);
 PreparedKernel Prepare(const program::Load& op, const TaskContext& context);

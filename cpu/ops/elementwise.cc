@@ -9,6 +9,7 @@
 #include "cpu/load/arena.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/clones.h"
+#include "cpu/ops/element.h"
 #include "cpu/ops/row_sum.h"
 #include "program/math.h"
 
@@ -29,47 +30,50 @@ View RepeatOverImages(const View& bias, const Shape& shape) {
 }
 
 // y[i] = formula(a[i]) for a row of operands (a, y).
-template <class Formula>
-void MapRow(const Row& row, const float* a, float* y, const Formula& formula) {
+template <class A, class Y, class Formula>
+void MapRow(const Row& row, const A* a, Y* y, const Formula& formula) {
+  const auto of = [&](float x) { return static_cast<Y>(formula(x)); };
   a += row.offset[0];
   y += row.offset[1];
   if (row.contiguous) {
-    for (int64_t i = 0; i < row.size; ++i) y[i] = formula(a[i]);
+    for (int64_t i = 0; i < row.size; ++i) y[i] = of(a[i]);
   } else {
-    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[1]] = formula(a[i * row.stride[0]]);
+    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[1]] = of(a[i * row.stride[0]]);
   }
 }
 
 // y[i] = formula(a[i], b[i]) for a row of operands (a, b, y).
-template <class Formula>
-void MapRow(const Row& row, const float* a, const float* b, float* y, const Formula& formula) {
+template <class A, class B, class Y, class Formula>
+void MapRow(const Row& row, const A* a, const B* b, Y* y, const Formula& formula) {
+  const auto of = [&](float x, float z) { return static_cast<Y>(formula(x, z)); };
   a += row.offset[0];
   b += row.offset[1];
   y += row.offset[2];
   if (row.contiguous) {
-    for (int64_t i = 0; i < row.size; ++i) y[i] = formula(a[i], b[i]);
+    for (int64_t i = 0; i < row.size; ++i) y[i] = of(a[i], b[i]);
   } else {
-    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[2]] = formula(a[i * row.stride[0]], b[i * row.stride[1]]);
+    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[2]] = of(a[i * row.stride[0]], b[i * row.stride[1]]);
   }
 }
 
-template <class Formula>
+template <class T, class Formula>
 PreparedKernel MapOne(const TaskContext& context, Formula formula) {
   const auto views = ElementwiseViews(context, 0, 2);
   if (!views.ok()) return views.status();
   return KernelOf([plan = BoxPlan(*views), threads = context.threads, formula](const RunArguments& run) {
-    const float* a = run.as<const float>(0);
-    float* y = run.as<float>(1);
+    const T* a = run.as<const T>(0);
+    T* y = run.as<T>(1);
     plan.ForAllRows(threads, [&](const Row& row) { MapRow(row, a, y, formula); });
     return absl::OkStatus();
   });
 }
 
-template <class Formula>
+template <class A, class B, class Y, class Formula>
 PreparedKernel MapTwo(BoxPlan plan, int threads, Formula formula) {
   return KernelOf([plan = std::move(plan), threads, formula](const RunArguments& run) {
-    const float *a = run.as<const float>(0), *b = run.as<const float>(1);
-    float* y = run.as<float>(2);
+    const A* a = run.as<const A>(0);
+    const B* b = run.as<const B>(1);
+    Y* y = run.as<Y>(2);
     plan.ForAllRows(threads, [&](const Row& row) { MapRow(row, a, b, y, formula); });
     return absl::OkStatus();
   });
@@ -123,21 +127,28 @@ PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
   if (!views.ok()) return views.status();
   const DType dtype = context.view(0).dtype;
   if (dtype == DType::kF64) return SumRows<double>(BoxPlan(*views), inputs, context.threads);
-  if (dtype != DType::kF32) {
-    return absl::InvalidArgumentError(absl::StrCat("a sum of ", program::Name(dtype), "; expected f32 or f64"));
+  if (dtype != DType::kF32 && dtype != DType::kBF16) {
+    return absl::InvalidArgumentError(absl::StrCat("a sum of ", program::Name(dtype), "; expected f32, f64 or bf16"));
   }
-  if (inputs == 2) return MapTwo(BoxPlan(*views), context.threads, [](float a, float b) { return a + b; });
-  return SumRows<float>(BoxPlan(*views), inputs, context.threads);
+  return WithElement(dtype, [&]<class T>(T) {
+    if (inputs == 2) return MapTwo<T, T, T>(BoxPlan(*views), context.threads, [](float a, float b) { return a + b; });
+    return SumRows<T>(BoxPlan(*views), inputs, context.threads);
+  });
 }
 
 PreparedKernel Prepare(const program::BiasForward&, const TaskContext& context) {
   const View& y = context.view(2);
-  return MapTwo(BoxPlan({context.view(0), RepeatOverImages(context.view(1), y.shape), y}), context.threads,
-                [](float x, float b) { return x + b; });
+  return WithElement(y.dtype, [&]<class T>(T) {
+    return MapTwo<float, T, T>(BoxPlan({context.view(0), RepeatOverImages(context.view(1), y.shape), y}), context.threads,
+                               [](float x, float b) { return x + b; });
+  });
 }
 
-// Sums in double, channel by channel: each in one order whatever the number of threads.
-PreparedKernel Prepare(const program::BiasBackward&, const TaskContext& context) {
+namespace {
+
+// Sums in double, channel by channel: each in one order whatever the number of threads. The gradient dy is of T.
+template <class T>
+PreparedKernel SumOverChannels(T, const TaskContext& context) {
   const View& dy = context.view(0);
   const View& db = context.view(1);
   const int64_t channels = dy.shape[1];
@@ -150,12 +161,12 @@ PreparedKernel Prepare(const program::BiasBackward&, const TaskContext& context)
     plans.push_back(BoxPlan({block, RepeatOverImages(RowMajor(DType::kF64, {box.size[1]}), block.shape)}));
   }
   return KernelOf([plans = std::move(plans), channels, threads = context.threads, db](const RunArguments& run) {
-    const float* dy = run.as<const float>(0);
+    const T* dy = run.as<const T>(0);
     ParallelFor(threads, static_cast<int64_t>(plans.size()), [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
         std::array<double, kChannelBlock> sums = {};
         plans[block].ForRows(0, plans[block].rows(), [&](const Row& row) {
-          const float* x = dy + row.offset[0];
+          const T* x = dy + row.offset[0];
           double* sum = sums.data() + row.offset[1];
           if (row.stride[1] == 0) {
             double total = 0;
@@ -174,21 +185,35 @@ PreparedKernel Prepare(const program::BiasBackward&, const TaskContext& context)
   });
 }
 
+}  // namespace
+
+PreparedKernel Prepare(const program::BiasBackward&, const TaskContext& context) {
+  return WithElement(context.view(0).dtype, [&](auto zero) { return SumOverChannels(zero, context); });
+}
+
 PreparedKernel Prepare(const program::ActivationForward& op, const TaskContext& context) {
-  return program::WithFormula(
-      op.activation, [&](auto formula) { return MapOne(context, [formula](float x) { return formula.Value(x); }); });
+  return WithElement(context.view(0).dtype, [&]<class T>(T) {
+    return program::WithFormula(
+        op.activation, [&](auto formula) { return MapOne<T>(context, [formula](float x) { return formula.Value(x); }); });
+  });
 }
 
 PreparedKernel Prepare(const program::ActivationBackward& op, const TaskContext& context) {
   const auto views = ElementwiseViews(context, 0, 3);
   if (!views.ok()) return views.status();
-  return program::WithFormula(op.activation, [&](auto formula) {
-    return MapTwo(BoxPlan(*views), context.threads, [formula](float kept, float dy) { return formula.Gradient(kept, dy); });
+  return WithElement(context.view(0).dtype, [&]<class T>(T) {
+    return program::WithFormula(op.activation, [&](auto formula) {
+      return MapTwo<T, T, T>(BoxPlan(*views), context.threads,
+                             [formula](float kept, float dy) { return formula.Gradient(kept, dy); });
+    });
   });
 }
 
-// A third operand walks along that is no memory: its offset is the element's index in the global tensor.
-PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
+namespace {
+
+// A third operand walks along that is no memory: its offset is the element's index in the global tensor. x and y are of T.
+template <class T>
+PreparedKernel PrepareDropout(T, const program::Dropout& op, const TaskContext& context) {
   const View index = Slice(RowMajor(DType::kF64, op.global_shape), {op.offset, context.view(1).shape});
   const int64_t scalars_offset = context.view(0).offset;
   return KernelOf([plan = BoxPlan({context.view(1), context.view(2), index}), op, scalars_offset,
@@ -198,8 +223,8 @@ PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
     const uint64_t step = static_cast<uint64_t>(scalars[program::kStep]);
     const float scale = static_cast<float>(1.0 / (1.0 - op.rate));
     plan.ForAllRows(threads, [&](const Row& row) {
-      const float* x = run.as<const float>(1) + row.offset[0];
-      float* y = run.as<float>(2) + row.offset[1];
+      const T* x = run.as<const T>(1) + row.offset[0];
+      T* y = run.as<T>(2) + row.offset[1];
       uint64_t block = ~uint64_t{0};
       program::Keep4 keep = {};
       for (int64_t i = 0; i < row.size; ++i) {
@@ -208,11 +233,17 @@ PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
           block = element / 4;
           keep = program::DropoutKeep(seed, op.stream, step, block, op.rate);
         }
-        y[i * row.stride[1]] = keep.keep[element % 4] ? x[i * row.stride[0]] * scale : 0.0f;
+        y[i * row.stride[1]] = static_cast<T>(keep.keep[element % 4] ? x[i * row.stride[0]] * scale : 0.0f);
       }
     });
     return absl::OkStatus();
   });
+}
+
+}  // namespace
+
+PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
+  return WithElement(context.view(1).dtype, [&](auto zero) { return PrepareDropout(zero, op, context); });
 }
 
 PreparedKernel Prepare(const program::CheckFinite&, const TaskContext& context) {

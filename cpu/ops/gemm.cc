@@ -21,13 +21,13 @@ inner_product_forward::primitive_desc ForwardDesc(const OperandLayouts& l, const
   return Describe<inner_product_forward>(engine, attr, dnnl::prop_kind::forward_training, l.x, l.w, bias, l.y);
 }
 
-inner_product_forward::primitive_desc Hint(const OperandLayouts& l, const dnnl::engine& engine) {
-  return ForwardDesc(AnyLayout(l), MemoryDesc(), {}, engine);
-}
-
-MemoryDesc BiasDesc(bool has_bias, int64_t outputs) {
-  if (!has_bias) return MemoryDesc();
-  return MemoryDesc({outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x);
+// Empty where oneDNN has no such forward product: it is what a backward one is described by.
+template <class Backward, class... Arguments>
+typename Backward::primitive_desc BackwardDesc(const OperandLayouts& l, const dnnl::engine& engine,
+                                               const Arguments&... operands) {
+  const inner_product_forward::primitive_desc forward = ForwardDesc(OfForward(l), MemoryDesc(), {}, engine);
+  if (!forward) return {};
+  return DescribeBackward<Backward>(engine, forward, UserScratchpad(), operands...);
 }
 
 absl::Status NoProductKernel() { return absl::UnimplementedError("oneDNN has no inner product of these shapes"); }
@@ -37,7 +37,7 @@ absl::Status NoProductKernel() { return absl::UnimplementedError("oneDNN has no 
 PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
     const int y = op.bias ? 3 : 2;
-    const MemoryDesc bias = BiasDesc(op.bias, context.view(y).shape[1]);
+    const MemoryDesc bias = op.bias ? DescOf(context.view(2)) : MemoryDesc();
     dnnl::primitive_attr attr = UserScratchpad();
     if (op.relu) {
       dnnl::post_ops relu;
@@ -62,8 +62,7 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskCon
   return PrepareStaged(outer, /*weights=*/1, [](const TaskContext& context) -> PreparedKernel {
     const OperandLayouts have = {DescOf(context.view(2)), DescOf(context.view(1)), DescOf(context.view(0))};
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) {
-      return DescribeBackward<inner_product_backward_data>(context.engine, Hint(l, context.engine), UserScratchpad(), l.x,
-                                                           l.w, l.y);
+      return BackwardDesc<inner_product_backward_data>(l, context.engine, l.x, l.w, l.y);
     });
     if (!desc) return NoProductKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
@@ -77,11 +76,10 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskCon
 
 PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/2, [&op](const TaskContext& context) -> PreparedKernel {
-    const MemoryDesc bias = BiasDesc(op.bias, context.view(1).shape[1]);
+    const MemoryDesc bias = op.bias ? DescOf(context.view(3)) : MemoryDesc();
     const OperandLayouts have = {DescOf(context.view(0)), DescOf(context.view(2)), DescOf(context.view(1))};
     const auto desc = FirstOptimized(have, [&](const OperandLayouts& l) {
-      return DescribeBackward<inner_product_backward_weights>(context.engine, Hint(l, context.engine), UserScratchpad(), l.x,
-                                                              l.w, bias, l.y);
+      return BackwardDesc<inner_product_backward_weights>(l, context.engine, l.x, l.w, bias, l.y);
     });
     if (!desc) return NoProductKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
@@ -94,10 +92,10 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const T
   });
 }
 
-std::shared_ptr<const MemoryDesc> PreferredFullyConnectedWeights(int64_t n, const Shape& w, const dnnl::engine& engine) {
-  const MemoryDesc plain = DescOf(RowMajor(DType::kF32, w));
-  const OperandLayouts have = {DescOf(RowMajor(DType::kF32, {n, w[1]})), AnyLayout(plain),
-                               DescOf(RowMajor(DType::kF32, {n, w[0]}))};
+std::shared_ptr<const MemoryDesc> PreferredFullyConnectedWeights(int64_t n, DType dtype, const Shape& w,
+                                                                 const dnnl::engine& engine) {
+  const MemoryDesc plain = DescOf(RowMajor(dtype, w));
+  const OperandLayouts have = {DescOf(RowMajor(dtype, {n, w[1]})), AnyLayout(plain), DescOf(RowMajor(dtype, {n, w[0]}))};
   const auto desc =
       FirstOptimized(have, [&](const OperandLayouts& l) { return ForwardDesc(l, MemoryDesc(), UserScratchpad(), engine); });
   if (!desc || desc.weights_desc() == plain) return nullptr;

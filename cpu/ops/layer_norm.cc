@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cpu/ops/clones.h"
+#include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
 
@@ -49,19 +50,21 @@ struct NormTiles {
   static constexpr int64_t kPieceElements = 16384, kMostPieces = 64;
 };
 
-void ReadTile(const NormTiles& of, int64_t tile, const float* from, float* to) {
+template <class T>
+void ReadTile(const NormTiles& of, int64_t tile, const T* from, float* to) {
   for (int64_t r = 0; r < of.rows; ++r) {
-    const float* row = from + of.OffsetOf(tile, r);
+    const T* row = from + of.OffsetOf(tile, r);
     const int64_t lanes = of.LanesOf(tile, r);
     for (int64_t l = 0; l < lanes; ++l) to[r * kTileLanes + l] = row[l];
     for (int64_t l = lanes; l < kTileLanes; ++l) to[r * kTileLanes + l] = 0;
   }
 }
 
-void WriteTile(const NormTiles& of, int64_t tile, const float* from, float* to) {
+template <class T>
+void WriteTile(const NormTiles& of, int64_t tile, const float* from, T* to) {
   for (int64_t r = 0; r < of.rows; ++r) {
-    float* row = to + of.OffsetOf(tile, r);
-    for (int64_t l = 0; l < of.LanesOf(tile, r); ++l) row[l] = from[r * kTileLanes + l];
+    T* row = to + of.OffsetOf(tile, r);
+    for (int64_t l = 0; l < of.LanesOf(tile, r); ++l) row[l] = static_cast<T>(from[r * kTileLanes + l]);
   }
 }
 
@@ -235,10 +238,18 @@ int64_t TileBytes(const NormTiles& tiles, int64_t count) {
   return count * tiles.elements() * static_cast<int64_t>(sizeof(T));
 }
 
+// What prepare(T(), context) makes of dense operands, with T the element type of x.
+template <class Prepare>
+PreparedKernel PrepareOf(const TaskContext& outer, const Prepare& prepare) {
+  return PrepareStaged(outer, /*weights=*/-1, [&](const TaskContext& context) {
+    return WithElement(context.view(0).dtype, [&](auto zero) -> PreparedKernel { return prepare(zero, context); });
+  });
+}
+
 }  // namespace
 
 PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(outer, [&op]<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     return KernelOf(
         [op, tiles, context](const RunArguments& run) {
@@ -250,9 +261,9 @@ PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& o
             float* x = scratch + piece * tiles.elements();
             for (int64_t tile = begin; tile < end; ++tile) {
               TileMoments moments;
-              ReadTile(tiles, tile, DataOf<const float>(run, context, 0), x);
+              ReadTile(tiles, tile, DataOf<const T>(run, context, 0), x);
               ForwardTile(tiles, op.epsilon, w, b, moments, x);
-              WriteTile(tiles, tile, x, DataOf<float>(run, context, 3));
+              WriteTile(tiles, tile, x, DataOf<T>(run, context, 3));
               WriteMoments(tiles, tile, moments, DataOf<float>(run, context, 4));
             }
           });
@@ -263,7 +274,7 @@ PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& o
 }
 
 PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     return KernelOf(
         [tiles, context](const RunArguments& run) {
@@ -273,11 +284,11 @@ PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext&
             float *x = w + (1 + 2 * piece) * tiles.elements(), *dy = x + tiles.elements();
             for (int64_t tile = begin; tile < end; ++tile) {
               TileMoments moments;
-              ReadTile(tiles, tile, DataOf<const float>(run, context, 0), x);
-              ReadTile(tiles, tile, DataOf<const float>(run, context, 1), dy);
+              ReadTile(tiles, tile, DataOf<const T>(run, context, 0), x);
+              ReadTile(tiles, tile, DataOf<const T>(run, context, 1), dy);
               ReadMoments(tiles, tile, DataOf<const float>(run, context, 2), moments);
               BackwardTile(tiles, moments, w, x, dy);
-              WriteTile(tiles, tile, dy, DataOf<float>(run, context, 4));
+              WriteTile(tiles, tile, dy, DataOf<T>(run, context, 4));
             }
           });
           return absl::OkStatus();
@@ -287,7 +298,7 @@ PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext&
 }
 
 PreparedKernel Prepare(const program::LayerNormBackwardWeights&, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [](const TaskContext& context) -> PreparedKernel {
+  return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     const int64_t size = tiles.elements();
     return KernelOf(
@@ -300,8 +311,8 @@ PreparedKernel Prepare(const program::LayerNormBackwardWeights&, const TaskConte
             std::fill_n(dw, 2 * size, 0.0);
             for (int64_t tile = begin; tile < end; ++tile) {
               TileMoments moments;
-              ReadTile(tiles, tile, DataOf<const float>(run, context, 0), x);
-              ReadTile(tiles, tile, DataOf<const float>(run, context, 1), dy);
+              ReadTile(tiles, tile, DataOf<const T>(run, context, 0), x);
+              ReadTile(tiles, tile, DataOf<const T>(run, context, 1), dy);
               ReadMoments(tiles, tile, DataOf<const float>(run, context, 2), moments);
               Centre(moments, size, x);
               Scale(moments, size, x);

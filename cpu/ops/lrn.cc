@@ -5,6 +5,7 @@
 
 #include "cpu/load/arena.h"
 #include "cpu/ops/clones.h"
+#include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
 
@@ -43,12 +44,13 @@ struct Tiles {
   int64_t padded_elements(const Normalisation& lrn) const { return (channels + lrn.half * (lrn.groups + 1)) * width; }
 };
 
-inline void Gather(const Tiles& t, const float* from, int64_t tile, float* rows) {
-  const float* image = from + tile / t.tiles_per_image * t.channels * t.pixels;
+template <class T>
+inline void Gather(const Tiles& t, const T* from, int64_t tile, float* rows) {
+  const T* image = from + tile / t.tiles_per_image * t.channels * t.pixels;
   const int64_t first = tile % t.tiles_per_image * t.width;
   if (t.blocked) {
     for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
-      const float* block = image + (c * t.pixels + first * kChannelBlock);
+      const T* block = image + (c * t.pixels + first * kChannelBlock);
       for (int64_t i = 0; i < kChannelBlock; ++i) rows[c + i] = block[i];
     }
     return;
@@ -60,19 +62,20 @@ inline void Gather(const Tiles& t, const float* from, int64_t tile, float* rows)
   }
 }
 
-inline void Scatter(const Tiles& t, const float* rows, int64_t tile, float* to) {
-  float* image = to + tile / t.tiles_per_image * t.channels * t.pixels;
+template <class T>
+inline void Scatter(const Tiles& t, const float* rows, int64_t tile, T* to) {
+  T* image = to + tile / t.tiles_per_image * t.channels * t.pixels;
   const int64_t first = tile % t.tiles_per_image * t.width;
   if (t.blocked) {
     for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
-      float* block = image + (c * t.pixels + first * kChannelBlock);
-      for (int64_t i = 0; i < kChannelBlock; ++i) block[i] = rows[c + i];
+      T* block = image + (c * t.pixels + first * kChannelBlock);
+      for (int64_t i = 0; i < kChannelBlock; ++i) block[i] = static_cast<T>(rows[c + i]);
     }
     return;
   }
   const int64_t count = std::min(t.width, t.pixels - first);
   for (int64_t c = 0; c < t.channels; ++c) {
-    for (int64_t i = 0; i < count; ++i) image[c * t.pixels + first + i] = rows[c * t.width + i];
+    for (int64_t i = 0; i < count; ++i) image[c * t.pixels + first + i] = static_cast<T>(rows[c * t.width + i]);
   }
 }
 
@@ -106,14 +109,16 @@ int64_t ScratchFloats(const Normalisation& lrn, const Tiles& t) {
   return RoundUp(t.padded_elements(lrn) + kArrays * t.elements(), kAlignment);
 }
 
+template <class T>
 struct ForwardOperands {
-  const float* x;
-  float *y, *s;  // s may be null
+  const T* x;
+  T* y;
+  float* s;  // may be null
 };
 
-COLONNADE_VECTOR_CLONES
-void ForwardTiles(const Normalisation& lrn, const Tiles& t, const ForwardOperands& o, int64_t begin, int64_t end,
-                  float* scratch) {
+template <class T>
+COLONNADE_VECTOR_CLONES void ForwardTiles(const Normalisation& lrn, const Tiles& t, const ForwardOperands<T>& o,
+                                          int64_t begin, int64_t end, float* scratch) {
   const int64_t count = t.elements();
   float *padded = scratch, *in = padded + t.padded_elements(lrn), *scale = in + count, *powers = scale + count;
   std::fill(padded, in, 0.0f);
@@ -128,15 +133,18 @@ void ForwardTiles(const Normalisation& lrn, const Tiles& t, const ForwardOperand
   }
 }
 
+template <class T>
 struct BackwardOperands {
-  const float *x, *s, *dy;
-  float* dx;
+  const T* x;
+  const float* s;
+  const T* dy;
+  T* dx;
 };
 
 //   dx_c = dy_c · s_c^(−beta) − 2·alpha·beta/size · x_c · Σ_{c in j's window} dy_j · x_j · s_j^(−beta−1)
-COLONNADE_VECTOR_CLONES
-void BackwardTiles(const Normalisation& lrn, const Tiles& t, const BackwardOperands& o, int64_t begin, int64_t end,
-                   float* scratch) {
+template <class T>
+COLONNADE_VECTOR_CLONES void BackwardTiles(const Normalisation& lrn, const Tiles& t, const BackwardOperands<T>& o,
+                                           int64_t begin, int64_t end, float* scratch) {
   const int64_t count = t.elements();
   float *padded = scratch, *in = padded + t.padded_elements(lrn), *scale = in + count, *out = scale + count;
   float *powers = out + count, *sums = powers + count;
@@ -171,37 +179,47 @@ int64_t WorkspaceBytes(const Normalisation& lrn, const TaskContext& context) {
   return context.threads * ScratchFloats(lrn, Tiles(context.view(0))) * static_cast<int64_t>(sizeof(float));
 }
 
+template <class T>
+std::unique_ptr<Kernel> Forward(T, const Normalisation& lrn, const TaskContext& context) {
+  return KernelOf(
+      [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
+        const ForwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<T>(run, context, 1),
+                                             context.operands.size() == 3 ? DataOf<float>(run, context, 2) : nullptr};
+        ForTiles(
+            lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
+            [&](int64_t begin, int64_t end, float* scratch) { ForwardTiles(lrn, tiles, operands, begin, end, scratch); });
+        return absl::OkStatus();
+      },
+      WorkspaceBytes(lrn, context));
+}
+
+template <class T>
+std::unique_ptr<Kernel> Backward(T, const Normalisation& lrn, const TaskContext& context) {
+  return KernelOf(
+      [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
+        const BackwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<const float>(run, context, 1),
+                                              DataOf<const T>(run, context, 2), DataOf<T>(run, context, 3)};
+        ForTiles(
+            lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
+            [&](int64_t begin, int64_t end, float* scratch) { BackwardTiles(lrn, tiles, operands, begin, end, scratch); });
+        return absl::OkStatus();
+      },
+      WorkspaceBytes(lrn, context));
+}
+
 }  // namespace
 
 PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const Normalisation lrn = NormalisationOf(op, context.view(0).shape[1]);
-    return KernelOf(
-        [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
-          const ForwardOperands operands = {DataOf<const float>(run, context, 0), DataOf<float>(run, context, 1),
-                                            context.operands.size() == 3 ? DataOf<float>(run, context, 2) : nullptr};
-          ForTiles(
-              lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
-              [&](int64_t begin, int64_t end, float* scratch) { ForwardTiles(lrn, tiles, operands, begin, end, scratch); });
-          return absl::OkStatus();
-        },
-        WorkspaceBytes(lrn, context));
+    return WithElement(context.view(0).dtype, [&](auto zero) { return Forward(zero, lrn, context); });
   });
 }
 
 PreparedKernel Prepare(const program::LrnBackward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const Normalisation lrn = NormalisationOf(op, context.view(0).shape[1]);
-    return KernelOf(
-        [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
-          const BackwardOperands operands = {DataOf<const float>(run, context, 0), DataOf<const float>(run, context, 1),
-                                             DataOf<const float>(run, context, 2), DataOf<float>(run, context, 3)};
-          ForTiles(
-              lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
-              [&](int64_t begin, int64_t end, float* scratch) { BackwardTiles(lrn, tiles, operands, begin, end, scratch); });
-          return absl::OkStatus();
-        },
-        WorkspaceBytes(lrn, context));
+    return WithElement(context.view(0).dtype, [&](auto zero) { return Backward(zero, lrn, context); });
   });
 }
 

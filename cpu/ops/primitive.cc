@@ -120,11 +120,11 @@ bool IsReferenceImplementation(absl::string_view implementation) {
   return absl::StartsWith(implementation, "ref") || absl::StrContains(implementation, "ref:any");
 }
 
-MemoryDesc PlainDescLike(const MemoryDesc& desc) {
+MemoryDesc PlainDescLike(const MemoryDesc& desc, std::optional<dnnl::memory::data_type> type) {
   const dnnl::memory::dims dims = DimsOf(desc);
   dnnl::memory::dims strides(dims.size(), 1);
   for (int d = static_cast<int>(dims.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * dims[d + 1];
-  return MemoryDesc(dims, TypeOf(desc), strides);
+  return MemoryDesc(dims, type.value_or(TypeOf(desc)), strides);
 }
 
 void Reorder(const dnnl::engine& engine, const MemoryDesc& from, const void* from_data, const MemoryDesc& to,

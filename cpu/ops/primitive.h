@@ -4,6 +4,7 @@
 #ifndef COLONNADE_CPU_PRIMITIVE_H_
 #define COLONNADE_CPU_PRIMITIVE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,8 @@ class PrimitiveKernel : public Kernel {
 // True if oneDNN has only its plain loops for this case.
 bool IsReferenceImplementation(absl::string_view implementation);
 
-// The row-major layout of the same logical tensor.
-MemoryDesc PlainDescLike(const MemoryDesc& desc);
+// The row-major layout of the same logical tensor, of another element type if `type` says so.
+MemoryDesc PlainDescLike(const MemoryDesc& desc, std::optional<dnnl::memory::data_type> type = std::nullopt);
 
 // to = from, at once; allocates.
 void Reorder(const dnnl::engine& engine, const MemoryDesc& from, const void* from_data, const MemoryDesc& to, void* to_data);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/ops/element.h"
 #include "cpu/threads/parallel.h"
 
 namespace colonnade::cpu {
@@ -20,10 +21,11 @@ struct SampleMetrics {
 };
 
 // p = softmax(logits) of one sample; returns its metrics.
-SampleMetrics Softmax(const program::SoftmaxCrossEntropyForward& op, const float* logits, int64_t stride, int64_t classes,
+template <class T>
+SampleMetrics Softmax(const program::SoftmaxCrossEntropyForward& op, const T* logits, int64_t stride, int64_t classes,
                       int32_t label, float* p, int64_t p_stride) {
   float largest = logits[0];
-  for (int64_t k = 1; k < classes; ++k) largest = std::max(largest, logits[k * stride]);
+  for (int64_t k = 1; k < classes; ++k) largest = std::max(largest, float{logits[k * stride]});
   double sum = 0;
   for (int64_t k = 0; k < classes; ++k) {
     const float e = std::exp(logits[k * stride] - largest);
@@ -47,12 +49,16 @@ SampleMetrics Softmax(const program::SoftmaxCrossEntropyForward& op, const float
 
 }  // namespace
 
-PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskContext& context) {
+namespace {
+
+// Logits are of T.
+template <class T>
+PreparedKernel PrepareForward(T, const program::SoftmaxCrossEntropyForward& op, const TaskContext& context) {
   const int64_t samples = context.view(0).shape[0], classes = context.view(0).shape[1];
   return KernelOf(
       [op, logits_view = context.view(0), labels_view = context.view(1), p_view = context.view(2),
        metrics_offset = context.view(3).offset, samples, classes, threads = context.threads](const RunArguments& run) {
-        const float* logits = run.as<const float>(0) + logits_view.offset;
+        const T* logits = run.as<const T>(0) + logits_view.offset;
         const int32_t* labels = run.as<const int32_t>(1) + labels_view.offset;
         float* p = run.as<float>(2) + p_view.offset;
         for (int64_t n = 0; n < samples; ++n) {
@@ -83,6 +89,12 @@ PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward& op, const Task
       samples * static_cast<int64_t>(sizeof(SampleMetrics)));
 }
 
+}  // namespace
+
+PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskContext& context) {
+  return WithElement(context.view(0).dtype, [&](auto zero) { return PrepareForward(zero, op, context); });
+}
+
 PreparedKernel Prepare(const program::CountLabels&, const TaskContext& context) {
   std::vector<View> views;
   for (size_t i = 0; i < context.operands.size(); ++i) views.push_back(context.view(i));
@@ -98,7 +110,11 @@ PreparedKernel Prepare(const program::CountLabels&, const TaskContext& context) 
   });
 }
 
-PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
+namespace {
+
+// The gradient is of T.
+template <class T>
+PreparedKernel PrepareBackward(T, const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
   return KernelOf([op, count_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
                    d_view = context.view(3), threads = context.threads](const RunArguments& run) {
     const double count = std::max(run.as<const double>(0)[count_offset], 1.0);
@@ -107,19 +123,25 @@ PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward& op, const Tas
     const float of_label = static_cast<float>(1 - op.label_smoothing) + of_each;
     const float* p = run.as<const float>(1) + p_view.offset;
     const int32_t* labels = run.as<const int32_t>(2) + labels_view.offset;
-    float* dlogits = run.as<float>(3) + d_view.offset;
+    T* dlogits = run.as<T>(3) + d_view.offset;
     ParallelFor(threads, p_view.shape[0], [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         const int32_t label = labels[n * labels_view.strides[0]];
         for (int64_t k = 0; k < p_view.shape[1]; ++k) {
           const float probability = p[n * p_view.strides[0] + k * p_view.strides[1]];
           dlogits[n * d_view.strides[0] + k * d_view.strides[1]] =
-              label < 0 ? 0.0f : (probability - (k == label ? of_label : of_each)) * scale;
+              static_cast<T>(label < 0 ? 0.0f : (probability - (k == label ? of_label : of_each)) * scale);
         }
       }
     });
     return absl::OkStatus();
   });
+}
+
+}  // namespace
+
+PreparedKernel Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
+  return WithElement(context.view(3).dtype, [&](auto zero) { return PrepareBackward(zero, op, context); });
 }
 
 }  // namespace colonnade::cpu

@@ -20,7 +20,7 @@ namespace {
 struct Stage {
   int use;
   program::Access access;
-  int64_t element_bytes;
+  program::DType type, copy_type;
   int64_t workspace_offset;
   BoxPlan plan = {};  // of the box, then its dense copy
   // Of a layout of oneDNN's choice, instead of the plan: into the copy or, of what is written, from it. Its workspace.
@@ -62,7 +62,12 @@ class StagedKernel : public Kernel {
  private:
   absl::Status Move(const Stage& stage, int64_t step, bool backwards) {
     if (stage.reorder != nullptr) return stage.reorder->Run(step);
-    CopyRows(stage.plan, threads_, stage.element_bytes, boxes_[stage.use], copies_[stage.use], backwards);
+    char *box = boxes_[stage.use], *copy = copies_[stage.use];
+    if (stage.type == stage.copy_type) {
+      CopyRows(stage.plan, threads_, program::SizeInBytes(stage.type), box, copy, backwards);
+    } else {
+      ConvertRows(stage.plan, threads_, stage.type, box, stage.copy_type, copy, backwards);
+    }
     return absl::OkStatus();
   }
 
@@ -81,7 +86,7 @@ absl::StatusOr<std::unique_ptr<PrimitiveKernel>> ReorderOf(const TaskContext& co
   TaskContext with_rows = context;
   with_rows.operands.push_back({rows});
   const int copy = static_cast<int>(context.operands.size());
-  const MemoryDesc desc = DescOf(operand.view), plain = PlainDescLike(desc);
+  const MemoryDesc desc = DescOf(operand.view), plain = PlainDescLike(desc, TypeOf(DescOf(rows)));
   auto reorder = std::make_unique<PrimitiveKernel>(with_rows);
   if (operand.access == program::Access::kRead) {
     reorder->SetReorder(use, desc, copy, plain);
@@ -102,17 +107,20 @@ PreparedKernel PrepareAs(const TaskContext& context, absl::FunctionRef<PreparedK
     const View& view = context.view(use);
     const std::optional<View> copy = wanted(view, use);
     if (!copy.has_value()) continue;
-    const int64_t size = program::SizeInBytes(view.dtype), bytes = MemoryElements(*copy) * size;
-    Stage stage = {use, context.operands[use].access, size, stage_bytes};
+    const int64_t bytes = MemoryElements(*copy) * program::SizeInBytes(copy->dtype);
+    const int64_t moved = MemoryElements(*copy) * program::SizeInBytes(view.dtype) + bytes;
+    Stage stage = {use, context.operands[use].access, view.dtype, copy->dtype, stage_bytes};
     stage_bytes += RoundUp(bytes, kAlignment);
     if (view.kind == View::Kind::kOpaque) {
       ASSIGN_OR_RETURN(stage.reorder, ReorderOf(context, use, *copy));
       stage.reorder_offset = stage_bytes;
       stage_bytes += RoundUp(stage.reorder->workspace_bytes(), kAlignment);
-      context.added_reorders->push_back({context.task.id, "weights between a layout of oneDNN and rows", 2 * bytes});
+      context.added_reorders->push_back({context.task.id, "weights between a layout of oneDNN and rows", moved});
     } else {
       stage.plan = BoxPlan({view, *copy});
-      context.added_reorders->push_back({context.task.id, "box of a buffer to dense memory", 2 * bytes});
+      const bool converts = stage.type != stage.copy_type;
+      context.added_reorders->push_back(
+          {context.task.id, converts ? "bf16 for a kernel of f32" : "box of a buffer to dense memory", moved});
     }
     dense.operands[use].view = *copy;
     stages.push_back(std::move(stage));
@@ -154,6 +162,14 @@ PreparedKernel PrepareInRows(const TaskContext& context, absl::FunctionRef<Prepa
     const View rows = RowMajor(view.dtype, view.shape);
     if (view.kind == View::Kind::kAffine && SameLayout(view, rows)) return std::nullopt;
     return rows;
+  });
+}
+
+PreparedKernel PrepareInF32(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare) {
+  return PrepareAs(context, prepare, [](const View& view, int) -> std::optional<View> {
+    if (view.dtype != program::DType::kBF16) return std::nullopt;
+    const bool blocked = view.kind == View::Kind::kBlocked;
+    return (blocked ? Natural : RowMajor)(program::DType::kF32, view.shape);
   });
 }
 

@@ -1,5 +1,5 @@
-// Lets kernels that know dense operands only work on any box, and those that know rows on any layout: copies operands to
-// dense scratch memory and back.
+// Lets kernels that know dense operands only work on any box, those that know rows on any layout, and those of f32 on bf16:
+// copies operands to dense scratch memory and back.
 //
 // Whole buffers and slices of the batch are dense already and pass straight through.
 #ifndef COLONNADE_CPU_STAGING_H_
@@ -21,6 +21,9 @@ PreparedKernel PrepareDense(const TaskContext& context, absl::FunctionRef<Prepar
 
 // What `prepare` makes of `context` with every operand row-major, likewise; also of those in a layout of oneDNN's choice.
 PreparedKernel PrepareInRows(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
+
+// What `prepare` makes of `context` with every operand in bf16 as f32, likewise: what it writes is rounded once, behind it.
+PreparedKernel PrepareInF32(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
 }  // namespace colonnade::cpu
 

@@ -1,0 +1,18 @@
+// The element types that our own kernels read and write: float, and bfloat16, whose arithmetic is that of float.
+#ifndef COLONNADE_CPU_ELEMENT_H_
+#define COLONNADE_CPU_ELEMENT_H_
+
+#include "program/bfloat16.h"
+#include "program/types.h"
+
+namespace colonnade::cpu {
+
+// Calls f(T()) with the C++ type of `dtype`. REQUIRES: f32 or bf16.
+template <class F>
+auto WithElement(program::DType dtype, const F& f) {
+  return dtype == program::DType::kBF16 ? f(program::BFloat16()) : f(float());
+}
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_ELEMENT_H_
