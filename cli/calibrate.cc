@@ -37,6 +37,10 @@ absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
 }
 
 absl::StatusOr<tools::CalibrationTarget> TargetOf(const Flags& flags) {
+  if (flags.backend != "cuda" && flags.dtype != "fp32") {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--dtype=", flags.dtype, ": expected fp32, which profiles of the CPU are of"));
+  }
   if (flags.backend != "cuda") return tools::CpuTarget(flags.devices > 0 ? flags.devices : tools::CoreCount());
   ASSIGN_OR_RETURN(tools::Gpus gpus, FindGpus());
   tools::CalibrationTarget target = tools::GpuTarget(gpus, flags.devices, flags.dtype);

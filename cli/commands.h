@@ -17,7 +17,7 @@ struct Outcome {
   bool disagrees = false;    // verify, bench transfers: exit code 1
 };
 
-absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
+absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunVerify(const Flags& flags, Outcome& outcome);
 absl::Status RunCheckpoint(const Flags& flags);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "cli/data.h"
@@ -74,9 +75,13 @@ void AddMeasuredBackendFlag(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddDtypeFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--dtype", flags.dtype, "element type of compute: fp32, bf16, or on GPUs tf32")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
+void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {
+  std::vector<std::string> types = {"fp32", "tf32", "bf16"};
+  if (may_be_auto) types.push_back("auto");
+  app.add_option("--dtype", flags.dtype,
+                 absl::StrCat("element type of compute: fp32, bf16, or on GPUs tf32",
+                              may_be_auto ? "; auto: fp32 or bf16, whichever a few steps here are faster in" : ""))
+      ->check(CLI::IsMember(types))
       ->capture_default_str()
       ->group(kMachineGroup);
 }
@@ -235,7 +240,7 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
   AddProfileFlag(app, flags);
 }
 
-void AddMachineFlags(CLI::App& app, Flags& flags) {
+void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto) {
   const std::string group = kMachineGroup;
   app.add_option("--backend", flags.backend, "cpu, cuda, or auto")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
@@ -255,13 +260,13 @@ void AddMachineFlags(CLI::App& app, Flags& flags) {
                "on GPUs: two runs give equal bits (on the CPU they do, with equal --threads-per-device and processor)")
       ->group(group);
   AddGpuFlags(app, flags);
-  AddDtypeFlag(app, flags);
+  AddDtypeFlag(app, flags, dtype_may_be_auto);
 }
 
 void AddMeasuringFlags(CLI::App& app, Flags& flags) {
   AddMeasuredBackendFlag(app, flags);
   AddGpuFlags(app, flags);
-  AddDtypeFlag(app, flags);
+  AddDtypeFlag(app, flags, /*may_be_auto=*/false);
 }
 
 void AddTransferFlags(CLI::App& app, Flags& flags) {

@@ -137,7 +137,7 @@ void AddModelFlags(CLI::App& app, Flags& flags);    // --model and AddNetworkFla
 void AddNetworkFlags(CLI::App& app, Flags& flags);  // what the network is to be instead of itself
 void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
-void AddMachineFlags(CLI::App& app, Flags& flags);
+void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto = false);
 void AddMeasuringFlags(CLI::App& app, Flags& flags);  // --backend and --dtype of what is measured beside a prediction
 void AddTransferFlags(CLI::App& app, Flags& flags);   // those of what moves alone, which is fp32
 void AddOptimizerFlags(CLI::App& app, Flags& flags);

@@ -41,6 +41,7 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
   }
   if (backend != "cpu") return absl::OkStatus();
   if (flags.kernels != "onednn") return None("profiles are of --kernels=onednn");
+  if (flags.dtype != "fp32") return None("profiles of the CPU are of --dtype=fp32");
   const int threads = cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
   if (session.threads_per_device == threads) return absl::OkStatus();
   return None(absl::StrFormat("profiles are of --threads-per-device=%d here", threads));

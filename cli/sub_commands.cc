@@ -18,7 +18,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   AddModelFlags(*train, flags);
   AddDataFlags(*train, flags);
   AddPlanFlags(*train, flags);
-  AddMachineFlags(*train, flags);
+  AddMachineFlags(*train, flags, /*dtype_may_be_auto=*/true);
   AddOptimizerFlags(*train, flags);
   train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));

@@ -13,6 +13,7 @@
 #include "cli/forecast.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
+#include "cli/precision.h"
 #include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/report.h"
@@ -289,11 +290,13 @@ absl::Status Keep(const Flags& flags, const Run& run, const TrainResults& result
 
 }  // namespace
 
-absl::Status RunTrain(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  RETURN_IF_ERROR(CheckTrainOutputs(flags));
+absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome) {
+  RETURN_IF_ERROR(CheckTrainOutputs(asked));
+  Flags flags = asked;
   Run run;
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
+  ASSIGN_OR_RETURN(flags.dtype, ChosenDtype(flags, run.session));
   ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train->size()));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session, steps));
   const engine::RunFields fields = RunFieldsOf(flags, run.session, rate, streams.identity);

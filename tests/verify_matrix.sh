@@ -5,7 +5,7 @@ export LC_ALL=C
 
 usage="usage: tests/verify_matrix.sh COLONNADE [DTYPE...]
 
-DTYPE is fp64 (reference kernels), fp32 or bf16 (reference kernels); all three where none is given. Prints a line for each case: what verify says,
+DTYPE is fp64 (reference kernels), fp32, bf16 or bf16_reference (reference kernels); all four where none is given. Prints a line for each case: what verify says,
 and its largest relative errors of the loss, the gradients and what a step changes of parameters and running statistics. Ends with 1 if a case
 disagrees. MODELS, PLANS and DEVICES in the environment choose some of them: MODELS='vgg16 resnet50' PLANS=hybrid DEVICES=4."
 if [ $# -lt 1 ]; then
@@ -15,7 +15,7 @@ fi
 command=$1
 shift
 dtypes=("$@")
-[ $# -gt 0 ] || dtypes=(fp64 fp32 bf16)
+[ $# -gt 0 ] || dtypes=(fp64 fp32 bf16 bf16_reference)
 read -ra models <<<"${MODELS:-resnet50 resnext50_32x4d googlenet googlenet_bn vgg16}"
 read -ra plans <<<"${PLANS:-data model hybrid owt auto}"
 read -ra counts <<<"${DEVICES:-2 4 8}"
@@ -32,6 +32,9 @@ jq '.name = "slow-arithmetic" | .flops_per_sec.value /= 1000 | .ops[].points[].r
 # f32 exceeds the bound of changes.
 flags_of_model() {
   case $1 in
+    lenet | two_column) echo --width=1 ;;
+    alexnet) echo --width=0.125 --input-size=96 ;;
+    resnet20) echo --width=0.5 ;;
     resnet*) echo --width=0.125 --input-size=33 ;;
     resnext*) echo --width=0.5 --input-size=33 ;;
     googlenet) echo --width=0.125 --input-size=96 --auxiliary-heads=on --label-smoothing=0.1 ;;
@@ -42,7 +45,7 @@ flags_of_model() {
 flags_of_dtype() {
   case $1 in
     fp64) echo --kernels=reference ;;
-    bf16) echo --dtype=bf16 --kernels=reference ;;
+    bf16_reference) echo --dtype=bf16 --kernels=reference ;;
     *) echo --dtype="$1" ;;
   esac
 }

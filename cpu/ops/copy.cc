@@ -162,6 +162,10 @@ PreparedKernel Prepare(const program::Copy&, const TaskContext& context) {
     });
   }
   if (!opaque) return PrepareBoxCopy(context, from, to);
+  const auto is_bytes = [](const View& view) { return view.kind == View::Kind::kOpaque && view.desc == nullptr; };
+  if (from.dtype != to.dtype && (is_bytes(from) || is_bytes(to))) {
+    return absl::UnimplementedError("a conversion of what is the backend's own");
+  }
   if (SameLayout(from, to)) return PrepareBoxCopy(context, Flat(from), Flat(to));
   const bool blocked = from.kind == View::Kind::kBlocked || to.kind == View::Kind::kBlocked;
   if (blocked || !IsDense(from) || !IsDense(to) || from.shape != to.shape) {

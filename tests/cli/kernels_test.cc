@@ -1,6 +1,9 @@
 // Kernels and element types that a backend has or has not.
+#include <regex>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "cpu/about.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/command.h"
@@ -10,13 +13,39 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(Command, Bf16OnTheCpuIsOfReferenceKernels) {
+TEST_F(Command, Bf16OnTheCpuAgreesWithEachKernelsButWinograds) {
   const std::string command =
-      "verify --model=two_column --data=digits --plan=model --devices=2 --batch=8 --steps=1 --backend=cpu ";
-  const Result run = Run(command + "--dtype=bf16 --kernels=reference --json");
-  EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("\"dtype\":\"bf16\""));
-  ExpectError(command + "--dtype=bf16", 2, {"--dtype=bf16", "--kernels=reference"});
+      "verify --model=two_column --data=digits --plan=model --devices=2 --batch=8 --steps=1 --backend=cpu --dtype=bf16 ";
+  for (const char* kernels : {"reference", "onednn"}) {
+    const Result run = Run(absl::StrCat(command, "--json --kernels=", kernels));
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("\"dtype\":\"bf16\""));
+  }
+  ExpectError(command + "--kernels=winograd", 2, {"--dtype=bf16", "--kernels=onednn", "winograd"});
+}
+
+// Both types are measured, and the first lines say which was taken and how it is computed.
+TEST_F(Command, TheTypeThatATrainingTakesIsSaid) {
+  const std::string command = "train --model=two_column --data=digits --batch=8 --steps=2 --backend=cpu --json ";
+  const Result bf16 = Run(command + "--dtype=bf16");
+  EXPECT_EQ(bf16.code, 0) << bf16.err;
+  EXPECT_THAT(bf16.err, HasSubstr(absl::StrCat("onednn kernels, bf16 (", cpu::Bf16Products(), ")")));
+  const Result chosen = Run(command + "--dtype=auto");
+  EXPECT_EQ(chosen.code, 0) << chosen.err;
+  std::smatch measured;
+  ASSERT_TRUE(std::regex_search(
+      chosen.err, measured, std::regex("takes ([0-9.e+]+) ms in fp32 and ([0-9.e+]+) ms in bf16 .*: --dtype=(fp32|bf16)")))
+      << chosen.err;
+  EXPECT_EQ(measured[3], std::stod(measured[2]) < std::stod(measured[1]) ? "bf16" : "fp32");
+  EXPECT_THAT(chosen.out, HasSubstr(absl::StrCat("\"dtype\":\"", measured[3].str(), "\"")));
+}
+
+TEST_F(Command, ADtypeThatCannotBeChosenIsRefused) {
+  ExpectError("train --model=lenet --steps=1 --dtype=auto --kernels=reference", 2, {"--dtype=auto", "--kernels=onednn"});
+  ExpectError("train --model=lenet --steps=1 --dtype=auto --checkpoint=" + In("none") + " --resume", 2,
+              {"--dtype=auto", "--resume"});
+  ExpectError("verify --model=lenet --steps=1 --dtype=auto", 2, {"--dtype"});
+  ExpectError("calibrate --dtype=bf16 --backend=cpu --out=" + In("profile.json"), 2, {"--dtype=bf16", "fp32"});
 }
 
 TEST_F(Command, WinogradKernelsAgreeOrTheMessageSaysWhyTheyAreNotThere) {

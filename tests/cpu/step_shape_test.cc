@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cpu/about.h"
 #include "cpu/backend.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/threads/announce.h"
@@ -28,12 +31,12 @@ namespace {
 using ::testing::IsSubsetOf;
 
 program::Program Lowered(const std::string& model, const models::ModelOptions& options, const std::string& plan, int devices,
-                         int64_t batch) {
+                         int64_t batch, program::DType dtype = program::DType::kF32) {
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, options);
   EXPECT_TRUE(graph.ok()) << graph.status();
   absl::StatusOr<partition::Plan> named = partition::NamedPlan(plan, *graph, {.devices = devices, .global_batch = batch});
   EXPECT_TRUE(named.ok()) << named.status();
-  absl::StatusOr<program::Program> program = partition::Lower(*graph, *named, {.global_batch = batch});
+  absl::StatusOr<program::Program> program = partition::Lower(*graph, *named, {.global_batch = batch, .dtype = dtype});
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);
 }
@@ -80,8 +83,9 @@ TEST(StepShape, AStepReadsNoNames) {
 }
 
 // By "layer task: what".
-std::set<std::string> AddedReorders(const std::string& model, const std::string& plan, int devices) {
-  const program::Program program = Lowered(model, {.input_size = 67, .classes = 32}, plan, devices, 16);
+std::set<std::string> AddedReorders(const std::string& model, const std::string& plan, int devices,
+                                    program::DType dtype = program::DType::kF32) {
+  const program::Program program = Lowered(model, {.input_size = 67, .classes = 32}, plan, devices, 16, dtype);
   auto backend = MakeCpuBackend({.devices = devices, .threads_per_device = 1});
   EXPECT_TRUE(backend.ok()) << backend.status();
   auto executor = engine::Executor::Create(program, **backend);
@@ -109,6 +113,20 @@ TEST(StepShape, OnlyWeightsAreConvertedAndOnlyForBackwardData) {
     converted += added.size();
   }
   EXPECT_GT(converted, 0u);  // added reorders are reported
+}
+
+TEST(StepShape, InBf16PoolingsAloneWorkOnCopiesInF32WhereOneDnnMultipliesInBf16) {
+  std::set<std::string> on_copies;  // names of tasks
+  for (const std::string& reorder : AddedReorders("alexnet2012", "model", 2, program::DType::kBF16)) {
+    const std::vector<std::string> words = absl::StrSplit(reorder, absl::ByAnyChar(" :"));
+    if (absl::EndsWith(reorder, "bf16 for a kernel of f32")) on_copies.insert(words[1]);
+  }
+  std::set<std::string> expected = {"max_pool_forward", "max_pool_backward"};
+  if (Bf16Products() == "in fp32") {
+    expected.insert({"conv_forward", "conv_backward_data", "conv_backward_weights", "fully_connected_forward",
+                     "fully_connected_backward_data", "fully_connected_backward_weights"});
+  }
+  EXPECT_EQ(on_copies, expected) << Bf16Products();
 }
 
 TEST(StepShape, TwoModelsOnOneBackendAreRefusedByTheNameThatTheyShare) {
