@@ -10,8 +10,17 @@
 
 namespace colonnade::cpu {
 
+namespace {
+
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+// Whole pages that are given back to the kernel read as zeros. It clears each when it is touched first, which is the work of
+// the device that uses it; a page that no step uses costs nothing.
+bool GiveBack(char* pages, int64_t bytes) { return madvise(pages, bytes, MADV_DONTNEED) == 0; }
+
+}  // namespace
+
 absl::StatusOr<engine::Arena> AllocateArena(int64_t bytes) {
-  constexpr int64_t kHugePage = int64_t{2} << 20;
   if (bytes <= 0) return engine::Arena();
   const int64_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
   const int64_t rounded = RoundUp(bytes, alignment);
@@ -20,7 +29,7 @@ absl::StatusOr<engine::Arena> AllocateArena(int64_t bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the machine refused an allocation of ", rounded, " bytes"));
   }
   if (alignment == kHugePage) madvise(arena.get(), rounded, MADV_HUGEPAGE);  // a hint: its failure changes nothing
-  std::memset(arena.get(), 0, rounded);
+  if (alignment != kHugePage || !GiveBack(arena.get(), rounded)) std::memset(arena.get(), 0, rounded);
   return arena;
 }
 

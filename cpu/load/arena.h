@@ -13,7 +13,8 @@ namespace colonnade::cpu {
 inline constexpr int64_t kAlignment = 64;
 using engine::RoundUp;
 
-// Zero-filled. ResourceExhausted if the machine has not so much. Large arenas ask for huge pages.
+// Zero-filled. ResourceExhausted if the machine has not so much. Large arenas ask for huge pages, and take each when it is
+// touched.
 absl::StatusOr<engine::Arena> AllocateArena(int64_t bytes);
 
 }  // namespace colonnade::cpu
