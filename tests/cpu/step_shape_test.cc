@@ -14,6 +14,7 @@
 #include "cpu/about.h"
 #include "cpu/backend.h"
 #include "cpu/ops/primitive.h"
+#include "cpu/ops/row_loops.h"
 #include "cpu/threads/announce.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
@@ -28,17 +29,23 @@
 namespace colonnade::cpu {
 namespace {
 
+using ::testing::IsEmpty;
 using ::testing::IsSubsetOf;
+
+program::Program Lowered(const layers::LayerGraph& graph, const std::string& plan, int devices, int64_t batch,
+                         program::DType dtype = program::DType::kF32) {
+  absl::StatusOr<partition::Plan> named = partition::NamedPlan(plan, graph, {.devices = devices, .global_batch = batch});
+  EXPECT_TRUE(named.ok()) << named.status();
+  absl::StatusOr<program::Program> program = partition::Lower(graph, *named, {.global_batch = batch, .dtype = dtype});
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
 
 program::Program Lowered(const std::string& model, const models::ModelOptions& options, const std::string& plan, int devices,
                          int64_t batch, program::DType dtype = program::DType::kF32) {
   absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, options);
   EXPECT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<partition::Plan> named = partition::NamedPlan(plan, *graph, {.devices = devices, .global_batch = batch});
-  EXPECT_TRUE(named.ok()) << named.status();
-  absl::StatusOr<program::Program> program = partition::Lower(*graph, *named, {.global_batch = batch, .dtype = dtype});
-  EXPECT_TRUE(program.ok()) << program.status();
-  return *std::move(program);
+  return Lowered(*graph, plan, devices, batch, dtype);
 }
 
 void ForgetNames(program::Program& program) {
@@ -83,9 +90,7 @@ TEST(StepShape, AStepReadsNoNames) {
 }
 
 // By "layer task: what".
-std::set<std::string> AddedReorders(const std::string& model, const std::string& plan, int devices,
-                                    program::DType dtype = program::DType::kF32) {
-  const program::Program program = Lowered(model, {.input_size = 67, .classes = 32}, plan, devices, 16, dtype);
+std::set<std::string> AddedReorders(const program::Program& program, int devices) {
   auto backend = MakeCpuBackend({.devices = devices, .threads_per_device = 1});
   EXPECT_TRUE(backend.ok()) << backend.status();
   auto executor = engine::Executor::Create(program, **backend);
@@ -96,6 +101,33 @@ std::set<std::string> AddedReorders(const std::string& model, const std::string&
     reorders.insert(absl::StrCat(task.from.layer, " ", program::Name(task), ": ", reorder.what));
   }
   return reorders;
+}
+
+std::set<std::string> AddedReorders(const std::string& model, const std::string& plan, int devices,
+                                    program::DType dtype = program::DType::kF32, int64_t input_size = 67) {
+  return AddedReorders(Lowered(model, {.input_size = input_size, .classes = 32}, plan, devices, 16, dtype), devices);
+}
+
+// Images of 16 channels could lie blocked. Those of a pooling lie alike, on whichever side there is more to do.
+TEST(StepShape, PoolingsBetweenUnlikeConvolutionsConvertNothing) {
+  for (const int64_t outputs_behind : {8, 256}) {
+    layers::GraphBuilder builder("unlike");
+    layers::LayerId x = builder.Input("images", {12, 24, 24});
+    const auto conv = [&](const char* name, int64_t outputs) {
+      x = builder.Conv2d(name, x, {.out_channels = outputs, .kernel = 3, .pad = 1});
+    };
+    conv("by_rows", 16);
+    x = builder.MaxPool("pool", x, {});
+    conv("in_blocks", 16);
+    conv("behind", outputs_behind);
+    x = builder.FullyConnected("fc", builder.Flatten("flatten", x), {.out_features = 10});
+    builder.SoftmaxCrossEntropy("loss", x);
+    const absl::StatusOr<layers::LayerGraph> graph = std::move(builder).Build();
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (const std::string& reorder : AddedReorders(Lowered(*graph, "single", 1, 8), 1)) {
+      EXPECT_FALSE(absl::StartsWith(reorder, "pool ")) << reorder << ", with " << outputs_behind;
+    }
+  }
 }
 
 // Where channels fill oneDNN's blocks, only the weights of convolutions, whose backward-data kernels want another order.
@@ -113,6 +145,14 @@ TEST(StepShape, OnlyWeightsAreConvertedAndOnlyForBackwardData) {
     converted += added.size();
   }
   EXPECT_GT(converted, 0u);  // added reorders are reported
+}
+
+// LeNet's images have 1, 6 and 16 channels: all lie in rows, those of 16 too, and conv5 multiplies them as they are.
+TEST(StepShape, NothingOfLenetIsConverted) {
+  if (FindRowLoops() == nullptr) GTEST_SKIP() << "no AVX2 with FMA here: convolutions run on oneDNN";
+  for (const auto& [plan, devices] : {std::pair{"single", 1}, {"data", 2}, {"model", 2}, {"owt", 2}}) {
+    EXPECT_THAT(AddedReorders("lenet", plan, devices, program::DType::kF32, 28), IsEmpty()) << plan;
+  }
 }
 
 TEST(StepShape, InBf16PoolingsAloneWorkOnCopiesInF32WhereOneDnnMultipliesInBf16) {
