@@ -72,18 +72,31 @@ void AddTransfers(CLI::App& group, Flags& flags, BenchFlags& bench) {
       "  colonnade bench transfers --backend=cuda --json");
 }
 
-void AddStep(CLI::App& group, Flags& flags) {
+void AddStep(CLI::App& group, Flags& flags, BenchFlags& bench) {
   CLI::App* step = group.add_subcommand(
       "step", "A training step without data: time and its spread, flop/s, bytes/s, time by kind of task, memory.");
   AddModelFlags(*step, flags);
   AddPlanFlags(*step, flags);
   AddMachineFlags(*step, flags);
-  step->add_option("--steps", flags.steps, "steps that are timed (default: 20, and at least a second)")
+  step->add_option("--steps", flags.steps,
+                   "steps that are timed, in each pair of --against (default: 20, and at least a second)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  step->add_option("--roofline", bench.roofline,
+                   "each task's flop/s over its flop per byte, below what this machine reaches, as an SVG file")
+      ->type_name("FILE.svg");
+  CLI::Option* against = step->add_option("--against", bench.against,
+                                          "a command of another program, which prints images/s: run in turn with the step")
+                             ->type_name("COMMAND");
+  step->add_option("--pairs", bench.pairs, "runs of the step and of that command")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->needs(against);
   AddJsonFlag(*step, flags);
   step->footer(
       "Examples:\n  colonnade bench step --model=alexnet --batch=32 --devices=2 --plan=owt\n"
-      "  colonnade bench step --model=alexnet --batch=256 --backend=cuda --dtype=bf16 --json");
+      "  colonnade bench step --model=alexnet --batch=256 --backend=cuda --dtype=bf16 --json\n"
+      "  colonnade bench step --model=resnet20 --batch=128 --roofline=roofline.svg\n"
+      "  colonnade bench step --model=alexnet --batch=64 --against='python3 torch_train.py --net alexnet --batch 64'");
 }
 
 void AddPlans(CLI::App& group, Flags& flags, BenchFlags& bench) {
@@ -129,7 +142,7 @@ CLI::App* AddBench(CLI::App& app, Flags& flags, BenchFlags& bench) {
   CLI::App* group = app.add_subcommand("bench", "Measures this machine: transfers, a step, plans, the simulator's error.");
   group->require_subcommand(1);
   AddTransfers(*group, flags, bench);
-  AddStep(*group, flags);
+  AddStep(*group, flags, bench);
   AddPlans(*group, flags, bench);
   AddSimulator(*group, flags, bench);
   return group;
@@ -142,7 +155,7 @@ absl::Status RunBench(const CLI::App& bench, Flags& flags, const BenchFlags& mor
     if (command.count(flag) == 0) value = otherwise;
   };
   BenchFlags own = more;
-  if (name == "step") return RunBenchStep(flags);
+  if (name == "step") return RunBenchStep(flags, own);
   if (name == "simulator") {
     unless_given("--slices", own.slices, 8);
     return RunBenchSimulator(flags, own);

@@ -22,6 +22,10 @@ struct BenchFlags {
   int64_t least_bytes = 4 << 10, most_bytes = 64 << 20, factor = 4;
   int iterations = 20, warm_ups = 5, checks = 1;
   std::string matrix = "on";
+  // step
+  std::string roofline;  // the file; empty: none
+  std::string against;   // a command; empty: none
+  int pairs = 5;
   // plans, simulator
   int slices = 10, rounds = 5;
 };
@@ -32,7 +36,7 @@ CLI::App* AddBench(CLI::App& app, Flags& flags, BenchFlags& bench);
 absl::Status RunBench(const CLI::App& bench, Flags& flags, const BenchFlags& more, Outcome& outcome);
 
 absl::Status RunBenchTransfers(const Flags& flags, const BenchFlags& bench, Outcome& outcome);
-absl::Status RunBenchStep(const Flags& flags);
+absl::Status RunBenchStep(const Flags& flags, const BenchFlags& bench);
 absl::Status RunBenchPlans(const Flags& flags, const BenchFlags& bench);
 absl::Status RunBenchSimulator(const Flags& flags, const BenchFlags& bench);
 

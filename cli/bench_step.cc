@@ -1,19 +1,25 @@
-// `bench step`: one training step of a network under a plan, on images without meaning.
+// `bench step`: one training step of a network under a plan, on images without meaning; its roofline, and another program in
+// turn with it.
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "cli/bench.h"
+#include "cli/peer.h"
 #include "cli/prediction.h"
 #include "cli/session.h"
+#include "engine/io/file.h"
 #include "engine/trace.h"
 #include "program/status_macros.h"
+#include "tools/ceilings.h"
 #include "tools/measure.h"
+#include "tools/roofline.h"
 #include "tools/statistics.h"
 
 namespace colonnade::cli {
@@ -40,6 +46,9 @@ struct StepReport {
   std::map<std::string, Kind> kinds;
   engine::Breakdown times;  // of a step, the mean of devices
   std::vector<engine::DeviceMemory> memory;
+  tools::Spent start_up, first_step;
+  std::vector<Pair> pairs;                  // of --against
+  std::optional<tools::Ceilings> ceilings;  // of --roofline
 };
 
 double InSeconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
@@ -73,19 +82,68 @@ void ReadTasks(const tools::StepMeter& meter, StepReport& report) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<tools::StepMeter>> RunMeter(const Flags& flags, const Session& session, bool times_tasks) {
+absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const Flags& flags, const Session& session, bool times_tasks) {
   const partition::LowerOptions lower = LowerOptionsOf(flags, session, program::Mode::kTrain);
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device, times_tasks));
-  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
-                   tools::StepMeter::Create(session.graph, session.plan, lower, std::move(backend)));
-  RETURN_IF_ERROR(meter->Run(static_cast<int>(flags.steps > 0 ? flags.steps : kTimedSteps),
-                             flags.steps > 0 ? absl::ZeroDuration() : kLeastTime));
-  return meter;
+  return tools::StepMeter::Create(session.graph, session.plan, lower, std::move(backend));
 }
 
-absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const Session& session) {
-  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter, RunMeter(flags, session, /*times_tasks=*/false));
+absl::Status RunSteps(const Flags& flags, tools::StepMeter& meter) {
+  return meter.Run(static_cast<int>(flags.steps > 0 ? flags.steps : kTimedSteps),
+                   flags.steps > 0 ? absl::ZeroDuration() : kLeastTime);
+}
+
+double ImagesPerSecond(const Flags& flags, double step_seconds) { return static_cast<double>(flags.batch) / step_seconds; }
+
+absl::StatusOr<std::vector<Pair>> RunPairs(const Flags& flags, const BenchFlags& bench, tools::StepMeter& meter) {
+  const auto run = [&]() -> absl::StatusOr<double> {
+    const size_t before = meter.step_seconds().size();
+    RETURN_IF_ERROR(RunSteps(flags, meter));
+    const std::vector<double>& steps = meter.step_seconds();
+    return ImagesPerSecond(flags, tools::Median({steps.begin() + static_cast<int64_t>(before), steps.end()}));
+  };
+  return RunInTurn(run, bench.against, bench.pairs);
+}
+
+// By task: its median.
+std::vector<double> TaskSeconds(const tools::StepMeter& meter) {
+  std::vector<double> medians;
+  for (const program::Task& task : meter.program().tasks) {
+    std::vector<double> seconds;
+    for (const std::vector<engine::TaskTime>& step : meter.times()) {
+      seconds.push_back(InSeconds(step[task.id.value].end - step[task.id.value].start));
+    }
+    medians.push_back(tools::Median(std::move(seconds)));
+  }
+  return medians;
+}
+
+// Ends the meter, whose devices would take the machine's memory and cores from those that are measured.
+absl::StatusOr<tools::Ceilings> DrawRoofline(const Flags& flags, const Session& session, const std::string& path,
+                                             std::unique_ptr<tools::StepMeter> meter) {
+  const program::Program program = meter->program();
+  const std::vector<double> seconds = TaskSeconds(*meter);
+  meter.reset();
+  const int devices = program.device_count;
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags, devices, session.threads_per_device, /*times_tasks=*/true));
+  ASSIGN_OR_RETURN(const tools::Ceilings ceilings, tools::MeasureCeilings(*backend, DTypeOf(flags)));
+  const std::string title =
+      absl::StrFormat("%s, batch %d, plan %s on %d %s device%s, %s", session.graph.name, flags.batch, session.plan.name,
+                      devices, backend->name() == "cuda" ? "CUDA" : "CPU", devices > 1 ? "s" : "", flags.dtype);
+  RETURN_IF_ERROR(engine::ReplaceFile(path, tools::RooflineAsSvg(title, program, seconds, ceilings)));
+  return ceilings;
+}
+
+absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const BenchFlags& bench, const Session& session) {
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter, OpenMeter(flags, session, /*times_tasks=*/false));
+  std::vector<Pair> pairs;
+  if (bench.against.empty()) {
+    RETURN_IF_ERROR(RunSteps(flags, *meter));
+  } else {
+    ASSIGN_OR_RETURN(pairs, RunPairs(flags, bench, *meter));
+  }
   const std::vector<double>& steps = meter->step_seconds();
   StepReport report{.backend = meter->backend_name(),
                     .devices = meter->program().device_count,
@@ -94,12 +152,18 @@ absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const Session& sessio
                     .nine_tenths = tools::Percentile(steps, 0.9),
                     .host = tools::Median(meter->host_seconds()),
                     .steps = static_cast<int>(steps.size()),
-                    .memory = meter->Memory()};
+                    .memory = meter->Memory(),
+                    .start_up = meter->start_up(),
+                    .first_step = meter->first_step(),
+                    .pairs = std::move(pairs)};
   if (report.backend == "cuda") {  // where timing tasks makes a step slower
     meter.reset();
-    ASSIGN_OR_RETURN(meter, RunMeter(flags, session, /*times_tasks=*/true));
+    ASSIGN_OR_RETURN(meter, OpenMeter(flags, session, /*times_tasks=*/true));
+    RETURN_IF_ERROR(RunSteps(flags, *meter));
   }
   ReadTasks(*meter, report);
+  if (bench.roofline.empty()) return report;
+  ASSIGN_OR_RETURN(report.ceilings, DrawRoofline(flags, session, bench.roofline, std::move(meter)));
   return report;
 }
 
@@ -123,7 +187,18 @@ int64_t PeakBytes(const StepReport& report) {
   return most;
 }
 
-Json StepJson(const Flags& flags, const Session& session, const StepReport& report) {
+Json SpentJson(const tools::Spent& spent) {
+  return {{"ms", 1e3 * spent.seconds}, {"processor_ms", 1e3 * spent.processor_seconds}};
+}
+
+Json CeilingsJson(const tools::Ceilings& ceilings) {
+  return {{"flop_per_s", ceilings.flops_per_sec},
+          {"side_of_matrices", ceilings.side},
+          {"bytes_per_s", ceilings.bytes_per_sec},
+          {"bytes_of_arrays", ceilings.array_bytes}};
+}
+
+Json StepJson(const Flags& flags, const BenchFlags& bench, const Session& session, const StepReport& report) {
   const double total = Total(report.times);
   Json json = {
       {"model", session.graph.name},
@@ -135,11 +210,13 @@ Json StepJson(const Flags& flags, const Session& session, const StepReport& repo
       {"global_batch", flags.batch},
       {"steps", report.steps},
       {"step_ms", {{"median", 1e3 * report.median}, {"p10", 1e3 * report.tenth}, {"p90", 1e3 * report.nine_tenths}}},
-      {"images_per_s", static_cast<double>(flags.batch) / report.median},
+      {"images_per_s", ImagesPerSecond(flags, report.median)},
       {"flop_per_s", static_cast<double>(report.work.flops) / report.median},
       {"bytes_per_s", BytesMoved(report.work) / report.median},
       {"sent_bytes_per_s", static_cast<double>(report.work.bytes_sent) / report.median},
       {"host_ms", 1e3 * report.host},
+      {"start_up", SpentJson(report.start_up)},
+      {"first_step", SpentJson(report.first_step)},
       {"breakdown",
        {{"compute", InSeconds(report.times.compute) / total},
         {"exposed_communication", InSeconds(report.times.exposed_communication) / total},
@@ -156,13 +233,23 @@ Json StepJson(const Flags& flags, const Session& session, const StepReport& repo
                              {"sent_bytes", kind.work.bytes_sent}});
   }
   for (const engine::DeviceMemory& device : report.memory) json["peak_memory_bytes"].push_back(device.total_bytes());
+  if (report.ceilings.has_value()) json["ceilings"] = CeilingsJson(*report.ceilings);
+  if (!report.pairs.empty()) json["against"] = PairsJson(bench.against, report.pairs);
   return json;
 }
 
-void PrintStep(const Flags& flags, const StepReport& report) {
+void PrintCeilings(const tools::Ceilings& ceilings) {
+  PrintLine(
+      absl::StrFormat("ceilings of a device while all are at work: %.2f GFLOP/s (a product of matrices of %d x %d), %.2f "
+                      "GB/s (the sum of two arrays of %.0f MB)",
+                      ceilings.flops_per_sec / 1e9, ceilings.side, ceilings.side, ceilings.bytes_per_sec / 1e9,
+                      static_cast<double>(ceilings.array_bytes) / 1e6));
+}
+
+void PrintStep(const Flags& flags, const BenchFlags& bench, const StepReport& report) {
   PrintLine(absl::StrFormat("step %.3f ms (median of %d; a tenth below %.3f, a tenth above %.3f)  %.1f images/s",
                             1e3 * report.median, report.steps, 1e3 * report.tenth, 1e3 * report.nine_tenths,
-                            static_cast<double>(flags.batch) / report.median));
+                            ImagesPerSecond(flags, report.median)));
   PrintLine(absl::StrFormat("all devices together: %.2f GFLOP/s, %.2f GB/s read and written by kernels, %.3f GB/s sent",
                             static_cast<double>(report.work.flops) / report.median / 1e9,
                             BytesMoved(report.work) / report.median / 1e9,
@@ -174,6 +261,11 @@ void PrintStep(const Flags& flags, const StepReport& report) {
       100 * InSeconds(report.times.compute) / total, 100 * InSeconds(report.times.exposed_communication) / total,
       100 * InSeconds(report.times.input_wait) / total, 100 * InSeconds(report.times.idle) / total));
   PrintLine(absl::StrFormat("memory: at most %.1f MB of a device", static_cast<double>(PeakBytes(report)) / 1e6));
+  PrintLine(
+      absl::StrFormat("start-up: the Program was ready after %.3f s (processor %.3f s), its first step took %.3f s (%.3f s)",
+                      report.start_up.seconds, report.start_up.processor_seconds, report.first_step.seconds,
+                      report.first_step.processor_seconds));
+  if (report.ceilings.has_value()) PrintCeilings(*report.ceilings);
   PrintLine("");
   PrintLine(
       absl::StrFormat("%-32s %6s %14s %8s %10s %8s", "kind of task", "tasks", "ms of a device", "share", "GFLOP/s", "GB/s"));
@@ -186,22 +278,24 @@ void PrintStep(const Flags& flags, const StepReport& report) {
     PrintLine(absl::StrFormat("%-32s %6d %14.3f %6.1f %% %10s %8.2f", name, kind.tasks, 1e3 * kind.seconds / report.devices,
                               100 * kind.seconds / sum, flops, bytes / kind.seconds / 1e9));
   }
+  if (!report.pairs.empty()) PrintPairs(bench.against, report.pairs);
 }
 
 }  // namespace
 
-absl::Status RunBenchStep(const Flags& flags) {
+absl::Status RunBenchStep(const Flags& flags, const BenchFlags& bench) {
   RETURN_IF_ERROR(CheckBackend(flags));
+  if (!bench.roofline.empty()) RETURN_IF_ERROR(engine::CheckWritable(bench.roofline));
   ASSIGN_OR_RETURN(const Session session, OpenSession(flags, nullptr));
   ASSIGN_OR_RETURN(const program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
   if (flags.backend != "cuda") RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
-  ASSIGN_OR_RETURN(const StepReport report, MeasureStep(flags, session));
+  ASSIGN_OR_RETURN(const StepReport report, MeasureStep(flags, bench, session));
   PrintSession(flags, session, report.backend);
   if (flags.json) {
-    PrintJson(StepJson(flags, session, report));
+    PrintJson(StepJson(flags, bench, session, report));
   } else {
-    PrintStep(flags, report);
+    PrintStep(flags, bench, report);
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,7 @@
 #include "tools/measure.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -35,6 +37,21 @@ void FillLabels(absl::Span<int32_t> labels, int64_t classes) {
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(static_cast<int64_t>(i) % classes);
 }
 
+double ProcessorSeconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return absl::ToDoubleSeconds(absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime));
+}
+
+class Stopwatch {
+ public:
+  Spent Read() const { return {absl::ToDoubleSeconds(absl::Now() - begin_), ProcessorSeconds() - processor_begin_}; }
+
+ private:
+  const absl::Time begin_ = absl::Now();
+  const double processor_begin_ = ProcessorSeconds();
+};
+
 }  // namespace
 
 int CoreCount() { return cpu::UsableCores(); }
@@ -52,6 +69,7 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
                                                              const partition::LowerOptions& lower,
                                                              std::shared_ptr<engine::Backend> backend) {
   auto meter = std::unique_ptr<StepMeter>(new StepMeter());
+  const Stopwatch start_up;
   ASSIGN_OR_RETURN(meter->program_, partition::Lower(graph, plan, lower));
   meter->classes_ = graph.classes();
   if (backend == nullptr) {
@@ -59,7 +77,9 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
   }
   meter->backend_ = std::move(backend);
   ASSIGN_OR_RETURN(meter->executor_, engine::Executor::Create(meter->program_, *meter->backend_));
+  meter->start_up_ = start_up.Read();
   RETURN_IF_ERROR(engine::InitializeParameters(meter->program_, meter->executor_->loaded(), 1));
+  const Stopwatch first_step;
   // GPUs capture the third and the fourth step as graphs.
   const int pairs = meter->backend_->name() == "cuda" ? 2 : 1;
   for (int pair = 0; pair < pairs; ++pair) {
@@ -68,6 +88,7 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
     }
     for (int step = 0; step < 2; ++step) {
       if (absl::StatusOr<engine::StepResult> result = meter->executor_->Collect(); !result.ok()) return result.status();
+      if (pair == 0 && step == 0) meter->first_step_ = first_step.Read();
     }
     RETURN_IF_ERROR(meter->executor_->loaded().KeepImages());
   }

@@ -27,6 +27,11 @@ double TrimmedMean(std::vector<double> values);
 // How many of so many values that leaves.
 size_t TrimmedCount(size_t values);
 
+// What something took: on the clock, and of all processors together.
+struct Spent {
+  double seconds = 0, processor_seconds = 0;
+};
+
 // A Program with synthetic data, two steps in flight as in training; on GPUs the images lie there already. It stays loaded
 // between runs, so that runs of several Programs can take turns and meet the same moods of the machine.
 class StepMeter {
@@ -47,6 +52,9 @@ class StepMeter {
   const std::vector<double>& step_seconds() const { return steps_; }
   const std::vector<std::vector<engine::TaskTime>>& times() const { return times_; }
   const std::vector<double>& host_seconds() const { return hosts_; }
+  // To lower network and plan and make the Program ready on the devices; and its first step, which touches its memory first.
+  const Spent& start_up() const { return start_up_; }
+  const Spent& first_step() const { return first_step_; }
   std::vector<engine::DeviceMemory> Memory() const;  // by device
   std::string backend_name() const { return backend_->name(); }
 
@@ -60,6 +68,7 @@ class StepMeter {
   int64_t classes_ = 0, enqueued_ = 0;
   std::vector<double> steps_, hosts_;
   std::vector<std::vector<engine::TaskTime>> times_;
+  Spent start_up_, first_step_;
 };
 
 // Bytes that the CPU backend would take for `program`, by device.

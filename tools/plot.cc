@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numbers>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,8 +14,10 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 430, kLeft = 70, kRight = 20, kTop = 74, kBottom = 76;
+constexpr double kFloor = kHeight - kBottom;  // where the axis of x lies
+constexpr double kLeastRadius = 2, kMostRadius = 14;
 constexpr double kCap = 4;  // half the cross-line of an error bar
-constexpr double kLegendRow = 17;
+constexpr double kFirstLegendRow = 44, kLegendRow = 17;
 const LineStyle kIdeal = {.width = 1.6, .dashes = "6 4"};
 
 // 1, 2 or 5 times a power of ten, so that about five ticks reach `most`.
@@ -39,34 +43,84 @@ std::vector<std::string> InLines(absl::string_view text, double font_size, doubl
   return lines;
 }
 
+class Axis {
+ public:
+  static Axis FromZero(double most) {
+    Axis axis(0, most, /*by_powers=*/false);
+    const double step = TickStep(most);
+    for (double tick = 0; tick <= most * 1.0001; tick += step) axis.ticks_.push_back(tick);
+    return axis;
+  }
+  // From a power of ten to a power of ten.
+  static Axis ByPowers(double least, double most) {
+    const double first = std::floor(std::log10(least)), last = std::max(first + 1, std::ceil(std::log10(most)));
+    Axis axis(first, last, /*by_powers=*/true);
+    for (double power = first; power <= last; ++power) axis.ticks_.push_back(std::pow(10, power));
+    return axis;
+  }
+
+  // 0 at its beginning, 1 at its end.
+  double PartOf(double value) const { return ((by_powers_ ? std::log10(value) : value) - begin_) / (end_ - begin_); }
+  const std::vector<double>& ticks() const { return ticks_; }
+
+ private:
+  Axis(double begin, double end, bool by_powers) : begin_(begin), end_(end), by_powers_(by_powers) {}
+
+  double begin_, end_;  // by powers: their exponents
+  bool by_powers_;
+  std::vector<double> ticks_;
+};
+
+// Of values above 0.
+struct Range {
+  double least = std::numeric_limits<double>::max(), most = 0;
+  void Add(double value) { least = std::min(least, value), most = std::max(most, value); }
+  Axis ByPowers() const { return most > 0 ? Axis::ByPowers(least, most) : Axis::ByPowers(1, 10); }
+};
+
+// Where the entries of a legend stand: beside the one before, or below where the row is full.
+class LegendRows {
+ public:
+  std::pair<double, double> PlaceOf(const std::string& name) {
+    const double width = 42 + 0.95 * TextWidth(name, 12);
+    if (x_ > kLeft && x_ + width > kWidth - kRight) x_ = kLeft, y_ += kLegendRow;
+    const double x = x_;
+    x_ += width;
+    return {x, y_};
+  }
+  double bottom() const { return y_; }
+
+ private:
+  double x_ = kLeft, y_ = kFirstLegendRow;
+};
+
 // The axes, and what is drawn in their units.
 class Canvas {
  public:
-  Canvas(const PlotTitles& titles, double most_x, double most_y) : svg_(kWidth, kHeight), most_x_(most_x), most_y_(most_y) {
+  Canvas(const PlotTitles& titles, const Axis& x_axis, const Axis& y_axis, double top = kTop)
+      : svg_(kWidth, kHeight), x_axis_(x_axis), y_axis_(y_axis), top_(top) {
     svg_.Text(kWidth / 2, 22, Clipped(titles.title, 14, kWidth + 60), {.size = 14, .anchor = Anchor::kMiddle, .bold = true});
-    const double step = TickStep(most_y);
-    for (double y = 0; y <= most_y * 1.0001; y += step) {
-      if (y > 0) svg_.Line(kLeft, Y(y), kWidth - kRight, Y(y), Paint::kRule);
+    for (double y : y_axis_.ticks()) {
+      if (Y(y) < kFloor) svg_.Line(kLeft, Y(y), kWidth - kRight, Y(y), Paint::kRule);
       svg_.Line(kLeft - 4, Y(y), kLeft, Y(y), Paint::kInk);
       svg_.Text(kLeft - 8, Y(y) + 4, absl::StrFormat("%g", y), {.anchor = Anchor::kEnd});
     }
     svg_.Text((kLeft + kWidth - kRight) / 2, kHeight - 12, titles.x, {.size = 13, .anchor = Anchor::kMiddle});
-    svg_.Text(20, (kTop + kHeight - kBottom) / 2, titles.y, {.size = 13, .anchor = Anchor::kMiddle, .turn = -90});
+    svg_.Text(20, (top_ + kFloor) / 2, titles.y, {.size = 13, .anchor = Anchor::kMiddle, .turn = -90});
   }
 
-  double X(double x) const { return kLeft + x / most_x_ * (kWidth - kLeft - kRight); }
-  double Y(double y) const { return kHeight - kBottom - y / most_y_ * (kHeight - kTop - kBottom); }
+  double X(double x) const { return kLeft + x_axis_.PartOf(x) * (kWidth - kLeft - kRight); }
+  double Y(double y) const { return kFloor - y_axis_.PartOf(y) * (kFloor - top_); }
 
   void TicksOfX() {
-    const double step = TickStep(most_x_);
-    for (double x = 0; x <= most_x_ * 1.0001; x += step) {
-      svg_.Line(X(x), Y(0), X(x), Y(0) + 4, Paint::kInk);
-      svg_.Text(X(x), Y(0) + 18, absl::StrFormat("%g", x), {.anchor = Anchor::kMiddle});
+    for (double x : x_axis_.ticks()) {
+      svg_.Line(X(x), kFloor, X(x), kFloor + 4, Paint::kInk);
+      svg_.Text(X(x), kFloor + 18, absl::StrFormat("%g", x), {.anchor = Anchor::kMiddle});
     }
   }
   void Category(double x, const std::string& name) {
     constexpr double kSize = 11;
-    double y = Y(0) + 17;
+    double y = kFloor + 17;
     for (absl::string_view part : absl::StrSplit(name, '\n')) {
       for (const std::string& line : InLines(part, kSize, X(1) - X(0))) {
         svg_.Text(X(x), y, line, {.size = kSize, .anchor = Anchor::kMiddle});
@@ -87,7 +141,7 @@ class Canvas {
     PlaceOf("ideal", [&](double x, double y) { svg_.Line(x, y - 4, x + 18, y - 4, Paint::kMuted, kIdeal); });
   }
   void Bar(double x, double width, double value, double label_at, size_t series) {
-    svg_.Rect(X(x), Y(value), X(width) - X(0), Y(0) - Y(value), SeriesPaint(series));
+    svg_.Rect(X(x), Y(value), X(width) - X(0), kFloor - Y(value), SeriesPaint(series));
     svg_.Text(X(x + width / 2), Y(label_at) - 5, absl::StrFormat("%.2f", value), {.size = 10, .anchor = Anchor::kMiddle});
   }
   // From `low` to `high`, with a cross-line at each end.
@@ -104,26 +158,40 @@ class Canvas {
     svg_.Path(path, Paint::kNone, SeriesPaint(series), style);
     if (line.points.size() == 1) svg_.Circle(X(line.points[0].first), Y(line.points[0].second), 3, SeriesPaint(series));
   }
+  // `size` from 0 to 1, of its area.
+  void DrawMark(const Mark& mark, double size, size_t series) {
+    svg_.BeginGroup(mark.title);
+    svg_.Circle(X(mark.x), Y(mark.y), kLeastRadius + (kMostRadius - kLeastRadius) * std::sqrt(size), SeriesPaint(series),
+                /*opacity=*/0.6);
+    svg_.EndGroup();
+  }
+  void DrawCeiling(const Ceiling& ceiling) {
+    const double x1 = X(ceiling.from.first), y1 = Y(ceiling.from.second), x2 = X(ceiling.to.first),
+                 y2 = Y(ceiling.to.second);
+    svg_.Line(x1, y1, x2, y2, Paint::kInk, {.width = 1.6});
+    const double along = std::atan2(y2 - y1, x2 - x1);
+    const double x = ceiling.named_at_end ? x2 : x1, y = ceiling.named_at_end ? y2 : y1, gap = 6;
+    svg_.Text(x + gap * std::sin(along), y - gap * std::cos(along), ceiling.name,
+              {.anchor = ceiling.named_at_end ? Anchor::kEnd : Anchor::kStart, .turn = along * 180 / std::numbers::pi});
+  }
   std::string Finish() && {
-    svg_.Line(kLeft, Y(0), kWidth - kRight, Y(0), Paint::kInk);
-    svg_.Line(kLeft, Y(0), kLeft, kTop, Paint::kInk);
+    svg_.Line(kLeft, kFloor, kWidth - kRight, kFloor, Paint::kInk);
+    svg_.Line(kLeft, kFloor, kLeft, top_, Paint::kInk);
     return std::move(svg_).Finish();
   }
 
  private:
-  // Where the next entry of the legend stands: beside the one before, or below where the row is full.
   template <typename DrawKey>
   void PlaceOf(const std::string& name, DrawKey draw_key) {
-    const double width = 42 + 0.85 * TextWidth(name, 12);
-    if (legend_x_ > kLeft && legend_x_ + width > kWidth - kRight) legend_x_ = kLeft, legend_y_ += kLegendRow;
-    draw_key(legend_x_, legend_y_);
-    svg_.Text(legend_x_ + 24, legend_y_, name);
-    legend_x_ += width;
+    const auto [x, y] = legend_.PlaceOf(name);
+    draw_key(x, y);
+    svg_.Text(x + 24, y, name);
   }
 
   Svg svg_;
-  const double most_x_, most_y_;
-  double legend_x_ = kLeft, legend_y_ = 44;
+  const Axis x_axis_, y_axis_;
+  const double top_;
+  LegendRows legend_;
 };
 
 }  // namespace
@@ -136,7 +204,7 @@ std::string BarChart(const PlotTitles& titles, const std::vector<std::string>& c
     for (const auto& [low, high] : s.ranges) most = std::max(most, high);
   }
   for (double value : ideal) most = std::max(most, value);
-  Canvas canvas(titles, static_cast<double>(categories.size()), most * 1.1);
+  Canvas canvas(titles, Axis::FromZero(static_cast<double>(categories.size())), Axis::FromZero(most * 1.1));
   const double width = 0.8 / static_cast<double>(std::max<size_t>(series.size(), 1));
   for (size_t c = 0; c < categories.size(); ++c) {
     const auto left = static_cast<double>(c);
@@ -160,12 +228,39 @@ std::string LineChart(const PlotTitles& titles, const std::vector<LineSeries>& s
   for (const LineSeries& s : series) {
     for (const auto& [x, y] : s.points) most_x = std::max(most_x, x), most_y = std::max(most_y, y);
   }
-  Canvas canvas(titles, most_x, most_y * 1.05);
+  Canvas canvas(titles, Axis::FromZero(most_x), Axis::FromZero(most_y * 1.05));
   canvas.TicksOfX();
   for (size_t s = 0; s < series.size(); ++s) {
     canvas.Line(series[s], s);
     canvas.Legend(s, series[s].name, /*is_line=*/true);
   }
+  return std::move(canvas).Finish();
+}
+
+std::string MarkChart(const PlotTitles& titles, const std::vector<MarkSeries>& series,
+                      const std::vector<Ceiling>& ceilings) {
+  Range xs, ys;
+  double most_weight = 1e-9;
+  std::vector<std::pair<const Mark*, size_t>> marks;  // and of which series
+  for (size_t s = 0; s < series.size(); ++s) {
+    for (const Mark& mark : series[s].marks) {
+      xs.Add(mark.x), ys.Add(mark.y);
+      most_weight = std::max(most_weight, mark.weight);
+      marks.emplace_back(&mark, s);
+    }
+  }
+  for (const Ceiling& ceiling : ceilings) {
+    for (const auto& [x, y] : {ceiling.from, ceiling.to}) xs.Add(x), ys.Add(y);
+  }
+  std::stable_sort(marks.begin(), marks.end(),
+                   [](const auto& a, const auto& b) { return a.first->weight > b.first->weight; });
+  LegendRows legend;
+  for (const MarkSeries& one : series) legend.PlaceOf(one.name);
+  Canvas canvas(titles, xs.ByPowers(), ys.ByPowers(), std::max(kTop, legend.bottom() + 13));
+  canvas.TicksOfX();
+  for (const auto& [mark, s] : marks) canvas.DrawMark(*mark, mark->weight / most_weight, s);
+  for (const Ceiling& ceiling : ceilings) canvas.DrawCeiling(ceiling);
+  for (size_t s = 0; s < series.size(); ++s) canvas.Legend(s, series[s].name, /*is_line=*/false);
   return std::move(canvas).Finish();
 }
 

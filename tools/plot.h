@@ -1,4 +1,5 @@
-// Plots as SVG, as a paper prints them: bars in groups, and lines, with titles at the axes. Any thread.
+// Plots as SVG, as a paper prints them: bars in groups, lines, and marks between ceilings, with titles at the axes. Any
+// thread.
 #ifndef COLONNADE_TOOLS_PLOT_H_
 #define COLONNADE_TOOLS_PLOT_H_
 
@@ -28,6 +29,25 @@ struct LineSeries {
   bool is_background = false;                     // drawn thin and pale
 };
 std::string LineChart(const PlotTitles& titles, const std::vector<LineSeries>& series);
+
+// One thing that was measured, at a place.
+struct Mark {
+  double x = 0, y = 0;  // above 0
+  double weight = 0;    // what its area stands for
+  std::string title;    // shown where the mouse rests
+};
+struct MarkSeries {
+  std::string name;
+  std::vector<Mark> marks;
+};
+// A line that no mark should be above, straight between two points on such axes.
+struct Ceiling {
+  std::pair<double, double> from, to;
+  std::string name;
+  bool named_at_end = false;  // else at its beginning
+};
+// Both axes by powers of ten, as far as marks and ceilings reach. Large marks lie below small ones.
+std::string MarkChart(const PlotTitles& titles, const std::vector<MarkSeries>& series, const std::vector<Ceiling>& ceilings);
 
 // One below the other.
 std::string Stacked(const std::vector<std::string>& charts);

@@ -161,8 +161,10 @@ void Svg::Frame(double x, double y, double width, double height, Paint stroke, c
                         x, y, width, height, radius, LineAttributes(StrokeClass(stroke), style));
 }
 
-void Svg::Circle(double x, double y, double radius, Paint fill) {
-  absl::StrAppendFormat(&body_, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" class=\"%s\"/>\n", x, y, radius, FillClass(fill));
+void Svg::Circle(double x, double y, double radius, Paint fill, double opacity) {
+  absl::StrAppendFormat(&body_, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.4g\" class=\"%s\"", x, y, radius, FillClass(fill));
+  if (opacity < 1) absl::StrAppendFormat(&body_, " fill-opacity=\"%g\"", opacity);
+  absl::StrAppend(&body_, "/>\n");
 }
 
 void Svg::BeginGroup(absl::string_view title) { absl::StrAppend(&body_, "<g><title>", Escaped(title), "</title>\n"); }

@@ -56,7 +56,7 @@ class Svg {
   void Path(const std::string& data, Paint fill, Paint stroke, const LineStyle& style = {});
   void Rect(double x, double y, double width, double height, Paint fill, double opacity = 1, double radius = 0);
   void Frame(double x, double y, double width, double height, Paint stroke, const LineStyle& style = {}, double radius = 0);
-  void Circle(double x, double y, double radius, Paint fill);
+  void Circle(double x, double y, double radius, Paint fill, double opacity = 1);
   // What follows is about `title`, which viewers show where the mouse rests, until EndGroup.
   void BeginGroup(absl::string_view title);
   void EndGroup();

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "cli/build_facts.h"
 #include "gmock/gmock.h"
@@ -108,11 +109,32 @@ TEST_F(Command, BenchStepSaysWhereTheTimeGoes) {
   for (const json& share : step["breakdown"]) shares += share.get<double>();
   EXPECT_NEAR(shares, 1, 1e-6);
   EXPECT_EQ(step["peak_memory_bytes"].size(), 2u);
+  for (const char* part : {"start_up", "first_step"}) {
+    EXPECT_GT(step[part]["ms"], 0) << part;
+    EXPECT_GT(step[part]["processor_ms"], 0) << part;
+  }
+  EXPECT_FALSE(step.contains("ceilings") || step.contains("against")) << "unless they are asked for";
   // Text says the same, and has a line for each kind.
   const Result text = Run("bench step --model=two_column --batch=32 --steps=3");
   ASSERT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("median of 3"));
   EXPECT_THAT(text.out, HasSubstr("\nconv_backward_weights "));
+  EXPECT_THAT(text.out, HasSubstr("start-up: the Program was ready after "));
+}
+
+TEST_F(Command, BenchStepDrawsItsRoofline) {
+  if (kSanitized) GTEST_SKIP() << "skipped: ceilings take arrays larger than all caches";
+  const Result r = Run(absl::StrCat(
+      "bench step --model=two_column --batch=32 --devices=2 --plan=data --steps=3 --json --roofline=", In("roofline.svg")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json ceilings = json::parse(r.out)["ceilings"];
+  EXPECT_GT(ceilings["flop_per_s"], 1e8);
+  EXPECT_GT(ceilings["bytes_per_s"], 1e7);
+  const std::string svg = *engine::ReadFile(In("roofline.svg"));
+  EXPECT_THAT(svg, HasSubstr("two_column, batch 32, plan data on 2 CPU devices, fp32"));
+  EXPECT_THAT(svg, HasSubstr("<title>conv1 conv_forward, device 1: "));
+  EXPECT_THAT(svg, HasSubstr(absl::StrFormat(">%.3g GB/s<", ceilings["bytes_per_s"].get<double>() / 1e9)));
+  ExpectError("bench step --model=two_column --steps=3 --roofline=no_such_folder/roofline.svg", 74, {"no_such_folder"});
 }
 
 TEST_F(Command, BenchPlansRunsEveryPlanAndThePlanners) {
