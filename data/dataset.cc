@@ -21,6 +21,7 @@ namespace {
 constexpr double kLargestDigitValue = 16;
 constexpr int64_t kSyntheticTrain = 4096, kSyntheticTest = 512;
 constexpr int64_t kSyntheticPixels = int64_t{1} << 25, kFewestSynthetic = 64;
+constexpr int64_t kMostSyntheticPixels = int64_t{1} << 28;  // even if there are fewer than the fewest then
 
 const char* Prefix(SplitOf split) { return split == SplitOf::kTrain ? "train" : "t10k"; }
 
@@ -59,7 +60,8 @@ ImageSet Synthetic(SplitOf split, const DatasetOptions& options) {
   const int64_t count = split == SplitOf::kTrain ? kSyntheticTrain : kSyntheticTest;
   const int64_t elements = program::ElementCount(set.sample_shape);
   // Large images come in smaller numbers, so that drawing them takes no time to speak of.
-  const int64_t samples = std::clamp(kSyntheticPixels / elements, kFewestSynthetic, count);
+  const int64_t fewest = std::clamp(kMostSyntheticPixels / elements, int64_t{1}, kFewestSynthetic);
+  const int64_t samples = std::clamp(kSyntheticPixels / elements, fewest, count);
   set.pixels.resize(samples * elements);
   for (int64_t s = 0; s < samples; ++s) {
     set.labels.push_back(static_cast<int32_t>(s % set.classes));

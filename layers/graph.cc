@@ -33,6 +33,7 @@ std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>
 
 // Of one tensor: far above what any machine holds, and far below where products of sizes overflow.
 constexpr int64_t kMostElements = int64_t{1} << 36;
+constexpr double kMostFlops = 1e15;  // of one layer and one sample
 
 bool Fits(const program::Shape& shape) {
   int64_t count = 1;
@@ -145,6 +146,14 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
   for (ParameterSpec& parameter : parameters) {
     if (!Fits(parameter.shape)) return too_large(parameter.name, parameter.shape);
     parameter.name = absl::StrCat(name, ".", parameter.name);
+  }
+  if (TraitsOf(layer).multiplies_weights) {
+    const program::Shape& weight = parameters[0].shape;
+    const double flops = 2.0 * static_cast<double>(program::ElementCount(weight)) *
+                         static_cast<double>(program::ElementCount(*output)) / static_cast<double>(weight[0]);
+    if (flops > kMostFlops) {
+      return fail(absl::StrFormat("expected at most %g flop for a sample, found %g", kMostFlops, flops));
+    }
   }
   std::vector<int64_t> sections = SectionsOf(layer, graph_.nodes, inputs);
   if (auto* dropout = std::get_if<layers::Dropout>(&layer)) dropout->stream = program::StreamOfName(name);

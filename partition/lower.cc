@@ -1,6 +1,7 @@
 #include "partition/lower.h"
 
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ namespace colonnade::partition {
 namespace {
 
 constexpr int kMostForThemselves = 4;  // devices
+constexpr int kOtherStages = 2;        // tasks and waits; Verify comes last
 
 struct LoweringPass {
   const char* name;
@@ -98,8 +100,23 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
 
 namespace {
 
+// Tells of one more stage that is done.
+class Stages {
+ public:
+  explicit Stages(const LowerOptions& options) : options_(options) {}
+  void Next() {
+    if (options_.progress) options_.progress(++done_, static_cast<int>(std::size(kPasses)) + kOtherStages);
+  }
+
+ private:
+  const LowerOptions& options_;
+  int done_ = 0;
+};
+
 // The actions of a step, ready to be emitted. It keeps references to its arguments.
-absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
+absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options,
+                                        Stages& stages) {
+  RETURN_IF_ERROR(CheckBatch(graph, options.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options));
   RETURN_IF_ERROR(CheckPixels(graph, options));
   RETURN_IF_ERROR(options.update.Check(graph));
@@ -115,15 +132,19 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
   for (const LoweringPass& pass : kPasses) {
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));
+    stages.Next();
   }
   return lowering;
 }
 
 absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph, const Plan& plan,
                                                  const LowerOptions& options) {
-  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options));
+  Stages stages(options);
+  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, stages));
   program::Program program = EmitTasks(lowering);
+  stages.Next();
   RETURN_IF_ERROR(AssignWaits(program));
+  stages.Next();
   return program;
 }
 
@@ -131,7 +152,8 @@ absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph
 
 absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
                                                               const LowerOptions& options) {
-  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options));
+  Stages stages(options);
+  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, stages));
   program::Representatives representatives = EmitRepresentatives(lowering);
   RETURN_IF_ERROR(AssignWaits(representatives.program));
   return representatives;

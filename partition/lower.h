@@ -3,6 +3,7 @@
 #define COLONNADE_PARTITION_LOWER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,6 +50,7 @@ struct LowerOptions {
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
   bool reads_averages = false;    // an evaluation of the averages that training keeps, not of the parameters
+  std::function<void(int done, int stages)> progress{};  // told after each stage of lowering
 };
 
 // The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent

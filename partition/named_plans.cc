@@ -158,6 +158,7 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
                                                          name, program::DidYouMean(", ", name, names),
                                                          absl::StrJoin(PlanNames(), ", ")));
   }
+  RETURN_IF_ERROR(CheckBatch(graph, options.global_batch));
   ASSIGN_OR_RETURN(Mesh mesh, MeshFor(name, options));
   Plan plan;
   plan.name = std::string(name);

@@ -21,6 +21,8 @@ using layers::Strategy;
 constexpr int kVersion = 1;
 constexpr int64_t kMostDevices = 4096;
 constexpr int kDeepest = 8;
+constexpr int64_t kMostActivations = int64_t{1} << 48;   // elements; Verify lets no buffer have more
+constexpr int64_t kMostForwardFlops = int64_t{1} << 60;  // backward takes twice as many
 
 absl::Status Wrong(absl::string_view field, absl::string_view expected, absl::string_view found) {
   return absl::InvalidArgumentError(absl::StrFormat("plan: field %s: expected %s, found %s", field, expected, found));
@@ -204,7 +206,28 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
   return plan;
 }
 
+int64_t LargestBatch(const layers::LayerGraph& graph) {
+  int64_t activations = 0;  // of one sample, as flops
+  for (const layers::LayerNode& node : graph.nodes) activations += program::ElementCount(node.sample_shape);
+  const int64_t flops = std::max<int64_t>(graph.ForwardFlops(1), 1);
+  return std::min(kMostActivations / std::max<int64_t>(activations, 1), kMostForwardFlops / flops);
+}
+
+absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch) {
+  const int64_t largest = LargestBatch(graph);
+  if (global_batch <= largest) return absl::OkStatus();
+  if (largest == 0) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "batch: network \"%s\" is too large for any; use smaller images, a smaller width or fewer classes", graph.name));
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "batch: expected at most %d (activations or flop of more samples of network \"%s\" cannot be counted), found %d; "
+      "use a smaller batch",
+      largest, graph.name, global_batch));
+}
+
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch) {
+  RETURN_IF_ERROR(CheckBatch(graph, global_batch));
   if (plan.mesh.axes.empty())
     return absl::InvalidArgumentError(absl::StrFormat("plan \"%s\": the mesh has no axes", plan.name));
   if (plan.transfer_parts < 1 || plan.transfer_parts > kMostTransferParts) {

@@ -61,6 +61,13 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json);
 // ShardGraph (shardings.h) gives the placements of a valid plan.
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch);
 
+// The largest global batch that can be worked out: all its activations together keep Verify's bound of one buffer, and its
+// flop can be counted, so that nothing made of it overflows, under any plan. 0 of a network too large for one sample.
+int64_t LargestBatch(const layers::LayerGraph& graph);
+
+// FailedPrecondition, which begins "batch: ", for more than LargestBatch. ValidatePlan, Lower and SearchPlans begin with it.
+absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch);
+
 }  // namespace colonnade::partition
 
 #endif  // COLONNADE_PARTITION_PLAN_H_

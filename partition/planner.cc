@@ -357,6 +357,7 @@ std::vector<int> TriedDeviceCounts(int devices) {
 }
 
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const LayerGraph& graph, const PlannerOptions& options) {
+  RETURN_IF_ERROR(CheckBatch(graph, options.lower.global_batch));
   return Search(graph, options).Run();
 }
 

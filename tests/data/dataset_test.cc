@@ -161,6 +161,15 @@ TEST(Synthetic, EachChannelIsPadded) {
   }
 }
 
+TEST(Synthetic, LargeImagesAreFewAndSmallOnesMany) {
+  auto images_of = [](int64_t side) {
+    return OpenDataset("synthetic", SplitOf::kTest, {.synthetic_shape = {3, side, side}})->labels.size();
+  };
+  EXPECT_EQ(images_of(8), 512u);
+  EXPECT_EQ(images_of(512), 64u);  // 50 MB
+  EXPECT_EQ(images_of(4096), 5u);  // 252 MB, where 64 are 3.2 GB
+}
+
 TEST(Synthetic, TestImagesAreOthersThanTrainingImages) {
   absl::StatusOr<ImageSet> train = OpenDataset("synthetic", SplitOf::kTrain, {.synthetic_shape = {1, 4, 4}});
   absl::StatusOr<ImageSet> test = OpenDataset("synthetic", SplitOf::kTest, {.synthetic_shape = {1, 4, 4}});

@@ -342,6 +342,20 @@ TEST(GraphBuilder, SizesBeyondReasonAreRefusedBeforeTheyOverflow) {
               ::testing::HasSubstr("a pad of at most 1048576"));
 }
 
+// A channel takes a weight and an output of 2^24 elements each, all of which meet.
+TEST(GraphBuilder, FlopBeyondReasonAreRefusedBeforeTheyOverflow) {
+  auto status_of = [](int64_t channels) {
+    GraphBuilder net("n");
+    const LayerId x = net.Input("images", {1, 1 << 13, 1 << 13});
+    net.SoftmaxCrossEntropy("loss", net.Flatten("flat", net.Conv2d("c", x, {.out_channels = channels, .kernel = 1 << 12})));
+    return std::move(net).Build().status();
+  };
+  EXPECT_TRUE(status_of(1).ok()) << status_of(1);
+  EXPECT_EQ(status_of(2).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status_of(2).message()),
+              ::testing::HasSubstr("Conv2d \"c\": expected at most 1e+15 flop for a sample, found "));
+}
+
 TEST(LayerGraph, FindsALayerByNameAndNamesTheNearest) {
   GraphBuilder net("n");
   const LayerId x = net.Flatten("flatten", net.Input("images", {1, 2, 2}));

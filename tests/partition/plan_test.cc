@@ -2,11 +2,14 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "partition/planner.h"
 #include "tests/partition/lowered.h"
 
 namespace colonnade::partition {
@@ -120,6 +123,48 @@ TEST(ValidatePlan, ALayerThatWasMeantIsNamedUnlessItCannotBeSplit) {
   EXPECT_THAT(error_with("conv_3"), HasSubstr("no layer \"conv_3\" that can be split; did you mean \"conv3\"?"));
   EXPECT_THAT(error_with("images"), HasSubstr("no layer \"images\" that can be split"));
   EXPECT_THAT(error_with("images"), ::testing::Not(HasSubstr("did you mean")));
+}
+
+// 2^48 elements of activations of all layers together, or 2^60 flop forward: whichever comes first.
+TEST(LargestBatch, IsTheLastThatEveryDoorTakes) {
+  struct Case {
+    const char* model;
+    models::ModelOptions options;
+  };
+  for (const Case& c : {Case{"alexnet2012", {}}, Case{"lenet", {.classes = 1'000'000}},
+                        Case{"resnet18", {.input_size = 2048}}, Case{"lenet", {.width = 64}}}) {
+    SCOPED_TRACE(c.model);
+    const layers::LayerGraph graph = Model(c.model, c.options);
+    const int64_t largest = LargestBatch(graph);
+    int64_t elements = 0;
+    for (const layers::LayerNode& node : graph.nodes) elements += program::ElementCount(node.sample_shape);
+    EXPECT_LE(largest * elements, int64_t{1} << 48);
+    EXPECT_LE(largest * graph.ForwardFlops(1), int64_t{1} << 60);
+    EXPECT_TRUE((largest + 1) * elements > int64_t{1} << 48 || (largest + 1) * graph.ForwardFlops(1) > int64_t{1} << 60);
+
+    const Plan plan = Named("single", graph, 1, largest);
+    EXPECT_TRUE(Lower(graph, plan, {.global_batch = largest}).ok());
+    EXPECT_TRUE(Lower(graph, plan, {.mode = program::Mode::kEval, .global_batch = largest}).ok());
+    EXPECT_TRUE(LowerToSimulate(graph, plan, {.global_batch = largest}).ok());
+    const std::vector<absl::Status> refusals = {ValidatePlan(plan, graph, largest + 1),
+                                                NamedPlan("single", graph, {.global_batch = largest + 1}).status(),
+                                                Lower(graph, plan, {.global_batch = largest + 1}).status(),
+                                                LowerToSimulate(graph, plan, {.global_batch = largest + 1}).status(),
+                                                SearchPlans(graph, {.lower = {.global_batch = largest + 1}}).status()};
+    for (const absl::Status& refused : refusals) {
+      EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(refused.message()),
+                  testing::StartsWith(absl::StrCat("batch: expected at most ", largest, " (")));
+    }
+  }
+}
+
+// All of them together, since each has values of its own.
+TEST(LargestBatch, IsThatOfAllMicroBatches) {
+  const layers::LayerGraph graph = Model("lenet");
+  const int64_t batch = LargestBatch(graph) / 4 * 4 + 4;
+  const absl::Status refused = Lower(graph, Named("single", graph, 1), {.global_batch = batch, .micro_batches = 4}).status();
+  EXPECT_THAT(std::string(refused.message()), testing::StartsWith("batch: "));
 }
 
 TEST(NamedPlan, AnUnknownNameIsAnsweredWithTheNearest) {
