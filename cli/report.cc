@@ -71,12 +71,13 @@ tools::ReportFigure TimelineFigure(const std::string& what, const engine::Trace&
 }
 
 absl::StatusOr<ReportSection> PlanSection(const Session& session, const program::Program& program) {
-  ASSIGN_OR_RETURN(std::string svg, tools::PlanAsSvg(session.graph, session.plan, program));
+  ASSIGN_OR_RETURN(tools::PlanPicture picture, tools::PictureOfPlan(session.graph, session.plan, program));
   ReportSection section{.title = "Plan"};
   section.figures.push_back(
       {.caption = "Devices are columns, layers are rows; what moves between devices stands between them.",
-       .svg = std::move(svg),
-       .is_long = true});
+       .svg = std::move(picture.svg),
+       .is_long = true,
+       .cuts = std::move(picture.cuts)});
   return section;
 }
 
@@ -107,7 +108,7 @@ ReportSection MemorySection(const program::Program& program, const Predicted* pr
     if (predicted->machine.cores.value > 0) {
       absl::StrAppend(&section.text, " The prediction adds what layouts and workspaces of the CPU backend take.");
     }
-    absl::StrAppend(&section.text, " A device of ", predicted->machine.name, " has ",
+    absl::StrAppend(&section.text, " A device of ", predicted->machine.Title(), " has ",
                     Megabytes(predicted->machine.memory_bytes.value), ".");
   }
   if (!held.empty()) absl::StrAppend(&section.text, " Held is what the backend took for training and tests together.");
@@ -272,7 +273,7 @@ absl::Status WritePredictionReport(const Flags& flags, const std::string& comman
   tools::Report report{.title = TitleOf(p.session)};
   report.headlines = {{"step, predicted", Milliseconds(Ms(p.simulation.step))},
                       {"images/s", absl::StrFormat("%.0f", ImagesPerSecond(p))},
-                      {"machine", p.machine.name}};
+                      {"machine", p.machine.Title()}};
   if (predicted.interval.has_value()) report.headlines.push_back({"90 % of draws", IntervalText(predicted)});
   ReportSection step{.title = "Predicted step", .text = "Nothing was run: all times are the simulator's."};
   step.figures.push_back(DevicesFigure(&predicted, {}));
@@ -304,7 +305,7 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
     ReportSection timeline{.title = "Timeline"};
     timeline.figures.push_back(TimelineFigure("The last steps, measured", results.report.last_steps, devices));
     if (predicted.ok()) {
-      timeline.figures.push_back(TimelineFigure(absl::StrCat("Two steps, simulated on ", predicted->machine.name),
+      timeline.figures.push_back(TimelineFigure(absl::StrCat("Two steps, simulated on ", predicted->machine.Title()),
                                                 predicted->simulation.last_steps, devices));
     }
     report.sections.push_back(std::move(timeline));

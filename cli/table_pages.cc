@@ -52,7 +52,7 @@ std::string SpeedupBars(const Table& table) {
   if (first.row.measured_step_sec > 0) series.push_back(std::move(published));
   series.push_back(std::move(simulated));
   if (first.measured_sec.has_value()) series.push_back(std::move(measured));
-  return tools::BarChart({.title = absl::StrFormat("%s, on %s", table.about.title, table.machine.name),
+  return tools::BarChart({.title = absl::StrFormat("%s, on %s", table.about.title, table.machine.Title()),
                           .x = "devices and parallelism",
                           .y = absl::StrFormat("images/s over those of \"%s\"", first.row.label)},
                          categories, series, ideal);
@@ -90,7 +90,7 @@ absl::StatusOr<std::string> ErrorAgainstTime(const Flags& flags, const Table& ta
                         by_time)});
 }
 
-std::string DaysOrMilliseconds(const Table& table, const TableRow& r, double sec) {
+std::string InUnit(const Table& table, const TableRow& r, double sec) {
   return absl::StrFormat("%.2f %s", table.Shown(r, sec), table.unit());
 }
 
@@ -99,8 +99,8 @@ tools::ReportSection RowsSection(const Table& table) {
                                      "speed-up", "simulated", "measured step", "note"}};
   for (const TableRow& r : table.rows) {
     const double known = r.row.measured_step_sec, first_known = table.rows[0].row.measured_step_sec;
-    rows.rows.push_back({r.row.label, known > 0 ? DaysOrMilliseconds(table, r, known) : "",
-                         DaysOrMilliseconds(table, r, r.simulated_sec), IntervalText(table, r), ErrorText(r),
+    rows.rows.push_back({r.row.label, known > 0 ? InUnit(table, r, known) : "", InUnit(table, r, r.simulated_sec),
+                         IntervalText(table, r), ErrorText(r),
                          known > 0 && first_known > 0 ? absl::StrFormat("%.2f ×", table.Speedup(r, first_known, known)) : "",
                          absl::StrFormat("%.2f ×", table.SimulatedSpeedup(r)),
                          r.measured_sec ? absl::StrFormat("%.1f ms", *r.measured_sec * 1e3) : "", r.note});
@@ -126,8 +126,9 @@ absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools:
     timelines.figures.push_back({.caption = r.row.label, .svg = tools::DrawTimeline(simulation.last_steps).svg});
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(r.row));
     ASSIGN_OR_RETURN(const program::Program program, partition::Lower(*graph, r.plan, tools::LowerOptionsOf(r.row)));
-    ASSIGN_OR_RETURN(std::string drawing, tools::PlanAsSvg(*graph, r.plan, program));
-    plans.figures.push_back({.caption = r.row.label, .svg = std::move(drawing), .is_long = true});
+    ASSIGN_OR_RETURN(tools::PlanPicture drawing, tools::PictureOfPlan(*graph, r.plan, program));
+    plans.figures.push_back(
+        {.caption = r.row.label, .svg = std::move(drawing.svg), .is_long = true, .cuts = std::move(drawing.cuts)});
   }
   report.sections.push_back(
       {.title = "Predicted step", .figures = {StepFigure("Where the time of a step goes on device 0, simulated.", steps)}});
@@ -155,7 +156,7 @@ absl::Status WritePlots(const Flags& flags, const Table& table) {
 
 absl::Status WriteTableReport(const Flags& flags, const Table& table) {
   if (flags.report.empty()) return absl::OkStatus();
-  tools::Report report{.title = absl::StrFormat("%s, on %s", table.about.title, table.machine.name)};
+  tools::Report report{.title = absl::StrFormat("%s, on %s", table.about.title, table.machine.Title())};
   const TableRow* fastest = &table.rows[0];
   for (const TableRow& r : table.rows) {
     if (table.SimulatedSpeedup(r) > table.SimulatedSpeedup(*fastest)) fastest = &r;
@@ -163,7 +164,7 @@ absl::Status WriteTableReport(const Flags& flags, const Table& table) {
   report.headlines = {{"rows", absl::StrCat(table.rows.size())},
                       {"fastest, simulated", fastest->row.label},
                       {"its speed-up", absl::StrFormat("%.2f ×", table.SimulatedSpeedup(*fastest))},
-                      {"machine", table.machine.name}};
+                      {"machine", table.machine.Title()}};
   report.sections.push_back(RowsSection(table));
   RETURN_IF_ERROR(AppendSectionsOfRows(flags, table, report));
   return WriteReport(flags, "table", &table.machine, std::move(report));

@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 SKIPPED = 77
+MOST_PAPER = 16
 COMMON = ['Configuration', 'Versions and machine']
 # What stands on paper below the heading of a section, on the same page.
 BEGINS_WITH = {'Curves': 'training loss', 'Predicted step': 'device 0', 'Timeline': 'device 0', 'Plan': 'global batch',
@@ -26,6 +27,8 @@ PAGES = {
         ['Predicted step', 'Timeline', 'Plan', 'Memory', 'Layers', 'Plans compared', *COMMON],
     'simulate --model=resnet18 --plan=hybrid --devices=8 --batch=64 --machine=dgx1-v100 --draws=2':
         ['Predicted step', 'Timeline', 'Plan', 'Memory', *COMMON],
+    'plan --model=resnet152 --plan=data --devices=8 --batch=256 --machine=dgx1-v100 --draws=0':
+        ['Predicted step', 'Timeline', 'Plan', 'Memory', 'Layers', *COMMON],
     'table --model=alexnet2012 --draws=2':
         ['Predicted beside measured', 'Predicted step', 'Memory', 'Timelines', 'Plans', *COMMON],
 }
@@ -117,8 +120,8 @@ def open_in_browser(browser, file, sections):
     paper = file.with_suffix('.pdf')
     run(f'--print-to-pdf={paper}', '--no-pdf-header-footer')
     pages = len(re.findall(rb'/Type\s*/Page\b', paper.read_bytes())) if paper.exists() else 0
-    if pages < 2:
-        wrong.append(f'expected some pages of paper, found {pages}')
+    if not 2 <= pages <= MOST_PAPER:
+        wrong.append(f'expected 2 to {MOST_PAPER} pages of paper, found {pages}')
     if paper.exists():
         wrong += headings_alone(paper)
     return [f'{file.name}: {line}' for line in wrong]
@@ -139,7 +142,8 @@ def main():
         folder = arguments.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         for command, sections in PAGES.items():
-            file = (folder / f'{command.split()[0]}.html').resolve()
+            name = '-'.join(word.rsplit('=', 1)[-1] for word in command.split()[:2])
+            file = (folder / f'{name}.html').resolve()
             subprocess.run([arguments.build / 'colonnade', *command.split(), f'--report={file}'], check=True,
                            stdout=subprocess.DEVNULL)
             wrong += check_page(command, file.read_text(encoding='utf-8'), sections)

@@ -91,17 +91,27 @@ class Drawing {
     PlaceRows();
   }
 
-  std::string Draw() {
+  PlanPicture Draw() {
     Svg svg(width_, height_);
     DrawTitle(svg);
     DrawFrames(svg);
     DrawBranches(svg);
     for (size_t r = 0; r < drawn_.rows.size(); ++r) DrawRow(svg, r);
     DrawReductions(svg);
-    return std::move(svg).Finish();
+    return {std::move(svg).Finish(), Cuts()};
   }
 
  private:
+  std::vector<double> Cuts() const {
+    std::vector<double> cuts;
+    for (double at : row_ends_) {
+      const bool hits = std::any_of(beside_.begin(), beside_.end(),
+                                    [at](const auto& text) { return text.first < at && at < text.second; });
+      if (!hits) cuts.push_back(at);
+    }
+    return cuts;
+  }
+
   static std::string PartOf(const DrawnCell& cell) { return absl::StrCat(cell.part + 1, "/", cell.parts); }
   static std::string WeightsOf(const DrawnCell& cell) { return cell.weights.empty() ? "" : "w " + cell.weights; }
   double ColumnX(int column) const { return cells_x_ + column * (cell_width_ + kColumnGap); }
@@ -144,6 +154,7 @@ class Drawing {
       for (const Move& move : row.moves) y += HeightOf(move);
       tops_.push_back(y + (row.moves.empty() ? 0 : 5));
       y = tops_.back() + kCellHeight + kRowGap;
+      row_ends_.push_back(y - kRowGap / 2);
     }
     rows_end_ = y;
     y += 30;
@@ -300,7 +311,7 @@ class Drawing {
              {.size = kMoveSize, .paint = forward ? Paint::kInk : Paint::kMuted});
   }
 
-  void DrawReductions(Svg& svg) const {
+  void DrawReductions(Svg& svg) {
     if (drawn_.reductions.empty()) return;
     const double labels = brackets_x_ + kBracketLane * static_cast<double>(drawn_.reductions.size()) + 6;
     svg.Text(brackets_x_ - 6, kHeaderHeight + 15, "gradients reduced together", {.bold = true});
@@ -315,7 +326,8 @@ class Drawing {
       const std::string letter(1, static_cast<char>('A' + i % 26));
       const double x = brackets_x_ + kBracketLane * static_cast<double>(i);
       if (!reduction.rows.empty()) DrawBracket(svg, x, reduction, letter);
-      double at = std::max(MiddleOf(i) - 14, free);
+      const double first = std::max(MiddleOf(i) - 14, free);
+      double at = first;
       svg.Text(labels, at, absl::StrCat(letter, "  ", Clipped(NamesInWords(reduction.buckets), 11, kReductionWidth - 20)),
                {.size = 11, .bold = true});
       for (const Move& move : reduction.moves) {
@@ -327,6 +339,7 @@ class Drawing {
         DrawMove(svg, move, y);
         y += HeightOf(move) + 7;
       }
+      beside_.emplace_back(first - 12, at + 5);
       free = at + 26;
     }
   }
@@ -351,14 +364,22 @@ class Drawing {
   double labels_x_ = 0, cells_x_ = 0, moves_x_ = 0, brackets_x_ = 0, width_ = 0, height_ = 0;
   std::vector<double> tops_;  // of the boxes of each row
   double rows_end_ = 0;
+  std::vector<double> row_ends_;                   // between a row and what follows it
+  std::vector<std::pair<double, double>> beside_;  // from where to where the texts of the reductions stand
 };
 
 }  // namespace
 
-absl::StatusOr<std::string> PlanAsSvg(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                      const program::Program& program, const DrawingOptions& options) {
+absl::StatusOr<PlanPicture> PictureOfPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                          const program::Program& program, const DrawingOptions& options) {
   ASSIGN_OR_RETURN(DrawnPlan drawn, RowsOfPlan(graph, plan, program, options.folds_blocks));
   return Drawing(graph, plan, program, std::move(drawn)).Draw();
+}
+
+absl::StatusOr<std::string> PlanAsSvg(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                      const program::Program& program, const DrawingOptions& options) {
+  ASSIGN_OR_RETURN(PlanPicture picture, PictureOfPlan(graph, plan, program, options));
+  return std::move(picture.svg);
 }
 
 absl::StatusOr<std::string> PlanAsText(const layers::LayerGraph& graph, const partition::Plan& plan,

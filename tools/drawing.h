@@ -4,6 +4,7 @@
 #define COLONNADE_TOOLS_DRAWING_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,7 +18,14 @@ struct DrawingOptions {
   bool folds_blocks = true;  // branches that part and join again are one box
 };
 
+struct PlanPicture {
+  std::string svg;
+  std::vector<double> cuts;  // heights at which paper may cut it: between rows, and through no text beside them
+};
+
 // The first 16 devices, or what whole replicas these hold. Errors: those of a plan that is not the network's.
+absl::StatusOr<PlanPicture> PictureOfPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
+                                          const program::Program& program, const DrawingOptions& options = {});
 absl::StatusOr<std::string> PlanAsSvg(const layers::LayerGraph& graph, const partition::Plan& plan,
                                       const program::Program& program, const DrawingOptions& options = {});
 // A line for each layer: what the first device holds of it, and what it sends; then a line for each reduction.

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -38,8 +39,15 @@ pre{padding:12px 14px;overflow-x:auto;border:1px solid var(--rule);border-radius
 figcaption,table{font-size:11px}dt{font-size:11px}dd{font-size:16px}p{max-width:120ch}section>p{break-after:avoid}
 figure,table,dl,pre{break-inside:avoid}figure>div{overflow:visible}figure>div>svg{max-height:145mm}pre{font-size:9px;columns:2}
 section:first-child svg{max-height:95mm}section:has(figure.long){page:upright}figure.long>div>svg{max-height:240mm}
-figure.tall{break-inside:auto}figure.tall>div>svg{max-height:none}}
+figure.tall{break-inside:auto}figure.tall>div>svg{max-height:none}
+figure.cut>div{display:none}figure.cut>.paper{display:block}.paper>svg{break-inside:avoid}
+.rows>table{break-inside:auto;margin:0}.rows{columns:3;column-gap:8mm;margin:16px 0}tr{break-inside:avoid}}
+@media screen{.paper{display:none}}
 )css";
+
+// Of A4, upright: the height of a page that a picture as wide as it takes, and of what the first has below a heading.
+constexpr double kPageHeight = 1.42, kFirstPageHeight = 1.22;
+constexpr size_t kManyRows = 40, kFewColumns = 4;  // such a table stands in several columns on paper
 
 // Zooms by buttons, by a double click and by the wheel with Ctrl; moves by dragging; says what is below the mouse.
 constexpr char kScript[] = R"js(
@@ -133,31 +141,78 @@ std::string EscapedLines(absl::string_view text) {
 
 std::string IdOf(size_t section) { return absl::StrCat("section-", section + 1); }
 
-// Whether a picture on one page of A4 would be too small to be read.
-bool IsTall(absl::string_view svg) {
+struct PictureSize {
   double width = 0, height = 0;
+  // On one page of A4 it would be too small to be read.
+  bool is_tall() const { return height > 2 * width; }
+};
+
+// 0 x 0 where the picture does not say it.
+PictureSize SizeOf(absl::string_view svg) {
+  PictureSize size;
   const std::vector<absl::string_view> box = absl::StrSplit(svg.substr(0, svg.find('>')), absl::ByAnyChar(" \""));
   const auto sizes = std::find(box.begin(), box.end(), "viewBox=");
-  if (std::distance(sizes, box.end()) < 5) return false;
-  return absl::SimpleAtod(sizes[3], &width) && absl::SimpleAtod(sizes[4], &height) && height > 2 * width;
+  if (std::distance(sizes, box.end()) < 5) return size;
+  const bool is_known = absl::SimpleAtod(sizes[3], &size.width) && absl::SimpleAtod(sizes[4], &size.height);
+  return is_known ? size : PictureSize{};
+}
+
+// Where each page of a tall picture begins, and where the last ends: as late as a cut allows.
+std::vector<double> PagesOf(const PictureSize& size, const std::vector<double>& cuts) {
+  std::vector<double> pages = {0};
+  while (pages.back() < size.height) {
+    const double end = pages.back() + size.width * (pages.size() == 1 ? kFirstPageHeight : kPageHeight);
+    double next = end;
+    if (end >= size.height) {
+      next = size.height;
+    } else {
+      for (double cut : cuts) {
+        if (cut > pages.back() && cut <= end) next = cut;
+      }
+    }
+    pages.push_back(next);
+  }
+  return pages;
+}
+
+// The picture `id` again, in pieces as high as pages of paper.
+std::string OnPaper(const std::string& id, const PictureSize& size, const std::vector<double>& cuts) {
+  std::string html = "<div class=\"paper\">\n";
+  const std::vector<double> pages = PagesOf(size, cuts);
+  for (size_t page = 0; page + 1 < pages.size(); ++page) {
+    const double height = pages[page + 1] - pages[page];
+    absl::StrAppendFormat(
+        &html, "<svg viewBox=\"0 %g %g %g\" width=\"%g\" height=\"%g\" aria-hidden=\"true\"><use href=\"#%s\"/></svg>\n",
+        pages[page], size.width, height, size.width, height, id);
+  }
+  return html + "</div>\n";
 }
 
 void Append(const ReportFigure& figure, std::string& html) {
   const bool is_timeline = absl::StrContains(figure.svg, "class=\"bars\"");
+  const PictureSize size = SizeOf(figure.svg);
+  const bool is_tall = figure.is_long && size.is_tall(), is_cut = is_tall && !figure.cuts.empty();
+  const std::string id = absl::StrCat("picture-", html.size());  // no other begins there
   // HTML knows SVG without its name; so the page names no address at all. Where paper makes a picture smaller, it stays at
   // the left.
-  const std::string svg =
+  std::string svg =
       absl::StrReplaceAll(figure.svg, {{" xmlns=\"http://www.w3.org/2000/svg\"", " preserveAspectRatio=\"xMinYMin\""}});
-  absl::StrAppend(&html, "<figure class=\"",
-                  is_timeline                            ? "timeline"
-                  : figure.is_long && IsTall(figure.svg) ? "long tall"
-                  : figure.is_long                       ? "long"
-                                                         : "plot",
-                  "\">\n<figcaption>", Escaped(figure.caption), "</figcaption>\n<div>", svg, "</div>\n</figure>\n");
+  if (is_cut) {
+    svg.insert(svg.rfind("</svg>"), "</g>");
+    svg.insert(svg.find('>') + 1, absl::StrCat("<g id=\"", id, "\">"));
+  }
+  const std::string kind = is_timeline      ? "timeline"
+                           : is_cut         ? "long tall cut"
+                           : is_tall        ? "long tall"
+                           : figure.is_long ? "long"
+                                            : "plot";
+  absl::StrAppend(&html, "<figure class=\"", kind, "\">\n<figcaption>", Escaped(figure.caption), "</figcaption>\n<div>", svg,
+                  "</div>\n", is_cut ? OnPaper(id, size, figure.cuts) : "", "</figure>\n");
 }
 
 void Append(const ReportTable& table, std::string& html) {
-  absl::StrAppend(&html, "<table>\n");
+  const bool has_many_rows = table.rows.size() >= kManyRows && table.header.size() <= kFewColumns;
+  absl::StrAppend(&html, has_many_rows ? "<div class=\"rows\">" : "", "<table>\n");
   if (!table.caption.empty()) absl::StrAppend(&html, "<caption>", Escaped(table.caption), "</caption>\n");
   absl::StrAppend(&html, "<thead><tr>");
   for (const std::string& cell : table.header) absl::StrAppend(&html, "<th scope=\"col\">", Escaped(cell), "</th>");
@@ -169,7 +224,7 @@ void Append(const ReportTable& table, std::string& html) {
     }
     absl::StrAppend(&html, "</tr>\n");
   }
-  absl::StrAppend(&html, "</tbody>\n</table>\n");
+  absl::StrAppend(&html, "</tbody>\n</table>", has_many_rows ? "</div>" : "", "\n");
 }
 
 }  // namespace

@@ -10,8 +10,9 @@ namespace colonnade::tools {
 
 struct ReportFigure {
   std::string caption;
-  std::string svg;       // as tools/ draws it: it is not escaped
-  bool is_long = false;  // on paper it has an upright page of its own, or several
+  std::string svg;             // as tools/ draws it: it is not escaped
+  bool is_long = false;        // on paper it has an upright page of its own, or several
+  std::vector<double> cuts{};  // heights at which it may go on on the next
 };
 
 struct ReportTable {

@@ -2,7 +2,10 @@
 #include "tools/drawing.h"
 
 #include <filesystem>
+#include <regex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/io/file.h"
@@ -116,6 +119,32 @@ TEST(Drawing, BlocksAreFoldedUnlessTheyAreToBeUnfolded) {
   }
   EXPECT_EQ(of_folded, of_unfolded);
   EXPECT_THAT(drawn.Svg({.folds_blocks = false}), HasSubstr(">layer1.0.conv2<"));
+}
+
+// Some texts stand beside the rows, in the middle of those whose gradients are reduced together.
+TEST(Drawing, NoCutGoesThroughATextOrABox) {
+  for (const Drawn& drawn :
+       {Drawn("resnet50", "data", 4, 4), Drawn("alexnet", "owt", 8), Drawn("resnet18", "hybrid", 4, 4)}) {
+    const PlanPicture picture = *PictureOfPlan(drawn.graph, drawn.plan, drawn.program);
+    EXPECT_GT(picture.cuts.size(), drawn.Rows().rows.size() / 2);
+    std::vector<std::pair<double, double>> extents;
+    const std::regex text("<text x=\"[^\"]*\" y=\"([^\"]*)\""), box("<rect [^>]*y=\"([^\"]*)\" [^>]*height=\"34.0\"");
+    for (std::sregex_iterator match(picture.svg.begin(), picture.svg.end(), text), end; match != end; ++match) {
+      const double y = std::stod((*match)[1]);
+      extents.emplace_back(y - 9, y + 2);
+    }
+    const size_t texts = extents.size();
+    for (std::sregex_iterator match(picture.svg.begin(), picture.svg.end(), box), end; match != end; ++match) {
+      const double y = std::stod((*match)[1]);
+      extents.emplace_back(y, y + 34);
+    }
+    ASSERT_GT(texts, 50u);
+    ASSERT_GT(extents.size(), texts);
+    for (double cut : picture.cuts) {
+      for (const auto& [top, bottom] : extents)
+        EXPECT_FALSE(top < cut && cut < bottom) << cut << " in " << top << ", " << bottom;
+    }
+  }
 }
 
 TEST(Drawing, OfManyDevicesWholeReplicasAreShown) {

@@ -115,6 +115,30 @@ TEST(ToHtml, APictureTooTallForOnePageOfPaperGoesOverSeveral) {
   EXPECT_THAT(page_of("100 201"), HasSubstr("<figure class=\"long tall\">"));
 }
 
+// A page is 1.42 times as high as wide, the first less by its heading.
+TEST(ToHtml, APictureTooTallForOnePageIsCutWhereItMayBe) {
+  const std::string html = ToHtml({.sections = {{.figures = {{.svg = "<svg viewBox=\"0 0 100 390\"><path/></svg>",
+                                                              .is_long = true,
+                                                              .cuts = {50, 120, 130, 255, 389}}}}}});
+  EXPECT_THAT(html, HasSubstr("<figure class=\"long tall cut\">"));
+  const size_t begin = html.find("<g id=\"") + 7;
+  const std::string id = html.substr(begin, html.find('"', begin) - begin);
+  EXPECT_EQ(CountOf(html, "<use href=\"#" + id + "\"/></svg>"), 3);
+  for (const char* piece : {"0 0 100 120", "0 120 100 135", "0 255 100 135"}) {
+    EXPECT_THAT(html, HasSubstr(absl::StrCat("<svg viewBox=\"", piece, "\"")));
+  }
+}
+
+TEST(ToHtml, OnPaperATableOfManyRowsStandsInColumns) {
+  const auto page_of = [](size_t rows, size_t columns) {
+    const std::vector<std::string> cells(columns, "x");
+    return ToHtml({.sections = {{.tables = {{.header = cells, .rows = {rows, cells}}}}}});
+  };
+  EXPECT_THAT(page_of(40, 4), HasSubstr("<div class=\"rows\"><table>"));
+  EXPECT_THAT(page_of(39, 4), Not(HasSubstr("<div class=\"rows\">")));
+  EXPECT_THAT(page_of(40, 5), Not(HasSubstr("<div class=\"rows\">"))) << "too wide for a column";
+}
+
 TEST(BarChart, HasTitlesAtItsAxesAnIdealAndErrorBars) {
   const std::string svg = BarChart({"T", "devices", "speed-up"}, {"1 GPU", "2 GPUs\nmodel"},
                                    {{"simulated", {1, 1.5}, {{0.9, 1.1}, {1.2, 1.8}}}}, {1, 2});
