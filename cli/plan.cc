@@ -47,9 +47,9 @@ Json PlanReport(const Prediction& p) {
                       {"communication_bytes", sent == p.sent.end() ? 0 : sent->second}});
   }
   Json json = {
-      {"model", p.session.graph.name},        {"plan", p.session.plan.name}, {"mesh", MeshJson(p.session.plan.mesh)},
-      {"global_batch", p.lower.global_batch}, {"machine", p.machine.name},   {"layers", std::move(layers)},
-      {"predicted", PredictedJson(p)}};
+      {"model", p.session.graph.name},        {"plan", p.session.plan.name},  {"mesh", MeshJson(p.session.plan.mesh)},
+      {"global_batch", p.lower.global_batch}, {"machine", p.machine.name},    {"machine_file", MachineFileJson(p.machine)},
+      {"layers", std::move(layers)},          {"predicted", PredictedJson(p)}};
   if (p.candidates.empty()) return json;
   json["least_step_ms"] = p.least_sec * 1e3;
   json["candidates"] = Json::array();
@@ -174,10 +174,9 @@ void PrintCandidates(const Prediction& p) {
   }
 }
 
-absl::Status Explain(const Prediction& p, const std::string& layer) {
-  RETURN_IF_ERROR(engine::WithContext(p.session.graph.Find(layer).status(), "--explain"));
+void Explain(const Prediction& p, const std::string& layer) {
   PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer,
-                            p.session.plan.name, p.machine.name));
+                            p.session.plan.name, p.machine.Title()));
   for (const Alternative& a : AlternativesOf(p, layer)) {
     const bool chosen = a.strategies == tools::StrategiesOf(p.session.plan, layer);
     PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
@@ -192,7 +191,6 @@ absl::Status Explain(const Prediction& p, const std::string& layer) {
                               Ms(event.end - event.start), static_cast<double>(event.flops) / 1e6,
                               static_cast<double>(event.bytes_sent) / 1e6));
   }
-  return absl::OkStatus();
 }
 
 // Layers, and the plans that were compared.
@@ -224,6 +222,13 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
   return sections;
 }
 
+// Before a search, which may take long.
+absl::Status CheckExplained(const Flags& flags) {
+  if (flags.explain.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const layers::LayerGraph graph, BuildNetwork(flags, nullptr));
+  return engine::WithContext(graph.Find(flags.explain).status(), "--explain");
+}
+
 // Whether only what needs no machine is asked for beside the layers.
 bool NeedsNoMachine(const Flags& flags) {
   return !(flags.save_plan.empty() && flags.drawing.empty()) && flags.trace.empty() && flags.report.empty() &&
@@ -234,6 +239,7 @@ bool NeedsNoMachine(const Flags& flags) {
 
 absl::Status RunPlan(const Flags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
+  RETURN_IF_ERROR(CheckExplained(flags));
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
   for (const std::string& note : p.session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   const absl::Status enough = tools::CheckDevices(p.machine, p.session.plan.mesh.device_count());
@@ -247,7 +253,10 @@ absl::Status RunPlan(const Flags& flags) {
   RETURN_IF_ERROR(WritePlanFiles(flags, p));
   RETURN_IF_ERROR(WriteTimeline(flags, p));
   RETURN_IF_ERROR(WritePredictionReport(flags, "plan", p, SectionsOf(p)));
-  if (!flags.explain.empty()) return Explain(p, flags.explain);
+  if (!flags.explain.empty()) {
+    Explain(p, flags.explain);
+    return absl::OkStatus();
+  }
   if (flags.json) {
     PrintJson(PlanReport(p));
     return absl::OkStatus();

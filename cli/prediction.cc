@@ -72,7 +72,7 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
 tools::Refit RefitOrWarn(const engine::Machine& machine) {
   absl::StatusOr<tools::Refit> refit = tools::RefitOf(machine);
   if (refit.ok()) return *std::move(refit);
-  std::fprintf(stderr, "warning: machine %s: draws are not fitted anew to fitted_to: %s\n", machine.name.c_str(),
+  std::fprintf(stderr, "warning: machine %s: draws are not fitted anew to fitted_to: %s\n", machine.Title().c_str(),
                std::string(refit.status().message()).c_str());
   return nullptr;
 }
@@ -136,8 +136,8 @@ Json PredictedJson(const Prediction& p) {
 
 void PrintDevices(const Prediction& p) {
   const engine::Simulation& s = p.simulation;
-  PrintLine(
-      absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.name, Ms(s.step), ImagesPerSecond(p)));
+  PrintLine(absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.Title(), Ms(s.step),
+                            ImagesPerSecond(p)));
   if (p.drawn.has_value()) {
     const tools::Interval interval = p.drawn->Of(0);
     PrintLine(absl::StrFormat("90 %% of %d draws of what the profile is unsure of: %.2f to %.2f ms a step", p.drawn->draws(),

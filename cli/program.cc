@@ -54,8 +54,9 @@ absl::Status RunProgram(const Flags& flags) {
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr));
   const program::Mode mode = flags.mode == "eval" ? program::Mode::kEval : program::Mode::kTrain;
   std::optional<CountProgress> progress(std::in_place, "lowering");
-  ASSIGN_OR_RETURN(program::Program program,
-                   partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, mode)));
+  partition::LowerOptions options = LowerOptionsOf(flags, session, mode);
+  options.progress = [&](int done, int stages) { progress->Show(done, stages, " stages"); };
+  ASSIGN_OR_RETURN(program::Program program, partition::Lower(session.graph, session.plan, options));
   const std::string text = flags.summary ? "" : program::Print(program);
   progress.reset();
   for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());

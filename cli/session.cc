@@ -111,12 +111,12 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::
     return absl::ResourceExhaustedError(absl::StrFormat(
         "no plan fits on %d devices of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
         "smaller --batch",
-        std::max(flags.devices, 1), machine.name, static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6,
-        machine.memory_bytes.value / 1e6));
+        std::max(flags.devices, 1), machine.Title(),
+        static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
   }
   if (plan.name != partition::kAutoPlan)
     plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
-                                         machine.name, plan.name));
+                                         machine.Title(), plan.name));
   plan.name = partition::kAutoPlan;
   return plan;
 }
@@ -201,6 +201,16 @@ absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
                       flag, flags.model, flag));
 }
 
+// "; use another --width", where a flag makes the network another than the zoo's.
+std::string FlagsThatShape(const Flags& flags) {
+  std::vector<std::string> names;
+  if (flags.width != 1) names.emplace_back("--width");
+  if (flags.input_size != 0) names.emplace_back("--input-size");
+  if (flags.input_channels != 0) names.emplace_back("--channels");
+  if (flags.classes != 0) names.emplace_back("--classes");
+  return names.empty() ? "" : absl::StrCat("; use another ", absl::StrJoin(names, " or "));
+}
+
 // "; --model=two_column takes such images", where models of the zoo do.
 std::string ModelsFor(const program::Shape& shape) {
   std::vector<std::string> names;
@@ -255,11 +265,13 @@ absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::Sampl
   if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
   absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
   if (network.ok()) return network;
-  const std::string from = shape.has_value() && flags.input_size == 0
-                               ? absl::StrFormat(" (built for the images %s of %s)%s", program::ToString(*shape),
-                                                 samples->name(), ModelsFor(*shape))
-                               : "";
-  return absl::FailedPreconditionError(absl::StrCat(network.status().message(), from));
+  options.input_channels = options.input_size = 0;
+  const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
+  const std::string advice = images_are_wrong
+                                 ? absl::StrFormat(" (built for the images %s of %s)%s", program::ToString(*shape),
+                                                   samples->name(), ModelsFor(*shape))
+                                 : FlagsThatShape(flags);
+  return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
 }
 
 absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
@@ -275,6 +287,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
   session.graph = std::move(network.graph);
   if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, session, *samples));
   session.pixels = PixelsOf(session.graph);
+  RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatch(session.graph, flags.batch), "batch"));
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
   if (flags.batch % flags.accumulate != 0) {
     return absl::FailedPreconditionError(
@@ -353,6 +366,10 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
     machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};
   }
   return machine;
+}
+
+nlohmann::ordered_json MachineFileJson(const engine::Machine& machine) {
+  return machine.file.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(machine.file);
 }
 
 void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph) {

@@ -65,6 +65,8 @@ absl::StatusOr<tools::Gpus> FindGpus();
 // The profile that --machine names. Notes about it go to stderr.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
 // Warns on stderr where the profile was fitted to another network.
+// What --machine read the profile from; null where its name says which it is.
+nlohmann::ordered_json MachineFileJson(const engine::Machine& machine);
 void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph);
 // Names the flag --FIELD where the message of a library begins with "field: ".
 absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field);

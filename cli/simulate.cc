@@ -15,6 +15,7 @@ absl::Status RunSimulate(const Flags& flags) {
     PrintJson({{"model", p.session.graph.name},
                {"plan", p.session.plan.name},
                {"machine", p.machine.name},
+               {"machine_file", MachineFileJson(p.machine)},
                {"global_batch", p.lower.global_batch},
                {"first_step_ms", Ms(p.simulation.first_step)},
                {"predicted", PredictedJson(p)}});

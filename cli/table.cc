@@ -104,7 +104,7 @@ absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<
   if (steps.size() != names.size()) {
     return absl::FailedPreconditionError(
         absl::StrFormat("fit: expected rows that machine %s has devices for and whose network and batch split so, found %s",
-                        table.machine.name, absl::StrJoin(names, ", ")));
+                        table.machine.Title(), absl::StrJoin(names, ", ")));
   }
   const double before = table.machine.step_sec.value;
   ASSIGN_OR_RETURN(table.fit, tools::FitTo(table.machine, steps));
@@ -159,7 +159,7 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   const int most = on_gpus ? gpus.count : tools::CoreCount();
   for (TableRow& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
-      row.note = row.is_fitted ? row.note : "not measured: machine " + table.machine.name + " is not this one";
+      row.note = row.is_fitted ? row.note : "not measured: machine " + table.machine.Title() + " is not this one";
       continue;
     }
     if (const bool is_bf16 = row.row.dtype == program::DType::kBF16; is_bf16 != (flags.dtype == "bf16")) {

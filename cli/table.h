@@ -49,11 +49,17 @@ struct Table {
     return first_sec / sec * static_cast<double>(row.row.global_batch) / static_cast<double>(rows[0].row.global_batch);
   }
   double SimulatedSpeedup(const TableRow& row) const { return Speedup(row, rows[0].simulated_sec, row.simulated_sec); }
-  // In the unit that is shown: days of the run, or milliseconds a step.
+  // In the unit that is shown: days, hours or minutes of the run, or milliseconds a step.
   double Shown(const TableRow& row, double sec) const {
-    return has_days() ? about.DaysOf(sec, row.row.global_batch) : sec * 1e3;
+    return has_days() ? about.DaysOf(sec, row.row.global_batch) * Unit().of_a_day : sec * 1e3;
   }
-  const char* unit() const { return has_days() ? "d" : "ms"; }
+  struct RunUnit {
+    const char *name, *in_words;
+    double of_a_day;
+  };
+  // Of a run: the largest of which the fastest takes one or more.
+  RunUnit Unit() const;
+  const char* unit() const { return has_days() ? Unit().name : "ms"; }
 };
 
 // Networks that rows name, each built once.

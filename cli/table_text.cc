@@ -1,5 +1,6 @@
 // The table as text and as JSON.
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "cli/prediction.h"
@@ -42,10 +43,18 @@ Json RowJson(const Table& table, const TableRow& r) {
 
 }  // namespace
 
+Table::RunUnit Table::Unit() const {
+  double least_days = std::numeric_limits<double>::infinity();
+  for (const TableRow& row : rows) least_days = std::min(least_days, about.DaysOf(row.simulated_sec, row.row.global_batch));
+  if (least_days >= 1) return {"d", "days", 1};
+  return least_days * 24 >= 1 ? RunUnit{"h", "hours", 24} : RunUnit{"min", "minutes", 24 * 60};
+}
+
 nlohmann::ordered_json TableJson(const Table& table) {
   Json rows = Json::array();
   for (const TableRow& row : table.rows) rows.push_back(RowJson(table, row));
   return {{"machine", table.machine.name},
+          {"machine_file", MachineFileJson(table.machine)},
           {"title", table.about.title},
           {"model", table.rows[0].row.model},
           {"global_batch", table.rows[0].row.global_batch},
@@ -57,11 +66,11 @@ nlohmann::ordered_json TableJson(const Table& table) {
 }
 
 std::string TitleOf(const Table& table) {
-  const std::string unit =
-      table.has_days() ? absl::StrFormat("days for %g passes over %.0f images", table.about.passes, table.about.images)
-                       : "milliseconds a step";
-  if (!table.is_papers) return absl::StrFormat("%s, on %s; %s", table.about.title, table.machine.name, unit);
-  return absl::StrFormat("%s on %s, batch %d; %s", table.rows[0].row.model, table.machine.name,
+  const std::string unit = table.has_days() ? absl::StrFormat("%s for %g passes over %.0f images", table.Unit().in_words,
+                                                              table.about.passes, table.about.images)
+                                            : "milliseconds a step";
+  if (!table.is_papers) return absl::StrFormat("%s, on %s; %s", table.about.title, table.machine.Title(), unit);
+  return absl::StrFormat("%s on %s, batch %d; %s", table.rows[0].row.model, table.machine.Title(),
                          table.rows[0].row.global_batch, unit);
 }
 

@@ -317,7 +317,7 @@ absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome
   if (const int64_t classes = streams.train->classes(); classes < run.session.graph.classes()) {
     Say(absl::StrFormat("note: the network has %d classes, the data set %d", run.session.graph.classes(), classes));
   }
-  if (!forecast.ok()) Say(forecast.status().message());
+  Say(forecast.ok() ? absl::StrCat("predicted by machine ", forecast->machine.Title()) : forecast.status().message());
   ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
                    RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
   Evaluations evaluations(flags, course, *run.eval, *streams.test, stop, *log);

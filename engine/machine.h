@@ -106,6 +106,7 @@ inline constexpr int kMostDevices = 4096;
 
 struct Machine {
   std::string name, description;
+  std::string file{};  // it was read from; empty where the name says which profile it is
   // Values that hold for each device; all devices are alike but for `slower`.
   std::vector<std::string> devices;  // names of nodes of the link graph; Program device d runs on devices[d]
   std::vector<SlowerDevice> slower;
@@ -146,6 +147,8 @@ struct Machine {
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible
 
   int device_count() const { return static_cast<int>(devices.size()); }
+  // The name, with the file behind it: an edited copy has the name of what it is a copy of.
+  std::string Title() const { return file.empty() ? name : name + " (" + file + ")"; }
 };
 
 // InvalidArgument naming field, expected and found: unknown fields and names, numbers without origin or beyond what any

@@ -404,7 +404,7 @@ std::vector<int64_t> PeakMemoryOf(const Program& program) {
 absl::StatusOr<Simulator> Simulator::Create(const Machine& machine, int devices) {
   if (devices > machine.device_count()) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("the Program uses %d devices, machine %s has %d", devices, machine.name, machine.device_count()));
+        absl::StrFormat("the Program uses %d devices, machine %s has %d", devices, machine.Title(), machine.device_count()));
   }
   ASSIGN_OR_RETURN(Routes routes, Routes::Create(machine, devices));
   return Simulator(machine, std::move(routes));

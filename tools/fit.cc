@@ -60,7 +60,7 @@ absl::StatusOr<double> FactorFor(const engine::Machine& machine, const MeasuredS
     return absl::FailedPreconditionError(
         absl::StrFormat("fit: row %s takes %.4g ms, but transfers and the host alone take %.4g on machine %s; use faster "
                         "links, or another row",
-                        step.name, step.step_sec * 1e3, (least + step.step_sec) * 1e3, machine.name));
+                        step.name, step.step_sec * 1e3, (least + step.step_sec) * 1e3, machine.Title()));
   }
   // Steps of machines are within a few times of what a profile predicts: bracket from 1.
   double low = 1, high = 1;
@@ -78,7 +78,7 @@ absl::StatusOr<double> FactorFor(const engine::Machine& machine, const MeasuredS
   if (high >= kMostFactor) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "fit: row %s takes %.4g ms, more than %g times what machine %s is predicted to take; is a unit wrong?", step.name,
-        step.step_sec * 1e3, kMostFactor / 2, machine.name));
+        step.step_sec * 1e3, kMostFactor / 2, machine.Title()));
   }
   return RootOf(excess, low, high, kCloseEnough * step.step_sec);
 }
@@ -140,7 +140,7 @@ absl::StatusOr<Fit> FitTo(engine::Machine& machine, absl::Span<const MeasuredSte
   if (host_is_hidden && steps.size() > 1) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "fit: expected one row on machine %s, whose steps hide the host's part (steps_in_flight %d), found two",
-        machine.name, machine.steps_in_flight));
+        machine.Title(), machine.steps_in_flight));
   }
   engine::Machine bare = machine;
   if (!host_is_hidden) bare.step_sec.value = 0;

@@ -29,7 +29,9 @@ absl::StatusOr<engine::Machine> Parse(const std::string& name, absl::string_view
 
 absl::StatusOr<engine::Machine> FromFile(const std::string& path, Notes& notes) {
   ASSIGN_OR_RETURN(std::string json, engine::ReadFile(path, kLargestProfile));
-  return Parse(path, json, notes);
+  ASSIGN_OR_RETURN(engine::Machine machine, Parse(path, json, notes));
+  machine.file = path;
+  return machine;
 }
 
 absl::StatusOr<engine::Machine> Open(std::string name, Notes& notes) {
@@ -38,7 +40,9 @@ absl::StatusOr<engine::Machine> Open(std::string name, Notes& notes) {
     const std::string path = LocalMachinePath();
     if (std::filesystem::exists(path, error)) {
       notes.push_back(absl::StrCat("machine local: ", path));
-      return FromFile(path, notes);
+      ASSIGN_OR_RETURN(engine::Machine machine, FromFile(path, notes));
+      if (machine.name == kLocal) machine.file.clear();
+      return machine;
     }
     notes.push_back(absl::StrFormat(
         "machine local: not calibrated yet, %s instead; `colonnade calibrate` measures this machine", kFallback));

@@ -79,7 +79,7 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
     if (shipped.ok() && shipped->device_count() >= devices) names.push_back(shipped->name);
   }
   return absl::FailedPreconditionError(
-      absl::StrFormat("devices: machine %s has %d, found %d%s", machine.name, machine.device_count(), devices,
+      absl::StrFormat("devices: machine %s has %d, found %d%s", machine.Title(), machine.device_count(), devices,
                       names.empty() ? "" : absl::StrCat("; machines that have enough: ", absl::StrJoin(names, ", "))));
 }
 
@@ -88,7 +88,7 @@ std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph&
   if (model.empty() || model == graph.name) return "";
   return absl::StrFormat(
       "machine %s: its overhead of %.3g s a step was fitted to %s; times predicted for %s are wrong by as much as that",
-      machine.name, machine.step_sec.value, model, graph.name);
+      machine.Title(), machine.step_sec.value, model, graph.name);
 }
 
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
@@ -214,7 +214,7 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
   std::string message = absl::StrFormat(
       "the plan does not fit: device %d of machine %s has %.0f MB, the plan needs %.0f MB\n"
       "  weights     %10.1f MB\n  gradients   %10.1f MB\n  optimiser   %10.1f MB\n  activations %10.1f MB",
-      fullest - parts.begin(), machine.name, memory / kMegabyte, static_cast<double>(fullest->total) / kMegabyte,
+      fullest - parts.begin(), machine.Title(), memory / kMegabyte, static_cast<double>(fullest->total) / kMegabyte,
       static_cast<double>(fullest->weights) / kMegabyte, static_cast<double>(fullest->gradients) / kMegabyte,
       static_cast<double>(fullest->optimizer) / kMegabyte, static_cast<double>(fullest->activations) / kMegabyte);
   const std::optional<FittingPlan> found = NearestPlanThatFits(

@@ -364,6 +364,8 @@ TEST_F(Command, PlanExplainsOneLayer) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("as planned"));
   EXPECT_THAT(r.out, HasSubstr("batch, replicate"));
+  ExpectError("plan --plan=auto --devices=4 --explain=fc1 --model=alexnet2012 --machine=titan-2013", 2,
+              {"--explain: network alexnet2012 has no layer \"fc1\"; did you mean \"fc6\"?"});
   const Result typo = Run(absl::StrCat("plan --plan=hybrid --explain=con3 ", kTitan));
   EXPECT_EQ(typo.code, 2);
   EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));
@@ -424,6 +426,43 @@ TEST_F(Command, ABatchThatIsTooLargeForThisMachineIsRefusedBeforeItIsLoaded) {
     ExpectError(absl::StrCat(sub, " --model=alexnet2012 --backend=cpu --batch=1048576 --steps=1"), 12,
                 {"--batch: 1048576 needs at least ", " GB are free; a batch of ", " would fit"});
   }
+}
+
+// What cannot be counted is refused for what it is, wherever a plan and a batch meet; one sample fewer does not fit.
+TEST_F(Command, ABatchThatCannotBeCountedIsRefusedByItsFlag) {
+  const int64_t largest = partition::LargestBatch(*models::BuildModel("alexnet2012"));
+  for (const char* command : {"train", "verify", "program", "plan --plan=auto", "plan", "simulate", "bench step"}) {
+    ExpectError(absl::StrCat(command, " --model=alexnet2012 --batch=", largest + 1), 2,
+                {absl::StrCat("--batch: expected at most ", largest, " ("), absl::StrCat("found ", largest + 1),
+                 "use a smaller batch"});
+  }
+  for (const char* command : {"train", "plan", "simulate"}) {
+    ExpectError(absl::StrCat(command, " --model=alexnet2012 --batch=", largest), 12, {"smaller"});
+  }
+  ExpectError("train --model=alexnet2012 --batch=1073741824 --accumulate=1024", 2, {"--batch: expected at most "});
+}
+
+TEST_F(Command, ANetworkThatIsTooWideIsNotBlamedOnItsImages) {
+  const Result wide = Run("train --model=alexnet --width=64");
+  EXPECT_EQ(wide.code, 2);
+  EXPECT_THAT(wide.err, HasSubstr("\"classifier.1\": expected at most 68719476736 elements"));
+  EXPECT_THAT(wide.err, HasSubstr("; use another --width\n"));
+}
+
+// A copy that was edited has the name of what it is a copy of.
+TEST_F(Command, AProfileOfAFileIsNamedWithTheFile) {
+  const absl::StatusOr<std::string> titan = engine::ReadFile(std::string(kSourceDir) + "/bench/machines/titan-2013.json");
+  Write("copy.json", *titan);
+  const std::string title = "titan-2013 (" + In("copy.json") + ")";
+  for (const char* command : {"plan", "simulate"}) {
+    const std::string line = absl::StrCat(command, " --model=alexnet2012 --batch=256 --draws=0 --machine=");
+    EXPECT_THAT(Run(line + In("copy.json")).out, HasSubstr("predicted on " + title + ": "));
+    EXPECT_THAT(Run(line + "titan-2013").out, HasSubstr("predicted on titan-2013: "));
+    EXPECT_EQ(json::parse(Run(line + In("copy.json") + " --json").out)["machine_file"], In("copy.json"));
+    EXPECT_EQ(json::parse(Run(line + "titan-2013 --json").out)["machine_file"], nullptr);
+  }
+  EXPECT_THAT(Run("table --draws=0 --machine=" + In("copy.json")).out, HasSubstr("on " + title + ", batch 256"));
+  ExpectError("plan --model=alexnet2012 --devices=8 --batch=256 --plan=data --machine=" + In("copy.json"), 2, {title});
 }
 
 TEST_F(Command, SimulateWritesATimeline) {

@@ -101,6 +101,26 @@ TEST_F(Table, CalibrateOnIsAFitToTwoRows) {
   EXPECT_NEAR(two["rows"][1]["simulated_error"].get<double>(), 0, 1e-6);
 }
 
+// Two digits behind the point say little of a run of an hour if it is given in days.
+TEST_F(Table, TheUnitIsTheLargestOfWhichTheFastestRowTakesOne) {
+  const std::vector<std::pair<std::string, std::string>> titles = {{"--machine=titan-2013", "days"},
+                                                                   {"--machine=dgx1-v100 --model=alexnet", "hours"},
+                                                                   {"--machine=hgx-h100 --model=alexnet", "minutes"}};
+  for (const auto& [flags, unit] : titles) {
+    const Result r = Run("table --draws=0 " + flags);
+    EXPECT_THAT(r.out, HasSubstr("; " + unit + " for 100 passes over 1281167 images")) << flags;
+    const std::string shown = absl::StrCat(" ", unit == "minutes" ? "min" : unit.substr(0, 1), " ");
+    const double per_day = unit == "days" ? 1 : unit == "hours" ? 24 : 24 * 60;
+    double least = 1e9;
+    for (const json& row : Printed("--draws=0 " + flags)["rows"]) {
+      const double time = row["simulated_days"].get<double>() * per_day;
+      EXPECT_THAT(r.out, HasSubstr(absl::StrFormat(" %.2f%s", time, shown))) << flags;
+      least = std::min(least, time);
+    }
+    EXPECT_GE(least, 1) << flags;
+  }
+}
+
 TEST_F(Table, ThePapersTimesAreOfItsOwnNetworkBatchAndMachine) {
   EXPECT_DOUBLE_EQ(Printed("--draws=0")["rows"][0]["paper_days"], 10.5);
   for (const char* other : {"--model=lenet", "--batch=128", "--machine=dgx1-v100"}) {
