@@ -1,7 +1,11 @@
 // The table of rows: the paper's or one's own, fitted or not, with intervals; what is refused, and with which message.
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
