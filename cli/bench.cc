@@ -96,7 +96,7 @@ void AddStep(CLI::App& group, Flags& flags, BenchFlags& bench) {
       "Examples:\n  colonnade bench step --model=alexnet --batch=32 --devices=2 --plan=owt\n"
       "  colonnade bench step --model=alexnet --batch=256 --backend=cuda --dtype=bf16 --json\n"
       "  colonnade bench step --model=resnet20 --batch=128 --roofline=roofline.svg\n"
-      "  colonnade bench step --model=alexnet --batch=64 --against='python3 torch_train.py --net alexnet --batch 64'");
+      "  colonnade bench step --model=alexnet --batch=64 --against='python3 alexnet.py'");
 }
 
 void AddPlans(CLI::App& group, Flags& flags, BenchFlags& bench) {
