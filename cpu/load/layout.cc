@@ -1,5 +1,6 @@
 #include "cpu/load/layout.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -33,6 +34,7 @@ class LayoutClasses {
   explicit LayoutClasses(const Program& program) : program_(program), parent_(program.buffers.size()) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (const Buffer& buffer : program.buffers) {
+      if (const auto* box = std::get_if<program::BoxView>(&buffer.storage)) Join(buffer.id, box->parent);
       if (!buffer.layout_as.valid() || program.buffer(buffer.layout_as).dtype != buffer.dtype) continue;
       Join(buffer.id, buffer.layout_as);
     }
@@ -233,11 +235,15 @@ ConvolutionVote Chooser::VoteOf(const Task& task, const program::Op& op, const p
     return task.uses[program::OperandOf(op, task.uses.size(), role)];
   };
   const BufferUse &x = use(program::Role::kInput), &y = use(program::Role::kOutput);
-  const Shape& w = ShapeOf(use(program::Role::kWeight));
-  const auto products = static_cast<double>(program::ElementCount(ShapeOf(y)) * program::ElementCount(w) / w[0]);
+  const BufferUse& w = use(program::Role::kWeight);
+  const auto count = [](const Shape& shape) { return static_cast<double>(program::ElementCount(shape)); };
+  const double products = count(ShapeOf(y)) * count(ShapeOf(w)) / std::max<double>(static_cast<double>(ShapeOf(w)[0]), 1);
   const int x_class = classes_.ClassOf(x.buffer), y_class = classes_.ClassOf(y.buffer);
-  if (IsProduct(window, groups, ShapeOf(x))) return {x_class, x_class, true, products};  // y has one pixel
-  return {x_class, y_class, ConvolvesByRows(window, groups, ShapeOf(x), ShapeOf(y)), products};
+  // Those that another Program holds as oneDNN wants them are left so.
+  const bool weights_in_rows = desc_[classes_.ClassOf(w.buffer)] == nullptr;
+  if (IsProduct(window, groups, ShapeOf(x))) return {x_class, x_class, weights_in_rows, products};  // y has one pixel
+  const bool by_rows = weights_in_rows && ConvolvesByRows(window, groups, ShapeOf(x), ShapeOf(y));
+  return {x_class, y_class, by_rows, products};
 }
 
 std::vector<ConvolutionVote> Chooser::ConvolutionVotes() {
@@ -270,7 +276,9 @@ void Chooser::DecideImages() {
     std::vector<double> for_rows(program_.buffers.size());  // products, less those of the others
     for (const ConvolutionVote& vote : votes) {
       const bool by_rows = vote.faster_by_rows && in_rows_[vote.x] && in_rows_[vote.y];
-      for (const int c : {vote.x, vote.y}) for_rows[c] += by_rows ? vote.products : -vote.products;
+      const double counted = by_rows ? vote.products : -vote.products;
+      for_rows[vote.x] += counted;
+      if (vote.y != vote.x) for_rows[vote.y] += counted;
     }
     changed = false;
     for (size_t c = 0; c < in_rows_.size(); ++c) {

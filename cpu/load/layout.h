@@ -1,6 +1,8 @@
 // The physical layout of each buffer of a Program: a pure function of the Program and of what is loaded already.
 //
-//   activations   images of f32 or bf16 whose channels are a multiple of 16 are channel-blocked, all else is row-major
+//   activations   images of f32 and bf16 whose channels are a multiple of 16 are channel-blocked unless the larger part of
+//   the
+//                 convolutions that touch them runs by rows (ops/conv_rows.h); all else is row-major
 //   weights       as the forward kernel prefers them; a weight's gradient and momentum, and what they meet in updates and
 //                 in transfers on other devices, have the same layout
 //   argmax        bytes of the pooling kernels

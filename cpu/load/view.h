@@ -38,7 +38,8 @@ View ChannelBlocked(program::DType dtype, const program::Shape& shape);  // REQU
 View Opaque(program::DType dtype, const program::Shape& shape, std::shared_ptr<const MemoryDesc> desc);
 View OpaqueBytes(program::DType dtype, const program::Shape& shape, int64_t bytes);
 
-// The layout of activations: channel-blocked for images of f32 or bf16 whose channels are a multiple of 16, else row-major.
+// The layout that oneDNN wants of activations: channel-blocked for images of f32 or bf16 whose channels are a multiple of
+// 16, else row-major.
 View Natural(program::DType dtype, const program::Shape& shape);
 
 // The box `region` of `view`. REQUIRES: inside the view; all of it if the view is opaque.

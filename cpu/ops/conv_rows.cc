@@ -216,28 +216,18 @@ struct WeightGradient {
   }
 };
 
-}  // namespace
-
-const RowLoops* FindRowLoops() {
-#if defined(__x86_64__)
-  static const RowLoops* const found = __builtin_cpu_supports("avx512f")                                 ? &kRowLoopsAvx512
-                                       : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kRowLoopsAvx2
-                                                                                                         : nullptr;
-  return found;
-#else
-  return nullptr;
-#endif
-}
-
 // oneDNN computes with whole blocks of channels, and reads up to three that no block is made of in a kernel of its own.
 bool FillsBlocks(int64_t inputs, int64_t outputs) {
   return outputs % kChannelBlock == 0 && (inputs % kChannelBlock == 0 || inputs <= 3);
 }
 
+}  // namespace
+
 bool ConvolvesByRows(const Window& window, int64_t groups, const Shape& x, const Shape& y) {
   const int64_t inputs = x[1] / groups, outputs = y[1] / groups;
-  return FindRowLoops() != nullptr && window.stride_h == 1 && window.stride_w == 1 &&
-         (window.size_w == 3 || window.size_w == 5) && std::max(inputs, outputs) <= kMostChannels &&
+  const bool depthwise = groups > 1 && inputs == 1 && outputs == 1;  // for which oneDNN has kernels of its own
+  return FindRowLoops() != nullptr && std::min({x[0], inputs, outputs}) > 0 && !depthwise && window.stride_h == 1 &&
+         window.stride_w == 1 && (window.size_w == 3 || window.size_w == 5) && std::max(inputs, outputs) <= kMostChannels &&
          !FillsBlocks(inputs, outputs) && std::min(x[3], y[3]) >= kLeastColumns &&
          std::max(window.pad_top, window.pad_bottom) < window.size_h &&
          std::max(window.pad_left, window.pad_right) < window.size_w;

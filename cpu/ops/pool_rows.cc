@@ -33,9 +33,10 @@ struct Maxima {
   alignas(64) std::array<int32_t, kOutputsAtOnce> place = {};
 };
 
-void TakeOneByOne(const float* x, int64_t stride, int32_t place, Range windows, Maxima& maxima) {
+// Cell `place` of some windows, that of window 0 being x[at].
+void TakeOneByOne(const float* x, int64_t at, int64_t stride, int32_t place, Range windows, Maxima& maxima) {
   for (int64_t i = windows.begin; i < windows.end; ++i) {
-    const float value = x[i * stride];
+    const float value = x[at + i * stride];
     if (!(value > maxima.value[i]) && maxima.place[i] != kNowhere) continue;
     maxima.value[i] = value;
     maxima.place[i] = place;
@@ -104,7 +105,7 @@ struct Pooling {
         loops->take_cells(x.data() + from, stride, place, cells.begin - first, cells.end - first, &maxima.value[first],
                           &maxima.place[first]);
       } else {
-        TakeOneByOne(x.data() + at, stride, place,
+        TakeOneByOne(x.data(), at, stride, place,
                      {std::max(cells.begin, first), std::min(cells.end, first + kWindowsOfLoop)}, maxima);
       }
     }
@@ -129,7 +130,8 @@ struct Pooling {
 }  // namespace
 
 bool PoolsByRows(const Window& window, const View& x, const View& y) {
-  return FindRowLoops() != nullptr && InRows(x) && InRows(y) && window.size_h * window.size_w <= kNowhere;
+  const bool in_f32 = x.dtype == program::DType::kF32 && y.dtype == program::DType::kF32;
+  return in_f32 && FindRowLoops() != nullptr && InRows(x) && InRows(y) && window.size_h * window.size_w <= kNowhere;
 }
 
 PreparedKernel PrepareByRows(const program::MaxPoolForward& op, const TaskContext& context) {

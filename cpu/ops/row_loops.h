@@ -11,8 +11,8 @@
 
 namespace colonnade::cpu {
 
-// A convolution of stride 1 from padded planes of x to planes of y. The last row of a plane may be read up to 16 floats
-// beyond its end.
+// A convolution of stride 1 from padded planes of x to planes of y.
+// REQUIRES: pitch ≥ columns, rounded up to lanes, + window_columns − 1.
 struct RowConvolution {
   std::int64_t inputs, outputs;              // channels
   std::int64_t rows, columns;                // of y

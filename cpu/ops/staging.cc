@@ -130,10 +130,11 @@ PreparedKernel PrepareAs(const TaskContext& context, absl::FunctionRef<PreparedK
   return {std::make_unique<StagedKernel>(std::move(stages), stage_bytes, context.threads, *std::move(kernel))};
 }
 
+// Whether all images lie in rows, dense or not.
 bool ImagesInRows(const TaskContext& context) {
   return absl::c_all_of(context.operands, [](const Operand& operand) {
     const View& view = operand.view;
-    return view.shape.size() != 4 || view.kind == View::Kind::kOpaque || InRows(view);
+    return view.shape.size() != 4 || view.kind != View::Kind::kBlocked;
   });
 }
 
@@ -144,9 +145,9 @@ PreparedKernel PrepareStaged(const TaskContext& context, int weights,
   const bool in_rows = ImagesInRows(context);
   return PrepareAs(context, prepare, [weights, in_rows](const View& view, int use) -> std::optional<View> {
     if (view.kind == View::Kind::kOpaque) return std::nullopt;
-    const View natural = Natural(view.dtype, view.shape);
-    if (IsDense(view) && (view.kind == natural.kind || in_rows || use == weights)) return std::nullopt;
-    return natural;
+    const View wanted = (in_rows ? RowMajor : Natural)(view.dtype, view.shape);
+    if (IsDense(view) && (view.kind == wanted.kind || use == weights)) return std::nullopt;
+    return wanted;
   });
 }
 
