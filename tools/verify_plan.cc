@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,9 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kTf32Bound = 5e-3;
+constexpr double kLastBits = 1.0 / (1 << 21);  // two bits of an f32 number, at most
+
+using Gradients = std::map<std::string, std::vector<double>>;
 
 using engine::NamedTensor;
 using Tensors = std::vector<NamedTensor>;
@@ -37,7 +41,7 @@ struct State {
 
 struct StepOutcome {
   double loss = 0;
-  std::map<std::string, std::vector<double>> gradients;
+  Gradients gradients;
   State after;
 };
 
@@ -210,6 +214,7 @@ class Comparison {
       }
     }
     double_gradients_.clear();
+    neighbours_.clear();
     ++report_.steps;
     state = std::move(one.after);
     return absl::OkStatus();
@@ -308,7 +313,30 @@ class Comparison {
       double_gradients_ = std::move(outcome.gradients);
     }
     if (!double_gradients_.contains(name)) return least;
-    return std::max(least, kTimesOwnError * Distance(one.gradients.at(name), double_gradients_.at(name)));
+    const auto bound_by = [&](const Gradients& own) {
+      return std::max(least, kTimesOwnError * Distance(own.at(name), double_gradients_.at(name)));
+    };
+    double bound = bound_by(one.gradients);
+    if (error <= bound) return bound;
+    if (neighbours_.empty()) RETURN_IF_ERROR(RunNeighbours(state, inputs));
+    for (const Gradients& own : neighbours_) bound = std::max(bound, bound_by(own));
+    return bound;
+  }
+
+  // What the single device makes of parameters that are off by their last bits.
+  absl::Status RunNeighbours(const State& state, const engine::StepInputs& inputs) {
+    constexpr int kNeighbours = 16;
+    std::mt19937_64 random(options_.seed);
+    std::uniform_real_distribution<double> of_value(-kLastBits, kLastBits);
+    for (int i = 0; i < kNeighbours; ++i) {
+      State off = state;
+      for (NamedTensor& tensor : off.parameters) {
+        for (double& value : tensor.values) value *= 1 + of_value(random);
+      }
+      ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*one_, off, inputs));
+      neighbours_.push_back(std::move(outcome.gradients));
+    }
+    return absl::OkStatus();
   }
 
   const layers::LayerGraph& graph_;
@@ -317,8 +345,9 @@ class Comparison {
   const VerifyOptions& options_;
   partition::Plan single_;
   std::unique_ptr<Side> one_, many_, training_, reference_;
-  std::unique_ptr<Side> exact_, rounded_;                        // in bf16
-  std::map<std::string, std::vector<double>> double_gradients_;  // of the step at hand
+  std::unique_ptr<Side> exact_, rounded_;  // in bf16
+  Gradients double_gradients_;             // of the step at hand
+  std::vector<Gradients> neighbours_;      // likewise, from parameters that are off by their last bits
   std::vector<uint8_t> images_;
   std::vector<int32_t> labels_;
   int64_t runs_ = 0;       // of steps, on all sides
