@@ -82,41 +82,64 @@ void Pack(const RowConvolution& of, int64_t tile, float* to, const At& at) {
   }
 }
 
-// y = a convolution of x by weights that `weights` packs(run, to), with a bias of use `bias` unless that is negative.
+// Which operands a convolution has; no bias if that is negative.
 struct Uses {
   int x, y, bias = -1;
 };
+
+// y = the convolution of x, by all threads. The workspace has the weights of all groups, then an image of each thread.
+struct Convolution {
+  PaddedImages padded;
+  int64_t groups, images, threads;
+  bool relu;
+  const RowLoops* loops;
+  int64_t tile, weights;  // of one group
+  int64_t packed_bytes, image_bytes;
+
+  Convolution(const PaddedImages& padded, int64_t groups, int64_t images, int threads, bool relu)
+      : padded(padded), groups(groups), images(images), threads(threads), relu(relu), loops(FindRowLoops()) {
+    const RowConvolution& of = padded.convolution;
+    tile = EvenTile(of.outputs, loops->outputs);
+    weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
+    packed_bytes = RoundUp(groups * weights * static_cast<int64_t>(sizeof(float)), kAlignment);
+    image_bytes = RoundUp(padded.floats() * static_cast<int64_t>(sizeof(float)), kAlignment);
+  }
+
+  int64_t bytes() const { return packed_bytes + threads * image_bytes; }
+
+  // Images [begin, end), each copied to `image`.
+  void Run(int64_t begin, int64_t end, const float* packed, const float* x, const float* bias, float* image,
+           float* y) const {
+    const RowConvolution& of = padded.convolution;
+    const int64_t x_group = of.inputs * padded.rows * padded.columns, y_group = of.outputs * of.rows * of.columns;
+    std::fill_n(image, padded.floats(), 0.0f);
+    for (int64_t i = begin * groups; i < end * groups; ++i) {
+      const int64_t g = i % groups;
+      padded.Copy(x + i * x_group, image);
+      loops->convolve(of, tile, image, packed + g * weights, bias == nullptr ? nullptr : bias + g * of.outputs, relu,
+                      y + i * y_group);
+    }
+  }
+};
+
+// `pack(run, group, tile, to)` packs the weights of a group.
 template <class PackWeights>
-PreparedKernel Convolving(const TaskContext& context, const PaddedImages& padded, int64_t groups, Uses uses, bool relu,
-                          const PackWeights& pack) {
-  const RowLoops& loops = *FindRowLoops();
-  const RowConvolution& of = padded.convolution;
-  const int64_t weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
-  const int64_t packed_bytes = RoundUp(groups * weights * static_cast<int64_t>(sizeof(float)), kAlignment);
-  const int64_t image_bytes = RoundUp(padded.floats() * static_cast<int64_t>(sizeof(float)), kAlignment);
-  const int64_t tile = EvenTile(of.outputs, loops.outputs);
+PreparedKernel KernelOfConvolution(const Convolution& convolution, const TaskContext& context, Uses uses,
+                                   const PackWeights& pack) {
   return KernelOf(
-      [=, &loops](const RunArguments& run) {
+      [=](const RunArguments& run) {
         float* packed = reinterpret_cast<float*>(run.workspace);
-        for (int64_t g = 0; g < groups; ++g) pack(run, g, tile, packed + g * weights);
+        for (int64_t g = 0; g < convolution.groups; ++g) pack(run, g, convolution.tile, packed + g * convolution.weights);
         const float* x = DataOf<const float>(run, context, uses.x);
         const float* bias = uses.bias < 0 ? nullptr : DataOf<const float>(run, context, uses.bias);
         float* y = DataOf<float>(run, context, uses.y);
-        const RowConvolution& of = padded.convolution;
-        const int64_t x_group = of.inputs * padded.rows * padded.columns, y_group = of.outputs * of.rows * of.columns;
-        ForImages(context.threads, context.view(uses.x).shape[0], [&](int64_t thread, int64_t begin, int64_t end) {
-          float* image = reinterpret_cast<float*>(run.workspace + packed_bytes + thread * image_bytes);
-          std::fill_n(image, padded.floats(), 0.0f);
-          for (int64_t i = begin * groups; i < end * groups; ++i) {
-            const int64_t g = i % groups;
-            padded.Copy(x + i * x_group, image);
-            loops.convolve(of, tile, image, packed + g * weights, bias == nullptr ? nullptr : bias + g * of.outputs, relu,
-                           y + i * y_group);
-          }
+        ForImages(context.threads, convolution.images, [&](int64_t thread, int64_t begin, int64_t end) {
+          char* image = run.workspace + convolution.packed_bytes + thread * convolution.image_bytes;
+          convolution.Run(begin, end, packed, x, bias, reinterpret_cast<float*>(image), y);
         });
         return absl::OkStatus();
       },
-      packed_bytes + context.threads * image_bytes);
+      convolution.bytes());
 }
 
 // The memory of one thread of a weights' gradient, in floats.
@@ -244,7 +267,8 @@ PreparedKernel PrepareByRows(const program::ConvForward& op, const TaskContext& 
       return w[(k * of.inputs + c) * window + r * of.window_columns + s];
     });
   };
-  return Convolving(context, padded, op.groups, {.x = 0, .y = y, .bias = op.bias ? 2 : -1}, op.relu, pack);
+  const Convolution convolution(padded, op.groups, context.view(0).shape[0], context.threads, op.relu);
+  return KernelOfConvolution(convolution, context, {.x = 0, .y = y, .bias = op.bias ? 2 : -1}, pack);
 }
 
 // dx is the convolution of dy by the weights turned about, with the padding that completes a window.
@@ -259,7 +283,8 @@ PreparedKernel PrepareByRows(const program::ConvBackwardData& op, const TaskCont
       return w[(k * of.outputs + c) * taps + taps - 1 - (r * of.window_columns + s)];
     });
   };
-  return Convolving(context, padded, op.groups, {.x = 0, .y = 2}, /*relu=*/false, pack);
+  const Convolution convolution(padded, op.groups, context.view(0).shape[0], context.threads, /*relu=*/false);
+  return KernelOfConvolution(convolution, context, {.x = 0, .y = 2}, pack);
 }
 
 PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskContext& context) {
