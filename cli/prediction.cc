@@ -17,8 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostDevicesOneByOne = 16;  // of more, neighbours of which all numbers are equal share a line
-
 std::map<std::string, int64_t> SentByLayer(const program::Representatives& lowered) {
   std::map<std::string, int64_t> sent;
   for (const program::Task& task : lowered.program.tasks) {

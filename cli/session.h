@@ -2,6 +2,7 @@
 #ifndef COLONNADE_CLI_SESSION_H_
 #define COLONNADE_CLI_SESSION_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,9 @@
 #include "tools/network_file.h"
 
 namespace colonnade::cli {
+
+// A table has a row for each device of these many; of more it says less.
+constexpr size_t kMostDevicesOneByOne = 16;
 
 struct Session {
   models::ModelInfo model;  // its own shape and recipe

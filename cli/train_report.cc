@@ -1,6 +1,9 @@
 #include "cli/train_report.h"
 
 #include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/test_json.h"
 #include "engine/trace.h"
+#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -25,6 +29,33 @@ Json BreakdownJson(const std::vector<engine::Breakdown>& devices) {
                    {"idle_ms", absl::ToDoubleMilliseconds(d.idle)}});
   }
   return all;
+}
+
+std::string DeviceRow(std::string_view name, const engine::Breakdown& d) {
+  return absl::StrFormat("%27s %10.2f %14.2f %6.2f %9.2f", name, absl::ToDoubleMilliseconds(d.compute),
+                         absl::ToDoubleMilliseconds(d.exposed_communication), absl::ToDoubleMilliseconds(d.input_wait),
+                         absl::ToDoubleMilliseconds(d.idle));
+}
+
+// Of each column for itself, the duration below which `part` of the devices lie.
+engine::Breakdown Percentiles(const std::vector<engine::Breakdown>& devices, double part) {
+  const auto column = [&](absl::Duration engine::Breakdown::*field) {
+    std::vector<double> seconds;
+    for (const engine::Breakdown& d : devices) seconds.push_back(absl::ToDoubleSeconds(d.*field));
+    return absl::Seconds(tools::Percentile(std::move(seconds), part));
+  };
+  return {column(&engine::Breakdown::compute), column(&engine::Breakdown::exposed_communication),
+          column(&engine::Breakdown::input_wait), column(&engine::Breakdown::idle)};
+}
+
+void PrintDevices(const std::vector<engine::Breakdown>& devices) {
+  std::printf("last steps, ms each: device    compute  communication  input      idle\n");
+  if (devices.size() > kMostDevicesOneByOne) {
+    std::printf("%s\n%s\n%s\n", DeviceRow(absl::StrCat("least of ", devices.size()), Percentiles(devices, 0)).c_str(),
+                DeviceRow("median", Percentiles(devices, 0.5)).c_str(), DeviceRow("most", Percentiles(devices, 1)).c_str());
+    return;
+  }
+  for (size_t d = 0; d < devices.size(); ++d) std::printf("%s\n", DeviceRow(absl::StrCat(d), devices[d]).c_str());
 }
 
 void PrintSteps(const Flags& flags, const Session& session, const TrainResults& results) {
@@ -43,15 +74,7 @@ void PrintSteps(const Flags& flags, const Session& session, const TrainResults& 
         "%s\n",
         absl::StrFormat("%d of them skipped, since loss or gradients were not finite", report.skipped_steps).c_str());
   }
-  const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, session.plan.mesh.device_count());
-  std::printf("last steps, ms each: device    compute  communication  input      idle\n");
-  for (size_t d = 0; d < devices.size(); ++d) {
-    std::printf("%s\n", absl::StrFormat("%27d %10.2f %14.2f %6.2f %9.2f", d, absl::ToDoubleMilliseconds(devices[d].compute),
-                                        absl::ToDoubleMilliseconds(devices[d].exposed_communication),
-                                        absl::ToDoubleMilliseconds(devices[d].input_wait),
-                                        absl::ToDoubleMilliseconds(devices[d].idle))
-                            .c_str());
-  }
+  PrintDevices(engine::BreakDown(report.last_steps, session.plan.mesh.device_count()));
 }
 
 }  // namespace

@@ -72,6 +72,13 @@ TEST_F(ReportFile, IsWrittenByTrainWithWhatWasMeasured) {
   }
 }
 
+TEST_F(Command, TrainSaysOfManyDevicesTheLeastTheMedianAndTheMost) {
+  const std::string train = "train --model=two_column --width=0.25 --data=digits --plan=data --steps=2 --batch=34 ";
+  const std::string rows = "\n *least of 17 +[0-9].*\n *median +[0-9].*\n *most +[0-9].*\ntest: ";
+  EXPECT_THAT(Run(train + "--devices=17").out, testing::ContainsRegex(rows));
+  EXPECT_THAT(Run(train + "--devices=2").out, testing::ContainsRegex("\n *0 +[0-9].*\n *1 +[0-9].*\ntest: "));
+}
+
 TEST_F(ReportFile, OfTrainShowsTheForecastThatTheRunPrints) {
   const Result r =
       Run(absl::StrCat("train --model=two_column --data=digits --plan=data --devices=2 --steps=3 --machine=", kSourceDir,
