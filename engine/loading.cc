@@ -223,10 +223,12 @@ ProgramMemory::~ProgramMemory() { books_.Leave(*this); }
 void ProgramMemory::Place(const std::vector<int64_t>& root_bytes, const std::vector<BucketLayout>& buckets,
                           int64_t alignment) {
   root_bytes_ = root_bytes;
+  persistent_bytes_.assign(program_.device_count, 0);
   persistent_tensors_.resize(program_.buffers.size());
   for (const Buffer& buffer : program_.buffers) {
     if (!IsPersistent(buffer)) continue;
     root_bytes_[buffer.id.value] = RoundUp(root_bytes[buffer.id.value], alignment);  // as in a bucket
+    persistent_bytes_[buffer.device] += root_bytes_[buffer.id.value];
     const BucketLayout& bucket = buckets[buffer.id.value];
     std::vector<PersistentTensor>& tensors = persistent_tensors_[buffer.id.value] = TensorsOf(program_, buffer);
     for (size_t t = 0; t < tensors.size(); ++t) {
@@ -255,10 +257,7 @@ bool ProgramMemory::TakeTurn() {
 }
 
 DeviceMemory ProgramMemory::of(int device) const {
-  DeviceMemory memory{.step_arena_bytes = map_.step_bytes[device]};
-  for (const Buffer& buffer : program_.buffers) {
-    if (buffer.device == device && IsPersistent(buffer)) memory.persistent_bytes += root_bytes_[buffer.id.value];
-  }
+  DeviceMemory memory{.step_arena_bytes = map_.step_bytes[device], .persistent_bytes = persistent_bytes_[device]};
   for (size_t a = AreaOfWorkspace(0); a < area_bytes_[device].size(); ++a) memory.workspace_bytes += area_bytes_[device][a];
   return memory;
 }
@@ -284,15 +283,15 @@ char* ProgramMemory::BaseOf(BufferId buffer, int slot) const {
 char* ProgramMemory::workspace(int device, int number) const { return AddressOf(device, AreaOfWorkspace(number)); }
 
 absl::Status ProgramMemory::CheckLimits() const {
+  std::vector<int64_t> fresh_bytes(program_.device_count, 0);
+  for (const Buffer& buffer : program_.buffers) {
+    if (IsPersistent(buffer) && IsFresh(buffer)) fresh_bytes[buffer.device] += root_bytes_[buffer.id.value];
+  }
   for (int d = 0; d < program_.device_count; ++d) {
-    int64_t fresh_bytes = 0;
-    for (const Buffer& buffer : program_.buffers) {
-      if (buffer.device == d && IsPersistent(buffer) && IsFresh(buffer)) fresh_bytes += root_bytes_[buffer.id.value];
-    }
     for (int a = 0; a < static_cast<int>(area_bytes_[d].size()); ++a) {
-      fresh_bytes += std::max<int64_t>(area_bytes_[d][a] - books_.AreaOf(d, a).bytes, 0);
+      fresh_bytes[d] += std::max<int64_t>(area_bytes_[d][a] - books_.AreaOf(d, a).bytes, 0);
     }
-    RETURN_IF_ERROR(books_.CheckLimit(d, of(d), fresh_bytes));
+    RETURN_IF_ERROR(books_.CheckLimit(d, of(d), fresh_bytes[d]));
   }
   return absl::OkStatus();
 }

@@ -174,6 +174,7 @@ class ProgramMemory {
   const program::Program& program_;
   MemoryBooks& books_;
   std::vector<int64_t> root_bytes_;                                // by buffer
+  std::vector<int64_t> persistent_bytes_;                          // by device
   std::vector<std::vector<PersistentTensor>> persistent_tensors_;  // by buffer: of persistent roots and buckets
   program::MemoryMap map_;
   std::vector<std::vector<int64_t>> area_bytes_;  // by device and area

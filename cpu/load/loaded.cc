@@ -2,6 +2,7 @@
 #include "cpu/load/loaded.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 
@@ -128,28 +129,33 @@ PreparedKernel CpuProgram::PrepareTask(const Task& task, const program::Op& op) 
 
 // Each kernel is prepared on the thread that will run it.
 absl::Status CpuProgram::PrepareComputeTasks() {
-  absl::Status status;
-  const auto prepare = [&](const Task& task, const program::Op& op) -> absl::Status {
-    ReadyTask& ready = tasks_[task.id.value];
-    if (program::UsesSlots(program_, task)) {
-      ASSIGN_OR_RETURN(ready.odd_kernel, PrepareTask(task, op));
-      std::erase_if(added_reorders_, [&](const engine::AddedReorder& added) { return added.task == task.id; });
-    }
-    ASSIGN_OR_RETURN(ready.kernel, PrepareTask(task, op));
-    return absl::OkStatus();
-  };
+  std::vector<std::array<std::vector<const Task*>, program::kLaneCount>> of_lanes(program_.device_count);
+  for (const Task& task : program_.tasks) {
+    if (std::holds_alternative<program::Compute>(task.what))
+      of_lanes[task.device][static_cast<int>(task.lane)].push_back(&task);
+  }
   for (int d = 0; d < program_.device_count; ++d) {
     for (int l = 0; l < program::kLaneCount; ++l) {
-      resources_.devices[d]->lanes[l].queue->Call([&] {
-        for (const Task& task : program_.tasks) {
-          const auto* compute = std::get_if<program::Compute>(&task.what);
-          if (compute == nullptr || task.device != d || task.lane != static_cast<Lane>(l) || !status.ok()) continue;
-          status = prepare(task, compute->op);
-        }
-      });
+      if (of_lanes[d][l].empty()) continue;
+      absl::Status status;
+      resources_.devices[d]->lanes[l].queue->Call([&] { status = PrepareComputeTasks(of_lanes[d][l]); });
+      RETURN_IF_ERROR(status);
     }
   }
-  return status;
+  return absl::OkStatus();
+}
+
+absl::Status CpuProgram::PrepareComputeTasks(const std::vector<const Task*>& of_lane) {
+  for (const Task* task : of_lane) {
+    const program::Op& op = std::get<program::Compute>(task->what).op;
+    ReadyTask& ready = tasks_[task->id.value];
+    if (program::UsesSlots(program_, *task)) {
+      ASSIGN_OR_RETURN(ready.odd_kernel, PrepareTask(*task, op));
+      std::erase_if(added_reorders_, [&](const engine::AddedReorder& added) { return added.task == task->id; });
+    }
+    ASSIGN_OR_RETURN(ready.kernel, PrepareTask(*task, op));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CpuProgram::PrepareTransfers() {

@@ -81,6 +81,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   TaskContext ContextOf(const program::Task& task);
   PreparedKernel PrepareTask(const program::Task& task, const program::Op& op);
   absl::Status PrepareComputeTasks();
+  absl::Status PrepareComputeTasks(const std::vector<const program::Task*>& of_lane);  // on its thread
   absl::Status PrepareTransfers();
   void NoteLayouts();
   void BindTasks();
