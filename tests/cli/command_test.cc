@@ -366,6 +366,8 @@ TEST_F(Command, PlanExplainsOneLayer) {
   EXPECT_THAT(r.out, HasSubstr("batch, replicate"));
   ExpectError("plan --plan=auto --devices=4 --explain=fc1 --model=alexnet2012 --machine=titan-2013", 2,
               {"--explain: network alexnet2012 has no layer \"fc1\"; did you mean \"fc6\"?"});
+  ExpectError("plan --plan=auto --devices=4 --batch=1048576 --explain=fc1 --model=alexnet2012 --machine=titan-2013", 2,
+              {"has no layer \"fc1\""});  // a search would find that no plan fits
   const Result typo = Run(absl::StrCat("plan --plan=hybrid --explain=con3 ", kTitan));
   EXPECT_EQ(typo.code, 2);
   EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));

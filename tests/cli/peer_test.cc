@@ -2,6 +2,7 @@
 #include "cli/peer.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -95,6 +96,7 @@ TEST_F(Peer, ThatFailsIsNamedWithItsLastWords) {
   ExpectError(absl::StrCat(kStep, Against("echo '50 images/s'\necho 'out of luck' >&2\nexit 3\n")), 65,
               {"--against: expected", "to succeed, found exit code 3", "\"out of luck\""});
   ExpectError(absl::StrCat(kStep, Against("kill -9 $$\n")), 65, {"found exit code 137"});
+  ExpectError(absl::StrCat(kStep, " --against=kill\t-9\t$$"), 65, {"found exit code 137"});  // the shell itself
   ExpectError(absl::StrCat(kStep, Against("exit 4\n")), 65, {"found exit code 4 and at the end of what it printed nothing"});
   ExpectError(absl::StrCat(kStep, " --against=./no_such_peer"), 65, {"found exit code 127", "not found"});
 }
@@ -107,11 +109,13 @@ TEST_F(Peer, ThatStatesNoFigureIsNamedWithWhatWasExpected) {
 // Who measures PyTorch wants PyTorch's own waiting, and no question may hold up the pairs.
 TEST_F(Peer, HasTheUsersEnvironmentAndNoInput) {
   const std::string script =
-      absl::StrCat("echo \"${GOMP_SPINCOUNT-none}\" >> ", In("spins"), "\nread line\necho 5 images/s\n");
+      absl::StrCat("read line\necho \"${GOMP_SPINCOUNT-none}$line\" >> ", In("spins"), "\necho 5 images/s\n");
+  Write("typed", " and what was typed\n");
+  const auto type = [this] { return std::freopen(In("typed").c_str(), "r", stdin); };
   const std::string step = absl::StrCat(kStep, " --pairs=1", Against(script));
-  const Result r = Wait(Start(step, [] { ::unsetenv("GOMP_SPINCOUNT"); }));
+  const Result r = Wait(Start(step, [&] { type(), ::unsetenv("GOMP_SPINCOUNT"); }));
   ASSERT_EQ(r.code, 0) << r.err;
-  const Result own = Wait(Start(step, [] { ::setenv("GOMP_SPINCOUNT", "77", 1); }));
+  const Result own = Wait(Start(step, [&] { type(), ::setenv("GOMP_SPINCOUNT", "77", 1); }));
   ASSERT_EQ(own.code, 0) << own.err;
   EXPECT_EQ(*engine::ReadFile(In("spins")), "none\n77\n");
 }

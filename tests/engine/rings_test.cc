@@ -132,8 +132,11 @@ TEST(CollectiveSeconds, OfManyNodesIsInEachNodeAndBetweenThem) {
 }
 
 TEST(WaysOf, AGroupOfOneMovesNothing) {
+  using enum CollectiveAlgorithm;
   Machine machine = OnASwitch(2);
-  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kFastest}) {
+  machine.server = "switch";
+  machine.switch_bytes_per_sec.value = 1e9;
+  for (CollectiveAlgorithm algorithm : {kRing, kTree, kDirect, kMaster, kServer, kFastest}) {
     machine.collectives = algorithm;
     const CostModel cost(machine, 2);
     for (const CostModel::Way& way : cost.WaysOf(*Routes::Create(machine), program::CollectiveKind::kAllReduce, {1}, 0)) {

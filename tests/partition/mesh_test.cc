@@ -55,5 +55,13 @@ TEST(LocalShape, NamesTheAxisThatDoesNotDivide) {
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("\"model\""));
 }
 
+// 8 channels divide into two parts, and 3 and 5 of them do not.
+TEST(LocalShape, NamesTheSectionThatDoesNotDivide) {
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 2);
+  const absl::Status status = LocalShape(mesh, {Placement::Replicated(), Placement::SplitSections({3, 5})}, {4, 8}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("a section of 3 does not divide into 2"));
+}
+
 }  // namespace
 }  // namespace colonnade::partition

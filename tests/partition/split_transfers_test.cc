@@ -16,9 +16,10 @@ using layers::Placement;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
-
 using ::testing::Not;
+using ::testing::SizeIs;
 
 // images [2,4,4] → conv → relu → flatten → fc1 → dropout → fc2 → loss: one weird trick on two devices.
 layers::LayerGraph Small() {
@@ -79,6 +80,19 @@ TEST(SplitTransfers, TakeAlongWhatHasNoWeights) {
   EXPECT_THAT(OfLayer(actions, "conv"), Each(Not(HasSubstr(" part "))));
   EXPECT_THAT(OfLayer(actions, "loss"), Contains("forward loss: fc2.y@(replicated, replicated)(R,R) labels(R,R) -> "
                                                  "metrics(R,R) loss.probabilities(R,R)"));
+}
+
+// Two dropouts lie between the products, and the first touches nothing that moves.
+TEST(SplitTransfers, TakeAlongAWholeChain) {
+  layers::GraphBuilder net("chain");
+  auto x = net.FullyConnected("fc1", net.Input("images", {8}), {.out_features = 6});
+  x = net.Dropout("dropout2", net.Dropout("dropout1", x, {.rate = 0.5}), {.rate = 0.5});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc2", x, {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  const std::vector<std::string> actions = Split(graph, InParts(Named("model", graph, 2, 8), 2), {.global_batch = 8});
+  for (const char* layer : {"dropout1", "dropout2"}) {
+    EXPECT_THAT(OfLayer(actions, layer), AllOf(SizeIs(Ge(4)), Each(HasSubstr(" part "))));
+  }
 }
 
 // Nothing of the second part stands before the exchange of what is made of the first.

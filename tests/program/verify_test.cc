@@ -472,7 +472,24 @@ const Breakage kData[] = {
      }},
 };
 
+// Norms of a part of a bucket.
+Program NormsOfAPart() {
+  Builder b("norms", Mode::kTrain, 1, DType::kF64, {});
+  const BufferId bucket = b.AddBucket({.name = "bucket",
+                                       .dtype = DType::kF64,
+                                       .lifetime = Lifetime::kPersistent,
+                                       .parts = 2,
+                                       .held_parts = 2,
+                                       .member_names = {"member"},
+                                       .member_shapes = {{1, 2}}});
+  const BufferId norms = b.AddBuffer(0, "norms", DType::kF64, {1, 2});
+  b.AddCompute(0, Lane::kCompute, SquaredNorms{{1}}, {{bucket, {{1}, {1}}, Access::kRead}, b.Write(norms)}, {}, {"norms"});
+  return std::move(b).Build();
+}
+
 const Breakage kOverlap[] = {
+    {"part_and_member", "overlap", "operand 1 (write",
+     [](Program& p) { Find(p, "squared_norms").uses[1].buffer = FindBuffer(p, "member").id; }, NormsOfAPart},
     {"exchange_one_box", "overlap", "operand 0 (read [0:2,0:2,0:2,0:2] of buffer 4 \"conv.y\") and operand 1 (write",
      [](Program& p) {
        BufferUse& received = Find(p, "exchange", 0).uses[1];
@@ -729,6 +746,7 @@ INSTANTIATE_TEST_SUITE_P(Declarations, VerifyFinds, ::testing::ValuesIn(kDeclara
 
 TEST(Verify, AcceptsAScheduledProgram) { ExpectOk(TwoColumns()); }
 TEST(Verify, AcceptsEveryOp) { ExpectOk(EveryOp()); }
+TEST(Verify, AcceptsNormsOfAPart) { ExpectOk(NormsOfAPart()); }
 TEST(Verify, AcceptsStatisticsBehindTrainedParametersWithoutAFlag) {
   Program program = TwoColumns();
   AddStatistic(program);
