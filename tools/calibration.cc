@@ -56,6 +56,11 @@ void FillRoofline(Machine& machine) {
   for (engine::Link& l : machine.links) l.bytes_per_sec = {link, Origin::kMeasured, "the fastest exchange seen"};
 }
 
+// The factor within which a fitted term is right 19 times of 20: two standard errors. 0 where these are not known.
+double FactorOfErrors(double seconds, double standard_error) {
+  return standard_error > 0 ? 1 + 2 * standard_error / seconds : 0;
+}
+
 }  // namespace
 
 CalibrationTarget CpuTarget(int devices) {
@@ -138,18 +143,18 @@ absl::Status Calibration::SweepTransfers() {
 }
 
 void Calibration::SetHostTerms(Machine& machine) const {
-  const HostTerms host = seen_->host();
-  const auto set = [](engine::Quantity& quantity, double seconds, const std::string& source) {
-    if (seconds > 0) quantity = {seconds, Origin::kMeasured, source};
+  const auto [host, errors] = seen_->host();
+  const auto set = [](engine::Quantity& quantity, double seconds, double standard_error, const std::string& source) {
+    if (seconds > 0) quantity = {seconds, Origin::kMeasured, source, FactorOfErrors(seconds, standard_error)};
   };
   const std::string fit = "fit to the times in which the host enqueued the steps of all Programs";
-  set(machine.step_sec, host.step_sec, fit);
-  set(machine.step_sec_per_task, host.sec_per_task, fit);
-  set(machine.step_sec_per_device, host.sec_per_device, fit);
-  set(machine.step_sec_per_image, host.sec_per_image, fit);
+  set(machine.step_sec, host.step_sec, errors.step_sec, fit);
+  set(machine.step_sec_per_task, host.sec_per_task, errors.sec_per_task, fit);
+  set(machine.step_sec_per_device, host.sec_per_device, errors.sec_per_device, fit);
+  set(machine.step_sec_per_image, host.sec_per_image, errors.sec_per_image, fit);
   if (!input_.has_value()) return;
   machine.input_images_per_sec = {input_->images_per_sec, Origin::kMeasured, input_->source};
-  set(machine.step_sec_per_image, host.sec_per_image + input_->host_sec_per_image,
+  set(machine.step_sec_per_image, host.sec_per_image + input_->host_sec_per_image, errors.sec_per_image,
       absl::StrCat(host.sec_per_image > 0 ? absl::StrCat(fit, ", and ") : "",
                    "copying an image into a step: ", input_->source));
 }
@@ -168,7 +173,7 @@ engine::Machine Calibration::Result() {
   Machine machine = target_.machine;
   machine.ops = seen_->Rates();
   machine.transfers = seen_->Transfers();
-  machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks"};
+  machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks", seen_->launch_within()};
   machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
   machine.skew = {seen_->skew(), Origin::kMeasured,
                   "mean wait for the slower of two that meet, over the way to the meeting"};

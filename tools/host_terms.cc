@@ -125,12 +125,12 @@ std::vector<std::vector<int>> SetsOfTerms() {
 
 }  // namespace
 
-HostTerms FitHostTerms(absl::Span<const HostStep> steps) {
+HostFit FitHostTerms(absl::Span<const HostStep> steps) {
   std::vector<HostRow> rows;
   for (const HostStep& step : steps) {
     if (step.seconds > 0) rows.push_back(HostRowOf(step));
   }
-  HostTerms best;
+  HostFit best;
   std::optional<double> variance;
   for (const std::vector<int>& terms : SetsOfTerms()) {
     const std::optional<FittedTerms> fit = FitTo(rows, terms);
@@ -138,7 +138,10 @@ HostTerms FitHostTerms(absl::Span<const HostStep> steps) {
     if (variance.has_value() && fit->variance >= kClearlyLess * *variance) continue;
     variance = fit->variance;
     best = {};
-    for (size_t i = 0; i < terms.size(); ++i) best.*kTermOf[terms[i]] = fit->values[i];
+    for (size_t i = 0; i < terms.size(); ++i) {
+      best.terms.*kTermOf[terms[i]] = fit->values[i];
+      best.standard_errors.*kTermOf[terms[i]] = fit->standard_errors[i];
+    }
   }
   return best;
 }

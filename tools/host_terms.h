@@ -17,10 +17,15 @@ struct HostTerms {
   double step_sec = 0, sec_per_task = 0, sec_per_device = 0, sec_per_image = 0;
 };
 
+// And how sure they are: the standard error of each term, 0 of those that are 0.
+struct HostFit {
+  HostTerms terms, standard_errors;
+};
+
 // The terms that explain the steps best, by least squares of relative errors. A term is 0 unless it is above 0 by three
 // standard errors beside the others, so that none stands for what others explain as well. Of sets of terms between which the
 // steps do not decide, the one of the fewest, and tasks before the step, devices and images. All 0 where no step took time.
-HostTerms FitHostTerms(absl::Span<const HostStep> steps);
+HostFit FitHostTerms(absl::Span<const HostStep> steps);
 
 }  // namespace colonnade::tools
 

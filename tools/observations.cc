@@ -36,6 +36,17 @@ std::vector<engine::TaskTime> Union(std::vector<engine::TaskTime> times) {
   return all;
 }
 
+constexpr size_t kFewestTimes = 4;  // of which quartiles say something
+
+// Adds how far the times of one shape, or of one size, lie apart.
+void AddFactor(const std::vector<double>& seconds, std::vector<double>& factors) {
+  if (seconds.size() < kFewestTimes) return;
+  if (const double factor = FactorOfMiddleHalf(seconds); factor > 0) factors.push_back(factor);
+}
+
+// As a profile states it: 0 where it is not known.
+double MedianFactor(std::vector<double> factors) { return std::min(Median(std::move(factors)), engine::kFactors.most); }
+
 }  // namespace
 
 void Observations::AddRun(const Run& run) {
@@ -62,8 +73,13 @@ void Observations::AddOverlapped(const Run& run) {
 }
 void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
 
-HostTerms Observations::host() const { return FitHostTerms(hosts_); }
+HostFit Observations::host() const { return FitHostTerms(hosts_); }
 double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
+double Observations::launch_within() const {
+  std::vector<double> factors;
+  AddFactor(gaps_, factors);
+  return MedianFactor(std::move(factors));
+}
 double Observations::skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
 double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
 
@@ -110,14 +126,19 @@ std::vector<double> Observations::Slowness() const {
   return slowness;
 }
 
-double Observations::MeanOnTheFastest(const Seen& seen, const std::vector<double>& slowness) {
+std::vector<double> Observations::SecondsOnTheFastest(const Seen& seen, const std::vector<double>& slowness) {
   std::vector<double> seconds;
   for (const DeviceSeconds& time : seen.times) seconds.push_back(time.seconds / SlownessOf(time.device, slowness));
-  return TrimmedMean(std::move(seconds));
+  return seconds;
+}
+
+double Observations::MeanOnTheFastest(const Seen& seen, const std::vector<double>& slowness) {
+  return TrimmedMean(SecondsOnTheFastest(seen, slowness));
 }
 
 std::vector<OpRate> Observations::Rates() const {
   std::map<std::string, OpRate> ops;
+  std::map<std::string, std::vector<double>> factors;
   const std::vector<double> slowness = Slowness();
   for (const auto& [key, seen] : tasks_) {
     const auto& [op, devices, n, c, k, r, p, groups] = key;
@@ -130,10 +151,13 @@ std::vector<OpRate> Observations::Rates() const {
     if (work <= 0) continue;
     rate.points.push_back(
         {.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / MeanOnTheFastest(seen, slowness)});
+    AddFactor(SecondsOnTheFastest(seen, slowness), factors[op]);
   }
   std::vector<OpRate> rates;
   for (auto& [op, rate] : ops) {
-    if (!rate.points.empty()) rates.push_back(std::move(rate));
+    if (rate.points.empty()) continue;
+    rate.within = MedianFactor(factors[op]);
+    rates.push_back(std::move(rate));
   }
   return rates;
 }
@@ -143,7 +167,12 @@ std::vector<engine::MeasuredTransfer> Observations::Transfers() const {
   for (const auto& [key, by_bytes] : transfers_) {
     engine::MeasuredTransfer transfer{
         .what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
-    for (const auto& [bytes, seconds] : by_bytes) transfer.points.emplace_back(bytes, TrimmedMean(seconds));
+    std::vector<double> factors;
+    for (const auto& [bytes, seconds] : by_bytes) {
+      transfer.points.emplace_back(bytes, TrimmedMean(seconds));
+      AddFactor(seconds, factors);
+    }
+    transfer.within = MedianFactor(std::move(factors));
     all.push_back(std::move(transfer));
   }
   return all;

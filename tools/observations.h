@@ -34,12 +34,15 @@ class Observations {
   void AddOverlapped(const Run& run);
   void AddTransfer(const TransferTime& transfer);
 
-  // Of the fastest device.
+  // Of the fastest device. An op's rates are right within the factor by which the middle half of its times lies around its
+  // middle, the median of those of its shapes; the times of a transfer likewise, by sizes. What was seen fewer than four
+  // times says nothing of it.
   std::vector<engine::OpRate> Rates() const;
   std::vector<engine::MeasuredTransfer> Transfers() const;
-  HostTerms host() const;      // of the median step of each Program
-  double launch_sec() const;   // between two tasks of a lane
-  double handoff_sec() const;  // more than that after a task of another lane
+  HostFit host() const;          // of the median step of each Program
+  double launch_sec() const;     // between two tasks of a lane
+  double launch_within() const;  // the factor of the middle half of these, 0 where it is not known
+  double handoff_sec() const;    // more than that after a task of another lane
   // How much longer compute takes beside a transfer of its device than alone, as a part. Nothing where no op was seen both
   // ways, or where times contradict each other.
   std::optional<double> overlap_slowdown() const;
@@ -75,6 +78,7 @@ class Observations {
     program::TaskId own, first;
   };
   static std::vector<std::vector<AlikeTasks>> AlikeTasksOf(const program::Program& program);
+  static std::vector<double> SecondsOnTheFastest(const Seen& seen, const std::vector<double>& slowness);
   static double MeanOnTheFastest(const Seen& seen, const std::vector<double>& slowness);
   void AddHost(const Run& run);
   void AddRatios(const Run& run);

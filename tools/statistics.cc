@@ -17,6 +17,11 @@ double Percentile(std::vector<double> values, double part) {
 
 double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
 
+double FactorOfMiddleHalf(const std::vector<double>& values) {
+  const double lower = Percentile(values, 0.25), upper = Percentile(values, 0.75);
+  return lower > 0 ? std::sqrt(upper / lower) : 0;
+}
+
 double SpreadOf(const std::vector<double>& values) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   return (*most - *least) / Median(values);

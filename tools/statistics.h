@@ -12,6 +12,9 @@ namespace colonnade::tools {
 double Percentile(std::vector<double> values, double part);
 // The one in the middle, Percentile(values, 0.5): of an even number the mean of the two there.
 double Median(std::vector<double> values);
+// The factor by which the middle half of them lies to either side of its own middle: the root of the upper quartile over the
+// lower one, 1 or more. 0, for unknown, where the lower quartile is not above 0, and of nothing.
+double FactorOfMiddleHalf(const std::vector<double>& values);
 // By how much they differ: the largest less the smallest, over the median. REQUIRES: some, and a median that is not 0.
 double SpreadOf(const std::vector<double>& values);
 

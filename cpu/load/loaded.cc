@@ -131,8 +131,8 @@ PreparedKernel CpuProgram::PrepareTask(const Task& task, const program::Op& op) 
 absl::Status CpuProgram::PrepareComputeTasks() {
   std::vector<std::array<std::vector<const Task*>, program::kLaneCount>> of_lanes(program_.device_count);
   for (const Task& task : program_.tasks) {
-    if (std::holds_alternative<program::Compute>(task.what))
-      of_lanes[task.device][static_cast<int>(task.lane)].push_back(&task);
+    if (!std::holds_alternative<program::Compute>(task.what)) continue;
+    of_lanes[task.device][static_cast<int>(task.lane)].push_back(&task);
   }
   for (int d = 0; d < program_.device_count; ++d) {
     for (int l = 0; l < program::kLaneCount; ++l) {

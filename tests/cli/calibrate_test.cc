@@ -39,9 +39,13 @@ TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {
   const Result r = Run(absl::StrCat("calibrate --model=two_column --batch=32 --devices=2 --out=", In("m.json")));
   ASSERT_EQ(r.code, 0) << r.err;
   const std::string machine = absl::StrCat(" --machine=", In("m.json"));
+  const Json profile = Json::parse(*engine::ReadFile(In("m.json")));
+  for (const Json& op : profile.at("ops")) EXPECT_GE(op.at("within"), 1) << op;
   const Result plan = Run(absl::StrCat("plan --model=two_column --batch=32 --devices=2 --plan=auto --json", machine));
   ASSERT_EQ(plan.code, 0) << plan.err;
-  EXPECT_GT(Json::parse(plan.out)["predicted"]["step_ms"], 0);
+  const Json predicted = Json::parse(plan.out)["predicted"];
+  EXPECT_GT(predicted["step_ms"], 0);
+  EXPECT_LT(predicted["step_ms_low"], predicted["step_ms_high"]) << "the times of kernels differ from run to run";
   const Result train =
       Run(absl::StrCat("train --model=two_column --data=digits --plan=auto --devices=2 --steps=3 --json", machine));
   ASSERT_EQ(train.code, 0) << train.err;

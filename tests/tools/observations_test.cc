@@ -2,6 +2,7 @@
 #include "tools/observations.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,7 +104,7 @@ HostTerms HostOn(const engine::Machine& machine) {
       seen.AddRun({run.program, run.times, run.host_seconds});
     }
   }
-  return seen.host();
+  return seen.host().terms;
 }
 
 TEST(Observations, FindWhatTheHostTakes) {
@@ -130,7 +131,7 @@ TEST(Observations, TheHostTakesTheMedianOfItsSteps) {
   const SimulatedRun run = RunOn(CertainMachine(2), {});
   Observations seen;
   seen.AddRun({run.program, run.times, run.host_seconds});
-  EXPECT_DOUBLE_EQ(seen.host().sec_per_task, 2e-3 / static_cast<double>(run.program.tasks.size()))
+  EXPECT_DOUBLE_EQ(seen.host().terms.sec_per_task, 2e-3 / static_cast<double>(run.program.tasks.size()))
       << "of 1, 2 and 9 ms; one Program tells no other term from tasks";
 }
 
@@ -161,6 +162,28 @@ TEST(Observations, FindSlowerDevicesAndTheRatesOfTheFastest) {
       }
     }
   }
+}
+
+// Of eight steps three take the kernels' times, two more a tenth longer and three a fifth: quartiles of 1 and 1.2.
+TEST(Observations, SayHowFarTheMiddleHalfOfTheTimesLiesApart) {
+  engine::Machine machine = CertainMachine(2);
+  SimulatedRun run = RunOn(machine, {});
+  run.times.resize(1);
+  const auto add = [&](double factor, int times) {
+    machine.slower = {{machine.devices[0], factor}, {machine.devices[1], factor}};
+    run.times.insert(run.times.end(), times, RunOn(machine, {}).times[0]);
+  };
+  add(1, 2), add(1.1, 2), add(1.2, 3);
+  const auto see = [&](size_t steps) {
+    Observations seen;
+    seen.AddRun({run.program, absl::MakeSpan(run.times).subspan(0, steps), run.host_seconds});
+    return seen;
+  };
+  for (const engine::OpRate& rate : see(8).Rates()) EXPECT_NEAR(rate.within, std::sqrt(1.2), 2e-3) << rate.op;
+  for (const engine::MeasuredTransfer& transfer : see(8).Transfers()) EXPECT_NEAR(transfer.within, 1, 1e-6) << transfer.what;
+  // One step is one time of each kernel on each device, too few where it comes once.
+  const std::vector<engine::OpRate> of_one = see(1).Rates();
+  EXPECT_TRUE(std::any_of(of_one.begin(), of_one.end(), [](const engine::OpRate& rate) { return rate.within == 0; }));
 }
 
 TEST(Observations, ADeviceThatIsAsFastInOneRunIsAsFast) {

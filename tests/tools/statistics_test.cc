@@ -27,6 +27,13 @@ TEST(Median, IsTheMiddleOrTheMeanOfTheTwoThere) {
   EXPECT_EQ(Median({8, 1, 4, 2}), 3);
 }
 
+TEST(FactorOfMiddleHalf, IsTheRootOfTheQuartilesRatio) {
+  EXPECT_EQ(FactorOfMiddleHalf({9, 1, 4, 100, 0.5}), 3);  // quartiles 1 and 9
+  EXPECT_EQ(FactorOfMiddleHalf({7, 7, 7}), 1);
+  EXPECT_EQ(FactorOfMiddleHalf({0, 0, 5, 6}), 0);
+  EXPECT_EQ(FactorOfMiddleHalf({}), 0);
+}
+
 TEST(SpreadOf, IsTheRangeOverTheMedian) { EXPECT_EQ(SpreadOf({4, 2, 8}), 1.5); }
 
 }  // namespace
