@@ -1,0 +1,208 @@
+// plan, simulate and table as processes: predictions for machines that need not be there.
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/models.h"
+#include "nlohmann/json.hpp"
+#include "partition/plan.h"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kTitan[] = "--model=alexnet2012 --batch=256 --devices=4 --machine=titan-2013 ";
+
+TEST_F(Command, PlanPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
+  const Result r = Run(absl::StrCat("plan --plan=auto --json --save-plan=", In("p.json"), " --drawing=", In("p.svg"),
+                                    " --trace=", In("t.json"), " ", kTitan));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  for (const char* key : {"model", "plan", "mesh", "global_batch", "machine", "layers", "predicted", "candidates"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+  EXPECT_EQ(j["layers"][1]["name"], "conv1");
+  EXPECT_EQ(j["predicted"]["per_device"].size(), 4u);
+  const json& device = j["predicted"]["per_device"][0];
+  for (const char* key : {"compute_ms", "exposed_communication_ms", "idle_ms", "sent_bytes", "peak_memory_bytes"}) {
+    EXPECT_TRUE(device.contains(key)) << key;
+  }
+  EXPECT_NEAR(device["compute_ms"].get<double>() + device["exposed_communication_ms"].get<double>() +
+                  device["input_wait_ms"].get<double>() + device["idle_ms"].get<double>(),
+              j["predicted"]["step_ms"].get<double>(), 1e-3);
+  // The plan that was written predicts the same.
+  const Result again = Run(absl::StrCat("plan --plan=", In("p.json"), " --json ", kTitan));
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["predicted"], j["predicted"]);
+  EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json")))["traceEvents"].is_array());
+  EXPECT_THAT(*engine::ReadFile(In("p.svg")), HasSubstr(">conv3<"));
+}
+
+TEST_F(Command, PlanRefusesToDrawForGraphviz) {
+  ExpectError(absl::StrCat("plan --drawing=", In("p.dot"), " ", kTitan), 2,
+              {"--drawing: expected a file that ends in .svg or .txt"});
+}
+
+TEST_F(Command, PlanExplainsOneLayer) {
+  const Result r = Run(absl::StrCat("plan --plan=hybrid --explain=conv3 ", kTitan));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("as planned"));
+  EXPECT_THAT(r.out, HasSubstr("batch, replicate"));
+  ExpectError("plan --plan=auto --devices=4 --explain=fc1 --model=alexnet2012 --machine=titan-2013", 2,
+              {"--explain: network alexnet2012 has no layer \"fc1\"; did you mean \"fc6\"?"});
+  ExpectError("plan --plan=auto --devices=4 --batch=1048576 --explain=fc1 --model=alexnet2012 --machine=titan-2013", 2,
+              {"has no layer \"fc1\""});  // a search would find that no plan fits
+  const Result typo = Run(absl::StrCat("plan --plan=hybrid --explain=con3 ", kTitan));
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));
+  const Result none = Run(absl::StrCat("plan --plan=hybrid --explain=zzzzzz ", kTitan));
+  EXPECT_THAT(none.err, HasSubstr("has no layer \"zzzzzz\"; expected one of images, conv1, "));
+}
+
+TEST_F(Command, SaysWhereTheBatchDoesNotDivideIntoSoManyParts) {
+  const std::string train =
+      "train --model=lenet --data=synthetic --steps=1 --plan=owt --devices=2 --batch=20 --transfer-parts=";
+  EXPECT_THAT(Run(train + "4").err, HasSubstr("note: activations move in 2 parts of the batch, not 4"));
+  EXPECT_THAT(Run(train + "2").err, Not(HasSubstr("activations move in")));
+  const Result data =
+      Run("train --model=lenet --data=synthetic --steps=1 --plan=data --devices=2 --batch=20 --transfer-parts=4");
+  EXPECT_THAT(data.err, Not(HasSubstr("activations move in"))) << "where none move";
+  ExpectError(train + "0", 2, {"--transfer-parts: expected a whole number from 1 to 64, found \"0\""});
+  ExpectError(train + "65", 2, {"--transfer-parts: expected a whole number from 1 to 64, found \"65\""});
+}
+
+TEST_F(Command, APlanForMoreDevicesThanTheMachineHasIsWrittenAndDrawnWithoutAPrediction) {
+  const std::string plan = "plan --model=two_column --plan=hybrid --devices=4 --machine=cpu-2core";
+  ExpectError(plan, 2, {"--devices: machine cpu-2core has 2, found 4; machines that have enough: ", "titan-2013"});
+  ExpectError(absl::StrCat(plan, " --json --save-plan=", In("p.json")), 2, {"--devices: machine cpu-2core has 2"});
+  const Result r = Run(absl::StrCat(plan, " --save-plan=", In("p.json"), " --drawing=", In("p.txt")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("note: no prediction; --devices: machine cpu-2core has 2"));
+  EXPECT_THAT(r.out, HasSubstr("conv3"));
+  EXPECT_EQ(r.out.find("predicted"), std::string::npos);
+  EXPECT_TRUE(partition::PlanFromJson(*engine::ReadFile(In("p.json"))).ok());
+  EXPECT_THAT(*engine::ReadFile(In("p.txt")), HasSubstr("conv3"));
+}
+
+TEST_F(Command, AProfileThatWasFittedToAnotherNetworkWarns) {
+  for (const char* sub : {"plan", "simulate"}) {
+    const Result other = Run(absl::StrCat(sub, " --model=lenet --plan=data --devices=2 --machine=titan-2013"));
+    EXPECT_EQ(other.code, 0) << other.err;
+    EXPECT_THAT(other.err,
+                HasSubstr("warning: machine titan-2013: its overhead of 0.292 s a step was fitted to alexnet2012; "
+                          "times predicted for lenet are wrong"));
+  }
+  EXPECT_THAT(Run("table --model=lenet").err, HasSubstr("fitted to alexnet2012"));
+  const Result own = Run(absl::StrCat("simulate --plan=hybrid ", kTitan));
+  EXPECT_EQ(own.err.find("fitted to"), std::string::npos) << own.err;
+}
+
+TEST_F(Command, APlanThatDoesNotFitIsRefusedWithATableAndThePlanThatFits) {
+  const Result r = Run("plan --model=alexnet2012 --batch=1024 --plan=single --machine=titan-2013");
+  EXPECT_EQ(r.code, 12);
+  for (const char* part :
+       {"does not fit", "weights", "gradients", "optimiser", "activations", "the nearest plan that fits"}) {
+    EXPECT_THAT(r.err, HasSubstr(part));
+  }
+  EXPECT_EQ(r.out, "");
+}
+
+TEST_F(Command, ABatchThatIsTooLargeForThisMachineIsRefusedBeforeItIsLoaded) {
+  for (const char* sub : {"train", "verify --plan=model --devices=2"}) {
+    ExpectError(absl::StrCat(sub, " --model=alexnet2012 --backend=cpu --batch=1048576 --steps=1"), 12,
+                {"--batch: 1048576 needs at least ", " GB are free; a batch of ", " would fit"});
+  }
+}
+
+// What cannot be counted is refused for what it is, wherever a plan and a batch meet; one sample fewer does not fit.
+TEST_F(Command, ABatchThatCannotBeCountedIsRefusedByItsFlag) {
+  const int64_t largest = partition::LargestBatch(*models::BuildModel("alexnet2012", {}));
+  for (const char* command : {"train", "verify", "program", "plan --plan=auto", "plan", "simulate", "bench step"}) {
+    ExpectError(absl::StrCat(command, " --model=alexnet2012 --batch=", largest + 1), 2,
+                {absl::StrCat("--batch: expected at most ", largest, " ("), absl::StrCat("found ", largest + 1),
+                 "use a smaller batch"});
+  }
+  for (const char* command : {"train", "plan", "simulate"}) {
+    EXPECT_EQ(Run(absl::StrCat(command, " --model=alexnet2012 --batch=", largest)).code, 12) << command;
+  }
+  ExpectError("train --model=alexnet2012 --batch=1073741824 --accumulate=1024", 2, {"--batch: expected at most "});
+}
+
+TEST_F(Command, ANetworkThatIsTooWideIsNotBlamedOnItsImages) {
+  const Result wide = Run("train --model=alexnet --width=64");
+  EXPECT_EQ(wide.code, 2);
+  EXPECT_THAT(wide.err, HasSubstr("\"classifier.1\": expected at most 68719476736 elements"));
+  EXPECT_THAT(wide.err, HasSubstr("; use another --width\n"));
+}
+
+// A copy that was edited has the name of what it is a copy of.
+TEST_F(Command, AProfileOfAFileIsNamedWithTheFile) {
+  const absl::StatusOr<std::string> titan = engine::ReadFile(std::string(kSourceDir) + "/bench/machines/titan-2013.json");
+  Write("copy.json", *titan);
+  const std::string title = "titan-2013 (" + In("copy.json") + ")";
+  for (const char* command : {"plan", "simulate"}) {
+    const std::string line = absl::StrCat(command, " --model=alexnet2012 --batch=256 --draws=0 --machine=");
+    EXPECT_THAT(Run(line + In("copy.json")).out, HasSubstr("predicted on " + title + ": "));
+    EXPECT_THAT(Run(line + "titan-2013").out, HasSubstr("predicted on titan-2013: "));
+    EXPECT_EQ(json::parse(Run(line + In("copy.json") + " --json").out)["machine_file"], In("copy.json"));
+    EXPECT_EQ(json::parse(Run(line + "titan-2013 --json").out)["machine_file"], nullptr);
+  }
+  EXPECT_THAT(Run("table --draws=0 --machine=" + In("copy.json")).out, HasSubstr("on " + title + ", batch 256"));
+  ExpectError("plan --model=alexnet2012 --devices=8 --batch=256 --plan=data --machine=" + In("copy.json"), 2, {title});
+}
+
+TEST_F(Command, SimulateWritesATimeline) {
+  const Result r = Run(absl::StrCat("simulate --plan=model --devices=2 --json --trace=", In("t.json"),
+                                    " --model=alexnet2012 --batch=256 --machine=titan-2013"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_GT(json::parse(r.out)["predicted"]["step_ms"], 0);
+  EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json"))).contains("traceEvents"));
+}
+
+TEST_F(Command, TablePrintsThePapersRowsAndWritesPlots) {
+  const Result r = Run(absl::StrCat("table --json --curve-steps=20 --plots=", In("paper")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  ASSERT_EQ(j["rows"].size(), 7u);
+  for (const char* key : {"configuration", "devices", "plan", "paper_days", "simulated_days", "simulated_error",
+                          "speedup_paper", "speedup_simulated", "measured_step_ms", "measured_speedup", "note"}) {
+    EXPECT_TRUE(j["rows"][0].contains(key)) << key;
+  }
+  EXPECT_TRUE(j["rows"][1]["measured_step_ms"].is_null());
+  EXPECT_NE(j["rows"][1]["note"], "");
+  for (const char* part : {">ideal<", ">paper<", ">2 GPUs<", ">devices and parallelism<"}) {
+    EXPECT_THAT(*engine::ReadFile(In("paper-speedup.svg")), HasSubstr(part));
+  }
+  // What was trained is named, and no axis has days of another network.
+  const std::string errors = *engine::ReadFile(In("paper-error-against-time.svg"));
+  for (const char* part : {"two_column on the digits", ">epochs<", ">time of training, s<", ">test error, %<"}) {
+    EXPECT_THAT(errors, HasSubstr(part));
+  }
+  EXPECT_EQ(errors.find("days"), std::string::npos);
+}
+
+TEST_F(Command, MachinesThatAreNotGoodAreRefused) {
+  const std::string command = "plan --model=lenet --plan=data --devices=2 ";
+  const Result unknown = Run(command + "--machine=titan-2014");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean \"titan-2013\"?"));
+  EXPECT_EQ(Run(command + "--machine=" + In("none.json")).code, 66);
+  ASSERT_TRUE(engine::ReplaceFile(In("bad.json"), "{\"colonnade_machine\": 1}").ok());
+  const Result bad = Run(command + "--machine=" + In("bad.json"));
+  EXPECT_EQ(bad.code, 65);
+  EXPECT_THAT(bad.err, HasSubstr("bad.json: name: missing"));
+  const Result many = Run("plan --model=lenet --plan=data --devices=8 --machine=titan-2013");
+  EXPECT_EQ(many.code, 2);
+  EXPECT_THAT(many.err, HasSubstr("has 4"));
+}
+
+}  // namespace
+}  // namespace colonnade::cli
