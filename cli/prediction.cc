@@ -149,6 +149,7 @@ void PrintDevices(const Prediction& p) {
                                     static_cast<double>(device.sent_bytes) / 1e6,
                                     static_cast<double>(device.peak_memory_bytes) / 1e6));
   }
+  // Of many devices neighbours of which all numbers are equal share a line.
   for (size_t first = 0, end; first < lines.size(); first = end) {
     for (end = first + 1; lines.size() > kMostDevicesOneByOne && end < lines.size() && lines[end] == lines[first];) ++end;
     PrintLine(

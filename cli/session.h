@@ -25,7 +25,7 @@
 
 namespace colonnade::cli {
 
-// A table has a row for each device of these many; of more it says less.
+// Tables of devices have a row for each of up to so many; of more they say less.
 constexpr size_t kMostDevicesOneByOne = 16;
 
 struct Session {

@@ -17,7 +17,7 @@ struct HostTerms {
   double step_sec = 0, sec_per_task = 0, sec_per_device = 0, sec_per_image = 0;
 };
 
-// And how sure they are: the standard error of each term, 0 of those that are 0.
+// The terms of a fit, and the standard error of each: 0 of those that are 0.
 struct HostFit {
   HostTerms terms, standard_errors;
 };

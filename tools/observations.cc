@@ -38,14 +38,16 @@ std::vector<engine::TaskTime> Union(std::vector<engine::TaskTime> times) {
 
 constexpr size_t kFewestTimes = 4;  // of which quartiles say something
 
-// Adds how far the times of one shape, or of one size, lie apart.
-void AddFactor(const std::vector<double>& seconds, std::vector<double>& factors) {
-  if (seconds.size() < kFewestTimes) return;
-  if (const double factor = FactorOfMiddleHalf(seconds); factor > 0) factors.push_back(factor);
+// How far the times of one thing lie apart, as a profile states it: 0 where it is not known.
+double FactorOfTimes(const std::vector<double>& seconds) {
+  return seconds.size() < kFewestTimes ? 0 : std::min(FactorOfMiddleHalf(seconds), engine::kFactors.most);
 }
 
-// As a profile states it: 0 where it is not known.
-double MedianFactor(std::vector<double> factors) { return std::min(Median(std::move(factors)), engine::kFactors.most); }
+// Of those that are known.
+double MedianFactor(std::vector<double> factors) {
+  std::erase(factors, 0.0);
+  return Median(std::move(factors));
+}
 
 }  // namespace
 
@@ -75,11 +77,7 @@ void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.me
 
 HostFit Observations::host() const { return FitHostTerms(hosts_); }
 double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
-double Observations::launch_within() const {
-  std::vector<double> factors;
-  AddFactor(gaps_, factors);
-  return MedianFactor(std::move(factors));
-}
+double Observations::launch_within() const { return FactorOfTimes(gaps_); }
 double Observations::skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
 double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
 
@@ -98,7 +96,7 @@ std::optional<double> Observations::overlap_slowdown() const {
     }
     std::sort(shortest.begin(), shortest.end(), [](const Beside& a, const Beside& b) { return a.seconds < b.seconds; });
     shortest.resize(TrimmedCount(shortest.size()));
-    const double alone_sec = MeanOnTheFastest(alone->second, slowness);
+    const double alone_sec = TrimmedMean(SecondsOnTheFastest(alone->second, slowness));
     for (const Beside& run : shortest) {
       common_sec += run.common_sec;
       done_sec += alone_sec - (run.seconds - run.common_sec);
@@ -132,10 +130,6 @@ std::vector<double> Observations::SecondsOnTheFastest(const Seen& seen, const st
   return seconds;
 }
 
-double Observations::MeanOnTheFastest(const Seen& seen, const std::vector<double>& slowness) {
-  return TrimmedMean(SecondsOnTheFastest(seen, slowness));
-}
-
 std::vector<OpRate> Observations::Rates() const {
   std::map<std::string, OpRate> ops;
   std::map<std::string, std::vector<double>> factors;
@@ -149,9 +143,9 @@ std::vector<OpRate> Observations::Rates() const {
     rate.source = "calibrate";
     const double work = seen.flops > 0 ? seen.flops : seen.bytes;
     if (work <= 0) continue;
-    rate.points.push_back(
-        {.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / MeanOnTheFastest(seen, slowness)});
-    AddFactor(SecondsOnTheFastest(seen, slowness), factors[op]);
+    const std::vector<double> seconds = SecondsOnTheFastest(seen, slowness);
+    rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / TrimmedMean(seconds)});
+    factors[op].push_back(FactorOfTimes(seconds));
   }
   std::vector<OpRate> rates;
   for (auto& [op, rate] : ops) {
@@ -170,7 +164,7 @@ std::vector<engine::MeasuredTransfer> Observations::Transfers() const {
     std::vector<double> factors;
     for (const auto& [bytes, seconds] : by_bytes) {
       transfer.points.emplace_back(bytes, TrimmedMean(seconds));
-      AddFactor(seconds, factors);
+      factors.push_back(FactorOfTimes(seconds));
     }
     transfer.within = MedianFactor(std::move(factors));
     all.push_back(std::move(transfer));

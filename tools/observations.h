@@ -79,7 +79,6 @@ class Observations {
   };
   static std::vector<std::vector<AlikeTasks>> AlikeTasksOf(const program::Program& program);
   static std::vector<double> SecondsOnTheFastest(const Seen& seen, const std::vector<double>& slowness);
-  static double MeanOnTheFastest(const Seen& seen, const std::vector<double>& slowness);
   void AddHost(const Run& run);
   void AddRatios(const Run& run);
   void AddOverlaps(const program::Program& program, const std::vector<program::Meeting>& meetings,

@@ -27,6 +27,7 @@
 #include "partition/plan.h"
 #include "program/text.h"
 #include "program/verify.h"
+#include "tests/data/tar_writer.h"
 #include "tools/network_file.h"
 #include "tools/rows.h"
 
@@ -177,18 +178,12 @@ bool RecordIo(absl::string_view bytes) {
 
 // The checksums of headers would stop almost all of what a fuzzer makes: they are put right first.
 std::string WithItsChecksums(absl::string_view tar) {
-  constexpr size_t kBlock = 512, kChecksumAt = 148, kChecksumBytes = 8, kMagicAt = 257;
-  constexpr absl::string_view kMagic = "ustar";
-  std::string bytes(tar);
-  for (size_t at = 0; at + kBlock <= bytes.size(); at += kBlock) {
-    char* const block = bytes.data() + at;
-    if (absl::string_view(block + kMagicAt, kMagic.size()) != kMagic) continue;
-    std::fill_n(block + kChecksumAt, kChecksumBytes, ' ');
-    unsigned sum = 0;
-    for (size_t i = 0; i < kBlock; ++i) sum += static_cast<unsigned char>(block[i]);
-    std::snprintf(block + kChecksumAt, kChecksumBytes, "%06o", sum);
+  constexpr size_t kBlock = 512, kMagicAt = 257;
+  std::string archive(tar);
+  for (size_t header = 0; header + kBlock <= archive.size(); header += kBlock) {
+    if (absl::StartsWith(absl::string_view(archive).substr(header + kMagicAt), "ustar")) data::PutChecksum(archive, header);
   }
-  return bytes;
+  return archive;
 }
 
 bool Tar(absl::string_view changed) {
