@@ -13,11 +13,12 @@ struct BFloat16 {
   uint16_t bits = 0;
 
   BFloat16() = default;
-  COLONNADE_HOST_DEVICE explicit BFloat16(float value) {
+  COLONNADE_HOST_DEVICE explicit BFloat16(float value) : bits(BitsOf(value)) {}
+  COLONNADE_HOST_DEVICE static uint16_t BitsOf(float value) {
     uint32_t word = 0;
     __builtin_memcpy(&word, &value, sizeof(word));
     const bool is_nan = (word & 0x7fffffffu) > 0x7f800000u;
-    bits = static_cast<uint16_t>(is_nan ? (word >> 16) | 0x40u : (word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+    return static_cast<uint16_t>(is_nan ? (word >> 16) | 0x40u : (word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
   }
   COLONNADE_HOST_DEVICE operator float() const {
     const uint32_t word = uint32_t{bits} << 16;

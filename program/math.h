@@ -38,14 +38,20 @@ COLONNADE_HOST_DEVICE inline T GeluGradient(T x, T dy) {
   return dy * (cumulative + x * density);
 }
 
-// Whether dropout keeps the four elements 4·block … 4·block+3: element i is kept if its word's uniform number ≥ rate.
+// Whether dropout keeps an element, from its word of the stream (seed, kDropout, layer, step): element i has word i % 4 of
+// block i / 4.
+COLONNADE_HOST_DEVICE inline bool DropoutKeeps(uint32_t word, double rate) {
+  return UniformFloat(word) >= static_cast<float>(rate);
+}
+
+// Of the four elements 4·block … 4·block+3.
 struct Keep4 {
   bool keep[4];
 };
 COLONNADE_HOST_DEVICE inline Keep4 DropoutKeep(uint64_t seed, uint32_t stream, uint64_t step, uint64_t block, double rate) {
   const Philox4 r = RandomBlock(seed, RandomPurpose::kDropout, stream, step, block);
   Keep4 k;
-  for (int i = 0; i < 4; ++i) k.keep[i] = UniformFloat(r.v[i]) >= static_cast<float>(rate);
+  for (int i = 0; i < 4; ++i) k.keep[i] = DropoutKeeps(r.v[i], rate);
   return k;
 }
 

@@ -40,15 +40,28 @@ COLONNADE_HOST_DEVICE inline Philox4 PhiloxRounds(Philox4 c, uint32_t k0, uint32
   return c;
 }
 
-// Four random words for block `index` of stream (seed, purpose, stream, step). Streams: a layer, a parameter, an epoch.
-// The counter is (index, step mixed with stream); the key is (seed, purpose).
+// Stream (seed, purpose, stream, step) of random words, in blocks of four. Streams: a layer, a parameter, an epoch. The
+// counter is (index, step mixed with stream); the key is (seed, purpose).
+class RandomStream {
+ public:
+  COLONNADE_HOST_DEVICE RandomStream(uint64_t seed, RandomPurpose purpose, uint32_t stream, uint64_t step)
+      : key_(PhiloxRounds(
+            {{static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), stream, static_cast<uint32_t>(purpose)}},
+            static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32))) {}
+
+  COLONNADE_HOST_DEVICE Philox4 Block(uint64_t index) const {
+    return PhiloxRounds({{static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), key_.v[2], key_.v[3]}},
+                        key_.v[0], key_.v[1]);
+  }
+
+ private:
+  Philox4 key_;
+};
+
+// Block `index` of a stream.
 COLONNADE_HOST_DEVICE inline Philox4 RandomBlock(uint64_t seed, RandomPurpose purpose, uint32_t stream, uint64_t step,
                                                  uint64_t index) {
-  const Philox4 key = PhiloxRounds(
-      {{static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), stream, static_cast<uint32_t>(purpose)}},
-      static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-  return PhiloxRounds({{static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), key.v[2], key.v[3]}}, key.v[0],
-                      key.v[1]);
+  return RandomStream(seed, purpose, stream, step).Block(index);
 }
 
 // Uniform in [0, 1) with 24 random bits, exact in float.

@@ -1,4 +1,5 @@
 // The part of the rule `structure` that looks at one task: its operands' number, access, element types and extents.
+// It has one overload for each op, in one file, so that one sees what is checked of which.
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,6 @@
 #include "cpu/ops/batch_norm_pieces.h"
 
+#include "cpu/ops/element.h"
 #include "program/bfloat16.h"
 #include "program/math.h"
 
@@ -52,22 +53,30 @@ COLONNADE_INLINE void ForElements(const Ranges& range, const Element& element) {
 // As a tensor of T holds it.
 template <class T>
 COLONNADE_INLINE float Stored(float value) {
-  return static_cast<float>(static_cast<T>(value));
+  T stored;
+  Put(value, stored);
+  return float{stored};
 }
 
-// Σdz and Σdz·x̂ of what gradient_of(range)(i, lane) gives as dz. It is made apart, so that both loops are vectors.
+// Σdz and Σdz·x̂ of what gradient_of(range)(i, lane) gives as dz, which `to` gets unless it is null. Each is a loop of its
+// own, so that all are vectors.
 template <class T, class GradientOf>
-COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x,
+COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x, T* to,
                                    LaneSums* sums, const GradientOf& gradient_of) {
   for (Ranges range(of, piece); range.Next();) {
     LaneSums s;
     alignas(64) const ByLane<double> mean = lanes[range.block].mean;
     const T* from = x + range.offset;
+    T* kept = to == nullptr ? nullptr : to + range.offset;
     const auto gradient = gradient_of(range);
     for (int64_t i = 0; i < range.whole; i += kLanes) {
       alignas(64) float dz[kLanes];
 #pragma omp simd
       for (int64_t l = 0; l < kLanes; ++l) dz[l] = gradient(i + l, l);
+      if (kept != nullptr) {
+#pragma omp simd
+        for (int64_t l = 0; l < kLanes; ++l) Put(dz[l], kept[i + l]);
+      }
 #pragma omp simd
       for (int64_t l = 0; l < kLanes; ++l) {
         const double v = dz[l];
@@ -76,7 +85,9 @@ COLONNADE_INLINE void SumGradients(const Pieces& of, const Piece& piece, const L
       }
     }
     for (int64_t i = range.whole, l = 0; i < range.size; ++i, ++l) {
-      const double v = gradient(i, l);
+      const float dz = gradient(i, l);
+      if (kept != nullptr) Put(dz, kept[i]);
+      const double v = dz;
       s.first[l] += v;
       s.second[l] += v * (float{from[i]} - mean[l]);
     }
@@ -104,7 +115,7 @@ COLONNADE_VECTOR_CLONES void SumPiece(const Pieces& of, const Piece& piece, cons
 template <class T>
 COLONNADE_VECTOR_CLONES void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes,
                                               const T* x, const T* dy, LaneSums* sums) {
-  SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+  SumGradients(of, piece, lanes, x, static_cast<T*>(nullptr), sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
     return [d = dy + range.offset](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA { return float{d[i]}; };
   });
 }
@@ -112,7 +123,7 @@ COLONNADE_VECTOR_CLONES void SumGradientPiece(const Pieces& of, const Piece& pie
 template <class T>
 COLONNADE_VECTOR_CLONES void SumRecalledPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes,
                                               const Lines* lines_of_blocks, const T* x, const T* dy, LaneSums* sums) {
-  SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+  SumGradients(of, piece, lanes, x, static_cast<T*>(nullptr), sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
     return [lines = lines_of_blocks[range.block], from = x + range.offset, d = dy + range.offset](int64_t i, int64_t l)
                COLONNADE_INLINE_LAMBDA {
                  const float v = d[i];
@@ -125,20 +136,18 @@ template <class T>
 COLONNADE_VECTOR_CLONES void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes,
                                             const T* x, const MaskedGradient<T>& masked, LaneSums* sums) {
   if (masked.more != nullptr) {
-    SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+    SumGradients(of, piece, lanes, x, masked.dz, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
       const int64_t at = range.offset;
-      return [y = masked.y + at, d = masked.dy + at, more = masked.more + at, dz = masked.dz + at](int64_t i, int64_t)
-                 COLONNADE_INLINE_LAMBDA {
-                   dz[i] = static_cast<T>(program::ReluGradient(float{y[i]}, float{d[i]} + float{more[i]}));
-                   return float{dz[i]};
-                 };
+      return [y = masked.y + at, d = masked.dy + at, more = masked.more + at](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA {
+        return Stored<T>(program::ReluGradient(float{y[i]}, float{d[i]} + float{more[i]}));
+      };
     });
   } else {
-    SumGradients(of, piece, lanes, x, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
+    SumGradients(of, piece, lanes, x, masked.dz, sums, [&](const Ranges& range) COLONNADE_INLINE_LAMBDA {
       const int64_t at = range.offset;
-      return [y = masked.y + at, d = masked.dy + at, dz = masked.dz + at](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA {
-        dz[i] = static_cast<T>(program::ReluGradient(float{y[i]}, float{d[i]}));
-        return float{dz[i]};
+      return [y = masked.y + at, d = masked.dy + at](int64_t i, int64_t) COLONNADE_INLINE_LAMBDA {
+        const float v = d[i];
+        return program::ReluGradient(float{y[i]}, v);
       };
     });
   }
@@ -154,14 +163,14 @@ COLONNADE_VECTOR_CLONES void MapPiece(const Pieces& of, const Piece& piece, cons
     if (addend == nullptr) {
       ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
         const float v = lines.At(from[i], l);
-        to[i] = static_cast<T>(v < floor ? floor : v);
+        Put(v < floor ? floor : v, to[i]);
       });
       continue;
     }
     const T* __restrict more = addend + range.offset;
     ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
       const float v = Stored<T>(lines.At(from[i], l)) + float{more[i]};
-      to[i] = static_cast<T>(v < floor ? floor : v);
+      Put(v < floor ? floor : v, to[i]);
     });
   }
 }
@@ -174,15 +183,14 @@ COLONNADE_VECTOR_CLONES void MapGradientPiece(const Pieces& of, const Piece& pie
     const T* __restrict from = x + range.offset, * __restrict d = dy + range.offset;
     T* __restrict to = dx + range.offset;
     if (recalled == nullptr) {
-      ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
-        to[i] = static_cast<T>((lines.At(from[i], l) + float{d[i]}) * lines.scale[l]);
-      });
+      ForElements(range, [&](int64_t i, int64_t l)
+                             COLONNADE_INLINE_LAMBDA { Put((lines.At(from[i], l) + float{d[i]}) * lines.scale[l], to[i]); });
       continue;
     }
     const Lines forward = recalled[range.block];
     ForElements(range, [&](int64_t i, int64_t l) COLONNADE_INLINE_LAMBDA {
       const float v = d[i], counts = Stored<T>(forward.At(from[i], l)) > 0 ? v : 0.0F;
-      to[i] = static_cast<T>((lines.At(from[i], l) + counts) * lines.scale[l]);
+      Put((lines.At(from[i], l) + counts) * lines.scale[l], to[i]);
     });
   }
 }

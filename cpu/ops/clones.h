@@ -6,7 +6,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)
-#define COLONNADE_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define COLONNADE_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define COLONNADE_VECTOR_CLONES  // sanitizers do not know the functions that choose
 #endif

@@ -1,5 +1,6 @@
 #include "cpu/ops/elementwise.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -31,28 +32,28 @@ View RepeatOverImages(const View& bias, const Shape& shape) {
 
 // y[i] = formula(a[i]) for a row of operands (a, y).
 template <class A, class Y, class Formula>
-void MapRow(const Row& row, const A* a, Y* y, const Formula& formula) {
-  const auto of = [&](float x) { return static_cast<Y>(formula(x)); };
+COLONNADE_VECTOR_CLONES void MapRow(const Row& row, const A* a, Y* y, const Formula& formula) {
   a += row.offset[0];
   y += row.offset[1];
   if (row.contiguous) {
-    for (int64_t i = 0; i < row.size; ++i) y[i] = of(a[i]);
+#pragma omp simd
+    for (int64_t i = 0; i < row.size; ++i) Put(formula(a[i]), y[i]);
   } else {
-    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[1]] = of(a[i * row.stride[0]]);
+    for (int64_t i = 0; i < row.size; ++i) Put(formula(a[i * row.stride[0]]), y[i * row.stride[1]]);
   }
 }
 
 // y[i] = formula(a[i], b[i]) for a row of operands (a, b, y).
 template <class A, class B, class Y, class Formula>
-void MapRow(const Row& row, const A* a, const B* b, Y* y, const Formula& formula) {
-  const auto of = [&](float x, float z) { return static_cast<Y>(formula(x, z)); };
+COLONNADE_VECTOR_CLONES void MapRow(const Row& row, const A* a, const B* b, Y* y, const Formula& formula) {
   a += row.offset[0];
   b += row.offset[1];
   y += row.offset[2];
   if (row.contiguous) {
-    for (int64_t i = 0; i < row.size; ++i) y[i] = of(a[i], b[i]);
+#pragma omp simd
+    for (int64_t i = 0; i < row.size; ++i) Put(formula(a[i], b[i]), y[i]);
   } else {
-    for (int64_t i = 0; i < row.size; ++i) y[i * row.stride[2]] = of(a[i * row.stride[0]], b[i * row.stride[1]]);
+    for (int64_t i = 0; i < row.size; ++i) Put(formula(a[i * row.stride[0]], b[i * row.stride[1]]), y[i * row.stride[2]]);
   }
 }
 
@@ -211,6 +212,50 @@ PreparedKernel Prepare(const program::ActivationBackward& op, const TaskContext&
 
 namespace {
 
+constexpr uint64_t kWordsOfBlock = 4;
+constexpr int64_t kBlocksAtOnce = 64;
+
+// What dropout makes of a row; element i is `first` + i·`step` of the global tensor. Sixty-four blocks of words are drawn at
+// a time, so that both loops are vectors.
+struct DropoutRow {
+  const program::RandomStream& stream;
+  double rate;
+  uint64_t first, step;
+};
+
+template <class T>
+COLONNADE_VECTOR_CLONES void DropNeighbours(const DropoutRow& row, int64_t count, const T* x, T* y) {
+  const float scale = static_cast<float>(1.0 / (1.0 - row.rate));
+  uint32_t words[kBlocksAtOnce][kWordsOfBlock];
+  for (int64_t i = 0; i < count;) {
+    const uint64_t element = row.first + i, block = element / kWordsOfBlock;
+    const int64_t skipped = element % kWordsOfBlock;
+    const int64_t size = std::min<int64_t>(count - i, kBlocksAtOnce * kWordsOfBlock - skipped);
+#pragma omp simd
+    for (int64_t b = 0; b < kBlocksAtOnce; ++b) {
+      const program::Philox4 drawn = row.stream.Block(block + b);
+      for (uint64_t w = 0; w < kWordsOfBlock; ++w) words[b][w] = drawn.v[w];
+    }
+    const uint32_t* word = &words[0][0] + skipped;
+#pragma omp simd
+    for (int64_t j = 0; j < size; ++j) {
+      const float value = x[i + j];
+      Put(program::DropoutKeeps(word[j], row.rate) ? value * scale : 0.0f, y[i + j]);
+    }
+    i += size;
+  }
+}
+
+template <class T>
+void DropApart(const DropoutRow& row, int64_t count, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
+  const float scale = static_cast<float>(1.0 / (1.0 - row.rate));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t element = row.first + i * row.step;
+    const uint32_t word = row.stream.Block(element / kWordsOfBlock).v[element % kWordsOfBlock];
+    Put(program::DropoutKeeps(word, row.rate) ? x[i * x_stride] * scale : 0.0f, y[i * y_stride]);
+  }
+}
+
 // A third operand walks along that is no memory: its offset is the element's index in the global tensor. x and y are of T.
 template <class T>
 PreparedKernel PrepareDropout(T, const program::Dropout& op, const TaskContext& context) {
@@ -219,21 +264,16 @@ PreparedKernel PrepareDropout(T, const program::Dropout& op, const TaskContext& 
   return KernelOf([plan = BoxPlan({context.view(1), context.view(2), index}), op, scalars_offset,
                    threads = context.threads](const RunArguments& run) {
     const double* scalars = run.as<const double>(0) + scalars_offset;
-    const uint64_t seed = static_cast<uint64_t>(scalars[program::kSeed]);
-    const uint64_t step = static_cast<uint64_t>(scalars[program::kStep]);
-    const float scale = static_cast<float>(1.0 / (1.0 - op.rate));
+    const program::RandomStream stream(static_cast<uint64_t>(scalars[program::kSeed]), program::RandomPurpose::kDropout,
+                                       op.stream, static_cast<uint64_t>(scalars[program::kStep]));
     plan.ForAllRows(threads, [&](const Row& row) {
-      const T* x = run.as<const T>(1) + row.offset[0];
+      const T* x = run.as<T>(1) + row.offset[0];
       T* y = run.as<T>(2) + row.offset[1];
-      uint64_t block = ~uint64_t{0};
-      program::Keep4 keep = {};
-      for (int64_t i = 0; i < row.size; ++i) {
-        const uint64_t element = row.offset[2] + i * row.stride[2];
-        if (element / 4 != block) {
-          block = element / 4;
-          keep = program::DropoutKeep(seed, op.stream, step, block, op.rate);
-        }
-        y[i * row.stride[1]] = static_cast<T>(keep.keep[element % 4] ? x[i * row.stride[0]] * scale : 0.0f);
+      const DropoutRow what = {stream, op.rate, static_cast<uint64_t>(row.offset[2]), static_cast<uint64_t>(row.stride[2])};
+      if (row.contiguous) {
+        DropNeighbours(what, row.size, x, y);
+      } else {
+        DropApart(what, row.size, x, row.stride[0], y, row.stride[1]);
       }
     });
     return absl::OkStatus();

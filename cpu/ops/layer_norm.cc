@@ -64,7 +64,7 @@ template <class T>
 void WriteTile(const NormTiles& of, int64_t tile, const float* from, T* to) {
   for (int64_t r = 0; r < of.rows; ++r) {
     T* row = to + of.OffsetOf(tile, r);
-    for (int64_t l = 0; l < of.LanesOf(tile, r); ++l) row[l] = static_cast<T>(from[r * kTileLanes + l]);
+    for (int64_t l = 0; l < of.LanesOf(tile, r); ++l) Put(from[r * kTileLanes + l], row[l]);
   }
 }
 

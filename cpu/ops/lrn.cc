@@ -26,36 +26,48 @@ Normalisation NormalisationOf(const Op& op, int64_t channels) {
           static_cast<float>(op.k)};
 }
 
-// Images are worked on in tiles [C][width] of `width` pixels: all the channels of one pixel where channels are neighbours in
-// memory, else of several, so that all loops run along memory. Windows are sums of a tile with itself, shifted.
+constexpr int64_t kBlockedTileFloats = 1024;  // about: a tile and its scratch stay in the first cache
+
+// Images are worked on in tiles [lines][C][width] of width · lines pixels. Where channels are neighbours in memory a line is
+// one pixel, else several and the tile's only one, so that all loops run along memory. Windows are sums of a line with
+// itself, shifted; of several lines, so that what is read again was not written just before.
 struct Tiles {
-  int64_t channels, pixels, width, tiles_per_image;
+  int64_t channels, pixels, width, lines, tiles_per_image;
   bool blocked;
 
   explicit Tiles(const View& view)
       : channels(view.shape[1]),
         pixels(view.shape[2] * view.shape[3]),
         width(view.kind == View::Kind::kBlocked ? 1 : std::min<int64_t>(16, pixels)),
-        tiles_per_image((pixels + width - 1) / width),
+        lines(view.kind == View::Kind::kBlocked ? std::clamp<int64_t>(kBlockedTileFloats / channels, 1, pixels) : 1),
+        tiles_per_image((pixels + width * lines - 1) / (width * lines)),
         blocked(view.kind == View::Kind::kBlocked) {}
 
-  int64_t elements() const { return channels * width; }
-  // Elements of a tile with `half` channels of zeros before each group and after the last.
-  int64_t padded_elements(const Normalisation& lrn) const { return (channels + lrn.half * (lrn.groups + 1)) * width; }
+  int64_t line() const { return channels * width; }  // elements
+  int64_t elements() const { return line() * lines; }
+  // A line with `half` channels of zeros before each group and after the last.
+  int64_t padded_line(const Normalisation& lrn) const { return (channels + lrn.half * (lrn.groups + 1)) * width; }
+
+  int64_t FirstPixel(int64_t tile) const { return tile % tiles_per_image * width * lines; }  // of its image
+  int64_t PixelCount(int64_t tile) const { return std::min(width * lines, pixels - FirstPixel(tile)); }
+  int64_t ImageOffset(int64_t tile) const { return tile / tiles_per_image * channels * pixels; }
 };
 
 template <class T>
-inline void Gather(const Tiles& t, const T* from, int64_t tile, float* rows) {
-  const T* image = from + tile / t.tiles_per_image * t.channels * t.pixels;
-  const int64_t first = tile % t.tiles_per_image * t.width;
+COLONNADE_INLINE void Gather(const Tiles& t, const T* from, int64_t tile, float* rows) {
+  const T* image = from + t.ImageOffset(tile);
+  const int64_t first = t.FirstPixel(tile), count = t.PixelCount(tile);
   if (t.blocked) {
     for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
       const T* block = image + (c * t.pixels + first * kChannelBlock);
-      for (int64_t i = 0; i < kChannelBlock; ++i) rows[c + i] = block[i];
+      for (int64_t p = 0; p < count; ++p) {
+#pragma omp simd
+        for (int64_t i = 0; i < kChannelBlock; ++i) rows[p * t.channels + c + i] = block[p * kChannelBlock + i];
+      }
     }
+    std::fill(rows + count * t.channels, rows + t.elements(), 0.0f);
     return;
   }
-  const int64_t count = std::min(t.width, t.pixels - first);
   for (int64_t c = 0; c < t.channels; ++c) {
     for (int64_t i = 0; i < count; ++i) rows[c * t.width + i] = image[c * t.pixels + first + i];
     for (int64_t i = count; i < t.width; ++i) rows[c * t.width + i] = 0.0f;
@@ -63,39 +75,55 @@ inline void Gather(const Tiles& t, const T* from, int64_t tile, float* rows) {
 }
 
 template <class T>
-inline void Scatter(const Tiles& t, const float* rows, int64_t tile, T* to) {
-  T* image = to + tile / t.tiles_per_image * t.channels * t.pixels;
-  const int64_t first = tile % t.tiles_per_image * t.width;
+COLONNADE_INLINE void Scatter(const Tiles& t, const float* rows, int64_t tile, T* to) {
+  T* image = to + t.ImageOffset(tile);
+  const int64_t first = t.FirstPixel(tile), count = t.PixelCount(tile);
   if (t.blocked) {
     for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
       T* block = image + (c * t.pixels + first * kChannelBlock);
-      for (int64_t i = 0; i < kChannelBlock; ++i) block[i] = static_cast<T>(rows[c + i]);
+      for (int64_t p = 0; p < count; ++p) {
+#pragma omp simd
+        for (int64_t i = 0; i < kChannelBlock; ++i) Put(rows[p * t.channels + c + i], block[p * kChannelBlock + i]);
+      }
     }
     return;
   }
-  const int64_t count = std::min(t.width, t.pixels - first);
   for (int64_t c = 0; c < t.channels; ++c) {
-    for (int64_t i = 0; i < count; ++i) image[c * t.pixels + first + i] = static_cast<T>(rows[c * t.width + i]);
+    for (int64_t i = 0; i < count; ++i) Put(rows[c * t.width + i], image[c * t.pixels + first + i]);
+  }
+}
+
+// sums[i] = Σ from[i + j·stride] over j from 0 to `shifts`, in this order.
+COLONNADE_INLINE void SumShifted(const float* __restrict from, int64_t shifts, int64_t stride, int64_t count,
+                                 float* __restrict sums) {
+  if (shifts == 4) {  // the paper's windows in one go
+    for (int64_t i = 0; i < count; ++i) {
+      sums[i] = from[i] + from[i + stride] + from[i + 2 * stride] + from[i + 3 * stride] + from[i + 4 * stride];
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) sums[i] = from[i];
+  for (int64_t j = 1; j <= shifts; ++j) {
+    for (int64_t i = 0; i < count; ++i) sums[i] += from[i + j * stride];
   }
 }
 
 // sums[c] = Σ a[j]·b[j] over the window of c, in channel order. `padded` is scratch whose padding is 0.
-inline void SumWindows(const Normalisation& lrn, const Tiles& t, const float* a, const float* b, float* padded,
-                       float* sums) {
-  const int64_t group = t.elements() / lrn.groups, reach = lrn.half * t.width;
-  for (int64_t g = 0; g < lrn.groups; ++g) {
-    float* line = padded + g * (group + reach);
-    float* sum = sums + g * group;
-    for (int64_t i = 0; i < group; ++i) line[reach + i] = a[g * group + i] * b[g * group + i];
-    for (int64_t i = 0; i < group; ++i) sum[i] = line[i];
-    for (int64_t j = 1; j <= 2 * lrn.half; ++j) {
-      for (int64_t i = 0; i < group; ++i) sum[i] += line[i + j * t.width];
-    }
+COLONNADE_INLINE void SumWindows(const Normalisation& lrn, const Tiles& t, const float* a, const float* b, float* padded,
+                                 float* sums) {
+  const int64_t group = t.line() / lrn.groups, reach = lrn.half * t.width;
+  for (int64_t at = 0; at < t.elements(); at += group) {
+    float* products = padded + (at / t.line() * t.padded_line(lrn) + at % t.line() / group * (group + reach) + reach);
+    for (int64_t i = 0; i < group; ++i) products[i] = a[at + i] * b[at + i];
+  }
+  for (int64_t at = 0; at < t.elements(); at += group) {
+    const float* window = padded + (at / t.line() * t.padded_line(lrn) + at % t.line() / group * (group + reach));
+    SumShifted(window, 2 * lrn.half, t.width, group, sums + at);
   }
 }
 
 // powers[i] = s[i]^(−beta); the exponent 3/4 of the paper without a logarithm.
-inline void Powers(const Normalisation& lrn, int64_t count, const float* s, float* powers) {
+COLONNADE_INLINE void Powers(const Normalisation& lrn, int64_t count, const float* s, float* powers) {
   if (lrn.beta == 0.75f) {
     for (int64_t i = 0; i < count; ++i) powers[i] = 1.0f / std::sqrt(s[i] * std::sqrt(s[i]));
   } else {
@@ -105,8 +133,9 @@ inline void Powers(const Normalisation& lrn, int64_t count, const float* s, floa
 
 // Scratch of one thread: the padded tile, then `kArrays` tiles.
 constexpr int kArrays = 5;
+int64_t PaddedFloats(const Normalisation& lrn, const Tiles& t) { return RoundUp(t.padded_line(lrn) * t.lines, kAlignment); }
 int64_t ScratchFloats(const Normalisation& lrn, const Tiles& t) {
-  return RoundUp(t.padded_elements(lrn) + kArrays * t.elements(), kAlignment);
+  return RoundUp(PaddedFloats(lrn, t) + kArrays * t.elements(), kAlignment);
 }
 
 template <class T>
@@ -120,7 +149,7 @@ template <class T>
 COLONNADE_VECTOR_CLONES void ForwardTiles(const Normalisation& lrn, const Tiles& t, const ForwardOperands<T>& o,
                                           int64_t begin, int64_t end, float* scratch) {
   const int64_t count = t.elements();
-  float *padded = scratch, *in = padded + t.padded_elements(lrn), *scale = in + count, *powers = scale + count;
+  float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *scale = in + count, *powers = scale + count;
   std::fill(padded, in, 0.0f);
   for (int64_t tile = begin; tile < end; ++tile) {
     Gather(t, o.x, tile, in);
@@ -146,7 +175,7 @@ template <class T>
 COLONNADE_VECTOR_CLONES void BackwardTiles(const Normalisation& lrn, const Tiles& t, const BackwardOperands<T>& o,
                                            int64_t begin, int64_t end, float* scratch) {
   const int64_t count = t.elements();
-  float *padded = scratch, *in = padded + t.padded_elements(lrn), *scale = in + count, *out = scale + count;
+  float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *scale = in + count, *out = scale + count;
   float *powers = out + count, *sums = powers + count;
   const float factor = 2.0f * lrn.alpha_over_size * lrn.beta;
   std::fill(padded, in, 0.0f);

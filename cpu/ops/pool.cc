@@ -4,10 +4,15 @@
 #include <optional>
 #include <utility>
 
+#include "cpu/load/arena.h"
+#include "cpu/ops/clones.h"
+#include "cpu/ops/element.h"
+#include "cpu/ops/pool_blocks.h"
 #include "cpu/ops/pool_rows.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
+#include "program/bfloat16.h"
 
 namespace colonnade::cpu {
 
@@ -71,44 +76,69 @@ struct Means {
     return nothing_counts ? std::optional(algorithm::pooling_avg_exclude_padding) : std::nullopt;
   }
 
-  // Calls f(pixel of x, pixel of y, divisor) for the cells of a plane's windows.
+  // Calls f(rows, columns, pixel of y, divisor) for the windows of a plane.
   template <class F>
-  void ForEachCell(const F& f) const {
+  COLONNADE_INLINE void ForEachWindow(const F& f) const {
     for (int64_t p = 0; p < y[2]; ++p) {
       const Cells rows = Rows(p);
       for (int64_t q = 0; q < y[3]; ++q) {
         const Cells columns = Columns(q);
-        const float divisor = static_cast<float>(rows.counted * columns.counted);
-        for (int64_t h = rows.begin; h < rows.end; ++h) {
-          for (int64_t w = columns.begin; w < columns.end; ++w) f(h * x[3] + w, p * y[3] + q, divisor);
-        }
+        f(rows, columns, p * y[3] + q, static_cast<float>(rows.counted * columns.counted));
       }
     }
   }
-
-  // Without oneDNN: use 1 = the sum of use 0 over its divisors; kBack: from y to x. Slower, and seldom needed.
-  template <bool kBack>
-  std::unique_ptr<Kernel> Plain(const TaskContext& context) const {
-    return KernelOf([means = *this, context](const RunArguments& run) {
-      const View &from_view = context.view(0), &to_view = context.view(1);
-      const int64_t lanes = from_view.kind == View::Kind::kBlocked ? kChannelBlock : 1;
-      const int64_t from_plane = from_view.shape[2] * from_view.shape[3] * lanes,
-                    to_plane = to_view.shape[2] * to_view.shape[3] * lanes;
-      ParallelFor(context.threads, means.x[0] * means.x[1] / lanes, [&](int64_t begin, int64_t end) {
-        for (int64_t plane = begin; plane < end; ++plane) {
-          const float* from = run.as<const float>(0) + from_view.offset + plane * from_plane;
-          float* to = run.as<float>(1) + to_view.offset + plane * to_plane;
-          std::fill_n(to, to_plane, 0.0f);
-          means.ForEachCell([&](int64_t in, int64_t out, float divisor) {
-            const int64_t from_at = (kBack ? out : in) * lanes, to_at = (kBack ? in : out) * lanes;
-            for (int64_t l = 0; l < lanes; ++l) to[to_at + l] += from[from_at + l] / divisor;
-          });
-        }
-      });
-      return absl::OkStatus();
-    });
-  }
 };
+
+// A plane of what SumMeans makes.
+template <bool kBack, class Op, class T>
+COLONNADE_VECTOR_CLONES void SumPlane(const Means<Op>& means, int64_t lanes, const T* from, int64_t size, float* sums,
+                                      T* to) {
+  std::fill_n(sums, size, 0.0f);
+  means.ForEachWindow([&](const Cells& rows, const Cells& columns, int64_t out, float divisor) COLONNADE_INLINE_LAMBDA {
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        const int64_t in = h * means.x[3] + w;
+        for (int64_t l = 0; l < lanes; ++l) {
+          if (kBack) {
+            sums[in * lanes + l] += from[out * lanes + l] / divisor;
+          } else {
+            sums[out * lanes + l] += from[in * lanes + l];
+          }
+        }
+      }
+    }
+    for (int64_t l = 0; !kBack && l < lanes; ++l) sums[out * lanes + l] /= divisor;
+  });
+  for (int64_t i = 0; i < size; ++i) Put(sums[i], to[i]);
+}
+
+// Without oneDNN: use 1 = the sum of use 0 over its divisors, made in float and rounded once; kBack: from y to x. Images in
+// f32 seldom need it.
+template <bool kBack, class Op, class T>
+PreparedKernel SumMeans(T, const Means<Op>& means, const TaskContext& context) {
+  const int64_t lanes = context.view(0).kind == View::Kind::kBlocked ? kChannelBlock : 1;
+  const auto plane_of = [&](int use) { return context.view(use).shape[2] * context.view(use).shape[3] * lanes; };
+  const int64_t from_plane = plane_of(0), to_plane = plane_of(1), planes = means.x[0] * means.x[1] / lanes;
+  const int64_t scratch = RoundUp(to_plane, kAlignment);  // floats of a thread
+  const auto run = [means, context, lanes, from_plane, to_plane, planes, scratch](const RunArguments& of) {
+    ParallelFor(context.threads, context.threads, [&](int64_t first, int64_t last) {
+      for (int64_t thread = first; thread < last; ++thread) {
+        float* sums = reinterpret_cast<float*>(of.workspace) + thread * scratch;
+        for (int64_t p = planes * thread / context.threads; p < planes * (thread + 1) / context.threads; ++p) {
+          SumPlane<kBack>(means, lanes, DataOf<const T>(of, context, 0) + p * from_plane, to_plane, sums,
+                          DataOf<T>(of, context, 1) + p * to_plane);
+        }
+      }
+    });
+    return absl::OkStatus();
+  };
+  return KernelOf(run, context.threads * scratch * static_cast<int64_t>(sizeof(float)));
+}
+
+bool IsBf16(const View& view) { return view.dtype == DType::kBF16; }
+
+// oneDNN's kernels in bf16 round each addition of a gradient.
+absl::Status NoBf16Pooling() { return absl::UnimplementedError("poolings of bf16 run on copies in f32"); }
 
 absl::Status NoPoolKernel() { return absl::UnimplementedError("oneDNN has no pooling of these shapes"); }
 
@@ -141,15 +171,19 @@ PreparedKernel PrepareBackward(const Window& window, algorithm what, bool with_a
 }  // namespace
 
 PreparedKernel Prepare(const program::MaxPoolForward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) {
+  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     if (PoolsByRows(op.window, context.view(0), context.view(1))) return PrepareByRows(op, context);
+    if (PoolsByBlocks(op.window, context.view(0), context.view(1))) return PrepareByBlocks(op, context);
+    if (IsBf16(context.view(0))) return NoBf16Pooling();
     return PrepareForward(op.window, algorithm::pooling_max, context.operands.size() == 3, context);
   });
 }
 
 PreparedKernel Prepare(const program::MaxPoolBackward& op, const TaskContext& outer) {
-  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) {
+  return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     if (PoolsByRows(op.window, context.view(2), context.view(1))) return PrepareByRows(op, context);
+    if (PoolsByBlocks(op.window, context.view(2), context.view(1))) return PrepareByBlocks(op, context);
+    if (IsBf16(context.view(2))) return NoBf16Pooling();
     return PrepareBackward(op.window, algorithm::pooling_max, /*with_argmax=*/true, context);
   });
 }
@@ -157,7 +191,8 @@ PreparedKernel Prepare(const program::MaxPoolBackward& op, const TaskContext& ou
 PreparedKernel Prepare(const program::AvgPoolForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const Means<program::AvgPoolForward> means = {op, context.view(0).shape, context.view(1).shape};
-    if (!means.Known()) return {means.Plain</*kBack=*/false>(context)};
+    if (IsBf16(context.view(0))) return SumMeans</*kBack=*/false>(program::BFloat16(), means, context);
+    if (!means.Known()) return SumMeans</*kBack=*/false>(float(), means, context);
     return PrepareForward(op.window, *means.Known(), /*with_argmax=*/false, context);
   });
 }
@@ -165,13 +200,14 @@ PreparedKernel Prepare(const program::AvgPoolForward& op, const TaskContext& out
 PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const Means<program::AvgPoolBackward> means = {op, context.view(1).shape, context.view(0).shape};
-    if (!means.Known()) return {means.Plain</*kBack=*/true>(context)};
+    if (IsBf16(context.view(0))) return SumMeans</*kBack=*/true>(program::BFloat16(), means, context);
+    if (!means.Known()) return SumMeans</*kBack=*/true>(float(), means, context);
     return PrepareBackward(op.window, *means.Known(), /*with_argmax=*/false, context);
   });
 }
 
 absl::StatusOr<int64_t> ArgmaxBytes(const Window& window, const View& x, const View& y, const dnnl::engine& engine) {
-  if (PoolsByRows(window, x, y)) return program::ElementCount(y.shape);
+  if (PoolsByRows(window, x, y) || PoolsByBlocks(window, x, y)) return program::ElementCount(y.shape);
   const auto desc = PoolGeometry(window, x, y).Forward(prop_kind::forward_training, algorithm::pooling_max, engine);
   if (!desc) return NoPoolKernel();
   return static_cast<int64_t>(desc.workspace_desc().get_size());

@@ -26,12 +26,6 @@ template <class Op>
 inline constexpr bool kMovesData =
     std::is_same_v<Op, program::Load> || std::is_same_v<Op, program::Store> || std::is_same_v<Op, program::Copy>;
 
-// Ops whose kernels are of f32 alone. oneDNN's poolings in bf16 round each addition of a gradient, and lay argmax otherwise.
-template <class Op>
-inline constexpr bool kInF32Alone =
-    std::is_same_v<Op, program::MaxPoolForward> || std::is_same_v<Op, program::MaxPoolBackward> ||
-    std::is_same_v<Op, program::AvgPoolForward> || std::is_same_v<Op, program::AvgPoolBackward>;
-
 bool HasBf16(const TaskContext& context) {
   return std::any_of(context.operands.begin(), context.operands.end(),
                      [](const Operand& operand) { return operand.view.dtype == program::DType::kBF16; });
@@ -41,10 +35,8 @@ template <class Op>
 PreparedKernel PrepareOwn(const Op& what, const TaskContext& context) {
   if (!HasBf16(context)) return Prepare(what, context);
   const size_t reorders = context.added_reorders->size();
-  if (!kInF32Alone<Op>) {
-    PreparedKernel kernel = Prepare(what, context);
-    if (!absl::IsUnimplemented(kernel.status())) return kernel;
-  }
+  PreparedKernel kernel = Prepare(what, context);
+  if (!absl::IsUnimplemented(kernel.status())) return kernel;
   context.added_reorders->erase(context.added_reorders->begin() + reorders, context.added_reorders->end());
   return PrepareInF32(context, [&](const TaskContext& in_f32) { return Prepare(what, in_f32); });
 }

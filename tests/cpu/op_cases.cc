@@ -1,3 +1,4 @@
+// One list for all ops, so that one sees which has no case.
 #include "op_cases.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // What the stages of each layer compute on one shard: ops, operands in the order of program/op.h, regions, and work.
+// One file for all layers, so that one sees which has no test.
 
 #include <algorithm>
 #include <optional>

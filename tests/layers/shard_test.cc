@@ -1,5 +1,6 @@
 // Legal shardings of every layer on axes of 2, 3 and 4 positions: local extents multiply back to global ones, shards fit
 // together, gradients are the duals of what they are gradients of, and what is not legal says why.
+// One file for all layers, so that one sees which has no test.
 
 #include <algorithm>
 #include <map>

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
+#include "tests/partition/random_coverage.h"
 #include "tests/partition/random_run.h"
 #include "tests/sanitized.h"
 

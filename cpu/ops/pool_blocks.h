@@ -1,0 +1,22 @@
+// Max pooling of channel-blocked images of bf16 by kernels of our own: oneDNN's round each sum of gradients that they add
+// to.
+//
+// The argmax of a window is its place in the window, in row-major order, as a byte that lies where the maximum does.
+#ifndef COLONNADE_CPU_POOL_BLOCKS_H_
+#define COLONNADE_CPU_POOL_BLOCKS_H_
+
+#include "cpu/task_context.h"
+#include "program/op.h"
+
+namespace colonnade::cpu {
+
+// Whether x and y are such images and the places in a window fit a byte.
+bool PoolsByBlocks(const program::Window& window, const View& x, const View& y);
+
+// Of operands for which PoolsByBlocks holds.
+PreparedKernel PrepareByBlocks(const program::MaxPoolForward& op, const TaskContext& context);
+PreparedKernel PrepareByBlocks(const program::MaxPoolBackward& op, const TaskContext& context);
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_POOL_BLOCKS_H_
