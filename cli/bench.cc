@@ -130,6 +130,9 @@ void AddSimulator(CLI::App& group, Flags& flags, BenchFlags& bench) {
   simulator->add_option("--slices", bench.slices, "of 0.1 s or one step, of every case in a round")
       ->check(CLI::Range(1, 1000))
       ->default_str("8");
+  simulator->add_option("--dtype", flags.dtype, "element type of compute")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   AddJsonFlag(*simulator, flags);
   simulator->footer(
       "Examples:\n  colonnade bench simulator --model=lenet --rounds=3\n  colonnade bench simulator --rounds=5 --slices=4 "

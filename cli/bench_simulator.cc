@@ -78,12 +78,12 @@ struct MeasuredCase {
 
 // The case and the calibration's Programs under the same plan, in turn.
 absl::StatusOr<MeasuredCase> MeasureCase(const layers::LayerGraph& graph, const AccuracyCase& c, int slices,
-                                         tools::Calibration& calibration) {
+                                         program::DType dtype, tools::Calibration& calibration) {
   RETURN_IF_ERROR(calibration.Load(graph, {c.plan, c.devices}, {c.batch * 3 / 4, c.batch * 5 / 4}));
   ASSIGN_OR_RETURN(partition::Plan plan,
                    partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch}));
   ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
-                   tools::StepMeter::Create(graph, plan, {.global_batch = c.batch}, calibration.backend()));
+                   tools::StepMeter::Create(graph, plan, {.global_batch = c.batch, .dtype = dtype}, calibration.backend()));
   for (int slice = 0; slice < slices; ++slice) {
     for (int i = 0; i < calibration.loaded(); ++i) {
       RETURN_IF_ERROR(calibration.Run(i, kStepsOfSlice, kRoundTime));
@@ -94,8 +94,9 @@ absl::StatusOr<MeasuredCase> MeasureCase(const layers::LayerGraph& graph, const 
 }
 
 absl::Status CompareCase(const engine::Machine& machine, const layers::LayerGraph& graph, const AccuracyCase& c,
-                         const MeasuredCase& measured, Pairs& pairs) {
-  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, graph, measured.plan, {.global_batch = c.batch}));
+                         const MeasuredCase& measured, program::DType dtype, Pairs& pairs) {
+  ASSIGN_OR_RETURN(tools::Predicted predicted,
+                   tools::Predict(machine, graph, measured.plan, {.global_batch = c.batch, .dtype = dtype}));
   pairs.measured_ms.push_back(1e3 * measured.step_sec);
   pairs.predicted_ms.push_back(absl::ToDoubleMilliseconds(predicted.simulation.step));
   pairs.errors.push_back(pairs.predicted_ms.back() / pairs.measured_ms.back() - 1);
@@ -108,12 +109,12 @@ absl::Status CompareCase(const engine::Machine& machine, const layers::LayerGrap
 }
 
 // One pair for each of `cases`, all of one model.
-absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<Pairs> results, int slices) {
+absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<Pairs> results, int slices, program::DType dtype) {
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(cases[0].model, {}));
-  tools::Calibration calibration(tools::CpuTarget(/*devices=*/2));
+  tools::Calibration calibration(tools::CpuTarget(/*devices=*/2, dtype));
   std::vector<MeasuredCase> measured;
   for (const AccuracyCase& c : cases) {
-    ASSIGN_OR_RETURN(MeasuredCase one, MeasureCase(graph, c, slices, calibration));
+    ASSIGN_OR_RETURN(MeasuredCase one, MeasureCase(graph, c, slices, dtype, calibration));
     measured.push_back(std::move(one));
   }
   const tools::CalibrationPlan handoffs = tools::CalibrationPlans(2).back();
@@ -124,7 +125,7 @@ absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<Pairs> re
   RETURN_IF_ERROR(calibration.SweepTransfers());
   const engine::Machine machine = calibration.Result();
   for (size_t c = 0; c < cases.size(); ++c) {
-    RETURN_IF_ERROR(CompareCase(machine, graph, cases[c], measured[c], results[c]));
+    RETURN_IF_ERROR(CompareCase(machine, graph, cases[c], measured[c], dtype, results[c]));
   }
   return absl::OkStatus();
 }
@@ -172,11 +173,11 @@ void PrintRound(int round, const AccuracyCase& c, const Pairs& pairs) {
           .c_str());
 }
 
-absl::Status RunRounds(int rounds, int slices, Accuracy& accuracy) {
+absl::Status RunRounds(int rounds, int slices, program::DType dtype, Accuracy& accuracy) {
   for (int round = 0; round < rounds; ++round) {
     for (size_t c = 0; c < accuracy.cases.size(); c += kCasesOfModel) {
       const absl::Span<Pairs> of_model = absl::MakeSpan(accuracy.results).subspan(c, kCasesOfModel);
-      RETURN_IF_ERROR(RunRound(accuracy.CasesAt(c), of_model, slices));
+      RETURN_IF_ERROR(RunRound(accuracy.CasesAt(c), of_model, slices, dtype));
       for (size_t i = 0; i < of_model.size(); ++i) PrintRound(round, accuracy.cases[c + i], of_model[i]);
     }
   }
@@ -236,9 +237,11 @@ std::vector<std::string> ModelsOfBenchSimulator() {
 absl::Status RunBenchSimulator(const Flags& flags, const BenchFlags& bench) {
   Accuracy accuracy{.cases = CasesOf(flags.model)};
   accuracy.results.resize(accuracy.cases.size());
-  RETURN_IF_ERROR(RunRounds(bench.rounds, bench.slices, accuracy));
+  RETURN_IF_ERROR(RunRounds(bench.rounds, bench.slices, DTypeOf(flags), accuracy));
   if (flags.json) {
-    PrintJson(AccuracyJson(accuracy));
+    Json json = AccuracyJson(accuracy);
+    json["dtype"] = flags.dtype;
+    PrintJson(json);
   } else {
     PrintAccuracy(accuracy);
   }

@@ -75,17 +75,6 @@ void AddMeasuredBackendFlag(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {
-  std::vector<std::string> types = {"fp32", "tf32", "bf16"};
-  if (may_be_auto) types.push_back("auto");
-  app.add_option("--dtype", flags.dtype,
-                 absl::StrCat("element type of compute: fp32, bf16, or on GPUs tf32",
-                              may_be_auto ? "; auto: fp32 or bf16, whichever a few steps here are faster in" : ""))
-      ->check(CLI::IsMember(types))
-      ->capture_default_str()
-      ->group(kMachineGroup);
-}
-
 }  // namespace
 
 int64_t SamplesPerGroup(absl::string_view batch_norm) {
@@ -261,6 +250,17 @@ void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto) {
       ->group(group);
   AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags, dtype_may_be_auto);
+}
+
+void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {
+  std::vector<std::string> types = {"fp32", "tf32", "bf16"};
+  if (may_be_auto) types.push_back("auto");
+  app.add_option("--dtype", flags.dtype,
+                 absl::StrCat("element type of compute: fp32, bf16, or on GPUs tf32",
+                              may_be_auto ? "; auto: fp32 or bf16, whichever a few steps here are faster in" : ""))
+      ->check(CLI::IsMember(types))
+      ->capture_default_str()
+      ->group(kMachineGroup);
 }
 
 void AddMeasuringFlags(CLI::App& app, Flags& flags) {

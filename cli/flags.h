@@ -138,6 +138,7 @@ void AddNetworkFlags(CLI::App& app, Flags& flags);  // what the network is to be
 void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto = false);
+void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto);
 void AddMeasuringFlags(CLI::App& app, Flags& flags);  // --backend and --dtype of what is measured beside a prediction
 void AddTransferFlags(CLI::App& app, Flags& flags);   // those of what moves alone, which is fp32
 void AddOptimizerFlags(CLI::App& app, Flags& flags);

@@ -33,15 +33,15 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
   std::error_code ignored;
   if (flags.machine == "local") {
     if (backend != "cpu") return None("`colonnade calibrate --backend=cuda --out=FILE` and --machine=FILE give them");
-    if (!std::filesystem::exists(tools::LocalMachinePath(), ignored)) {
-      return None("`colonnade calibrate` measures this machine and gives them");
+    if (!std::filesystem::exists(tools::LocalMachinePath(flags.dtype), ignored)) {
+      return None(absl::StrFormat("`colonnade calibrate%s` measures this machine and gives them",
+                                  flags.dtype == tools::kUsualPrecision ? "" : " --dtype=" + flags.dtype));
     }
   } else if (!std::filesystem::exists(flags.machine, ignored)) {
     return None(absl::StrFormat("--machine=%s is another machine than this one", flags.machine));
   }
   if (backend != "cpu") return absl::OkStatus();
   if (flags.kernels != "onednn") return None("profiles are of --kernels=onednn");
-  if (flags.dtype != "fp32") return None("profiles of the CPU are of --dtype=fp32");
   const int threads = cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
   if (session.threads_per_device == threads) return absl::OkStatus();
   return None(absl::StrFormat("profiles are of --threads-per-device=%d here", threads));
@@ -51,7 +51,8 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
 
 absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, const std::string& backend) {
   RETURN_IF_ERROR(CheckProfile(flags, session, backend));
-  ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine(flags.machine));
+  ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine(flags.machine, /*notes=*/nullptr, flags.dtype));
+  if (const std::string warning = tools::PrecisionWarning(machine, flags.dtype); !warning.empty()) return None(warning);
   const absl::Status enough = tools::CheckDevices(machine, session.plan.mesh.device_count());
   if (!enough.ok()) {
     return None(

@@ -38,7 +38,7 @@ std::string HowOftenSlower(const Prediction& p, size_t candidate) {
                          p.drawn->draws());
 }
 
-Json PlanReport(const Prediction& p) {
+Json PlanReport(const Flags& flags, const Prediction& p) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     const auto sent = p.sent.find(node.name);
@@ -46,10 +46,15 @@ Json PlanReport(const Prediction& p) {
                       {"strategy", tools::StrategiesOf(p.session.plan, node.name)},
                       {"communication_bytes", sent == p.sent.end() ? 0 : sent->second}});
   }
-  Json json = {
-      {"model", p.session.graph.name},        {"plan", p.session.plan.name},  {"mesh", MeshJson(p.session.plan.mesh)},
-      {"global_batch", p.lower.global_batch}, {"machine", p.machine.name},    {"machine_file", MachineFileJson(p.machine)},
-      {"layers", std::move(layers)},          {"predicted", PredictedJson(p)}};
+  Json json = {{"model", p.session.graph.name},
+               {"plan", p.session.plan.name},
+               {"mesh", MeshJson(p.session.plan.mesh)},
+               {"global_batch", p.lower.global_batch},
+               {"dtype", flags.dtype},
+               {"machine", p.machine.name},
+               {"machine_file", MachineFileJson(p.machine)},
+               {"layers", std::move(layers)},
+               {"predicted", PredictedJson(p)}};
   if (p.candidates.empty()) return json;
   json["least_step_ms"] = p.least_sec * 1e3;
   json["candidates"] = Json::array();
@@ -258,7 +263,7 @@ absl::Status RunPlan(const Flags& flags) {
     return absl::OkStatus();
   }
   if (flags.json) {
-    PrintJson(PlanReport(p));
+    PrintJson(PlanReport(flags, p));
     return absl::OkStatus();
   }
   PrintLayers(p);

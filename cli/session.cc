@@ -100,8 +100,8 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   CountProgress progress("planning:");
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
-      machine, graph, {.global_batch = SamplesAtOnce(flags), .pixels = PixelsOf(graph)}, std::max(flags.devices, 1),
-      [&](int judgements, double part) {
+      machine, graph, {.global_batch = SamplesAtOnce(flags), .dtype = DTypeOf(flags), .pixels = PixelsOf(graph)},
+      std::max(flags.devices, 1), [&](int judgements, double part) {
         progress.Show(static_cast<int64_t>(part * 100), 100, absl::StrFormat("%% of the search, %d plans", judgements));
       });
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
@@ -358,9 +358,11 @@ absl::StatusOr<tools::Gpus> FindGpus() {
   return gpus.ok() ? gpus : NoCuda(gpus.status());
 }
 
+std::string PrecisionOf(const Flags& flags) { return flags.dtype == "auto" ? tools::kUsualPrecision : flags.dtype; }
+
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   std::vector<std::string> notes;
-  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes);
+  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, PrecisionOf(flags));
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
   if (machine.ok() && flags.input_rate > 0) {
     machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};

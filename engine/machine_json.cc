@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -239,6 +240,11 @@ void ReadFittedTo(JsonFields& fields, FittedStep& step, absl::Status& status) {
   object.Finish();
 }
 
+void ReadPrecision(JsonFields& fields, Machine& machine) {
+  if (fields.Find("precision") == nullptr) return;
+  fields.Word("precision", {std::begin(kPrecisions), std::end(kPrecisions)}, machine.precision);
+}
+
 void Warn(Machine& machine) {
   auto warn = [&](const std::string& field, double value, double fastest, const char* unit) {
     if (value <= fastest) return;
@@ -400,6 +406,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   if (version != nullptr && *version != 1) fields.Fail(kVersionField, "version 1", *version);
   fields.Text("name", machine.name, true);
   fields.Text("description", machine.description);
+  ReadPrecision(fields, machine);
   ReadDevices(fields, machine, status);
   for (const MachineQuantity& of : MachineQuantities()) ReadQuantity(fields, of, machine, status);
   fields.Each("ops", false,
@@ -426,7 +433,9 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
 }
 
 std::string MachineToJson(const Machine& m) {
-  Json json = {{kVersionField, 1}, {"name", m.name}, {"description", m.description}, {"devices", m.devices}};
+  Json json = {{kVersionField, 1}, {"name", m.name}, {"description", m.description}};
+  if (!m.precision.empty()) json["precision"] = m.precision;
+  json["devices"] = m.devices;
   for (const MachineQuantity& of : MachineQuantities()) {
     const Quantity& quantity = m.*of.quantity;
     if (of.is_needed || quantity.value != 0) json[of.field] = ToJson(quantity);

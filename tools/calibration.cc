@@ -63,13 +63,16 @@ double FactorOfErrors(double seconds, double standard_error) {
 
 }  // namespace
 
-CalibrationTarget CpuTarget(int devices) {
+CalibrationTarget CpuTarget(int devices, program::DType dtype) {
   Machine machine = Skeleton(devices, "cpu", "memory");
-  machine.description = absl::StrFormat("this machine, as %d CPU devices on %d cores", devices, CoreCount());
+  machine.precision = dtype == program::DType::kBF16 ? "bf16" : "fp32";
+  machine.description =
+      absl::StrFormat("this machine, as %d CPU devices on %d cores; %s", devices, CoreCount(), machine.precision);
   machine.cores = {static_cast<double>(CoreCount()), Origin::kMeasured, "cores that the process may use"};
   const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES)), page = static_cast<double>(::sysconf(_SC_PAGE_SIZE));
   machine.memory_bytes = {pages * page / devices, Origin::kMeasured, "memory of the machine, in equal parts"};
   return {.devices = devices,
+          .dtype = dtype,
           .make_backend = [](int of) { return cpu::MakeCpuBackend({.devices = of}); },
           .make_mover = CpuDevices,
           .machine = std::move(machine)};
@@ -78,6 +81,7 @@ CalibrationTarget CpuTarget(int devices) {
 CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision) {
   if (devices == 0) devices = gpus.count;
   Machine machine = Skeleton(devices, "gpu", "peers");
+  machine.precision = precision;
   machine.description = absl::StrFormat("this machine, as %d devices on %d of %s; %s, tasks launched one by one", devices,
                                         gpus.count, gpus.name, precision);
   const int sharing = (devices + gpus.count - 1) / gpus.count;  // of the devices of one GPU

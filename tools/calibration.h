@@ -40,9 +40,9 @@ struct CalibrationTarget {
   BackendMaker make_mover;    // for transfers alone
   engine::Machine machine;    // what is known of it without measuring
 };
-CalibrationTarget CpuTarget(int devices);
-// A target of one device for each GPU, or of `devices` if that is not 0. The caller sets dtype and the makers of backends;
-// `precision` ("tf32") stands in the description.
+// `dtype`: f32 or bf16.
+CalibrationTarget CpuTarget(int devices, program::DType dtype = program::DType::kF32);
+// A target of one device for each GPU, or of `devices` if that is not 0. The caller sets dtype and the makers of backends.
 CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision);
 
 // What training's input does of some data: how fast it makes images, and how long the host takes to hand one to a step.

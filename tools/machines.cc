@@ -34,10 +34,11 @@ absl::StatusOr<engine::Machine> FromFile(const std::string& path, Notes& notes) 
   return machine;
 }
 
-absl::StatusOr<engine::Machine> Open(std::string name, Notes& notes) {
+absl::StatusOr<engine::Machine> Open(std::string name, const std::string& precision, Notes& notes) {
   std::error_code error;
   if (name == kLocal) {
-    const std::string path = LocalMachinePath();
+    const std::string own = LocalMachinePath(precision);
+    const std::string path = std::filesystem::exists(own, error) ? own : LocalMachinePath();
     if (std::filesystem::exists(path, error)) {
       notes.push_back(absl::StrCat("machine local: ", path));
       ASSIGN_OR_RETURN(engine::Machine machine, FromFile(path, notes));
@@ -63,17 +64,32 @@ absl::StatusOr<engine::Machine> Open(std::string name, Notes& notes) {
 
 }  // namespace
 
-std::string LocalMachinePath() {
+std::string LocalMachinePath(const std::string& precision) {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
   const std::string folder =
       cache != nullptr && *cache != '\0' ? cache : absl::StrCat(home != nullptr ? home : ".", "/.cache");
-  return folder + "/colonnade/machine.json";
+  return absl::StrCat(folder, "/colonnade/machine", precision == kUsualPrecision ? "" : absl::StrCat("-", precision),
+                      ".json");
 }
 
-absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector<std::string>* notes) {
+absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector<std::string>* notes,
+                                            const std::string& precision) {
   std::vector<std::string> ignored;
-  return Open(name, notes != nullptr ? *notes : ignored);
+  std::vector<std::string>& to = notes != nullptr ? *notes : ignored;
+  absl::StatusOr<engine::Machine> machine = Open(name, precision, to);
+  if (!machine.ok()) return machine;
+  if (const std::string warning = PrecisionWarning(*machine, precision); !warning.empty()) {
+    to.push_back(absl::StrCat("warning: ", warning));
+  }
+  return machine;
+}
+
+std::string PrecisionWarning(const engine::Machine& machine, const std::string& precision) {
+  if (machine.precision.empty() || machine.precision == precision) return "";
+  return absl::StrFormat(
+      "machine %s: its kernels were timed in %s, the step is in %s; `colonnade calibrate --dtype=%s` times those",
+      machine.Title(), machine.precision, precision, precision);
 }
 
 }  // namespace colonnade::tools

@@ -15,13 +15,21 @@ namespace colonnade::tools {
 // bench/machines/*.json, which are part of the program.
 absl::Span<const data::EmbeddedFile> ShippedMachines();
 
-// Where `calibrate` writes the profile of this machine: $XDG_CACHE_HOME or $HOME/.cache, colonnade/machine.json.
-std::string LocalMachinePath();
+inline constexpr char kUsualPrecision[] = "fp32";
 
-// Opens a profile: `name` is a shipped one, a file, or "local": this machine's, else cpu-2core. What was chosen for "local",
-// and warnings of the profile, are appended to `notes`, if that is not null. NotFound where there is no such file,
-// FailedPrecondition where no profile has the name, or what is wrong in the file with its name before it.
-absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector<std::string>* notes = nullptr);
+// Where `calibrate` writes the profile of this machine in a precision: $XDG_CACHE_HOME or $HOME/.cache,
+// colonnade/machine.json of fp32, machine-bf16.json of bf16.
+std::string LocalMachinePath(const std::string& precision = kUsualPrecision);
+
+// Opens a profile for steps in `precision`: `name` is a shipped one, a file, or "local": this machine's in that precision,
+// else in fp32, else cpu-2core. What was chosen for "local", and warnings, also of kernels that were timed in another
+// precision, are appended to `notes`, if that is not null. NotFound where there is no such file, FailedPrecondition where no
+// profile has the name, or what is wrong in the file with its name before it.
+absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector<std::string>* notes = nullptr,
+                                            const std::string& precision = kUsualPrecision);
+
+// What is wrong with predicting steps in `precision` from kernels timed in another one; empty where nothing is.
+std::string PrecisionWarning(const engine::Machine& machine, const std::string& precision);
 
 }  // namespace colonnade::tools
 

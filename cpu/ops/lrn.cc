@@ -26,6 +26,7 @@ Normalisation NormalisationOf(const Op& op, int64_t channels) {
           static_cast<float>(op.k)};
 }
 
+constexpr int64_t kLongestRun = 16;           // pixels of a line, where it has several
 constexpr int64_t kBlockedTileFloats = 1024;  // about: a tile and its scratch stay in the first cache
 
 // Images are worked on in tiles [lines][C][width] of width · lines pixels. Where channels are neighbours in memory a line is
@@ -38,7 +39,7 @@ struct Tiles {
   explicit Tiles(const View& view)
       : channels(view.shape[1]),
         pixels(view.shape[2] * view.shape[3]),
-        width(view.kind == View::Kind::kBlocked ? 1 : std::min<int64_t>(16, pixels)),
+        width(view.kind == View::Kind::kBlocked ? 1 : std::min(kLongestRun, pixels)),
         lines(view.kind == View::Kind::kBlocked ? std::clamp<int64_t>(kBlockedTileFloats / channels, 1, pixels) : 1),
         tiles_per_image((pixels + width * lines - 1) / (width * lines)),
         blocked(view.kind == View::Kind::kBlocked) {}
@@ -53,43 +54,18 @@ struct Tiles {
   int64_t ImageOffset(int64_t tile) const { return tile / tiles_per_image * channels * pixels; }
 };
 
-template <class T>
-COLONNADE_INLINE void Gather(const Tiles& t, const T* from, int64_t tile, float* rows) {
-  const T* image = from + t.ImageOffset(tile);
-  const int64_t first = t.FirstPixel(tile), count = t.PixelCount(tile);
+// Calls body(offset in the images, offset in the tile, count) for each run of neighbours that a tile has in memory.
+template <class Body>
+COLONNADE_INLINE void ForRuns(const Tiles& t, int64_t tile, const Body& body) {
+  const int64_t image = t.ImageOffset(tile), first = t.FirstPixel(tile), count = t.PixelCount(tile);
   if (t.blocked) {
     for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
-      const T* block = image + (c * t.pixels + first * kChannelBlock);
       for (int64_t p = 0; p < count; ++p) {
-#pragma omp simd
-        for (int64_t i = 0; i < kChannelBlock; ++i) rows[p * t.channels + c + i] = block[p * kChannelBlock + i];
+        body(image + c * t.pixels + (first + p) * kChannelBlock, p * t.channels + c, kChannelBlock);
       }
     }
-    std::fill(rows + count * t.channels, rows + t.elements(), 0.0f);
-    return;
-  }
-  for (int64_t c = 0; c < t.channels; ++c) {
-    for (int64_t i = 0; i < count; ++i) rows[c * t.width + i] = image[c * t.pixels + first + i];
-    for (int64_t i = count; i < t.width; ++i) rows[c * t.width + i] = 0.0f;
-  }
-}
-
-template <class T>
-COLONNADE_INLINE void Scatter(const Tiles& t, const float* rows, int64_t tile, T* to) {
-  T* image = to + t.ImageOffset(tile);
-  const int64_t first = t.FirstPixel(tile), count = t.PixelCount(tile);
-  if (t.blocked) {
-    for (int64_t c = 0; c < t.channels; c += kChannelBlock) {
-      T* block = image + (c * t.pixels + first * kChannelBlock);
-      for (int64_t p = 0; p < count; ++p) {
-#pragma omp simd
-        for (int64_t i = 0; i < kChannelBlock; ++i) Put(rows[p * t.channels + c + i], block[p * kChannelBlock + i]);
-      }
-    }
-    return;
-  }
-  for (int64_t c = 0; c < t.channels; ++c) {
-    for (int64_t i = 0; i < count; ++i) Put(rows[c * t.width + i], image[c * t.pixels + first + i]);
+  } else {
+    for (int64_t c = 0; c < t.channels; ++c) body(image + c * t.pixels + first, c * t.width, count);
   }
 }
 
@@ -122,17 +98,23 @@ COLONNADE_INLINE void SumWindows(const Normalisation& lrn, const Tiles& t, const
   }
 }
 
-// powers[i] = s[i]^(−beta); the exponent 3/4 of the paper without a logarithm.
-COLONNADE_INLINE void Powers(const Normalisation& lrn, int64_t count, const float* s, float* powers) {
-  if (lrn.beta == 0.75f) {
-    for (int64_t i = 0; i < count; ++i) powers[i] = 1.0f / std::sqrt(s[i] * std::sqrt(s[i]));
-  } else {
-    for (int64_t i = 0; i < count; ++i) powers[i] = std::pow(s[i], -lrn.beta);
-  }
+// s^(−beta); the exponent 3/4 of the paper without a logarithm.
+struct ThreeQuarters {
+  COLONNADE_INLINE float operator()(float s) const { return 1.0f / std::sqrt(s * std::sqrt(s)); }
+};
+struct AnyPower {
+  float beta;
+  float operator()(float s) const { return std::pow(s, -beta); }
+};
+
+// Calls body(s ↦ s^(−beta)).
+template <class Body>
+COLONNADE_INLINE void WithPower(float beta, const Body& body) {
+  beta == 0.75f ? body(ThreeQuarters()) : body(AnyPower{beta});
 }
 
 // Scratch of one thread: the padded tile, then `kArrays` tiles.
-constexpr int kArrays = 5;
+constexpr int kArrays = 4;
 int64_t PaddedFloats(const Normalisation& lrn, const Tiles& t) { return RoundUp(t.padded_line(lrn) * t.lines, kAlignment); }
 int64_t ScratchFloats(const Normalisation& lrn, const Tiles& t) {
   return RoundUp(PaddedFloats(lrn, t) + kArrays * t.elements(), kAlignment);
@@ -149,17 +131,25 @@ template <class T>
 COLONNADE_VECTOR_CLONES void ForwardTiles(const Normalisation& lrn, const Tiles& t, const ForwardOperands<T>& o,
                                           int64_t begin, int64_t end, float* scratch) {
   const int64_t count = t.elements();
-  float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *scale = in + count, *powers = scale + count;
-  std::fill(padded, in, 0.0f);
-  for (int64_t tile = begin; tile < end; ++tile) {
-    Gather(t, o.x, tile, in);
-    SumWindows(lrn, t, in, in, padded, scale);
-    for (int64_t i = 0; i < count; ++i) scale[i] = lrn.k + lrn.alpha_over_size * scale[i];
-    if (o.s != nullptr) Scatter(t, scale, tile, o.s);
-    Powers(lrn, count, scale, powers);
-    for (int64_t i = 0; i < count; ++i) in[i] *= powers[i];
-    Scatter(t, in, tile, o.y);
-  }
+  float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *sums = in + count;
+  std::fill(padded, sums + count, 0.0f);
+  WithPower(lrn.beta, [&](auto power) COLONNADE_INLINE_LAMBDA {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      ForRuns(t, tile, [&](int64_t from, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
+#pragma omp simd
+        for (int64_t i = 0; i < size; ++i) in[at + i] = o.x[from + i];
+      });
+      SumWindows(lrn, t, in, in, padded, sums);
+      ForRuns(t, tile, [&](int64_t to, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
+        float s[kLongestRun];
+#pragma omp simd
+        for (int64_t i = 0; i < size; ++i) s[i] = lrn.k + lrn.alpha_over_size * sums[at + i];
+        if (o.s != nullptr) std::copy_n(s, size, o.s + to);
+#pragma omp simd
+        for (int64_t i = 0; i < size; ++i) Put(in[at + i] * power(s[i]), o.y[to + i]);
+      });
+    }
+  });
 }
 
 template <class T>
@@ -175,21 +165,28 @@ template <class T>
 COLONNADE_VECTOR_CLONES void BackwardTiles(const Normalisation& lrn, const Tiles& t, const BackwardOperands<T>& o,
                                            int64_t begin, int64_t end, float* scratch) {
   const int64_t count = t.elements();
-  float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *scale = in + count, *out = scale + count;
-  float *powers = out + count, *sums = powers + count;
+  float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *out = in + count, *parts = out + count,
+        *sums = parts + count;
   const float factor = 2.0f * lrn.alpha_over_size * lrn.beta;
-  std::fill(padded, in, 0.0f);
-  for (int64_t tile = begin; tile < end; ++tile) {
-    Gather(t, o.x, tile, in);
-    Gather(t, o.s, tile, scale);
-    Gather(t, o.dy, tile, out);
-    Powers(lrn, count, scale, powers);
-    for (int64_t i = 0; i < count; ++i) out[i] *= powers[i];
-    for (int64_t i = 0; i < count; ++i) powers[i] = out[i] / scale[i];
-    SumWindows(lrn, t, in, powers, padded, sums);
-    for (int64_t i = 0; i < count; ++i) out[i] -= factor * in[i] * sums[i];
-    Scatter(t, out, tile, o.dx);
-  }
+  std::fill(padded, sums + count, 0.0f);
+  WithPower(lrn.beta, [&](auto power) COLONNADE_INLINE_LAMBDA {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      ForRuns(t, tile, [&](int64_t from, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
+#pragma omp simd
+        for (int64_t i = 0; i < size; ++i) {
+          const float s = o.s[from + i], dy = o.dy[from + i], scaled = dy * power(s);
+          in[at + i] = o.x[from + i];
+          out[at + i] = scaled;
+          parts[at + i] = scaled / s;
+        }
+      });
+      SumWindows(lrn, t, in, parts, padded, sums);
+      ForRuns(t, tile, [&](int64_t to, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
+#pragma omp simd
+        for (int64_t i = 0; i < size; ++i) Put(out[at + i] - factor * in[at + i] * sums[at + i], o.dx[to + i]);
+      });
+    }
+  });
 }
 
 // Calls body(begin, end, scratch) on each thread with its range of tiles.

@@ -165,6 +165,12 @@ TEST_F(Command, BenchSimulatorComparesEveryCase) {
     EXPECT_LT(one["memory_error"], 0.05);
   }
   EXPECT_THAT(r.err, HasSubstr("round 2: lenet owt x 2: predicted "));
+  EXPECT_EQ(found["dtype"], "fp32");
+  const Result bf16 = Run("bench simulator --model=lenet --rounds=1 --slices=1 --dtype=bf16 --json");
+  ASSERT_EQ(bf16.code, 0) << bf16.err;
+  const json found_bf16 = json::parse(bf16.out);
+  EXPECT_EQ(found_bf16["dtype"], "bf16");
+  for (const json& one : found_bf16["cases"]) EXPECT_LT(one["memory_error"], 0.05) << one;
   ExpectError("bench simulator --model=resnet152", 2, {"--model", "resnet152"});
 }
 

@@ -1,11 +1,14 @@
 // What calibrate writes and reads, by the command.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/input_run.h"
+#include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -14,7 +17,9 @@
 namespace colonnade::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 TEST(RunInput, ReadsSoManyEpochsOrForSoLong) {
@@ -50,6 +55,32 @@ TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {
       Run(absl::StrCat("train --model=two_column --data=digits --plan=auto --devices=2 --steps=3 --json", machine));
   ASSERT_EQ(train.code, 0) << train.err;
   EXPECT_EQ(Json::parse(train.out)["plan"], "auto");
+}
+
+// A profile is of one element type: steps in it are predicted by it, and what predicts others says so.
+TEST_F(Command, CalibrateInBf16WritesAProfileOfItsOwn) {
+  const auto run = [&](const std::string& arguments) {
+    return Wait(Start(arguments, [&] { ::setenv("XDG_CACHE_HOME", path_.c_str(), 1); }));
+  };
+  const std::string profile = In("colonnade/machine-bf16.json");
+  const Result calibrated = run("calibrate --model=two_column --batch=32 --devices=2 --dtype=bf16");
+  ASSERT_EQ(calibrated.code, 0) << calibrated.err;
+  EXPECT_EQ(Json::parse(*engine::ReadFile(profile)).at("precision"), "bf16");
+  EXPECT_FALSE(std::filesystem::exists(In("colonnade/machine.json")));
+
+  const std::string plan = "plan --model=two_column --batch=32 --devices=2 --plan=data";
+  const Result alike = run(plan + " --dtype=bf16");
+  EXPECT_THAT(alike.err, AllOf(HasSubstr("machine local: " + profile), Not(HasSubstr("warning"))));
+  EXPECT_THAT(run(plan).err, AllOf(HasSubstr("not calibrated yet, cpu-2core instead"), Not(HasSubstr("warning"))));
+  EXPECT_THAT(
+      run(plan + " --machine=" + profile).err,
+      HasSubstr("its kernels were timed in bf16, the step is in fp32; `colonnade calibrate --dtype=fp32` times those"));
+  EXPECT_THAT(run(plan + " --machine=cpu-2core --dtype=bf16").err, HasSubstr("were timed in fp32, the step is in bf16"));
+
+  const std::string train = "train --model=two_column --data=digits --plan=data --devices=2 --steps=12 --batch=32";
+  EXPECT_THAT(run(train + " --dtype=bf16").err, Not(HasSubstr("no predicted times")));
+  EXPECT_THAT(run(train).err, HasSubstr("no predicted times: `colonnade calibrate` measures this machine and gives them"));
+  EXPECT_THAT(run(train + " --machine=" + profile).err, HasSubstr("no predicted times: machine local"));
 }
 
 TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {

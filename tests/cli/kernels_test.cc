@@ -47,7 +47,7 @@ TEST_F(Command, ADtypeThatCannotBeChosenIsRefused) {
   ExpectError("train --model=lenet --steps=1 --dtype=auto --checkpoint=" + In("none") + " --resume", 2,
               {"--dtype=auto", "--resume"});
   ExpectError("verify --model=lenet --steps=1 --dtype=auto", 2, {"--dtype"});
-  ExpectError("calibrate --dtype=bf16 --backend=cpu --out=" + In("profile.json"), 2, {"--dtype=bf16", "fp32"});
+  ExpectError("calibrate --dtype=tf32 --backend=cpu --out=" + In("profile.json"), 2, {"--dtype=tf32", "--backend=cuda"});
 }
 
 TEST_F(Command, WinogradKernelsAgreeOrTheMessageSaysWhyTheyAreNotThere) {

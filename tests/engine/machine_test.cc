@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr char kTwo[] = R"({
- "colonnade_machine": 1, "name": "two", "description": "a pair", "devices": ["d0", "d1"],
+ "colonnade_machine": 1, "name": "two", "description": "a pair", "precision": "tf32", "devices": ["d0", "d1"],
  "memory_bytes": {"value": 1e9, "from": "spec"},
  "flops_per_sec": {"value": 1e12, "from": "spec", "source": "data sheet"},
  "memory_bytes_per_sec": {"value": 2e11, "from": "measured"},
@@ -54,12 +54,18 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   EXPECT_THAT(machine->warnings, IsEmpty());
   EXPECT_EQ(machine->ops[0].points[0].shape.c, 3);
   EXPECT_EQ(machine->fitted_to.model, "lenet");
+  EXPECT_EQ(machine->precision, "tf32");
   EXPECT_EQ(machine->links[1].duplex, Link::Duplex::kHalf);
   const std::string written = MachineToJson(*machine);
   absl::StatusOr<Machine> again = MachineFromJson(written);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(MachineToJson(*again), written);
   EXPECT_EQ(CountByOrigin(*machine), (std::vector<int>{2, 3, 5, 0, 2}));
+}
+
+TEST(MachineFromJson, KnowsThreePrecisions) {
+  EXPECT_THAT(ErrorOf(R"("tf32")", R"("fp16")"), HasSubstr("precision: unknown name \"fp16\", did you mean \"fp32\"?; expected one of fp32, tf32, bf16"));
+  EXPECT_EQ(MachineFromJson(absl::StrReplaceAll(Good(), {{R"("precision": "tf32", )", ""}}))->precision, "");
 }
 
 TEST(MachineFromJson, SaysTheLineAndColumnWhereTextIsNotJson) {
