@@ -56,7 +56,7 @@ Json PlanReport(const Flags& flags, const Prediction& p) {
                {"layers", std::move(layers)},
                {"predicted", PredictedJson(p)}};
   if (p.candidates.empty()) return json;
-  json["least_step_ms"] = p.least_sec * 1e3;
+  json["least_step_ms"] = p.least_sec > 0 ? Json(p.least_sec * 1e3) : Json();
   json["candidates"] = Json::array();
   for (size_t i = 0; i < p.candidates.size(); ++i) {
     const partition::Candidate& c = p.candidates[i];
@@ -159,13 +159,18 @@ std::vector<size_t> ShownCandidates(const Prediction& p) {
   return shown;
 }
 
+// Without a full stop; empty where the bound is not known.
+std::string BoundText(const Prediction& p) {
+  if (p.least_sec == 0) return "";
+  return absl::StrFormat(" No plan on a number of devices that was tried takes less than %.2f ms", p.least_sec * 1e3);
+}
+
 void PrintCandidates(const Prediction& p) {
   if (p.candidates.empty()) return;
   const double step = absl::ToDoubleSeconds(p.simulation.step);
-  PrintLine(
-      absl::StrFormat("\n%d plans simulated. No plan on a number of devices that was tried takes less than %.2f ms; "
-                      "the choice is within %.1f %% of that.",
-                      p.candidates.size(), p.least_sec * 1e3, 100 * (step / p.least_sec - 1)));
+  const std::string within =
+      p.least_sec > 0 ? absl::StrFormat("; the choice is within %.1f %% of that.", 100 * (step / p.least_sec - 1)) : "";
+  PrintLine(absl::StrFormat("\n%d plans simulated.%s%s", p.candidates.size(), BoundText(p), within));
   PrintLine("The best, and the best of every name and number of devices:");
   PrintLine("rank  plan      mesh    reduction   overlap  buckets MB  parts     step ms   memory MB");
   for (size_t i : ShownCandidates(p)) {
@@ -220,9 +225,8 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
                           tools::Bytes(c.judgement.peak_memory_bytes), c.fits ? "" : "does not fit"});
   }
   sections.push_back({.title = "Plans compared",
-                      .text = absl::StrFormat("%d plans were simulated. No plan on a number of devices that was tried takes "
-                                              "less than %.2f ms.",
-                                              p.candidates.size(), p.least_sec * 1e3),
+                      .text = absl::StrFormat("%d plans were simulated.%s%s", p.candidates.size(), BoundText(p),
+                                              p.least_sec > 0 ? "." : ""),
                       .tables = {std::move(plans)}});
   return sections;
 }

@@ -99,7 +99,7 @@ absl::Status Predict(const Flags& flags, Prediction& p) {
   const CountProgress progress("simulating");
   RETURN_IF_ERROR(FieldAsFlag(tools::CheckDevices(p.machine, p.session.plan.mesh.device_count()), "devices"));
   ASSIGN_OR_RETURN(p.simulation, SimulationFor(flags, p));
-  if (!p.candidates.empty()) {
+  if (!p.candidates.empty() && p.lower.dtype == program::DType::kF32) {  // the bound counts bytes of f32
     ASSIGN_OR_RETURN(p.least_sec,
                      tools::LeastSecondsOn(p.machine, p.session.graph, p.lower.global_batch, std::max(flags.devices, 1)));
   }

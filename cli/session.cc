@@ -358,11 +358,10 @@ absl::StatusOr<tools::Gpus> FindGpus() {
   return gpus.ok() ? gpus : NoCuda(gpus.status());
 }
 
-std::string PrecisionOf(const Flags& flags) { return flags.dtype == "auto" ? tools::kUsualPrecision : flags.dtype; }
-
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   std::vector<std::string> notes;
-  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, PrecisionOf(flags));
+  const std::string precision = flags.dtype == "auto" ? tools::kUsualPrecision : flags.dtype;
+  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, precision);
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
   if (machine.ok() && flags.input_rate > 0) {
     machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};

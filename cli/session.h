@@ -66,9 +66,8 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
 absl::Status CheckBackend(const Flags& flags);
 // The GPUs that --backend=cuda finds, at least one; else Unavailable.
 absl::StatusOr<tools::Gpus> FindGpus();
-// The profile that --machine names. Notes about it go to stderr.
-// The name of what kernels compute in; where --dtype=auto has yet to choose, fp32.
-std::string PrecisionOf(const Flags& flags);
+// The profile that --machine names, for steps in --dtype; where auto has yet to choose, in fp32. Notes about it go to
+// stderr.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
 // Warns on stderr where the profile was fitted to another network.
 // What --machine read the profile from; null where its name says which it is.

@@ -14,6 +14,7 @@
 #include "engine/io/file.h"
 #include "engine/simulator.h"
 #include "program/status_macros.h"
+#include "tools/machines.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
 
@@ -186,10 +187,22 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   return absl::OkStatus();
 }
 
+// The profile for the element type of the rows, since --dtype is of what is measured here.
+absl::StatusOr<engine::Machine> OpenMachineOfRows(Flags flags, const tools::RowTable& about) {
+  const auto is_bf16 = [](const tools::Row& row) { return row.dtype == program::DType::kBF16; };
+  const auto in_bf16 = std::count_if(about.rows.begin(), about.rows.end(), is_bf16);
+  const bool all = in_bf16 == static_cast<int64_t>(about.rows.size());
+  flags.dtype = all ? "bf16" : "fp32";
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  const std::string warning = in_bf16 > 0 && !all ? tools::PrecisionWarning(machine, "bf16") : "";
+  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  return machine;
+}
+
 absl::StatusOr<Table> MakeTable(Flags flags) {
   ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags));
   if (flags.machine.empty()) flags.machine = about.machine.empty() ? "local" : about.machine;
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachineOfRows(flags, about));
   if (flags.rows.empty()) ForgetTimesOfOthers(flags, machine, about);
   ASSIGN_OR_RETURN(const std::vector<std::string> names, RowsToFit(flags, about));
   Table table{.about = std::move(about), .machine = machine, .is_papers = flags.rows.empty()};

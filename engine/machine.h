@@ -110,7 +110,7 @@ inline constexpr int kMostDevices = 4096;
 struct Machine {
   std::string name, description;
   std::string file{};       // it was read from; empty where the name says which profile it is
-  std::string precision{};  // that kernels were timed in, one of kPrecisions; empty: not stated
+  std::string precision{};  // of the kernels whose rates it states, one of kPrecisions; empty: not stated
   // Values that hold for each device; all devices are alike but for `slower`.
   std::vector<std::string> devices;  // names of nodes of the link graph; Program device d runs on devices[d]
   std::vector<SlowerDevice> slower;

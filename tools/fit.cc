@@ -88,6 +88,15 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
                       absl::StrFormat("what the measured step of row %s leaves beside kernels and transfers", row)};
 }
 
+// Rates that were fitted to a step are of its element type.
+void SetPrecision(engine::Machine& machine, program::DType dtype) {
+  if (dtype == program::DType::kBF16) {
+    machine.precision = "bf16";
+  } else if (machine.precision == "bf16") {
+    machine.precision = "fp32";
+  }
+}
+
 // The fit can be repeated from the profile alone where it is to one step of one device in fp32.
 engine::FittedStep FittedToOf(absl::Span<const MeasuredStep> steps) {
   const MeasuredStep& step = steps[0];
@@ -158,6 +167,7 @@ absl::StatusOr<Fit> FitTo(engine::Machine& machine, absl::Span<const MeasuredSte
   }
   machine = std::move(bare);
   machine.fitted_to = FittedToOf(steps);
+  SetPrecision(machine, first.program->program.dtype);
   fit.step_sec = machine.step_sec.value;
   return fit;
 }

@@ -34,6 +34,11 @@ absl::StatusOr<engine::Machine> FromFile(const std::string& path, Notes& notes) 
   return machine;
 }
 
+// The command that writes the profile of this machine in a precision.
+std::string CalibrationOf(const std::string& precision) {
+  return precision == "bf16" ? "colonnade calibrate --dtype=bf16" : "colonnade calibrate";
+}
+
 absl::StatusOr<engine::Machine> Open(std::string name, const std::string& precision, Notes& notes) {
   std::error_code error;
   if (name == kLocal) {
@@ -45,8 +50,8 @@ absl::StatusOr<engine::Machine> Open(std::string name, const std::string& precis
       if (machine.name == kLocal) machine.file.clear();
       return machine;
     }
-    notes.push_back(absl::StrFormat(
-        "machine local: not calibrated yet, %s instead; `colonnade calibrate` measures this machine", kFallback));
+    notes.push_back(absl::StrFormat("machine local: not calibrated yet, %s instead; `%s` measures this machine", kFallback,
+                                    CalibrationOf(precision)));
     name = kFallback;
   }
   std::vector<std::string> names;
@@ -86,10 +91,12 @@ absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector
 }
 
 std::string PrecisionWarning(const engine::Machine& machine, const std::string& precision) {
-  if (machine.precision.empty() || machine.precision == precision) return "";
-  return absl::StrFormat(
-      "machine %s: its kernels were timed in %s, the step is in %s; `colonnade calibrate --dtype=%s` times those",
-      machine.Title(), machine.precision, precision, precision);
+  const bool is_of_cpu = machine.cores.value > 0;  // those stated no precision while there was one
+  const std::string timed = machine.precision.empty() && is_of_cpu ? kUsualPrecision : machine.precision;
+  if (timed.empty() || timed == precision) return "";
+  const bool is_here = machine.name == kLocal && is_of_cpu && precision != "tf32";
+  return absl::StrFormat("machine %s: its rates are of kernels in %s, the step is in %s%s", machine.Title(), timed,
+                         precision, is_here ? absl::StrCat("; `", CalibrationOf(precision), "` measures those") : "");
 }
 
 }  // namespace colonnade::tools

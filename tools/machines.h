@@ -28,7 +28,8 @@ std::string LocalMachinePath(const std::string& precision = kUsualPrecision);
 absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector<std::string>* notes = nullptr,
                                             const std::string& precision = kUsualPrecision);
 
-// What is wrong with predicting steps in `precision` from kernels timed in another one; empty where nothing is.
+// What is wrong with predicting steps in `precision` by the rates of kernels in another one; empty where nothing is, or
+// where the profile does not say.
 std::string PrecisionWarning(const engine::Machine& machine, const std::string& precision);
 
 }  // namespace colonnade::tools

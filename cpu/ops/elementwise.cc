@@ -215,14 +215,14 @@ namespace {
 constexpr uint64_t kWordsOfBlock = 4;
 constexpr int64_t kBlocksAtOnce = 64;
 
-// What dropout makes of a row; element i is `first` + i·`step` of the global tensor. Sixty-four blocks of words are drawn at
-// a time, so that both loops are vectors.
+// What dropout makes of a row; element i is `first` + i·`step` of the global tensor.
 struct DropoutRow {
   const program::RandomStream& stream;
   double rate;
   uint64_t first, step;
 };
 
+// Of elements side by side. Up to 64 blocks of words are drawn at a time, so that both loops are vectors.
 template <class T>
 COLONNADE_VECTOR_CLONES void DropNeighbours(const DropoutRow& row, int64_t count, const T* x, T* y) {
   const float scale = static_cast<float>(1.0 / (1.0 - row.rate));
@@ -231,8 +231,9 @@ COLONNADE_VECTOR_CLONES void DropNeighbours(const DropoutRow& row, int64_t count
     const uint64_t element = row.first + i, block = element / kWordsOfBlock;
     const int64_t skipped = element % kWordsOfBlock;
     const int64_t size = std::min<int64_t>(count - i, kBlocksAtOnce * kWordsOfBlock - skipped);
+    const int64_t blocks = (skipped + size - 1) / static_cast<int64_t>(kWordsOfBlock) + 1;
 #pragma omp simd
-    for (int64_t b = 0; b < kBlocksAtOnce; ++b) {
+    for (int64_t b = 0; b < blocks; ++b) {
       const program::Philox4 drawn = row.stream.Block(block + b);
       for (uint64_t w = 0; w < kWordsOfBlock; ++w) words[b][w] = drawn.v[w];
     }
@@ -249,9 +250,12 @@ COLONNADE_VECTOR_CLONES void DropNeighbours(const DropoutRow& row, int64_t count
 template <class T>
 void DropApart(const DropoutRow& row, int64_t count, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
   const float scale = static_cast<float>(1.0 / (1.0 - row.rate));
+  uint64_t block = ~uint64_t{0};
+  program::Philox4 drawn = {};
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t element = row.first + i * row.step;
-    const uint32_t word = row.stream.Block(element / kWordsOfBlock).v[element % kWordsOfBlock];
+    if (element / kWordsOfBlock != block) drawn = row.stream.Block(block = element / kWordsOfBlock);
+    const uint32_t word = drawn.v[element % kWordsOfBlock];
     Put(program::DropoutKeeps(word, row.rate) ? x[i * x_stride] * scale : 0.0f, y[i * y_stride]);
   }
 }

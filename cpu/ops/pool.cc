@@ -137,7 +137,7 @@ PreparedKernel SumMeans(T, const Means<Op>& means, const TaskContext& context) {
 
 bool IsBf16(const View& view) { return view.dtype == DType::kBF16; }
 
-// oneDNN's kernels in bf16 round each addition of a gradient.
+// oneDNN's kernels in bf16 round each addition of a gradient, and our own are slow on rows.
 absl::Status NoBf16Pooling() { return absl::UnimplementedError("poolings of bf16 run on copies in f32"); }
 
 absl::Status NoPoolKernel() { return absl::UnimplementedError("oneDNN has no pooling of these shapes"); }
@@ -191,6 +191,7 @@ PreparedKernel Prepare(const program::MaxPoolBackward& op, const TaskContext& ou
 PreparedKernel Prepare(const program::AvgPoolForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const Means<program::AvgPoolForward> means = {op, context.view(0).shape, context.view(1).shape};
+    if (IsBf16(context.view(0)) && InRows(context.view(0)) && means.Known()) return NoBf16Pooling();
     if (IsBf16(context.view(0))) return SumMeans</*kBack=*/false>(program::BFloat16(), means, context);
     if (!means.Known()) return SumMeans</*kBack=*/false>(float(), means, context);
     return PrepareForward(op.window, *means.Known(), /*with_argmax=*/false, context);
@@ -200,6 +201,7 @@ PreparedKernel Prepare(const program::AvgPoolForward& op, const TaskContext& out
 PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const Means<program::AvgPoolBackward> means = {op, context.view(1).shape, context.view(0).shape};
+    if (IsBf16(context.view(0)) && InRows(context.view(0)) && means.Known()) return NoBf16Pooling();
     if (IsBf16(context.view(0))) return SumMeans</*kBack=*/true>(program::BFloat16(), means, context);
     if (!means.Known()) return SumMeans</*kBack=*/true>(float(), means, context);
     return PrepareBackward(op.window, *means.Known(), /*with_argmax=*/false, context);
@@ -207,10 +209,11 @@ PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& ou
 }
 
 absl::StatusOr<int64_t> ArgmaxBytes(const Window& window, const View& x, const View& y, const dnnl::engine& engine) {
-  if (PoolsByRows(window, x, y) || PoolsByBlocks(window, x, y)) return program::ElementCount(y.shape);
+  const int64_t of_own = program::ElementCount(y.shape);  // by rows and by blocks: a byte each
+  if (PoolsByRows(window, x, y)) return of_own;
   const auto desc = PoolGeometry(window, x, y).Forward(prop_kind::forward_training, algorithm::pooling_max, engine);
   if (!desc) return NoPoolKernel();
-  return static_cast<int64_t>(desc.workspace_desc().get_size());
+  return std::max(of_own, static_cast<int64_t>(desc.workspace_desc().get_size()));
 }
 
 }  // namespace colonnade::cpu

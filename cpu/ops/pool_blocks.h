@@ -1,5 +1,5 @@
-// Max pooling of channel-blocked images of bf16 by kernels of our own: oneDNN's round each sum of gradients that they add
-// to.
+// Max pooling of channel-blocked images of bf16 by kernels of our own, which add gradients in float and round each sum once:
+// oneDNN's kernels round the sum after each gradient that they add.
 //
 // The argmax of a window is its place in the window, in row-major order, as a byte that lies where the maximum does.
 #ifndef COLONNADE_CPU_POOL_BLOCKS_H_

@@ -72,10 +72,25 @@ TEST_F(Command, CalibrateInBf16WritesAProfileOfItsOwn) {
   const Result alike = run(plan + " --dtype=bf16");
   EXPECT_THAT(alike.err, AllOf(HasSubstr("machine local: " + profile), Not(HasSubstr("warning"))));
   EXPECT_THAT(run(plan).err, AllOf(HasSubstr("not calibrated yet, cpu-2core instead"), Not(HasSubstr("warning"))));
-  EXPECT_THAT(
-      run(plan + " --machine=" + profile).err,
-      HasSubstr("its kernels were timed in bf16, the step is in fp32; `colonnade calibrate --dtype=fp32` times those"));
-  EXPECT_THAT(run(plan + " --machine=cpu-2core --dtype=bf16").err, HasSubstr("were timed in fp32, the step is in bf16"));
+  EXPECT_THAT(run(plan + " --machine=" + profile).err,
+              HasSubstr("its rates are of kernels in bf16, the step is in fp32; `colonnade calibrate` measures those"));
+  const Result other = run(plan + " --machine=hgx-h100 --dtype=bf16 --json");
+  EXPECT_THAT(other.err,
+              AllOf(HasSubstr("rates are of kernels in fp32, the step is in bf16\n"), Not(HasSubstr("calibrate"))));
+  EXPECT_EQ(Json::parse(other.out)["dtype"], "bf16");
+  EXPECT_THAT(run("table --draws=0 --dtype=bf16").err, Not(HasSubstr("the step is in"))) << "the rows are in fp32";
+
+  // A profile of before, which states no precision, is of fp32; it stands in where there is none of bf16.
+  std::filesystem::rename(profile, In("colonnade/machine.json"));
+  Json of_before = Json::parse(*engine::ReadFile(In("colonnade/machine.json")));
+  of_before.erase("precision");
+  Write("colonnade/machine.json", of_before.dump());
+  const Result simulated = run("simulate" + plan.substr(4) + " --dtype=bf16 --json");
+  EXPECT_THAT(simulated.err, HasSubstr("in fp32, the step is in bf16; `colonnade calibrate --dtype=bf16` measures those"));
+  EXPECT_EQ(Json::parse(simulated.out)["dtype"], "bf16");
+  std::filesystem::remove(In("colonnade/machine.json"));
+  of_before["precision"] = "bf16";
+  Write("colonnade/machine-bf16.json", of_before.dump());
 
   const std::string train = "train --model=two_column --data=digits --plan=data --devices=2 --steps=12 --batch=32";
   EXPECT_THAT(run(train + " --dtype=bf16").err, Not(HasSubstr("no predicted times")));

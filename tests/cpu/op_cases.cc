@@ -434,6 +434,7 @@ void AddPools(std::vector<OpCase>& cases) {
     cases.push_back(MaxPool(name + "of_long_rows", {2, channels, 4, 600}, {2, 3, 2, 2, 0, 1, 0, 0}));
     cases.push_back(MaxPool(name + "stride_1_pad", {1, channels, 5, 37}, Square(3, 1, 1)));
     cases.push_back(MaxPool(name + "15x15", {1, channels, 16, 17}, Square(15, 1, 1)));
+    cases.push_back(MaxPool(name + "16x16", {1, channels, 16, 17}, Square(16, 1, 1)));  // places that fill no byte
     cases.push_back(MaxPoolWithoutArgmax({2, channels, 7, 7}, Square(3, 2)));
     for (bool count_pad : {true, false}) {
       cases.push_back(AvgPool(name + "2x2", {2, channels, 8, 6}, Square(2, 2), count_pad));
@@ -480,6 +481,8 @@ void AddElementwise(std::vector<OpCase>& cases) {
                           {.rate = 0.5, .stream = 3, .global_shape = {7, 70, 3, 5}, .offset = {3, 33, 0, 0}}));
   cases.push_back(
       Dropout("box_of_matrix", {5, 31}, {.rate = 0.75, .stream = 1, .global_shape = {9, 67}, .offset = {2, 11}}));
+  cases.push_back(
+      Dropout("box_of_long_rows", {3, 600}, {.rate = 0.5, .stream = 1, .global_shape = {5, 1001}, .offset = {1, 3}}));
   cases.push_back(Dropout("rate_0", {3, 16, 2, 2}, {.rate = 0, .global_shape = {3, 16, 2, 2}, .offset = {0, 0, 0, 0}}));
   cases.push_back(Dropout("rate_0_3", {3, 64}, {.rate = 0.3, .global_shape = {3, 64}, .offset = {0, 0}}, /*exact=*/false));
 

@@ -64,7 +64,8 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
 }
 
 TEST(MachineFromJson, KnowsThreePrecisions) {
-  EXPECT_THAT(ErrorOf(R"("tf32")", R"("fp16")"), HasSubstr("precision: unknown name \"fp16\", did you mean \"fp32\"?; expected one of fp32, tf32, bf16"));
+  EXPECT_THAT(ErrorOf(R"("tf32")", R"("fp16")"),
+              HasSubstr("precision: unknown name \"fp16\", did you mean \"fp32\"?; expected one of fp32, tf32, bf16"));
   EXPECT_EQ(MachineFromJson(absl::StrReplaceAll(Good(), {{R"("precision": "tf32", )", ""}}))->precision, "");
 }
 

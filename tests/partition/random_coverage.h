@@ -2,11 +2,13 @@
 #ifndef COLONNADE_TESTS_PARTITION_RANDOM_COVERAGE_H_
 #define COLONNADE_TESTS_PARTITION_RANDOM_COVERAGE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
