@@ -34,8 +34,7 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
   if (flags.machine == "local") {
     if (backend != "cpu") return None("`colonnade calibrate --backend=cuda --out=FILE` and --machine=FILE give them");
     if (!std::filesystem::exists(tools::LocalMachinePath(flags.dtype), ignored)) {
-      return None(absl::StrFormat("`colonnade calibrate%s` measures this machine and gives them",
-                                  flags.dtype == tools::kUsualPrecision ? "" : " --dtype=" + flags.dtype));
+      return None(absl::StrCat("`", tools::CalibrationOf(flags.dtype), "` measures this machine and gives them"));
     }
   } else if (!std::filesystem::exists(flags.machine, ignored)) {
     return None(absl::StrFormat("--machine=%s is another machine than this one", flags.machine));

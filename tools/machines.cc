@@ -34,11 +34,6 @@ absl::StatusOr<engine::Machine> FromFile(const std::string& path, Notes& notes) 
   return machine;
 }
 
-// The command that writes the profile of this machine in a precision.
-std::string CalibrationOf(const std::string& precision) {
-  return precision == "bf16" ? "colonnade calibrate --dtype=bf16" : "colonnade calibrate";
-}
-
 absl::StatusOr<engine::Machine> Open(std::string name, const std::string& precision, Notes& notes) {
   std::error_code error;
   if (name == kLocal) {
@@ -88,6 +83,10 @@ absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector
     to.push_back(absl::StrCat("warning: ", warning));
   }
   return machine;
+}
+
+std::string CalibrationOf(const std::string& precision) {
+  return precision == "bf16" ? "colonnade calibrate --dtype=bf16" : "colonnade calibrate";
 }
 
 std::string PrecisionWarning(const engine::Machine& machine, const std::string& precision) {

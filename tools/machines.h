@@ -21,6 +21,9 @@ inline constexpr char kUsualPrecision[] = "fp32";
 // colonnade/machine.json of fp32, machine-bf16.json of bf16.
 std::string LocalMachinePath(const std::string& precision = kUsualPrecision);
 
+// The command that writes it.
+std::string CalibrationOf(const std::string& precision);
+
 // Opens a profile for steps in `precision`: `name` is a shipped one, a file, or "local": this machine's in that precision,
 // else in fp32, else cpu-2core. What was chosen for "local", and warnings, also of kernels that were timed in another
 // precision, are appended to `notes`, if that is not null. NotFound where there is no such file, FailedPrecondition where no

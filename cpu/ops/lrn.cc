@@ -193,13 +193,7 @@ COLONNADE_VECTOR_CLONES void BackwardTiles(const Normalisation& lrn, const Tiles
 // Calls body(begin, end, scratch) on each thread with its range of tiles.
 template <class Body>
 void ForTiles(const Normalisation& lrn, const Tiles& tiles, int64_t images, int threads, char* workspace, const Body& body) {
-  const int64_t count = images * tiles.tiles_per_image;
-  ParallelFor(threads, threads, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t) {
-      body(count * t / threads, count * (t + 1) / threads,
-           reinterpret_cast<float*>(workspace) + t * ScratchFloats(lrn, tiles));
-    }
-  });
+  ParallelForWithScratch(threads, images * tiles.tiles_per_image, ScratchFloats(lrn, tiles), workspace, body);
 }
 
 int64_t WorkspaceBytes(const Normalisation& lrn, const TaskContext& context) {

@@ -121,13 +121,10 @@ PreparedKernel SumMeans(T, const Means<Op>& means, const TaskContext& context) {
   const int64_t from_plane = plane_of(0), to_plane = plane_of(1), planes = means.x[0] * means.x[1] / lanes;
   const int64_t scratch = RoundUp(to_plane, kAlignment);  // floats of a thread
   const auto run = [means, context, lanes, from_plane, to_plane, planes, scratch](const RunArguments& of) {
-    ParallelFor(context.threads, context.threads, [&](int64_t first, int64_t last) {
-      for (int64_t thread = first; thread < last; ++thread) {
-        float* sums = reinterpret_cast<float*>(of.workspace) + thread * scratch;
-        for (int64_t p = planes * thread / context.threads; p < planes * (thread + 1) / context.threads; ++p) {
-          SumPlane<kBack>(means, lanes, DataOf<const T>(of, context, 0) + p * from_plane, to_plane, sums,
-                          DataOf<T>(of, context, 1) + p * to_plane);
-        }
+    ParallelForWithScratch(context.threads, planes, scratch, of.workspace, [&](int64_t begin, int64_t end, float* sums) {
+      for (int64_t p = begin; p < end; ++p) {
+        SumPlane<kBack>(means, lanes, DataOf<const T>(of, context, 0) + p * from_plane, to_plane, sums,
+                        DataOf<T>(of, context, 1) + p * to_plane);
       }
     });
     return absl::OkStatus();

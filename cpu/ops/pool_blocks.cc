@@ -152,23 +152,19 @@ PreparedKernel PrepareByBlocks(const program::MaxPoolForward& op, const TaskCont
 
 PreparedKernel PrepareByBlocks(const program::MaxPoolBackward& op, const TaskContext& context) {
   const BlockPooling pooling(op.window, context.view(2).shape, context.view(1).shape);
-  const int64_t sums = RoundUp(pooling.x_row(), kAlignment);  // of a thread
-  const auto run = [pooling, context, sums](const RunArguments& of) {
+  const int64_t floats = RoundUp(pooling.x_row(), kAlignment);  // of sums, of a thread
+  const auto run = [pooling, context, floats](const RunArguments& of) {
     const auto* argmax = DataOf<const uint8_t>(of, context, 0);
     const auto* dy = DataOf<const BFloat16>(of, context, 1);
     auto* dx = DataOf<BFloat16>(of, context, 2);
-    ParallelFor(context.threads, context.threads, [&](int64_t first, int64_t last) {
-      for (int64_t thread = first; thread < last; ++thread) {
-        const int64_t begin = pooling.planes * thread / context.threads,
-                      end = pooling.planes * (thread + 1) / context.threads;
-        const int64_t in = begin * pooling.y_plane();
-        GiveGradients(pooling, argmax + in, dy + in, end - begin, reinterpret_cast<float*>(of.workspace) + thread * sums,
-                      dx + begin * pooling.x_plane());
-      }
-    });
+    ParallelForWithScratch(context.threads, pooling.planes, floats, of.workspace,
+                           [&](int64_t begin, int64_t end, float* sums) {
+                             const int64_t in = begin * pooling.y_plane();
+                             GiveGradients(pooling, argmax + in, dy + in, end - begin, sums, dx + begin * pooling.x_plane());
+                           });
     return absl::OkStatus();
   };
-  return KernelOf(run, context.threads * sums * static_cast<int64_t>(sizeof(float)));
+  return KernelOf(run, context.threads * floats * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace colonnade::cpu

@@ -22,6 +22,16 @@ void ParallelFor(int threads, int64_t count, const Body& body) {
   }
 }
 
+// As ParallelFor, and calls body(begin, end, scratch) with the range's own `floats` floats of `workspace`.
+template <class Body>
+void ParallelForWithScratch(int threads, int64_t count, int64_t floats, char* workspace, const Body& body) {
+  ParallelFor(threads, threads, [&](int64_t first, int64_t last) {
+    for (int64_t t = first; t < last; ++t) {
+      body(count * t / threads, count * (t + 1) / threads, reinterpret_cast<float*>(workspace) + t * floats);
+    }
+  });
+}
+
 }  // namespace colonnade::cpu
 
 #endif  // COLONNADE_CPU_PARALLEL_H_
