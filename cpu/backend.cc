@@ -8,7 +8,7 @@
 #include "cpu/device.h"
 #include "cpu/load/arena.h"
 #include "cpu/load/loaded.h"
-#include "cpu/ops/conv.h"
+#include "cpu/ops/winograd_loops.h"
 #include "cpu/status.h"
 #include "cpu/threads/announce.h"
 #include "cpu/threads/cores.h"
@@ -80,12 +80,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
   }
   return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
     Resources resources;
-    resources.reference_kernels = options.kernels == CpuOptions::Kernels::kReference;
-    resources.winograd = options.kernels == CpuOptions::Kernels::kWinograd;
-    if (resources.winograd && !HasWinograd(resources.engine)) {
-      return absl::FailedPreconditionError(absl::StrCat("oneDNN ", DNNL_VERSION_MAJOR, ".", DNNL_VERSION_MINOR,
-                                                        " has no Winograd convolutions for this processor (2.6 has them "
-                                                        "with AVX-512, 3.7 has none); take the direct ones"));
+    resources.kernels = options.kernels;
+    if (options.kernels == CpuOptions::Kernels::kWinograd && FindWinogradLoops() == nullptr) {
+      return absl::FailedPreconditionError(
+          "Winograd convolutions need a processor with AVX-512, or AVX2 and FMA; take the direct ones");
     }
     resources.books = engine::MemoryBooks(options.devices, options.memory_limit_bytes,
                                           [](int, int64_t bytes) { return AllocateArena(bytes); });

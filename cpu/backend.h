@@ -16,9 +16,10 @@ namespace colonnade::cpu {
 struct CpuOptions {
   int devices = 1;
   int threads_per_device = 0;  // 0: DefaultThreadsPerDevice
-  // kWinograd: oneDNN's, convolutions of 3 x 3 by F(4 x 4, 3 x 3) of Lavin and Gray 2015 where that takes less time. They
-  // multiply a fourth as often, their relative error is some 1e-6 where a direct one's is 1e-7, and exact data do not give
-  // equal bits under all plans. kReference: plain loops, for f32, bf16 and f64 Programs.
+  // kWinograd: as kOneDnn, but convolutions of 3 x 3 and 5 x 5 by our own kernels of Winograd's algorithm (Lavin and Gray
+  // 2015) where that takes less time, in f32. They multiply 4 and 2.8 times less often, their relative error is some 1e-6
+  // where a direct one's is 1e-7, and exact data do not give equal bits under all plans. kReference: plain loops, for f32,
+  // bf16 and f64 Programs.
   enum class Kernels { kOneDnn, kWinograd, kReference };
   Kernels kernels = Kernels::kOneDnn;
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
@@ -28,8 +29,8 @@ struct CpuOptions {
 // OMP_NUM_THREADS and OMP_THREAD_LIMIT allow; at least 1.
 int DefaultThreadsPerDevice(int devices);
 
-// InvalidArgument if an option is out of range, FailedPrecondition if OpenMP does not give a device its threads or oneDNN
-// has no Winograd kernels for this processor: 2.6 has them with AVX-512, 3.7 has none.
+// InvalidArgument if an option is out of range, FailedPrecondition if OpenMP does not give a device its threads or the
+// Winograd kernels are not made for this processor: they want AVX-512, or AVX2 and FMA.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options);
 
 }  // namespace colonnade::cpu

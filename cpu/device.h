@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "cpu/backend.h"
 #include "cpu/load/layout.h"
 #include "cpu/onednn.h"
 #include "cpu/threads/fence.h"
@@ -46,8 +47,7 @@ struct Resources {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<Queue> reader;  // one thread, which reads persistent buffers while the devices are at work
-  bool reference_kernels = false;
-  bool winograd = false;
+  CpuOptions::Kernels kernels = CpuOptions::Kernels::kOneDnn;
   engine::MemoryBooks books;
 };
 

@@ -9,6 +9,7 @@
 #include "cpu/load/arena.h"
 #include "cpu/ops/conv.h"
 #include "cpu/ops/conv_rows.h"
+#include "cpu/ops/conv_winograd.h"
 #include "cpu/ops/gemm.h"
 #include "cpu/ops/pool.h"
 #include "program/meetings.h"
@@ -114,8 +115,9 @@ struct WeightsUse {
 
 class Chooser {
  public:
-  Chooser(const Program& program, const dnnl::engine& engine)
+  Chooser(const Program& program, CpuOptions::Kernels kernels, const dnnl::engine& engine)
       : program_(program),
+        kernels_(kernels),
         engine_(engine),
         classes_(program),
         desc_(program.buffers.size()),
@@ -137,9 +139,9 @@ class Chooser {
   // Classes of weights, and the sizes of argmax operands.
   absl::Status DecideByOps();
 
-  Layouts Finish(bool reference_kernels) {
+  Layouts Finish() {
     const auto layout_of = [&](const Buffer& buffer) -> engine::TensorLayout<View> {
-      View view = ViewOfRoot(buffer, reference_kernels);
+      View view = ViewOfRoot(buffer);
       const int64_t bytes = MemoryElements(view) * program::SizeInBytes(view.dtype);
       return {std::move(view), bytes};
     };
@@ -165,9 +167,11 @@ class Chooser {
   void DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use);
   void DecideFullyConnected(const WeightsUse& use);
   absl::Status SizeArgmax(const program::Window& window, const BufferUse& argmax, const View& x, const View& y);
-  View ViewOfRoot(const Buffer& buffer, bool reference_kernels);
+  bool HasOwnKernel(const program::Window& window, int64_t groups, const WeightsUse& use) const;
+  View ViewOfRoot(const Buffer& buffer);
 
   const Program& program_;
+  const CpuOptions::Kernels kernels_;
   const dnnl::engine& engine_;
   LayoutClasses classes_;
   std::vector<OpaqueDesc> desc_;  // by class
@@ -297,12 +301,19 @@ View Chooser::ImageView(const BufferUse& use) {
 void Chooser::DecideConv(const program::Window& window, int64_t groups, const WeightsUse& use) {
   MarkParameter(use.w);
   if (Decided(use.w)) return;
-  const bool by_rows = ConvolvesByRows(window, groups, use.x.shape, use.y.shape) && InRows(use.x) && InRows(use.y);
-  const bool as_product = IsProduct(window, groups, use.x.shape) && InRows(use.x);
   const Buffer& w = program_.buffer(use.w);
-  Decide(use.w, by_rows || as_product
+  Decide(use.w, HasOwnKernel(window, groups, use)
                     ? nullptr
                     : PreferredConvWeights(window, groups, w.dtype, use.x.shape, w.shape, use.y.shape, engine_));
+}
+
+// Whether a convolution runs by a kernel that wants row-major weights.
+bool Chooser::HasOwnKernel(const program::Window& window, int64_t groups, const WeightsUse& use) const {
+  const auto blocked = [](const View& view) { return view.kind == View::Kind::kBlocked; };
+  if (IsProduct(window, groups, use.x.shape)) return InRows(use.x);
+  if (ConvolvesByRows(window, groups, use.x.shape, use.y.shape)) return InRows(use.x) && InRows(use.y);
+  return kernels_ == CpuOptions::Kernels::kWinograd && blocked(use.x) && blocked(use.y) &&
+         ConvolvesByWinograd(window, groups, use.x.shape, use.y.shape);
 }
 
 void Chooser::DecideFullyConnected(const WeightsUse& use) {
@@ -361,8 +372,8 @@ absl::Status Chooser::DecideByOps() {
   return absl::OkStatus();
 }
 
-View Chooser::ViewOfRoot(const Buffer& buffer, bool reference_kernels) {
-  if (reference_kernels) return RowMajor(buffer.dtype, buffer.shape);
+View Chooser::ViewOfRoot(const Buffer& buffer) {
+  if (kernels_ == CpuOptions::Kernels::kReference) return RowMajor(buffer.dtype, buffer.shape);
   if (argmax_bytes_[buffer.id.value] >= 0) {
     return OpaqueBytes(buffer.dtype, buffer.shape, argmax_bytes_[buffer.id.value]);
   }
@@ -375,16 +386,16 @@ View Chooser::ViewOfRoot(const Buffer& buffer, bool reference_kernels) {
 
 }  // namespace
 
-absl::StatusOr<Layouts> ChooseLayouts(const Program& program, bool reference_kernels, const KnownLayouts& known,
+absl::StatusOr<Layouts> ChooseLayouts(const Program& program, CpuOptions::Kernels kernels, const KnownLayouts& known,
                                       const dnnl::engine& engine) {
-  Chooser chooser(program, engine);
-  if (!reference_kernels) {
+  Chooser chooser(program, kernels, engine);
+  if (kernels != CpuOptions::Kernels::kReference) {
     RETURN_IF_ERROR(chooser.TakeKnown(known));
     RETURN_IF_ERROR(chooser.DecideRowMajor());
     chooser.DecideImages();
     RETURN_IF_ERROR(chooser.DecideByOps());
   }
-  return chooser.Finish(reference_kernels);
+  return chooser.Finish();
 }
 
 }  // namespace colonnade::cpu

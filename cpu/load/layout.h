@@ -3,7 +3,8 @@
 //   activations   images of f32 and bf16 whose channels are a multiple of 16 are channel-blocked unless the larger part of
 //   the
 //                 convolutions that touch them runs by rows (ops/conv_rows.h); all else is row-major
-//   weights       as the forward kernel prefers them; a weight's gradient and momentum, and what they meet in updates and
+//   weights       as the forward kernel prefers them, row-major where it is our own; a weight's gradient and momentum, and
+//   what they meet in updates and
 //                 in transfers on other devices, have the same layout
 //   argmax        bytes of the pooling kernels
 //   buckets       members in their own layouts, each from a multiple of 64 bytes, in `parts` ranges of a multiple of 64
@@ -19,6 +20,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cpu/backend.h"
 #include "cpu/load/view.h"
 #include "engine/layouts.h"
 #include "program/program.h"
@@ -34,8 +36,8 @@ using Layouts = engine::Layouts<View>;
 // what was not.
 using KnownLayouts = std::function<std::optional<OpaqueDesc>(int device, const std::string& name)>;
 
-absl::StatusOr<Layouts> ChooseLayouts(const program::Program& program, bool reference_kernels, const KnownLayouts& known,
-                                      const dnnl::engine& engine);
+absl::StatusOr<Layouts> ChooseLayouts(const program::Program& program, CpuOptions::Kernels kernels,
+                                      const KnownLayouts& known, const dnnl::engine& engine);
 
 }  // namespace colonnade::cpu
 

@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Prepare(Resources& resou
                                                                 const engine::HostSlot* slots) {
   RETURN_IF_ERROR(engine::CheckDeviceCount(program, static_cast<int>(resources.devices.size())));
   const bool is_single = program.dtype == program::DType::kF32 || program.dtype == program::DType::kBF16;
-  if (!is_single && !resources.reference_kernels) {
+  if (!is_single && resources.kernels != CpuOptions::Kernels::kReference) {
     return absl::InvalidArgumentError(absl::StrCat("the oneDNN kernels compute in f32 or bf16, not in ",
                                                    program::Name(program.dtype), "; use the reference kernels"));
   }
@@ -96,7 +96,7 @@ absl::Status CpuProgram::ChooseAllLayouts() {
   absl::Status status;
   resources_.devices[0]->lane(Lane::kCompute).queue->Call([&] {
     status = CatchErrors([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(layouts_, cpu::ChooseLayouts(program_, resources_.reference_kernels, known, resources_.engine));
+      ASSIGN_OR_RETURN(layouts_, cpu::ChooseLayouts(program_, resources_.kernels, known, resources_.engine));
       return absl::OkStatus();
     });
   });
@@ -109,7 +109,7 @@ TaskContext CpuProgram::ContextOf(const Task& task) {
                       .task = task,
                       .operands = {},
                       .threads = lane.threads,
-                      .winograd = resources_.winograd,
+                      .winograd = resources_.kernels == CpuOptions::Kernels::kWinograd,
                       .engine = resources_.engine,
                       .stream = lane.stream,
                       .slots = slots_,
@@ -122,7 +122,8 @@ TaskContext CpuProgram::ContextOf(const Task& task) {
 }
 
 PreparedKernel CpuProgram::PrepareTask(const Task& task, const program::Op& op) {
-  PreparedKernel kernel = CatchErrors([&] { return PrepareCompute(op, ContextOf(task), resources_.reference_kernels); });
+  PreparedKernel kernel = CatchErrors(
+      [&] { return PrepareCompute(op, ContextOf(task), resources_.kernels == CpuOptions::Kernels::kReference); });
   if (!kernel.ok()) return InTask(kernel.status(), task);
   return kernel;
 }

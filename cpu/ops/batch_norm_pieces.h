@@ -11,6 +11,7 @@
 
 #include "cpu/load/view.h"
 #include "cpu/ops/clones.h"
+#include "cpu/threads/parallel.h"
 
 namespace colonnade::cpu {
 
@@ -18,10 +19,6 @@ inline constexpr int64_t kLanes = kChannelBlock;
 inline constexpr int64_t kPieceElements = 32768;  // of one operand: what one thread works on at a time
 inline constexpr int64_t kRunElements = 8192;     // that a piece has side by side in memory, where images are small
 inline constexpr int64_t kMaxBlocks = 16;         // of channels, of a piece
-
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-// `total` in equal parts of about `part`.
-inline int64_t EvenPart(int64_t total, int64_t part) { return CeilDiv(total, CeilDiv(total, part)); }
 
 // Dense tensors [n,C,…] of one layout, cut into groups of samples and these into pieces: some blocks of channels of a range
 // of the pixels, sample after sample. The `width` channels of a block are neighbours in memory: 16 of blocked images and of

@@ -5,6 +5,7 @@
 
 #include "cpu/ops/choose.h"
 #include "cpu/ops/conv_rows.h"
+#include "cpu/ops/conv_winograd.h"
 #include "cpu/ops/gemm.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
@@ -36,45 +37,27 @@ struct ConvGeometry {
         bias(std::move(bias)),
         engine(engine) {}
 
-  convolution_forward::primitive_desc Forward(algorithm by, const OperandLayouts& l,
-                                              const dnnl::primitive_attr& attr) const {
-    return Describe<convolution_forward>(engine, attr, prop_kind::forward_training, by, l.x, l.w, bias, l.y, strides,
-                                         pad_begin, pad_end);
+  convolution_forward::primitive_desc Forward(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
+    return Describe<convolution_forward>(engine, attr, prop_kind::forward_training, algorithm::convolution_direct, l.x, l.w,
+                                         bias, l.y, strides, pad_begin, pad_end);
   }
   // Empty where oneDNN has no such forward convolution: it is what a backward one is described by.
   template <class Backward, class... Arguments>
-  typename Backward::primitive_desc DescribeBackwardOf(algorithm by, const OperandLayouts& l,
-                                                       const dnnl::primitive_attr& attr,
+  typename Backward::primitive_desc DescribeBackwardOf(const OperandLayouts& l, const dnnl::primitive_attr& attr,
                                                        const Arguments&... operands) const {
-    const convolution_forward::primitive_desc forward = Forward(by, OfForward(l), {});
+    const convolution_forward::primitive_desc forward = Forward(OfForward(l), {});
     if (!forward) return {};
-    return DescribeBackward<Backward>(engine, forward, attr, by, operands..., strides, pad_begin, pad_end);
+    return DescribeBackward<Backward>(engine, forward, attr, algorithm::convolution_direct, operands..., strides, pad_begin,
+                                      pad_end);
   }
-  convolution_backward_data::primitive_desc BackwardData(algorithm by, const OperandLayouts& l,
-                                                         const dnnl::primitive_attr& attr) const {
-    return DescribeBackwardOf<convolution_backward_data>(by, l, attr, l.x, l.w, l.y);
+  convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
+    return DescribeBackwardOf<convolution_backward_data>(l, attr, l.x, l.w, l.y);
   }
-  convolution_backward_weights::primitive_desc BackwardWeights(algorithm by, const OperandLayouts& l,
+  convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l,
                                                                const dnnl::primitive_attr& attr) const {
-    return DescribeBackwardOf<convolution_backward_weights>(by, l, attr, l.x, l.w, bias, l.y);
+    return DescribeBackwardOf<convolution_backward_weights>(l, attr, l.x, l.w, bias, l.y);
   }
 };
-
-// make(algorithm, layouts) in the first layouts that FirstOptimized finds: by Winograd if wanted and there.
-template <class Make>
-auto Choose(bool winograd, const OperandLayouts& have, const Make& make) {
-  const auto by = [&](algorithm algorithm) {
-    return FirstOptimized(have, [&](const OperandLayouts& l) { return make(algorithm, l); });
-  };
-  if (winograd) {
-    if (auto desc = by(algorithm::convolution_winograd)) return desc;
-  }
-  return by(algorithm::convolution_direct);
-}
-
-// Whether transforming the tiles of x and y takes less time than multiplying more often. The gradient of the weights sums
-// over tiles before it transforms: there it always does.
-bool WinogradPays(const View& x, const View& y) { return std::min(x.shape[1], y.shape[1]) >= 32; }
 
 // Weights as oneDNN sees them: a leading dimension of groups if there are several.
 MemoryDesc WeightsDesc(const View& view, int64_t groups) {
@@ -127,6 +110,7 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
     return Prepare(program::FullyConnectedForward{.bias = op.bias, .relu = op.relu}, AsProduct(outer));
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
+    if (context.winograd && CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const int y = op.bias ? 3 : 2;
     const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(2)) : MemoryDesc(), context.engine);
     dnnl::primitive_attr attr = UserScratchpad();
@@ -136,9 +120,8 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
       attr.set_post_ops(relu);
     }
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(y))};
-    const bool winograd = context.winograd && WinogradPays(context.view(0), context.view(y));
-    const auto desc = Choose(winograd, NaturalImages(have),
-                             [&](algorithm by, const OperandLayouts& l) { return geometry.Forward(by, l, attr); });
+    const auto desc =
+        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.Forward(l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
@@ -154,12 +137,12 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
   if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardData{}, AsProduct(outer));
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
+    if (context.winograd && CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const ConvGeometry geometry(op.window, MemoryDesc(), context.engine);
     const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
     const dnnl::primitive_attr attr = UserScratchpad();
-    const bool winograd = context.winograd && WinogradPays(context.view(2), context.view(0));
-    const auto desc = Choose(winograd, NaturalImages(have),
-                             [&](algorithm by, const OperandLayouts& l) { return geometry.BackwardData(by, l, attr); });
+    const auto desc =
+        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardData(l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
@@ -174,11 +157,12 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
   if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardWeights{.bias = op.bias}, AsProduct(outer));
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
+    if (context.winograd && CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(3)) : MemoryDesc(), context.engine);
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
     const dnnl::primitive_attr attr = UserScratchpad();
-    const auto desc = Choose(context.winograd, NaturalImages(have),
-                             [&](algorithm by, const OperandLayouts& l) { return geometry.BackwardWeights(by, l, attr); });
+    const auto desc =
+        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardWeights(l, attr); });
     if (!desc) return NoConvKernel();
     auto kernel = std::make_unique<PrimitiveKernel>(context);
     kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
@@ -195,21 +179,13 @@ bool IsProduct(const Window& window, int64_t groups, const Shape& x) {
   return groups == 1 && !padded && window.size_h == x[2] && window.size_w == x[3] && x[2] * x[3] > 1;
 }
 
-bool HasWinograd(const dnnl::engine& engine) {
-  const ConvGeometry geometry({.size_h = 3, .size_w = 3}, MemoryDesc(), engine);
-  const auto any = [](const Shape& shape) { return AnyLayout(DescOf(RowMajor(DType::kF32, shape))); };
-  return static_cast<bool>(geometry.Forward(algorithm::convolution_winograd,
-                                            {any({16, 64, 10, 10}), any({64, 64, 3, 3}), any({16, 64, 8, 8})}, {}));
-}
-
 std::shared_ptr<const MemoryDesc> PreferredConvWeights(const Window& window, int64_t groups, DType dtype, const Shape& x,
                                                        const Shape& w, const Shape& y, const dnnl::engine& engine) {
   const ConvGeometry geometry(window, MemoryDesc(), engine);
   const MemoryDesc plain = WeightsDesc(RowMajor(dtype, w), groups);
   const MemoryDesc natural_x = DescOf(Natural(dtype, x)), natural_y = DescOf(Natural(dtype, y));
-  const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y}, [&](const OperandLayouts& l) {
-    return geometry.Forward(algorithm::convolution_direct, l, UserScratchpad());
-  });
+  const auto desc = FirstOptimized({natural_x, AnyLayout(plain), natural_y},
+                                   [&](const OperandLayouts& l) { return geometry.Forward(l, UserScratchpad()); });
   if (!desc || desc.weights_desc() == plain) return nullptr;
   return std::make_shared<const MemoryDesc>(desc.weights_desc());
 }

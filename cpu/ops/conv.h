@@ -1,5 +1,5 @@
-// Convolution on oneDNN: by direct algorithms, so that exact data give equal bits under every plan, unless Winograd's are
-// asked for.
+// Convolution: by direct algorithms, on oneDNN or by rows, so that exact data give equal bits under every plan, unless
+// Winograd's is asked for.
 #ifndef COLONNADE_CPU_CONV_H_
 #define COLONNADE_CPU_CONV_H_
 
@@ -15,9 +15,6 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
 
 // Whether a convolution of images x is the product of their rows and its weights: its window covers them.
 bool IsProduct(const program::Window& window, int64_t groups, const program::Shape& x);
-
-// Whether oneDNN convolves by Winograd's algorithm on this processor.
-bool HasWinograd(const dnnl::engine& engine);
 
 // The layout that the forward kernel of `dtype` prefers for weights `w`, given x and y in their natural layouts; null if it
 // is row-major. To be called where primitives are made.

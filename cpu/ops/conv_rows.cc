@@ -21,11 +21,6 @@ constexpr int64_t kLeastColumns = 8;   // of x and y: half of a vector
 constexpr int64_t kRowLanes = 16;      // rows are padded to a multiple of this
 constexpr int64_t kNearBytes = 32768;  // of gradients, that are read again and again: most of the first cache
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUpTo(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
-// Parts of about equal size, of at most `most`, that `total` is cut into.
-int64_t EvenTile(int64_t total, int64_t most) { return CeilDiv(total, CeilDiv(total, most)); }
-
 // Calls body(thread, begin, end) for the images of each thread.
 template <class Body>
 void ForImages(int threads, int64_t images, const Body& body) {
@@ -42,7 +37,7 @@ struct PaddedImages {
 
   PaddedImages(const Shape& image, const Shape& result, const Window& window, int64_t top, int64_t left, int64_t groups)
       : rows(image[2]), columns(image[3]), top(top), left(left) {
-    const int64_t pitch = RoundUpTo(result[3], kRowLanes) + window.size_w - 1;
+    const int64_t pitch = RoundUp(result[3], kRowLanes) + window.size_w - 1;
     convolution = {.inputs = image[1] / groups,
                    .outputs = result[1] / groups,
                    .rows = result[2],
@@ -55,7 +50,7 @@ struct PaddedImages {
 
   // Floats of one group of one image, and of what may be read beyond it.
   int64_t image_floats() const { return convolution.inputs * convolution.plane; }
-  int64_t floats() const { return RoundUpTo(image_floats() + kRowLanes, kRowLanes); }
+  int64_t floats() const { return RoundUp(image_floats() + kRowLanes, kRowLanes); }
   // `to`: zeros, but for earlier copies.
   void Copy(const float* image, float* to) const {
     for (int64_t c = 0; c < convolution.inputs; ++c) {
@@ -99,7 +94,7 @@ struct Convolution {
   Convolution(const PaddedImages& padded, int64_t groups, int64_t images, int threads, bool relu)
       : padded(padded), groups(groups), images(images), threads(threads), relu(relu), loops(FindRowLoops()) {
     const RowConvolution& of = padded.convolution;
-    tile = EvenTile(of.outputs, loops->outputs);
+    tile = EvenPart(of.outputs, loops->outputs);
     weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
     packed_bytes = RoundUp(groups * weights * static_cast<int64_t>(sizeof(float)), kAlignment);
     image_bytes = RoundUp(padded.floats() * static_cast<int64_t>(sizeof(float)), kAlignment);
@@ -162,9 +157,9 @@ struct WeightGradient {
   WeightGradient(const PaddedImages& padded, int64_t groups, int64_t images, int threads, bool bias)
       : padded(padded), groups(groups), images(images), threads(threads), bias(bias), loops(FindRowLoops()) {
     const RowConvolution& of = padded.convolution;
-    tile = EvenTile(of.outputs, loops->accumulators / of.window_columns);
+    tile = EvenPart(of.outputs, loops->accumulators / of.window_columns);
     weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
-    dy_pitch = RoundUpTo(of.columns, kRowLanes);
+    dy_pitch = RoundUp(of.columns, kRowLanes);
     dy_plane = of.rows * dy_pitch;
     const int64_t tile_bytes = tile * dy_plane * static_cast<int64_t>(sizeof(float));
     near_images = std::clamp<int64_t>(kNearBytes / tile_bytes, 1, CeilDiv(images, threads));
@@ -172,7 +167,7 @@ struct WeightGradient {
     scratch.dy = near_images * padded.image_floats() + kRowLanes;
     scratch.sums = scratch.dy + (copies_dy() ? near_images * of.outputs * dy_plane : 0);
     scratch.bias = scratch.sums + groups * weights * loops->lanes;
-    scratch.floats = RoundUpTo(scratch.bias + groups * of.outputs * kRowLanes, kRowLanes);
+    scratch.floats = RoundUp(scratch.bias + groups * of.outputs * kRowLanes, kRowLanes);
   }
 
   bool copies_dy() const { return dy_pitch != padded.convolution.columns; }

@@ -1,12 +1,12 @@
 #include "cpu/ops/row_loops.h"
 
+#include "cpu/ops/instruction_set.h"
+
 namespace colonnade::cpu {
 
 const RowLoops* FindRowLoops() {
 #if defined(__x86_64__)
-  static const RowLoops* const found = __builtin_cpu_supports("avx512f")                                 ? &kRowLoopsAvx512
-                                       : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kRowLoopsAvx2
-                                                                                                         : nullptr;
+  static const RowLoops* const found = WidestOf(&kRowLoopsAvx512, &kRowLoopsAvx2);
   return found;
 #else
   return nullptr;

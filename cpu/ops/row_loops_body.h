@@ -5,17 +5,6 @@
 namespace colonnade::cpu {
 namespace {
 
-#define COLONNADE_ROWS_INLINE [[gnu::always_inline]] inline
-
-typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
-typedef float LooseVector __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
-
-COLONNADE_ROWS_INLINE void Load(const float* from, Vector& to) { to = *reinterpret_cast<const LooseVector*>(from); }
-COLONNADE_ROWS_INLINE void Store(const Vector& from, float* to) { *reinterpret_cast<LooseVector*>(to) = from; }
-// Keeps a value in a register where the compiler would load it again for each use.
-COLONNADE_ROWS_INLINE void Keep(Vector& value) { asm("" : "+v"(value)); }
-COLONNADE_ROWS_INLINE std::int64_t Least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-
 // Where kVectors vectors of a plane begin, in x and in y.
 template <int kVectors>
 struct Places {
@@ -24,8 +13,8 @@ struct Places {
 };
 
 template <int kWidth, int kOutputs, int kVectors>
-COLONNADE_ROWS_INLINE void AddTaps(const RowConvolution& of, const Places<kVectors>& places, const float* w,
-                                   Vector (&sums)[kVectors][kOutputs]) {
+COLONNADE_VECTOR_INLINE void AddTaps(const RowConvolution& of, const Places<kVectors>& places, const float* w,
+                                     Vector (&sums)[kVectors][kOutputs]) {
   for (std::int64_t c = 0; c < of.inputs; ++c) {
 #pragma GCC unroll 1
     for (std::int64_t r = 0; r < of.window_rows; ++r, w += kWidth * kOutputs) {
@@ -50,7 +39,7 @@ COLONNADE_ROWS_INLINE void AddTaps(const RowConvolution& of, const Places<kVecto
   }
 }
 
-COLONNADE_ROWS_INLINE void Finish(const float* bias, int k, bool relu, Vector& sum) {
+COLONNADE_VECTOR_INLINE void Finish(const float* bias, int k, bool relu, Vector& sum) {
   if (bias != nullptr) sum += bias[k];
   if (relu) sum = sum > 0.0f ? sum : Vector{};
 }
@@ -230,8 +219,6 @@ void AddRow(const float* row, std::int64_t count, float* sum) {
   }
   for (int v = 0; v < kVectors; ++v) Store(in[v], sum + v * kLanes);
 }
-
-#undef COLONNADE_ROWS_INLINE
 
 }  // namespace
 }  // namespace colonnade::cpu

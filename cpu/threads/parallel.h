@@ -8,6 +8,10 @@
 
 namespace colonnade::cpu {
 
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// The size of parts of about equal size, of at most `most`, that `total` is cut into.
+inline int64_t EvenPart(int64_t total, int64_t most) { return CeilDiv(total, CeilDiv(total, most)); }
+
 // Calls body(begin, end) for `threads` ranges, in order and of nearly equal size, that together are [0, count).
 template <class Body>
 void ParallelFor(int threads, int64_t count, const Body& body) {

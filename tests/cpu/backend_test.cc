@@ -163,7 +163,7 @@ struct WeightsProgram {
 TEST(CpuBackend, LogicalContentOfWeightsSurvivesTheirLayouts) {
   const WeightsProgram weights;
   const auto layouts = ChooseLayouts(
-      weights.program, false, [](int, const std::string&) { return std::optional<OpaqueDesc>(); },
+      weights.program, CpuOptions::Kernels::kOneDnn, [](int, const std::string&) { return std::optional<OpaqueDesc>(); },
       dnnl::engine(dnnl::engine::kind::cpu, 0));
   ASSERT_TRUE(layouts.ok()) << layouts.status();
   ASSERT_EQ(layouts->views[weights.conv_w.value].kind, View::Kind::kOpaque) << "weights in an order of oneDNN's choice";

@@ -10,14 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "cpu/ops/instruction_set.h"
+
 namespace colonnade::cpu {
 namespace {
 
 std::vector<const RowLoops*> LoopsHere() {
   std::vector<const RowLoops*> loops;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) loops.push_back(&kRowLoopsAvx2);
-  if (__builtin_cpu_supports("avx512f")) loops.push_back(&kRowLoopsAvx512);
+  if (HasAvx2()) loops.push_back(&kRowLoopsAvx2);
+  if (HasAvx512()) loops.push_back(&kRowLoopsAvx512);
 #endif
   return loops;
 }

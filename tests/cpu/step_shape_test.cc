@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "cpu/about.h"
 #include "cpu/backend.h"
+#include "cpu/ops/instruction_set.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/announce.h"
@@ -159,7 +160,7 @@ TEST(StepShape, PoolingsBetweenUnlikeConvolutionsConvertNothing) {
 
 // Where channels fill oneDNN's blocks, only the weights of convolutions, whose backward-data kernels want another order.
 TEST(StepShape, OnlyWeightsAreConvertedAndOnlyForBackwardData) {
-  if (!__builtin_cpu_supports("avx512f")) {
+  if (!HasAvx512()) {
     GTEST_SKIP() << "no AVX-512 here: oneDNN's kernels take channels in blocks of 8, tensors lie in blocks of 16";
   }
   size_t converted = 0;

@@ -1,0 +1,15 @@
+// vectors.h in 16 registers of 8 floats. To be included by sources that are compiled for AVX2 with FMA alone.
+#ifndef COLONNADE_CPU_AVX2_H_
+#define COLONNADE_CPU_AVX2_H_
+
+#include <immintrin.h>
+
+namespace {
+constexpr int kRegisters = 16;
+constexpr int kLanes = 8;
+[[gnu::always_inline]] inline auto Broadcast(float value) { return _mm256_set1_ps(value); }
+}  // namespace
+
+#include "cpu/ops/vectors.h"
+
+#endif  // COLONNADE_CPU_AVX2_H_

@@ -1,0 +1,15 @@
+// vectors.h in 32 registers of 16 floats. To be included by sources that are compiled for AVX-512 alone.
+#ifndef COLONNADE_CPU_AVX512_H_
+#define COLONNADE_CPU_AVX512_H_
+
+#include <immintrin.h>
+
+namespace {
+constexpr int kRegisters = 32;
+constexpr int kLanes = 16;
+[[gnu::always_inline]] inline auto Broadcast(float value) { return _mm512_set1_ps(value); }
+}  // namespace
+
+#include "cpu/ops/vectors.h"
+
+#endif  // COLONNADE_CPU_AVX512_H_

@@ -1,0 +1,23 @@
+// Which of the loops that are compiled once for each instruction set this processor runs.
+#ifndef COLONNADE_CPU_INSTRUCTION_SET_H_
+#define COLONNADE_CPU_INSTRUCTION_SET_H_
+
+namespace colonnade::cpu {
+
+#if defined(__x86_64__)
+inline bool HasAvx512() { return __builtin_cpu_supports("avx512f"); }
+inline bool HasAvx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#else
+inline bool HasAvx512() { return false; }
+inline bool HasAvx2() { return false; }
+#endif
+
+// Those of the widest vectors; null where it has neither.
+template <class Loops>
+const Loops* WidestOf(const Loops* avx512, const Loops* avx2) {
+  return HasAvx512() ? avx512 : HasAvx2() ? avx2 : nullptr;
+}
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_INSTRUCTION_SET_H_

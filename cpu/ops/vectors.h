@@ -1,0 +1,26 @@
+// Vectors of kLanes floats for the sources that are compiled for one instruction set, which say how many there are,
+// how many lanes they have and how a value fills them (avx512.h, avx2.h). Nothing here may be seen by
+// another source, so all of it is unnamed and nothing of std is used.
+#ifndef COLONNADE_CPU_VECTORS_H_
+#define COLONNADE_CPU_VECTORS_H_
+
+#include <cstdint>
+
+#define COLONNADE_VECTOR_INLINE [[gnu::always_inline]] inline
+
+namespace colonnade::cpu {
+namespace {
+
+typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+typedef float LooseVector __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+COLONNADE_VECTOR_INLINE void Load(const float* from, Vector& to) { to = *reinterpret_cast<const LooseVector*>(from); }
+COLONNADE_VECTOR_INLINE void Store(const Vector& from, float* to) { *reinterpret_cast<LooseVector*>(to) = from; }
+// Keeps a value in a register where the compiler would load it again for each use.
+COLONNADE_VECTOR_INLINE void Keep(Vector& value) { asm("" : "+v"(value)); }
+COLONNADE_VECTOR_INLINE std::int64_t Least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+}  // namespace
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_VECTORS_H_

@@ -1,0 +1,82 @@
+// The loops of convolutions by Winograd's algorithm, compiled once for each instruction set (winograd_loops_avx512.cc,
+// winograd_loops_avx2.cc).
+//
+// F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) [Lavin and Gray 2015, arXiv:1509.09308] at the points 0, 1, -1, 2, -2 and ∞ of a
+// polynomial, in both dimensions: for each tile d of 4 x 4 (or 2 x 2) pixels of y, and the patch p of 6 x 6 pixels of x that
+// it reads,
+//   d = Aᵀ[(G w Gᵀ) ⊙ (Bᵀ p B)]A                   with 36 products of inputs and outputs instead of 144 (or 100)
+//   dw = Gᵀ[Σ over tiles (A d' Aᵀ) ⊙ (Bᵀ p B)]G    of the gradients d' of y
+// where A takes the values of a polynomial at the points, G the same values over Π (point - other point), and Bᵀ depends on
+// the points alone.
+// Images lie in blocks of 16 channels [N, blocks, rows, columns, 16]. Transformed tiles lie by pair of points, of which
+// there are 36, and block: [36][blocks][room][16], where `room` is the most tiles that lie there and kSpareTiles more, and
+// each pair begins PointFloats(blocks, room) floats after the one before. Pure functions; threads may call them on tiles of
+// their own.
+#ifndef COLONNADE_CPU_WINOGRAD_LOOPS_H_
+#define COLONNADE_CPU_WINOGRAD_LOOPS_H_
+
+#include <array>
+#include <cstdint>
+
+namespace colonnade::cpu {
+
+inline constexpr std::int64_t kPatchSize = 6, kPoints = 36;
+// Pixels of a side of a tile, for a window of 3 x 3 or 5 x 5.
+inline std::int64_t TileSize(std::int64_t window) { return kPatchSize + 1 - window; }
+inline constexpr std::int64_t kSpareTiles = 13;  // that a product reads and writes beyond its last
+
+// Not a power of two, so that the points of one tile do not meet in one set of a cache.
+inline std::int64_t PointFloats(std::int64_t blocks, std::int64_t room) { return blocks * room * 16 + 16; }
+
+// Images cut into tiles, of which `down` times `across` cover one image, row by row, image by image. Tile (i, j) begins at
+// pixel (size·i - top, size·j - left); pixels outside of the image are zero.
+struct TiledImages {
+  std::int64_t size;
+  std::int64_t blocks, rows, columns;
+  std::int64_t down, across;
+  std::int64_t top = 0, left = 0;
+};
+
+// Pixels that are brought into the caches while products are taken: those of `count` tiles from `first` on, in the blocks
+// [block, block + blocks).
+struct TilesAhead {
+  TiledImages of;
+  const float* images;
+  std::int64_t first, count, block, blocks;
+};
+using Ahead = std::array<TilesAhead, 2>;
+
+struct WinogradLoops {
+  // to = Bᵀ p B of `count` patches from tile `first` on.
+  void (*read_patches)(const TiledImages& of, const float* x, std::int64_t first, std::int64_t count, std::int64_t room,
+                       float* to);
+  // to = A d' Aᵀ of `count` tiles from tile `first` on.
+  void (*read_tiles)(const TiledImages& of, const float* dy, std::int64_t first, std::int64_t count, std::int64_t room,
+                     float* to);
+  // Pixels of block `block` = Aᵀ m A of [36][room][16], plus its 16 of `bias` unless that is null, at least 0 if `relu`.
+  void (*write_tiles)(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
+                      std::int64_t room, const float* bias, bool relu, float* y);
+  // G w Gᵀ of the weights w [window·window][16] from one input to 16 outputs; points lie `point` floats apart.
+  void (*transform_weights)(std::int64_t window, const float* w, std::int64_t point, float* to);
+  // dw [window·window][16], taps `tap` floats apart, += Gᵀ s G of one input and 16 outputs; points of s lie `point` floats
+  // apart.
+  void (*add_weights)(std::int64_t window, const float* s, std::int64_t point, std::int64_t tap, float* dw);
+  // m [output_blocks][36][room][16] = Σ over inputs v·u, of `count` tiles of the `blocks` blocks of v, whose
+  // points lie v_point floats apart, and u [output_blocks][36][16·blocks][16]. Reads of v and writes to m up to kSpareTiles
+  // more.
+  void (*multiply)(std::int64_t count, std::int64_t blocks, std::int64_t output_blocks, std::int64_t room, const float* v,
+                   std::int64_t v_point, const float* u, float* m, const Ahead& ahead);
+  // s [36][16][16·output_blocks] = Σ over `count` tiles v·z, of one block of v, whose points lie v_point floats apart, and
+  // the output_blocks blocks of z from z on, likewise.
+  void (*sum_products)(std::int64_t count, std::int64_t output_blocks, std::int64_t room, const float* v,
+                       std::int64_t v_point, const float* z, std::int64_t z_point, float* s, const Ahead& ahead);
+};
+
+// Those of the widest vectors that this processor has; null where it has none that they are made for.
+const WinogradLoops* FindWinogradLoops();
+
+extern const WinogradLoops kWinogradLoopsAvx512, kWinogradLoopsAvx2;
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_WINOGRAD_LOOPS_H_
