@@ -35,10 +35,6 @@ namespace {
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
 absl::Status CheckFlagsOfCpu(const Flags& flags) {
-  if (flags.dtype == "bf16" && flags.kernels == "winograd") {
-    return absl::FailedPreconditionError(
-        "--dtype=bf16: expected --kernels=onednn or reference, found winograd, which is of fp32");
-  }
   if (flags.dtype == "tf32") {
     return absl::FailedPreconditionError("--dtype=tf32: tf32 needs --backend=cuda");
   }

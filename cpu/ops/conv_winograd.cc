@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "cpu/ops/element.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/ops/winograd_loops.h"
 #include "cpu/threads/parallel.h"
 
 namespace colonnade::cpu {
 
+using program::DType;
 using program::Shape;
 using program::Window;
 
@@ -21,14 +23,15 @@ constexpr int64_t kPairBlocks = 2;          // blocks of outputs that products a
 constexpr int64_t kMostTaps = 25;
 
 // Images as the tiles of `tiled`, which are of y, or the patches that these read of x.
-TiledImages Tiled(const Shape& images, const Shape& tiled, int64_t window, int64_t top = 0, int64_t left = 0) {
+TiledImages Tiled(const View& images, const View& tiled, int64_t window, int64_t top = 0, int64_t left = 0) {
   const int64_t size = TileSize(window);
   return {.size = size,
-          .blocks = images[1] / kChannelBlock,
-          .rows = images[2],
-          .columns = images[3],
-          .down = CeilDiv(tiled[2], size),
-          .across = CeilDiv(tiled[3], size),
+          .bf16 = images.dtype == DType::kBF16,
+          .blocks = images.shape[1] / kChannelBlock,
+          .rows = images.shape[2],
+          .columns = images.shape[3],
+          .down = CeilDiv(tiled.shape[2], size),
+          .across = CeilDiv(tiled.shape[3], size),
           .top = top,
           .left = left};
 }
@@ -41,7 +44,7 @@ int64_t TilesAtOnce(int64_t floats, int64_t most, int64_t tiles) {
 }
 
 // Part `part` of `parts` of the tiles [first, end), in all blocks.
-TilesAhead PartOf(const TiledImages& of, const float* images, int64_t first, int64_t end, int64_t part, int64_t parts) {
+TilesAhead PartOf(const TiledImages& of, const void* images, int64_t first, int64_t end, int64_t part, int64_t parts) {
   const int64_t begin = (end - first) * part / parts;
   return {of, images, first + begin, (end - first) * (part + 1) / parts - begin, 0, of.blocks};
 }
@@ -53,8 +56,11 @@ struct Group {
   int64_t window;
 
   // Of a convolution of `from` to `to`, or back.
-  Group(const Shape& from, const Shape& to, int64_t groups, int64_t window)
-      : count(groups), inputs(from[1] / groups / kChannelBlock), outputs(to[1] / groups / kChannelBlock), window(window) {}
+  Group(const View& from, const View& to, int64_t groups, int64_t window)
+      : count(groups),
+        inputs(from.shape[1] / groups / kChannelBlock),
+        outputs(to.shape[1] / groups / kChannelBlock),
+        window(window) {}
 
   int64_t taps() const { return window * window; }
   int64_t pairs() const { return CeilDiv(outputs, kPairBlocks); }
@@ -67,8 +73,8 @@ struct Pair {
   int64_t input, output, outputs;
 };
 
-// y = the convolution of x, or dx of dy. The workspace has the transformed weights, then patches and products of each
-// thread.
+// y = the convolution of x, or dx of dy. The workspace has the transformed weights, the bias, then patches and
+// products of each thread.
 struct TiledConvolution {
   const WinogradLoops* loops = FindWinogradLoops();
   Group group;
@@ -79,7 +85,7 @@ struct TiledConvolution {
   bool turned;                                         // w [inputs, outputs, …] is read from its last tap to its first
   int64_t at_once, room, weights, patches, of_thread;  // floats but for the first two
 
-  TiledConvolution(const Shape& from, const Shape& to, const Group& group, int64_t top, int64_t left, int threads, bool relu,
+  TiledConvolution(const View& from, const View& to, const Group& group, int64_t top, int64_t left, int threads, bool relu,
                    bool turned)
       : group(group),
         x(Tiled(from, to, group.window, top, left)),
@@ -87,7 +93,7 @@ struct TiledConvolution {
         threads(threads),
         relu(relu),
         turned(turned) {
-    tiles = to[0] * y.down * y.across;
+    tiles = to.shape[0] * y.down * y.across;
     const int64_t in_tile = kPoints * kChannelBlock * (x.blocks + kPairBlocks);
     at_once = TilesAtOnce(in_tile, kNearFloats, CeilDiv(tiles, threads));
     room = at_once + kSpareTiles;
@@ -96,21 +102,23 @@ struct TiledConvolution {
     of_thread = patches + kPairBlocks * kPoints * PointFloats(1, room);
   }
 
-  int64_t floats() const { return weights + threads * of_thread; }
+  int64_t floats() const { return weights + y.blocks * kChannelBlock + threads * of_thread; }
 
   // to [taps][16] = the weights from `input` of its group to 16 outputs from `output` on.
-  void GatherTaps(const float* w, int64_t output, int64_t input, float* to) const {
+  template <class Weight>
+  void GatherTaps(const Weight* w, int64_t output, int64_t input, float* to) const {
     const int64_t inputs = group.inputs * kChannelBlock, outputs = group.outputs * kChannelBlock, taps = group.taps();
-    const float* of_group = w + output / outputs * group.weights();
+    const Weight* of_group = w + output / outputs * group.weights();
     for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
       const int64_t k = output % outputs + lane;
-      const float* from = of_group + (turned ? input * outputs + k : k * inputs + input) * taps;
+      const Weight* from = of_group + (turned ? input * outputs + k : k * inputs + input) * taps;
       for (int64_t tap = 0; tap < taps; ++tap) to[tap * kChannelBlock + lane] = from[turned ? taps - 1 - tap : tap];
     }
   }
 
   // u [y.blocks][36][inputs][16] = G w Gᵀ.
-  void TransformWeights(const float* w, float* u) const {
+  template <class Weight>
+  void TransformWeights(const Weight* w, float* u) const {
     const int64_t inputs = group.inputs * kChannelBlock;
     ParallelFor(threads, y.blocks * inputs, [&](int64_t begin, int64_t end) {
       std::array<float, kMostTaps * kChannelBlock> taps;
@@ -130,8 +138,8 @@ struct TiledConvolution {
   }
 
   // The tiles [begin, end) of y, by one thread with `v` of its own.
-  void RunTiles(int64_t begin, int64_t end, const float* images, const float* u, const float* bias, float* v,
-                float* to) const {
+  void RunTiles(int64_t begin, int64_t end, const void* images, const float* u, const float* bias, float* v,
+                void* to) const {
     const int64_t pairs = group.count * group.pairs();
     float* m = v + patches;
     for (int64_t first = begin; first < end; first += at_once) {
@@ -151,21 +159,37 @@ struct TiledConvolution {
     }
   }
 
-  void Run(const float* images, const float* w, const float* bias, float* workspace, float* to) const {
-    TransformWeights(w, workspace);
-    char* of_threads = reinterpret_cast<char*>(workspace + weights);
+  // The workspace begins with the transformed weights.
+  void Run(const void* images, const float* bias, float* workspace, void* to) const {
+    char* of_threads = reinterpret_cast<char*>(workspace + weights + y.blocks * kChannelBlock);
     ParallelForWithScratch(threads, tiles, of_thread, of_threads, [&](int64_t begin, int64_t end, float* v) {
       RunTiles(begin, end, images, workspace, bias, v, to);
     });
   }
 };
 
+void* ImagesOf(const RunArguments& run, const TaskContext& context, int use) {
+  return WithElement(context.view(use).dtype, [&]<class T>(T) -> void* { return DataOf<T>(run, context, use); });
+}
+
+// to = the numbers of operand `use`, in float.
+void CopyTo(const RunArguments& run, const TaskContext& context, int use, float* to) {
+  WithElement(context.view(use).dtype, [&]<class T>(T) {
+    const T* from = DataOf<const T>(run, context, use);
+    std::copy(from, from + context.view(use).shape[0], to);
+  });
+}
+
 PreparedKernel KernelOfTiles(const TiledConvolution& convolution, const TaskContext& context, int bias, int y) {
   return KernelOf(
       [=](const RunArguments& run) {
-        convolution.Run(DataOf<const float>(run, context, 0), DataOf<const float>(run, context, 1),
-                        bias < 0 ? nullptr : DataOf<const float>(run, context, bias),
-                        reinterpret_cast<float*>(run.workspace), DataOf<float>(run, context, y));
+        float* workspace = reinterpret_cast<float*>(run.workspace);
+        WithElement(context.view(1).dtype, [&]<class Weight>(Weight) {
+          convolution.TransformWeights(DataOf<const Weight>(run, context, 1), workspace);
+        });
+        float* biases = workspace + convolution.weights;
+        if (bias >= 0) CopyTo(run, context, bias, biases);
+        convolution.Run(ImagesOf(run, context, 0), bias < 0 ? nullptr : biases, workspace, ImagesOf(run, context, y));
         return absl::OkStatus();
       },
       convolution.floats() * static_cast<int64_t>(sizeof(float)));
@@ -185,13 +209,13 @@ struct TiledGradient {
   int64_t y_tiles, sums, bias_sums, of_team;
   int64_t of_thread = kPoints * kChannelBlock * kChannelBlock * kPairBlocks;
 
-  TiledGradient(const Shape& from, const Shape& to, const Group& group, const Window& window, int threads)
+  TiledGradient(const View& from, const View& to, const Group& group, const Window& window, int threads)
       : group(group),
         x(Tiled(from, to, group.window, window.pad_top, window.pad_left)),
         y(Tiled(to, to, group.window)),
         threads(threads) {
     constexpr int64_t kPairsOfThread = 4;
-    tiles = to[0] * y.down * y.across;
+    tiles = to.shape[0] * y.down * y.across;
     pairs = group.count * group.inputs * group.pairs();
     teams = pairs < kPairsOfThread * threads ? threads : 1;
     const int64_t in_tile = kPoints * kChannelBlock * (x.blocks + y.blocks);
@@ -237,7 +261,7 @@ struct TiledGradient {
   }
 
   // The tiles [begin, end), by `threads_of_team` threads, each with products of its own.
-  void AddTiles(const float* images, const float* dy, int64_t begin, int64_t end, int threads_of_team, float* team,
+  void AddTiles(const void* images, const void* dy, int64_t begin, int64_t end, int threads_of_team, float* team,
                 char* products) const {
     std::fill_n(team + sums, of_team - sums, 0.0f);
     for (int64_t first = begin; first < end; first += at_once) {
@@ -278,7 +302,7 @@ struct TiledGradient {
     return total;
   }
 
-  void Run(const float* images, const float* dy, float* workspace, float* dw, float* db) const {
+  void Run(const void* images, const void* dy, float* workspace, float* dw, float* db) const {
     float* products = workspace + teams * of_team;
     ParallelFor(teams, teams, [&](int64_t first, int64_t last) {
       for (int64_t team = first; team < last; ++team) {
@@ -305,7 +329,7 @@ bool ConvolvesByWinograd(const Window& window, int64_t groups, const Shape& x, c
 }
 
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context) {
-  const Shape &x = context.view(0).shape, &y = context.view(op.bias ? 3 : 2).shape;
+  const View &x = context.view(0), &y = context.view(op.bias ? 3 : 2);
   const TiledConvolution convolution(x, y, Group(x, y, op.groups, op.window.size_h), op.window.pad_top, op.window.pad_left,
                                      context.threads, op.relu, /*turned=*/false);
   return KernelOfTiles(convolution, context, op.bias ? 2 : -1, op.bias ? 3 : 2);
@@ -313,7 +337,7 @@ PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskConte
 
 // dx is the convolution of dy by the weights turned about, with the padding that completes a window.
 PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const TaskContext& context) {
-  const Shape &dy = context.view(0).shape, &dx = context.view(2).shape;
+  const View &dy = context.view(0), &dx = context.view(2);
   const Window& window = op.window;
   const TiledConvolution convolution(dy, dx, Group(dy, dx, op.groups, window.size_h), window.size_h - 1 - window.pad_top,
                                      window.size_w - 1 - window.pad_left, context.threads, /*relu=*/false, /*turned=*/true);
@@ -321,13 +345,13 @@ PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const Task
 }
 
 PreparedKernel PrepareByWinograd(const program::ConvBackwardWeights& op, const TaskContext& context) {
-  const Shape &x = context.view(0).shape, &y = context.view(1).shape;
+  if (context.view(2).dtype != DType::kF32) return absl::UnimplementedError("gradients of weights by Winograd are of f32");
+  const View &x = context.view(0), &y = context.view(1);
   const TiledGradient gradient(x, y, Group(x, y, op.groups, op.window.size_h), op.window, context.threads);
   return KernelOf(
       [gradient, context, bias = op.bias](const RunArguments& run) {
-        gradient.Run(DataOf<const float>(run, context, 0), DataOf<const float>(run, context, 1),
-                     reinterpret_cast<float*>(run.workspace), DataOf<float>(run, context, 2),
-                     bias ? DataOf<float>(run, context, 3) : nullptr);
+        gradient.Run(ImagesOf(run, context, 0), ImagesOf(run, context, 1), reinterpret_cast<float*>(run.workspace),
+                     DataOf<float>(run, context, 2), bias ? DataOf<float>(run, context, 3) : nullptr);
         return absl::OkStatus();
       },
       gradient.floats() * static_cast<int64_t>(sizeof(float)));

@@ -1,7 +1,8 @@
 // Convolution of 3 x 3 and 5 x 5 by Winograd's algorithm, in kernels of our own, on images in blocks of channels and
-// row-major weights of f32: by winograd_loops.h they multiply 4 and 2.8 times less often than direct kernels.
+// row-major weights: by winograd_loops.h they multiply 4 and 2.8 times less often than direct kernels.
 //
-// The relative error is some 1e-6 where a direct kernel's is 1e-7. Sums are taken in one order for a number of threads, so
+// The relative error is some 1e-6 where a direct kernel's is 1e-7. Those of bf16 compute in float, too, and round what they
+// write once. Sums are taken in one order for a number of threads, so
 // that a run gives equal bits each time; plans cut images and channels differently, so that theirs differ.
 #ifndef COLONNADE_CPU_CONV_WINOGRAD_H_
 #define COLONNADE_CPU_CONV_WINOGRAD_H_
@@ -21,7 +22,7 @@ template <class Op>
 bool CanRunByWinograd(const Op& op, const TaskContext& context) {
   const auto view = [&](program::Role role) { return context.view(program::OperandOf(op, context.operands.size(), role)); };
   const View x = view(program::Role::kInput), y = view(program::Role::kOutput), w = view(program::Role::kWeight);
-  return x.dtype == program::DType::kF32 && x.kind == View::Kind::kBlocked && y.kind == View::Kind::kBlocked && InRows(w) &&
+  return x.kind == View::Kind::kBlocked && y.kind == View::Kind::kBlocked && InRows(w) &&
          ConvolvesByWinograd(op.window, op.groups, x.shape, y.shape);
 }
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context);

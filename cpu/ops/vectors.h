@@ -18,6 +18,21 @@ COLONNADE_VECTOR_INLINE void Load(const float* from, Vector& to) { to = *reinter
 COLONNADE_VECTOR_INLINE void Store(const Vector& from, float* to) { *reinterpret_cast<LooseVector*>(to) = from; }
 // Keeps a value in a register where the compiler would load it again for each use.
 COLONNADE_VECTOR_INLINE void Keep(Vector& value) { asm("" : "+v"(value)); }
+
+// Of the upper halves of floats (program/bfloat16.h), which are rounded to nearest, ties to even; NaN stays NaN.
+typedef std::uint16_t Halves __attribute__((vector_size(kLanes * sizeof(std::uint16_t))));
+typedef std::uint16_t LooseHalves
+    __attribute__((vector_size(kLanes * sizeof(std::uint16_t)), aligned(sizeof(std::uint16_t)), may_alias));
+typedef std::uint32_t Words __attribute__((vector_size(kLanes * sizeof(std::uint32_t))));
+COLONNADE_VECTOR_INLINE void Load(const std::uint16_t* from, Vector& to) {
+  to = reinterpret_cast<Vector>(__builtin_convertvector(*reinterpret_cast<const LooseHalves*>(from), Words) << 16);
+}
+COLONNADE_VECTOR_INLINE void Store(const Vector& from, std::uint16_t* to) {
+  const Words bits = reinterpret_cast<Words>(from), halves = bits >> 16;
+  const Words rounded = from == from ? (bits + 0x7fff + (halves & 1)) >> 16 : halves | 0x40;
+  *reinterpret_cast<LooseHalves*>(to) = __builtin_convertvector(rounded, Halves);
+}
+
 COLONNADE_VECTOR_INLINE std::int64_t Least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 }  // namespace

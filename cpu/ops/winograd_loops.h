@@ -15,23 +15,26 @@
 #ifndef COLONNADE_CPU_WINOGRAD_LOOPS_H_
 #define COLONNADE_CPU_WINOGRAD_LOOPS_H_
 
-#include <array>
 #include <cstdint>
 
 namespace colonnade::cpu {
 
 inline constexpr std::int64_t kPatchSize = 6, kPoints = 36;
 // Pixels of a side of a tile, for a window of 3 x 3 or 5 x 5.
-inline std::int64_t TileSize(std::int64_t window) { return kPatchSize + 1 - window; }
+[[gnu::always_inline]] inline std::int64_t TileSize(std::int64_t window) { return kPatchSize + 1 - window; }
 inline constexpr std::int64_t kSpareTiles = 13;  // that a product reads and writes beyond its last
 
 // Not a power of two, so that the points of one tile do not meet in one set of a cache.
-inline std::int64_t PointFloats(std::int64_t blocks, std::int64_t room) { return blocks * room * 16 + 16; }
+[[gnu::always_inline]] inline std::int64_t PointFloats(std::int64_t blocks, std::int64_t room) {
+  return blocks * room * 16 + 16;
+}
 
 // Images cut into tiles, of which `down` times `across` cover one image, row by row, image by image. Tile (i, j) begins at
-// pixel (size·i - top, size·j - left); pixels outside of the image are zero.
+// pixel (size·i - top, size·j - left); pixels outside of the image are zero. Elements are
+// floats, or their upper halves: products and sums are of floats all the same.
 struct TiledImages {
   std::int64_t size;
+  bool bf16;
   std::int64_t blocks, rows, columns;
   std::int64_t down, across;
   std::int64_t top = 0, left = 0;
@@ -41,21 +44,23 @@ struct TiledImages {
 // [block, block + blocks).
 struct TilesAhead {
   TiledImages of;
-  const float* images;
+  const void* images;
   std::int64_t first, count, block, blocks;
 };
-using Ahead = std::array<TilesAhead, 2>;
+struct Ahead {
+  TilesAhead one, other;
+};
 
 struct WinogradLoops {
   // to = Bᵀ p B of `count` patches from tile `first` on.
-  void (*read_patches)(const TiledImages& of, const float* x, std::int64_t first, std::int64_t count, std::int64_t room,
+  void (*read_patches)(const TiledImages& of, const void* x, std::int64_t first, std::int64_t count, std::int64_t room,
                        float* to);
   // to = A d' Aᵀ of `count` tiles from tile `first` on.
-  void (*read_tiles)(const TiledImages& of, const float* dy, std::int64_t first, std::int64_t count, std::int64_t room,
+  void (*read_tiles)(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room,
                      float* to);
   // Pixels of block `block` = Aᵀ m A of [36][room][16], plus its 16 of `bias` unless that is null, at least 0 if `relu`.
   void (*write_tiles)(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
-                      std::int64_t room, const float* bias, bool relu, float* y);
+                      std::int64_t room, const float* bias, bool relu, void* y);
   // G w Gᵀ of the weights w [window·window][16] from one input to 16 outputs; points lie `point` floats apart.
   void (*transform_weights)(std::int64_t window, const float* w, std::int64_t point, float* to);
   // dw [window·window][16], taps `tap` floats apart, += Gᵀ s G of one input and 16 outputs; points of s lie `point` floats

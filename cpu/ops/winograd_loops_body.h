@@ -76,8 +76,8 @@ COLONNADE_VECTOR_INLINE Place PlaceOf(const TiledImages& of, std::int64_t index)
 }
 
 // Pixel (row + i, column + j) of each i < kSize, zero outside of the image; without a test if the tile lies inside.
-template <int kSize, bool kInside>
-COLONNADE_VECTOR_INLINE void LoadColumn(const TiledImages& of, const float* image, const Place& at, int j,
+template <int kSize, bool kInside, class Element>
+COLONNADE_VECTOR_INLINE void LoadColumn(const TiledImages& of, const Element* image, const Place& at, int j,
                                         Vector (&to)[kSize]) {
   const std::int64_t column = at.column + j;
   const bool in_column = column >= 0 && column < of.columns;
@@ -90,8 +90,8 @@ COLONNADE_VECTOR_INLINE void LoadColumn(const TiledImages& of, const float* imag
 }
 
 // kTransform of the columns, then of the rows, of a square of kSize pixels.
-template <int kSize, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide])>
-COLONNADE_VECTOR_INLINE void ReadSquare(const TiledImages& of, const float* image, const Place& at, std::int64_t point,
+template <int kSize, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element>
+COLONNADE_VECTOR_INLINE void ReadSquare(const TiledImages& of, const Element* image, const Place& at, std::int64_t point,
                                         float* to) {
   Vector columns[kSize][kSide];
 #pragma GCC unroll 1
@@ -111,16 +111,16 @@ COLONNADE_VECTOR_INLINE void ReadSquare(const TiledImages& of, const float* imag
   }
 }
 
-template <int kSize, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide])>
-COLONNADE_VECTOR_INLINE void ReadSquares(const TiledImages& of, const float* images, std::int64_t first, std::int64_t count,
-                                         std::int64_t room, float* to) {
+template <int kSize, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element>
+void ReadSquaresOf(const TiledImages& of, const Element* images, std::int64_t first, std::int64_t count, std::int64_t room,
+                   float* to) {
   const std::int64_t plane = of.rows * of.columns * 16, point = PointFloats(of.blocks, room);
   for (std::int64_t t = 0; t < count; ++t) {
     const Place at = PlaceOf(of, first + t);
     const bool inside = at.row >= 0 && at.column >= 0 && at.row + kSize <= of.rows && at.column + kSize <= of.columns;
     for (std::int64_t b = 0; b < of.blocks; ++b) {
       for (int lane = 0; lane < 16; lane += kLanes) {
-        const float* image = images + (at.image * of.blocks + b) * plane + lane;
+        const Element* image = images + (at.image * of.blocks + b) * plane + lane;
         float* square = to + (b * room + t) * 16 + lane;
         if (inside) {
           ReadSquare<kSize, true, kTransform>(of, image, at, point, square);
@@ -132,24 +132,29 @@ COLONNADE_VECTOR_INLINE void ReadSquares(const TiledImages& of, const float* ima
   }
 }
 
-void ReadPatches(const TiledImages& of, const float* x, std::int64_t first, std::int64_t count, std::int64_t room,
+template <int kSize, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide])>
+void ReadSquares(const TiledImages& of, const void* images, std::int64_t first, std::int64_t count, std::int64_t room,
+                 float* to) {
+  if (of.bf16) {
+    ReadSquaresOf<kSize, kTransform>(of, static_cast<const std::uint16_t*>(images), first, count, room, to);
+  } else {
+    ReadSquaresOf<kSize, kTransform>(of, static_cast<const float*>(images), first, count, room, to);
+  }
+}
+
+void ReadPatches(const TiledImages& of, const void* x, std::int64_t first, std::int64_t count, std::int64_t room,
                  float* to) {
   ReadSquares<kSide, TransformPatch>(of, x, first, count, room, to);
 }
 
-void ReadTiles(const TiledImages& of, const float* dy, std::int64_t first, std::int64_t count, std::int64_t room,
-               float* to) {
-  if (of.size == 4) {
-    ReadSquares<4, TransformTile<4>>(of, dy, first, count, room, to);
-  } else {
-    ReadSquares<2, TransformTile<2>>(of, dy, first, count, room, to);
-  }
+void ReadTiles(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room, float* to) {
+  (of.size == 4 ? ReadSquares<4, TransformTile<4>> : ReadSquares<2, TransformTile<2>>)(of, dy, first, count, room, to);
 }
 
 // What lies outside of the image is dropped.
-template <int kSize>
+template <int kSize, class Element>
 COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, std::int64_t point, const Place& at,
-                                       const Vector& bias, bool relu, float* image) {
+                                       const Vector& bias, bool relu, Element* image) {
   Vector columns[kSide][kSize];
 #pragma GCC unroll 1
   for (int j = 0; j < kSide; ++j) {
@@ -165,7 +170,7 @@ COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, st
 #pragma GCC unroll 6
     for (int j = 0; j < kSide; ++j) row[j] = columns[j][i];
     TransformProducts<kSize>(row, pixels);
-    float* to = image + ((at.row + i) * of.columns + at.column) * 16;
+    Element* to = image + ((at.row + i) * of.columns + at.column) * 16;
 #pragma GCC unroll 4
     for (int j = 0; j < kSize; ++j) {
       if (j >= width) break;
@@ -176,9 +181,9 @@ COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, st
   }
 }
 
-template <int kSize>
+template <int kSize, class Element>
 void WriteTilesOf(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
-                  std::int64_t room, const float* bias, bool relu, float* y) {
+                  std::int64_t room, const float* bias, bool relu, Element* y) {
   const std::int64_t plane = of.rows * of.columns * 16, point = PointFloats(1, room);
   for (int lane = 0; lane < 16; lane += kLanes) {
     Vector added = {};
@@ -190,9 +195,19 @@ void WriteTilesOf(const TiledImages& of, const float* m, std::int64_t block, std
   }
 }
 
+template <int kSize>
+void WriteSquares(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
+                  std::int64_t room, const float* bias, bool relu, void* y) {
+  if (of.bf16) {
+    WriteTilesOf<kSize>(of, m, block, first, count, room, bias, relu, static_cast<std::uint16_t*>(y));
+  } else {
+    WriteTilesOf<kSize>(of, m, block, first, count, room, bias, relu, static_cast<float*>(y));
+  }
+}
+
 void WriteTiles(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
-                std::int64_t room, const float* bias, bool relu, float* y) {
-  (of.size == 4 ? WriteTilesOf<4> : WriteTilesOf<2>)(of, m, block, first, count, room, bias, relu, y);
+                std::int64_t room, const float* bias, bool relu, void* y) {
+  (of.size == 4 ? WriteSquares<4> : WriteSquares<2>)(of, m, block, first, count, room, bias, relu, y);
 }
 
 template <int kWindow>
@@ -267,10 +282,9 @@ class TileFetcher {
     const TiledImages& of = ahead_.of;
     const std::int64_t row = at_.row + of.top + row_, column = at_.column + of.left;
     const std::int64_t plane = at_.image * of.blocks + ahead_.block + block_;
-    const float* pixels = ahead_.images + ((plane * of.rows + row) * of.columns + column) * 16;
-    for (std::int64_t j = 0; row < of.rows && j < Least(of.size, of.columns - column); ++j) {
-      __builtin_prefetch(pixels + j * 16, 0, 2);
-    }
+    const std::int64_t pixel = of.bf16 ? 32 : 64, bytes = Least(of.size, of.columns - column) * pixel;
+    const char* pixels = static_cast<const char*>(ahead_.images) + ((plane * of.rows + row) * of.columns + column) * pixel;
+    for (std::int64_t byte = 0; row < of.rows && byte < bytes; byte += 64) __builtin_prefetch(pixels + byte, 0, 2);
     ++row_;
     --left_;
   }
@@ -284,7 +298,7 @@ class TileFetcher {
 // Fetches all of `ahead` in `steps` calls of Step.
 class Fetcher {
  public:
-  Fetcher(const Ahead& ahead, std::int64_t steps) : tiles_{TileFetcher(ahead[0]), TileFetcher(ahead[1])} {
+  Fetcher(const Ahead& ahead, std::int64_t steps) : tiles_{TileFetcher(ahead.one), TileFetcher(ahead.other)} {
     for (int i = 0; i < 2; ++i) rows_[i] = (tiles_[i].left() + steps - 1) / steps;
   }
   void Step() {
