@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/ops/instruction_set.h"
+#include "program/bfloat16.h"
 
 namespace colonnade::cpu {
 namespace {
@@ -25,6 +28,36 @@ std::vector<std::pair<std::string, const WinogradLoops*>> LoopsHere() {
 
 constexpr float kOutside = 1e9f;  // around images: what must not be read shows
 
+// Floats between guards, as a kernel of f32 or of bf16 has them.
+class Images {
+ public:
+  static constexpr int64_t kGuard = 64;
+
+  Images(bool bf16, std::vector<float> floats) : bf16_(bf16), floats_(std::move(floats)) {
+    floats_.insert(floats_.begin(), kGuard, kOutside);
+    floats_.insert(floats_.end(), kGuard, kOutside);
+    if (!bf16_) return;
+    halves_ = std::vector<program::BFloat16>(floats_.begin(), floats_.end());
+    floats_.assign(halves_.begin(), halves_.end());
+  }
+
+  void* data() { return bf16_ ? static_cast<void*>(halves_.data() + kGuard) : floats_.data() + kGuard; }
+  float operator[](int64_t i) const { return bf16_ ? static_cast<float>(halves_[kGuard + i]) : floats_[kGuard + i]; }
+  // Whether nothing was written beside them.
+  bool GuardsHold(int64_t count) const {
+    const float guard = bf16_ ? static_cast<float>(program::BFloat16(kOutside)) : kOutside;
+    for (int64_t i = 1; i <= kGuard; ++i) {
+      if ((*this)[-i] != guard || (*this)[count + i - 1] != guard) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool bf16_;
+  std::vector<float> floats_;
+  std::vector<program::BFloat16> halves_;
+};
+
 // x [images, x_blocks, rows, columns, 16] and y [images, y_blocks, rows + …, …, 16], with tiles of y.
 struct Case {
   int64_t window, taps;
@@ -34,12 +67,10 @@ struct Case {
   int64_t x_floats() const { return images * x.blocks * x.rows * x.columns * 16; }
   int64_t y_floats() const { return images * y.blocks * y.rows * y.columns * 16; }
   // Pixel of channel `c`; zero outside of the image.
-  static double At(const TiledImages& of, const std::vector<float>& data, int64_t n, int64_t c, int64_t row,
-                   int64_t column) {
+  static double At(const TiledImages& of, const Images& data, int64_t n, int64_t c, int64_t row, int64_t column) {
     if (row < 0 || row >= of.rows || column < 0 || column >= of.columns) return 0;
-    return data[kGuard + (((n * of.blocks + c / 16) * of.rows + row) * of.columns + column) * 16 + c % 16];
+    return data[(((n * of.blocks + c / 16) * of.rows + row) * of.columns + column) * 16 + c % 16];
   }
-  static constexpr int64_t kGuard = 64;
 };
 
 class WinogradLoopsTest : public testing::Test {
@@ -54,19 +85,17 @@ class WinogradLoopsTest : public testing::Test {
     std::generate(floats.begin(), floats.end(), [&] { return std::uniform_real_distribution<float>(-1, 1)(random_); });
     return floats;
   }
-  // Between guards.
-  std::vector<float> Images(int64_t count) {
-    std::vector<float> floats = Floats(count);
-    floats.insert(floats.begin(), Case::kGuard, kOutside);
-    floats.insert(floats.end(), Case::kGuard, kOutside);
-    return floats;
-  }
   Case Draw() {
     const int64_t window = Between(0, 1) == 0 ? 3 : 5, size = TileSize(window), most_pad = window - 1;
     Case drawn = {.window = window, .taps = window * window, .images = Between(1, 3)};
     const int64_t pad_top = Between(0, most_pad), pad_left = Between(0, most_pad);
-    drawn.x = {.size = size, .blocks = Between(1, 3), .rows = Between(5, 11), .columns = Between(5, 11)};
+    drawn.x = {.size = size,
+               .bf16 = Between(0, 1) == 0,
+               .blocks = Between(1, 3),
+               .rows = Between(5, 11),
+               .columns = Between(5, 11)};
     drawn.y = {.size = size,
+               .bf16 = Between(0, 1) == 0,
                .blocks = Between(1, 2),
                .rows = drawn.x.rows + pad_top + Between(0, most_pad) - most_pad,
                .columns = drawn.x.columns + pad_left + Between(0, most_pad) - most_pad};
@@ -78,9 +107,9 @@ class WinogradLoopsTest : public testing::Test {
     return drawn;
   }
   // What is fetched ahead changes nothing.
-  Ahead SomeAhead(const Case& of, const std::vector<float>& x, const std::vector<float>& y) {
-    return {TilesAhead{of.x, x.data() + Case::kGuard, 0, Between(0, of.tiles), 0, of.x.blocks},
-            TilesAhead{of.y, y.data() + Case::kGuard, 0, Between(0, of.tiles), of.y.blocks - 1, 1}};
+  Ahead SomeAhead(const Case& of, Images& x, Images& y) {
+    return {TilesAhead{of.x, x.data(), 0, Between(0, of.tiles), 0, of.x.blocks},
+            TilesAhead{of.y, y.data(), 0, Between(0, of.tiles), of.y.blocks - 1, 1}};
   }
 
   std::mt19937 random_{20261125};
@@ -90,11 +119,13 @@ TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
   for (int round = 0; round < 30; ++round) {
     const Case of = Draw();
     const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16;
-    const std::vector<float> x = Images(of.x_floats()), w = Floats(outputs * inputs * of.taps), bias = Floats(outputs);
+    Images x(of.x.bf16, Floats(of.x_floats()));
+    const std::vector<float> w = Floats(outputs * inputs * of.taps), bias = Floats(outputs);
     const bool relu = Between(0, 1) == 0, has_bias = Between(0, 1) == 0;
     for (const auto& [name, loops] : LoopsHere()) {
       std::vector<float> u(outputs * inputs * kPoints), v(kPoints * PointFloats(of.x.blocks, of.room));
-      std::vector<float> m(of.y.blocks * kPoints * PointFloats(1, of.room)), y(of.y_floats() + 2 * Case::kGuard, kOutside);
+      std::vector<float> m(of.y.blocks * kPoints * PointFloats(1, of.room));
+      Images y(of.y.bf16, Floats(of.y_floats()));
       for (int64_t k = 0; k < outputs; k += 16) {
         for (int64_t c = 0; c < inputs; ++c) {
           std::vector<float> taps(of.taps * 16);
@@ -103,13 +134,13 @@ TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
         }
       }
       const int64_t half = of.tiles / 2;  // in two parts, as a thread does
-      loops->read_patches(of.x, x.data() + Case::kGuard, 0, half, of.room, v.data());
-      loops->read_patches(of.x, x.data() + Case::kGuard, half, of.tiles - half, of.room, v.data() + half * 16);
+      loops->read_patches(of.x, x.data(), 0, half, of.room, v.data());
+      loops->read_patches(of.x, x.data(), half, of.tiles - half, of.room, v.data() + half * 16);
       loops->multiply(of.tiles, of.x.blocks, of.y.blocks, of.room, v.data(), PointFloats(of.x.blocks, of.room), u.data(),
                       m.data(), SomeAhead(of, x, y));
       for (int64_t k = 0; k < of.y.blocks; ++k) {
         loops->write_tiles(of.y, m.data() + k * kPoints * PointFloats(1, of.room), k, 0, of.tiles, of.room,
-                           has_bias ? bias.data() + k * 16 : nullptr, relu, y.data() + Case::kGuard);
+                           has_bias ? bias.data() + k * 16 : nullptr, relu, y.data());
       }
       for (int64_t i = 0; i < of.y_floats(); ++i) {
         const int64_t pixels = of.y.rows * of.y.columns, k = i / 16 / pixels % of.y.blocks * 16 + i % 16;
@@ -122,10 +153,10 @@ TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
                    Case::At(of.x, x, n, c, row - of.x.top + tap / of.window, column - of.x.left + tap % of.window);
           }
         }
-        ASSERT_NEAR(y[Case::kGuard + i], relu ? std::max(sum, 0.0) : sum, 5e-4) << name << " element " << i;
+        const double expected = relu ? std::max(sum, 0.0) : sum;
+        ASSERT_NEAR(y[i], expected, 5e-4 + (of.y.bf16 ? std::ldexp(std::abs(expected), -8) : 0)) << name << " element " << i;
       }
-      EXPECT_EQ(std::count(y.begin(), y.begin() + Case::kGuard, kOutside), Case::kGuard) << name << ": written before y";
-      EXPECT_EQ(std::count(y.end() - Case::kGuard, y.end(), kOutside), Case::kGuard) << name << ": written behind y";
+      EXPECT_TRUE(y.GuardsHold(of.y_floats())) << name << ": written beside y";
     }
   }
 }
@@ -134,13 +165,13 @@ TEST_F(WinogradLoopsTest, GradientsOfWeightsAreAdded) {
   for (int round = 0; round < 30; ++round) {
     const Case of = Draw();
     const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16;
-    const std::vector<float> x = Images(of.x_floats()), dy = Images(of.y_floats());
+    Images x(of.x.bf16, Floats(of.x_floats())), dy(of.y.bf16, Floats(of.y_floats()));
     for (const auto& [name, loops] : LoopsHere()) {
       const int64_t v_point = PointFloats(of.x.blocks, of.room), z_point = PointFloats(of.y.blocks, of.room);
       std::vector<float> v(kPoints * v_point), z(kPoints * z_point), s(kPoints * 16 * outputs),
           dw(of.taps * inputs * outputs, 0.5f);
-      loops->read_patches(of.x, x.data() + Case::kGuard, 0, of.tiles, of.room, v.data());
-      loops->read_tiles(of.y, dy.data() + Case::kGuard, 0, of.tiles, of.room, z.data());
+      loops->read_patches(of.x, x.data(), 0, of.tiles, of.room, v.data());
+      loops->read_tiles(of.y, dy.data(), 0, of.tiles, of.room, z.data());
       for (int64_t c = 0; c < inputs; c += 16) {
         loops->sum_products(of.tiles, of.y.blocks, of.room, v.data() + c * of.room, v_point, z.data(), z_point, s.data(),
                             SomeAhead(of, x, dy));

@@ -45,10 +45,11 @@ OpCase Convolution(const Shapes& of) {
 
 constexpr int kResults[] = {3, 5, 6, 7};  // y, dx, dw, db
 
-Values Results(const OpCase& op_case, CpuOptions::Kernels kernels, const Values& values) {
+Values Results(const OpCase& op_case, CpuOptions::Kernels kernels, const Values& values,
+               program::DType dtype = program::DType::kF32) {
   auto backend = cpu::MakeCpuBackend({.threads_per_device = kThreadSanitized ? 1 : 2, .kernels = kernels});
   EXPECT_TRUE(backend.ok()) << backend.status();
-  auto loaded = LoadedCase::Load(**backend, op_case, program::DType::kF32, Home::kStep);
+  auto loaded = LoadedCase::Load(**backend, op_case, dtype, Home::kStep);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   auto results = (*loaded)->Run(values);
   EXPECT_TRUE(results.ok()) << results.status();
@@ -90,6 +91,11 @@ TEST_F(Winograd, IsCloseToTheOracleAndTheSameTwice) {
     const Values first = Results(op_case, CpuOptions::Kernels::kWinograd, values);
     for (int result : kResults) EXPECT_LE(RelativeDistance(first[result], expected[result]), 1e-5) << result;
     EXPECT_EQ(Results(op_case, CpuOptions::Kernels::kWinograd, values), first);
+
+    const Values rounded = MakeValues(op_case, Data::kRounded, round);
+    const Values reference = Results(op_case, CpuOptions::Kernels::kReference, rounded, program::DType::kBF16);
+    const Values bf16 = Results(op_case, CpuOptions::Kernels::kWinograd, rounded, program::DType::kBF16);
+    for (int result : kResults) EXPECT_LE(RelativeDistance(bf16[result], reference[result]), 1.0 / 2048) << result;
   }
 }
 
