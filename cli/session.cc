@@ -35,6 +35,10 @@ namespace {
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
 absl::Status CheckFlagsOfCpu(const Flags& flags) {
+  if (flags.kernels == "winograd" && !cpu::HasWinograd()) {
+    return absl::FailedPreconditionError(
+        "--kernels=winograd: expected a processor with AVX-512, or AVX2 and FMA; take --kernels=onednn");
+  }
   if (flags.dtype == "tf32") {
     return absl::FailedPreconditionError("--dtype=tf32: tf32 needs --backend=cuda");
   }
@@ -401,12 +405,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
   const std::map<std::string, cpu::CpuOptions::Kernels> kernels = {{"onednn", cpu::CpuOptions::Kernels::kOneDnn},
                                                                    {"winograd", cpu::CpuOptions::Kernels::kWinograd},
                                                                    {"reference", cpu::CpuOptions::Kernels::kReference}};
-  auto backend = cpu::MakeCpuBackend(
+  return cpu::MakeCpuBackend(
       {.devices = devices, .threads_per_device = threads_per_device, .kernels = kernels.at(flags.kernels)});
-  if (absl::IsFailedPrecondition(backend.status()) && flags.kernels == "winograd") {
-    return engine::WithContext(backend.status(), "--kernels=winograd");
-  }
-  return backend;
 }
 
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
@@ -439,7 +439,8 @@ namespace {
 std::string PrecisionOnCpu(const Flags& flags) {
   if (flags.dtype != "bf16") return "";
   if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
-  return absl::StrCat(", bf16 (", cpu::Bf16Products(), ")");
+  const char* others = flags.kernels == "winograd" ? "convolutions by Winograd in fp32, else " : "";
+  return absl::StrCat(", bf16 (", others, cpu::Bf16Products(), ")");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cpu/onednn.h"
+#include "cpu/ops/winograd_loops.h"
 
 namespace colonnade::cpu {
 namespace {
@@ -51,13 +52,29 @@ OneDnn AboutOneDnn() {
           NameOfThreads(version.cpu_runtime)};
 }
 
-std::string Bf16Products() {
+Bf16Kernels Bf16KernelsHere() {
   const auto has = [isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa())](dnnl::cpu_isa set) {
     return (isa & static_cast<unsigned>(set)) == static_cast<unsigned>(set);
   };
-  if (has(dnnl::cpu_isa::avx512_core_amx)) return "AMX";
-  if (has(dnnl::cpu_isa::avx512_core_bf16)) return "avx512_core_bf16";
-  return has(dnnl::cpu_isa::avx512_core) ? "avx512_core, emulated" : "in fp32";
+  if (has(dnnl::cpu_isa::avx512_core_amx)) return Bf16Kernels::kAmx;
+  if (has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Kernels::kAvx512;
+  return has(dnnl::cpu_isa::avx512_core) ? Bf16Kernels::kEmulated : Bf16Kernels::kNone;
 }
+
+std::string Bf16Products() {
+  switch (Bf16KernelsHere()) {
+    case Bf16Kernels::kAmx:
+      return "AMX";
+    case Bf16Kernels::kAvx512:
+      return "avx512_core_bf16";
+    case Bf16Kernels::kEmulated:
+      return "avx512_core, emulated";
+    case Bf16Kernels::kNone:
+      break;
+  }
+  return "in fp32";
+}
+
+bool HasWinograd() { return FindWinogradLoops() != nullptr; }
 
 }  // namespace colonnade::cpu

@@ -13,9 +13,16 @@ struct OneDnn {
 };
 OneDnn AboutOneDnn();
 
-// How its kernels multiply numbers in bf16 here: "AMX", "avx512_core_bf16", "avx512_core, emulated", or "in fp32" where it
+// How its kernels multiply numbers in bf16 here; kNone: not at all, f32 kernels work on copies.
+enum class Bf16Kernels { kNone, kEmulated, kAvx512, kAmx };
+Bf16Kernels Bf16KernelsHere();
+
+// In words: "AMX", "avx512_core_bf16", "avx512_core, emulated", or "in fp32" where it
 // has none and f32 kernels work on copies.
 std::string Bf16Products();
+
+// Whether there are kernels of Winograd's algorithm for this processor: it has AVX-512, or AVX2 and FMA.
+bool HasWinograd();
 
 }  // namespace colonnade::cpu
 

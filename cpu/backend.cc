@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/about.h"
 #include "cpu/device.h"
 #include "cpu/load/arena.h"
 #include "cpu/load/loaded.h"
-#include "cpu/ops/winograd_loops.h"
 #include "cpu/status.h"
 #include "cpu/threads/announce.h"
 #include "cpu/threads/cores.h"
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
   return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
     Resources resources;
     resources.kernels = options.kernels;
-    if (options.kernels == CpuOptions::Kernels::kWinograd && FindWinogradLoops() == nullptr) {
+    if (options.kernels == CpuOptions::Kernels::kWinograd && !HasWinograd()) {
       return absl::FailedPreconditionError(
           "Winograd convolutions need a processor with AVX-512, or AVX2 and FMA; take the direct ones");
     }

@@ -110,6 +110,7 @@ struct ConvolutionVote {
 // The shapes that decide on a layout of weights.
 struct WeightsUse {
   BufferId w;
+  DType dtype;  // of x
   View x, y;
 };
 
@@ -313,7 +314,7 @@ bool Chooser::HasOwnKernel(const program::Window& window, int64_t groups, const 
   if (IsProduct(window, groups, use.x.shape)) return InRows(use.x);
   if (ConvolvesByRows(window, groups, use.x.shape, use.y.shape)) return InRows(use.x) && InRows(use.y);
   return kernels_ == CpuOptions::Kernels::kWinograd && blocked(use.x) && blocked(use.y) &&
-         ConvolvesByWinograd(window, groups, use.x.shape, use.y.shape);
+         ConvolvesByWinograd(window, groups, use.dtype, use.x.shape, use.y.shape);
 }
 
 void Chooser::DecideFullyConnected(const WeightsUse& use) {
@@ -342,7 +343,8 @@ absl::Status Chooser::DecideByOp(const Task& task, const program::Op& op) {
     return task.uses[program::OperandOf(op, task.uses.size(), role)];
   };
   const auto weights = [&] {
-    return WeightsUse{use(program::Role::kWeight).buffer, ImageView(use(program::Role::kInput)),
+    const BufferUse& x = use(program::Role::kInput);
+    return WeightsUse{use(program::Role::kWeight).buffer, program_.buffer(x.buffer).dtype, ImageView(x),
                       ImageView(use(program::Role::kOutput))};
   };
   return std::visit(

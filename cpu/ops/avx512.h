@@ -4,11 +4,13 @@
 
 #include <immintrin.h>
 
+namespace colonnade::cpu {
 namespace {
 constexpr int kRegisters = 32;
 constexpr int kLanes = 16;
 [[gnu::always_inline]] inline auto Broadcast(float value) { return _mm512_set1_ps(value); }
 }  // namespace
+}  // namespace colonnade::cpu
 
 #include "cpu/ops/vectors.h"
 

@@ -1,8 +1,8 @@
 #include "cpu/ops/conv.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "cpu/ops/choose.h"
 #include "cpu/ops/conv_rows.h"
 #include "cpu/ops/conv_winograd.h"
@@ -110,7 +110,7 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
     return Prepare(program::FullyConnectedForward{.bias = op.bias, .relu = op.relu}, AsProduct(outer));
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
-    if (context.winograd && CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
+    if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const int y = op.bias ? 3 : 2;
     const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(2)) : MemoryDesc(), context.engine);
     dnnl::primitive_attr attr = UserScratchpad();
@@ -137,7 +137,7 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
   if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardData{}, AsProduct(outer));
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
-    if (context.winograd && CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
+    if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const ConvGeometry geometry(op.window, MemoryDesc(), context.engine);
     const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
     const dnnl::primitive_attr attr = UserScratchpad();
@@ -157,7 +157,7 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
   if (CanRunAsProduct(op, outer)) return Prepare(program::FullyConnectedBackwardWeights{.bias = op.bias}, AsProduct(outer));
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
-    if (context.winograd && CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
+    if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(3)) : MemoryDesc(), context.engine);
     const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
     const dnnl::primitive_attr attr = UserScratchpad();

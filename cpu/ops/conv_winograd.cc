@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cpu/about.h"
+#include "cpu/load/arena.h"
 #include "cpu/ops/element.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/ops/winograd_loops.h"
@@ -16,9 +18,11 @@ using program::Window;
 
 namespace {
 
-constexpr int64_t kLeastTiles = 32;         // of all images: with fewer, transforming the weights is most of the work
+constexpr int64_t kLeastTiles = 16;         // of a thread: with fewer, it mostly transforms weights and pads products
+constexpr int64_t kTilesOfProduct = 12;     // that WinogradLoops::multiply holds at once: chunks are multiples of it
 constexpr int64_t kNearFloats = 192 << 10;  // of the tiles that one thread has at hand: three quarters of a second cache
 constexpr int64_t kFarFloats = 2 << 20;     // of the tiles that all threads share: part of a third cache
+constexpr int64_t kMostSums = 16 << 20;     // floats, of all threads, that have sums of their own
 constexpr int64_t kPairBlocks = 2;          // blocks of outputs that products are taken for at once, at most
 constexpr int64_t kMostTaps = 25;
 
@@ -95,7 +99,7 @@ struct TiledConvolution {
         turned(turned) {
     tiles = to.shape[0] * y.down * y.across;
     const int64_t in_tile = kPoints * kChannelBlock * (x.blocks + kPairBlocks);
-    at_once = TilesAtOnce(in_tile, kNearFloats, CeilDiv(tiles, threads));
+    at_once = RoundUp(TilesAtOnce(in_tile, kNearFloats, CeilDiv(tiles, threads)), kTilesOfProduct);
     room = at_once + kSpareTiles;
     weights = y.blocks * group.points_of_output();
     patches = kPoints * PointFloats(x.blocks, room);
@@ -202,6 +206,7 @@ struct TiledGradient {
   Group group;
   TiledImages x, y;
   int64_t tiles;  // of all images
+  bool bias;
   int threads, teams;
   int64_t pairs;
   int64_t at_once, room;
@@ -209,21 +214,23 @@ struct TiledGradient {
   int64_t y_tiles, sums, bias_sums, of_team;
   int64_t of_thread = kPoints * kChannelBlock * kChannelBlock * kPairBlocks;
 
-  TiledGradient(const View& from, const View& to, const Group& group, const Window& window, int threads)
+  TiledGradient(const View& from, const View& to, const Group& group, const Window& window, bool bias, int threads)
       : group(group),
         x(Tiled(from, to, group.window, window.pad_top, window.pad_left)),
         y(Tiled(to, to, group.window)),
+        bias(bias),
         threads(threads) {
     constexpr int64_t kPairsOfThread = 4;
     tiles = to.shape[0] * y.down * y.across;
     pairs = group.count * group.inputs * group.pairs();
-    teams = pairs < kPairsOfThread * threads ? threads : 1;
+    const int64_t sums_of_team = group.taps() * inputs() * outputs();
+    teams = pairs < kPairsOfThread * threads && threads * sums_of_team <= kMostSums ? threads : 1;
     const int64_t in_tile = kPoints * kChannelBlock * (x.blocks + y.blocks);
     at_once = TilesAtOnce(in_tile, teams == 1 && threads > 1 ? kFarFloats : kNearFloats, CeilDiv(tiles, teams));
-    room = at_once + kSpareTiles;
+    room = at_once;
     y_tiles = kPoints * PointFloats(x.blocks, room);
     sums = y_tiles + kPoints * PointFloats(y.blocks, room);
-    bias_sums = sums + group.taps() * inputs() * outputs();
+    bias_sums = sums + sums_of_team;
     of_team = bias_sums + outputs();
   }
 
@@ -263,7 +270,8 @@ struct TiledGradient {
   // The tiles [begin, end), by `threads_of_team` threads, each with products of its own.
   void AddTiles(const void* images, const void* dy, int64_t begin, int64_t end, int threads_of_team, float* team,
                 char* products) const {
-    std::fill_n(team + sums, of_team - sums, 0.0f);
+    ParallelFor(threads_of_team, of_team - sums,
+                [&](int64_t from, int64_t to) { std::fill(team + sums + from, team + sums + to, 0.0f); });
     for (int64_t first = begin; first < end; first += at_once) {
       const int64_t count = std::min(at_once, end - first), next = first + count, next_end = std::min(next + at_once, end);
       ParallelFor(threads_of_team, count, [&](int64_t from, int64_t to) {
@@ -276,7 +284,7 @@ struct TiledGradient {
                   {PartOf(x, images, next, next_end, pair, pairs), PartOf(y, dy, next, next_end, pair, pairs)});
         }
       });
-      AddBias(count, team);
+      if (bias) AddBias(count, team);
     }
   }
 
@@ -314,18 +322,44 @@ struct TiledGradient {
   }
 };
 
+// Of one image.
+int64_t TilesOf(const Window& window, const Shape& y) {
+  const int64_t size = TileSize(window.size_h);
+  return CeilDiv(y[2], size) * CeilDiv(y[3], size);
+}
+
+// Whether products in float, fewer, take less time than oneDNN's direct ones in bf16.
+bool BeatsBf16(const Window& window, int64_t channels) {
+  constexpr int64_t kMostChannels = 128;  // measured with AVX512_BF16, in 2026
+  switch (Bf16KernelsHere()) {
+    case Bf16Kernels::kAmx:
+      return false;
+    case Bf16Kernels::kAvx512:
+      return window.size_h == 3 && channels <= kMostChannels;
+    case Bf16Kernels::kEmulated:
+    case Bf16Kernels::kNone:
+      break;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool ConvolvesByWinograd(const Window& window, int64_t groups, const Shape& x, const Shape& y) {
+bool ConvolvesByWinograd(const Window& window, int64_t groups, DType dtype, const Shape& x, const Shape& y) {
   const bool moves_by_one = window.stride_h == 1 && window.stride_w == 1;
   const bool has_size = window.size_h == window.size_w && (window.size_h == 3 || window.size_h == 5);
   if (FindWinogradLoops() == nullptr || !moves_by_one || !has_size) return false;
   const int64_t inputs = x[1] / groups, outputs = y[1] / groups;
   const bool fills_blocks = inputs % kChannelBlock == 0 && outputs % kChannelBlock == 0 && std::min(inputs, outputs) > 0;
   const int64_t pad = std::max({window.pad_top, window.pad_bottom, window.pad_left, window.pad_right});
-  const int64_t size = TileSize(window.size_h), tiles = CeilDiv(y[2], size) * CeilDiv(y[3], size);
-  const bool multiplies_less = 4 * tiles * kPoints <= 3 * y[2] * y[3] * window.size_h * window.size_w;  // by a quarter
-  return fills_blocks && pad < window.size_h && multiplies_less && y[0] * tiles >= kLeastTiles;
+  const bool multiplies_less =
+      4 * TilesOf(window, y) * kPoints <= 3 * y[2] * y[3] * window.size_h * window.size_w;  // by a quarter
+  return fills_blocks && pad < window.size_h && multiplies_less &&
+         (dtype == DType::kF32 || BeatsBf16(window, std::max(inputs, outputs)));
+}
+
+bool HasTilesForWinograd(const Window& window, const Shape& y, int threads) {
+  return y[0] * TilesOf(window, y) >= kLeastTiles * threads;
 }
 
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context) {
@@ -345,13 +379,12 @@ PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const Task
 }
 
 PreparedKernel PrepareByWinograd(const program::ConvBackwardWeights& op, const TaskContext& context) {
-  if (context.view(2).dtype != DType::kF32) return absl::UnimplementedError("gradients of weights by Winograd are of f32");
   const View &x = context.view(0), &y = context.view(1);
-  const TiledGradient gradient(x, y, Group(x, y, op.groups, op.window.size_h), op.window, context.threads);
+  const TiledGradient gradient(x, y, Group(x, y, op.groups, op.window.size_h), op.window, op.bias, context.threads);
   return KernelOf(
-      [gradient, context, bias = op.bias](const RunArguments& run) {
+      [gradient, context](const RunArguments& run) {
         gradient.Run(ImagesOf(run, context, 0), ImagesOf(run, context, 1), reinterpret_cast<float*>(run.workspace),
-                     DataOf<float>(run, context, 2), bias ? DataOf<float>(run, context, 3) : nullptr);
+                     DataOf<float>(run, context, 2), gradient.bias ? DataOf<float>(run, context, 3) : nullptr);
         return absl::OkStatus();
       },
       gradient.floats() * static_cast<int64_t>(sizeof(float)));

@@ -13,17 +13,23 @@
 
 namespace colonnade::cpu {
 
-// Whether a convolution of images x to images y, or back, is faster so than by direct kernels: by shape, not by timing, so
-// that all tasks of a layer and all runs agree. x and y have to be in blocks of channels then, and weights row-major.
-bool ConvolvesByWinograd(const program::Window& window, int64_t groups, const program::Shape& x, const program::Shape& y);
+// Whether a convolution of images x, of `dtype`, to images y, or back, is faster so than by direct kernels: by shape, not by
+// timing, and without a word on the number of images, so that Programs of one layer want one layout of its weights. x and y
+// have to be in blocks of channels then, and weights row-major.
+bool ConvolvesByWinograd(const program::Window& window, int64_t groups, program::DType dtype, const program::Shape& x,
+                         const program::Shape& y);
 
-// Of an op whose operands are all dense, of a shape for which ConvolvesByWinograd holds.
+// Whether there are enough images for that.
+bool HasTilesForWinograd(const program::Window& window, const program::Shape& y, int threads);
+
+// Of an op whose operands are all dense.
 template <class Op>
 bool CanRunByWinograd(const Op& op, const TaskContext& context) {
   const auto view = [&](program::Role role) { return context.view(program::OperandOf(op, context.operands.size(), role)); };
   const View x = view(program::Role::kInput), y = view(program::Role::kOutput), w = view(program::Role::kWeight);
-  return x.kind == View::Kind::kBlocked && y.kind == View::Kind::kBlocked && InRows(w) &&
-         ConvolvesByWinograd(op.window, op.groups, x.shape, y.shape);
+  return context.winograd && x.kind == View::Kind::kBlocked && y.kind == View::Kind::kBlocked && InRows(w) &&
+         ConvolvesByWinograd(op.window, op.groups, x.dtype, x.shape, y.shape) &&
+         HasTilesForWinograd(op.window, y.shape, context.threads);
 }
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context);
 PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const TaskContext& context);

@@ -2,6 +2,8 @@
 #ifndef COLONNADE_CPU_INSTRUCTION_SET_H_
 #define COLONNADE_CPU_INSTRUCTION_SET_H_
 
+#include <vector>
+
 namespace colonnade::cpu {
 
 #if defined(__x86_64__)
@@ -16,6 +18,15 @@ inline bool HasAvx2() { return false; }
 template <class Loops>
 const Loops* WidestOf(const Loops* avx512, const Loops* avx2) {
   return HasAvx512() ? avx512 : HasAvx2() ? avx2 : nullptr;
+}
+
+// All that it runs, the widest last.
+template <class Loops>
+std::vector<const Loops*> AllOf(const Loops* avx512, const Loops* avx2) {
+  std::vector<const Loops*> loops;
+  if (HasAvx2()) loops.push_back(avx2);
+  if (HasAvx512()) loops.push_back(avx512);
+  return loops;
 }
 
 }  // namespace colonnade::cpu

@@ -33,8 +33,8 @@ inline constexpr std::int64_t kSpareTiles = 13;  // that a product reads and wri
 // pixel (size·i - top, size·j - left); pixels outside of the image are zero. Elements are
 // floats, or their upper halves: products and sums are of floats all the same.
 struct TiledImages {
-  std::int64_t size;
-  bool bf16;
+  std::int64_t size;  // of a side
+  bool bf16 = false;
   std::int64_t blocks, rows, columns;
   std::int64_t down, across;
   std::int64_t top = 0, left = 0;
@@ -48,10 +48,12 @@ struct TilesAhead {
   std::int64_t first, count, block, blocks;
 };
 struct Ahead {
-  TilesAhead one, other;
+  TilesAhead x, y;
 };
 
 struct WinogradLoops {
+  const char* vectors;  // what they are of
+
   // to = Bᵀ p B of `count` patches from tile `first` on.
   void (*read_patches)(const TiledImages& of, const void* x, std::int64_t first, std::int64_t count, std::int64_t room,
                        float* to);

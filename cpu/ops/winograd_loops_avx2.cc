@@ -4,7 +4,7 @@
 #include "cpu/ops/winograd_loops_body.h"
 
 namespace colonnade::cpu {
-const WinogradLoops kWinogradLoopsAvx2 = {ReadPatches, ReadTiles, WriteTiles, TransformWeights,
-                                          AddWeights,  Multiply,  SumProducts};
+const WinogradLoops kWinogradLoopsAvx2 = {"AVX2",           ReadPatches, ReadTiles, WriteTiles,
+                                          TransformWeights, AddWeights,  Multiply,  SumProducts};
 }  // namespace colonnade::cpu
 #endif

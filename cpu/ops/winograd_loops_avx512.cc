@@ -4,7 +4,7 @@
 #include "cpu/ops/winograd_loops_body.h"
 
 namespace colonnade::cpu {
-const WinogradLoops kWinogradLoopsAvx512 = {ReadPatches, ReadTiles, WriteTiles, TransformWeights,
-                                            AddWeights,  Multiply,  SumProducts};
+const WinogradLoops kWinogradLoopsAvx512 = {"AVX-512",        ReadPatches, ReadTiles, WriteTiles,
+                                            TransformWeights, AddWeights,  Multiply,  SumProducts};
 }  // namespace colonnade::cpu
 #endif

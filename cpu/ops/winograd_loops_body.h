@@ -298,7 +298,7 @@ class TileFetcher {
 // Fetches all of `ahead` in `steps` calls of Step.
 class Fetcher {
  public:
-  Fetcher(const Ahead& ahead, std::int64_t steps) : tiles_{TileFetcher(ahead.one), TileFetcher(ahead.other)} {
+  Fetcher(const Ahead& ahead, std::int64_t steps) : tiles_{TileFetcher(ahead.x), TileFetcher(ahead.y)} {
     for (int i = 0; i < 2; ++i) rows_[i] = (tiles_[i].left() + steps - 1) / steps;
   }
   void Step() {
@@ -377,7 +377,9 @@ void MultiplyVectors(std::int64_t vector, std::int64_t count, std::int64_t block
 void Multiply(std::int64_t count, std::int64_t blocks, std::int64_t output_blocks, std::int64_t room, const float* v,
               std::int64_t v_point, const float* u, float* m, const Ahead& ahead) {
   const std::int64_t vectors = output_blocks * 16 / kLanes;
-  Fetcher fetcher(ahead, (vectors + 1) / 2 * kPoints * (count / kTilesOfOne + 1));
+  const std::int64_t steps_of_two = (count + kTilesOfTwo - 1) / kTilesOfTwo,
+                     steps_of_one = (count + kTilesOfOne - 1) / kTilesOfOne;
+  Fetcher fetcher(ahead, kPoints * (vectors / 2 * steps_of_two + vectors % 2 * steps_of_one));
   ForVectors(
       vectors,
       [&](std::int64_t vector) { MultiplyVectors<2, kTilesOfTwo>(vector, count, blocks, room, v, v_point, u, m, fetcher); },
@@ -440,7 +442,7 @@ void SumProducts(std::int64_t count, std::int64_t output_blocks, std::int64_t ro
                  const float* z, std::int64_t z_point, float* s, const Ahead& ahead) {
   const GradientTiles of = {count, room, v, v_point, z, z_point};
   const std::int64_t row = output_blocks * 16, vectors = row / kLanes;
-  Fetcher fetcher(ahead, (vectors + 1) / 2 * kPoints * (16 / kInputsOfOne));
+  Fetcher fetcher(ahead, kPoints * (vectors / 2 * (16 / kInputsOfTwo) + vectors % 2 * (16 / kInputsOfOne)));
   ForVectors(
       vectors, [&](std::int64_t vector) { SumVectors<2, kInputsOfTwo>(vector, of, row, s, fetcher); },
       [&](std::int64_t vector) { SumVectors<1, kInputsOfOne>(vector, of, row, s, fetcher); });

@@ -16,12 +16,11 @@ namespace colonnade::cpu {
 namespace {
 
 std::vector<const RowLoops*> LoopsHere() {
-  std::vector<const RowLoops*> loops;
 #if defined(__x86_64__)
-  if (HasAvx2()) loops.push_back(&kRowLoopsAvx2);
-  if (HasAvx512()) loops.push_back(&kRowLoopsAvx512);
+  return AllOf(&kRowLoopsAvx512, &kRowLoopsAvx2);
+#else
+  return {};
 #endif
-  return loops;
 }
 
 class RowLoopsTest : public testing::Test {

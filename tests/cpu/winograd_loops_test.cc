@@ -7,23 +7,22 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "cpu/ops/instruction_set.h"
 #include "program/bfloat16.h"
+#include "tests/sanitized.h"
 
 namespace colonnade::cpu {
 namespace {
 
-std::vector<std::pair<std::string, const WinogradLoops*>> LoopsHere() {
-  std::vector<std::pair<std::string, const WinogradLoops*>> loops;
+std::vector<const WinogradLoops*> LoopsHere() {
 #if defined(__x86_64__)
-  if (HasAvx2()) loops.push_back({"AVX2", &kWinogradLoopsAvx2});
-  if (HasAvx512()) loops.push_back({"AVX-512", &kWinogradLoopsAvx512});
+  return AllOf(&kWinogradLoopsAvx512, &kWinogradLoopsAvx2);
+#else
+  return {};
 #endif
-  return loops;
 }
 
 constexpr float kOutside = 1e9f;  // around images: what must not be read shows
@@ -116,13 +115,13 @@ class WinogradLoopsTest : public testing::Test {
 };
 
 TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < Draws(32); ++round) {
     const Case of = Draw();
     const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16;
     Images x(of.x.bf16, Floats(of.x_floats()));
     const std::vector<float> w = Floats(outputs * inputs * of.taps), bias = Floats(outputs);
     const bool relu = Between(0, 1) == 0, has_bias = Between(0, 1) == 0;
-    for (const auto& [name, loops] : LoopsHere()) {
+    for (const WinogradLoops* loops : LoopsHere()) {
       std::vector<float> u(outputs * inputs * kPoints), v(kPoints * PointFloats(of.x.blocks, of.room));
       std::vector<float> m(of.y.blocks * kPoints * PointFloats(1, of.room));
       Images y(of.y.bf16, Floats(of.y_floats()));
@@ -154,19 +153,36 @@ TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
           }
         }
         const double expected = relu ? std::max(sum, 0.0) : sum;
-        ASSERT_NEAR(y[i], expected, 5e-4 + (of.y.bf16 ? std::ldexp(std::abs(expected), -8) : 0)) << name << " element " << i;
+        ASSERT_NEAR(y[i], expected, 5e-4 + (of.y.bf16 ? std::ldexp(std::abs(expected), -8) : 0))
+            << loops->vectors << " element " << i;
       }
-      EXPECT_TRUE(y.GuardsHold(of.y_floats())) << name << ": written beside y";
+      EXPECT_TRUE(y.GuardsHold(of.y_floats())) << loops->vectors << ": written beside y";
+    }
+  }
+}
+
+// Each lane's bias, as no product is added to it.
+TEST_F(WinogradLoopsTest, RoundToBf16AsOthersDo) {
+  const std::vector<float> bias = {0.0f,     -0.0f,     1.0f, 1.00390625f, 1.01171875f, 1.0039064f,   1.0039062f, -1.5e-38f,
+                                   INFINITY, -INFINITY, NAN,  3.4e38f,     1e-45f,      -1.01171875f, 65280.5f,   3.389e38f};
+  const TiledImages of = {.size = 4, .bf16 = true, .blocks = 1, .rows = 3, .columns = 2, .down = 1, .across = 1};
+  const int64_t room = 1 + kSpareTiles;
+  const std::vector<float> m(kPoints * PointFloats(1, room));
+  for (const WinogradLoops* loops : LoopsHere()) {
+    std::vector<program::BFloat16> y(6 * 16);
+    loops->write_tiles(of, m.data(), 0, 0, 1, room, bias.data(), /*relu=*/false, y.data());
+    for (size_t i = 0; i < y.size(); ++i) {
+      EXPECT_EQ(y[i].bits, program::BFloat16::BitsOf(bias[i % 16] + 0.0f)) << loops->vectors << ": " << bias[i % 16];
     }
   }
 }
 
 TEST_F(WinogradLoopsTest, GradientsOfWeightsAreAdded) {
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < Draws(32); ++round) {
     const Case of = Draw();
     const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16;
     Images x(of.x.bf16, Floats(of.x_floats())), dy(of.y.bf16, Floats(of.y_floats()));
-    for (const auto& [name, loops] : LoopsHere()) {
+    for (const WinogradLoops* loops : LoopsHere()) {
       const int64_t v_point = PointFloats(of.x.blocks, of.room), z_point = PointFloats(of.y.blocks, of.room);
       std::vector<float> v(kPoints * v_point), z(kPoints * z_point), s(kPoints * 16 * outputs),
           dw(of.taps * inputs * outputs, 0.5f);
@@ -192,7 +208,7 @@ TEST_F(WinogradLoopsTest, GradientsOfWeightsAreAdded) {
                    Case::At(of.x, x, n, c, row - of.x.top + tap / of.window, column - of.x.left + tap % of.window);
           }
         }
-        ASSERT_NEAR(dw[i], sum, 5e-4) << name << " element " << i;
+        ASSERT_NEAR(dw[i], sum, 5e-4) << loops->vectors << " element " << i;
       }
     }
   }
