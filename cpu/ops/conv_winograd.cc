@@ -330,7 +330,7 @@ int64_t TilesOf(const Window& window, const Shape& y) {
 
 // Whether products in float, fewer, take less time than oneDNN's direct ones in bf16.
 bool BeatsBf16(const Window& window, int64_t channels) {
-  constexpr int64_t kMostChannels = 128;  // measured with AVX512_BF16, in 2026
+  constexpr int64_t kMostChannels = 384;  // docs/performance.md
   switch (Bf16KernelsHere()) {
     case Bf16Kernels::kAmx:
       return false;

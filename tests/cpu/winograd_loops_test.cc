@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 #include <utility>
@@ -163,8 +164,9 @@ TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
 
 // Each lane's bias, as no product is added to it.
 TEST_F(WinogradLoopsTest, RoundToBf16AsOthersDo) {
-  const std::vector<float> bias = {0.0f,     -0.0f,     1.0f, 1.00390625f, 1.01171875f, 1.0039064f,   1.0039062f, -1.5e-38f,
-                                   INFINITY, -INFINITY, NAN,  3.4e38f,     1e-45f,      -1.01171875f, 65280.5f,   3.389e38f};
+  const std::vector<float> bias = {
+      0.0f,     -0.0f,     1.0f, 1.00390625f, 1.01171875f, 1.0039064f,   1.0039062f, -1.5e-38f,
+      INFINITY, -INFINITY, NAN,  3.4e38f,     1e-45f,      -1.01171875f, 65280.5f,   std::bit_cast<float>(0x7fffffffu)};
   const TiledImages of = {.size = 4, .bf16 = true, .blocks = 1, .rows = 3, .columns = 2, .down = 1, .across = 1};
   const int64_t room = 1 + kSpareTiles;
   const std::vector<float> m(kPoints * PointFloats(1, room));
