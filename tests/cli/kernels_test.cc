@@ -54,7 +54,8 @@ TEST_F(Command, WinogradKernelsAgreeOrTheMessageSaysWhyTheyAreNotThere) {
       "verify --model=vgg11 --width=0.125 --input-size=32 --classes=4 --plan=data --devices=2 --batch=4 ";
   const Result run = Run(command + "--steps=1 --backend=cpu --kernels=winograd --json");
   if (run.code == 2) {
-    EXPECT_THAT(run.err, HasSubstr("--kernels=winograd: expected a processor with AVX-512, or AVX2 and FMA; take --kernels=onednn"));
+    EXPECT_THAT(run.err,
+                HasSubstr("--kernels=winograd: expected a processor with AVX-512, or AVX2 and FMA; take --kernels=onednn"));
   } else {
     EXPECT_EQ(run.code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("\"kernels\":\"winograd\""));
