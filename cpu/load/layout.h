@@ -1,14 +1,11 @@
 // The physical layout of each buffer of a Program: a pure function of the Program and of what is loaded already.
 //
-//   activations   images of f32 and bf16 whose channels are a multiple of 16 are channel-blocked unless the larger part of
-//   the
-//                 convolutions that touch them runs by rows (ops/conv_rows.h); all else is row-major
-//   weights       as the forward kernel prefers them, row-major where it is our own; a weight's gradient and momentum, and
-//   what they meet in updates and
-//                 in transfers on other devices, have the same layout
+//   activations   images of f32 and bf16 whose channels are a multiple of 16 are channel-blocked, unless the larger part
+//                 of the convolutions that touch them runs by rows (ops/conv_rows.h); all else is row-major
+//   weights       as the forward kernel prefers them, row-major where it is our own; a weight's gradient and momentum,
+//                 and what they meet in updates and in transfers on other devices, have the same layout
 //   argmax        bytes of the pooling kernels
 //   buckets       members in their own layouts, each from a multiple of 64 bytes, in `parts` ranges of a multiple of 64
-//   bytes
 // The reference kernels take row-major operands only. To be called where primitives are made.
 #ifndef COLONNADE_CPU_LAYOUT_H_
 #define COLONNADE_CPU_LAYOUT_H_

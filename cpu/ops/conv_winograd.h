@@ -2,8 +2,8 @@
 // row-major weights: by winograd_loops.h they multiply 4 and 2.8 times less often than direct kernels.
 //
 // The relative error is some 1e-6 where a direct kernel's is 1e-7. Those of bf16 compute in float, too, and round what they
-// write once. Sums are taken in one order for a number of threads, so
-// that a run gives equal bits each time; plans cut images and channels differently, so that theirs differ.
+// write once. Sums are taken in one order for a number of threads, so that a run gives equal bits each time; plans cut
+// images and channels differently, so that theirs differ.
 #ifndef COLONNADE_CPU_CONV_WINOGRAD_H_
 #define COLONNADE_CPU_CONV_WINOGRAD_H_
 

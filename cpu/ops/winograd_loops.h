@@ -30,8 +30,8 @@ inline constexpr std::int64_t kSpareTiles = 13;  // that a product reads and wri
 }
 
 // Images cut into tiles, of which `down` times `across` cover one image, row by row, image by image. Tile (i, j) begins at
-// pixel (size·i - top, size·j - left); pixels outside of the image are zero. Elements are
-// floats, or their upper halves: products and sums are of floats all the same.
+// pixel (size·i - top, size·j - left); pixels outside of the image are zero. Elements are floats, or their upper halves:
+// products and sums are of floats all the same.
 struct TiledImages {
   std::int64_t size;  // of a side
   bool bf16 = false;
