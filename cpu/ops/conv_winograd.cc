@@ -19,7 +19,6 @@ using program::Window;
 namespace {
 
 constexpr int64_t kLeastTiles = 16;         // of a thread: with fewer, it mostly transforms weights and pads products
-constexpr int64_t kTilesOfProduct = 12;     // that WinogradLoops::multiply holds at once: chunks are multiples of it
 constexpr int64_t kNearFloats = 192 << 10;  // of the tiles that one thread has at hand: three quarters of a second cache
 constexpr int64_t kFarFloats = 2 << 20;     // of the tiles that all threads share: part of a third cache
 constexpr int64_t kMostSums = 16 << 20;     // floats, of all threads, that have sums of their own
@@ -209,7 +208,7 @@ struct TiledGradient {
   bool bias;
   int threads, teams;
   int64_t pairs;
-  int64_t at_once, room;
+  int64_t at_once;
   // Floats of one team, and where in them its tiles of y and its sums begin: [taps][inputs of a group][outputs], [outputs].
   int64_t y_tiles, sums, bias_sums, of_team;
   int64_t of_thread = kPoints * kChannelBlock * kChannelBlock * kPairBlocks;
@@ -227,9 +226,8 @@ struct TiledGradient {
     teams = pairs < kPairsOfThread * threads && threads * sums_of_team <= kMostSums ? threads : 1;
     const int64_t in_tile = kPoints * kChannelBlock * (x.blocks + y.blocks);
     at_once = TilesAtOnce(in_tile, teams == 1 && threads > 1 ? kFarFloats : kNearFloats, CeilDiv(tiles, teams));
-    room = at_once;
-    y_tiles = kPoints * PointFloats(x.blocks, room);
-    sums = y_tiles + kPoints * PointFloats(y.blocks, room);
+    y_tiles = kPoints * PointFloats(x.blocks, at_once);
+    sums = y_tiles + kPoints * PointFloats(y.blocks, at_once);
     bias_sums = sums + sums_of_team;
     of_team = bias_sums + outputs();
   }
@@ -246,8 +244,9 @@ struct TiledGradient {
   // Adds a pair's products of `count` tiles to the team's sums.
   void AddPair(const Pair& pair, int64_t count, float* team, float* products, const Ahead& ahead) const {
     const int64_t row = pair.outputs * kChannelBlock, first_input = pair.input % group.inputs * kChannelBlock;
-    loops->sum_products(count, pair.outputs, room, team + pair.input * room * kChannelBlock, PointFloats(x.blocks, room),
-                        team + y_tiles + pair.output * room * kChannelBlock, PointFloats(y.blocks, room), products, ahead);
+    loops->sum_products(count, pair.outputs, at_once, team + pair.input * at_once * kChannelBlock,
+                        PointFloats(x.blocks, at_once), team + y_tiles + pair.output * at_once * kChannelBlock,
+                        PointFloats(y.blocks, at_once), products, ahead);
     for (int64_t input = 0; input < kChannelBlock; ++input) {
       for (int64_t b = 0; b < pair.outputs; ++b) {
         float* to = team + sums + (first_input + input) * outputs() + (pair.output + b) * kChannelBlock;
@@ -260,9 +259,9 @@ struct TiledGradient {
   // Σ of a tile is its value at the point where A dy Aᵀ adds all rows and columns.
   void AddBias(int64_t count, float* team) const {
     constexpr int64_t kSumPoint = 7;
-    const float* tiles_of_sum = team + y_tiles + kSumPoint * PointFloats(y.blocks, room);
+    const float* tiles_of_sum = team + y_tiles + kSumPoint * PointFloats(y.blocks, at_once);
     for (int64_t k = 0; k < y.blocks; ++k) {
-      FindRowLoops()->add_row(tiles_of_sum + k * room * kChannelBlock, count * kChannelBlock,
+      FindRowLoops()->add_row(tiles_of_sum + k * at_once * kChannelBlock, count * kChannelBlock,
                               team + bias_sums + k * kChannelBlock);
     }
   }
@@ -275,8 +274,8 @@ struct TiledGradient {
     for (int64_t first = begin; first < end; first += at_once) {
       const int64_t count = std::min(at_once, end - first), next = first + count, next_end = std::min(next + at_once, end);
       ParallelFor(threads_of_team, count, [&](int64_t from, int64_t to) {
-        loops->read_patches(x, images, first + from, to - from, room, team + from * kChannelBlock);
-        loops->read_tiles(y, dy, first + from, to - from, room, team + y_tiles + from * kChannelBlock);
+        loops->read_patches(x, images, first + from, to - from, at_once, team + from * kChannelBlock);
+        loops->read_tiles(y, dy, first + from, to - from, at_once, team + y_tiles + from * kChannelBlock);
       });
       ParallelForWithScratch(threads_of_team, pairs, of_thread, products, [&](int64_t from, int64_t to, float* own) {
         for (int64_t pair = from; pair < to; ++pair) {

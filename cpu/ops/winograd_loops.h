@@ -22,7 +22,8 @@ namespace colonnade::cpu {
 inline constexpr std::int64_t kPatchSize = 6, kPoints = 36;
 // Pixels of a side of a tile, for a window of 3 x 3 or 5 x 5.
 [[gnu::always_inline]] inline std::int64_t TileSize(std::int64_t window) { return kPatchSize + 1 - window; }
-inline constexpr std::int64_t kSpareTiles = 13;  // that a product reads and writes beyond its last
+inline constexpr std::int64_t kTilesOfProduct = 12;  // of which a product of many outputs takes multiples
+inline constexpr std::int64_t kSpareTiles = 13;      // that it reads and writes beyond its last
 
 // Not a power of two, so that the points of one tile do not meet in one set of a cache.
 [[gnu::always_inline]] inline std::int64_t PointFloats(std::int64_t blocks, std::int64_t room) {

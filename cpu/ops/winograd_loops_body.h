@@ -262,7 +262,7 @@ void AddWeights(std::int64_t window, const float* s, std::int64_t point, std::in
 // How many tiles, and how many inputs of a sum over tiles, are held for two vectors of outputs at once, and for one.
 constexpr int kTilesOfTwo = kRegisters == 32 ? 12 : 6, kTilesOfOne = kRegisters == 32 ? 14 : 12;
 constexpr int kInputsOfTwo = kRegisters == 32 ? 8 : 4, kInputsOfOne = kRegisters == 32 ? 16 : 8;
-static_assert(kTilesOfOne - 1 <= kSpareTiles && kTilesOfTwo - 1 <= kSpareTiles);
+static_assert(kTilesOfOne - 1 <= kSpareTiles && kTilesOfTwo - 1 <= kSpareTiles && kTilesOfProduct % kTilesOfTwo == 0);
 
 // Fetches the pixels of some tiles, a row of a tile at a time.
 class TileFetcher {
@@ -324,34 +324,52 @@ COLONNADE_VECTOR_INLINE void ForVectors(std::int64_t vectors, const Two& two, co
   for (std::int64_t vector = 0; vector < vectors; vector += 2) vector + 1 < vectors ? two(vector) : one(vector);
 }
 
+// sums [k][row] += Σ over `steps` of x·w: step s multiplies the float x[row·kRowStride + s·kStepStride] of each row by the
+// vectors w[k] + 16s.
+template <int kVectors, int kRows, int kRowStride, int kStepStride>
+COLONNADE_VECTOR_INLINE void AddProducts(std::int64_t steps, const float* x, const float* const (&w)[kVectors],
+                                         Vector (&sums)[kVectors][kRows]) {
+#pragma GCC unroll 1
+  for (std::int64_t s = 0; s < steps; ++s) {
+    Vector columns[kVectors];
+#pragma GCC unroll 2
+    for (int k = 0; k < kVectors; ++k) {
+      Load(w[k] + s * 16, columns[k]);
+      Keep(columns[k]);
+    }
+#pragma GCC unroll 16
+    for (int row = 0; row < kRows; ++row) {
+      Vector value = Broadcast(x[row * kRowStride + s * kStepStride]);
+      if (kVectors > 1) Keep(value);
+#pragma GCC unroll 2
+      for (int k = 0; k < kVectors; ++k) sums[k][row] += value * columns[k];
+    }
+  }
+}
+
+// Row `row` of sums[k] to to[k] + row·stride.
+template <int kVectors, int kRows>
+COLONNADE_VECTOR_INLINE void StoreRows(const Vector (&sums)[kVectors][kRows], std::int64_t stride,
+                                       float* const (&to)[kVectors]) {
+#pragma GCC unroll 2
+  for (int k = 0; k < kVectors; ++k) {
+#pragma GCC unroll 16
+    for (int row = 0; row < kRows; ++row) Store(sums[k][row], to[k] + row * stride);
+  }
+}
+
 // m = Σ over inputs of kTiles tiles v of one point.
 template <int kVectors, int kTiles>
 COLONNADE_VECTOR_INLINE void MultiplyTiles(std::int64_t blocks, std::int64_t room, const float* v,
                                            const float* const (&u)[kVectors], float* const (&m)[kVectors]) {
   Vector sums[kVectors][kTiles] = {};
+  const float* weights[kVectors];
+  for (int k = 0; k < kVectors; ++k) weights[k] = u[k];
   for (std::int64_t b = 0; b < blocks; ++b, v += room * 16) {
-#pragma GCC unroll 1
-    for (int c = 0; c < 16; ++c) {
-      Vector weights[kVectors];
-#pragma GCC unroll 2
-      for (int k = 0; k < kVectors; ++k) {
-        Load(u[k] + (b * 16 + c) * 16, weights[k]);
-        Keep(weights[k]);
-      }
-#pragma GCC unroll 14
-      for (int t = 0; t < kTiles; ++t) {
-        Vector x = Broadcast(v[t * 16 + c]);
-        if (kVectors > 1) Keep(x);
-#pragma GCC unroll 2
-        for (int k = 0; k < kVectors; ++k) sums[k][t] += x * weights[k];
-      }
-    }
+    AddProducts<kVectors, kTiles, 16, 1>(16, v, weights, sums);
+    for (int k = 0; k < kVectors; ++k) weights[k] += 16 * 16;
   }
-#pragma GCC unroll 2
-  for (int k = 0; k < kVectors; ++k) {
-#pragma GCC unroll 14
-    for (int t = 0; t < kTiles; ++t) Store(sums[k][t], m[k] + t * 16);
-  }
+  StoreRows(sums, 16, m);
 }
 
 template <int kVectors, int kTiles>
@@ -391,26 +409,8 @@ template <int kVectors, int kInputs>
 COLONNADE_VECTOR_INLINE void SumTiles(std::int64_t count, const float* v, const float* const (&z)[kVectors],
                                       std::int64_t row, float* const (&s)[kVectors]) {
   Vector sums[kVectors][kInputs] = {};
-  for (std::int64_t t = 0; t < count; ++t) {
-    Vector gradients[kVectors];
-#pragma GCC unroll 2
-    for (int k = 0; k < kVectors; ++k) {
-      Load(z[k] + t * 16, gradients[k]);
-      Keep(gradients[k]);
-    }
-#pragma GCC unroll 16
-    for (int c = 0; c < kInputs; ++c) {
-      Vector x = Broadcast(v[t * 16 + c]);
-      if (kVectors > 1) Keep(x);
-#pragma GCC unroll 2
-      for (int k = 0; k < kVectors; ++k) sums[k][c] += x * gradients[k];
-    }
-  }
-#pragma GCC unroll 2
-  for (int k = 0; k < kVectors; ++k) {
-#pragma GCC unroll 16
-    for (int c = 0; c < kInputs; ++c) Store(sums[k][c], s[k] + c * row);
-  }
+  AddProducts<kVectors, kInputs, 1, 16>(count, v, z, sums);
+  StoreRows(sums, row, s);
 }
 
 struct GradientTiles {
