@@ -74,6 +74,12 @@ T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
   return run.as<T>(use) + context.view(use).offset;
 }
 
+// The same, of whatever type its elements are.
+inline char* BytesOf(const RunArguments& run, const TaskContext& context, int use) {
+  const View& view = context.view(use);
+  return run.data[use] + view.offset * program::SizeInBytes(view.dtype);
+}
+
 // A kernel of `run`, called with const RunArguments&; it returns absl::Status.
 template <class Function>
 std::unique_ptr<Kernel> KernelOf(Function run, int64_t workspace_bytes = 0) {

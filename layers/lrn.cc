@@ -28,7 +28,6 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
   Sharding sharding = ReplicatedSharding(local);
   sharding.inputs = sharding.input_gradients = {Placement::Replicated(groups)};
   sharding.output = sharding.output_gradient = Placement::Replicated(groups);
-  LayInner(local, Placement::Replicated(groups), sharding);
   return sharding;
 }
 
@@ -69,26 +68,22 @@ absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strat
   return NotLegal("Lrn", strategy, "expected replicate, batch or group");
 }
 
-LayerStages Stages(const Lrn& layer, const LayerShapes& whole, const StageOptions&) {
-  const Slot scale = Inner();
-  Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y(), scale}};
-  forward.emit = [layer, scale](const StageShard& s) -> std::vector<EmittedOp> {
+LayerStages Stages(const Lrn& layer, const LayerShapes&, const StageOptions&) {
+  Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}};
+  forward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &x = s[X()], &y = s[Y()];
-    EmittedOp op{.op = program::LrnForward{layer.size, GroupsIn(layer, y), layer.alpha, layer.beta, layer.k},
-                 .uses = {Read(x), Write(y)},
-                 .flops = Flops(layer, y.shape)};
-    if (s.has(scale)) op.uses.push_back(Write(s[scale]));
-    return {std::move(op)};
+    return {{.op = program::LrnForward{layer.size, GroupsIn(layer, y), layer.alpha, layer.beta, layer.k},
+             .uses = {Read(x), Write(y)},
+             .flops = Flops(layer, y.shape)}};
   };
-  Stage backward{.pass = program::Pass::kBackward, .reads = {X(), scale, D(Y())}, .writes = {D(X())}};
-  backward.emit = [layer, scale](const StageShard& s) -> std::vector<EmittedOp> {
+  Stage backward{.pass = program::Pass::kBackward, .reads = {X(), D(Y())}, .writes = {D(X())}};
+  backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &x = s[X()], &dy = s[D(Y())], &dx = s[D(X())];
     return {{.op = program::LrnBackward{layer.size, GroupsIn(layer, dy), layer.alpha, layer.beta, layer.k},
-             .uses = {Read(x), Read(s[scale]), Read(dy), Write(dx)},
-             .flops = 2 * Flops(layer, dy.shape)}};
+             .uses = {Read(x), Read(dy), Write(dx)},
+             .flops = 3 * Flops(layer, dy.shape)}};
   };
-  return {.inner = {{.name = "scale", .shape = whole.output, .in_master_type = true}},
-          .stages = {std::move(forward), std::move(backward)}};
+  return {.stages = {std::move(forward), std::move(backward)}};
 }
 
 }  // namespace colonnade::layers

@@ -137,13 +137,13 @@ struct AvgPoolBackward {  // dy → dx
 // Local response normalisation across channels, windows confined to each of `groups` equal blocks of channels:
 //   y_c = x_c · s_c^(−beta),   s_c = k + alpha/size · Σ_{|j−c| ≤ size/2, j in c's block} x_j².
 // Source: Krizhevsky et al. 2012, section 3.3; alpha is divided by size as Caffe and PyTorch do.
-struct LrnForward {  // x → y, [s]   (s, shaped like x, absent in evaluation; its content is the backend's own)
+struct LrnForward {  // x → y
   int64_t size = 5;
   int64_t groups = 1;
   double alpha = 1e-4, beta = 0.75, k = 2.0;
   bool operator==(const LrnForward&) const = default;
 };
-struct LrnBackward {  // x, s, dy → dx
+struct LrnBackward {  // x, dy → dx   (s is worked out anew)
   int64_t size = 5;
   int64_t groups = 1;
   double alpha = 1e-4, beta = 0.75, k = 2.0;

@@ -167,13 +167,13 @@ inline constexpr std::tuple kWindowOfChannels{Attribute{"size", &Op::size}, Attr
 template <>
 struct OpTraits<LrnForward> : WorksOnImages {
   static constexpr const char* kName = "lrn_forward";
-  static constexpr OperandTrait kOperands[] = {kX, kY, {"s", Role::kSaved, kWrites, Width::kMaster, Occurs::kMaybe}};
+  static constexpr OperandTrait kOperands[] = {kX, kY};
   static constexpr const auto& kAttributes = kWindowOfChannels<LrnForward>;
 };
 template <>
 struct OpTraits<LrnBackward> : WorksOnImages {
   static constexpr const char* kName = "lrn_backward";
-  static constexpr OperandTrait kOperands[] = {kX, {"s", Role::kSaved, kReads, Width::kMaster}, kDy, kDx};
+  static constexpr OperandTrait kOperands[] = {kX, kDy, kDx};
   static constexpr const auto& kAttributes = kWindowOfChannels<LrnBackward>;
 };
 

@@ -146,11 +146,10 @@ class OperandCheck {
   void operator()(const AvgPoolBackward& op) { Pool(op.window, 1, 0); }
 
   void operator()(const LrnForward& op) {
-    const bool keeps = task_.uses.size() == 3;
-    if (SameShapes({0, 1}) && (!keeps || SameShapes({0, 2}))) Lrn(op.size, op.groups);
+    if (SameShapes({0, 1})) Lrn(op.size, op.groups);
   }
   void operator()(const LrnBackward& op) {
-    if (SameShapes({0, 1, 2, 3})) Lrn(op.size, op.groups);
+    if (SameShapes({0, 1, 2})) Lrn(op.size, op.groups);
   }
 
   void operator()(const BatchNormSums&) {

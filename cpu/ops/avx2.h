@@ -4,11 +4,14 @@
 
 #include <immintrin.h>
 
+#define COLONNADE_LANES 8
+
 namespace colonnade::cpu {
 namespace {
 constexpr int kRegisters = 16;
-constexpr int kLanes = 8;
+constexpr int kLanes = COLONNADE_LANES;
 [[gnu::always_inline]] inline auto Broadcast(float value) { return _mm256_set1_ps(value); }
+[[gnu::always_inline]] inline auto SquareRoot(__m256 value) { return _mm256_sqrt_ps(value); }
 }  // namespace
 }  // namespace colonnade::cpu
 

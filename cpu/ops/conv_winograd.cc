@@ -171,10 +171,6 @@ struct TiledConvolution {
   }
 };
 
-void* ImagesOf(const RunArguments& run, const TaskContext& context, int use) {
-  return WithElement(context.view(use).dtype, [&]<class T>(T) -> void* { return DataOf<T>(run, context, use); });
-}
-
 // to = the numbers of operand `use`, in float.
 void CopyTo(const RunArguments& run, const TaskContext& context, int use, float* to) {
   WithElement(context.view(use).dtype, [&]<class T>(T) {
@@ -192,7 +188,7 @@ PreparedKernel KernelOfTiles(const TiledConvolution& convolution, const TaskCont
         });
         float* biases = workspace + convolution.weights;
         if (bias >= 0) CopyTo(run, context, bias, biases);
-        convolution.Run(ImagesOf(run, context, 0), bias < 0 ? nullptr : biases, workspace, ImagesOf(run, context, y));
+        convolution.Run(BytesOf(run, context, 0), bias < 0 ? nullptr : biases, workspace, BytesOf(run, context, y));
         return absl::OkStatus();
       },
       convolution.floats() * static_cast<int64_t>(sizeof(float)));
@@ -382,7 +378,7 @@ PreparedKernel PrepareByWinograd(const program::ConvBackwardWeights& op, const T
   const TiledGradient gradient(x, y, Group(x, y, op.groups, op.window.size_h), op.window, op.bias, context.threads);
   return KernelOf(
       [gradient, context](const RunArguments& run) {
-        gradient.Run(ImagesOf(run, context, 0), ImagesOf(run, context, 1), reinterpret_cast<float*>(run.workspace),
+        gradient.Run(BytesOf(run, context, 0), BytesOf(run, context, 1), reinterpret_cast<float*>(run.workspace),
                      DataOf<float>(run, context, 2), gradient.bias ? DataOf<float>(run, context, 3) : nullptr);
         return absl::OkStatus();
       },

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cpu/load/arena.h"
+#include "cpu/ops/block_loops.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
@@ -121,11 +122,19 @@ int64_t ScratchFloats(const Normalisation& lrn, const Tiles& t) {
   return RoundUp(PaddedFloats(lrn, t) + kArrays * t.elements(), kAlignment);
 }
 
+// in = x of the tile, in float.
+template <class T>
+COLONNADE_INLINE void Read(const Tiles& t, int64_t tile, const T* x, float* in) {
+  ForRuns(t, tile, [&](int64_t from, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) in[at + i] = x[from + i];
+  });
+}
+
 template <class T>
 struct ForwardOperands {
   const T* x;
   T* y;
-  float* s;  // may be null
 };
 
 template <class T>
@@ -136,18 +145,11 @@ COLONNADE_VECTOR_CLONES void ForwardTiles(const Normalisation& lrn, const Tiles&
   std::fill(padded, sums + count, 0.0f);
   WithPower(lrn.beta, [&](auto power) COLONNADE_INLINE_LAMBDA {
     for (int64_t tile = begin; tile < end; ++tile) {
-      ForRuns(t, tile, [&](int64_t from, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
-#pragma omp simd
-        for (int64_t i = 0; i < size; ++i) in[at + i] = o.x[from + i];
-      });
+      Read(t, tile, o.x, in);
       SumWindows(lrn, t, in, in, padded, sums);
       ForRuns(t, tile, [&](int64_t to, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
-        float s[kLongestRun];
 #pragma omp simd
-        for (int64_t i = 0; i < size; ++i) s[i] = lrn.k + lrn.alpha_over_size * sums[at + i];
-        if (o.s != nullptr) std::copy_n(s, size, o.s + to);
-#pragma omp simd
-        for (int64_t i = 0; i < size; ++i) Put(in[at + i] * power(s[i]), o.y[to + i]);
+        for (int64_t i = 0; i < size; ++i) Put(in[at + i] * power(lrn.k + lrn.alpha_over_size * sums[at + i]), o.y[to + i]);
       });
     }
   });
@@ -155,9 +157,7 @@ COLONNADE_VECTOR_CLONES void ForwardTiles(const Normalisation& lrn, const Tiles&
 
 template <class T>
 struct BackwardOperands {
-  const T* x;
-  const float* s;
-  const T* dy;
+  const T *x, *dy;
   T* dx;
 };
 
@@ -172,11 +172,12 @@ COLONNADE_VECTOR_CLONES void BackwardTiles(const Normalisation& lrn, const Tiles
   std::fill(padded, sums + count, 0.0f);
   WithPower(lrn.beta, [&](auto power) COLONNADE_INLINE_LAMBDA {
     for (int64_t tile = begin; tile < end; ++tile) {
+      Read(t, tile, o.x, in);
+      SumWindows(lrn, t, in, in, padded, sums);
       ForRuns(t, tile, [&](int64_t from, int64_t at, int64_t size) COLONNADE_INLINE_LAMBDA {
 #pragma omp simd
         for (int64_t i = 0; i < size; ++i) {
-          const float s = o.s[from + i], dy = o.dy[from + i], scaled = dy * power(s);
-          in[at + i] = o.x[from + i];
+          const float s = lrn.k + lrn.alpha_over_size * sums[at + i], dy = o.dy[from + i], scaled = dy * power(s);
           out[at + i] = scaled;
           parts[at + i] = scaled / s;
         }
@@ -204,8 +205,7 @@ template <class T>
 std::unique_ptr<Kernel> Forward(T, const Normalisation& lrn, const TaskContext& context) {
   return KernelOf(
       [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
-        const ForwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<T>(run, context, 1),
-                                             context.operands.size() == 3 ? DataOf<float>(run, context, 2) : nullptr};
+        const ForwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<T>(run, context, 1)};
         ForTiles(
             lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
             [&](int64_t begin, int64_t end, float* scratch) { ForwardTiles(lrn, tiles, operands, begin, end, scratch); });
@@ -218,8 +218,8 @@ template <class T>
 std::unique_ptr<Kernel> Backward(T, const Normalisation& lrn, const TaskContext& context) {
   return KernelOf(
       [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
-        const BackwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<const float>(run, context, 1),
-                                              DataOf<const T>(run, context, 2), DataOf<T>(run, context, 3)};
+        const BackwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<const T>(run, context, 1),
+                                              DataOf<T>(run, context, 2)};
         ForTiles(
             lrn, tiles, context.view(0).shape[0], context.threads, run.workspace,
             [&](int64_t begin, int64_t end, float* scratch) { BackwardTiles(lrn, tiles, operands, begin, end, scratch); });
@@ -228,19 +228,92 @@ std::unique_ptr<Kernel> Backward(T, const Normalisation& lrn, const TaskContext&
       WorkspaceBytes(lrn, context));
 }
 
+constexpr int64_t kChunkFloats = 2048;  // about: of the channels of some pixels, so that scratch stays in the first cache
+
+// The normalisation that BlockLoops have, and how its images are cut: into some pixels of all channels.
+struct BlockedLrn {
+  const BlockLoops& loops;
+  FiveChannelLrn lrn;
+  int64_t images, groups, blocks, image_pixels, chunk_pixels, element_bytes;  // blocks of a group
+
+  BlockedLrn(const Normalisation& of, const View& view)
+      : loops(*FindBlockLoops()),
+        lrn{of.alpha_over_size, of.k},
+        images(view.shape[0]),
+        groups(of.groups),
+        blocks(view.shape[1] / of.groups / kChannelBlock),
+        image_pixels(view.shape[2] * view.shape[3]),
+        chunk_pixels(std::clamp<int64_t>(kChunkFloats / view.shape[1], 1, image_pixels)),
+        element_bytes(program::SizeInBytes(view.dtype)) {}
+
+  BlockedPixels Pixels(int64_t count) const {
+    return {element_bytes != sizeof(float), blocks, count, image_pixels * kChannelBlock};
+  }
+  int64_t scratch_floats() const { return RoundUp(LrnScratchFloats(Pixels(chunk_pixels)), kAlignment); }
+  // Calls body(pixels, byte, scratch) for each chunk's pixels of each group: the byte at which they begin, and their
+  // thread's `floats` floats of the workspace.
+  template <class Body>
+  void ForChunks(int threads, int64_t floats, char* workspace, const Body& body) const {
+    const int64_t per_image = CeilDiv(image_pixels, chunk_pixels), group_pixels = blocks * image_pixels;
+    ParallelForWithScratch(threads, images * per_image, floats, workspace, [&](int64_t begin, int64_t end, float* scratch) {
+      for (int64_t chunk = begin; chunk < end; ++chunk) {
+        const int64_t first = chunk % per_image * chunk_pixels;
+        const BlockedPixels pixels = Pixels(std::min(chunk_pixels, image_pixels - first));
+        for (int64_t group = 0; group < groups; ++group) {
+          const int64_t pixel = (chunk / per_image * groups + group) * group_pixels + first;
+          body(pixels, pixel * kChannelBlock * element_bytes, scratch);
+        }
+      }
+    });
+  }
+};
+
+bool HasBlockLoops(const Normalisation& lrn, const View& view) {
+  return FindBlockLoops() != nullptr && view.kind == View::Kind::kBlocked && lrn.half == 2 && lrn.beta == 0.75F &&
+         view.shape[1] / lrn.groups % kChannelBlock == 0;
+}
+
+std::unique_ptr<Kernel> ForwardInBlocks(const BlockedLrn& of, const TaskContext& context) {
+  return KernelOf([of, context](const RunArguments& run) {
+    const char* x = BytesOf(run, context, 0);
+    char* y = BytesOf(run, context, 1);
+    of.ForChunks(context.threads, 0, run.workspace, [&](const BlockedPixels& pixels, int64_t byte, float*) {
+      of.loops.lrn_forward(pixels, of.lrn, x + byte, y + byte);
+    });
+    return absl::OkStatus();
+  });
+}
+
+std::unique_ptr<Kernel> BackwardInBlocks(const BlockedLrn& of, const TaskContext& context) {
+  const auto run_kernel = [of, context](const RunArguments& run) {
+    const char *x = BytesOf(run, context, 0), *dy = BytesOf(run, context, 1);
+    char* dx = BytesOf(run, context, 2);
+    of.ForChunks(context.threads, of.scratch_floats(), run.workspace,
+                 [&](const BlockedPixels& pixels, int64_t byte, float* scratch) {
+                   of.loops.lrn_backward(pixels, of.lrn, x + byte, dy + byte, scratch, dx + byte);
+                 });
+    return absl::OkStatus();
+  };
+  return KernelOf(run_kernel, context.threads * of.scratch_floats() * static_cast<int64_t>(sizeof(float)));
+}
+
 }  // namespace
 
 PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
-    const Normalisation lrn = NormalisationOf(op, context.view(0).shape[1]);
-    return WithElement(context.view(0).dtype, [&](auto zero) { return Forward(zero, lrn, context); });
+    const View& view = context.view(0);
+    const Normalisation lrn = NormalisationOf(op, view.shape[1]);
+    if (HasBlockLoops(lrn, view)) return ForwardInBlocks({lrn, view}, context);
+    return WithElement(view.dtype, [&](auto zero) { return Forward(zero, lrn, context); });
   });
 }
 
 PreparedKernel Prepare(const program::LrnBackward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
-    const Normalisation lrn = NormalisationOf(op, context.view(0).shape[1]);
-    return WithElement(context.view(0).dtype, [&](auto zero) { return Backward(zero, lrn, context); });
+    const View& view = context.view(0);
+    const Normalisation lrn = NormalisationOf(op, view.shape[1]);
+    if (HasBlockLoops(lrn, view)) return BackwardInBlocks({lrn, view}, context);
+    return WithElement(view.dtype, [&](auto zero) { return Backward(zero, lrn, context); });
   });
 }
 

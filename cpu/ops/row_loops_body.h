@@ -182,10 +182,6 @@ void AddGradient(const RowConvolution& of, const RowGradient& over, std::int64_t
   }
 }
 
-typedef std::int32_t Integers __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
-typedef std::int32_t LooseIntegers
-    __attribute__((vector_size(kLanes * sizeof(std::int32_t)), aligned(sizeof(std::int32_t)), may_alias));
-
 void TakeCells(const float* x, std::int64_t stride, std::int32_t place, std::int64_t begin, std::int64_t end, float* value,
                std::int32_t* places) {
   for (int first = 0; first < 16; first += kLanes) {

@@ -33,6 +33,20 @@ COLONNADE_VECTOR_INLINE void Store(const Vector& from, std::uint16_t* to) {
   *reinterpret_cast<LooseHalves*>(to) = __builtin_convertvector(rounded, Halves);
 }
 
+typedef std::int32_t Integers __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
+typedef std::int32_t LooseIntegers
+    __attribute__((vector_size(kLanes * sizeof(std::int32_t)), aligned(sizeof(std::int32_t)), may_alias));
+
+// Integers that fit them.
+typedef std::uint8_t Bytes __attribute__((vector_size(kLanes)));
+typedef std::uint8_t LooseBytes __attribute__((vector_size(kLanes), aligned(1), may_alias));
+COLONNADE_VECTOR_INLINE void Load(const std::uint8_t* from, Integers& to) {
+  to = __builtin_convertvector(*reinterpret_cast<const LooseBytes*>(from), Integers);
+}
+COLONNADE_VECTOR_INLINE void Store(const Integers& from, std::uint8_t* to) {
+  *reinterpret_cast<LooseBytes*>(to) = __builtin_convertvector(from, Bytes);
+}
+
 COLONNADE_VECTOR_INLINE std::int64_t Least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 }  // namespace

@@ -19,13 +19,11 @@ void ForEachWindow(const program::Shape& shape, int64_t size, int64_t groups, F 
   }
 }
 
-}  // namespace
-
-absl::Status Run(const program::LrnForward& op, absl::Span<const Tensor> operands) {
-  const program::Shape& shape = operands[0].shape;
+// s = k + alpha/size · Σ x², the sum over each window.
+template <class Op>
+std::vector<double> ScaleOf(const Op& op, const program::Shape& shape, const std::vector<double>& x) {
   const int64_t plane = shape[2] * shape[3];
-  const std::vector<double> x = ReadDense(operands[0]);
-  std::vector<double> y(x.size()), scale(x.size());
+  std::vector<double> scale(x.size());
   ForEachWindow(shape, op.size, op.groups, [&](int64_t n, int64_t c, int64_t first, int64_t end) {
     for (int64_t i = 0; i < plane; ++i) {
       double squares = 0;
@@ -33,13 +31,19 @@ absl::Status Run(const program::LrnForward& op, absl::Span<const Tensor> operand
         const double v = x[(n * shape[1] + j) * plane + i];
         squares += v * v;
       }
-      const int64_t at = (n * shape[1] + c) * plane + i;
-      scale[at] = op.k + op.alpha / static_cast<double>(op.size) * squares;
-      y[at] = x[at] * std::pow(scale[at], -op.beta);
+      scale[(n * shape[1] + c) * plane + i] = op.k + op.alpha / static_cast<double>(op.size) * squares;
     }
   });
+  return scale;
+}
+
+}  // namespace
+
+absl::Status Run(const program::LrnForward& op, absl::Span<const Tensor> operands) {
+  const std::vector<double> x = ReadDense(operands[0]), scale = ScaleOf(op, operands[0].shape, x);
+  std::vector<double> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) y[i] = x[i] * std::pow(scale[i], -op.beta);
   WriteDense(y, operands[1]);
-  if (operands.size() > 2) WriteDense(scale, operands[2]);
   return absl::OkStatus();
 }
 
@@ -47,7 +51,7 @@ absl::Status Run(const program::LrnForward& op, absl::Span<const Tensor> operand
 absl::Status Run(const program::LrnBackward& op, absl::Span<const Tensor> operands) {
   const program::Shape& shape = operands[0].shape;
   const int64_t plane = shape[2] * shape[3];
-  const std::vector<double> x = ReadDense(operands[0]), scale = ReadDense(operands[1]), dy = ReadDense(operands[2]);
+  const std::vector<double> x = ReadDense(operands[0]), scale = ScaleOf(op, shape, x), dy = ReadDense(operands[1]);
   std::vector<double> dx(x.size());
   const double factor = 2 * op.alpha * op.beta / static_cast<double>(op.size);
   ForEachWindow(shape, op.size, op.groups, [&](int64_t n, int64_t c, int64_t first, int64_t end) {
@@ -61,7 +65,7 @@ absl::Status Run(const program::LrnBackward& op, absl::Span<const Tensor> operan
       dx[at] = dy[at] * std::pow(scale[at], -op.beta) - factor * x[at] * sum;
     }
   });
-  WriteDense(dx, operands[3]);
+  WriteDense(dx, operands[2]);
   return absl::OkStatus();
 }
 

@@ -185,65 +185,76 @@ COLONNADE_HOST_DEVICE inline float ToMinus(float beta, float s) {
   return root * sqrtf(root);
 }
 
-template <class T, int lanes>
-struct LrnForwardElements {
+struct LrnWindow {
   int64_t size, block;  // channels of a window, and of a block
   float alpha_over_size, beta, k;
-  Image in, out, scales;
+
+  // Of channels [c, c + lanes).
+  template <int lanes>
+  COLONNADE_HOST_DEVICE Chunk Around(int64_t c) const {
+    return {ChannelsAround(c, size, block).begin, ChannelsAround(c + lanes - 1, size, block).end};
+  }
+  COLONNADE_HOST_DEVICE bool Reaches(int64_t from, int64_t to) const {
+    return -size / 2 <= to - from && to - from <= size / 2;
+  }
+};
+
+// s of the channels [at.c, at.c + lanes), which are in one block.
+template <int lanes, class T>
+COLONNADE_HOST_DEVICE Vector<float, lanes> LrnScales(const LrnWindow& window, const Image& in, const T* x, const Pixel& at) {
+  const Chunk channels = window.Around<lanes>(at.c);
+  float squares[lanes] = {};
+  for (int64_t c = channels.begin; c < channels.end; ++c) {
+    const float value = x[in.At(at.n, c, at.h, at.w)];
+    for (int l = 0; l < lanes; ++l) {
+      if (window.Reaches(at.c + l, c)) squares[l] += value * value;
+    }
+  }
+  Vector<float, lanes> scales;
+  for (int l = 0; l < lanes; ++l) scales[l] = window.k + window.alpha_over_size * squares[l];
+  return scales;
+}
+
+template <class T, int lanes>
+struct LrnForwardElements {
+  LrnWindow window;
+  Image in, out;
   const T* x;
   T* y;
-  float* s;  // null in evaluation
   COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
   COLONNADE_THREAD {
     const Pixel o = PixelOf<lanes>(out, i);
-    const int64_t begin = ChannelsAround(o.c, size, block).begin, end = ChannelsAround(o.c + lanes - 1, size, block).end;
-    float squares[lanes] = {};
-    for (int64_t c = begin; c < end; ++c) {
-      const float value = x[in.At(o.n, c, o.h, o.w)];
-      for (int l = 0; l < lanes; ++l) {
-        const int64_t apart = c - (o.c + l);
-        if (-size / 2 <= apart && apart <= size / 2) squares[l] += value * value;
-      }
-    }
+    const Vector<float, lanes> scales = LrnScales<lanes>(window, in, x, o);
     const auto own = VectorAt<lanes>(x, in.At(o.n, o.c, o.h, o.w));
-    Vector<float, lanes> scale;
     float normalised[lanes];
-    for (int l = 0; l < lanes; ++l) {
-      scale[l] = k + alpha_over_size * squares[l];
-      normalised[l] = own[l] * ToMinus(beta, scale[l]);
-    }
+    for (int l = 0; l < lanes; ++l) normalised[l] = own[l] * ToMinus(window.beta, scales[l]);
     PutAt(y, out.At(o.n, o.c, o.h, o.w), Rounded<T>(normalised));
-    if (s != nullptr) PutAt(s, scales.At(o.n, o.c, o.h, o.w), scale);
   }
 };
 
 // dx_c = dy_c·s_c^−β − 2αβ/size · x_c · Σ_{j: c in j's window} dy_j·x_j·s_j^−(β+1); windows are symmetric.
 template <class T, int lanes>
 struct LrnBackwardElements {
-  int64_t size, block;
-  float alpha_over_size, beta;
-  Image in, scales, out, back;  // of x, s, dy and dx
-  const T* x;
-  const float* s;
-  const T* dy;
+  LrnWindow window;
+  Image in, out, back;  // of x, dy and dx
+  const T *x, *dy;
   T* dx;
   COLONNADE_HOST_DEVICE int64_t count() const { return back.count() / lanes; }
   COLONNADE_THREAD {
     const Pixel at = PixelOf<lanes>(back, i);
-    const int64_t begin = ChannelsAround(at.c, size, block).begin, end = ChannelsAround(at.c + lanes - 1, size, block).end;
+    const Chunk channels = window.Around<lanes>(at.c);
     float sums[lanes] = {}, own[lanes] = {};
-    for (int64_t c = begin; c < end; ++c) {
-      const float scale = s[scales.At(at.n, c, at.h, at.w)], gradient = dy[out.At(at.n, c, at.h, at.w)];
-      const float power = ToMinus(beta, scale);
+    for (int64_t c = channels.begin; c < channels.end; ++c) {
+      const float scale = LrnScales<1>(window, in, x, {at.n, c, at.h, at.w})[0];
+      const float gradient = dy[out.At(at.n, c, at.h, at.w)], power = ToMinus(window.beta, scale);
       const float term = gradient * float{x[in.At(at.n, c, at.h, at.w)]} * (power / scale);
       for (int l = 0; l < lanes; ++l) {
-        const int64_t apart = c - (at.c + l);
-        if (-size / 2 <= apart && apart <= size / 2) sums[l] += term;
-        if (apart == 0) own[l] = gradient * power;
+        if (window.Reaches(at.c + l, c)) sums[l] += term;
+        if (c == at.c + l) own[l] = gradient * power;
       }
     }
     const auto value = VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w));
-    for (int l = 0; l < lanes; ++l) own[l] -= 2.0f * alpha_over_size * beta * value[l] * sums[l];
+    for (int l = 0; l < lanes; ++l) own[l] -= 2.0f * window.alpha_over_size * window.beta * value[l] * sums[l];
     PutAt(dx, back.At(at.n, at.c, at.h, at.w), Rounded<T>(own));
   }
 };

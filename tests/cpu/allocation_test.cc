@@ -43,7 +43,7 @@ program::Program OwnKernels() {
       of->pieces.push_back({buffer, WholeOf(builder.shape(buffer))});
       run(program::Load{input++}, {builder.Write(buffer)}, Lane::kCopy);
     }
-    const BufferId relu = add("relu", image), s = add("s", image), lrn = add("lrn", image), matrix = add("matrix", flat);
+    const BufferId relu = add("relu", image), lrn = add("lrn", image), matrix = add("matrix", flat);
     const BufferId dropped = add("dropped", flat), p = add("p", flat), dp = add("dp", flat), bias = add("bias", {32 * 36});
     const BufferId metrics = add("metrics", {4}, DType::kF64), count = add("count", {1}, DType::kF64),
                    flag = add("flag", {1}, DType::kI32), dx = add("dx", image);
@@ -53,8 +53,8 @@ program::Program OwnKernels() {
     const BufferId var = builder.AddBuffer(d, "var", DType::kF32, {32}, program::Lifetime::kPersistent);
     const BufferId bn_recalled = add("bn_recalled", {1, 2, 32}, DType::kF64);
     run(program::ActivationForward{program::Activation::kRelu}, {builder.Read(x), builder.Write(relu)});
-    run(program::LrnForward{.groups = 2}, {builder.Read(relu), builder.Write(lrn), builder.Write(s)});
-    run(program::LrnBackward{.groups = 2}, {builder.Read(relu), builder.Read(s), builder.Read(lrn), builder.Write(dx)});
+    run(program::LrnForward{.groups = 2}, {builder.Read(relu), builder.Write(lrn)});
+    run(program::LrnBackward{.groups = 2}, {builder.Read(relu), builder.Read(lrn), builder.Write(dx)});
     const BufferId bn_sums = add("bn_sums", {2, 2, 32}, DType::kF64), bn_totals = add("bn_totals", {1, 2, 32}, DType::kF64);
     const BufferId bn_dsums = add("bn_dsums", {2, 2, 32}, DType::kF64), bn_dx = add("bn_dx", image), bn = add("bn", image);
     const BufferId bn_w = add("bn_w", {32}), bn_b = add("bn_b", {32});

@@ -235,12 +235,11 @@ program::Program OneLrn() {
   program::Builder builder = MakeBuilder(1);
   const Shape image = {2, 32, 6, 6};
   const BufferId x = builder.AddBuffer(0, "x", DType::kF32, image, Lifetime::kPersistent);
-  const BufferId y = builder.AddBuffer(0, "y", DType::kF32, image), s = builder.AddBuffer(0, "s", DType::kF32, image);
+  const BufferId y = builder.AddBuffer(0, "y", DType::kF32, image);
   const BufferId dx = builder.AddBuffer(0, "dx", DType::kF32, image);
-  builder.AddCompute(0, Lane::kCompute, program::LrnForward{}, {builder.Read(x), builder.Write(y), builder.Write(s)}, {},
+  builder.AddCompute(0, Lane::kCompute, program::LrnForward{}, {builder.Read(x), builder.Write(y)}, {}, {"lrn"});
+  builder.AddCompute(0, Lane::kCompute, program::LrnBackward{}, {builder.Read(x), builder.Read(y), builder.Write(dx)}, {},
                      {"lrn"});
-  builder.AddCompute(0, Lane::kCompute, program::LrnBackward{},
-                     {builder.Read(x), builder.Read(s), builder.Read(y), builder.Write(dx)}, {}, {"lrn"});
   return Scheduled(std::move(builder).Build());
 }
 

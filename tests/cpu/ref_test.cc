@@ -93,7 +93,7 @@ TEST(Gradients, PoolingReluAndLrn) {
   const Shape x = {2, 4, 5, 4}, y = {2, 4, 3, 2};
   const program::Window window{3, 2, 2, 2, 1, 0, 1, 0};
   Vector xv = Random(x, 1), r = Random(y, 2), rx = Random(x, 3), dx(xv.size());
-  Vector out(r.size()), argmax(r.size()), out_x(xv.size()), scale(xv.size());
+  Vector out(r.size()), argmax(r.size()), out_x(xv.size());
   ASSERT_TRUE(Apply(program::MaxPoolForward{window}, {Of(xv, x), Of(out, y), Of(argmax, y)}).ok());
   ASSERT_TRUE(Apply(program::MaxPoolBackward{window}, {Of(argmax, y), Of(r, y), Of(dx, x)}).ok());
   ExpectGradient(
@@ -121,8 +121,7 @@ TEST(Gradients, PoolingReluAndLrn) {
       xv, rx, dx, "relu");
   for (int64_t groups : {1, 2}) {
     const program::LrnForward forward{3, groups, 0.5, 0.75, 2};
-    ASSERT_TRUE(Apply(forward, {Of(xv, x), Of(out_x, x), Of(scale, x)}).ok());
-    ASSERT_TRUE(Apply(program::LrnBackward{3, groups, 0.5, 0.75, 2}, {Of(xv, x), Of(scale, x), Of(rx, x), Of(dx, x)}).ok());
+    ASSERT_TRUE(Apply(program::LrnBackward{3, groups, 0.5, 0.75, 2}, {Of(xv, x), Of(rx, x), Of(dx, x)}).ok());
     ExpectGradient(
         [&](Vector& v) {
           EXPECT_TRUE(Apply(forward, {Of(v, x), Of(out_x, x)}).ok());

@@ -92,8 +92,8 @@ TEST(ShapeOf, AWindowsPassesIsThatOfTheImagesBeforeIt) {
   ExpectShape(TaskOf(program::MaxPoolBackward{}, {y, y, x}), expected);
   ExpectShape(TaskOf(program::AvgPoolForward{}, {x, y}), expected);
   ExpectShape(TaskOf(program::AvgPoolBackward{}, {y, x}), expected);
-  ExpectShape(TaskOf(program::LrnForward{}, {x, x, x}), expected);
-  ExpectShape(TaskOf(program::LrnBackward{}, {x, x, x, x}), expected);
+  ExpectShape(TaskOf(program::LrnForward{}, {x, x}), expected);
+  ExpectShape(TaskOf(program::LrnBackward{}, {x, x, x}), expected);
 }
 
 TEST(ShapeOf, WhatStreamsIsItsBytes) {

@@ -542,7 +542,7 @@ TEST(EmitPool, AnOblongMeanCountsAllOfItsCells) {
   EXPECT_EQ(shard.Forward()[0].flops, 2 * 4 * 2 * 20);
 }
 
-TEST(EmitLrn, GroupsAreThoseOfTheShardAndTheScaleIsMadeInTraining) {
+TEST(EmitLrn, GroupsAreThoseOfTheShardAndTrainingKeepsNothing) {
   const Lrn lrn{.size = 3, .groups = 4, .alpha = 0.5, .beta = 0.25, .k = 1};
   const LayerShapes whole = ShapesOf(lrn, {{2, 8, 5, 5}});
   LayerShapes local = whole;
@@ -550,13 +550,13 @@ TEST(EmitLrn, GroupsAreThoseOfTheShardAndTheScaleIsMadeInTraining) {
   for (int64_t groups : {1, 2}) {  // blocks of two channels
     local.inputs[0][1] = local.output[1] = 2 * groups;
     const OneShard shard(lrn, local, whole);
-    EXPECT_THAT(shard.ForwardWords(), ElementsAre("lrn_forward read x, write y, write scale"));
-    EXPECT_THAT(shard.BackwardWords(), ElementsAre("lrn_backward read x, read scale, read dy, write dx"));
+    EXPECT_THAT(shard.ForwardWords(), ElementsAre("lrn_forward read x, write y"));
+    EXPECT_THAT(shard.BackwardWords(), ElementsAre("lrn_backward read x, read dy, write dx"));
     EXPECT_EQ(shard.Forward()[0].op, program::Op(program::LrnForward{3, groups, 0.5, 0.25, 1}));
     EXPECT_EQ(shard.Backward()[0].op, program::Op(program::LrnBackward{3, groups, 0.5, 0.25, 1}));
-    // Of each element: size squares and their sum, then a power; backward does twice as much.
+    // Of each element: size squares and their sum, then a power; backward does that again, and twice as much.
     EXPECT_EQ(shard.Forward()[0].flops, 2 * 2 * groups * 25 * (2 * 3 + 10));
-    EXPECT_EQ(shard.Backward()[0].flops, 2 * shard.Forward()[0].flops);
+    EXPECT_EQ(shard.Backward()[0].flops, 3 * shard.Forward()[0].flops);
     const OneShard eval(lrn, local, whole, {.train = false});
     EXPECT_THAT(eval.ForwardWords(), ElementsAre("lrn_forward read x, write y"));
   }

@@ -89,14 +89,12 @@ TEST(Stages, TheProbabilitiesAloneAreMadeWhereNobodyReadsThem) {
   EXPECT_EQ(loss[0].shape, (Shape{6, 10}));
   EXPECT_TRUE(loss[0].required);
   EXPECT_FALSE(StagesOf(MaxPool{}, kImage).inner[0].required);
-  EXPECT_FALSE(StagesOf(Lrn{}, kImage).inner[0].required);
   EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}).inner[0].required);
 }
 
-// In bf16, z is summed over devices in f32, and scale and probabilities are not rounded.
+// In bf16, z is summed over devices in f32, and probabilities are not rounded.
 TEST(Stages, InnerTensorsThatAreNotRoundedAreInTheMasterType) {
   EXPECT_TRUE(StagesOf(SoftmaxCrossEntropy{}, kRows).inner[0].in_master_type);
-  EXPECT_TRUE(StagesOf(Lrn{}, kImage).inner[0].in_master_type);
   EXPECT_EQ(StagesOf(MaxPool{}, kImage).inner[0].dtype, program::DType::kU8);
   const InnerSpec z = StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}).inner[0];
   EXPECT_TRUE(z.in_master_type);

@@ -191,7 +191,7 @@ TEST(EmitOnOneDevice, OpsAreThoseOfTheFirstDevicesPart) {
   ASSERT_EQ(ops.size(), 1u);
   EXPECT_EQ(std::get<program::LrnForward>(ops[0].op).groups, 1) << "of two blocks";
   const program::Shape part = {4, 4, 4, 4};
-  EXPECT_THAT(ShapesOf(ops), ElementsAre(part, part, part)) << "x, y, scale";
+  EXPECT_THAT(ShapesOf(ops), ElementsAre(part, part)) << "x, y";
 }
 
 TEST(EmitOnOneDevice, AGradientThatIsRefusedIsNotComputed) {

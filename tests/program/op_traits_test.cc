@@ -92,7 +92,7 @@ TEST(TraitsOfOperands, NumberAndOrderFollowAttributesAndCount) {
 }
 
 TEST(TraitsOfOperands, AreDescribedAsTheyAre) {
-  EXPECT_EQ(DescribeOperands(LrnForward{}), "x read, y write, [s write]");
+  EXPECT_EQ(DescribeOperands(LrnBackward{}), "x read, dy read, dx write");
   EXPECT_EQ(DescribeOperands(Sum{}), "x read …, y write");
   EXPECT_EQ(DescribeOperands(BatchNormTrack{}), "sums read, mean accumulate, var accumulate, [gate read]");
   EXPECT_EQ(DescribeOperands(BatchNormBackwardSums{}),

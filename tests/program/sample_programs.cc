@@ -269,8 +269,8 @@ BufferId ImageOps(OneDevice& d, BufferId images, BufferId scalars) {
   const BufferId mean = d.Do(AvgPoolForward{half, false}, {y}, {small})[0];
   d.Do(AvgPoolBackward{half, false}, {mean}, {image});
   const LrnForward lrn{.size = 3, .groups = 2, .alpha = 0.1 + 0.2, .beta = 1.0 / 3, .k = 1};
-  const auto normal = d.Do(lrn, {y}, {image, image});
-  d.Do(LrnBackward{lrn.size, lrn.groups, lrn.alpha, lrn.beta, lrn.k}, {y, normal[1], normal[0]}, {image});
+  const BufferId normal = d.Do(lrn, {y}, {image})[0];
+  d.Do(LrnBackward{lrn.size, lrn.groups, lrn.alpha, lrn.beta, lrn.k}, {y, normal}, {image});
   BatchNormOps(d, y);
   LayerNormOps(d, y);
   return d.Do(Dropout{0.25, 7, {4, 4, 6, 6}, {2, 0, 0, 0}}, {scalars, y}, {image})[0];

@@ -1,0 +1,64 @@
+// Loops over images in blocks of 16 channels, compiled once for each instruction set (block_loops_avx512.cc,
+// block_loops_avx2.cc).
+//
+// A vector holds neighbouring channels of a pixel, so windows of channels are sums of vectors that are shifted in
+// registers. Pure functions; threads may call them on pixels of their own.
+#ifndef COLONNADE_CPU_BLOCK_LOOPS_H_
+#define COLONNADE_CPU_BLOCK_LOOPS_H_
+
+#include <cstdint>
+
+namespace colonnade::cpu {
+
+// Some pixels of an image, and of its channels a group that windows do not leave. Elements are floats, or bfloat16.
+struct BlockedPixels {
+  bool bf16;
+  std::int64_t blocks, pixels;
+  std::int64_t block_stride;  // elements from one block to the next
+};
+
+// program::LrnForward of windows of 5 channels and beta = 3/4; sums and powers are in float.
+struct FiveChannelLrn {
+  float alpha_over_size, k;
+};
+
+// The terms of the sum and the scaled gradients.
+inline std::int64_t LrnScratchFloats(const BlockedPixels& of) { return 2 * of.blocks * of.pixels * 16; }
+
+// How the windows of a max pooling lie over the cells of one axis. Each has a cell, and cells of a window follow each other.
+struct PoolAxis {
+  std::int64_t size, stride, pad, cells, windows;
+};
+struct BlockPooling {
+  PoolAxis rows, columns;
+
+  // Elements of a block of channels.
+  std::int64_t x_row() const { return columns.cells * 16; }
+  std::int64_t x_plane() const { return rows.cells * x_row(); }
+  std::int64_t y_plane() const { return rows.windows * columns.windows * 16; }
+};
+
+struct BlockLoops {
+  // x → y, which begin with the first pixel of the first block.
+  void (*lrn_forward)(const BlockedPixels& of, const FiveChannelLrn& lrn, const void* x, void* y);
+  // x, dy → dx. `scratch` holds LrnScratchFloats(of).
+  void (*lrn_backward)(const BlockedPixels& of, const FiveChannelLrn& lrn, const void* x, const void* dy, float* scratch,
+                       void* dx);
+  // Max pooling of bfloat16, of some planes, which lie one behind the other. x → y, and the place of each maximum in its
+  // window, in row-major order, unless `argmax` is null. A NaN is a maximum where it comes first.
+  void (*take_maxima)(const BlockPooling& of, std::int64_t planes, const std::uint16_t* x, std::uint16_t* y,
+                      std::uint8_t* argmax);
+  // argmax, dy → dx: each cell has the sum of the gradients of the windows whose maximum it is, made in float and rounded
+  // once. `sums` holds x_row() floats.
+  void (*give_gradients)(const BlockPooling& of, std::int64_t planes, const std::uint8_t* argmax, const std::uint16_t* dy,
+                         float* sums, std::uint16_t* dx);
+};
+
+// Those of the widest vectors that this processor has; null where it has none that they are made for.
+const BlockLoops* FindBlockLoops();
+
+extern const BlockLoops kBlockLoopsAvx512, kBlockLoopsAvx2;
+
+}  // namespace colonnade::cpu
+
+#endif  // COLONNADE_CPU_BLOCK_LOOPS_H_
