@@ -27,14 +27,13 @@ constexpr int64_t kMostTaps = 25;
 
 // Images as the tiles of `tiled`, which are of y, or the patches that these read of x.
 TiledImages Tiled(const View& images, const View& tiled, int64_t window, int64_t top = 0, int64_t left = 0) {
-  const int64_t size = TileSize(window);
-  return {.size = size,
+  return {.window = window,
           .bf16 = images.dtype == DType::kBF16,
           .blocks = images.shape[1] / kChannelBlock,
           .rows = images.shape[2],
           .columns = images.shape[3],
-          .down = CeilDiv(tiled.shape[2], size),
-          .across = CeilDiv(tiled.shape[3], size),
+          .down = CeilDiv(tiled.shape[2], kTileSize),
+          .across = CeilDiv(tiled.shape[3], kTileSize),
           .top = top,
           .left = left};
 }
@@ -66,9 +65,10 @@ struct Group {
         window(window) {}
 
   int64_t taps() const { return window * window; }
+  int64_t points() const { return Points(window); }
   int64_t pairs() const { return CeilDiv(outputs, kPairBlocks); }
   int64_t weights() const { return inputs * outputs * kChannelBlock * kChannelBlock * taps(); }
-  int64_t points_of_output() const { return kPoints * inputs * kChannelBlock * kChannelBlock; }  // of a block of outputs
+  int64_t points_of_output() const { return points() * inputs * kChannelBlock * kChannelBlock; }  // of a block of outputs
 };
 
 // A block of inputs, or all, and up to kPairBlocks of outputs of a group; blocks are counted over all groups.
@@ -97,12 +97,12 @@ struct TiledConvolution {
         relu(relu),
         turned(turned) {
     tiles = to.shape[0] * y.down * y.across;
-    const int64_t in_tile = kPoints * kChannelBlock * (x.blocks + kPairBlocks);
+    const int64_t in_tile = group.points() * kChannelBlock * (x.blocks + kPairBlocks);
     at_once = RoundUp(TilesAtOnce(in_tile, kNearFloats, CeilDiv(tiles, threads)), kTilesOfProduct);
     room = at_once + kSpareTiles;
     weights = y.blocks * group.points_of_output();
-    patches = kPoints * PointFloats(x.blocks, room);
-    of_thread = patches + kPairBlocks * kPoints * PointFloats(1, room);
+    patches = group.points() * PointFloats(x.blocks, room);
+    of_thread = patches + kPairBlocks * group.points() * PointFloats(1, room);
   }
 
   int64_t floats() const { return weights + y.blocks * kChannelBlock + threads * of_thread; }
@@ -119,7 +119,7 @@ struct TiledConvolution {
     }
   }
 
-  // u [y.blocks][36][inputs][16] = G w Gᵀ.
+  // u [y.blocks][points][inputs][16] = G w Gᵀ.
   template <class Weight>
   void TransformWeights(const Weight* w, float* u) const {
     const int64_t inputs = group.inputs * kChannelBlock;
@@ -150,12 +150,12 @@ struct TiledConvolution {
       loops->read_patches(x, images, first, count, room, v);
       for (int64_t index = 0; index < pairs; ++index) {
         const Pair pair = PairOf(index);
-        loops->multiply(count, group.inputs, pair.outputs, room, v + pair.input * room * kChannelBlock,
+        loops->multiply(group.window, count, group.inputs, pair.outputs, room, v + pair.input * room * kChannelBlock,
                         PointFloats(x.blocks, room), u + pair.output * group.points_of_output(), m,
                         {PartOf(x, images, next, next_end, index, pairs), {y, to, first, count, pair.output, pair.outputs}});
         for (int64_t b = 0; b < pair.outputs; ++b) {
           const int64_t block = pair.output + b;
-          loops->write_tiles(y, m + b * kPoints * PointFloats(1, room), block, first, count, room,
+          loops->write_tiles(y, m + b * group.points() * PointFloats(1, room), block, first, count, room,
                              bias == nullptr ? nullptr : bias + block * kChannelBlock, relu, to);
         }
       }
@@ -207,7 +207,7 @@ struct TiledGradient {
   int64_t at_once;
   // Floats of one team, and where in them its tiles of y and its sums begin: [taps][inputs of a group][outputs], [outputs].
   int64_t y_tiles, sums, bias_sums, of_team;
-  int64_t of_thread = kPoints * kChannelBlock * kChannelBlock * kPairBlocks;
+  int64_t of_thread;
 
   TiledGradient(const View& from, const View& to, const Group& group, const Window& window, bool bias, int threads)
       : group(group),
@@ -220,12 +220,13 @@ struct TiledGradient {
     pairs = group.count * group.inputs * group.pairs();
     const int64_t sums_of_team = group.taps() * inputs() * outputs();
     teams = pairs < kPairsOfThread * threads && threads * sums_of_team <= kMostSums ? threads : 1;
-    const int64_t in_tile = kPoints * kChannelBlock * (x.blocks + y.blocks);
+    const int64_t in_tile = group.points() * kChannelBlock * (x.blocks + y.blocks);
     at_once = TilesAtOnce(in_tile, teams == 1 && threads > 1 ? kFarFloats : kNearFloats, CeilDiv(tiles, teams));
-    y_tiles = kPoints * PointFloats(x.blocks, at_once);
-    sums = y_tiles + kPoints * PointFloats(y.blocks, at_once);
+    y_tiles = group.points() * PointFloats(x.blocks, at_once);
+    sums = y_tiles + group.points() * PointFloats(y.blocks, at_once);
     bias_sums = sums + sums_of_team;
     of_team = bias_sums + outputs();
+    of_thread = group.points() * kChannelBlock * kChannelBlock * kPairBlocks;
   }
 
   int64_t inputs() const { return group.inputs * kChannelBlock; }
@@ -240,7 +241,7 @@ struct TiledGradient {
   // Adds a pair's products of `count` tiles to the team's sums.
   void AddPair(const Pair& pair, int64_t count, float* team, float* products, const Ahead& ahead) const {
     const int64_t row = pair.outputs * kChannelBlock, first_input = pair.input % group.inputs * kChannelBlock;
-    loops->sum_products(count, pair.outputs, at_once, team + pair.input * at_once * kChannelBlock,
+    loops->sum_products(group.window, count, pair.outputs, at_once, team + pair.input * at_once * kChannelBlock,
                         PointFloats(x.blocks, at_once), team + y_tiles + pair.output * at_once * kChannelBlock,
                         PointFloats(y.blocks, at_once), products, ahead);
     for (int64_t input = 0; input < kChannelBlock; ++input) {
@@ -254,8 +255,8 @@ struct TiledGradient {
 
   // Σ of a tile is its value at the point where A dy Aᵀ adds all rows and columns.
   void AddBias(int64_t count, float* team) const {
-    constexpr int64_t kSumPoint = 7;
-    const float* tiles_of_sum = team + y_tiles + kSumPoint * PointFloats(y.blocks, at_once);
+    const int64_t of_one_and_one = PatchSize(group.window) + 1;
+    const float* tiles_of_sum = team + y_tiles + of_one_and_one * PointFloats(y.blocks, at_once);
     for (int64_t k = 0; k < y.blocks; ++k) {
       FindRowLoops()->add_row(tiles_of_sum + k * at_once * kChannelBlock, count * kChannelBlock,
                               team + bias_sums + k * kChannelBlock);
@@ -318,19 +319,16 @@ struct TiledGradient {
 };
 
 // Of one image.
-int64_t TilesOf(const Window& window, const Shape& y) {
-  const int64_t size = TileSize(window.size_h);
-  return CeilDiv(y[2], size) * CeilDiv(y[3], size);
-}
+int64_t TilesOf(const Shape& y) { return CeilDiv(y[2], kTileSize) * CeilDiv(y[3], kTileSize); }
 
 // Whether products in float, fewer, take less time than oneDNN's direct ones in bf16.
-bool BeatsBf16(const Window& window, int64_t channels) {
+bool BeatsBf16(int64_t channels) {
   constexpr int64_t kMostChannels = 384;  // docs/performance.md
   switch (Bf16KernelsHere()) {
     case Bf16Kernels::kAmx:
       return false;
     case Bf16Kernels::kAvx512:
-      return window.size_h == 3 && channels <= kMostChannels;
+      return channels <= kMostChannels;
     case Bf16Kernels::kEmulated:
     case Bf16Kernels::kNone:
       break;
@@ -348,14 +346,12 @@ bool ConvolvesByWinograd(const Window& window, int64_t groups, DType dtype, cons
   const bool fills_blocks = inputs % kChannelBlock == 0 && outputs % kChannelBlock == 0 && std::min(inputs, outputs) > 0;
   const int64_t pad = std::max({window.pad_top, window.pad_bottom, window.pad_left, window.pad_right});
   const bool multiplies_less =
-      4 * TilesOf(window, y) * kPoints <= 3 * y[2] * y[3] * window.size_h * window.size_w;  // by a quarter
+      4 * TilesOf(y) * Points(window.size_h) <= 3 * y[2] * y[3] * window.size_h * window.size_w;  // by a quarter
   return fills_blocks && pad < window.size_h && multiplies_less &&
-         (dtype == DType::kF32 || BeatsBf16(window, std::max(inputs, outputs)));
+         (dtype == DType::kF32 || BeatsBf16(std::max(inputs, outputs)));
 }
 
-bool HasTilesForWinograd(const Window& window, const Shape& y, int threads) {
-  return y[0] * TilesOf(window, y) >= kLeastTiles * threads;
-}
+bool HasTilesForWinograd(const Shape& y, int threads) { return y[0] * TilesOf(y) >= kLeastTiles * threads; }
 
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context) {
   const View &x = context.view(0), &y = context.view(op.bias ? 3 : 2);

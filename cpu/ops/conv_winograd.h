@@ -20,7 +20,7 @@ bool ConvolvesByWinograd(const program::Window& window, int64_t groups, program:
                          const program::Shape& y);
 
 // Whether there are enough images for that.
-bool HasTilesForWinograd(const program::Window& window, const program::Shape& y, int threads);
+bool HasTilesForWinograd(const program::Shape& y, int threads);
 
 // Of an op whose operands are all dense.
 template <class Op>
@@ -29,7 +29,7 @@ bool CanRunByWinograd(const Op& op, const TaskContext& context) {
   const View x = view(program::Role::kInput), y = view(program::Role::kOutput), w = view(program::Role::kWeight);
   return context.winograd && x.kind == View::Kind::kBlocked && y.kind == View::Kind::kBlocked && InRows(w) &&
          ConvolvesByWinograd(op.window, op.groups, x.dtype, x.shape, y.shape) &&
-         HasTilesForWinograd(op.window, y.shape, context.threads);
+         HasTilesForWinograd(y.shape, context.threads);
 }
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context);
 PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const TaskContext& context);

@@ -54,20 +54,20 @@ class WinogradLoopsTest : public testing::Test {
     return floats;
   }
   Case Draw() {
-    const int64_t window = Between(0, 1) == 0 ? 3 : 5, size = TileSize(window), most_pad = window - 1;
+    const int64_t window = Between(0, 1) == 0 ? 3 : 5, most_pad = window - 1;
     Case drawn = {.window = window, .taps = window * window, .images = Between(1, 3)};
     const int64_t pad_top = Between(0, most_pad), pad_left = Between(0, most_pad);
-    drawn.x = {.size = size,
+    drawn.x = {.window = window,
                .bf16 = Between(0, 1) == 0,
                .blocks = Between(1, 3),
                .rows = Between(5, 11),
                .columns = Between(5, 11)};
-    drawn.y = {.size = size,
+    drawn.y = {.window = window,
                .bf16 = Between(0, 1) == 0,
                .blocks = Between(1, 2),
                .rows = drawn.x.rows + pad_top + Between(0, most_pad) - most_pad,
                .columns = drawn.x.columns + pad_left + Between(0, most_pad) - most_pad};
-    drawn.y.down = (drawn.y.rows + size - 1) / size, drawn.y.across = (drawn.y.columns + size - 1) / size;
+    drawn.y.down = (drawn.y.rows + 3) / 4, drawn.y.across = (drawn.y.columns + 3) / 4;
     drawn.x.down = drawn.y.down, drawn.x.across = drawn.y.across;
     drawn.x.top = pad_top, drawn.x.left = pad_left;
     drawn.tiles = drawn.images * drawn.y.down * drawn.y.across;
@@ -86,28 +86,28 @@ class WinogradLoopsTest : public testing::Test {
 TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
   for (int round = 0; round < Draws(32); ++round) {
     const Case of = Draw();
-    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16;
+    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16, points = Points(of.window);
     Images x(of.x.bf16, Floats(of.x_floats()));
     const std::vector<float> w = Floats(outputs * inputs * of.taps), bias = Floats(outputs);
     const bool relu = Between(0, 1) == 0, has_bias = Between(0, 1) == 0;
     for (const WinogradLoops* loops : LoopsHere()) {
-      std::vector<float> u(outputs * inputs * kPoints), v(kPoints * PointFloats(of.x.blocks, of.room));
-      std::vector<float> m(of.y.blocks * kPoints * PointFloats(1, of.room));
+      std::vector<float> u(outputs * inputs * points), v(points * PointFloats(of.x.blocks, of.room));
+      std::vector<float> m(of.y.blocks * points * PointFloats(1, of.room));
       Images y(of.y.bf16, Floats(of.y_floats()));
       for (int64_t k = 0; k < outputs; k += 16) {
         for (int64_t c = 0; c < inputs; ++c) {
           std::vector<float> taps(of.taps * 16);
           for (int64_t i = 0; i < of.taps * 16; ++i) taps[i] = w[((k + i % 16) * inputs + c) * of.taps + i / 16];
-          loops->transform_weights(of.window, taps.data(), inputs * 16, u.data() + k * kPoints * inputs + c * 16);
+          loops->transform_weights(of.window, taps.data(), inputs * 16, u.data() + k * points * inputs + c * 16);
         }
       }
       const int64_t half = of.tiles / 2;  // in two parts, as a thread does
       loops->read_patches(of.x, x.data(), 0, half, of.room, v.data());
       loops->read_patches(of.x, x.data(), half, of.tiles - half, of.room, v.data() + half * 16);
-      loops->multiply(of.tiles, of.x.blocks, of.y.blocks, of.room, v.data(), PointFloats(of.x.blocks, of.room), u.data(),
-                      m.data(), SomeAhead(of, x, y));
+      loops->multiply(of.window, of.tiles, of.x.blocks, of.y.blocks, of.room, v.data(), PointFloats(of.x.blocks, of.room),
+                      u.data(), m.data(), SomeAhead(of, x, y));
       for (int64_t k = 0; k < of.y.blocks; ++k) {
-        loops->write_tiles(of.y, m.data() + k * kPoints * PointFloats(1, of.room), k, 0, of.tiles, of.room,
+        loops->write_tiles(of.y, m.data() + k * points * PointFloats(1, of.room), k, 0, of.tiles, of.room,
                            has_bias ? bias.data() + k * 16 : nullptr, relu, y.data());
       }
       for (int64_t i = 0; i < of.y_floats(); ++i) {
@@ -135,9 +135,9 @@ TEST_F(WinogradLoopsTest, RoundToBf16AsOthersDo) {
   const std::vector<float> bias = {
       0.0f,     -0.0f,     1.0f, 1.00390625f, 1.01171875f, 1.0039064f,   1.0039062f, -1.5e-38f,
       INFINITY, -INFINITY, NAN,  3.4e38f,     1e-45f,      -1.01171875f, 65280.5f,   std::bit_cast<float>(0x7fffffffu)};
-  const TiledImages of = {.size = 4, .bf16 = true, .blocks = 1, .rows = 3, .columns = 2, .down = 1, .across = 1};
+  const TiledImages of = {.window = 3, .bf16 = true, .blocks = 1, .rows = 3, .columns = 2, .down = 1, .across = 1};
   const int64_t room = 1 + kSpareTiles;
-  const std::vector<float> m(kPoints * PointFloats(1, room));
+  const std::vector<float> m(Points(3) * PointFloats(1, room));
   for (const WinogradLoops* loops : LoopsHere()) {
     std::vector<program::BFloat16> y(6 * 16);
     loops->write_tiles(of, m.data(), 0, 0, 1, room, bias.data(), /*relu=*/false, y.data());
@@ -150,17 +150,17 @@ TEST_F(WinogradLoopsTest, RoundToBf16AsOthersDo) {
 TEST_F(WinogradLoopsTest, GradientsOfWeightsAreAdded) {
   for (int round = 0; round < Draws(32); ++round) {
     const Case of = Draw();
-    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16;
+    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16, points = Points(of.window);
     Images x(of.x.bf16, Floats(of.x_floats())), dy(of.y.bf16, Floats(of.y_floats()));
     for (const WinogradLoops* loops : LoopsHere()) {
       const int64_t v_point = PointFloats(of.x.blocks, of.room), z_point = PointFloats(of.y.blocks, of.room);
-      std::vector<float> v(kPoints * v_point), z(kPoints * z_point), s(kPoints * 16 * outputs),
+      std::vector<float> v(points * v_point), z(points * z_point), s(points * 16 * outputs),
           dw(of.taps * inputs * outputs, 0.5f);
       loops->read_patches(of.x, x.data(), 0, of.tiles, of.room, v.data());
       loops->read_tiles(of.y, dy.data(), 0, of.tiles, of.room, z.data());
       for (int64_t c = 0; c < inputs; c += 16) {
-        loops->sum_products(of.tiles, of.y.blocks, of.room, v.data() + c * of.room, v_point, z.data(), z_point, s.data(),
-                            SomeAhead(of, x, dy));
+        loops->sum_products(of.window, of.tiles, of.y.blocks, of.room, v.data() + c * of.room, v_point, z.data(), z_point,
+                            s.data(), SomeAhead(of, x, dy));
         for (int64_t i = 0; i < 16; ++i) {
           for (int64_t k = 0; k < outputs; k += 16) {
             loops->add_weights(of.window, s.data() + i * outputs + k, 16 * outputs, inputs * outputs,
