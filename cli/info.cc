@@ -331,6 +331,7 @@ Facts ReadFacts() {
     for (const cuda::GpuFacts& gpu : facts.cuda->gpus) facts.pci_links.push_back(ReadPciLink(gpu.pci));
   }
   facts.profile = ReadProfile(tools::LocalMachinePath(), absl::Now());
+  facts.bf16_profile = ReadProfile(tools::LocalMachinePath("bf16"), absl::Now());
   return facts;
 }
 
@@ -350,6 +351,7 @@ std::string InfoText(const Facts& facts) {
   Append(text, "CUDA", CudaLines(facts));
   if (facts.build.cuda && facts.cuda.ok()) AppendGpus(text, facts);
   Append(text, "profile", {ProfileText(facts.profile)});
+  if (facts.bf16_profile.age.has_value()) Append(text, "profile, bf16", {ProfileText(facts.bf16_profile)});
   Lines variables;
   for (const auto& [name, value] : host.environment) variables.push_back(absl::StrCat(name, "=", value));
   Append(text, "environment", variables);
@@ -388,6 +390,7 @@ Json InfoJson(const Facts& facts) {
             {"threads", facts.onednn.threads}}},
           {"cuda", CudaJson(facts)},
           {"profile", ProfileJson(facts.profile)},
+          {"profile_bf16", ProfileJson(facts.bf16_profile)},
           {"environment", std::move(environment)}};
 }
 

@@ -37,7 +37,7 @@ struct PciLink {
   std::optional<int> numa_node;
 };
 
-// The profile that --machine=local reads.
+// A profile that --machine=local reads.
 struct ProfileFacts {
   std::string path;
   std::optional<absl::Duration> age;  // none: there is no such file
@@ -50,8 +50,8 @@ struct Facts {
   HostFacts host;
   cpu::OneDnn onednn;
   absl::StatusOr<cuda::CudaFacts> cuda;
-  std::vector<PciLink> pci_links;  // of each GPU
-  ProfileFacts profile;
+  std::vector<PciLink> pci_links;      // of each GPU
+  ProfileFacts profile, bf16_profile;  // for steps in fp32, and in bf16
 };
 
 // The files of the system lie under `root`.

@@ -117,6 +117,8 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::
   if (plan.name != partition::kAutoPlan)
     plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
                                          machine.Title(), plan.name));
+  if (flags.dtype == "auto")
+    plan.notes.push_back("the plan is the best for steps in fp32; --dtype=auto measures this plan alone");
   plan.name = partition::kAutoPlan;
   return plan;
 }

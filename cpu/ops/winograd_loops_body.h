@@ -1,5 +1,6 @@
 // The body of winograd_loops.h for vectors of kLanes floats. To be included once by a source that is compiled for their
-// instruction set (vectors.h).
+// instruction set (vectors.h). It is long since all that works on these vectors has to be compiled together:
+// transformations, products, sums, and what is fetched meanwhile.
 #include "cpu/ops/winograd_loops.h"
 
 namespace colonnade::cpu {

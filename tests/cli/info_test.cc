@@ -113,8 +113,8 @@ TEST_F(Info, IsOneJsonObjectWithTheKeysThatTheDocumentationNames) {
   const OrderedJson info = OrderedJson::parse(r.out);
   std::vector<std::string> keys;
   for (const auto& [key, value] : info.items()) keys.push_back(key);
-  EXPECT_THAT(keys,
-              ElementsAre("version", "commit", "build", "system", "processor", "onednn", "cuda", "profile", "environment"));
+  EXPECT_THAT(keys, ElementsAre("version", "commit", "build", "system", "processor", "onednn", "cuda", "profile",
+                                "profile_bf16", "environment"));
   EXPECT_EQ(info["version"], ThisBuild().version);
   EXPECT_GE(info["system"]["memory_bytes"], info["system"]["available_bytes"]);
   EXPECT_EQ(info["cuda"]["usable"], info["cuda"]["error"].is_null());
@@ -150,6 +150,16 @@ TEST_F(Info, SaysHowOldTheProfileOfThisMachineIs) {
   EXPECT_NEAR(profile["age_s"].get<double>(), 75 * 3600, 60);
   EXPECT_EQ(profile["description"], OrderedJson::parse(shipped)["description"]);
   EXPECT_TRUE(profile["error"].is_null());
+}
+
+TEST_F(Info, HasALineForAProfileInBf16WhereThereIsOne) {
+  EXPECT_THAT(RunHere("info").out, Not(HasSubstr("profile, bf16")));
+  EXPECT_TRUE(OrderedJson::parse(RunHere("info --json").out)["profile_bf16"]["age_s"].is_null());
+  WriteProfile(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json")), absl::Hours(75));
+  const std::string in_bf16 = In("colonnade/machine-bf16.json");
+  std::filesystem::copy(Profile(), in_bf16);
+  EXPECT_THAT(RunHere("info").out, ::testing::ContainsRegex("profile, bf16  [0-9]+ second"));
+  EXPECT_EQ(OrderedJson::parse(RunHere("info --json").out)["profile_bf16"]["path"], in_bf16);
 }
 
 TEST_F(Info, AProfileThatCannotBeReadIsAFactAndNoError) {

@@ -141,8 +141,8 @@ TEST(ExpandPasses, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
     if (value.in_master_type) own.push_back(absl::StrCat(value.name, " master"));
     if (value.metrics_of >= 0) own.push_back(absl::StrCat(value.name, " of ", graph.nodes[value.metrics_of].name));
   }
-  EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "label_count f64", "pool.argmax u8",
-                                                   "metrics f64", "metrics of loss", "loss.probabilities master"));
+  EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "label_count f64", "pool.argmax u8", "metrics f64",
+                                                   "metrics of loss", "loss.probabilities master"));
 }
 
 layers::LayerGraph TwoLosses() {
