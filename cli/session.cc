@@ -118,7 +118,7 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::
     plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
                                          machine.Title(), plan.name));
   if (flags.dtype == "auto")
-    plan.notes.push_back("the plan is the best for steps in fp32; --dtype=auto measures this plan alone");
+    plan.notes.push_back("the plan was searched for steps in fp32; --dtype=auto compares the types under this plan only");
   plan.name = partition::kAutoPlan;
   return plan;
 }

@@ -17,7 +17,7 @@ struct CpuOptions {
   int devices = 1;
   int threads_per_device = 0;  // 0: DefaultThreadsPerDevice
   // kWinograd: as kOneDnn, but convolutions of 3 x 3 and 5 x 5 by our own kernels of Winograd's algorithm (Lavin and Gray
-  // 2015) where that takes less time. They multiply 4 and 2.8 times less often, their relative error is some 1e-6 where a
+  // 2015) where that takes less time. They multiply 4 and 6.25 times less often, their relative error is some 1e-6 where a
   // direct one's is 1e-7, and exact data do not give equal bits under all plans. In bf16 they compute in float. kReference:
   // plain loops, for f32, bf16 and f64 Programs.
   enum class Kernels { kOneDnn, kWinograd, kReference };

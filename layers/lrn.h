@@ -6,7 +6,7 @@
 //
 // Backward: dx_c = dy_c · s_c^(−beta) − 2·alpha·beta/size · x_c · Σ_j dy_j · x_j · s_j^(−beta−1), j over the same window.
 // Cost       2·size + 10 flop an element forward, three times that backward, which works s out anew: to keep it would cost
-//            more time, and as much memory as x in f32.
+//            more time on CPUs, and as much memory as x in f32.
 // Strategies group: where M divides the blocks, each position holds its own; where M is a multiple of them, the positions of
 //            a block gather it and compute it alike. A layer of one block is not split by channels.
 // Errors     InvalidArgument where groups do not divide C or size is even, and where neither of M and groups divides the

@@ -22,8 +22,10 @@ struct FiveChannelLrn {
   float alpha_over_size, k;
 };
 
-// The terms of the sum and the scaled gradients.
-inline std::int64_t LrnScratchFloats(const BlockedPixels& of) { return 2 * of.blocks * of.pixels * 16; }
+// Of scratch that lrn_backward needs.
+[[gnu::always_inline]] inline std::int64_t LrnScratchFloats(const BlockedPixels& of) {
+  return 2 * of.blocks * of.pixels * 16;
+}
 
 // How the windows of a max pooling lie over the cells of one axis. Each has a cell, and cells of a window follow each other.
 struct PoolAxis {
@@ -33,9 +35,9 @@ struct BlockPooling {
   PoolAxis rows, columns;
 
   // Elements of a block of channels.
-  std::int64_t x_row() const { return columns.cells * 16; }
-  std::int64_t x_plane() const { return rows.cells * x_row(); }
-  std::int64_t y_plane() const { return rows.windows * columns.windows * 16; }
+  [[gnu::always_inline]] std::int64_t x_row() const { return columns.cells * 16; }
+  [[gnu::always_inline]] std::int64_t x_plane() const { return rows.cells * x_row(); }
+  [[gnu::always_inline]] std::int64_t y_plane() const { return rows.windows * columns.windows * 16; }
 };
 
 struct BlockLoops {

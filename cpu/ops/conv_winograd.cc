@@ -255,8 +255,8 @@ struct TiledGradient {
 
   // Σ of a tile is its value at the point where A dy Aᵀ adds all rows and columns.
   void AddBias(int64_t count, float* team) const {
-    const int64_t of_one_and_one = PatchSize(group.window) + 1;
-    const float* tiles_of_sum = team + y_tiles + of_one_and_one * PointFloats(y.blocks, at_once);
+    const int64_t sum_point = PatchSize(group.window) + 1;
+    const float* tiles_of_sum = team + y_tiles + sum_point * PointFloats(y.blocks, at_once);
     for (int64_t k = 0; k < y.blocks; ++k) {
       FindRowLoops()->add_row(tiles_of_sum + k * at_once * kChannelBlock, count * kChannelBlock,
                               team + bias_sums + k * kChannelBlock);

@@ -27,8 +27,7 @@ Normalisation NormalisationOf(const Op& op, int64_t channels) {
           static_cast<float>(op.k)};
 }
 
-constexpr int64_t kLongestRun = 16;  // pixels of a line, where it has several
-static_assert(kChannelBlock <= kLongestRun);
+constexpr int64_t kLongestRun = 16;           // pixels of a line, where it has several
 constexpr int64_t kBlockedTileFloats = 1024;  // about: a tile and its scratch stay in the first cache
 
 // Images are worked on in tiles [lines][C][width] of width · lines pixels. Where channels are neighbours in memory a line is

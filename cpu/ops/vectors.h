@@ -37,7 +37,7 @@ typedef std::int32_t Integers __attribute__((vector_size(kLanes * sizeof(std::in
 typedef std::int32_t LooseIntegers
     __attribute__((vector_size(kLanes * sizeof(std::int32_t)), aligned(sizeof(std::int32_t)), may_alias));
 
-// Integers that fit them.
+// Integers of 0 to 255, as bytes.
 typedef std::uint8_t Bytes __attribute__((vector_size(kLanes)));
 typedef std::uint8_t LooseBytes __attribute__((vector_size(kLanes), aligned(1), may_alias));
 COLONNADE_VECTOR_INLINE void Load(const std::uint8_t* from, Integers& to) {
