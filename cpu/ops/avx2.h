@@ -4,12 +4,13 @@
 
 #include <immintrin.h>
 
-#define COLONNADE_LANES 8
+// Lanes [j, j + 8) of vectors that lie one behind the other.
+#define COLONNADE_LANES_FROM(j) j, j + 1, j + 2, j + 3, j + 4, j + 5, j + 6, j + 7
 
 namespace colonnade::cpu {
 namespace {
 constexpr int kRegisters = 16;
-constexpr int kLanes = COLONNADE_LANES;
+constexpr int kLanes = 8;
 [[gnu::always_inline]] inline auto Broadcast(float value) { return _mm256_set1_ps(value); }
 [[gnu::always_inline]] inline auto SquareRoot(__m256 value) { return _mm256_sqrt_ps(value); }
 }  // namespace

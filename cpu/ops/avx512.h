@@ -4,12 +4,14 @@
 
 #include <immintrin.h>
 
-#define COLONNADE_LANES 16
+// Lanes [j, j + 16) of vectors that lie one behind the other.
+#define COLONNADE_LANES_FROM(j) \
+  j, j + 1, j + 2, j + 3, j + 4, j + 5, j + 6, j + 7, j + 8, j + 9, j + 10, j + 11, j + 12, j + 13, j + 14, j + 15
 
 namespace colonnade::cpu {
 namespace {
 constexpr int kRegisters = 32;
-constexpr int kLanes = COLONNADE_LANES;
+constexpr int kLanes = 16;
 [[gnu::always_inline]] inline auto Broadcast(float value) { return _mm512_set1_ps(value); }
 [[gnu::always_inline]] inline auto SquareRoot(__m512 value) { return _mm512_maskz_sqrt_ps(0xffff, value); }
 }  // namespace

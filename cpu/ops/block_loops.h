@@ -41,6 +41,8 @@ struct BlockPooling {
 };
 
 struct BlockLoops {
+  const char* vectors;  // what they are of
+
   // x → y, which begin with the first pixel of the first block.
   void (*lrn_forward)(const BlockedPixels& of, const FiveChannelLrn& lrn, const void* x, void* y);
   // x, dy → dx. `scratch` holds LrnScratchFloats(of).

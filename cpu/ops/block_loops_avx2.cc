@@ -4,6 +4,6 @@
 #include "cpu/ops/block_loops_body.h"
 
 namespace colonnade::cpu {
-const BlockLoops kBlockLoopsAvx2 = {LrnForward, LrnBackward, TakeMaxima, GiveGradients};
+const BlockLoops kBlockLoopsAvx2 = {"AVX2", LrnForward, LrnBackward, TakeMaxima, GiveGradients};
 }  // namespace colonnade::cpu
 #endif

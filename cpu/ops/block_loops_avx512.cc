@@ -4,6 +4,6 @@
 #include "cpu/ops/block_loops_body.h"
 
 namespace colonnade::cpu {
-const BlockLoops kBlockLoopsAvx512 = {LrnForward, LrnBackward, TakeMaxima, GiveGradients};
+const BlockLoops kBlockLoopsAvx512 = {"AVX-512", LrnForward, LrnBackward, TakeMaxima, GiveGradients};
 }  // namespace colonnade::cpu
 #endif

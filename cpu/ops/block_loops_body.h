@@ -38,12 +38,7 @@ COLONNADE_VECTOR_INLINE Vector LoadOrZero(const T* from, std::int64_t at) {
 // Lanes [j, j + kLanes) of a and, behind it, b.
 template <int j>
 COLONNADE_VECTOR_INLINE Vector Shifted(const Vector& a, const Vector& b) {
-#if COLONNADE_LANES == 16
-  return __builtin_shufflevector(a, b, j, j + 1, j + 2, j + 3, j + 4, j + 5, j + 6, j + 7, j + 8, j + 9, j + 10, j + 11,
-                                 j + 12, j + 13, j + 14, j + 15);
-#else
-  return __builtin_shufflevector(a, b, j, j + 1, j + 2, j + 3, j + 4, j + 5, j + 6, j + 7);
-#endif
+  return __builtin_shufflevector(a, b, COLONNADE_LANES_FROM(j));
 }
 
 // Of each channel c, Σ over [c − 2, c + 2].

@@ -233,7 +233,8 @@ constexpr int64_t kChunkFloats = 2048;  // about: of the channels of some pixels
 struct BlockedLrn {
   const BlockLoops& loops;
   FiveChannelLrn lrn;
-  int64_t images, groups, blocks, image_pixels, chunk_pixels, element_bytes;  // blocks of a group
+  int64_t images, groups, blocks, image_pixels, chunk_pixels;  // blocks of a group
+  program::DType dtype;
 
   BlockedLrn(const Normalisation& of, const View& view)
       : loops(*FindBlockLoops()),
@@ -243,10 +244,10 @@ struct BlockedLrn {
         blocks(view.shape[1] / of.groups / kChannelBlock),
         image_pixels(view.shape[2] * view.shape[3]),
         chunk_pixels(std::clamp<int64_t>(kChunkFloats / view.shape[1], 1, image_pixels)),
-        element_bytes(program::SizeInBytes(view.dtype)) {}
+        dtype(view.dtype) {}
 
   BlockedPixels Pixels(int64_t count) const {
-    return {element_bytes != sizeof(float), blocks, count, image_pixels * kChannelBlock};
+    return {dtype == program::DType::kBF16, blocks, count, image_pixels * kChannelBlock};
   }
   int64_t scratch_floats() const { return RoundUp(LrnScratchFloats(Pixels(chunk_pixels)), kAlignment); }
   // Calls body(pixels, byte, scratch) for each chunk's pixels of each group: the byte at which they begin, and their
@@ -260,7 +261,7 @@ struct BlockedLrn {
         const BlockedPixels pixels = Pixels(std::min(chunk_pixels, image_pixels - first));
         for (int64_t group = 0; group < groups; ++group) {
           const int64_t pixel = (chunk / per_image * groups + group) * group_pixels + first;
-          body(pixels, pixel * kChannelBlock * element_bytes, scratch);
+          body(pixels, pixel * kChannelBlock * program::SizeInBytes(dtype), scratch);
         }
       }
     });

@@ -1,7 +1,6 @@
 // The loops of row_loops.h in 16 registers of 8 floats; compiled for AVX2 with FMA (CMakeLists.txt).
 #if defined(__x86_64__)
 #define COLONNADE_ROW_OUTPUTS 4
-#define COLONNADE_ROW_EACH_LANE 0, 1, 2, 3, 4, 5, 6, 7
 #define COLONNADE_ROW_EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14
 #include "cpu/ops/avx2.h"
 #include "cpu/ops/row_loops_body.h"

@@ -1,7 +1,6 @@
 // The loops of row_loops.h in 32 registers of 16 floats; compiled for AVX-512 (CMakeLists.txt).
 #if defined(__x86_64__)
 #define COLONNADE_ROW_OUTPUTS 8
-#define COLONNADE_ROW_EACH_LANE 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 #define COLONNADE_ROW_EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #include "cpu/ops/avx512.h"
 #include "cpu/ops/row_loops_body.h"

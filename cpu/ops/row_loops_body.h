@@ -194,7 +194,7 @@ void TakeCells(const float* x, std::int64_t stride, std::int32_t place, std::int
     }
     Load(value + first, largest);
     LooseIntegers& known = *reinterpret_cast<LooseIntegers*>(places + first);
-    const Integers window = Integers{COLONNADE_ROW_EACH_LANE} + first;
+    const Integers window = Integers{COLONNADE_LANES_FROM(0)} + first;
     const Integers inside = (window >= static_cast<std::int32_t>(begin)) & (window < static_cast<std::int32_t>(end));
     const Integers takes = ((cells > largest) | (known == kNowhere)) & inside;
     Store(takes ? cells : largest, value + first);

@@ -1,6 +1,6 @@
-// Vectors of kLanes floats for the sources that are compiled for one instruction set, which say how many there are, how many
-// lanes they have and how a value fills them (avx512.h, avx2.h). Nothing here may be seen by another source, so all of it is
-// unnamed and nothing of std is used.
+// Vectors of kLanes floats for the sources that are compiled for one instruction set. How many registers and lanes there
+// are, and what needs an instruction of that set, avx512.h and avx2.h say. Nothing here may be seen by another source, so
+// all of it is unnamed and nothing of std is used.
 #ifndef COLONNADE_CPU_VECTORS_H_
 #define COLONNADE_CPU_VECTORS_H_
 

@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "cpu/ops/instruction_set.h"
 #include "program/bfloat16.h"
 #include "tests/cpu/guarded_images.h"
+#include "tests/cpu/loops_fixture.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::cpu {
@@ -22,27 +20,16 @@ namespace {
 
 using program::BFloat16;
 
-std::vector<std::pair<std::string, const BlockLoops*>> LoopsHere() {
-  std::vector<std::pair<std::string, const BlockLoops*>> loops;
+std::vector<const BlockLoops*> LoopsHere() {
 #if defined(__x86_64__)
-  if (HasAvx2()) loops.emplace_back("AVX2", &kBlockLoopsAvx2);
-  if (HasAvx512()) loops.emplace_back("AVX-512", &kBlockLoopsAvx512);
+  return AllOf(&kBlockLoopsAvx512, &kBlockLoopsAvx2);
+#else
+  return {};
 #endif
-  return loops;
 }
 
-class BlockLoopsTest : public testing::Test {
+class BlockLoopsTest : public LoopsFixture {
  protected:
-  void SetUp() override {
-    if (LoopsHere().empty()) GTEST_SKIP() << "this processor has neither AVX-512 nor AVX2 with FMA";
-  }
-
-  int64_t Between(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
-  std::vector<float> Floats(int64_t count) {
-    std::vector<float> floats(count);
-    std::generate(floats.begin(), floats.end(), [&] { return std::uniform_real_distribution<float>(-1, 1)(random_); });
-    return floats;
-  }
   PoolAxis DrawAxis() {
     PoolAxis axis = {.size = Between(1, 4), .stride = Between(1, 4)};
     axis.pad = Between(0, axis.size - 1);
@@ -51,8 +38,6 @@ class BlockLoopsTest : public testing::Test {
     axis.windows = (axis.cells + axis.pad + pad_end - axis.size) / axis.stride + 1;
     return axis;
   }
-
-  std::mt19937 random_{20261125};
 };
 
 // Some pixels, [first, first + pixels) of `image_pixels`, of a group of channels of the image [blocks, image_pixels, 16].
@@ -92,7 +77,7 @@ TEST_F(BlockLoopsTest, NormaliseSomePixelsOfAGroupOfChannels) {
     of.of = {Between(0, 1) == 0, Between(1, 4), Between(1, image_pixels - first), image_pixels * 16};
     Images x(of.of.bf16, Floats(of.elements())), dy(of.of.bf16, Floats(of.elements()));
     const int64_t begin = first * 16 * (of.of.bf16 ? 2 : 4);  // byte
-    for (const auto& [name, loops] : LoopsHere()) {
+    for (const BlockLoops* loops : LoopsHere()) {
       const std::vector<float> before = std::vector<float>(of.elements(), 0.5F);
       Images y(of.of.bf16, before), dx(of.of.bf16, before);
       std::vector<float> scratch(LrnScratchFloats(of.of) + 16, kOutside);
@@ -101,11 +86,13 @@ TEST_F(BlockLoopsTest, NormaliseSomePixelsOfAGroupOfChannels) {
       loops->lrn_backward(of.of, of.lrn, at(x), at(dy), scratch.data(), at(dx));
       for (int64_t i = 0; i < of.elements(); ++i) {
         const double forward = of.Works(i) ? of.Forward(x, i) : 0.5, backward = of.Works(i) ? of.Backward(x, dy, i) : 0.5;
-        ASSERT_NEAR(y[i], forward, of.Allowed(forward)) << name << " element " << i;
-        ASSERT_NEAR(dx[i], backward, of.Allowed(backward)) << name << " element " << i;
+        ASSERT_NEAR(y[i], forward, of.Allowed(forward)) << loops->vectors << " element " << i;
+        ASSERT_NEAR(dx[i], backward, of.Allowed(backward)) << loops->vectors << " element " << i;
       }
-      EXPECT_TRUE(y.GuardsHold(of.elements()) && dx.GuardsHold(of.elements())) << name << ": written beside the images";
-      EXPECT_EQ(std::count(scratch.end() - 16, scratch.end(), kOutside), 16) << name << ": written behind the scratch";
+      EXPECT_TRUE(y.GuardsHold(of.elements()) && dx.GuardsHold(of.elements()))
+          << loops->vectors << ": written beside the images";
+      EXPECT_EQ(std::count(scratch.end() - 16, scratch.end(), kOutside), 16)
+          << loops->vectors << ": written behind the scratch";
     }
   }
 }
@@ -144,7 +131,7 @@ TEST_F(BlockLoopsTest, PoolMaximaAndGiveTheirGradients) {
       maxima[i] = x[largest];
       gradients[largest] += dy[i];
     }
-    for (const auto& [name, loops] : LoopsHere()) {
+    for (const BlockLoops* loops : LoopsHere()) {
       const auto halves = [](const Images& images) { return static_cast<const uint16_t*>(images.data()); };
       Images y(true, Floats(out)), evaluated(true, Floats(out)), dx(true, Floats(in));
       std::vector<uint8_t> argmax(out + 16, 77);
@@ -153,15 +140,15 @@ TEST_F(BlockLoopsTest, PoolMaximaAndGiveTheirGradients) {
       loops->take_maxima(of, planes, halves(x), static_cast<uint16_t*>(evaluated.data()), nullptr);
       loops->give_gradients(of, planes, argmax.data(), halves(dy), sums.data(), static_cast<uint16_t*>(dx.data()));
       for (int64_t i = 0; i < out; ++i) {
-        ASSERT_EQ(argmax[i], places[i]) << name << " element " << i;
-        ASSERT_EQ(BFloat16(y[i]).bits, BFloat16(static_cast<float>(maxima[i])).bits) << name << " element " << i;
-        ASSERT_EQ(BFloat16(evaluated[i]).bits, BFloat16(y[i]).bits) << name << " element " << i;
+        ASSERT_EQ(argmax[i], places[i]) << loops->vectors << " element " << i;
+        ASSERT_EQ(BFloat16(y[i]).bits, BFloat16(static_cast<float>(maxima[i])).bits) << loops->vectors << " element " << i;
+        ASSERT_EQ(BFloat16(evaluated[i]).bits, BFloat16(y[i]).bits) << loops->vectors << " element " << i;
       }
       for (int64_t i = 0; i < in; ++i)
-        ASSERT_NEAR(dx[i], gradients[i], 1e-6 + std::ldexp(std::abs(gradients[i]), -8)) << name;
-      EXPECT_TRUE(y.GuardsHold(out) && evaluated.GuardsHold(out) && dx.GuardsHold(in)) << name;
-      EXPECT_EQ(std::count(argmax.end() - 16, argmax.end(), 77), 16) << name << ": written behind argmax";
-      EXPECT_EQ(std::count(sums.end() - 16, sums.end(), kOutside), 16) << name << ": written behind the sums";
+        ASSERT_NEAR(dx[i], gradients[i], 1e-6 + std::ldexp(std::abs(gradients[i]), -8)) << loops->vectors;
+      EXPECT_TRUE(y.GuardsHold(out) && evaluated.GuardsHold(out) && dx.GuardsHold(in)) << loops->vectors;
+      EXPECT_EQ(std::count(argmax.end() - 16, argmax.end(), 77), 16) << loops->vectors << ": written behind argmax";
+      EXPECT_EQ(std::count(sums.end() - 16, sums.end(), kOutside), 16) << loops->vectors << ": written behind the sums";
     }
   }
 }

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "cpu/ops/instruction_set.h"
+#include "tests/cpu/loops_fixture.h"
 
 namespace colonnade::cpu {
 namespace {
@@ -23,18 +23,9 @@ std::vector<const RowLoops*> LoopsHere() {
 #endif
 }
 
-class RowLoopsTest : public testing::Test {
+class RowLoopsTest : public LoopsFixture {
  protected:
-  void SetUp() override {
-    if (LoopsHere().empty()) GTEST_SKIP() << "this processor has neither AVX-512 nor AVX2 with FMA";
-  }
-
-  int64_t Below(int64_t bound) { return std::uniform_int_distribution<int64_t>(0, bound - 1)(random_); }
-  std::vector<float> Floats(int64_t count) {
-    std::vector<float> floats(count);
-    std::generate(floats.begin(), floats.end(), [&] { return std::uniform_real_distribution<float>(-1, 1)(random_); });
-    return floats;
-  }
+  int64_t Below(int64_t bound) { return Between(0, bound - 1); }
   RowConvolution Draw() {
     RowConvolution of = {.inputs = 1 + Below(5), .outputs = 1 + Below(19), .rows = 1 + Below(6), .columns = 8 + Below(30)};
     of.window_rows = 1 + Below(4);
@@ -43,8 +34,6 @@ class RowLoopsTest : public testing::Test {
     of.plane = (of.rows + of.window_rows - 1) * of.pitch;
     return of;
   }
-
-  std::mt19937 random_{20261125};
 };
 
 std::string Describe(const RowConvolution& of, int64_t tile) {

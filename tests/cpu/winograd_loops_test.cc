@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "cpu/ops/instruction_set.h"
 #include "program/bfloat16.h"
 #include "tests/cpu/guarded_images.h"
+#include "tests/cpu/loops_fixture.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::cpu {
@@ -41,18 +41,8 @@ struct Case {
   }
 };
 
-class WinogradLoopsTest : public testing::Test {
+class WinogradLoopsTest : public LoopsFixture {
  protected:
-  void SetUp() override {
-    if (LoopsHere().empty()) GTEST_SKIP() << "this processor has neither AVX-512 nor AVX2 with FMA";
-  }
-
-  int64_t Between(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
-  std::vector<float> Floats(int64_t count) {
-    std::vector<float> floats(count);
-    std::generate(floats.begin(), floats.end(), [&] { return std::uniform_real_distribution<float>(-1, 1)(random_); });
-    return floats;
-  }
   Case Draw() {
     const int64_t window = Between(0, 1) == 0 ? 3 : 5, most_pad = window - 1;
     Case drawn = {.window = window, .taps = window * window, .images = Between(1, 3)};
@@ -79,8 +69,6 @@ class WinogradLoopsTest : public testing::Test {
     return {TilesAhead{of.x, x.data(), 0, Between(0, of.tiles), 0, of.x.blocks},
             TilesAhead{of.y, y.data(), 0, Between(0, of.tiles), of.y.blocks - 1, 1}};
   }
-
-  std::mt19937 random_{20261125};
 };
 
 TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
