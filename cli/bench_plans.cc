@@ -41,10 +41,9 @@ struct Racer {
   double measured_ms() const { return 1e3 * tools::TrimmedMean(meter->step_seconds()); }
 
   absl::Status RunSlice() {
-    const auto before = static_cast<int64_t>(meter->step_seconds().size());
+    const size_t before = meter->step_seconds().size();
     RETURN_IF_ERROR(meter->Run(1, kRaceTime));
-    const std::vector<double>& all = meter->step_seconds();
-    slices_ms.push_back(1e3 * tools::TrimmedMean({all.begin() + before, all.end()}));
+    slices_ms.push_back(1e3 * tools::TrimmedMean(absl::MakeSpan(meter->step_seconds()).subspan(before)));
     return absl::OkStatus();
   }
 };

@@ -18,6 +18,7 @@
 #include "tools/calibration.h"
 #include "tools/machines.h"
 #include "tools/network_file.h"
+#include "tools/observations.h"
 
 namespace colonnade::cli {
 namespace {
@@ -25,6 +26,7 @@ namespace {
 constexpr absl::Duration kInAll = absl::Minutes(3), kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
                          kInputTime = absl::Seconds(5);  // to read data before, and to time the input
 constexpr int64_t kManyEpochs = 1 << 20;
+constexpr size_t kPartsOfInput = 10;
 constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
@@ -67,23 +69,46 @@ absl::StatusOr<Samples> InputOf(const Flags& flags) {
 
 absl::Duration TimeOfInput(const Samples& input) { return input == nullptr ? absl::ZeroDuration() : 2 * kInputTime; }
 
+// When a batch was there, and how many images had come with it and before.
+struct Arrival {
+  absl::Time time;
+  int64_t images = 0;
+};
+
+// What an image took in each of up to ten parts of a run: single batches come by twos and threes, several threads make them.
+// REQUIRES: a batch came.
+std::vector<double> SecondsOfAnImage(const std::vector<Arrival>& arrivals) {
+  std::vector<double> seconds;
+  const size_t parts = std::min(kPartsOfInput, arrivals.size() - 1);
+  for (size_t part = 0; part < parts; ++part) {
+    const Arrival &first = arrivals[part * (arrivals.size() - 1) / parts],
+                  &last = arrivals[(part + 1) * (arrivals.size() - 1) / parts];
+    seconds.push_back(absl::ToDoubleSeconds(last.time - first.time) / static_cast<double>(last.images - first.images));
+  }
+  return seconds;
+}
+
 // The input by itself, its batches copied as training copies them into a step.
 absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples& input) {
   const CountProgress progress("timing the input");
   RETURN_IF_ERROR(ReadBefore(*input, kInputTime).status());
   std::vector<uint8_t> step;
   absl::Duration copying;
+  std::vector<Arrival> arrivals;
   const auto copy = [&](const data::Batch& batch) {
     step.resize(batch.pixels.size());
     const absl::Time begin = absl::Now();
     std::copy(batch.pixels.begin(), batch.pixels.end(), step.begin());
     copying += absl::Now() - begin;
+    const int64_t before = arrivals.empty() ? 0 : arrivals.back().images;
+    arrivals.push_back({begin, before + static_cast<int64_t>(batch.samples.size())});
   };
   ASSIGN_OR_RETURN(const InputRun run,
                    RunInput(flags, input, DataThreads(flags), {.epochs = kManyEpochs, .time = kInputTime}, copy));
   return tools::InputSpeed{
       run.images_per_s(), absl::ToDoubleSeconds(copying) / static_cast<double>(run.count),
-      absl::StrFormat("%s; %d threads, %.1f s", run.description, run.threads, absl::ToDoubleSeconds(run.elapsed))};
+      absl::StrFormat("%s; %d threads, %.1f s", run.description, run.threads, absl::ToDoubleSeconds(run.elapsed)),
+      tools::FactorOfTimes(SecondsOfAnImage(arrivals))};
 }
 
 // A network under a plan, at two batches.

@@ -17,6 +17,7 @@
 #include "tools/machines.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
+#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {

@@ -123,7 +123,7 @@ absl::Status Calibration::Run(int index, int steps, absl::Duration time) { retur
 
 void Calibration::Keep() {
   for (const std::unique_ptr<StepMeter>& meter : loaded_) {
-    const Observations::Run run{meter->program(), meter->times(), meter->host_seconds()};
+    const Observations::Run run{meter->program(), meter->times(), meter->step_seconds(), meter->host_seconds()};
     overlap_ ? seen_->AddOverlapped(run) : seen_->AddRun(run);
   }
   loaded_.clear();
@@ -157,7 +157,7 @@ void Calibration::SetHostTerms(Machine& machine) const {
   set(machine.step_sec_per_device, host.sec_per_device, errors.sec_per_device, fit);
   set(machine.step_sec_per_image, host.sec_per_image, errors.sec_per_image, fit);
   if (!input_.has_value()) return;
-  machine.input_images_per_sec = {input_->images_per_sec, Origin::kMeasured, input_->source};
+  machine.input_images_per_sec = {input_->images_per_sec, Origin::kMeasured, input_->source, input_->within};
   set(machine.step_sec_per_image, host.sec_per_image + input_->host_sec_per_image, errors.sec_per_image,
       absl::StrCat(host.sec_per_image > 0 ? absl::StrCat(fit, ", and ") : "",
                    "copying an image into a step: ", input_->source));
@@ -178,9 +178,10 @@ engine::Machine Calibration::Result() {
   machine.ops = seen_->Rates();
   machine.transfers = seen_->Transfers();
   machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks", seen_->launch_within()};
-  machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that"};
-  machine.skew = {seen_->skew(), Origin::kMeasured,
-                  "mean wait for the slower of two that meet, over the way to the meeting"};
+  machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that",
+                         seen_->handoff_within()};
+  machine.skew = {seen_->skew(), Origin::kMeasured, "mean wait for the slower of two that meet, over the way to the meeting",
+                  seen_->skew_within()};
   // Where devices share cores, that is what slows compute beside transfers.
   if (const std::optional<double> slowdown = seen_->overlap_slowdown(); slowdown.has_value() && machine.cores.value == 0) {
     machine.overlap_slowdown = {*slowdown, Origin::kMeasured, "compute beside transfers over the same alone"};

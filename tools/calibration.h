@@ -49,11 +49,12 @@ CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& pr
 struct InputSpeed {
   double images_per_sec = 0, host_sec_per_image = 0;
   std::string source;  // of which data
+  double within = 0;   // the factor within which the rate is right, 0 where it is not known
 };
 
-// Runs Programs, and takes from each task's mean time, the longest tenth left out, the rate of its op at its shape.
-// Transfers: the time of each exchange and collective in them from when both sides were there, and a sweep of sizes. All of
-// origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and run in turn.
+// Runs Programs, and takes from each task's mean time, the longest tenth of the steps left out, the rate of its op at its
+// shape. Transfers: the time of each exchange and collective in them from when both sides were there, and a sweep of sizes.
+// All of origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and run in turn.
 class Calibration {
  public:
   explicit Calibration(CalibrationTarget target);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "cpu/backend.h"
@@ -55,15 +54,6 @@ class Stopwatch {
 }  // namespace
 
 int CoreCount() { return cpu::UsableCores(); }
-
-size_t TrimmedCount(size_t values) { return values - values / 10; }
-
-double TrimmedMean(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto kept = static_cast<int64_t>(TrimmedCount(values.size()));
-  return std::accumulate(values.begin(), values.begin() + kept, 0.0) / static_cast<double>(kept);
-}
 
 absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::LayerGraph& graph, const partition::Plan& plan,
                                                              const partition::LowerOptions& lower,

@@ -21,12 +21,6 @@ namespace colonnade::tools {
 
 int CoreCount();
 
-// What a step takes on the whole: the mean of `values` without the longest tenth, which something else on the machine made.
-// Means add up, as the tasks of a step do; medians do not. 0 of nothing.
-double TrimmedMean(std::vector<double> values);
-// How many of so many values that leaves.
-size_t TrimmedCount(size_t values);
-
 // What something took: on the clock, and of all processors together.
 struct Spent {
   double seconds = 0, processor_seconds = 0;

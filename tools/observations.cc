@@ -5,7 +5,6 @@
 #include "engine/cost_model.h"
 #include "engine/machine_quantities.h"
 #include "program/op_traits.h"
-#include "tools/measure.h"
 #include "tools/statistics.h"
 
 namespace colonnade::tools {
@@ -19,6 +18,30 @@ using program::TaskId;
 
 double SlownessOf(int device, const std::vector<double>& slowness) {
   return device < static_cast<int>(slowness.size()) ? slowness[device] : 1;
+}
+
+// When its last side is there, and when its sides have ended, on the average.
+absl::Duration BeginOf(const Meeting& meeting, const std::vector<engine::TaskTime>& times) {
+  absl::Duration begin = -absl::InfiniteDuration();
+  for (TaskId side : meeting.sides) begin = std::max(begin, times[side.value].start);
+  return begin;
+}
+absl::Duration MeanEnd(const Meeting& meeting, const std::vector<engine::TaskTime>& times) {
+  absl::Duration sum;
+  for (TaskId side : meeting.sides) sum += times[side.value].end;
+  return sum / static_cast<double>(meeting.sides.size());
+}
+
+// Of the device of each side the last side of the meeting before, from which it comes; nothing where one had none.
+std::vector<TaskId> SidesBefore(const program::Program& program, const Meeting& meeting, const Meeting& before) {
+  std::vector<TaskId> sides;
+  for (TaskId side : meeting.sides) {
+    const auto of_device = std::find_if(before.sides.rbegin(), before.sides.rend(),
+                                        [&](TaskId one) { return program.task(one).device == program.task(side).device; });
+    if (of_device == before.sides.rend()) return {};
+    sides.push_back(*of_device);
+  }
+  return sides;
 }
 
 // Intervals that do not touch, over which the same times pass.
@@ -38,11 +61,6 @@ std::vector<engine::TaskTime> Union(std::vector<engine::TaskTime> times) {
 
 constexpr size_t kFewestTimes = 4;  // of which quartiles say something
 
-// How far the times of one thing lie apart, as a profile states it: 0 where it is not known.
-double FactorOfTimes(const std::vector<double>& seconds) {
-  return seconds.size() < kFewestTimes ? 0 : std::min(FactorOfMiddleHalf(seconds), engine::kFactors.most);
-}
-
 // Of those that are known.
 double MedianFactor(std::vector<double> factors) {
   std::erase(factors, 0.0);
@@ -51,26 +69,32 @@ double MedianFactor(std::vector<double> factors) {
 
 }  // namespace
 
+double FactorOfTimes(const std::vector<double>& seconds) {
+  return seconds.size() < kFewestTimes ? 0 : std::min(FactorOfMiddleHalf(seconds), engine::kFactors.most);
+}
+
 void Observations::AddRun(const Run& run) {
   const program::Program& program = run.program;
   AddHost(run);
   AddRatios(run);
   const std::vector<Meeting> meetings = program::Meetings(program).all();
-  for (const std::vector<engine::TaskTime>& times : run.times) {
+  const std::vector<size_t> steps = WithoutTheLongest(run.step_seconds);
+  for (size_t step : steps) {
+    const std::vector<engine::TaskTime>& times = run.times[step];
     for (const Task& task : program.tasks) {
       if (std::holds_alternative<program::Compute>(task.what)) AddTask(program, task, times[task.id.value]);
     }
     for (const Meeting& meeting : meetings) AddMeeting(program, meeting, times);
     AddGaps(program, times);
   }
-  AddSkew(meetings, run.times);
+  AddSkew(program, meetings, run.times, steps);
 }
 void Observations::AddOverlapped(const Run& run) {
   AddHost(run);
   const std::vector<Meeting> meetings = program::Meetings(run.program).all();
-  for (const std::vector<engine::TaskTime>& times : run.times) {
-    AddGaps(run.program, times);
-    AddOverlaps(run.program, meetings, times);
+  for (size_t step : WithoutTheLongest(run.step_seconds)) {
+    AddGaps(run.program, run.times[step]);
+    AddOverlaps(run.program, meetings, run.times[step]);
   }
 }
 void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
@@ -78,28 +102,30 @@ void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.me
 HostFit Observations::host() const { return FitHostTerms(hosts_); }
 double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
 double Observations::launch_within() const { return FactorOfTimes(gaps_); }
-double Observations::skew() const { return met_sec_ > 0 ? std::max(0.0, waited_sec_ / met_sec_) : 0; }
-double Observations::handoff_sec() const { return std::max(0.0, TrimmedMean(handoffs_) - launch_sec()); }
+double Observations::skew() const {
+  double way_sec = 0, waited_sec = 0;
+  for (const Waits& of_run : waits_) way_sec += of_run.way_sec, waited_sec += of_run.waited_sec;
+  return way_sec > 0 ? std::max(0.0, waited_sec / way_sec) : 0;
+}
+double Observations::skew_within() const {
+  std::vector<double> skews;
+  for (const Waits& of_run : waits_) skews.push_back(of_run.waited_sec / of_run.way_sec);
+  return FactorOfTimes(skews);
+}
+double Observations::handoff_sec() const { return std::max(0.0, Mean(handoffs_) - launch_sec()); }
+double Observations::handoff_within() const { return FactorOfTimes(handoffs_); }
 
-// What an op takes alone is the time that it had for itself and what it did of its work beside transfers. Of both kinds of
-// runs the longest tenth is left out.
+// What an op takes alone is the time that it had for itself and what it did of its work beside transfers.
 std::optional<double> Observations::overlap_slowdown() const {
   double common_sec = 0, done_sec = 0;
   const std::vector<double> slowness = Slowness();
   for (const auto& [key, runs] : beside_) {
     const auto alone = tasks_.find(key);
     if (alone == tasks_.end()) continue;
-    std::vector<Beside> shortest = runs;
-    for (Beside& run : shortest) {
-      run.seconds /= SlownessOf(run.device, slowness);
-      run.common_sec /= SlownessOf(run.device, slowness);
-    }
-    std::sort(shortest.begin(), shortest.end(), [](const Beside& a, const Beside& b) { return a.seconds < b.seconds; });
-    shortest.resize(TrimmedCount(shortest.size()));
-    const double alone_sec = TrimmedMean(SecondsOnTheFastest(alone->second, slowness));
-    for (const Beside& run : shortest) {
-      common_sec += run.common_sec;
-      done_sec += alone_sec - (run.seconds - run.common_sec);
+    const double alone_sec = Mean(SecondsOnTheFastest(alone->second, slowness));
+    for (const Beside& run : runs) {
+      common_sec += run.common_sec / SlownessOf(run.device, slowness);
+      done_sec += alone_sec - (run.seconds - run.common_sec) / SlownessOf(run.device, slowness);
     }
   }
   if (done_sec <= 0) return std::nullopt;
@@ -144,7 +170,7 @@ std::vector<OpRate> Observations::Rates() const {
     const double work = seen.flops > 0 ? seen.flops : seen.bytes;
     if (work <= 0) continue;
     const std::vector<double> seconds = SecondsOnTheFastest(seen, slowness);
-    rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / TrimmedMean(seconds)});
+    rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / Mean(seconds)});
     factors[op].push_back(FactorOfTimes(seconds));
   }
   std::vector<OpRate> rates;
@@ -163,7 +189,7 @@ std::vector<engine::MeasuredTransfer> Observations::Transfers() const {
         .what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
     std::vector<double> factors;
     for (const auto& [bytes, seconds] : by_bytes) {
-      transfer.points.emplace_back(bytes, TrimmedMean(seconds));
+      transfer.points.emplace_back(bytes, Mean(seconds));
       factors.push_back(FactorOfTimes(seconds));
     }
     transfer.within = MedianFactor(std::move(factors));
@@ -223,8 +249,7 @@ void Observations::AddOverlaps(const program::Program& program, const std::vecto
                                const std::vector<engine::TaskTime>& times) {
   std::vector<std::vector<engine::TaskTime>> transfers(program.device_count);
   for (const Meeting& meeting : meetings) {
-    absl::Duration begin = -absl::InfiniteDuration();
-    for (TaskId side : meeting.sides) begin = std::max(begin, times[side.value].start);
+    const absl::Duration begin = BeginOf(meeting, times);
     for (TaskId side : meeting.sides) {
       transfers[program.task(side).device].push_back({begin, std::max(begin, times[side.value].end)});
     }
@@ -252,40 +277,40 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
   seen.times.push_back({task.device, std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start))});
 }
 
-// What one side comes later on the whole than the side that is later on the average: E[max] − max E, over the way of each
-// from the meeting before; as it would be of two.
-void Observations::AddSkew(const std::vector<Meeting>& meetings, absl::Span<const std::vector<engine::TaskTime>> steps) {
+// What the slower side takes longer on its way from the meeting before than the one that is slower on the average:
+// E[max] − max E, over that way; as it would be of two.
+void Observations::AddSkew(const program::Program& program, const std::vector<Meeting>& meetings,
+                           absl::Span<const std::vector<engine::TaskTime>> all_times, absl::Span<const size_t> steps) {
+  Waits waits;
   for (size_t m = 1; m < meetings.size(); ++m) {
-    std::vector<std::vector<double>> ways(meetings[m].sides.size());
-    std::vector<double> latest;
-    for (const std::vector<engine::TaskTime>& times : steps) {
-      absl::Duration met = -absl::InfiniteDuration();
-      for (TaskId side : meetings[m - 1].sides) met = std::max(met, times[side.value].end);
-      latest.push_back(0);
+    const Meeting &before = meetings[m - 1], &meeting = meetings[m];
+    const std::vector<TaskId> left = SidesBefore(program, meeting, before);
+    if (left.empty()) continue;
+    std::vector<std::vector<double>> ways(meeting.sides.size());
+    std::vector<double> longest;
+    for (size_t step : steps) {
+      const std::vector<engine::TaskTime>& times = all_times[step];
+      longest.push_back(0);
       for (size_t s = 0; s < ways.size(); ++s) {
-        ways[s].push_back(std::max(0.0, absl::ToDoubleSeconds(times[meetings[m].sides[s].value].start - met)));
-        latest.back() = std::max(latest.back(), ways[s].back());
+        ways[s].push_back(absl::ToDoubleSeconds(times[meeting.sides[s].value].start - times[left[s].value].end));
+        longest.back() = std::max(longest.back(), ways[s].back());
       }
     }
     double way = 0;
-    for (std::vector<double>& of_side : ways) way = std::max(way, TrimmedMean(std::move(of_side)));
-    met_sec_ += way;
+    for (const std::vector<double>& of_side : ways) way = std::max(way, Mean(of_side));
+    waits.way_sec += way;
     const double as_two = engine::MeanOfLargest(2) / engine::MeanOfLargest(static_cast<int>(ways.size()));
-    waited_sec_ += as_two * (TrimmedMean(std::move(latest)) - way);
+    waits.waited_sec += as_two * (Mean(longest) - way);
   }
+  if (waits.way_sec > 0) waits_.push_back(waits);
 }
 
 void Observations::AddMeeting(const program::Program& program, const Meeting& meeting,
                               const std::vector<engine::TaskTime>& times) {
-  absl::Duration start = -absl::InfiniteDuration(), end = start;
   double bytes = 0;
-  for (TaskId side : meeting.sides) {
-    start = std::max(start, times[side.value].start);
-    end = std::max(end, times[side.value].end);
-    bytes = std::max(bytes, engine::OperandBytes(program, program.task(side)));
-  }
+  for (TaskId side : meeting.sides) bytes = std::max(bytes, engine::OperandBytes(program, program.task(side)));
   AddTransfer({program::Name(program.task(meeting.sides[0])), static_cast<int>(meeting.sides.size()), bytes,
-               std::max(1e-9, absl::ToDoubleSeconds(end - start))});
+               std::max(1e-9, absl::ToDoubleSeconds(MeanEnd(meeting, times) - BeginOf(meeting, times)))});
 }
 
 // Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.

@@ -19,34 +19,43 @@
 
 namespace colonnade::tools {
 
+// The factor within which the times of one thing are right, as a profile states it: that of their middle half. 0, for
+// unknown, of fewer than four.
+double FactorOfTimes(const std::vector<double>& seconds);
+
 class Observations {
  public:
-  // Times of the tasks of a Program, by step and task index, and what enqueuing each step took.
+  // Of some steps of a Program: the times of their tasks, by step and task index, how long each step took, and what
+  // enqueuing each took.
   struct Run {
     const program::Program& program;
     absl::Span<const std::vector<engine::TaskTime>> times;
-    absl::Span<const double> host_seconds;
+    absl::Span<const double> step_seconds, host_seconds;
   };
   // Takes from a run the rates of its ops, the times of its transfers, gaps between tasks, skew, what the host takes, and
-  // how long devices take for the same.
+  // how long devices take for the same. Times are means over all steps but the longest tenth, so that those of the tasks of
+  // a lane add up to what a step takes as it is measured: what makes a task wait now and then, as another process does that
+  // needs a core, is in them.
   void AddRun(const Run& run);
   // Takes from an overlapped run gaps, what the host takes, and how much slower compute is beside transfers.
   void AddOverlapped(const Run& run);
   void AddTransfer(const TransferTime& transfer);
 
-  // Of the fastest device. An op's rates are right within the factor by which the middle half of its times lies around its
-  // middle, the median of those of its shapes; the times of a transfer likewise, by sizes. What was seen fewer than four
-  // times says nothing of it.
+  // Of the fastest device. An op's rates are right within the median of the factors of its shapes' times, a transfer's times
+  // within that of its sizes'.
   std::vector<engine::OpRate> Rates() const;
   std::vector<engine::MeasuredTransfer> Transfers() const;
-  HostFit host() const;          // of the median step of each Program
-  double launch_sec() const;     // between two tasks of a lane
-  double launch_within() const;  // the factor of the middle half of these, 0 where it is not known
-  double handoff_sec() const;    // more than that after a task of another lane
+  HostFit host() const;       // of the median step of each Program
+  double launch_sec() const;  // between two tasks of a lane
+  double launch_within() const;
+  double handoff_sec() const;  // more than that after a task of another lane
+  double handoff_within() const;
   // How much longer compute takes beside a transfer of its device than alone, as a part. Nothing where no op was seen both
   // ways, or where times contradict each other.
   std::optional<double> overlap_slowdown() const;
-  double skew() const;  // of two that meet: the wait for the slower over the way to the meeting
+  // Of two that meet, the wait for the slower over the way to the meeting; right within the factor of the runs' skews.
+  double skew() const;
+  double skew_within() const;
   // By device, how many times as long it computes as the fastest; beyond those that were seen all are as fast. A device is
   // told from device 0 where in all runs the middle half of the steps says that it is slower, or in all that it is faster.
   std::vector<double> Slowness() const;
@@ -67,6 +76,10 @@ class Observations {
     int device = 0;
     double seconds = 0, common_sec = 0;
   };
+  // Of the steps of a run, on the average: on the ways between meetings, and what the slower of two takes longer on these.
+  struct Waits {
+    double way_sec = 0, waited_sec = 0;
+  };
   // Of the steps of a run, how many times as long a device takes as device 0 for the same tasks.
   struct Ratios {
     double lower_quartile = 0, median = 0, upper_quartile = 0;
@@ -86,7 +99,8 @@ class Observations {
   void AddTask(const program::Program& program, const program::Task& task, const engine::TaskTime& time);
   void AddMeeting(const program::Program& program, const program::Meeting& meeting,
                   const std::vector<engine::TaskTime>& times);
-  void AddSkew(const std::vector<program::Meeting>& meetings, absl::Span<const std::vector<engine::TaskTime>> steps);
+  void AddSkew(const program::Program& program, const std::vector<program::Meeting>& meetings,
+               absl::Span<const std::vector<engine::TaskTime>> all_times, absl::Span<const size_t> steps);
   void AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times);
 
   std::map<Key, Seen> tasks_;
@@ -95,7 +109,7 @@ class Observations {
   std::vector<double> gaps_, handoffs_;
   std::vector<HostStep> hosts_;
   std::map<int, std::vector<Ratios>> ratios_;  // by device, of each run
-  double met_sec_ = 0, waited_sec_ = 0;        // on the way between meetings; more, for the slower of those that meet
+  std::vector<Waits> waits_;                   // of each run in which devices meet
 };
 
 }  // namespace colonnade::tools

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <numeric>
 #include <utility>
 
 namespace colonnade::tools {
@@ -16,6 +16,24 @@ double Percentile(std::vector<double> values, double part) {
 }
 
 double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
+
+double Mean(absl::Span<const double> values) {
+  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+std::vector<size_t> WithoutTheLongest(absl::Span<const double> values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  order.resize(values.size() - values.size() / 10);
+  return order;
+}
+
+double TrimmedMean(absl::Span<const double> values) {
+  std::vector<double> kept;
+  for (size_t i : WithoutTheLongest(values)) kept.push_back(values[i]);
+  return Mean(kept);
+}
 
 double FactorOfMiddleHalf(const std::vector<double>& values) {
   const double lower = Percentile(values, 0.25), upper = Percentile(values, 0.75);

@@ -145,6 +145,8 @@ TEST_F(Calibrate, WritesTheRateOfTheInputThatIoBenchMeasures) {
   const double ratio = rate.at("value").get<double>() / Json::parse(bench.out).at("images_per_s").get<double>();
   EXPECT_GT(ratio, 0.25);
   EXPECT_LT(ratio, 4);
+  EXPECT_GE(rate.at("within"), 1);
+  EXPECT_LT(rate.at("within"), 4);
   // Training copies 4 KB for each image.
   EXPECT_GT(machine.at("step_sec_per_image").at("value"), 1e-8);
   EXPECT_LT(machine.at("step_sec_per_image").at("value"), 1e-4);

@@ -34,6 +34,14 @@ TEST(FactorOfMiddleHalf, IsTheRootOfTheQuartilesRatio) {
   EXPECT_EQ(FactorOfMiddleHalf({}), 0);
 }
 
+TEST(TrimmedMean, LeavesOutTheLongestTenth) {
+  EXPECT_EQ(TrimmedMean({}), 0);
+  EXPECT_EQ(TrimmedMean(std::vector<double>{1, 2, 9}), 4) << "a tenth of fewer than ten is none";
+  const std::vector<double> of_twenty = {3, 100, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 50, 1, 1, 1, 1, 1, 35};
+  EXPECT_EQ(TrimmedMean(of_twenty), 3);
+  EXPECT_EQ(Mean(of_twenty), 10.2);
+}
+
 TEST(SpreadOf, IsTheRangeOverTheMedian) { EXPECT_EQ(SpreadOf({4, 2, 8}), 1.5); }
 
 }  // namespace
