@@ -129,8 +129,9 @@ TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
     const double error = std::abs(Seconds(of_few) / Seconds(of_whole) - 1);
     worst = std::max(worst, error);
     // Where devices share cores, those that do alike need not do it at once: while one waits another is faster.
-    // Where activations move in parts, more of them meet gradients on their way: one of 200 is off by 1.001 %.
-    const double granted = drawn.plan.transfer_parts > 1 ? 0.015 : 0.01;
+    // One of 200 is off by 1.001 %: who slices what two have exchanged waits for them only where the slice is the other's.
+    // So of devices that do alike one half arrives later, and with it those whom it meets next.
+    const double granted = drawn.plan.transfer_parts > 1 ? 0.0101 : 0.01;
     EXPECT_LE(error, machine.cores.value > 0 ? 0.03 : granted)
         << "case " << draw << " on " << machine.name << ", " << machine.cores.value << " cores, batch "
         << drawn.options.global_batch << " " << PlanToJson(drawn.plan);
