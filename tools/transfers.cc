@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -229,9 +228,7 @@ absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std
 
 }  // namespace
 
-double TransferRun::Mean() const {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-}
+double TransferRun::Mean() const { return tools::Mean(seconds); }
 
 double TransferRun::Percentile(double part) const { return tools::Percentile(seconds, part); }
 
