@@ -16,9 +16,6 @@ using program::Collective;
 using program::CollectiveKind;
 using program::Member;
 
-// The dimension along which an entry gathers or scatters.
-int DimOf(const Placement& p) { return p.kind == Placement::Kind::kSplit ? p.dim : 1; }
-
 // Whether an entry moves sections of the samples.
 bool MovesSamples(const ReshardEntry& entry) {
   const Placement& cut = InSections(entry);

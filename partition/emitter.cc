@@ -1,11 +1,10 @@
 #include "partition/emitter.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
+#include "partition/first_alike.h"
 #include "partition/passes.h"
 #include "program/op_traits.h"
 
@@ -28,23 +27,6 @@ program::Shape ChannelsLast(program::Shape shape) {
   return shape;
 }
 program::Region ChannelsLast(const program::Region& box) { return {ChannelsLast(box.offset), ChannelsLast(box.size)}; }
-
-// By position, the first whose device does the same. All hold shards of equal extents, so that they differ only in being the
-// root of a group or not.
-std::vector<int> FirstAlike(const Lowering& lowering) {
-  std::set<std::vector<int>> reduced;  // over these axes
-  if (lowering.plan.reduction == Reduction::kMaster) {
-    for (const GradientBucket& bucket : lowering.buckets) reduced.insert(bucket.axes);
-  }
-  std::map<std::vector<bool>, int> known;
-  std::vector<int> first;
-  for (int p = 0; p < lowering.plan.mesh.device_count(); ++p) {
-    std::vector<bool> is_root;
-    for (const std::vector<int>& axes : reduced) is_root.push_back(lowering.plan.mesh.IndexInGroup(p, axes) == 0);
-    first.push_back(known.try_emplace(std::move(is_root), p).first->second);
-  }
-  return first;
-}
 
 // The numbers of the channels from `first` on.
 std::vector<double> OfChannels(const std::vector<double>& numbers, int64_t first, int64_t count) {

@@ -134,6 +134,8 @@ std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, co
   return path;
 }
 
+int DimOf(const Placement& cut) { return cut.kind == Kind::kSplit ? cut.dim : 1; }
+
 const Placement& InSections(const ReshardEntry& entry) { return entry.from.sections.empty() ? entry.to : entry.from; }
 
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local) {

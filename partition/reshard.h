@@ -48,6 +48,9 @@ struct ReshardEntry {
 // within the parts of another is made whole first where the other changes along the same dimension.
 std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to);
 
+// The dimension that a placement cuts: `from` of an entry that gathers, `to` of one that scatters or slices.
+int DimOf(const layers::Placement& cut);
+
 // The placement of an entry that has sections, if one has: never both.
 const layers::Placement& InSections(const ReshardEntry& entry);
 

@@ -1,0 +1,23 @@
+// Which positions of the mesh do the same, so that one of them stands for all.
+//
+// All hold shards of equal extents and run the same actions. Two positions differ in what they
+//   * do as the root of a reduction, or not;
+//   * wait for before they slice what two have gathered: each copies its own half and receives the other's, so that who
+//     keeps some of its own half alone waits for nobody;
+//   * meet: the members of their groups differ so, place by place (colour refinement: positions are told apart by the kinds
+//     of those whom they meet until no kind is divided any more).
+#ifndef COLONNADE_PARTITION_FIRST_ALIKE_H_
+#define COLONNADE_PARTITION_FIRST_ALIKE_H_
+
+#include <vector>
+
+#include "partition/actions.h"
+
+namespace colonnade::partition {
+
+// By position, the first that does the same.
+std::vector<int> FirstAlike(const Lowering& lowering);
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_FIRST_ALIKE_H_
