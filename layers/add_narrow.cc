@@ -64,11 +64,16 @@ absl::StatusOr<Sharding> Shard(const AddNarrow&, const LayerShapes& local, Strat
 }
 
 LayerStages Stages(const AddNarrow&, const LayerShapes&, const StageOptions&) {
-  return {.stages = {
-              {.pass = program::Pass::kForward, .reads = {X(0), X(1)}, .writes = {Y()}, .emit = AddForward},
-              {.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X(0))}},
-              {.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X(1))}, .emit = CopyFirstChannels},
-          }};
+  return {
+      .stages = {
+          {.pass = program::Pass::kForward, .reads = {X(0), X(1)}, .writes = {Y()}, .emit = AddForward, .reads_parts = true},
+          {.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X(0))}},
+          {.pass = program::Pass::kBackward,
+           .reads = {D(Y())},
+           .writes = {D(X(1))},
+           .emit = CopyFirstChannels,
+           .reads_parts = true},
+      }};
 }
 
 }  // namespace colonnade::layers

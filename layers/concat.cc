@@ -65,7 +65,7 @@ absl::StatusOr<Sharding> Shard(const Concat&, const LayerShapes& local, Strategy
 LayerStages Stages(const Concat&, const LayerShapes& whole, const StageOptions&) {
   const int count = static_cast<int>(whole.inputs.size());
   Stage forward{.pass = program::Pass::kForward, .writes = {Y()}},
-      backward{.pass = program::Pass::kBackward, .reads = {D(Y())}};
+      backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .reads_parts = true};
   for (int k = 0; k < count; ++k) {
     forward.reads.push_back(X(k));
     backward.writes.push_back(D(X(k)));

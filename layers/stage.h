@@ -110,6 +110,7 @@ struct Stage {
   bool by_sample = false;      // what it makes of a sample, each tensor's row of it, follows from that sample's rows alone
   bool draws = false;          // random numbers, by the places of elements in the whole tensor
   bool reads_masters = false;  // its parameters, in f32 or f64, also where activations are bf16
+  bool reads_parts = false;    // some op reads some of the channels of what the stage reads, and not all
 
   // What lowering may do with the stage.
   bool takes_epilogue = false;                  // applies an activation to what it writes

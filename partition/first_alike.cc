@@ -1,22 +1,23 @@
 #include "partition/first_alike.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "partition/reshard.h"
 
 namespace colonnade::partition {
 namespace {
 
-using Kinds = std::vector<int>;  // by position: which other positions have been found to be of the same kind
 using GroupOf = std::function<std::vector<int>(int)>;
 
-// Numbers what is met, in the order in which it is.
+// Equal things get one number, from 0 on in the order of their first use.
 template <typename What>
 class Numbers {
  public:
@@ -34,7 +35,7 @@ class Classifier {
 
   std::vector<int> Run() {
     DivideByRoots();
-    DivideBySlices();
+    DivideByParts();
     if (count_ > 1) {
       const std::vector<GroupOf> meetings = Meetings();
       for (size_t before = 0; before != count_;) {
@@ -52,6 +53,13 @@ class Classifier {
   }
 
  private:
+  // A value made in several tasks, and a slice of it: local shapes.
+  struct Slicing {
+    ReshardEntry gather, slice;
+    program::Shape whole, part;
+    bool operator==(const Slicing&) const = default;
+  };
+
   // Divides each kind by what `mark_of` says of its positions.
   void Divide(const std::function<int(int)>& mark_of) {
     Numbers<std::pair<int, int>> numbers;
@@ -66,36 +74,107 @@ class Classifier {
     }
   }
 
-  void DivideBySlices() {
-    std::unordered_map<int32_t, const ReshardEntry*> exchanged;  // by the value that two have gathered
+  void DivideByParts() {
     for (const Action& action : lowering_.actions) {
-      const auto* reshard = std::get_if<Reshard>(&action.what);
-      if (reshard == nullptr) continue;
-      if (IsExchange(reshard->entry)) exchanged[action.outputs[0].value] = &reshard->entry;
-      if (reshard->entry.kind != ReshardKind::kSlice) continue;
-      const auto gather = exchanged.find(action.inputs[0].value.value);
-      if (gather != exchanged.end()) DivideBySlice(*gather->second, reshard->entry, action);
+      if (const auto* reshard = std::get_if<Reshard>(&action.what)) {
+        DivideByReshard(reshard->entry, action);
+      } else if (const layers::Stage* stage = lowering_.StageOf(action)) {
+        DivideByStage(*stage, action);
+      }
     }
   }
 
-  void DivideBySlice(const ReshardEntry& gather, const ReshardEntry& slice, const Action& action) {
-    const int dim = DimOf(slice.to);
-    if (DimOf(gather.from) != dim) return;  // all slice something of both halves
-    const program::Shape whole = LocalShapeOf(action.inputs[0].value), part = LocalShapeOf(action.outputs[0]);
-    const std::vector<program::Region> gathered = SectionsOf(gather, whole), read = SectionsOf(slice, whole),
-                                       kept = SectionsOf(slice, part);
-    for (size_t section = 0; section < read.size(); ++section) {
-      const int64_t size = kept[section].size[dim];
-      Divide([&](int p) {
-        const int64_t begin = read[section].offset[dim] + SlicedPart(mesh_, slice, p) * size, end = begin + size;
-        const int64_t other = ReshardGroup(mesh_, gather, p)[0] == p ? 1 : 0;
-        const auto is_read = [&](const program::Region& box) {
-          const int64_t half = box.size[dim] / 2, first = box.offset[dim] + other * half;
-          return begin < first + half && first < end;
-        };
-        return static_cast<int>(std::any_of(gathered.begin(), gathered.end(), is_read));
-      });
+  void DivideByReshard(const ReshardEntry& entry, const Action& action) {
+    const bool slices = entry.kind == ReshardKind::kSlice;
+    const ReshardEntry* gather = MadeBy(action.inputs[0].value);
+    if (slices && gather != nullptr) DivideBySlice(*gather, entry, action);
+    if (!slices && IsSeveralTasks(entry, action)) made_by_[action.outputs[0].value] = &entry;
+  }
+
+  void DivideByStage(const layers::Stage& stage, const Action& action) {
+    for (const ActionOperand& input : action.inputs) {
+      const ReshardEntry* gather = MadeBy(input.value);
+      if (gather == nullptr) continue;
+      if (stage.reads_parts && IsExchange(*gather)) DivideByHalves(*gather);
+      if (!stage.emit) HandOn(*gather, input.value, action);
     }
+  }
+
+  // Who reads one half waits for itself or for the other.
+  void DivideByHalves(const ReshardEntry& exchange) {
+    Divide([&](int p) { return static_cast<int>(IsFirst(exchange, p)); });
+  }
+
+  // Without ops the outputs are what is read.
+  void HandOn(const ReshardEntry& gather, ValueId value, const Action& action) {
+    for (ValueId output : action.outputs) {
+      if (output.valid() && LocalShapeOf(output) == LocalShapeOf(value)) made_by_[output.value] = &gather;
+    }
+  }
+
+  // What makes a value, where that is several tasks; else null.
+  const ReshardEntry* MadeBy(ValueId value) const {
+    const auto found = made_by_.find(value.value);
+    return found == made_by_.end() ? nullptr : found->second;
+  }
+
+  bool IsFirst(const ReshardEntry& exchange, int position) const {
+    return ReshardGroup(mesh_, exchange, position)[0] == position;
+  }
+
+  bool IsSeveralTasks(const ReshardEntry& entry, const Action& action) const {
+    return IsExchange(entry) || SectionsOf(entry, LocalShapeOf(action.outputs[0])).size() > 1;
+  }
+
+  // A slice waits for the tasks that wrote what it reads.
+  void DivideBySlice(const ReshardEntry& gather, const ReshardEntry& slice, const Action& action) {
+    Slicing slicing{gather, slice, LocalShapeOf(action.inputs[0].value), LocalShapeOf(action.outputs[0])};
+    if (std::find(known_.begin(), known_.end(), slicing) != known_.end()) return;
+    Numbers<std::vector<bool>> numbers;
+    Divide([&](int p) { return numbers[WaitedFor(slicing, p)]; });
+    known_.push_back(std::move(slicing));
+  }
+
+  // By task that made a part of the whole: whether the slice of this position reads some of it.
+  std::vector<bool> WaitedFor(const Slicing& slicing, int position) const {
+    const std::vector<program::Region> slices = SlicesAt(slicing, position);
+    std::vector<bool> waited_for;
+    for (const program::Region& made : MadeAt(slicing, position)) {
+      waited_for.push_back(
+          std::any_of(slices.begin(), slices.end(), [&](const program::Region& read) { return Overlaps(made, read); }));
+    }
+    return waited_for;
+  }
+
+  std::vector<program::Region> SlicesAt(const Slicing& slicing, int position) const {
+    const int dim = DimOf(slicing.slice.to);
+    std::vector<program::Region> slices = SectionsOf(slicing.slice, slicing.whole);
+    const std::vector<program::Region> kept = SectionsOf(slicing.slice, slicing.part);
+    for (size_t section = 0; section < slices.size(); ++section) {
+      program::Region& box = slices[section];
+      box.size[dim] = kept[section].size[dim];
+      box.offset[dim] += SlicedPart(mesh_, slicing.slice, position) * box.size[dim];
+    }
+    return slices;
+  }
+
+  // Of each section the box that one task wrote, or that the position copied itself and that it received.
+  std::vector<program::Region> MadeAt(const Slicing& slicing, int position) const {
+    std::vector<program::Region> made;
+    for (program::Region& box : SectionsOf(slicing.gather, slicing.whole)) {
+      if (!IsExchange(slicing.gather)) {
+        made.push_back(std::move(box));
+        continue;
+      }
+      const int dim = DimOf(slicing.gather.from);
+      box.size[dim] /= 2;
+      program::Region behind = box;
+      behind.offset[dim] += box.size[dim];
+      const bool is_first = IsFirst(slicing.gather, position);
+      made.push_back(is_first ? box : behind);
+      made.push_back(is_first ? behind : box);
+    }
+    return made;
   }
 
   program::Shape LocalShapeOf(ValueId id) const {
@@ -105,16 +184,16 @@ class Classifier {
 
   void DivideByMembers(const GroupOf& group_of) {
     Numbers<std::vector<int>> numbers;
-    std::vector<int> met(kinds_.size(), -1);
+    std::vector<int> number_of(kinds_.size(), -1);  // of the group, by position
     for (size_t p = 0; p < kinds_.size(); ++p) {
-      if (met[p] >= 0) continue;
+      if (number_of[p] >= 0) continue;
       const std::vector<int> group = group_of(static_cast<int>(p));
       std::vector<int> members;
       for (int member : group) members.push_back(kinds_[member]);
       const int number = numbers[std::move(members)];
-      for (int member : group) met[member] = number;
+      for (int member : group) number_of[member] = number;
     }
-    Divide([&](int p) { return met[p]; });
+    Divide([&](int p) { return number_of[p]; });
   }
 
   bool IsExchange(const ReshardEntry& entry) const {
@@ -147,7 +226,9 @@ class Classifier {
 
   const Lowering& lowering_;
   const Mesh& mesh_;
-  Kinds kinds_;
+  std::unordered_map<int32_t, const ReshardEntry*> made_by_;
+  std::vector<int> kinds_;      // by position: the number of its kind
+  std::vector<Slicing> known_;  // by which positions have been told apart
   size_t count_ = 1;
 };
 

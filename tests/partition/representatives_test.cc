@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "engine/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -114,18 +116,31 @@ std::vector<int> StandForMet(const std::vector<int>& representative, const progr
   return met;
 }
 
-// A device waits as often as the one that stands for it, and meets such as that one does.
+// Where those are among tasks in the order of their ids; others are left out.
+std::vector<int64_t> Places(const std::vector<const Task*>& tasks, absl::Span<const program::TaskId> ids) {
+  std::vector<int64_t> places;
+  for (program::TaskId id : ids) {
+    const auto at = std::lower_bound(tasks.begin(), tasks.end(), id.value,
+                                     [](const Task* task, int32_t value) { return task->id.value < value; });
+    if (at != tasks.end() && (*at)->id == id) places.push_back(at - tasks.begin());
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+// A device waits for the same tasks as the one that stands for it, and meets such as that one does.
 void ExpectStoodFor(const std::vector<int>& representative, const program::Program& whole, int device) {
   std::vector<const Task*> mine = TasksOf(whole, device), its = TasksOf(whole, representative[device]);
-  // One device alone tells the host the metrics.
-  const auto is_told = [](const Task* task) { return task->from.pass == program::Pass::kOutput; };
-  std::erase_if(mine, is_told);
-  std::erase_if(its, is_told);
+  // One device alone stores the metrics.
+  const auto is_store = [](const Task* task) { return task->from.pass == program::Pass::kOutput; };
+  std::erase_if(mine, is_store);
+  std::erase_if(its, is_store);
   ASSERT_EQ(mine.size(), its.size());
   for (size_t i = 0; i < mine.size(); ++i) {
-    EXPECT_EQ(mine[i]->waits.size(), its[i]->waits.size()) << device << " " << program::Name(*mine[i]);
-    EXPECT_EQ(StandForMet(representative, whole, *mine[i]), StandForMet(representative, whole, *its[i]))
-        << device << " " << program::Name(*mine[i]);
+    const std::string where = absl::StrFormat("device %d, task %d: %s", device, i, program::Name(*mine[i]));
+    EXPECT_EQ(Places(mine, mine[i]->waits), Places(its, its[i]->waits)) << where;
+    EXPECT_EQ(Places(mine, mine[i]->waits_previous), Places(its, its[i]->waits_previous)) << where;
+    EXPECT_EQ(StandForMet(representative, whole, *mine[i]), StandForMet(representative, whole, *its[i])) << where;
   }
 }
 
