@@ -92,24 +92,16 @@ class Classifier {
   }
 
   void DivideByStage(const layers::Stage& stage, const Action& action) {
+    if (!stage.reads_parts) return;
     for (const ActionOperand& input : action.inputs) {
       const ReshardEntry* gather = MadeBy(input.value);
-      if (gather == nullptr) continue;
-      if (stage.reads_parts && IsExchange(*gather)) DivideByHalves(*gather);
-      if (!stage.emit) HandOn(*gather, input.value, action);
+      if (gather != nullptr && IsExchange(*gather)) DivideByHalves(*gather);
     }
   }
 
   // Who reads one half waits for itself or for the other.
   void DivideByHalves(const ReshardEntry& exchange) {
     Divide([&](int p) { return static_cast<int>(IsFirst(exchange, p)); });
-  }
-
-  // Without ops the outputs are what is read.
-  void HandOn(const ReshardEntry& gather, ValueId value, const Action& action) {
-    for (ValueId output : action.outputs) {
-      if (output.valid() && LocalShapeOf(output) == LocalShapeOf(value)) made_by_[output.value] = &gather;
-    }
   }
 
   // What makes a value, where that is several tasks; else null.
