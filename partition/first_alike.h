@@ -2,9 +2,9 @@
 //
 // All hold shards of equal extents and run the same actions. Two positions differ in what they
 //   * do as the root of a reduction, or not;
-//   * wait for before they read a part of what several tasks have made: of what two have gathered each copies its own half
-//   and
-//     receives the other's, so that who keeps some of its own half alone waits for nobody; sections move one by one;
+//   * wait for before they read a part of what several tasks have made. Of what two have gathered each copies its own half
+//     and receives the other's: who reads its own half alone waits for nobody. Sections move one by one. (What a stage
+//     without ops hands on is not followed.)
 //   * meet: the members of their groups differ so, place by place (colour refinement: positions are told apart by the kinds
 //     of those whom they meet until no kind is divided any more).
 #ifndef COLONNADE_PARTITION_FIRST_ALIKE_H_
