@@ -441,8 +441,9 @@ namespace {
 std::string PrecisionOnCpu(const Flags& flags) {
   if (flags.dtype != "bf16") return "";
   if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
-  const char* others = flags.kernels == "winograd" ? "convolutions by Winograd in fp32, else " : "";
-  return absl::StrCat(", bf16 (", others, cpu::Bf16Products(), ")");
+  const std::string by_winograd = flags.kernels == "winograd" ? cpu::Bf16WinogradProducts() : "";
+  const std::string first = by_winograd.empty() ? "" : absl::StrCat("convolutions by Winograd ", by_winograd, "; else ");
+  return absl::StrCat(", bf16 (", first, cpu::Bf16Products(), ")");
 }
 
 }  // namespace

@@ -75,6 +75,12 @@ std::string Bf16Products() {
   return "in fp32";
 }
 
-bool HasWinograd() { return FindWinogradLoops() != nullptr; }
+std::string Bf16WinogradProducts() {
+  const Bf16Kernels direct = Bf16KernelsHere();
+  if (direct == Bf16Kernels::kAmx) return "";
+  return direct == Bf16Kernels::kAvx512 ? "in fp32, of many channels in bf16" : "in fp32";
+}
+
+bool HasWinograd() { return FindWinogradLoops<float>(3) != nullptr; }
 
 }  // namespace colonnade::cpu

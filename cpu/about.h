@@ -21,6 +21,9 @@ Bf16Kernels Bf16KernelsHere();
 // has none and f32 kernels work on copies.
 std::string Bf16Products();
 
+// Those of Winograd's kernels: "in fp32", "in fp32, of many channels in bf16", or "" where direct ones are always faster.
+std::string Bf16WinogradProducts();
+
 // Whether there are kernels of Winograd's algorithm for this processor: it has AVX-512, or AVX2 and FMA.
 bool HasWinograd();
 

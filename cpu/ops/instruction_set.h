@@ -8,9 +8,11 @@ namespace colonnade::cpu {
 
 #if defined(__x86_64__)
 inline bool HasAvx512() { return __builtin_cpu_supports("avx512f"); }
+inline bool HasAvx512Bf16() { return __builtin_cpu_supports("avx512bf16"); }
 inline bool HasAvx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #else
 inline bool HasAvx512() { return false; }
+inline bool HasAvx512Bf16() { return false; }
 inline bool HasAvx2() { return false; }
 #endif
 

@@ -33,6 +33,19 @@ COLONNADE_VECTOR_INLINE void Store(const Vector& from, std::uint16_t* to) {
   *reinterpret_cast<LooseHalves*>(to) = __builtin_convertvector(rounded, Halves);
 }
 
+// Factors of products that are summed: a float for each lane. avx512_bf16.h has the upper halves of two.
+COLONNADE_VECTOR_INLINE void StoreFactors(const Vector& from, float* to) { Store(from, to); }
+COLONNADE_VECTOR_INLINE void LoadFactors(const float* from, Vector& to) { Load(from, to); }
+COLONNADE_VECTOR_INLINE Vector BroadcastFactors(const float* from) { return Broadcast(*from); }
+COLONNADE_VECTOR_INLINE void AddProduct(const Vector& a, const Vector& b, Vector& sum) { sum += a * b; }
+
+template <class Factor>
+struct FactorVector {
+  using Type = Vector;
+};
+template <class Factor>
+using Factors = typename FactorVector<Factor>::Type;
+
 typedef std::int32_t Integers __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 typedef std::int32_t LooseIntegers
     __attribute__((vector_size(kLanes * sizeof(std::int32_t)), aligned(sizeof(std::int32_t)), may_alias));

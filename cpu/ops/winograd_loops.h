@@ -1,17 +1,26 @@
 // The loops of convolutions by Winograd's algorithm, compiled once for each instruction set (winograd_loops_avx512.cc,
-// winograd_loops_avx2.cc).
+// winograd_loops_avx512_bf16.cc, winograd_loops_avx2.cc).
 //
-// F(4 x 4, 3 x 3) and F(4 x 4, 5 x 5) [Lavin and Gray 2015, arXiv:1509.09308] at the points 0, 1, -1, 2, -2, for windows of
-// 5 x 5 also 1/2 and -1/2, and ∞ of a polynomial, in both dimensions: for each tile d of 4 x 4 pixels of y, and the patch p
-// of 6 x 6 (or 8 x 8) pixels of x that it reads,
-//   d = Aᵀ[(G w Gᵀ) ⊙ (Bᵀ p B)]A                   with 36 products of inputs and outputs instead of 144 (or 64, of 400)
+// F(m x m, r x r) [Lavin and Gray 2015, arXiv:1509.09308]: for each tile d of m x m pixels of y, and the patch p of P = (m +
+// r - 1)² pixels of x that it reads,
+//   d = Aᵀ[(G w Gᵀ) ⊙ (Bᵀ p B)]A                   with P products of inputs and outputs instead of m²r²
 //   dw = Gᵀ[Σ over tiles (A d' Aᵀ) ⊙ (Bᵀ p B)]G    of the gradients d' of y
-// where A takes the values of a polynomial at the points, G the same values over Π (point - other point), and Bᵀ depends on
-// the points alone.
-// Images lie in blocks of 16 channels [N, blocks, rows, columns, 16]. Transformed tiles lie by pair of points, of which
-// there are P = 36 (or 64), and block: [P][blocks][room][16], where `room` is the most tiles that lie there and kSpareTiles
-// more, and each pair begins PointFloats(blocks, room) floats after the one before. Pure functions; threads may call them on
-// tiles of their own.
+// where A takes the values of a polynomial at some points, in both dimensions, G the same values over Π (point - other
+// point), and Bᵀ depends on the points alone.
+//
+// | factors           | m, r | points                   | products | instead of |
+// |-------------------|------|--------------------------|----------|------------|
+// | floats            | 4, 3 | 0, 1, -1, 2, -2, ∞       | 36       | 144        |
+// | floats            | 4, 5 | also 1/2 and -1/2        | 64       | 400        |
+// | floats in 16 bits | 2, 3 | 0, 1, -1, ∞              | 16       | 36         |
+//
+// What is multiplied, the factors G w Gᵀ, Bᵀ p B and A d' Aᵀ, are floats, or floats rounded to bf16: the processor
+// multiplies twice as many of these, and adds the products of two to a float. They take the points alone whose sums and
+// differences are of pixels as they are, since each rounding counts as often as its factor.
+//
+// Images lie in blocks of 16 channels [N, blocks, rows, columns, 16]. Transformed tiles lie by pair of points and block:
+// [P][blocks][room][16], where `room` is the most tiles that lie there and kSpareTiles more, and each pair begins
+// PointSize<Factor>(blocks, room) factors after the one before. Pure functions; threads may call them on tiles of their own.
 #ifndef COLONNADE_CPU_WINOGRAD_LOOPS_H_
 #define COLONNADE_CPU_WINOGRAD_LOOPS_H_
 
@@ -19,23 +28,31 @@
 
 namespace colonnade::cpu {
 
-inline constexpr std::int64_t kTileSize = 4;  // pixels of a side
-// Of the patch that a tile reads, with a window of 3 x 3 or 5 x 5; and the pairs of points.
-[[gnu::always_inline]] inline std::int64_t PatchSize(std::int64_t window) { return kTileSize - 1 + window; }
-[[gnu::always_inline]] inline std::int64_t Points(std::int64_t window) { return PatchSize(window) * PatchSize(window); }
+using Half = std::uint16_t;  // the upper half of a float, rounded: bf16
+
+// Pixels of a tile's side.
+template <class Factor>
+inline constexpr std::int64_t kTileSize = sizeof(Factor) == sizeof(Half) ? 2 : 4;
+// Factors of each side that one instruction multiplies and adds to one sum.
+template <class Factor>
+inline constexpr std::int64_t kFactorsOfSum = sizeof(float) / sizeof(Factor);
+// P, for tiles and windows of so many pixels a side.
+[[gnu::always_inline]] inline std::int64_t Points(std::int64_t tile, std::int64_t window) {
+  return (tile + window - 1) * (tile + window - 1);
+}
 inline constexpr std::int64_t kTilesOfProduct = 12;  // of which a product of many outputs takes multiples
 inline constexpr std::int64_t kSpareTiles = 13;      // that it reads and writes beyond its last
 
 // Not a power of two, so that the points of one tile do not meet in one set of a cache.
-[[gnu::always_inline]] inline std::int64_t PointFloats(std::int64_t blocks, std::int64_t room) {
-  return blocks * room * 16 + 16;
+template <class Factor>
+[[gnu::always_inline]] inline std::int64_t PointSize(std::int64_t blocks, std::int64_t room) {
+  return blocks * room * 16 + static_cast<std::int64_t>(64 / sizeof(Factor));
 }
 
 // Images cut into tiles, of which `down` times `across` cover one image, row by row, image by image. Tile (i, j) begins at
-// pixel (4i - top, 4j - left); pixels outside of the image are zero. Elements are floats, or their upper halves:
-// products and sums are of floats all the same.
+// pixel (i·tile - top, j·tile - left); pixels outside of the image are zero. Elements are floats, or bf16.
 struct TiledImages {
-  std::int64_t window;  // of the convolution, 3 or 5
+  std::int64_t tile;  // pixels of a side
   bool bf16 = false;
   std::int64_t blocks, rows, columns;
   std::int64_t down, across;
@@ -53,39 +70,49 @@ struct Ahead {
   TilesAhead x, y;
 };
 
+// Of one window.
+template <class Factor>
 struct WinogradLoops {
   const char* vectors;  // what they are of
+  std::int64_t window;  // pixels of a side
 
   // to = Bᵀ p B of `count` patches from tile `first` on.
   void (*read_patches)(const TiledImages& of, const void* x, std::int64_t first, std::int64_t count, std::int64_t room,
-                       float* to);
-  // to = A d' Aᵀ of `count` tiles from tile `first` on.
+                       Factor* to);
+  // to = A d' Aᵀ of `count` tiles from tile `first` on, and sums [16·blocks] += Σ of their pixels.
   void (*read_tiles)(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room,
-                     float* to);
+                     Factor* to, float* sums);
+  // Rows [count][16] → [count / kFactorsOfSum][16][kFactorsOfSum], in place: so lie factors that are summed by row.
+  void (*join_rows)(std::int64_t count, Factor* rows);
   // Pixels of block `block` = Aᵀ m A of [P][room][16], plus its 16 of `bias` unless that is null, at least 0 if `relu`.
   void (*write_tiles)(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
                       std::int64_t room, const float* bias, bool relu, void* y);
-  // G w Gᵀ of the weights w [window·window][16] from one input to 16 outputs; points lie `point` floats apart.
-  void (*transform_weights)(std::int64_t window, const float* w, std::int64_t point, float* to);
+  // G w Gᵀ of the weights w [window·window][16] from one input to 16 outputs; points lie `point` factors apart.
+  void (*transform_weights)(const float* w, std::int64_t point, Factor* to);
   // dw [window·window][16], taps `tap` floats apart, += Gᵀ s G of one input and 16 outputs; points of s lie `point` floats
   // apart.
-  void (*add_weights)(std::int64_t window, const float* s, std::int64_t point, std::int64_t tap, float* dw);
+  void (*add_weights)(const float* s, std::int64_t point, std::int64_t tap, float* dw);
   // m [output_blocks][P][room][16] = Σ over inputs v·u, of `count` tiles of the `blocks` blocks of v, whose
-  // points lie v_point floats apart, and u [output_blocks][P][16·blocks][16]. Reads of v and writes to m up to kSpareTiles
-  // more.
-  void (*multiply)(std::int64_t window, std::int64_t count, std::int64_t blocks, std::int64_t output_blocks,
-                   std::int64_t room, const float* v, std::int64_t v_point, const float* u, float* m, const Ahead& ahead);
-  // s [P][16][16·output_blocks] = Σ over `count` tiles v·z, of one block of v, whose points lie v_point floats apart, and
-  // the output_blocks blocks of z from z on, likewise.
-  void (*sum_products)(std::int64_t window, std::int64_t count, std::int64_t output_blocks, std::int64_t room,
-                       const float* v, std::int64_t v_point, const float* z, std::int64_t z_point, float* s,
-                       const Ahead& ahead);
+  // points lie v_point factors apart, and u [output_blocks][P][16·blocks][16], whose rows are joined. Reads of v and writes
+  // to m up to kSpareTiles more.
+  void (*multiply)(std::int64_t count, std::int64_t blocks, std::int64_t output_blocks, std::int64_t room, const Factor* v,
+                   std::int64_t v_point, const Factor* u, float* m, const Ahead& ahead);
+  // s [P][16][16·output_blocks] = Σ over `count` tiles v·z, of one block of v, whose points lie v_point factors apart, and
+  // the output_blocks blocks of z from z on, likewise; rows are joined.
+  void (*sum_products)(std::int64_t count, std::int64_t output_blocks, std::int64_t room, const Factor* v,
+                       std::int64_t v_point, const Factor* z, std::int64_t z_point, float* s, const Ahead& ahead);
 };
 
-// Those of the widest vectors that this processor has; null where it has none that they are made for.
-const WinogradLoops* FindWinogradLoops();
+// Those of the widest vectors that this processor has, for a window of 3 or 5 pixels a side; null where it has none.
+template <class Factor>
+const WinogradLoops<Factor>* FindWinogradLoops(std::int64_t window);
+template <>
+const WinogradLoops<float>* FindWinogradLoops(std::int64_t window);
+template <>
+const WinogradLoops<Half>* FindWinogradLoops(std::int64_t window);
 
-extern const WinogradLoops kWinogradLoopsAvx512, kWinogradLoopsAvx2;
+extern const WinogradLoops<float> kWinograd3Avx512, kWinograd5Avx512, kWinograd3Avx2, kWinograd5Avx2;
+extern const WinogradLoops<Half> kWinograd3Avx512Bf16;
 
 }  // namespace colonnade::cpu
 

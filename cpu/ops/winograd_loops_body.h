@@ -1,12 +1,18 @@
 // The body of winograd_loops.h for vectors of kLanes floats. To be included once by a source that is compiled for their
-// instruction set (vectors.h). It is long since all that works on these vectors has to be compiled together:
-// transformations, products, sums, and what is fetched meanwhile.
+// instruction set (vectors.h), which makes its tables by WinogradLoopsOf. It is long since all that works on these vectors
+// has to be compiled together: transformations, products, sums, and what is fetched meanwhile.
 #include "cpu/ops/winograd_loops.h"
 
 namespace colonnade::cpu {
 namespace {
 
 // to = Bᵀ d: row p has the coefficients of Π (x - other point) over the other finite points.
+COLONNADE_VECTOR_INLINE void TransformPatch(const Vector (&d)[4], Vector (&to)[4]) {
+  to[0] = d[2] - d[0];
+  to[1] = d[2] + d[1];
+  to[2] = d[2] - d[1];
+  to[3] = d[3] - d[1];
+}
 COLONNADE_VECTOR_INLINE void TransformPatch(const Vector (&d)[6], Vector (&to)[6]) {
   const Vector a = d[4] - 4.0f * d[2], b = d[3] - 4.0f * d[1], c = d[4] - d[2], e = 2.0f * (d[3] - d[1]);
   to[0] = 4.0f * d[0] - 5.0f * d[2] + d[4];
@@ -44,9 +50,11 @@ COLONNADE_VECTOR_INLINE void TransformTile(const Vector (&d)[kCount], Vector (&t
   to[0] = d[0];
   to[1] = even + odd;
   to[2] = even - odd;
-  to[3] = far_even + far_odd;
-  to[4] = far_even - far_odd;
-  if constexpr (kSide == 8) {
+  if constexpr (kSide > 4) {
+    to[3] = far_even + far_odd;
+    to[4] = far_even - far_odd;
+  }
+  if constexpr (kSide > 6) {
     to[5] = half_even + half_odd;
     to[6] = half_even - half_odd;
   }
@@ -56,15 +64,19 @@ COLONNADE_VECTOR_INLINE void TransformTile(const Vector (&d)[kCount], Vector (&t
 // to = Aᵀ m.
 template <int kCount, int kSide>
 COLONNADE_VECTOR_INLINE void TransformProducts(const Vector (&m)[kSide], Vector (&to)[kCount]) {
-  const Vector even = m[1] + m[2], odd = m[1] - m[2], far_even = m[3] + m[4], far_odd = m[3] - m[4];
-  Vector half_even = {}, half_odd = {};
-  if constexpr (kSide == 8) half_even = m[5] + m[6], half_odd = m[5] - m[6];
-  to[0] = m[0] + even + far_even + half_even;
+  const Vector even = m[1] + m[2], odd = m[1] - m[2];
+  Vector far_even = {}, far_odd = {}, half_even = {}, half_odd = {};
+  if constexpr (kSide > 4) far_even = m[3] + m[4], far_odd = m[3] - m[4];
+  if constexpr (kSide > 6) half_even = m[5] + m[6], half_odd = m[5] - m[6];
+  to[0] = m[0] + even;
+  if constexpr (kSide > 4) to[0] += far_even;
+  if constexpr (kSide > 6) to[0] += half_even;
 #pragma GCC unroll 4
   for (int i = 1; i < kCount; ++i) {
     const bool is_even = i % 2 == 0;
-    to[i] = (is_even ? even : odd) + static_cast<float>(1 << i) * (is_even ? far_even : far_odd);
-    if constexpr (kSide == 8) to[i] += 1.0f / static_cast<float>(1 << i) * (is_even ? half_even : half_odd);
+    to[i] = is_even ? even : odd;
+    if constexpr (kSide > 4) to[i] += static_cast<float>(1 << i) * (is_even ? far_even : far_odd);
+    if constexpr (kSide > 6) to[i] += 1.0f / static_cast<float>(1 << i) * (is_even ? half_even : half_odd);
   }
   to[kCount - 1] += m[kSide - 1];
 }
@@ -73,6 +85,10 @@ COLONNADE_VECTOR_INLINE void TransformProducts(const Vector (&m)[kSide], Vector 
 template <int kSide>
 struct Scales {
   static constexpr float kAt[] = {1.0f / 4, -1.0f / 6, -1.0f / 6, 1.0f / 24, 1.0f / 24, 1};
+};
+template <>
+struct Scales<4> {
+  static constexpr float kAt[] = {-1, 1.0f / 2, 1.0f / 2, 1};
 };
 template <>
 struct Scales<8> {
@@ -94,13 +110,19 @@ COLONNADE_VECTOR_INLINE void TransformSums(const Vector (&s)[kSide], Vector (&to
   TransformProducts(scaled, to);
 }
 
+COLONNADE_VECTOR_INLINE void AddTo(float* to, const Vector& added) {
+  Vector sum;
+  Load(to, sum);
+  Store(sum + added, to);
+}
+
 // Where tile `index` of all images begins.
 struct Place {
   std::int64_t image, row, column;
 };
 COLONNADE_VECTOR_INLINE Place PlaceOf(const TiledImages& of, std::int64_t index) {
   const std::int64_t tiles = of.down * of.across, at = index % tiles;
-  return {index / tiles, at / of.across * kTileSize - of.top, at % of.across * kTileSize - of.left};
+  return {index / tiles, at / of.across * of.tile - of.top, at % of.across * of.tile - of.left};
 }
 
 // Pixel (row + i, column + j) of each i < kSize, zero outside of the image; without a test if the tile lies inside.
@@ -117,11 +139,13 @@ COLONNADE_VECTOR_INLINE void LoadColumn(const TiledImages& of, const Element* im
   }
 }
 
-// kTransform of the columns, then of the rows, of a square of kSize pixels.
-template <int kSize, int kSide, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element>
-COLONNADE_VECTOR_INLINE void ReadSquare(const TiledImages& of, const Element* image, const Place& at, std::int64_t point,
-                                        float* to) {
-  Vector columns[kSize][kSide];
+// kTransform of the columns, then of the rows, of a square of kSize pixels. Returns the value at the point (1, 1), where A
+// adds all rows and columns.
+template <int kSize, int kSide, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element,
+          class Factor>
+COLONNADE_VECTOR_INLINE Vector ReadSquare(const TiledImages& of, const Element* image, const Place& at, std::int64_t point,
+                                          Factor* to) {
+  Vector columns[kSize][kSide], sum = {};
 #pragma GCC unroll 1
   for (int j = 0; j < kSize; ++j) {
     Vector column[kSize];
@@ -134,56 +158,66 @@ COLONNADE_VECTOR_INLINE void ReadSquare(const TiledImages& of, const Element* im
 #pragma GCC unroll 8
     for (int j = 0; j < kSize; ++j) row[j] = columns[j][i];
     kTransform(row, points);
+    if (i == 1) sum = points[1];
 #pragma GCC unroll 8
-    for (int j = 0; j < kSide; ++j) Store(points[j], to + (i * kSide + j) * point);
+    for (int j = 0; j < kSide; ++j) StoreFactors(points[j], to + (i * kSide + j) * point);
   }
+  return sum;
 }
 
-template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element>
+template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element, class Factor>
 void ReadSquaresOf(const TiledImages& of, const Element* images, std::int64_t first, std::int64_t count, std::int64_t room,
-                   float* to) {
-  const std::int64_t plane = of.rows * of.columns * 16, point = PointFloats(of.blocks, room);
+                   Factor* to, float* sums) {
+  const std::int64_t plane = of.rows * of.columns * 16, point = PointSize<Factor>(of.blocks, room);
   for (std::int64_t t = 0; t < count; ++t) {
     const Place at = PlaceOf(of, first + t);
     const bool inside = at.row >= 0 && at.column >= 0 && at.row + kSize <= of.rows && at.column + kSize <= of.columns;
     for (std::int64_t b = 0; b < of.blocks; ++b) {
       for (int lane = 0; lane < 16; lane += kLanes) {
         const Element* image = images + (at.image * of.blocks + b) * plane + lane;
-        float* square = to + (b * room + t) * 16 + lane;
-        if (inside) {
-          ReadSquare<kSize, kSide, true, kTransform>(of, image, at, point, square);
-        } else {
-          ReadSquare<kSize, kSide, false, kTransform>(of, image, at, point, square);
-        }
+        Factor* square = to + (b * room + t) * 16 + lane;
+        const Vector added = inside ? ReadSquare<kSize, kSide, true, kTransform>(of, image, at, point, square)
+                                    : ReadSquare<kSize, kSide, false, kTransform>(of, image, at, point, square);
+        if (sums != nullptr) AddTo(sums + b * 16 + lane, added);
       }
     }
   }
 }
 
-template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide])>
-void ReadSquares(const TiledImages& of, const void* images, std::int64_t first, std::int64_t count, std::int64_t room,
-                 float* to) {
+template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Factor>
+COLONNADE_VECTOR_INLINE void ReadSquares(const TiledImages& of, const void* images, std::int64_t first, std::int64_t count,
+                                         std::int64_t room, Factor* to, float* sums) {
   if (of.bf16) {
-    ReadSquaresOf<kSize, kSide, kTransform>(of, static_cast<const std::uint16_t*>(images), first, count, room, to);
+    ReadSquaresOf<kSize, kSide, kTransform>(of, static_cast<const Half*>(images), first, count, room, to, sums);
   } else {
-    ReadSquaresOf<kSize, kSide, kTransform>(of, static_cast<const float*>(images), first, count, room, to);
+    ReadSquaresOf<kSize, kSide, kTransform>(of, static_cast<const float*>(images), first, count, room, to, sums);
   }
 }
 
+template <int kSide, class Factor>
 void ReadPatches(const TiledImages& of, const void* x, std::int64_t first, std::int64_t count, std::int64_t room,
-                 float* to) {
-  (of.window == 3 ? ReadSquares<6, 6, TransformPatch> : ReadSquares<8, 8, TransformPatch>)(of, x, first, count, room, to);
+                 Factor* to) {
+  ReadSquares<kSide, kSide, TransformPatch>(of, x, first, count, room, to, nullptr);
 }
 
-void ReadTiles(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room, float* to) {
-  (of.window == 3 ? ReadSquares<4, 6, TransformTile> : ReadSquares<4, 8, TransformTile>)(of, dy, first, count, room, to);
+template <int kTile, int kSide, class Factor>
+void ReadTiles(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room, Factor* to,
+               float* sums) {
+  ReadSquares<kTile, kSide, TransformTile>(of, dy, first, count, room, to, sums);
+}
+
+template <class Factor>
+void JoinRows(std::int64_t count, Factor* rows) {
+  if constexpr (kFactorsOfSum<Factor> == 2) {
+    for (std::int64_t row = 0; row < count; row += 2) JoinTwoRows(rows + row * 16);
+  }
 }
 
 // What lies outside of the image is dropped.
-template <int kSide, class Element>
+template <int kTile, int kSide, class Element>
 COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, std::int64_t point, const Place& at,
                                        const Vector& bias, bool relu, Element* image) {
-  Vector columns[kSide][kTileSize];
+  Vector columns[kSide][kTile];
 #pragma GCC unroll 1
   for (int j = 0; j < kSide; ++j) {
     Vector products[kSide];
@@ -191,16 +225,16 @@ COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, st
     for (int i = 0; i < kSide; ++i) Load(m + (i * kSide + j) * point, products[i]);
     TransformProducts(products, columns[j]);
   }
-  const std::int64_t rows = Least(kTileSize, of.rows - at.row), width = Least(kTileSize, of.columns - at.column);
+  const std::int64_t rows = Least(kTile, of.rows - at.row), width = Least(kTile, of.columns - at.column);
 #pragma GCC unroll 1
   for (int i = 0; i < rows; ++i) {
-    Vector row[kSide], pixels[kTileSize];
+    Vector row[kSide], pixels[kTile];
 #pragma GCC unroll 8
     for (int j = 0; j < kSide; ++j) row[j] = columns[j][i];
     TransformProducts(row, pixels);
     Element* to = image + ((at.row + i) * of.columns + at.column) * 16;
 #pragma GCC unroll 4
-    for (int j = 0; j < kTileSize; ++j) {
+    for (int j = 0; j < kTile; ++j) {
       if (j >= width) break;
       Vector pixel = pixels[j] + bias;
       if (relu) pixel = pixel > 0.0f ? pixel : Vector{};
@@ -209,38 +243,33 @@ COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, st
   }
 }
 
-template <int kSide, class Element>
+template <int kTile, int kSide, class Element>
 void WriteTilesOf(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
                   std::int64_t room, const float* bias, bool relu, Element* y) {
-  const std::int64_t plane = of.rows * of.columns * 16, point = PointFloats(1, room);
+  const std::int64_t plane = of.rows * of.columns * 16, point = PointSize<float>(1, room);
   for (int lane = 0; lane < 16; lane += kLanes) {
     Vector added = {};
     if (bias != nullptr) Load(bias + lane, added);
     for (std::int64_t t = 0; t < count; ++t) {
       const Place at = PlaceOf(of, first + t);
-      WriteTile<kSide>(of, m + t * 16 + lane, point, at, added, relu, y + (at.image * of.blocks + block) * plane + lane);
+      WriteTile<kTile, kSide>(of, m + t * 16 + lane, point, at, added, relu,
+                              y + (at.image * of.blocks + block) * plane + lane);
     }
   }
 }
 
-template <int kSide>
-void WriteSquares(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
-                  std::int64_t room, const float* bias, bool relu, void* y) {
+template <int kTile, int kSide>
+void WriteTiles(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
+                std::int64_t room, const float* bias, bool relu, void* y) {
   if (of.bf16) {
-    WriteTilesOf<kSide>(of, m, block, first, count, room, bias, relu, static_cast<std::uint16_t*>(y));
+    WriteTilesOf<kTile, kSide>(of, m, block, first, count, room, bias, relu, static_cast<Half*>(y));
   } else {
-    WriteTilesOf<kSide>(of, m, block, first, count, room, bias, relu, static_cast<float*>(y));
+    WriteTilesOf<kTile, kSide>(of, m, block, first, count, room, bias, relu, static_cast<float*>(y));
   }
 }
 
-void WriteTiles(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
-                std::int64_t room, const float* bias, bool relu, void* y) {
-  (of.window == 3 ? WriteSquares<6> : WriteSquares<8>)(of, m, block, first, count, room, bias, relu, y);
-}
-
-template <int kWindow>
-void TransformWindow(const float* w, std::int64_t point, float* to) {
-  constexpr int kSide = kWindow + 3;
+template <int kWindow, int kSide, class Factor>
+void TransformWeights(const float* w, std::int64_t point, Factor* to) {
   for (int lane = 0; lane < 16; lane += kLanes) {
     Vector columns[kWindow][kSide];
     for (int s = 0; s < kWindow; ++s) {
@@ -252,18 +281,13 @@ void TransformWindow(const float* w, std::int64_t point, float* to) {
       Vector row[kWindow], points[kSide];
       for (int s = 0; s < kWindow; ++s) row[s] = columns[s][i];
       TransformTaps(row, points);
-      for (int j = 0; j < kSide; ++j) Store(points[j], to + (i * kSide + j) * point + lane);
+      for (int j = 0; j < kSide; ++j) StoreFactors(points[j], to + (i * kSide + j) * point + lane);
     }
   }
 }
 
-void TransformWeights(std::int64_t window, const float* w, std::int64_t point, float* to) {
-  (window == 3 ? TransformWindow<3> : TransformWindow<5>)(w, point, to);
-}
-
-template <int kWindow>
-void AddWindow(const float* s, std::int64_t point, std::int64_t tap, float* dw) {
-  constexpr int kSide = kWindow + 3;
+template <int kWindow, int kSide>
+void AddWeights(const float* s, std::int64_t point, std::int64_t tap, float* dw) {
   for (int lane = 0; lane < 16; lane += kLanes) {
     Vector columns[kSide][kWindow];
     for (int j = 0; j < kSide; ++j) {
@@ -276,17 +300,10 @@ void AddWindow(const float* s, std::int64_t point, std::int64_t tap, float* dw) 
       for (int j = 0; j < kSide; ++j) row[j] = columns[j][r];
       TransformSums(row, taps);
       for (int q = 0; q < kWindow; ++q) {
-        float* to = dw + (r * kWindow + q) * tap + lane;
-        Vector sum;
-        Load(to, sum);
-        Store(sum + taps[q], to);
+        AddTo(dw + (r * kWindow + q) * tap + lane, taps[q]);
       }
     }
   }
-}
-
-void AddWeights(std::int64_t window, const float* s, std::int64_t point, std::int64_t tap, float* dw) {
-  (window == 3 ? AddWindow<3> : AddWindow<5>)(s, point, tap, dw);
 }
 
 // How many tiles, and how many inputs of a sum over tiles, are held for two vectors of outputs at once, and for one.
@@ -297,11 +314,11 @@ static_assert(kTilesOfOne - 1 <= kSpareTiles && kTilesOfTwo - 1 <= kSpareTiles &
 // Fetches the pixels of some tiles, a row of a tile at a time.
 class TileFetcher {
  public:
-  explicit TileFetcher(const TilesAhead& ahead) : ahead_(ahead), left_(ahead.count * ahead.blocks * kTileSize) {}
+  explicit TileFetcher(const TilesAhead& ahead) : ahead_(ahead), left_(ahead.count * ahead.blocks * ahead.of.tile) {}
 
   std::int64_t left() const { return left_; }
   void FetchRow() {
-    if (row_ == kTileSize) {
+    if (row_ == ahead_.of.tile) {
       row_ = 0;
       if (++block_ == ahead_.blocks) {
         block_ = 0;
@@ -312,7 +329,7 @@ class TileFetcher {
     const TiledImages& of = ahead_.of;
     const std::int64_t row = at_.row + of.top + row_, column = at_.column + of.left;
     const std::int64_t plane = at_.image * of.blocks + ahead_.block + block_;
-    const std::int64_t pixel = of.bf16 ? 32 : 64, bytes = Least(kTileSize, of.columns - column) * pixel;
+    const std::int64_t pixel = of.bf16 ? 32 : 64, bytes = Least(of.tile, of.columns - column) * pixel;
     const char* pixels = static_cast<const char*>(ahead_.images) + ((plane * of.rows + row) * of.columns + column) * pixel;
     for (std::int64_t byte = 0; row < of.rows && byte < bytes; byte += 64) __builtin_prefetch(pixels + byte, 0, 2);
     ++row_;
@@ -354,25 +371,25 @@ COLONNADE_VECTOR_INLINE void ForVectors(std::int64_t vectors, const Two& two, co
   for (std::int64_t vector = 0; vector < vectors; vector += 2) vector + 1 < vectors ? two(vector) : one(vector);
 }
 
-// sums [k][row] += Σ over `steps` of x·w: step s multiplies the float x[row·kRowStride + s·kStepStride] of each row by the
-// vectors w[k] + 16s.
-template <int kVectors, int kRows, int kRowStride, int kStepStride>
-COLONNADE_VECTOR_INLINE void AddProducts(std::int64_t steps, const float* x, const float* const (&w)[kVectors],
+// sums [k][row] += Σ over `steps` of x·w: step s multiplies the factor, or pair, x[row·kRowStride + s·kStepStride] of each
+// row by the vectors w[k] + s of 16 factors, or pairs.
+template <int kVectors, int kRows, int kRowStride, int kStepStride, class Factor>
+COLONNADE_VECTOR_INLINE void AddProducts(std::int64_t steps, const Factor* x, const Factor* const (&w)[kVectors],
                                          Vector (&sums)[kVectors][kRows]) {
 #pragma GCC unroll 1
   for (std::int64_t s = 0; s < steps; ++s) {
-    Vector columns[kVectors];
+    Factors<Factor> columns[kVectors];
 #pragma GCC unroll 2
     for (int k = 0; k < kVectors; ++k) {
-      Load(w[k] + s * 16, columns[k]);
+      LoadFactors(w[k] + s * 16 * kFactorsOfSum<Factor>, columns[k]);
       Keep(columns[k]);
     }
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
-      Vector value = Broadcast(x[row * kRowStride + s * kStepStride]);
+      Factors<Factor> value = BroadcastFactors(x + row * kRowStride + s * kStepStride);
       if (kVectors > 1) Keep(value);
 #pragma GCC unroll 2
-      for (int k = 0; k < kVectors; ++k) sums[k][row] += value * columns[k];
+      for (int k = 0; k < kVectors; ++k) AddProduct(value, columns[k], sums[k][row]);
     }
   }
 }
@@ -389,30 +406,31 @@ COLONNADE_VECTOR_INLINE void StoreRows(const Vector (&sums)[kVectors][kRows], st
 }
 
 // m = Σ over inputs of kTiles tiles v of one point.
-template <int kVectors, int kTiles>
-COLONNADE_VECTOR_INLINE void MultiplyTiles(std::int64_t blocks, std::int64_t room, const float* v,
-                                           const float* const (&u)[kVectors], float* const (&m)[kVectors]) {
+template <int kVectors, int kTiles, class Factor>
+COLONNADE_VECTOR_INLINE void MultiplyTiles(std::int64_t blocks, std::int64_t room, const Factor* v,
+                                           const Factor* const (&u)[kVectors], float* const (&m)[kVectors]) {
+  constexpr int kTogether = kFactorsOfSum<Factor>;
   Vector sums[kVectors][kTiles] = {};
-  const float* weights[kVectors];
+  const Factor* weights[kVectors];
   for (int k = 0; k < kVectors; ++k) weights[k] = u[k];
   for (std::int64_t b = 0; b < blocks; ++b, v += room * 16) {
-    AddProducts<kVectors, kTiles, 16, 1>(16, v, weights, sums);
+    AddProducts<kVectors, kTiles, 16, kTogether>(16 / kTogether, v, weights, sums);
     for (int k = 0; k < kVectors; ++k) weights[k] += 16 * 16;
   }
   StoreRows(sums, 16, m);
 }
 
-template <int kVectors, int kTiles>
-void MultiplyVectors(std::int64_t points, std::int64_t vector, std::int64_t count, std::int64_t blocks, std::int64_t room,
-                     const float* v, std::int64_t v_point, const float* u, float* m, Fetcher& fetcher) {
-  const std::int64_t m_point = PointFloats(1, room), u_point = blocks * 16 * 16;
-  for (std::int64_t p = 0; p < points; ++p) {
-    const float* weights[kVectors];
+template <int kPoints, int kVectors, int kTiles, class Factor>
+void MultiplyVectors(std::int64_t vector, std::int64_t count, std::int64_t blocks, std::int64_t room, const Factor* v,
+                     std::int64_t v_point, const Factor* u, float* m, Fetcher& fetcher) {
+  const std::int64_t m_point = PointSize<float>(1, room), u_point = blocks * 16 * 16;
+  for (std::int64_t p = 0; p < kPoints; ++p) {
+    const Factor* weights[kVectors];
     float* products[kVectors];
     for (int k = 0; k < kVectors; ++k) {
       const OutputVector to(vector + k);
-      weights[k] = u + (to.block * points + p) * u_point + to.lane;
-      products[k] = m + (to.block * points + p) * m_point + to.lane;
+      weights[k] = u + (to.block * kPoints + p) * u_point + to.lane;
+      products[k] = m + (to.block * kPoints + p) * m_point + to.lane;
     }
     for (std::int64_t t = 0; t < count; t += kTiles) {
       MultiplyTiles<kVectors, kTiles>(blocks, room, v + p * v_point + t * 16, weights, products);
@@ -422,43 +440,46 @@ void MultiplyVectors(std::int64_t points, std::int64_t vector, std::int64_t coun
   }
 }
 
-void Multiply(std::int64_t window, std::int64_t count, std::int64_t blocks, std::int64_t output_blocks, std::int64_t room,
-              const float* v, std::int64_t v_point, const float* u, float* m, const Ahead& ahead) {
-  const std::int64_t points = Points(window), vectors = output_blocks * 16 / kLanes;
+template <int kPoints, class Factor>
+void Multiply(std::int64_t count, std::int64_t blocks, std::int64_t output_blocks, std::int64_t room, const Factor* v,
+              std::int64_t v_point, const Factor* u, float* m, const Ahead& ahead) {
+  const std::int64_t vectors = output_blocks * 16 / kLanes;
   const std::int64_t steps_of_two = (count + kTilesOfTwo - 1) / kTilesOfTwo,
                      steps_of_one = (count + kTilesOfOne - 1) / kTilesOfOne;
-  Fetcher fetcher(ahead, points * (vectors / 2 * steps_of_two + vectors % 2 * steps_of_one));
+  Fetcher fetcher(ahead, kPoints * (vectors / 2 * steps_of_two + vectors % 2 * steps_of_one));
   ForVectors(
       vectors,
       [&](std::int64_t vector) {
-        MultiplyVectors<2, kTilesOfTwo>(points, vector, count, blocks, room, v, v_point, u, m, fetcher);
+        MultiplyVectors<kPoints, 2, kTilesOfTwo>(vector, count, blocks, room, v, v_point, u, m, fetcher);
       },
       [&](std::int64_t vector) {
-        MultiplyVectors<1, kTilesOfOne>(points, vector, count, blocks, room, v, v_point, u, m, fetcher);
+        MultiplyVectors<kPoints, 1, kTilesOfOne>(vector, count, blocks, room, v, v_point, u, m, fetcher);
       });
 }
 
 // s = Σ over tiles of kInputs inputs v and the vectors z of outputs, of one point; inputs of s lie `row` floats apart.
-template <int kVectors, int kInputs>
-COLONNADE_VECTOR_INLINE void SumTiles(std::int64_t count, const float* v, const float* const (&z)[kVectors],
+template <int kVectors, int kInputs, class Factor>
+COLONNADE_VECTOR_INLINE void SumTiles(std::int64_t count, const Factor* v, const Factor* const (&z)[kVectors],
                                       std::int64_t row, float* const (&s)[kVectors]) {
+  constexpr int kTogether = kFactorsOfSum<Factor>;
   Vector sums[kVectors][kInputs] = {};
-  AddProducts<kVectors, kInputs, 1, 16>(count, v, z, sums);
+  AddProducts<kVectors, kInputs, kTogether, 16 * kTogether>((count + kTogether - 1) / kTogether, v, z, sums);
   StoreRows(sums, row, s);
 }
 
+template <class Factor>
 struct GradientTiles {
-  std::int64_t points, count, room;
-  const float* v;
+  std::int64_t count, room;
+  const Factor* v;
   std::int64_t v_point;
-  const float* z;
+  const Factor* z;
   std::int64_t z_point;
 };
 
-template <int kVectors, int kInputs>
-void SumVectors(std::int64_t vector, const GradientTiles& of, std::int64_t row, float* s, Fetcher& fetcher) {
-  for (std::int64_t p = 0; p < of.points; ++p) {
-    const float* gradients[kVectors];
+template <int kPoints, int kVectors, int kInputs, class Factor>
+void SumVectors(std::int64_t vector, const GradientTiles<Factor>& of, std::int64_t row, float* s, Fetcher& fetcher) {
+  for (std::int64_t p = 0; p < kPoints; ++p) {
+    const Factor* gradients[kVectors];
     for (int k = 0; k < kVectors; ++k) {
       const OutputVector from(vector + k);
       gradients[k] = of.z + p * of.z_point + from.block * of.room * 16 + from.lane;
@@ -466,21 +487,36 @@ void SumVectors(std::int64_t vector, const GradientTiles& of, std::int64_t row, 
     for (std::int64_t c = 0; c < 16; c += kInputs) {
       float* sums[kVectors];
       for (int k = 0; k < kVectors; ++k) sums[k] = s + (p * 16 + c) * row + (vector + k) * kLanes;
-      SumTiles<kVectors, kInputs>(of.count, of.v + p * of.v_point + c, gradients, row, sums);
+      SumTiles<kVectors, kInputs>(of.count, of.v + p * of.v_point + c * kFactorsOfSum<Factor>, gradients, row, sums);
       fetcher.Step();
     }
   }
 }
 
-void SumProducts(std::int64_t window, std::int64_t count, std::int64_t output_blocks, std::int64_t room, const float* v,
-                 std::int64_t v_point, const float* z, std::int64_t z_point, float* s, const Ahead& ahead) {
-  const std::int64_t points = Points(window);
-  const GradientTiles of = {points, count, room, v, v_point, z, z_point};
+template <int kPoints, class Factor>
+void SumProducts(std::int64_t count, std::int64_t output_blocks, std::int64_t room, const Factor* v, std::int64_t v_point,
+                 const Factor* z, std::int64_t z_point, float* s, const Ahead& ahead) {
+  const GradientTiles<Factor> of = {count, room, v, v_point, z, z_point};
   const std::int64_t row = output_blocks * 16, vectors = row / kLanes;
-  Fetcher fetcher(ahead, points * (vectors / 2 * (16 / kInputsOfTwo) + vectors % 2 * (16 / kInputsOfOne)));
+  Fetcher fetcher(ahead, kPoints * (vectors / 2 * (16 / kInputsOfTwo) + vectors % 2 * (16 / kInputsOfOne)));
   ForVectors(
-      vectors, [&](std::int64_t vector) { SumVectors<2, kInputsOfTwo>(vector, of, row, s, fetcher); },
-      [&](std::int64_t vector) { SumVectors<1, kInputsOfOne>(vector, of, row, s, fetcher); });
+      vectors, [&](std::int64_t vector) { SumVectors<kPoints, 2, kInputsOfTwo>(vector, of, row, s, fetcher); },
+      [&](std::int64_t vector) { SumVectors<kPoints, 1, kInputsOfOne>(vector, of, row, s, fetcher); });
+}
+
+template <class Factor, int kWindow>
+constexpr WinogradLoops<Factor> WinogradLoopsOf(const char* vectors) {
+  constexpr int kTile = kTileSize<Factor>, kSide = kTile + kWindow - 1, kPoints = kSide * kSide;
+  return {vectors,
+          kWindow,
+          ReadPatches<kSide, Factor>,
+          ReadTiles<kTile, kSide, Factor>,
+          JoinRows<Factor>,
+          WriteTiles<kTile, kSide>,
+          TransformWeights<kWindow, kSide, Factor>,
+          AddWeights<kWindow, kSide>,
+          Multiply<kPoints, Factor>,
+          SumProducts<kPoints, Factor>};
 }
 
 }  // namespace

@@ -68,6 +68,11 @@ TEST_F(Command, WinogradKernelsAgreeOrTheMessageSaysWhyTheyAreNotThere) {
   } else {
     EXPECT_EQ(run.code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("\"kernels\":\"winograd\""));
+    const std::string words = cpu::Bf16WinogradProducts();
+    EXPECT_THAT(
+        Run(command + "--steps=1 --backend=cpu --kernels=winograd --dtype=bf16").err,
+        HasSubstr(absl::StrCat("bf16 (", words.empty() ? "" : absl::StrCat("convolutions by Winograd ", words, "; else "),
+                               cpu::Bf16Products(), ")")));
   }
 }
 

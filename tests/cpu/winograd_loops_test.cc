@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "cpu/ops/instruction_set.h"
 #include "program/bfloat16.h"
 #include "tests/cpu/guarded_images.h"
@@ -18,17 +20,27 @@
 namespace colonnade::cpu {
 namespace {
 
-std::vector<const WinogradLoops*> LoopsHere() {
+template <class Factor>
+std::vector<const WinogradLoops<Factor>*> LoopsHere(int64_t window);
 #if defined(__x86_64__)
-  return AllOf(&kWinogradLoopsAvx512, &kWinogradLoopsAvx2);
-#else
-  return {};
-#endif
+template <>
+std::vector<const WinogradLoops<float>*> LoopsHere<float>(int64_t window) {
+  return window == 3 ? AllOf(&kWinograd3Avx512, &kWinograd3Avx2) : AllOf(&kWinograd5Avx512, &kWinograd5Avx2);
 }
+template <>
+std::vector<const WinogradLoops<Half>*> LoopsHere<Half>(int64_t) {
+  return HasAvx512Bf16() ? std::vector{&kWinograd3Avx512Bf16} : std::vector<const WinogradLoops<Half>*>{};
+}
+#else
+template <class Factor>
+std::vector<const WinogradLoops<Factor>*> LoopsHere(int64_t) {
+  return {};
+}
+#endif
 
 // x [images, x_blocks, rows, columns, 16] and y [images, y_blocks, rows + …, …, 16], with tiles of y.
 struct Case {
-  int64_t window, taps;
+  int64_t window, taps, points;
   TiledImages x, y;
   int64_t images, tiles, room;
 
@@ -41,27 +53,44 @@ struct Case {
   }
 };
 
+// Of loops that multiply `Factor`s.
+template <class Factor>
 class WinogradLoopsTest : public LoopsFixture {
  protected:
+  static constexpr bool kHalves = kFactorsOfSum<Factor> == 2;
+
+  void SetUp() override {
+    LoopsFixture::SetUp();
+    if (LoopsHere<Factor>(3).empty()) GTEST_SKIP() << "this processor has no AVX512_BF16";
+  }
+
+  // Whole numbers where they are rounded to bf16: sums of few of them are not rounded then.
+  std::vector<float> Numbers(int64_t count) {
+    std::vector<float> numbers = Floats(count);
+    for (float& number : numbers) number = kHalves ? std::round(number * 4) : number;
+    return numbers;
+  }
+
   Case Draw() {
-    const int64_t window = Between(0, 1) == 0 ? 3 : 5, most_pad = window - 1;
-    Case drawn = {.window = window, .taps = window * window, .images = Between(1, 3)};
+    constexpr int64_t kTile = kTileSize<Factor>;
+    const int64_t window = kHalves || Between(0, 1) == 0 ? 3 : 5, most_pad = window - 1;
+    Case drawn = {.window = window, .taps = window * window, .points = Points(kTile, window), .images = Between(1, 3)};
     const int64_t pad_top = Between(0, most_pad), pad_left = Between(0, most_pad);
-    drawn.x = {.window = window,
+    drawn.x = {.tile = kTile,
                .bf16 = Between(0, 1) == 0,
                .blocks = Between(1, 3),
                .rows = Between(5, 11),
                .columns = Between(5, 11)};
-    drawn.y = {.window = window,
+    drawn.y = {.tile = kTile,
                .bf16 = Between(0, 1) == 0,
                .blocks = Between(1, 2),
                .rows = drawn.x.rows + pad_top + Between(0, most_pad) - most_pad,
                .columns = drawn.x.columns + pad_left + Between(0, most_pad) - most_pad};
-    drawn.y.down = (drawn.y.rows + 3) / 4, drawn.y.across = (drawn.y.columns + 3) / 4;
+    drawn.y.down = (drawn.y.rows + kTile - 1) / kTile, drawn.y.across = (drawn.y.columns + kTile - 1) / kTile;
     drawn.x.down = drawn.y.down, drawn.x.across = drawn.y.across;
     drawn.x.top = pad_top, drawn.x.left = pad_left;
     drawn.tiles = drawn.images * drawn.y.down * drawn.y.across;
-    drawn.room = drawn.tiles + kSpareTiles;
+    drawn.room = (drawn.tiles + kSpareTiles + 1) / 2 * 2;
     return drawn;
   }
   // What is fetched ahead changes nothing.
@@ -69,33 +98,52 @@ class WinogradLoopsTest : public LoopsFixture {
     return {TilesAhead{of.x, x.data(), 0, Between(0, of.tiles), 0, of.x.blocks},
             TilesAhead{of.y, y.data(), 0, Between(0, of.tiles), of.y.blocks - 1, 1}};
   }
+  // Joins the rows of all points and blocks.
+  static void JoinTiles(const WinogradLoops<Factor>& loops, int64_t points, int64_t blocks, int64_t room,
+                        std::vector<Factor>& tiles) {
+    for (int64_t p = 0; p < points; ++p) loops.join_rows(blocks * room, &tiles[p * PointSize<Factor>(blocks, room)]);
+  }
 };
+using AllFactors = testing::Types<float, Half>;
+class NamesOfFactors {
+ public:
+  template <class Factor>
+  static std::string GetName(int) {
+    return kFactorsOfSum<Factor> == 2 ? "Bf16" : "F32";
+  }
+};
+TYPED_TEST_SUITE(WinogradLoopsTest, AllFactors, NamesOfFactors);
 
-TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
+TYPED_TEST(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
+  using Factor = TypeParam;
   for (int round = 0; round < Draws(32); ++round) {
-    const Case of = Draw();
-    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16, points = Points(of.window);
-    Images x(of.x.bf16, Floats(of.x_floats()));
-    const std::vector<float> w = Floats(outputs * inputs * of.taps), bias = Floats(outputs);
-    const bool relu = Between(0, 1) == 0, has_bias = Between(0, 1) == 0;
-    for (const WinogradLoops* loops : LoopsHere()) {
-      std::vector<float> u(outputs * inputs * points), v(points * PointFloats(of.x.blocks, of.room));
-      std::vector<float> m(of.y.blocks * points * PointFloats(1, of.room));
-      Images y(of.y.bf16, Floats(of.y_floats()));
+    const Case of = this->Draw();
+    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16, points = of.points;
+    const int64_t v_point = PointSize<Factor>(of.x.blocks, of.room), m_point = PointSize<float>(1, of.room);
+    Images x(of.x.bf16, this->Numbers(of.x_floats()));
+    std::vector<float> w = this->Numbers(outputs * inputs * of.taps);
+    if (this->kHalves) absl::c_for_each(w, [](float& weight) { weight *= 4; });  // which G divides by 4
+    const std::vector<float> bias = this->Numbers(outputs);
+    const bool relu = this->Between(0, 1) == 0, has_bias = this->Between(0, 1) == 0;
+    for (const WinogradLoops<Factor>* loops : LoopsHere<Factor>(of.window)) {
+      std::vector<Factor> u(outputs * inputs * points), v(points * v_point);
+      std::vector<float> m(of.y.blocks * points * m_point);
+      Images y(of.y.bf16, this->Numbers(of.y_floats()));
       for (int64_t k = 0; k < outputs; k += 16) {
         for (int64_t c = 0; c < inputs; ++c) {
           std::vector<float> taps(of.taps * 16);
           for (int64_t i = 0; i < of.taps * 16; ++i) taps[i] = w[((k + i % 16) * inputs + c) * of.taps + i / 16];
-          loops->transform_weights(of.window, taps.data(), inputs * 16, u.data() + k * points * inputs + c * 16);
+          loops->transform_weights(taps.data(), inputs * 16, u.data() + k * points * inputs + c * 16);
         }
       }
+      loops->join_rows(of.y.blocks * points * inputs, u.data());
       const int64_t half = of.tiles / 2;  // in two parts, as a thread does
       loops->read_patches(of.x, x.data(), 0, half, of.room, v.data());
       loops->read_patches(of.x, x.data(), half, of.tiles - half, of.room, v.data() + half * 16);
-      loops->multiply(of.window, of.tiles, of.x.blocks, of.y.blocks, of.room, v.data(), PointFloats(of.x.blocks, of.room),
-                      u.data(), m.data(), SomeAhead(of, x, y));
+      loops->multiply(of.tiles, of.x.blocks, of.y.blocks, of.room, v.data(), v_point, u.data(), m.data(),
+                      this->SomeAhead(of, x, y));
       for (int64_t k = 0; k < of.y.blocks; ++k) {
-        loops->write_tiles(of.y, m.data() + k * points * PointFloats(1, of.room), k, 0, of.tiles, of.room,
+        loops->write_tiles(of.y, m.data() + k * points * m_point, k, 0, of.tiles, of.room,
                            has_bias ? bias.data() + k * 16 : nullptr, relu, y.data());
       }
       for (int64_t i = 0; i < of.y_floats(); ++i) {
@@ -119,42 +167,56 @@ TEST_F(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
 }
 
 // Each lane's bias, as no product is added to it.
-TEST_F(WinogradLoopsTest, RoundToBf16AsOthersDo) {
+TYPED_TEST(WinogradLoopsTest, RoundToBf16AsOthersDo) {
+  using Factor = TypeParam;
   const std::vector<float> bias = {
       0.0f,     -0.0f,     1.0f, 1.00390625f, 1.01171875f, 1.0039064f,   1.0039062f, -1.5e-38f,
       INFINITY, -INFINITY, NAN,  3.4e38f,     1e-45f,      -1.01171875f, 65280.5f,   std::bit_cast<float>(0x7fffffffu)};
-  const TiledImages of = {.window = 3, .bf16 = true, .blocks = 1, .rows = 3, .columns = 2, .down = 1, .across = 1};
-  const int64_t room = 1 + kSpareTiles;
-  const std::vector<float> m(Points(3) * PointFloats(1, room));
-  for (const WinogradLoops* loops : LoopsHere()) {
+  constexpr int64_t kTile = kTileSize<Factor>, kTiles = 4 / kTile;
+  const TiledImages of = {.tile = kTile, .bf16 = true, .blocks = 1, .rows = 3, .columns = 2, .down = kTiles, .across = 1};
+  const int64_t room = kTiles + kSpareTiles;
+  const std::vector<float> m(Points(kTile, 3) * PointSize<float>(1, room));
+  for (const WinogradLoops<Factor>* loops : LoopsHere<Factor>(3)) {
     std::vector<program::BFloat16> y(6 * 16);
-    loops->write_tiles(of, m.data(), 0, 0, 1, room, bias.data(), /*relu=*/false, y.data());
+    loops->write_tiles(of, m.data(), 0, 0, kTiles, room, bias.data(), /*relu=*/false, y.data());
     for (size_t i = 0; i < y.size(); ++i) {
       EXPECT_EQ(y[i].bits, program::BFloat16::BitsOf(bias[i % 16] + 0.0f)) << loops->vectors << ": " << bias[i % 16];
     }
   }
 }
 
-TEST_F(WinogradLoopsTest, GradientsOfWeightsAreAdded) {
+TYPED_TEST(WinogradLoopsTest, GradientsOfWeightsAreAdded) {
+  using Factor = TypeParam;
   for (int round = 0; round < Draws(32); ++round) {
-    const Case of = Draw();
-    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16, points = Points(of.window);
-    Images x(of.x.bf16, Floats(of.x_floats())), dy(of.y.bf16, Floats(of.y_floats()));
-    for (const WinogradLoops* loops : LoopsHere()) {
-      const int64_t v_point = PointFloats(of.x.blocks, of.room), z_point = PointFloats(of.y.blocks, of.room);
-      std::vector<float> v(points * v_point), z(points * z_point), s(points * 16 * outputs),
-          dw(of.taps * inputs * outputs, 0.5f);
+    const Case of = this->Draw();
+    const int64_t inputs = of.x.blocks * 16, outputs = of.y.blocks * 16, points = of.points;
+    const int64_t v_point = PointSize<Factor>(of.x.blocks, of.room), z_point = PointSize<Factor>(of.y.blocks, of.room);
+    Images x(of.x.bf16, this->Numbers(of.x_floats())), dy(of.y.bf16, this->Numbers(of.y_floats()));
+    for (const WinogradLoops<Factor>* loops : LoopsHere<Factor>(of.window)) {
+      std::vector<Factor> v(points * v_point), z(points * z_point);
+      std::vector<float> s(points * 16 * outputs), dw(of.taps * inputs * outputs, 0.5f), db(outputs, 0.5f);
       loops->read_patches(of.x, x.data(), 0, of.tiles, of.room, v.data());
-      loops->read_tiles(of.y, dy.data(), 0, of.tiles, of.room, z.data());
+      loops->read_tiles(of.y, dy.data(), 0, of.tiles, of.room, z.data(), db.data());
+      this->JoinTiles(*loops, points, of.x.blocks, of.room, v);
+      this->JoinTiles(*loops, points, of.y.blocks, of.room, z);
       for (int64_t c = 0; c < inputs; c += 16) {
-        loops->sum_products(of.window, of.tiles, of.y.blocks, of.room, v.data() + c * of.room, v_point, z.data(), z_point,
-                            s.data(), SomeAhead(of, x, dy));
+        loops->sum_products(of.tiles, of.y.blocks, of.room, v.data() + c * of.room, v_point, z.data(), z_point, s.data(),
+                            this->SomeAhead(of, x, dy));
         for (int64_t i = 0; i < 16; ++i) {
           for (int64_t k = 0; k < outputs; k += 16) {
-            loops->add_weights(of.window, s.data() + i * outputs + k, 16 * outputs, inputs * outputs,
+            loops->add_weights(s.data() + i * outputs + k, 16 * outputs, inputs * outputs,
                                dw.data() + (c + i) * outputs + k);
           }
         }
+      }
+      for (int64_t k = 0; k < outputs; ++k) {
+        double sum = 0.5;
+        for (int64_t n = 0; n < of.images; ++n) {
+          for (int64_t pixel = 0; pixel < of.y.rows * of.y.columns; ++pixel) {
+            sum += Case::At(of.y, dy, n, k, pixel / of.y.columns, pixel % of.y.columns);
+          }
+        }
+        ASSERT_NEAR(db[k], sum, 5e-4) << loops->vectors << " output " << k;
       }
       for (int64_t i = 0; i < of.taps * inputs * outputs; ++i) {
         const int64_t tap = i / outputs / inputs, c = i / outputs % inputs, k = i % outputs;
