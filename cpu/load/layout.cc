@@ -310,10 +310,9 @@ void Chooser::DecideConv(const program::Window& window, int64_t groups, const We
 
 // Whether a convolution runs by a kernel that wants row-major weights.
 bool Chooser::HasOwnKernel(const program::Window& window, int64_t groups, const WeightsUse& use) const {
-  const auto blocked = [](const View& view) { return view.kind == View::Kind::kBlocked; };
   if (IsProduct(window, groups, use.x.shape)) return InRows(use.x);
   if (ConvolvesByRows(window, groups, use.x.shape, use.y.shape)) return InRows(use.x) && InRows(use.y);
-  return kernels_ == CpuOptions::Kernels::kWinograd && blocked(use.x) && blocked(use.y) &&
+  return kernels_ == CpuOptions::Kernels::kWinograd && LieForWinograd(window, use.x, use.y) &&
          ConvolvesByWinograd(window, groups, use.dtype, use.x.shape, use.y.shape);
 }
 

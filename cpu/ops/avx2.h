@@ -18,4 +18,19 @@ constexpr int kLanes = 8;
 
 #include "cpu/ops/vectors.h"
 
+namespace colonnade::cpu {
+namespace {
+// Four neighbours of each of two rows, `stride` apart.
+COLONNADE_VECTOR_INLINE void LoadRowsOfFour(const float* from, std::int64_t stride, Vector& to) {
+  to = reinterpret_cast<Vector>(
+      _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)), _mm_loadu_ps(from + stride), 1));
+}
+COLONNADE_VECTOR_INLINE void LoadRowsOfFour(const std::uint16_t* from, std::int64_t stride, Vector& to) {
+  const __m128i halves = _mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)),
+                                            _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + stride)));
+  to = reinterpret_cast<Vector>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+}  // namespace
+}  // namespace colonnade::cpu
+
 #endif  // COLONNADE_CPU_AVX2_H_

@@ -19,4 +19,24 @@ constexpr int kLanes = 16;
 
 #include "cpu/ops/vectors.h"
 
+namespace colonnade::cpu {
+namespace {
+// Four neighbours of each of four rows, `stride` apart.
+COLONNADE_VECTOR_INLINE void LoadRowsOfFour(const float* from, std::int64_t stride, Vector& to) {
+  __m512 rows = _mm512_castps128_ps512(_mm_loadu_ps(from));
+  rows = _mm512_insertf32x4(rows, _mm_loadu_ps(from + stride), 1);
+  rows = _mm512_insertf32x4(rows, _mm_loadu_ps(from + 2 * stride), 2);
+  to = reinterpret_cast<Vector>(_mm512_insertf32x4(rows, _mm_loadu_ps(from + 3 * stride), 3));
+}
+COLONNADE_VECTOR_INLINE void LoadRowsOfFour(const std::uint16_t* from, std::int64_t stride, Vector& to) {
+  const auto two_rows = [stride](const std::uint16_t* at) {
+    return _mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)),
+                              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + stride)));
+  };
+  const __m256i halves = _mm256_inserti128_si256(_mm256_castsi128_si256(two_rows(from)), two_rows(from + 2 * stride), 1);
+  to = reinterpret_cast<Vector>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+}  // namespace
+}  // namespace colonnade::cpu
+
 #endif  // COLONNADE_CPU_AVX512_H_

@@ -25,12 +25,16 @@ constexpr int64_t kMostSums = 16 << 20;        // floats, of all threads, that h
 constexpr int64_t kPairBlocks = 2;             // blocks of outputs that products are taken for at once, at most
 constexpr int64_t kMostTaps = 25;
 
+// Of 16 channels, which are a square of pixels of one channel where the stride is not 1.
+int64_t BlocksOf(const Shape& images, int64_t stride) { return stride == 1 ? images[1] / kChannelBlock : images[1]; }
+
 // Images as the tiles of `tiled`, which are of y, or the patches that these read of x.
 template <class Factor>
-TiledImages Tiled(const View& images, const View& tiled, int64_t top = 0, int64_t left = 0) {
+TiledImages Tiled(const View& images, const View& tiled, int64_t stride = 1, int64_t top = 0, int64_t left = 0) {
   return {.tile = kTileSize<Factor>,
+          .stride = stride,
           .bf16 = images.dtype == DType::kBF16,
-          .blocks = images.shape[1] / kChannelBlock,
+          .blocks = BlocksOf(images.shape, stride),
           .rows = images.shape[2],
           .columns = images.shape[3],
           .down = CeilDiv(tiled.shape[2], kTileSize<Factor>),
@@ -47,7 +51,9 @@ int64_t TilesAtOnce(int64_t bytes, int64_t most, int64_t tiles) {
 }
 
 // Part `part` of `parts` of the tiles [first, end), in all blocks.
+// Rows of squares the processor fetches by itself.
 TilesAhead PartOf(const TiledImages& of, const void* images, int64_t first, int64_t end, int64_t part, int64_t parts) {
+  if (of.stride != 1) return {of};
   const int64_t begin = (end - first) * part / parts;
   return {of, images, first + begin, (end - first) * (part + 1) / parts - begin, 0, of.blocks};
 }
@@ -56,21 +62,32 @@ TilesAhead PartOf(const TiledImages& of, const void* images, int64_t first, int6
 struct Group {
   int64_t count;  // of groups
   int64_t inputs, outputs;
-  int64_t window, tile;
+  int64_t size, stride;  // of the window, in pixels
+  int64_t window, tile;  // in pixels, or squares
 
   // Of a convolution of `from` to `to`, or back.
-  Group(const View& from, const View& to, int64_t groups, int64_t window, int64_t tile)
+  Group(const View& from, const View& to, int64_t groups, const Window& of, int64_t tile)
       : count(groups),
-        inputs(from.shape[1] / groups / kChannelBlock),
+        inputs(BlocksOf(from.shape, of.stride_h) / groups),
         outputs(to.shape[1] / groups / kChannelBlock),
-        window(window),
+        size(of.size_h),
+        stride(of.stride_h),
+        window(CeilDiv(size, stride)),
         tile(tile) {}
 
   int64_t taps() const { return window * window; }
   int64_t points() const { return Points(tile, window); }
   int64_t pairs() const { return CeilDiv(outputs, kPairBlocks); }
-  int64_t weights() const { return inputs * outputs * kChannelBlock * kChannelBlock * taps(); }
   int64_t points_of_output() const { return points() * inputs * kChannelBlock * kChannelBlock; }  // of a block of outputs
+
+  // Weights of one output, and where among them that of an input and tap stands; -1: nowhere, as it is zero.
+  int64_t filter() const { return stride == 1 ? inputs * kChannelBlock * taps() : inputs * size * size; }
+  int64_t IndexInFilter(int64_t input, int64_t tap) const {
+    if (stride == 1) return input * taps() + tap;
+    const int64_t lane = input % kChannelBlock, row = tap / window * stride + lane / stride,
+                  column = tap % window * stride + lane % stride;
+    return row < size && column < size ? (input / kChannelBlock * size + row) * size + column : -1;
+  }
 };
 
 // A block of inputs, or all, and up to kPairBlocks of outputs of a group; blocks are counted over all groups.
@@ -105,7 +122,7 @@ struct TiledConvolution {
                    bool turned)
       : group(group),
         loops(FindWinogradLoops<Factor>(group.window)),
-        x(Tiled<Factor>(from, to, top, left)),
+        x(Tiled<Factor>(from, to, group.stride, top, left)),
         y(Tiled<Factor>(to, to)),
         threads(threads),
         relu(relu),
@@ -126,12 +143,15 @@ struct TiledConvolution {
   // to [taps][16] = the weights from `input` of its group to 16 outputs from `output` on.
   template <class Weight>
   void GatherTaps(const Weight* w, int64_t output, int64_t input, float* to) const {
-    const int64_t inputs = group.inputs * kChannelBlock, outputs = group.outputs * kChannelBlock, taps = group.taps();
-    const Weight* of_group = w + output / outputs * group.weights();
-    for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
-      const int64_t k = output % outputs + lane;
-      const Weight* from = of_group + (turned ? input * outputs + k : k * inputs + input) * taps;
-      for (int64_t tap = 0; tap < taps; ++tap) to[tap * kChannelBlock + lane] = from[turned ? taps - 1 - tap : tap];
+    const int64_t outputs = group.outputs * kChannelBlock, inputs = group.inputs * kChannelBlock, taps = group.taps();
+    const Weight* of_group = w + output / outputs * (turned ? inputs * outputs * taps : outputs * group.filter());
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t index = turned ? output % outputs * taps + taps - 1 - tap : group.IndexInFilter(input, tap);
+      const Weight* from = of_group + (turned ? input * outputs * taps : output % outputs * group.filter()) + index;
+      const int64_t step = turned ? taps : group.filter();
+      for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
+        to[tap * kChannelBlock + lane] = index < 0 ? 0.0f : static_cast<float>(from[lane * step]);
+      }
     }
   }
 
@@ -235,7 +255,7 @@ struct TiledGradient {
   TiledGradient(const View& from, const View& to, const Group& group, const Window& window, bool bias, int threads)
       : group(group),
         loops(FindWinogradLoops<Factor>(group.window)),
-        x(Tiled<Factor>(from, to, window.pad_top, window.pad_left)),
+        x(Tiled<Factor>(from, to, group.stride, window.pad_top, window.pad_left)),
         y(Tiled<Factor>(to, to)),
         bias(bias),
         threads(threads) {
@@ -342,9 +362,10 @@ struct TiledGradient {
     ParallelFor(threads, y.blocks, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin * kChannelBlock; k < end * kChannelBlock; k += kChannelBlock) {
         for (int64_t i = 0; i < inputs() * group.taps(); ++i) {
-          const float* row = workspace + sums + (i % group.taps() * inputs() + i / group.taps()) * outputs() + k;
-          for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
-            dw[(k + lane) * inputs() * group.taps() + i] = Total(row + lane, of_team, teams);
+          const int64_t input = i / group.taps(), tap = i % group.taps(), index = group.IndexInFilter(input, tap);
+          const float* row = workspace + sums + (tap * inputs() + input) * outputs() + k;
+          for (int64_t lane = 0; index >= 0 && lane < kChannelBlock; ++lane) {
+            dw[(k + lane) * group.filter() + index] = Total(row + lane, of_team, teams);
           }
         }
         for (int64_t lane = 0; db != nullptr && lane < kChannelBlock; ++lane) {
@@ -376,14 +397,16 @@ int64_t TilesOfImage(const Shape& y) {
 
 // Whether there are loops for it, and they multiply less often than direct ones, by a quarter.
 template <class Factor>
-bool MultipliesLess(int64_t window, const Shape& y) {
-  return FindWinogradLoops<Factor>(window) != nullptr &&
-         4 * TilesOfImage<Factor>(y) * Points(kTileSize<Factor>, window) <= 3 * y[2] * y[3] * window * window;
+bool MultipliesLess(const Window& window, const Shape& y) {
+  const int64_t side = CeilDiv(window.size_h, window.stride_h), of_pixel = window.stride_h * window.stride_w;
+  return FindWinogradLoops<Factor>(side) != nullptr &&
+         4 * TilesOfImage<Factor>(y) * Points(kTileSize<Factor>, side) * of_pixel <=
+             3 * y[2] * y[3] * window.size_h * window.size_w;
 }
 
 // Those that take less time than oneDNN's direct ones in bf16: docs/performance.md has the bounds. Halves take twice the
 // transformations, which many channels are worth; weights of more floats come from memory.
-Products ProductsOfBf16(int64_t window, int64_t inputs, int64_t outputs, const Shape& y) {
+Products ProductsOfBf16(const Window& window, int64_t inputs, int64_t outputs, const Shape& y) {
   constexpr int64_t kFewestOfFloats = 32, kMostOfFloats = 384, kFewestOfHalves = 160;
   switch (Bf16KernelsHere()) {
     case Bf16Kernels::kAmx:
@@ -399,15 +422,21 @@ Products ProductsOfBf16(int64_t window, int64_t inputs, int64_t outputs, const S
   return MultipliesLess<float>(window, y) ? Products::kFloats : Products::kNone;
 }
 
+// Squares are of one group: a few channels that are split further are too few.
+bool HasStride(const Window& window, int64_t groups) {
+  const bool moves_by_one = window.stride_h == 1, moves_by_squares = window.stride_h == kSquareSize && groups == 1;
+  return window.stride_h == window.stride_w && (moves_by_one || moves_by_squares);
+}
+
 Products ProductsOf(const Window& window, int64_t groups, DType dtype, const Shape& x, const Shape& y) {
-  const bool moves_by_one = window.stride_h == 1 && window.stride_w == 1;
-  if (!moves_by_one || window.size_h != window.size_w) return Products::kNone;
-  const int64_t inputs = x[1] / groups, outputs = y[1] / groups;
+  if (!HasStride(window, groups) || window.size_h != window.size_w) return Products::kNone;
+  const int64_t pixels = window.stride_h * window.stride_w;  // that are channels
+  const int64_t inputs = x[1] * pixels / groups, outputs = y[1] / groups;
   const bool fills_blocks = inputs % kChannelBlock == 0 && outputs % kChannelBlock == 0 && std::min(inputs, outputs) > 0;
   const int64_t pad = std::max({window.pad_top, window.pad_bottom, window.pad_left, window.pad_right});
   if (!fills_blocks || pad >= window.size_h) return Products::kNone;
-  if (dtype == DType::kBF16) return ProductsOfBf16(window.size_h, inputs, outputs, y);
-  return MultipliesLess<float>(window.size_h, y) ? Products::kFloats : Products::kNone;
+  if (dtype == DType::kBF16) return ProductsOfBf16(window, inputs, outputs, y);
+  return MultipliesLess<float>(window, y) ? Products::kFloats : Products::kNone;
 }
 
 // Calls make with a factor of the type that is multiplied.
@@ -427,8 +456,8 @@ bool HasTilesForWinograd(const Shape& y, int threads) { return y[0] * TilesOfIma
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context) {
   const View &x = context.view(0), &y = context.view(op.bias ? 3 : 2);
   return WithFactor(op, x, y, [&]<class Factor>(Factor) {
-    const TiledConvolution<Factor> convolution(x, y, Group(x, y, op.groups, op.window.size_h, kTileSize<Factor>),
-                                               op.window.pad_top, op.window.pad_left, context.threads, op.relu,
+    const TiledConvolution<Factor> convolution(x, y, Group(x, y, op.groups, op.window, kTileSize<Factor>), op.window.pad_top,
+                                               op.window.pad_left, context.threads, op.relu,
                                                /*turned=*/false);
     return KernelOfTiles(convolution, context, op.bias ? 2 : -1, op.bias ? 3 : 2);
   });
@@ -439,7 +468,7 @@ PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const Task
   const View &dy = context.view(0), &dx = context.view(2);
   const Window& window = op.window;
   return WithFactor(op, dx, dy, [&]<class Factor>(Factor) {
-    const TiledConvolution<Factor> convolution(dy, dx, Group(dy, dx, op.groups, window.size_h, kTileSize<Factor>),
+    const TiledConvolution<Factor> convolution(dy, dx, Group(dy, dx, op.groups, window, kTileSize<Factor>),
                                                window.size_h - 1 - window.pad_top, window.size_w - 1 - window.pad_left,
                                                context.threads, /*relu=*/false, /*turned=*/true);
     return KernelOfTiles(convolution, context, -1, 2);
@@ -449,8 +478,8 @@ PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const Task
 PreparedKernel PrepareByWinograd(const program::ConvBackwardWeights& op, const TaskContext& context) {
   const View &x = context.view(0), &y = context.view(1);
   return WithFactor(op, x, y, [&]<class Factor>(Factor) {
-    const TiledGradient<Factor> gradient(x, y, Group(x, y, op.groups, op.window.size_h, kTileSize<Factor>), op.window,
-                                         op.bias, context.threads);
+    const TiledGradient<Factor> gradient(x, y, Group(x, y, op.groups, op.window, kTileSize<Factor>), op.window, op.bias,
+                                         context.threads);
     return KernelOf(
         [gradient, context](const RunArguments& run) {
           gradient.Run(BytesOf(run, context, 0), BytesOf(run, context, 1), reinterpret_cast<float*>(run.workspace),

@@ -7,6 +7,8 @@
 #ifndef COLONNADE_CPU_CONV_WINOGRAD_H_
 #define COLONNADE_CPU_CONV_WINOGRAD_H_
 
+#include <type_traits>
+
 #include "cpu/task_context.h"
 #include "program/op.h"
 #include "program/op_traits.h"
@@ -15,19 +17,24 @@ namespace colonnade::cpu {
 
 // Whether a convolution of images x, of `dtype`, to images y, or back, is faster so than by direct kernels: by shape, not by
 // timing, and without a word on the number of images, so that Programs of one layer want one layout of its weights. x and y
-// have to be in blocks of channels then, and weights row-major.
+// have to be in blocks of channels then, but x in rows where the stride is 4, and weights in rows.
 bool ConvolvesByWinograd(const program::Window& window, int64_t groups, program::DType dtype, const program::Shape& x,
                          const program::Shape& y);
 
 // Whether there are enough images for that.
 bool HasTilesForWinograd(const program::Shape& y, int threads);
 
+inline bool LieForWinograd(const program::Window& window, const View& x, const View& y) {
+  return y.kind == View::Kind::kBlocked && (window.stride_h == 1 ? x.kind == View::Kind::kBlocked : InRows(x));
+}
+
 // Of an op whose operands are all dense.
 template <class Op>
 bool CanRunByWinograd(const Op& op, const TaskContext& context) {
   const auto view = [&](program::Role role) { return context.view(program::OperandOf(op, context.operands.size(), role)); };
   const View x = view(program::Role::kInput), y = view(program::Role::kOutput), w = view(program::Role::kWeight);
-  return context.winograd && x.kind == View::Kind::kBlocked && y.kind == View::Kind::kBlocked && InRows(w) &&
+  const bool has_kernel = !std::is_same_v<Op, program::ConvBackwardData> || op.window.stride_h == 1;
+  return context.winograd && has_kernel && LieForWinograd(op.window, x, y) && InRows(w) &&
          ConvolvesByWinograd(op.window, op.groups, x.dtype, x.shape, y.shape) &&
          HasTilesForWinograd(y.shape, context.threads);
 }

@@ -40,6 +40,7 @@ inline constexpr std::int64_t kFactorsOfSum = sizeof(float) / sizeof(Factor);
 [[gnu::always_inline]] inline std::int64_t Points(std::int64_t tile, std::int64_t window) {
   return (tile + window - 1) * (tile + window - 1);
 }
+inline constexpr std::int64_t kSquareSize = 4;       // pixels of a side, which are 16 channels
 inline constexpr std::int64_t kTilesOfProduct = 12;  // of which a product of many outputs takes multiples
 inline constexpr std::int64_t kSpareTiles = 13;      // that it reads and writes beyond its last
 
@@ -50,9 +51,13 @@ template <class Factor>
 }
 
 // Images cut into tiles, of which `down` times `across` cover one image, row by row, image by image. Tile (i, j) begins at
-// pixel (i·tile - top, j·tile - left); pixels outside of the image are zero. Elements are floats, or bf16.
+// pixel (i·tile·stride - top, j·tile·stride - left); pixels outside of the image are zero. Elements are floats, or bf16.
+//
+// With a stride of 4, images lie in rows [N, blocks, rows, columns], and each square of 4 x 4 pixels is read as one pixel of
+// a block of 16 channels: by these, windows and tiles are counted. So a convolution of stride 4 is one of stride 1.
 struct TiledImages {
   std::int64_t tile;  // pixels of a side
+  std::int64_t stride = 1;
   bool bf16 = false;
   std::int64_t blocks, rows, columns;
   std::int64_t down, across;

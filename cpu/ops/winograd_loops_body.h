@@ -121,35 +121,62 @@ struct Place {
   std::int64_t image, row, column;
 };
 COLONNADE_VECTOR_INLINE Place PlaceOf(const TiledImages& of, std::int64_t index) {
-  const std::int64_t tiles = of.down * of.across, at = index % tiles;
-  return {index / tiles, at / of.across * of.tile - of.top, at % of.across * of.tile - of.left};
+  const std::int64_t tiles = of.down * of.across, at = index % tiles, step = of.tile * of.stride;
+  return {index / tiles, at / of.across * step - of.top, at % of.across * step - of.left};
 }
 
-// Pixel (row + i, column + j) of each i < kSize, zero outside of the image; without a test if the tile lies inside.
-template <int kSize, bool kInside, class Element>
-COLONNADE_VECTOR_INLINE void LoadColumn(const TiledImages& of, const Element* image, const Place& at, int j,
-                                        Vector (&to)[kSize]) {
-  const std::int64_t column = at.column + j;
-  const bool in_column = column >= 0 && column < of.columns;
-#pragma GCC unroll 8
-  for (int i = 0; i < kSize; ++i) {
-    const std::int64_t row = at.row + i;
-    to[i] = Vector{};
-    if (kInside || (in_column && row >= 0 && row < of.rows)) Load(image + (row * of.columns + column) * 16, to[i]);
+// kLanes channels, from `lane` on, of the pixels of a block; zero outside of the image, without a test if kInside.
+template <class Element>
+struct BlockPixels {
+  static constexpr std::int64_t kStride = 1;
+  const Element* pixels;
+
+  COLONNADE_VECTOR_INLINE BlockPixels(const TiledImages& of, const void* images, std::int64_t block, int lane)
+      : pixels(static_cast<const Element*>(images) + block * of.rows * of.columns * 16 + lane) {}
+  template <bool kInside>
+  COLONNADE_VECTOR_INLINE void LoadPixel(const TiledImages& of, std::int64_t row, std::int64_t column, Vector& to) const {
+    to = Vector{};
+    const bool inside = row >= 0 && row < of.rows && column >= 0 && column < of.columns;
+    if (kInside || inside) Load(pixels + (row * of.columns + column) * 16, to);
   }
-}
+};
+
+// The same of squares of pixels in rows, whose rows are channels.
+template <class Element>
+struct SquarePixels {
+  static constexpr std::int64_t kStride = kSquareSize;
+  const Element* pixels;
+  std::int64_t first_row;  // of a square
+
+  COLONNADE_VECTOR_INLINE SquarePixels(const TiledImages& of, const void* images, std::int64_t block, int lane)
+      : pixels(static_cast<const Element*>(images) + block * of.rows * of.columns), first_row(lane / kSquareSize) {}
+  template <bool kInside>
+  COLONNADE_VECTOR_INLINE void LoadPixel(const TiledImages& of, std::int64_t row, std::int64_t column, Vector& to) const {
+    const Element* square = pixels + (row + first_row) * of.columns + column;
+    if (kInside) return LoadRowsOfFour(square, of.columns, to);
+    Element lanes[kLanes] = {};
+    for (int i = 0; i < kLanes; ++i) {
+      const std::int64_t y = row + first_row + i / kSquareSize, x = column + i % kSquareSize;
+      if (y >= 0 && y < of.rows && x >= 0 && x < of.columns) lanes[i] = pixels[y * of.columns + x];
+    }
+    Load(lanes, to);
+  }
+};
 
 // kTransform of the columns, then of the rows, of a square of kSize pixels. Returns the value at the point (1, 1), where A
 // adds all rows and columns.
-template <int kSize, int kSide, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element,
+template <int kSize, int kSide, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Pixels,
           class Factor>
-COLONNADE_VECTOR_INLINE Vector ReadSquare(const TiledImages& of, const Element* image, const Place& at, std::int64_t point,
-                                          Factor* to) {
+COLONNADE_VECTOR_INLINE Vector ReadTile(const TiledImages& of, const Pixels& pixels, const Place& at, std::int64_t point,
+                                        Factor* to) {
   Vector columns[kSize][kSide], sum = {};
 #pragma GCC unroll 1
   for (int j = 0; j < kSize; ++j) {
     Vector column[kSize];
-    LoadColumn<kSize, kInside>(of, image, at, j, column);
+#pragma GCC unroll 8
+    for (int i = 0; i < kSize; ++i) {
+      pixels.template LoadPixel<kInside>(of, at.row + i * Pixels::kStride, at.column + j * Pixels::kStride, column[i]);
+    }
     kTransform(column, columns[j]);
   }
 #pragma GCC unroll 1
@@ -165,45 +192,46 @@ COLONNADE_VECTOR_INLINE Vector ReadSquare(const TiledImages& of, const Element* 
   return sum;
 }
 
-template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Element, class Factor>
-void ReadSquaresOf(const TiledImages& of, const Element* images, std::int64_t first, std::int64_t count, std::int64_t room,
-                   Factor* to, float* sums) {
-  const std::int64_t plane = of.rows * of.columns * 16, point = PointSize<Factor>(of.blocks, room);
+// Of `count` tiles, or patches, and all blocks; sums [16·blocks] += what ReadTile returns, unless it is null.
+template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Pixels, class Factor>
+void ReadTilesOf(const TiledImages& of, const void* images, std::int64_t first, std::int64_t count, std::int64_t room,
+                 Factor* to, float* sums) {
+  constexpr std::int64_t kExtent = kSize * Pixels::kStride;
+  const std::int64_t point = PointSize<Factor>(of.blocks, room);
   for (std::int64_t t = 0; t < count; ++t) {
     const Place at = PlaceOf(of, first + t);
-    const bool inside = at.row >= 0 && at.column >= 0 && at.row + kSize <= of.rows && at.column + kSize <= of.columns;
+    const bool inside = at.row >= 0 && at.column >= 0 && at.row + kExtent <= of.rows && at.column + kExtent <= of.columns;
     for (std::int64_t b = 0; b < of.blocks; ++b) {
       for (int lane = 0; lane < 16; lane += kLanes) {
-        const Element* image = images + (at.image * of.blocks + b) * plane + lane;
-        Factor* square = to + (b * room + t) * 16 + lane;
-        const Vector added = inside ? ReadSquare<kSize, kSide, true, kTransform>(of, image, at, point, square)
-                                    : ReadSquare<kSize, kSide, false, kTransform>(of, image, at, point, square);
+        const Pixels pixels(of, images, at.image * of.blocks + b, lane);
+        Factor* tile = to + (b * room + t) * 16 + lane;
+        const Vector added = inside ? ReadTile<kSize, kSide, true, kTransform>(of, pixels, at, point, tile)
+                                    : ReadTile<kSize, kSide, false, kTransform>(of, pixels, at, point, tile);
         if (sums != nullptr) AddTo(sums + b * 16 + lane, added);
       }
     }
   }
 }
 
-template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Factor>
-COLONNADE_VECTOR_INLINE void ReadSquares(const TiledImages& of, const void* images, std::int64_t first, std::int64_t count,
-                                         std::int64_t room, Factor* to, float* sums) {
-  if (of.bf16) {
-    ReadSquaresOf<kSize, kSide, kTransform>(of, static_cast<const Half*>(images), first, count, room, to, sums);
-  } else {
-    ReadSquaresOf<kSize, kSide, kTransform>(of, static_cast<const float*>(images), first, count, room, to, sums);
-  }
-}
-
 template <int kSide, class Factor>
 void ReadPatches(const TiledImages& of, const void* x, std::int64_t first, std::int64_t count, std::int64_t room,
                  Factor* to) {
-  ReadSquares<kSide, kSide, TransformPatch>(of, x, first, count, room, to, nullptr);
+  if (of.stride == 1) {
+    (of.bf16
+         ? ReadTilesOf<kSide, kSide, TransformPatch, BlockPixels<Half>, Factor>
+         : ReadTilesOf<kSide, kSide, TransformPatch, BlockPixels<float>, Factor>)(of, x, first, count, room, to, nullptr);
+  } else {
+    (of.bf16
+         ? ReadTilesOf<kSide, kSide, TransformPatch, SquarePixels<Half>, Factor>
+         : ReadTilesOf<kSide, kSide, TransformPatch, SquarePixels<float>, Factor>)(of, x, first, count, room, to, nullptr);
+  }
 }
 
 template <int kTile, int kSide, class Factor>
 void ReadTiles(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room, Factor* to,
                float* sums) {
-  ReadSquares<kTile, kSide, TransformTile>(of, dy, first, count, room, to, sums);
+  (of.bf16 ? ReadTilesOf<kTile, kSide, TransformTile, BlockPixels<Half>, Factor>
+           : ReadTilesOf<kTile, kSide, TransformTile, BlockPixels<float>, Factor>)(of, dy, first, count, room, to, sums);
 }
 
 template <class Factor>

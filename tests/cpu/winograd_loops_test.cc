@@ -44,12 +44,20 @@ struct Case {
   TiledImages x, y;
   int64_t images, tiles, room;
 
-  int64_t x_floats() const { return images * x.blocks * x.rows * x.columns * 16; }
+  int64_t x_floats() const { return images * x.blocks * x.rows * x.columns * (x.stride == 1 ? 16 : 1); }
   int64_t y_floats() const { return images * y.blocks * y.rows * y.columns * 16; }
   // Pixel of channel `c`; zero outside of the image.
   static double At(const TiledImages& of, const Images& data, int64_t n, int64_t c, int64_t row, int64_t column) {
     if (row < 0 || row >= of.rows || column < 0 || column >= of.columns) return 0;
     return data[(((n * of.blocks + c / 16) * of.rows + row) * of.columns + column) * 16 + c % 16];
+  }
+  // What the first tap of an output at (row, column) reads of channel `c`; others lie behind it.
+  double InputAt(const Images& data, int64_t n, int64_t c, int64_t row, int64_t column) const {
+    if (x.stride == 1) return At(x, data, n, c, row - x.top, column - x.left);
+    const int64_t of_square = c % 16, image_row = row * x.stride - x.top + of_square / x.stride,
+                  image_column = column * x.stride - x.left + of_square % x.stride;
+    if (image_row < 0 || image_row >= x.rows || image_column < 0 || image_column >= x.columns) return 0;
+    return data[((n * x.blocks + c / 16) * x.rows + image_row) * x.columns + image_column];
   }
 };
 
@@ -86,16 +94,22 @@ class WinogradLoopsTest : public LoopsFixture {
                .blocks = Between(1, 2),
                .rows = drawn.x.rows + pad_top + Between(0, most_pad) - most_pad,
                .columns = drawn.x.columns + pad_left + Between(0, most_pad) - most_pad};
+    if (Between(0, 2) == 0) {
+      const int64_t taps_behind = (window - 1) * kSquareSize;
+      drawn.x.stride = kSquareSize;
+      drawn.x.rows = drawn.y.rows * kSquareSize + Between(-3, taps_behind);
+      drawn.x.columns = drawn.y.columns * kSquareSize + Between(-3, taps_behind);
+    }
     drawn.y.down = (drawn.y.rows + kTile - 1) / kTile, drawn.y.across = (drawn.y.columns + kTile - 1) / kTile;
     drawn.x.down = drawn.y.down, drawn.x.across = drawn.y.across;
-    drawn.x.top = pad_top, drawn.x.left = pad_left;
+    drawn.x.top = pad_top, drawn.x.left = pad_left;  // pixels, also of squares
     drawn.tiles = drawn.images * drawn.y.down * drawn.y.across;
     drawn.room = (drawn.tiles + kSpareTiles + 1) / 2 * 2;
     return drawn;
   }
   // What is fetched ahead changes nothing.
   Ahead SomeAhead(const Case& of, Images& x, Images& y) {
-    return {TilesAhead{of.x, x.data(), 0, Between(0, of.tiles), 0, of.x.blocks},
+    return {TilesAhead{of.x, x.data(), 0, of.x.stride == 1 ? Between(0, of.tiles) : 0, 0, of.x.blocks},
             TilesAhead{of.y, y.data(), 0, Between(0, of.tiles), of.y.blocks - 1, 1}};
   }
   // Joins the rows of all points and blocks.
@@ -153,8 +167,8 @@ TYPED_TEST(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
         double sum = has_bias ? bias[k] : 0;
         for (int64_t c = 0; c < inputs; ++c) {
           for (int64_t tap = 0; tap < of.taps; ++tap) {
-            sum += w[(k * inputs + c) * of.taps + tap] *
-                   Case::At(of.x, x, n, c, row - of.x.top + tap / of.window, column - of.x.left + tap % of.window);
+            sum +=
+                w[(k * inputs + c) * of.taps + tap] * of.InputAt(x, n, c, row + tap / of.window, column + tap % of.window);
           }
         }
         const double expected = relu ? std::max(sum, 0.0) : sum;
@@ -224,8 +238,8 @@ TYPED_TEST(WinogradLoopsTest, GradientsOfWeightsAreAdded) {
         for (int64_t n = 0; n < of.images; ++n) {
           for (int64_t pixel = 0; pixel < of.y.rows * of.y.columns; ++pixel) {
             const int64_t row = pixel / of.y.columns, column = pixel % of.y.columns;
-            sum += Case::At(of.y, dy, n, k, row, column) *
-                   Case::At(of.x, x, n, c, row - of.x.top + tap / of.window, column - of.x.left + tap % of.window);
+            sum +=
+                Case::At(of.y, dy, n, k, row, column) * of.InputAt(x, n, c, row + tap / of.window, column + tap % of.window);
           }
         }
         ASSERT_NEAR(dw[i], sum, 5e-4) << loops->vectors << " element " << i;

@@ -20,13 +20,14 @@ using cpu::CpuOptions;
 struct Shapes {
   int64_t inputs, outputs, height, width, size = 3, groups = 1;
   int64_t top = 1, bottom = 1, left = 1, right = 1;  // pads
+  int64_t stride = 1;
 };
 
 // y, with bias and ReLU, and the gradients of the convolution.
 OpCase Convolution(const Shapes& of) {
-  const int64_t n = 2, down = of.height + of.top + of.bottom - of.size + 1,
-                across = of.width + of.left + of.right - of.size + 1;
-  const program::Window window = {of.size, of.size, 1, 1, of.top, of.left, of.bottom, of.right};
+  const int64_t n = 2, down = (of.height + of.top + of.bottom - of.size) / of.stride + 1,
+                across = (of.width + of.left + of.right - of.size) / of.stride + 1;
+  const program::Window window = {of.size, of.size, of.stride, of.stride, of.top, of.left, of.bottom, of.right};
   const program::Shape x = {n, of.inputs, of.height, of.width}, y = {n, of.outputs, down, across},
                        w = {of.outputs, of.inputs / of.groups, of.size, of.size};
   OpCase made = {.name = "conv"};
@@ -75,18 +76,30 @@ class Winograd : public ::testing::Test {
 TEST_F(Winograd, IsCloseToTheOracleAndTheSameTwice) {
   for (int round = 0; round < Draws(24); ++round) {
     const int64_t groups = Between(1, 2), size = Between(0, 1) == 0 ? 3 : 5;
-    const Shapes of = {.inputs = 16 * groups * Between(1, 5),
-                       .outputs = 16 * groups * Between(1, 5),
-                       .height = Between(13, 22),
-                       .width = Between(13, 22),
-                       .size = size,
-                       .groups = groups,
-                       .top = Between(0, size - 1),
-                       .bottom = Between(0, size - 1),
-                       .left = Between(0, size - 1),
-                       .right = Between(0, size - 1)};
+    Shapes of = {.inputs = 16 * groups * Between(1, 5),
+                 .outputs = 16 * groups * Between(1, 5),
+                 .height = Between(13, 22),
+                 .width = Between(13, 22),
+                 .size = size,
+                 .groups = groups,
+                 .top = Between(0, size - 1),
+                 .bottom = Between(0, size - 1),
+                 .left = Between(0, size - 1),
+                 .right = Between(0, size - 1)};
+    if (Between(0, 2) == 0) {  // squares of 4 x 4 pixels
+      of = {.inputs = Between(1, 4),
+            .outputs = 16 * Between(1, 5),
+            .height = Between(50, 70),
+            .width = Between(50, 70),
+            .size = size == 3 ? Between(9, 12) : Between(17, 20),
+            .top = Between(0, 5),
+            .bottom = Between(0, 5),
+            .left = Between(0, 5),
+            .right = Between(0, 5),
+            .stride = 4};
+    }
     SCOPED_TRACE(testing::PrintToString(std::vector<int64_t>{of.inputs, of.outputs, of.height, of.width, of.size, of.groups,
-                                                             of.top, of.bottom, of.left, of.right}));
+                                                             of.top, of.bottom, of.left, of.right, of.stride}));
     const OpCase op_case = Convolution(of);
     const Values values = MakeValues(op_case, Data::kNormal, round), expected = *RunOracle(op_case, values);
     const int threads = static_cast<int>(Between(1, 3));
@@ -149,6 +162,15 @@ TEST_F(Winograd, IsTakenWhereItPays) {
   EXPECT_EQ(differs({32, 48, 15, 17}), taken);
   EXPECT_EQ(differs({32, 32, 16, 16, 5}), taken) << "a window of 5 x 5";
   EXPECT_EQ(differs({64, 32, 16, 16, 3, 2}), taken) << "two groups";
+  const std::vector<bool> but_backward = {true, false, true};  // dx of a stride of 4 is direct
+  EXPECT_EQ(differs({.inputs = 3, .outputs = 32, .height = 67, .width = 67, .size = 11, .stride = 4}), but_backward);
+  EXPECT_EQ(differs({.inputs = 3, .outputs = 32, .height = 67, .width = 67, .size = 8, .stride = 4}), not_taken)
+      << "2 x 2 squares";
+  EXPECT_EQ(differs({.inputs = 4, .outputs = 32, .height = 67, .width = 67, .size = 11, .groups = 2, .stride = 4}),
+            not_taken)
+      << "two groups of squares";
+  EXPECT_EQ(differs({.inputs = 4, .outputs = 32, .height = 67, .width = 67, .size = 5, .stride = 2}), not_taken)
+      << "a stride of 2";
   EXPECT_EQ(differs({32, 32, 16, 16, 3, 4}), not_taken) << "groups that do not fill blocks";
   EXPECT_EQ(differs({32, 32, 16, 16, 7}), not_taken) << "a window of 7 x 7";
   EXPECT_EQ(differs({24, 32, 16, 16}), not_taken) << "channels that do not fill blocks";
