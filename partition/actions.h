@@ -173,8 +173,9 @@ struct Lowering {
   bool LieAlike(ValueId a, ValueId b) const {
     return partition::LieAlike(plan.mesh, value(a).placement, value(b).placement);
   }
-  // Elements of a value, or of a bucket's parameters, that one device holds.
-  int64_t LocalElements(ValueId id) const { return RegionOn(plan.mesh, value(id).placement, value(id).shape, 0).elements(); }
+  // What one device holds of a value; elements of it, or of a bucket's parameters.
+  program::Shape LocalShape(ValueId id) const { return RegionOn(plan.mesh, value(id).placement, value(id).shape, 0).size; }
+  int64_t LocalElements(ValueId id) const { return program::ElementCount(LocalShape(id)); }
   int64_t LocalElements(const GradientBucket& bucket) const {
     int64_t elements = 0;
     for (int p : bucket.parameters) {

@@ -1,6 +1,6 @@
 // Transfers between devices: how an entry of the resharding table becomes tasks.
 
-#include <algorithm>
+#include <utility>
 
 #include "partition/emitter.h"
 #include "partition/task_work.h"
@@ -78,17 +78,16 @@ void Emitter::EmitSlice(const Action& action, const ReshardEntry& entry, size_t 
   for (int p : positions_) {
     BufferUse x = InputAt(action, p, entry, section, Access::kRead);
     const BufferUse y = OutputAt(action, p, entry, section);
-    x.region.size = y.region.size;
-    x.region.offset[dim] += SlicedPart(mesh_, entry, p) * y.region.size[dim];
+    x.region = PartOfBox(std::move(x.region), dim, y.region.size[dim], SlicedPart(mesh_, entry, p));
     AddCompute(p, {program::Copy{}, {x, y}}, program::Lane::kCompute, action.from);
   }
 }
 
 void Emitter::EmitTransfers(const Action& action, const ReshardEntry& entry, size_t section) {
-  const bool gathers = CollectiveOf(entry.kind) == CollectiveKind::kAllGather;
+  const bool is_exchange = IsExchange(mesh_, entry);
   ForGroups([&](int p) { return ReshardGroup(mesh_, entry, p); },
             [&](const Group& group) {
-              if (gathers && group.size() == 2) {
+              if (is_exchange) {
                 EmitPair(action, entry, section, group);
               } else {
                 EmitCollective(action, entry, section, group);
@@ -96,7 +95,6 @@ void Emitter::EmitTransfers(const Action& action, const ReshardEntry& entry, siz
             });
 }
 
-// An all-gather of two is one two-way exchange, beside which each side copies its own part.
 void Emitter::EmitPair(const Action& action, const ReshardEntry& entry, size_t section, const Group& group) {
   const int dim = DimOf(entry.from);
   Member sides[2];
@@ -106,8 +104,7 @@ void Emitter::EmitPair(const Action& action, const ReshardEntry& entry, size_t s
     // Both hold parts of equal extents.
     const auto part_of = [&](int member) {
       BufferUse y = OutputAt(action, group[m], entry, section);
-      y.region.size[dim] = x.region.size[dim];
-      y.region.offset[dim] += member * y.region.size[dim];
+      y.region = PartOfBox(std::move(y.region), dim, x.region.size[dim], member);
       return y;
     };
     const int64_t bytes = x.region.elements() * program::SizeInBytes(builder_.buffer(x.buffer).dtype);

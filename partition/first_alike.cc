@@ -95,7 +95,7 @@ class Classifier {
     if (!stage.reads_parts) return;
     for (const ActionOperand& input : action.inputs) {
       const ReshardEntry* gather = MadeBy(input.value);
-      if (gather != nullptr && IsExchange(*gather)) DivideByHalves(*gather);
+      if (gather != nullptr && IsExchange(mesh_, *gather)) DivideByHalves(*gather);
     }
   }
 
@@ -115,12 +115,12 @@ class Classifier {
   }
 
   bool IsSeveralTasks(const ReshardEntry& entry, const Action& action) const {
-    return IsExchange(entry) || SectionsOf(entry, LocalShapeOf(action.outputs[0])).size() > 1;
+    return IsExchange(mesh_, entry) || SectionsOf(entry, lowering_.LocalShape(action.outputs[0])).size() > 1;
   }
 
   // A slice waits for the tasks that wrote what it reads.
   void DivideBySlice(const ReshardEntry& gather, const ReshardEntry& slice, const Action& action) {
-    Slicing slicing{gather, slice, LocalShapeOf(action.inputs[0].value), LocalShapeOf(action.outputs[0])};
+    Slicing slicing{gather, slice, lowering_.LocalShape(action.inputs[0].value), lowering_.LocalShape(action.outputs[0])};
     if (std::find(known_.begin(), known_.end(), slicing) != known_.end()) return;
     Numbers<std::vector<bool>> numbers;
     Divide([&](int p) { return numbers[WaitedFor(slicing, p)]; });
@@ -143,9 +143,8 @@ class Classifier {
     std::vector<program::Region> slices = SectionsOf(slicing.slice, slicing.whole);
     const std::vector<program::Region> kept = SectionsOf(slicing.slice, slicing.part);
     for (size_t section = 0; section < slices.size(); ++section) {
-      program::Region& box = slices[section];
-      box.size[dim] = kept[section].size[dim];
-      box.offset[dim] += SlicedPart(mesh_, slicing.slice, position) * box.size[dim];
+      slices[section] =
+          PartOfBox(std::move(slices[section]), dim, kept[section].size[dim], SlicedPart(mesh_, slicing.slice, position));
     }
     return slices;
   }
@@ -153,25 +152,15 @@ class Classifier {
   // Of each section the box that one task wrote, or that the position copied itself and that it received.
   std::vector<program::Region> MadeAt(const Slicing& slicing, int position) const {
     std::vector<program::Region> made;
-    for (program::Region& box : SectionsOf(slicing.gather, slicing.whole)) {
-      if (!IsExchange(slicing.gather)) {
-        made.push_back(std::move(box));
+    for (const program::Region& box : SectionsOf(slicing.gather, slicing.whole)) {
+      if (!IsExchange(mesh_, slicing.gather)) {
+        made.push_back(box);
         continue;
       }
-      const int dim = DimOf(slicing.gather.from);
-      box.size[dim] /= 2;
-      program::Region behind = box;
-      behind.offset[dim] += box.size[dim];
-      const bool is_first = IsFirst(slicing.gather, position);
-      made.push_back(is_first ? box : behind);
-      made.push_back(is_first ? behind : box);
+      const int dim = DimOf(slicing.gather.from), own = IsFirst(slicing.gather, position) ? 0 : 1;
+      for (int half : {own, 1 - own}) made.push_back(PartOfBox(box, dim, box.size[dim] / 2, half));
     }
     return made;
-  }
-
-  program::Shape LocalShapeOf(ValueId id) const {
-    const Value& value = lowering_.value(id);
-    return RegionOn(mesh_, value.placement, value.shape, 0).size;
   }
 
   void DivideByMembers(const GroupOf& group_of) {
@@ -186,10 +175,6 @@ class Classifier {
       for (int member : group) number_of[member] = number;
     }
     Divide([&](int p) { return number_of[p]; });
-  }
-
-  bool IsExchange(const ReshardEntry& entry) const {
-    return CollectiveOf(entry.kind) == program::CollectiveKind::kAllGather && ReshardGroup(mesh_, entry, 0).size() == 2;
   }
 
   std::set<std::vector<int>> ReducedAxes() const {

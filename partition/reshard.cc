@@ -153,6 +153,12 @@ std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program
   return boxes;
 }
 
+program::Region PartOfBox(program::Region box, int dim, int64_t extent, int64_t index) {
+  box.size[dim] = extent;
+  box.offset[dim] += index * extent;
+  return box;
+}
+
 int64_t SlicedPart(const Mesh& mesh, const ReshardEntry& entry, int position) {
   const int64_t size = mesh.axes[entry.axis].size, coordinate = mesh.Coordinate(position, entry.axis);
   if (entry.to.kind == Kind::kReplicated) return coordinate / (size / entry.to.groups);
@@ -172,6 +178,10 @@ std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int p
   const int64_t first = coordinate / run * run;
   for (int64_t i = 0; i < run; ++i) members.push_back(mesh.At(position, entry.axis, first + i));
   return members;
+}
+
+bool IsExchange(const Mesh& mesh, const ReshardEntry& entry) {
+  return CollectiveOf(entry.kind) == program::CollectiveKind::kAllGather && ReshardGroup(mesh, entry, 0).size() == 2;
 }
 
 }  // namespace colonnade::partition

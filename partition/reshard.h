@@ -57,11 +57,17 @@ const layers::Placement& InSections(const ReshardEntry& entry);
 // The boxes that an entry moves one by one, of a local tensor of this shape before or after it: its sections, or all of it.
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local);
 
+// Part `index` of a box that is cut along `dim` into parts of extent `extent`.
+program::Region PartOfBox(program::Region box, int dim, int64_t extent, int64_t index);
+
 // Which of the equal parts of each section a slice leaves at `position`.
 int64_t SlicedPart(const Mesh& mesh, const ReshardEntry& entry, int position);
 
 // The positions that take part with `position`, in member order.
 std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int position);
+
+// Whether an entry is a two-way exchange, beside which each side copies its own half: an all-gather of two.
+bool IsExchange(const Mesh& mesh, const ReshardEntry& entry);
 
 }  // namespace colonnade::partition
 
