@@ -8,6 +8,8 @@
 namespace colonnade::cpu {
 namespace {
 
+static_assert(kLanes == 16, "a vector of pairs begins with lane 0 of a block");
+
 typedef std::uint32_t LooseWord __attribute__((aligned(sizeof(std::uint16_t)), may_alias));
 typedef std::uint32_t LooseWords __attribute__((vector_size(64), aligned(sizeof(std::uint16_t)), may_alias));
 typedef std::uint16_t TwoRows __attribute__((vector_size(64)));

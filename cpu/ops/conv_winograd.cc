@@ -17,12 +17,11 @@ using program::Window;
 
 namespace {
 
-constexpr int64_t kLeastTiles = 16;  // of a thread: with fewer, it mostly transforms weights and pads products
-constexpr int64_t kBytesOfTilesNear =
-    768 << 10;                                 // of the tiles that one thread has at hand: three quarters of a second cache
-constexpr int64_t kBytesOfTilesFar = 8 << 20;  // of the tiles that all threads share: part of a third cache
-constexpr int64_t kMostSums = 16 << 20;        // floats, of all threads, that have sums of their own
-constexpr int64_t kPairBlocks = 2;             // blocks of outputs that products are taken for at once, at most
+constexpr int64_t kLeastTiles = 16;               // of a thread: with fewer, it mostly transforms weights and pads products
+constexpr int64_t kBytesOfTilesNear = 768 << 10;  // at hand of one thread: three quarters of a second cache
+constexpr int64_t kBytesOfTilesFar = 8 << 20;     // of the tiles that all threads share: part of a third cache
+constexpr int64_t kMostSums = 16 << 20;           // floats, of all threads, that have sums of their own
+constexpr int64_t kPairBlocks = 2;                // blocks of outputs that products are taken for at once, at most
 constexpr int64_t kMostTaps = 25;
 
 // Of 16 channels, which are a square of pixels of one channel where the stride is not 1.
@@ -51,7 +50,7 @@ int64_t TilesAtOnce(int64_t bytes, int64_t most, int64_t tiles) {
 }
 
 // Part `part` of `parts` of the tiles [first, end), in all blocks.
-// Rows of squares the processor fetches by itself.
+// None of squares: their rows are long, and the processor fetches those by itself.
 TilesAhead PartOf(const TiledImages& of, const void* images, int64_t first, int64_t end, int64_t part, int64_t parts) {
   if (of.stride != 1) return {of};
   const int64_t begin = (end - first) * part / parts;
@@ -84,8 +83,8 @@ struct Group {
   int64_t filter() const { return stride == 1 ? inputs * kChannelBlock * taps() : inputs * size * size; }
   int64_t IndexInFilter(int64_t input, int64_t tap) const {
     if (stride == 1) return input * taps() + tap;
-    const int64_t lane = input % kChannelBlock, row = tap / window * stride + lane / stride,
-                  column = tap % window * stride + lane % stride;
+    const int64_t lane = input % kChannelBlock, row = tap / window * kSquareSize + lane / kSquareSize,
+                  column = tap % window * kSquareSize + lane % kSquareSize;
     return row < size && column < size ? (input / kChannelBlock * size + row) * size + column : -1;
   }
 };
@@ -146,12 +145,15 @@ struct TiledConvolution {
     const int64_t outputs = group.outputs * kChannelBlock, inputs = group.inputs * kChannelBlock, taps = group.taps();
     const Weight* of_group = w + output / outputs * (turned ? inputs * outputs * taps : outputs * group.filter());
     for (int64_t tap = 0; tap < taps; ++tap) {
+      float* of_tap = to + tap * kChannelBlock;
       const int64_t index = turned ? output % outputs * taps + taps - 1 - tap : group.IndexInFilter(input, tap);
+      if (index < 0) {
+        std::fill_n(of_tap, kChannelBlock, 0.0f);
+        continue;
+      }
       const Weight* from = of_group + (turned ? input * outputs * taps : output % outputs * group.filter()) + index;
       const int64_t step = turned ? taps : group.filter();
-      for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
-        to[tap * kChannelBlock + lane] = index < 0 ? 0.0f : static_cast<float>(from[lane * step]);
-      }
+      for (int64_t lane = 0; lane < kChannelBlock; ++lane) of_tap[lane] = from[lane * step];
     }
   }
 
@@ -159,15 +161,18 @@ struct TiledConvolution {
   template <class Weight>
   void TransformWeights(const Weight* w, Factor* u) const {
     const int64_t inputs = group.inputs * kChannelBlock;
-    ParallelFor(threads, y.blocks, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kTogether = kFactorsOfSum<Factor>;  // inputs
+    ParallelFor(threads, y.blocks * inputs / kTogether, [&](int64_t begin, int64_t end) {
       std::array<float, kMostTaps * kChannelBlock> taps;
-      for (int64_t block = begin; block < end; ++block) {
-        Factor* of_block = u + block * group.points_of_output();
-        for (int64_t input = 0; input < inputs; ++input) {
-          GatherTaps(w, block * kChannelBlock, input, taps.data());
-          loops->transform_weights(taps.data(), inputs * kChannelBlock, of_block + input * kChannelBlock);
+      for (int64_t i = begin * kTogether; i < end * kTogether; i += kTogether) {
+        const int64_t block = i / inputs, first = i % inputs;
+        Factor* rows = u + block * group.points_of_output() + first * kChannelBlock;
+        for (int64_t input = 0; input < kTogether; ++input) {
+          GatherTaps(w, block * kChannelBlock, first + input, taps.data());
+          loops->transform_weights(taps.data(), inputs * kChannelBlock, rows + input * kChannelBlock);
         }
-        loops->join_rows(group.points() * inputs, of_block);
+        if constexpr (kTogether == 1) continue;
+        for (int64_t p = 0; p < group.points(); ++p) loops->join_rows(kTogether, rows + p * inputs * kChannelBlock);
       }
     });
   }
@@ -407,13 +412,14 @@ bool MultipliesLess(const Window& window, const Shape& y) {
 // Those that take less time than oneDNN's direct ones in bf16: docs/performance.md has the bounds. Halves take twice the
 // transformations, which many channels are worth; weights of more floats come from memory.
 Products ProductsOfBf16(const Window& window, int64_t inputs, int64_t outputs, const Shape& y) {
-  constexpr int64_t kFewestOfFloats = 32, kMostOfFloats = 384, kFewestOfHalves = 160;
+  constexpr int64_t kFewest = 32, kMostOfFloats = 384, kFewestOfHalves = 160;
   switch (Bf16KernelsHere()) {
     case Bf16Kernels::kAmx:
       return Products::kNone;
     case Bf16Kernels::kAvx512:
+      if (std::min(inputs, outputs) < kFewest) return Products::kNone;
       if (MultipliesLess<Half>(window, y) && inputs + outputs >= 2 * kFewestOfHalves) return Products::kHalves;
-      if (std::min(inputs, outputs) < kFewestOfFloats || std::max(inputs, outputs) > kMostOfFloats) return Products::kNone;
+      if (std::max(inputs, outputs) > kMostOfFloats) return Products::kNone;
       break;
     case Bf16Kernels::kEmulated:
     case Bf16Kernels::kNone:

@@ -1,8 +1,8 @@
 // The loops of convolutions by Winograd's algorithm, compiled once for each instruction set (winograd_loops_avx512.cc,
 // winograd_loops_avx512_bf16.cc, winograd_loops_avx2.cc).
 //
-// F(m x m, r x r) [Lavin and Gray 2015, arXiv:1509.09308]: for each tile d of m x m pixels of y, and the patch p of P = (m +
-// r - 1)² pixels of x that it reads,
+// F(m x m, r x r) [Lavin and Gray 2015, arXiv:1509.09308]: for each tile d of m x m pixels of y, and
+// the patch p of P = (m + r - 1)² pixels of x that it reads,
 //   d = Aᵀ[(G w Gᵀ) ⊙ (Bᵀ p B)]A                   with P products of inputs and outputs instead of m²r²
 //   dw = Gᵀ[Σ over tiles (A d' Aᵀ) ⊙ (Bᵀ p B)]G    of the gradients d' of y
 // where A takes the values of a polynomial at some points, in both dimensions, G the same values over Π (point - other
@@ -15,8 +15,8 @@
 // | floats in 16 bits | 2, 3 | 0, 1, -1, ∞              | 16       | 36         |
 //
 // What is multiplied, the factors G w Gᵀ, Bᵀ p B and A d' Aᵀ, are floats, or floats rounded to bf16: the processor
-// multiplies twice as many of these, and adds the products of two to a float. They take the points alone whose sums and
-// differences are of pixels as they are, since each rounding counts as often as its factor.
+// multiplies twice as many of these, and adds the products of two to a float. Tiles of factors in bf16 take only the points
+// 0, 1, -1 and ∞, at which pixels are added and subtracted as they are, since each rounding counts as much as its factor.
 //
 // Images lie in blocks of 16 channels [N, blocks, rows, columns, 16]. Transformed tiles lie by pair of points and block:
 // [P][blocks][room][16], where `room` is the most tiles that lie there and kSpareTiles more, and each pair begins
@@ -64,8 +64,8 @@ struct TiledImages {
   std::int64_t top = 0, left = 0;
 };
 
-// Pixels that are brought into the caches while products are taken: those of `count` tiles from `first` on, in the blocks
-// [block, block + blocks).
+// Pixels that are brought into the caches while products are taken, of images whose stride is 1: those of `count` tiles from
+// `first` on, in the blocks [block, block + blocks).
 struct TilesAhead {
   TiledImages of;
   const void* images;

@@ -4,7 +4,7 @@
 #include "cpu/ops/winograd_loops_body.h"
 
 namespace colonnade::cpu {
-const WinogradLoops<float> kWinograd3Avx2 = WinogradLoopsOf<float, 3>("AVX2");
-const WinogradLoops<float> kWinograd5Avx2 = WinogradLoopsOf<float, 5>("AVX2");
+constinit const WinogradLoops<float> kWinograd3Avx2 = WinogradLoopsOf<float, 3>("AVX2");
+constinit const WinogradLoops<float> kWinograd5Avx2 = WinogradLoopsOf<float, 5>("AVX2");
 }  // namespace colonnade::cpu
 #endif

@@ -4,7 +4,7 @@
 #include "cpu/ops/winograd_loops_body.h"
 
 namespace colonnade::cpu {
-const WinogradLoops<float> kWinograd3Avx512 = WinogradLoopsOf<float, 3>("AVX-512");
-const WinogradLoops<float> kWinograd5Avx512 = WinogradLoopsOf<float, 5>("AVX-512");
+constinit const WinogradLoops<float> kWinograd3Avx512 = WinogradLoopsOf<float, 3>("AVX-512");
+constinit const WinogradLoops<float> kWinograd5Avx512 = WinogradLoopsOf<float, 5>("AVX-512");
 }  // namespace colonnade::cpu
 #endif

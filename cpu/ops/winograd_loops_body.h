@@ -1,5 +1,5 @@
 // The body of winograd_loops.h for vectors of kLanes floats. To be included once by a source that is compiled for their
-// instruction set (vectors.h), which makes its tables by WinogradLoopsOf. It is long since all that works on these vectors
+// instruction set (vectors.h), which makes its tables by WinogradLoopsOf. It is long because all that works on these vectors
 // has to be compiled together: transformations, products, sums, and what is fetched meanwhile.
 #include "cpu/ops/winograd_loops.h"
 
@@ -83,7 +83,9 @@ COLONNADE_VECTOR_INLINE void TransformProducts(const Vector (&m)[kSide], Vector 
 
 // 1 / Π over the other points of (point - other point), but for ∞.
 template <int kSide>
-struct Scales {
+struct Scales;
+template <>
+struct Scales<6> {
   static constexpr float kAt[] = {1.0f / 4, -1.0f / 6, -1.0f / 6, 1.0f / 24, 1.0f / 24, 1};
 };
 template <>
@@ -141,7 +143,7 @@ struct BlockPixels {
   }
 };
 
-// The same of squares of pixels in rows, whose rows are channels.
+// The same of images in rows: a pixel is a square of theirs, and its lanes are the rows of that, one behind the other.
 template <class Element>
 struct SquarePixels {
   static constexpr std::int64_t kStride = kSquareSize;
@@ -152,8 +154,7 @@ struct SquarePixels {
       : pixels(static_cast<const Element*>(images) + block * of.rows * of.columns), first_row(lane / kSquareSize) {}
   template <bool kInside>
   COLONNADE_VECTOR_INLINE void LoadPixel(const TiledImages& of, std::int64_t row, std::int64_t column, Vector& to) const {
-    const Element* square = pixels + (row + first_row) * of.columns + column;
-    if (kInside) return LoadRowsOfFour(square, of.columns, to);
+    if (kInside) return LoadRowsOfFour(pixels + (row + first_row) * of.columns + column, of.columns, to);
     Element lanes[kLanes] = {};
     for (int i = 0; i < kLanes; ++i) {
       const std::int64_t y = row + first_row + i / kSquareSize, x = column + i % kSquareSize;
