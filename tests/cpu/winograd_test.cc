@@ -130,12 +130,17 @@ TEST_F(Winograd, OfManyChannelsMultipliesInBf16) {
                  .width = Between(13, 18),
                  .groups = groups,
                  .top = Between(0, 2),
-                 .left = Between(0, 2)};
-    int threads = static_cast<int>(Between(1, 2));
-    if (round ==
-        0) {  // 147 tiles, of which one thread has 50, 50 and 47 at hand: the last one has no other to be joined with
+                 .left = Between(0, 2),
+                 .images = 3};
+    int threads = static_cast<int>(Between(1, 3));
+    if (round == 0) {
+      // 147 tiles of one thread: the last one has no other to be joined with.
       of = {.inputs = 160, .outputs = 160, .height = 13, .width = 13, .images = 3};
       threads = 1;
+    } else if (round == 1) {
+      // Few pairs of blocks: each thread has tiles of its own, 72 or 73 of 363.
+      of = {.inputs = 32, .outputs = 288, .height = 21, .width = 21, .images = 3};
+      threads = 5;
     }
     SCOPED_TRACE(testing::PrintToString(
         std::vector<int64_t>{of.inputs, of.outputs, of.height, of.width, of.groups, of.top, of.left}));
