@@ -122,7 +122,7 @@ TEST_F(Winograd, IsCloseToTheOracleAndTheSameTwice) {
 // rounding of what is written, which the reference has, too, and by less than two more roundings of each factor.
 TEST_F(Winograd, OfManyChannelsMultipliesInBf16) {
   if (cpu::Bf16WinogradProducts() != "in fp32, of many channels in bf16") GTEST_SKIP() << cpu::Bf16Products();
-  for (int round = 0; round < Draws(6); ++round) {
+  for (int round = 0; round < Draws(16); ++round) {
     const int64_t groups = Between(1, 2);
     Shapes of = {.inputs = 16 * groups * Between(10, 13),
                  .outputs = 16 * groups * Between(10, 13),
