@@ -237,8 +237,7 @@ void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto) {
       ->group(group);
   app.add_option("--kernels", flags.kernels,
                  "on the CPU: onednn, winograd (faster convolutions of 3 x 3, 5 x 5 and of stride 4, errors of 1e-6 instead "
-                 "of 1e-7, in "
-                 "bf16 of 4e-3, so that plans differ in bits), or reference (plain loops, double precision)")
+                 "of 1e-7, in bf16 of 4e-3, so that plans differ in bits), or reference (plain loops, double precision)")
       ->check(CLI::IsMember({"onednn", "winograd", "reference"}))
       ->capture_default_str()
       ->group(group);

@@ -257,6 +257,15 @@ absl::Status CheckImages(const Flags& flags, const Session& session, const data:
                                                        samples.name(), samples.classes(), remedy));
 }
 
+// What stands behind the kernels in the first lines: how they multiply in bf16.
+std::string PrecisionOnCpu(const Flags& flags) {
+  if (flags.dtype != "bf16") return "";
+  if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
+  const std::string by_winograd = flags.kernels == "winograd" ? cpu::Bf16WinogradProducts() : "";
+  const std::string first = by_winograd.empty() ? "" : absl::StrCat("convolutions by Winograd ", by_winograd, "; else ");
+  return absl::StrCat(", bf16 (", first, cpu::Bf16Products(), ")");
+}
+
 }  // namespace
 
 absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples) {
@@ -434,19 +443,6 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
       absl::StrFormat("%s; %.1f GB of what is needed are the copy of the state for --checkpoint", fits.message(),
                       static_cast<double>(copied) / 1e9));
 }
-
-namespace {
-
-// What stands behind the kernels in the first lines: how they multiply in bf16.
-std::string PrecisionOnCpu(const Flags& flags) {
-  if (flags.dtype != "bf16") return "";
-  if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
-  const std::string by_winograd = flags.kernels == "winograd" ? cpu::Bf16WinogradProducts() : "";
-  const std::string first = by_winograd.empty() ? "" : absl::StrCat("convolutions by Winograd ", by_winograd, "; else ");
-  return absl::StrCat(", bf16 (", first, cpu::Bf16Products(), ")");
-}
-
-}  // namespace
 
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {
   const partition::Mesh& mesh = session.plan.mesh;
