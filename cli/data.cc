@@ -165,6 +165,8 @@ int DataThreads(const Flags& flags) {
   return flags.data_threads > 0 ? flags.data_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+int64_t JpegIndexBytes(const Flags& flags) { return flags.jpeg_index * 1'000'000; }
+
 namespace {
 
 // Of the pixels [N, C, H, W] and the labels of a set that has them in memory.

@@ -36,6 +36,7 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::S
 
 // Threads that read and augment: --data-threads, or as many as there are cores.
 int DataThreads(const Flags& flags);
+int64_t JpegIndexBytes(const Flags& flags);  // of each set that is open
 
 // What `set` is, wherever it lies: count, shape, classes, and XXH3 of labels and of pixels or, where they are in files,
 // their names.

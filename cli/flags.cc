@@ -156,6 +156,12 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, kMostPrefetched))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--jpeg-index", flags.jpeg_index,
+                 "MB for the places of blocks in JPEGs, by which parts of large ones are decoded alone from the third epoch "
+                 "on; 0: none")
+      ->check(CLI::Range(int64_t{0}, kMostIndexMegabytes))
+      ->capture_default_str()
+      ->group(group);
   app.add_option(
          "--bad-sample", flags.bad_sample,
          "skip: a sample that cannot be read or decoded is replaced by the next and counted; more than 1 % end the run")

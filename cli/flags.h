@@ -34,8 +34,9 @@ struct Flags {
   std::string augment = "standard";
   int64_t pad = 0;
   std::vector<double> mean, std;
-  int data_threads = 0;  // 0: as many as there are cores
-  int prefetch = 3;      // batches
+  int data_threads = 0;      // 0: as many as there are cores
+  int prefetch = 3;          // batches
+  int64_t jpeg_index = 256;  // MB
   std::string bad_sample = "error";
   // Plan
   int64_t batch = 64, accumulate = 1;
@@ -80,6 +81,7 @@ struct Flags {
   std::vector<ResolvedFlag> all;  // of train
   // io-bench
   std::vector<int> threads;  // empty: as many as there are cores
+  int64_t warm_up_epochs = 0;
   std::string csv;
   // completion, man
   std::string shell, page;
@@ -110,6 +112,7 @@ inline constexpr int kMostSide = 4096;                        // rows or columns
 inline constexpr int kMostDevicesHere = 64;                   // of plans and transfers that bench and calibrate time
 inline constexpr int64_t kMostPad = 64;
 inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64, kMostDraws = 10000;
+inline constexpr int64_t kMostIndexMegabytes = int64_t{1} << 20;
 
 // What --checkpoint-every says: so many steps, or so much time; the other is 0.
 struct CheckpointInterval {

@@ -31,6 +31,26 @@ int64_t ImagesOf(const InputAmount& amount, int64_t set_size, const InputRun& ru
   return static_cast<int64_t>(std::min({all, in_time, 1e18}));
 }
 
+// What is left of an epoch from `position` on, at most a batch; how many images that was.
+absl::StatusOr<int64_t> ReadBatch(data::Pipeline& pipeline, int64_t batch, int64_t& position,
+                                  const std::function<void(const data::Batch&)>& visit) {
+  RETURN_IF_ERROR(pipeline.Visit(position, batch, visit));
+  const int64_t read = std::min(batch, pipeline.size() - position);
+  position = (position + read) % pipeline.size();
+  return read;
+}
+
+absl::Status WarmUp(data::Pipeline& pipeline, int64_t batch, int64_t epochs) {
+  CountProgress progress("reading before what counts:", "images");
+  int64_t position = 0;
+  for (int64_t count = 0; count < epochs * pipeline.size();) {
+    ASSIGN_OR_RETURN(const int64_t read, ReadBatch(pipeline, batch, position, [](const data::Batch&) {}));
+    count += read;
+    progress.Show(count, epochs * pipeline.size());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Samples> OpenInput(const Flags& flags) {
@@ -72,30 +92,33 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int th
                                   const std::function<void(const data::Batch&)>& visit) {
   ASSIGN_OR_RETURN(const data::AugmentOptions recipe, InputRecipe(flags, *set));
   const int64_t batch = std::min(flags.batch, set->size());
-  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> pipeline, data::Pipeline::Create(set, {.seed = flags.seed,
-                                                                                          .shuffle = flags.shuffle == "on",
-                                                                                          .once = true,
-                                                                                          .augment = recipe,
-                                                                                          .threads = threads,
-                                                                                          .prefetch = flags.prefetch,
-                                                                                          .moments = {{0}, {1}}}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> pipeline,
+                   data::Pipeline::Create(set, {.seed = flags.seed,
+                                                .shuffle = flags.shuffle == "on",
+                                                .once = true,
+                                                .augment = recipe,
+                                                .threads = threads,
+                                                .prefetch = flags.prefetch,
+                                                .jpeg_index_bytes = JpegIndexBytes(flags),
+                                                .moments = {{0}, {1}}}));
   InputRun run{.description = pipeline->description(),
                .threads = threads,
                .batch_bytes = batch * recipe.height * recipe.width * recipe.channels};
+  RETURN_IF_ERROR(WarmUp(*pipeline, batch, amount.warm_up));
+  const data::StageTimes before = pipeline->Stages();
   const absl::Time begin = absl::Now();
   const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
   CountProgress progress(absl::StrFormat("reading with %d thread%s:", threads, threads == 1 ? "" : "s"), "images");
   int64_t position = 0;
   while (run.count < amount.epochs * set->size() && run.elapsed < amount.time) {
-    RETURN_IF_ERROR(pipeline->Visit(position, batch, visit));
-    const int64_t read = std::min(batch, set->size() - position);
-    position = (position + read) % set->size();
+    ASSIGN_OR_RETURN(const int64_t read, ReadBatch(*pipeline, batch, position, visit));
     run.count += read;
     run.elapsed = absl::Now() - begin;
     progress.Show(run.count, ImagesOf(amount, set->size(), run));
   }
   run.processor = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID) - used;
-  run.times = pipeline->Stages();
+  run.times = pipeline->Stages() - before;
+  run.indices = pipeline->jpeg_indices();
   return run;
 }
 

@@ -37,7 +37,7 @@ absl::Duration ProcessorTime(clockid_t clock);
 
 // What ended first: so many times all samples, or so much time.
 struct InputAmount {
-  int64_t epochs = 1;
+  int64_t epochs = 1, warm_up = 0;  // those of warm_up come before and do not count
   absl::Duration time = absl::InfiniteDuration();
 };
 
@@ -47,6 +47,7 @@ struct InputRun {
   int64_t count = 0, batch_bytes = 0;
   absl::Duration elapsed, processor;
   data::StageTimes times;
+  data::JpegIndices::Kept indices;
 
   double images_per_s() const { return static_cast<double>(count) / absl::ToDoubleSeconds(elapsed); }
   double microseconds(data::Stage stage) const {

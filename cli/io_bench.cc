@@ -121,7 +121,8 @@ int64_t PeakResidentBytes() {
 absl::StatusOr<BenchRun> BenchInput(const Flags& flags, const Samples& set, int threads) {
   ASSIGN_OR_RETURN(const data::AugmentOptions recipe, InputRecipe(flags, *set));
   ASSIGN_OR_RETURN(const DecodingAlone alone, DecodeAlone(*set, flags.seed, recipe.channels, threads));
-  ASSIGN_OR_RETURN(InputRun run, RunInput(flags, set, threads, {.epochs = std::max<int64_t>(flags.epochs, 1)}));
+  const InputAmount amount = {.epochs = std::max<int64_t>(flags.epochs, 1), .warm_up = flags.warm_up_epochs};
+  ASSIGN_OR_RETURN(InputRun run, RunInput(flags, set, threads, amount));
   return BenchRun{std::move(run), alone};
 }
 
@@ -144,6 +145,11 @@ void PrintReport(const Flags& flags, const InputReport& report) {
     PrintLine(
         "decoding: whole files a second by as many threads that do nothing else, before the run; share: images/s over that, "
         "per core: of a second of processor time");
+  }
+  const data::JpegIndices::Kept& indices = report.fastest().indices;
+  if (indices.indices > 0) {
+    PrintLine(absl::StrFormat("indices of %d JPEGs, by which their parts are decoded alone, took %.1f MB", indices.indices,
+                              static_cast<double>(indices.bytes) / 1e6));
   }
   PrintLine(absl::StrFormat("at most %.1f MB were in memory; %d batches of %.1f MB at once",
                             static_cast<double>(report.peak_bytes) / 1e6, flags.prefetch,
@@ -168,7 +174,8 @@ Json InputRunJson(const InputReport& report, const BenchRun& run) {
           {"decoded_alone_images_per_s", are_files ? Json(run.alone.images_per_s) : Json()},
           {"share_of_decoding", are_files ? Json(run.share_of_decoding()) : Json()},
           {"share_per_core", are_files ? Json(run.share_per_core()) : Json()},
-          {"stage_microseconds", std::move(microseconds)}};
+          {"stage_microseconds", std::move(microseconds)},
+          {"jpeg_indices", {{"count", run.indices.indices}, {"bytes", run.indices.bytes}}}};
 }
 
 // That of the fastest run, and all runs.

@@ -333,6 +333,7 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
                                 .augment = augment,
                                 .threads = DataThreads(flags),
                                 .prefetch = flags.prefetch,
+                                .jpeg_index_bytes = JpegIndexBytes(flags),
                                 .bad_sample = flags.bad_sample == "skip" ? data::BadSample::kSkip : data::BadSample::kError,
                                 .moments = moments,
                                 .border = flags.pad};

@@ -243,6 +243,11 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, kMostDataThreads));
   bench->add_option("--epochs", flags.epochs, "how often each sample is read (default: 1)")
       ->check(CLI::Range(int64_t{1}, kMostEpochs));
+  bench
+      ->add_option("--warm-up", flags.warm_up_epochs,
+                   "epochs before, which do not count; by 2 all indices of JPEGs are made")
+      ->check(CLI::Range(int64_t{0}, kMostEpochs))
+      ->capture_default_str();
   bench->add_option("--batch", flags.batch, "images of a batch")
       ->check(CLI::Range(int64_t{1}, kMostTimedBatch))
       ->capture_default_str();
@@ -258,6 +263,9 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   bench->add_option("--prefetch", flags.prefetch, "as of train: batches in memory")
       ->check(CLI::Range(1, kMostPrefetched))
+      ->capture_default_str();
+  bench->add_option("--jpeg-index", flags.jpeg_index, "as of train: MB for the places of blocks in JPEGs")
+      ->check(CLI::Range(int64_t{0}, kMostIndexMegabytes))
       ->capture_default_str();
   bench->add_option("--csv", flags.csv, "where to write a line for each number of threads")->type_name("FILE");
   AddJsonFlag(*bench, flags);

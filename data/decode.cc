@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -69,6 +70,22 @@ int ScaleFor(const Box& box, int64_t height, int64_t width) {
   return eighths;
 }
 
+// The same of a JPEG by its index, where that says how to.
+absl::StatusOr<Image> DecodePartBy(const JpegIndex* index, ImageFormat format, absl::string_view file, int64_t channels,
+                                   int eighths, const Part& part, std::vector<uint8_t> room) {
+  constexpr int64_t kMargin = 2;  // DecodeJpeg reads a pixel around the part, whose chroma is that of the next, too
+  const int64_t grown = kEighths / eighths;
+  std::optional<JpegIndex::Cut> cut;
+  if (index != nullptr) {
+    cut = index->CutOut(file, {(part.top - kMargin) * grown, (part.left - kMargin) * grown, (part.bottom + kMargin) * grown,
+                               (part.right + kMargin) * grown});
+  }
+  if (!cut) return DecodePart(format, file, channels, eighths, part, std::move(room));
+  const int64_t top = cut->top / grown, left = cut->left / grown;
+  return DecodeJpeg(cut->jpeg, channels, eighths, {part.top - top, part.left - left, part.bottom - top, part.right - left},
+                    std::move(room));
+}
+
 // The pixels that `box` touches, and one more on each side.
 Part Around(const Box& box) {
   return {static_cast<int64_t>(std::floor(box.top)) - 1, static_cast<int64_t>(std::floor(box.left)) - 1,
@@ -89,13 +106,13 @@ absl::StatusOr<Image> DecodeImage(absl::string_view file, int64_t channels, std:
 }
 
 absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, const Box& box, int64_t height, int64_t width,
-                                     std::vector<uint8_t> room) {
+                                     std::vector<uint8_t> room, const JpegIndex* index) {
   ASSIGN_OR_RETURN(const ImageFormat format, FormatOf(file));
   const int eighths = format == ImageFormat::kJpeg ? ScaleFor(box, height, width) : kEighths;
   const double scale = static_cast<double>(eighths) / kEighths;
   DecodedBox decoded{.box = {box.top * scale, box.left * scale, box.height * scale, box.width * scale}};
   const Part part = Around(decoded.box);
-  ASSIGN_OR_RETURN(decoded.image, DecodePart(format, file, channels, eighths, part, std::move(room)));
+  ASSIGN_OR_RETURN(decoded.image, DecodePartBy(index, format, file, channels, eighths, part, std::move(room)));
   decoded.box.top -= static_cast<double>(std::max<int64_t>(part.top, 0));
   decoded.box.left -= static_cast<double>(std::max<int64_t>(part.left, 0));
   return decoded;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/image.h"
+#include "data/jpeg_index.h"
 
 namespace colonnade::data {
 
@@ -46,7 +47,7 @@ struct DecodedBox {
 // What stands behind the last row is not looked at, so that DecodeImage alone finds damage there. REQUIRES: the box is not
 // empty and lies in the image.
 absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, const Box& box, int64_t height, int64_t width,
-                                     std::vector<uint8_t> room = {});
+                                     std::vector<uint8_t> room = {}, const JpegIndex* index = nullptr);
 
 }  // namespace colonnade::data
 

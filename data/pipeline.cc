@@ -47,8 +47,8 @@ uint64_t Extend(uint64_t hash, uint64_t digest) {
 // What the threads fill positions with; they share it, and the last one that uses it ends it.
 class Filler {
  public:
-  Filler(std::shared_ptr<const SampleSet> set, const PipelineOptions& options)
-      : maker_(std::move(set), options.augment, options.seed), options_(options) {}
+  Filler(std::shared_ptr<const SampleSet> set, std::shared_ptr<JpegIndices> indices, const PipelineOptions& options)
+      : maker_(std::move(set), options.augment, options.seed, std::move(indices)), options_(options) {}
 
   void Fill(WorkerClock& clock, int64_t position, absl::Span<uint8_t> pixels, Filled& filled) const {
     filled = {};
@@ -119,6 +119,10 @@ absl::Status CheckOptions(const SampleSet& set, const PipelineOptions& options) 
         absl::StrFormat("expected at least 1 thread, 1 batch ahead and a timeout above 0, found %d, %d and %s",
                         options.threads, options.prefetch, absl::FormatDuration(options.timeout)));
   }
+  if (options.jpeg_index_bytes < 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("expected 0 or more bytes for indices of JPEGs, found %d", options.jpeg_index_bytes));
+  }
   if (set.size() < 1) return absl::InvalidArgumentError(absl::StrCat(set.name(), ": expected samples, found none"));
   return absl::OkStatus();
 }
@@ -143,13 +147,14 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(std::shared_ptr<const
 Pipeline::Pipeline(std::shared_ptr<const SampleSet> set, PipelineOptions options)
     : set_(std::move(set)),
       options_(std::move(options)),
+      indices_(std::make_shared<JpegIndices>(set_->size(), options_.jpeg_index_bytes)),
       sample_shape_{options_.augment.channels, options_.augment.height, options_.augment.width},
       scaling_(ScalingOf(options_.moments, set_->largest_value())) {
   const RingOptions ring{.threads = options_.threads,
                          .depth = options_.prefetch,
                          .sample_bytes = program::ElementCount(sample_shape_),
                          .timeout = options_.timeout};
-  const auto filler = std::make_shared<const Filler>(set_, options_);
+  const auto filler = std::make_shared<const Filler>(set_, indices_, options_);
   ring_ = std::make_unique<BatchRing>(
       ring,
       [filler](WorkerClock& clock, int64_t position, absl::Span<uint8_t> pixels, Filled& filled) {

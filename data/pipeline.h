@@ -15,6 +15,7 @@
 #include "data/augment.h"
 #include "data/bad_samples.h"
 #include "data/batch_ring.h"
+#include "data/jpeg_indices.h"
 #include "data/moments.h"
 #include "data/sample_set.h"
 #include "data/stage_times.h"
@@ -34,7 +35,8 @@ struct PipelineOptions {
   bool once = false;       // a test set: positions past its end are padding of label −1
   AugmentOptions augment;  // its height, width and channels are those of what is delivered
   int threads = 1;
-  int prefetch = 3;  // batches in memory: the one that is read, and those that are filled ahead
+  int prefetch = 3;              // batches in memory: the one that is read, and those that are filled ahead
+  int64_t jpeg_index_bytes = 0;  // for indices of the set's JPEGs (jpeg_indices.h); 0: none
   BadSample bad_sample = BadSample::kError;
   absl::Duration timeout = absl::Seconds(60);  // for one sample
   Moments moments;                             // each empty: measured on the set
@@ -59,6 +61,7 @@ class Pipeline : public engine::DataSource {
 
   const std::vector<std::string>& class_names() const { return set_->class_names(); }
   const Moments& moments() const { return options_.moments; }
+  JpegIndices::Kept jpeg_indices() const { return indices_->kept(); }
   StageTimes Stages() const { return ring_->Times(); }
   // Of the epochs that have ended since the last call, those in which samples were skipped; `with_last`: also of the one
   // under way, as far as it came.
@@ -73,6 +76,7 @@ class Pipeline : public engine::DataSource {
 
   std::shared_ptr<const SampleSet> set_;
   PipelineOptions options_;
+  std::shared_ptr<JpegIndices> indices_;
   program::Shape sample_shape_;
   program::PixelScaling scaling_;
   int64_t next_position_ = -1;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "data/decode.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
@@ -24,9 +23,13 @@ absl::StatusOr<DecodedBox> DecodeAll(absl::string_view file, const Box& box, con
 
 // The part of a file that a view needs.
 absl::StatusOr<DecodedBox> DecodeView(absl::string_view file, const Box& box, const AugmentOptions& augment,
-                                      std::vector<uint8_t> room) {
+                                      std::vector<uint8_t> room, const JpegIndex* index) {
   if (augment.cropping == Cropping::kPadded) return DecodeAll(file, box, augment, std::move(room));
-  return DecodeBox(file, augment.channels, box, augment.height, augment.width, std::move(room));
+  return DecodeBox(file, augment.channels, box, augment.height, augment.width, std::move(room), index);
+}
+
+bool SeesParts(const AugmentOptions& augment) {
+  return augment.cropping != Cropping::kWhole && augment.cropping != Cropping::kPadded;
 }
 
 absl::Status CheckPixels(const StoredImage& stored, int64_t channels) {
@@ -42,8 +45,9 @@ absl::Status CheckPixels(const StoredImage& stored, int64_t channels) {
 
 }  // namespace
 
-SampleMaker::SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment, uint64_t seed)
-    : set_(std::move(set)), augment_(augment), seed_(seed) {}
+SampleMaker::SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment, uint64_t seed,
+                         std::shared_ptr<JpegIndices> indices)
+    : set_(std::move(set)), augment_(augment), seed_(seed), indices_(std::move(indices)) {}
 
 absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Room& room, WorkerClock& clock,
                                        absl::Span<uint8_t> out) const {
@@ -57,11 +61,18 @@ absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Room& room
   return absl::Status(view.status().code(), absl::StrCat(set_->sample_name(sample), ": ", view.status().message()));
 }
 
+std::shared_ptr<const JpegIndex> SampleMaker::IndexOf(int64_t sample, absl::string_view file,
+                                                      const ImageHeader& header) const {
+  if (indices_ == nullptr || header.format != ImageFormat::kJpeg || !SeesParts(augment_)) return nullptr;
+  return indices_->Of(sample, file, header.height * header.width);
+}
+
 absl::StatusOr<View> SampleMaker::MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, Image& image,
                                              WorkerClock& clock, absl::Span<uint8_t> out) const {
   ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(file));
   const View view = DrawView(augment_, seed_, epoch, sample, header.height, header.width);
-  absl::StatusOr<DecodedBox> decoded = DecodeView(file, view.box, augment_, std::move(image.pixels));
+  const std::shared_ptr<const JpegIndex> index = IndexOf(sample, file, header);
+  absl::StatusOr<DecodedBox> decoded = DecodeView(file, view.box, augment_, std::move(image.pixels), index.get());
   clock.Lap(Stage::kDecode);
   RETURN_IF_ERROR(decoded.status());
   image = std::move(decoded->image);

@@ -10,7 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "data/augment.h"
+#include "data/decode.h"
 #include "data/image.h"
+#include "data/jpeg_indices.h"
 #include "data/sample_set.h"
 #include "data/stage_times.h"
 
@@ -24,7 +26,9 @@ class SampleMaker {
     Image image;
   };
 
-  SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment, uint64_t seed);
+  // `indices`: of the set's JPEGs, or null.
+  SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment, uint64_t seed,
+              std::shared_ptr<JpegIndices> indices = nullptr);
 
   // Writes the image [height, width, channels] of `sample` in `epoch`; how it was seen. Starts `clock` with the sample and
   // laps it, but does not finish it. An error names the sample. May be called by many threads.
@@ -37,12 +41,14 @@ class SampleMaker {
  private:
   absl::StatusOr<View> MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, Image& image, WorkerClock& clock,
                                   absl::Span<uint8_t> out) const;
+  std::shared_ptr<const JpegIndex> IndexOf(int64_t sample, absl::string_view file, const ImageHeader& header) const;
   absl::StatusOr<View> MakeOfPixels(int64_t sample, int64_t epoch, const StoredImage& stored, Image& image,
                                     WorkerClock& clock, absl::Span<uint8_t> out) const;
 
   std::shared_ptr<const SampleSet> set_;
   AugmentOptions augment_;
   uint64_t seed_;
+  std::shared_ptr<JpegIndices> indices_;
 };
 
 }  // namespace colonnade::data

@@ -51,6 +51,14 @@ double StageTimes::WaitedShare() const {
   return std::min(absl::FDivDuration(waited, elapsed), 1.0);
 }
 
+StageTimes operator-(StageTimes times, const StageTimes& before) {
+  times.images -= before.images;
+  for (int s = 0; s < kStageCount; ++s) times.spent[s] -= before.spent[s];
+  times.waited -= before.waited;
+  times.elapsed -= before.elapsed;
+  return times;
+}
+
 std::string InputLine(const StageTimes& times) {
   std::string line = absl::StrFormat("input: %.0f %% of the time was spent waiting for it", 100 * times.WaitedShare());
   const absl::Duration working = times.Working();

@@ -27,6 +27,7 @@ struct StageTimes {
   absl::Duration Working() const;  // all stages but kIdle
   double WaitedShare() const;      // of the elapsed time, 0 to 1
 };
+StageTimes operator-(StageTimes times, const StageTimes& before);
 
 // "input: 3 % of the time was spent waiting for it", and above 5 % what the workers do with their time.
 std::string InputLine(const StageTimes& times);

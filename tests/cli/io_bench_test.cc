@@ -71,6 +71,31 @@ TEST_F(Command, IoBenchComparesFilesWithDecodingAlone) {
   }
 }
 
+TEST_F(Command, IoBenchDecodesPartsByIndicesOnceTheyAreMade) {
+  std::filesystem::create_directories(In("large/train/cat"));
+  for (int i = 0; i < 6; ++i) {
+    std::ofstream(In(absl::StrCat("large/train/cat/", i, ".jpg")), std::ios::binary)
+        << data::JpegOf(data::Pattern(400, 500, 3));
+  }
+  const std::string bench =
+      absl::StrCat("io-bench --threads=1 --batch=4 --augment=resized --input-size=72 --data=", In("large"));
+  const auto report = [&](const std::string& flags) {
+    const Result r = Run(absl::StrCat(bench, " --json ", flags));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out);
+  };
+  const Json once = report(""), twice = report("--warm-up=1"), none = report("--warm-up=2 --epochs=3 --jpeg-index=0");
+  EXPECT_EQ(once.at("jpeg_indices").at("count"), 0);
+  EXPECT_EQ(twice.at("jpeg_indices").at("count"), 6);
+  EXPECT_GT(twice.at("jpeg_indices").at("bytes"), 6 * 1000);
+  EXPECT_EQ(twice.at("count"), 6);  // those of the warm-up do not count
+  EXPECT_EQ(none.at("jpeg_indices").at("count"), 0);
+  EXPECT_EQ(none.at("count"), 18);
+  EXPECT_THAT(Run(absl::StrCat(bench, " --warm-up=1")).out,
+              HasSubstr("\nindices of 6 JPEGs, by which their parts are decoded"));
+  ExpectError(absl::StrCat(bench, " --jpeg-index=-1"), 2, {"--jpeg-index"});
+}
+
 // Of batches of 6 MB, so that little else is beside them; seven of them are an epoch, so that each place is filled.
 TEST_F(Command, IoBenchHoldsAsManyBatchesAsArePrefetchedHoweverMuchIsRead) {
   if (kSanitized) GTEST_SKIP() << "sanitizers keep memory that was freed";

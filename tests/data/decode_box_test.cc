@@ -20,8 +20,6 @@ namespace {
 
 constexpr int kBoxes = Draws(2000);
 
-int Drawn(std::mt19937& random, int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); }
-
 JpegLook DrawnLook(std::mt19937& random, int64_t channels) {
   constexpr std::pair<int, int> kSamplings[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}, {4, 2}};
   JpegLook look = {.quality = Drawn(random, 30, 95),
@@ -36,13 +34,6 @@ JpegLook DrawnLook(std::mt19937& random, int64_t channels) {
   if (Drawn(random, 0, 15) == 0) look.sampling = {{1, 1}, {2, 1}, {1, 1}};
   if (channels == 4) look.sampling.push_back(look.sampling[0]);
   return look;
-}
-
-Box DrawnBox(std::mt19937& random, int64_t height, int64_t width) {
-  const int rows = Drawn(random, 1, static_cast<int>(height)), columns = Drawn(random, 1, static_cast<int>(width));
-  return {static_cast<double>(Drawn(random, 0, static_cast<int>(height) - rows)),
-          static_cast<double>(Drawn(random, 0, static_cast<int>(width) - columns)), static_cast<double>(rows),
-          static_cast<double>(columns)};
 }
 
 int ScaleByTheHeader(const Box& box, int64_t height, int64_t width) {

@@ -78,6 +78,7 @@ std::string JpegOf(const Image& image, const JpegLook& look) {
   if (look.progressive) jpeg_simple_progression(&info);
   info.arith_code = look.arithmetic ? TRUE : FALSE;
   info.restart_in_rows = look.restart_rows;
+  info.optimize_coding = look.optimised ? TRUE : FALSE;
   jpeg_start_compress(&info, TRUE);
   for (int64_t y = 0; y < image.height; ++y) {
     JSAMPROW row = const_cast<uint8_t*>(image.pixels.data()) + y * image.width * image.channels;
@@ -115,6 +116,15 @@ std::string PngOf(int64_t height, int64_t width, const std::vector<uint8_t>& pix
 std::string PngOf(const Image& image) {
   constexpr int kTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
   return PngOf(image.height, image.width, image.pixels, {.color_type = kTypes[image.channels - 1]});
+}
+
+int Drawn(std::mt19937& random, int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); }
+
+Box DrawnBox(std::mt19937& random, int64_t height, int64_t width) {
+  const int rows = Drawn(random, 1, static_cast<int>(height)), columns = Drawn(random, 1, static_cast<int>(width));
+  return {static_cast<double>(Drawn(random, 0, static_cast<int>(height) - rows)),
+          static_cast<double>(Drawn(random, 0, static_cast<int>(width) - columns)), static_cast<double>(rows),
+          static_cast<double>(columns)};
 }
 
 uint64_t ChecksumOf(absl::string_view bytes, uint64_t start) {

@@ -3,6 +3,7 @@
 #define COLONNADE_TESTS_DATA_IMAGE_FILES_H_
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +22,10 @@ struct JpegLook {
   std::vector<std::pair<int, int>> sampling;  // across and down, of each component; the library's own where it is empty
   bool progressive = false, arithmetic = false;
   int restart_rows = 0;
-  bool ycck = false;      // of 4 channels
-  bool adobe = true;      // likewise: with Adobe's marker
-  bool rgb_file = false;  // RGB as it is, not YCbCr
+  bool optimised = false;  // Huffman codes of its own, of what occurs in it
+  bool ycck = false;       // of 4 channels
+  bool adobe = true;       // likewise: with Adobe's marker
+  bool rgb_file = false;   // RGB as it is, not YCbCr
 };
 std::string JpegOf(const Image& image, const JpegLook& look = {});
 
@@ -36,6 +38,10 @@ struct PngLook {
 // of (i, 255 - i, 2·i).
 std::string PngOf(int64_t height, int64_t width, const std::vector<uint8_t>& pixels, const PngLook& look);
 std::string PngOf(const Image& image);
+
+// From `from` to `to`; and a box of whole pixels in an image of height x width.
+int Drawn(std::mt19937& random, int from, int to);
+Box DrawnBox(std::mt19937& random, int64_t height, int64_t width);
 
 // FNV-1a of 64 bits.
 uint64_t ChecksumOf(absl::string_view bytes, uint64_t start = 0xcbf29ce484222325);

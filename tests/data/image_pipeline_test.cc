@@ -69,6 +69,26 @@ TEST_F(ImagePipeline, GivesTheSamePixelsWhateverThreadsAndBatches) {
   EXPECT_GT(expected->Stages().of(Stage::kDecode), absl::ZeroDuration());
 }
 
+// Of files large enough for indices, which the second epoch makes and the third reads by.
+TEST_F(ImagePipeline, GivesTheSamePixelsByIndicesAsWithout) {
+  constexpr int64_t kFiles = 12, kLarge = 400;
+  for (int i = 0; i < kFiles; ++i) {
+    Put(absl::StrFormat("large/train/%s/%02d.jpg", i % 2 == 0 ? "cat" : "dog", i),
+        JpegOf(Pattern(kLarge, kLarge + i, i == 7 ? 1 : 3, static_cast<uint32_t>(i)), {.progressive = i == 5}));
+  }
+  const std::shared_ptr<const SampleSet> set = Opened(In("large"));
+  for (Cropping cropping : {Cropping::kRandomResized, Cropping::kScaledRandom, Cropping::kCentre, Cropping::kWhole}) {
+    PipelineOptions options = Options(3);
+    options.augment.cropping = cropping;
+    const auto without = *Pipeline::Create(set, options);
+    options.jpeg_index_bytes = 1'000'000;
+    const auto by_indices = *Pipeline::Create(set, options);
+    EXPECT_EQ(*ReadPixels(*by_indices, 3 * kFiles, 4), *ReadPixels(*without, 3 * kFiles, 4));
+    EXPECT_EQ(by_indices->jpeg_indices().indices, cropping == Cropping::kWhole ? 0 : kFiles - 1);
+    EXPECT_EQ(without->jpeg_indices().indices, 0);
+  }
+}
+
 TEST_F(ImagePipeline, AViewThatReachesBeyondTheImageIsOfTheWholeImage) {
   PipelineOptions options = Options(1);
   options.shuffle = false;

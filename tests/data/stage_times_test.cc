@@ -33,6 +33,22 @@ TEST(StageTimes, OfABottleneckTheStagesAreNamed) {
       "augment takes 20 %, read takes 10 %");
 }
 
+TEST(StageTimes, OfATimeAreWhatTheyBecameInIt) {
+  const StageTimes before{.images = 10,
+                          .spent = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(3), absl::Seconds(4)},
+                          .waited = absl::Seconds(5),
+                          .elapsed = absl::Seconds(6)};
+  const StageTimes after{.images = 30,
+                         .spent = {absl::Seconds(2), absl::Seconds(4), absl::Seconds(6), absl::Seconds(8)},
+                         .waited = absl::Seconds(7),
+                         .elapsed = absl::Seconds(9)};
+  const StageTimes between = after - before;
+  EXPECT_EQ(between.images, 20);
+  EXPECT_EQ(between.spent, before.spent);
+  EXPECT_EQ(between.waited, absl::Seconds(2));
+  EXPECT_EQ(between.elapsed, absl::Seconds(3));
+}
+
 TEST(StageTimes, ReadingSlowlyIsTimeOfReadingAndOfWaiting) {
   const auto set = std::make_shared<TestSet>(100);
   set->delay = absl::Milliseconds(2);

@@ -17,6 +17,7 @@
 #include "data/idx.h"
 #include "data/image_listing.h"
 #include "data/image_records.h"
+#include "data/jpeg_index.h"
 #include "data/record_io.h"
 #include "data/tar_samples.h"
 #include "engine/checkpoint.h"
@@ -100,6 +101,16 @@ bool Gzip(absl::string_view bytes) {
   return data::Unpack(bytes, kMostBytes).ok();
 }
 
+// By an index parts are what they are without.
+void CheckIndex(absl::string_view bytes, const data::Box& box) {
+  const std::optional<data::JpegIndex> index = data::JpegIndex::Of(bytes);
+  if (!index) return;
+  const absl::StatusOr<data::DecodedBox> without = data::DecodeBox(bytes, 3, box, 1 << 16, 1 << 16);
+  const absl::StatusOr<data::DecodedBox> by_index = data::DecodeBox(bytes, 3, box, 1 << 16, 1 << 16, {}, &*index);
+  Expect(without.status() == by_index.status(), "a part that is decoded by an index as without");
+  Expect(!without.ok() || without->image.pixels == by_index->image.pixels, "the same pixels by an index as without");
+}
+
 // As a whole, and the middle of it at a smaller scale.
 bool Picture(absl::string_view bytes) {
   const absl::StatusOr<data::ImageHeader> header = data::ReadImageHeader(bytes);
@@ -108,6 +119,7 @@ bool Picture(absl::string_view bytes) {
   const data::Box middle = {height / 4, width / 4, height / 2, width / 2};
   const absl::StatusOr<data::Image> whole = data::DecodeImage(bytes, 3);
   const absl::StatusOr<data::DecodedBox> part = data::DecodeBox(bytes, 1, middle, 1 + header->height / 4, 1);
+  if (header->format == data::ImageFormat::kJpeg) CheckIndex(bytes, middle);
   if (!whole.ok()) return false;
   Expect(whole->height == header->height && whole->width == header->width, "an image of the size that its header states");
   Expect(part.ok(), "a part of an image that is decoded as a whole");

@@ -1,0 +1,265 @@
+#include "data/jpeg_index.h"
+
+#define XXH_INLINE_ALL  // the header alone is needed
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace colonnade::data {
+namespace {
+
+constexpr int64_t kMostScanBytes = int64_t{1} << 25;  // whose bits an entry can name
+constexpr int kBlockValues = 64, kMostDc = 2047, kMostDcBits = 11;
+constexpr int kMostBitsOfACode = JpegCodes::kLongest + 15;  // with the value behind it
+
+void FillForACode(JpegBitReader& reader) {
+  if (!reader.holds(kMostBitsOfACode)) reader.Fill();
+}
+
+// A value of `bits` bits; those with a first bit of 0 are negative. Source: ITU-T T.81, section F.2.2.1.
+int ValueOf(uint64_t bits, int count) {
+  const int value = static_cast<int>(bits), behind = 1 << count;
+  return value - (value < behind / 2 ? behind - 1 : 0);
+}
+
+// The first value of a block, less that of the block before.
+std::optional<int> TakeDcDifference(const JpegCodes& codes, JpegBitReader& reader) {
+  FillForACode(reader);
+  const JpegCodes::Code code = codes.Next(reader);
+  if (code.length == 0 || code.symbol > kMostDcBits) return std::nullopt;
+  reader.Skip(code.length);
+  return ValueOf(reader.Take(code.symbol), code.symbol);
+}
+
+bool PutDcDifference(const JpegCodes& codes, int difference, JpegBitWriter& writer) {
+  int bits = 0;
+  while (std::abs(difference) >> bits != 0) ++bits;
+  const JpegCodes::Word word = codes.WordOf(static_cast<uint8_t>(bits));
+  if (word.length == 0) return false;
+  writer.Put(word.bits, word.length);
+  if (bits == 0) return true;
+  writer.Put(static_cast<uint64_t>(difference > 0 ? difference : difference + (1 << bits) - 1), bits);
+  return true;
+}
+
+constexpr int kEndOfBlock = 0, kZeros = 0xf0;  // 16 of them; other symbols: a run of zeros and the bits of a value
+
+bool IsOfAc(uint8_t symbol) { return (symbol & 15) != 0 || symbol == kEndOfBlock || symbol == kZeros; }
+
+// A run of zeros and the value behind it.
+int ValuesOf(uint8_t symbol) { return symbol == kEndOfBlock ? 0 : (symbol >> 4) + 1; }
+
+// The codes of a block's values from the `next` on; `visit` takes the bits of each out of the reader.
+template <typename Visit>
+bool ReadAc(const JpegCodes& codes, int next, JpegBitReader& reader, const Visit& visit) {
+  while (next < kBlockValues) {
+    FillForACode(reader);
+    const JpegCodes::Code code = codes.Next(reader);
+    if (code.length == 0 || !IsOfAc(code.symbol)) return false;
+    visit(code.length + (code.symbol & 15));
+    if (code.symbol == kEndOfBlock) return true;
+    next += ValuesOf(code.symbol);
+  }
+  return next == kBlockValues;
+}
+
+// The codes of a block's values other than the first, as many at once as begin and end within the next bits.
+class AcSteps {
+ public:
+  explicit AcSteps(const JpegCodes& codes) : codes_(codes) {
+    for (uint32_t bits = 0; bits < steps_.size(); ++bits) steps_[bits] = StepOf(bits);
+  }
+
+  // Behind the block. False where no block is like that.
+  bool SkipBlock(JpegBitReader& reader) const {
+    for (int next = 1; next < kBlockValues;) {
+      FillForACode(reader);
+      const Step step = steps_[reader.Peek(kBits)];
+      if (step.bits == 0 || next + step.values >= kBlockValues) return SkipOneByOne(next, reader);
+      reader.Skip(step.bits);
+      if (step.ends) return true;
+      next += step.values;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int kBits = 11;
+  struct Step {
+    uint8_t bits = 0;  // 0: no code ends within them
+    uint8_t values : 7 = 0, ends : 1 = 0;
+  };
+
+  bool SkipOneByOne(int next, JpegBitReader& reader) const {
+    return ReadAc(codes_, next, reader, [&](int bits) { reader.Skip(bits); });
+  }
+
+  Step StepOf(uint32_t bits) const {
+    Step step;
+    while (step.bits < kBits && !step.ends) {
+      const JpegCodes::Code code = codes_.First(bits << (step.bits + kWordBits / 2 - kBits));
+      if (code.length == 0 || step.bits + code.length > kBits || !IsOfAc(code.symbol)) break;
+      const int values = ValuesOf(code.symbol);
+      if (step.values + values >= kBlockValues) break;
+      step.bits += code.length + (code.symbol & 15);
+      step.values += values;
+      step.ends = code.symbol == kEndOfBlock;
+    }
+    return step;
+  }
+
+  const JpegCodes& codes_;
+  std::array<Step, 1 << kBits> steps_;
+};
+
+bool SkipMcu(const JpegLayout& layout, const std::array<AcSteps, 2>& ac, JpegBitReader& reader, JpegDcs& dcs) {
+  for (size_t i = 0; i < layout.components.size(); ++i) {
+    const JpegComponent& component = layout.components[i];
+    for (int block = component.across * component.down; block > 0; --block) {
+      const std::optional<int> difference = TakeDcDifference(layout.dc[component.dc], reader);
+      if (!difference || std::abs(dcs[i] + *difference) > kMostDc) return false;
+      dcs[i] = static_cast<int16_t>(dcs[i] + *difference);
+      if (!ac[component.ac].SkipBlock(reader)) return false;
+    }
+  }
+  return true;
+}
+
+void CopyBits(JpegBitReader& reader, int64_t count, JpegBitWriter& writer) {
+  while (count > 0) {
+    const int now = static_cast<int>(std::min<int64_t>(count, JpegBitReader::kMost));
+    reader.Fill();
+    writer.Put(reader.Take(now), now);
+    count -= now;
+  }
+}
+
+bool CopyAc(const JpegCodes& codes, JpegBitReader& reader, JpegBitWriter& writer) {
+  return ReadAc(codes, 1, reader, [&](int bits) { writer.Put(reader.Take(bits), bits); });
+}
+
+// An MCU behind other blocks than in the file: `is` are their DCs, `was` those in the file.
+bool CopyMcu(const JpegLayout& layout, const JpegDcs& was, const JpegDcs& is, JpegBitReader& reader, JpegBitWriter& writer) {
+  for (size_t i = 0; i < layout.components.size(); ++i) {
+    const JpegComponent& component = layout.components[i];
+    int moved = was[i] - is[i];  // of the first block alone: the others follow each other as they did
+    for (int block = component.across * component.down; block > 0; --block, moved = 0) {
+      const JpegCodes& dc = layout.dc[component.dc];
+      const std::optional<int> difference = TakeDcDifference(dc, reader);
+      if (!difference || !PutDcDifference(dc, *difference + moved, writer)) return false;
+      if (!CopyAc(layout.ac[component.ac], reader, writer)) return false;
+    }
+  }
+  return true;
+}
+
+// Whether fewer than 8 bits are left, and then the image ends.
+bool EndsAt(const JpegLayout& layout, int64_t place) {
+  const auto next = static_cast<size_t>((place + kByteBits - 1) / kByteBits);
+  constexpr absl::string_view kEnd = "\xff\xd9", kStuffedEnd("\xff\0\xff\xd9", 4);
+  const absl::string_view rest = layout.scan.substr(std::min(next, layout.scan.size()));
+  return rest.substr(0, kEnd.size()) == kEnd ||
+         (next > 0 && layout.scan.substr(next - 1, kStuffedEnd.size()) == kStuffedEnd);
+}
+
+uint64_t DigestOfFile(absl::string_view file) { return XXH3_64bits(file.data(), file.size()); }
+
+void PutExtents(int64_t height, int64_t width, char* frame) {
+  for (int64_t extent : {height, width}) {
+    *frame++ = static_cast<char>(extent >> kByteBits);
+    *frame++ = static_cast<char>(extent);
+  }
+}
+
+}  // namespace
+
+JpegIndex::Entry::Entry(int64_t place, const JpegDcs& dcs) : packed_(static_cast<uint64_t>(place)) {
+  for (int16_t dc : dcs) packed_ = packed_ << kDcBits | static_cast<uint64_t>(dc + kMostDc);
+}
+
+JpegDcs JpegIndex::Entry::dcs() const {
+  constexpr uint64_t kMask = (1 << kDcBits) - 1;
+  JpegDcs dcs;
+  for (int i = 0; i < kMostComponents; ++i) {
+    dcs[i] = static_cast<int16_t>(static_cast<int>(packed_ >> (kMostComponents - 1 - i) * kDcBits & kMask) - kMostDc);
+  }
+  return dcs;
+}
+
+std::optional<JpegIndex> JpegIndex::Of(absl::string_view file) {
+  const std::optional<JpegLayout> layout = ReadJpegLayout(file);
+  if (!layout || std::ssize(layout->scan) > kMostScanBytes) return std::nullopt;
+  JpegIndex index;
+  index.digest_ = DigestOfFile(file);
+  index.columns_ = layout->columns();
+  if (!index.ReadScan(*layout)) return std::nullopt;
+  return index;
+}
+
+bool JpegIndex::ReadScan(const JpegLayout& layout) {
+  const std::array<AcSteps, 2> ac = {AcSteps(layout.ac[0]), AcSteps(layout.ac[1])};
+  JpegBitReader reader(layout.scan, 0);
+  JpegDcs dcs = {};
+  for (int64_t row = 0; row < layout.rows(); ++row) {
+    for (int64_t column = 0; column < columns_; ++column) {
+      if (column % kStride == 0) entries_.emplace_back(reader.place(), dcs);
+      if (!SkipMcu(layout, ac, reader, dcs) || reader.is_past_end()) return false;
+    }
+  }
+  entries_.emplace_back(reader.place(), dcs);
+  entries_.shrink_to_fit();
+  return EndsAt(layout, entries_.back().place());
+}
+
+// REQUIRES: column is one of kStride's, or the last column of all, behind which the next row begins.
+const JpegIndex::Entry& JpegIndex::Before(int64_t row, int64_t column) const {
+  const int64_t per_row = (columns_ + kStride - 1) / kStride;
+  return entries_[row * per_row + (column + kStride - 1) / kStride];
+}
+
+JpegIndex::Mcus JpegIndex::McusOf(const JpegLayout& layout, const Part& part) const {
+  const int64_t width = kStride * layout.mcu_width;
+  return {.top = std::max<int64_t>(part.top, 0) / layout.mcu_height,
+          .left = std::max<int64_t>(part.left, 0) / width * kStride,
+          .bottom = (std::min(part.bottom, layout.height) + layout.mcu_height - 1) / layout.mcu_height,
+          .right = std::min((std::min(part.right, layout.width) + width - 1) / width * kStride, columns_)};
+}
+
+// Without a cut the codes of all rows down to the last one are read; what it costs is a tenth of that.
+bool JpegIndex::IsWorthIt(const Mcus& mcus) const {
+  constexpr double kMostOfAll = 0.85;
+  const int64_t cut = (mcus.bottom - mcus.top) * (mcus.right - mcus.left);
+  return static_cast<double>(cut) <= kMostOfAll * static_cast<double>(mcus.bottom * columns_);
+}
+
+bool JpegIndex::CopyRow(const JpegLayout& layout, const Mcus& mcus, int64_t row, JpegDcs& dcs, JpegBitWriter& writer) const {
+  constexpr int64_t kMostAdded = kMostComponents * kMostBitsOfACode;
+  const Entry &first = Before(row, mcus.left), &behind = Before(row, mcus.right);
+  JpegBitReader reader(layout.scan, first.place());
+  writer.Reserve(behind.place() - first.place() + kMostAdded);
+  if (!CopyMcu(layout, first.dcs(), dcs, reader, writer)) return false;
+  CopyBits(reader, BitsBetween(layout.scan, reader.place(), behind.place()), writer);
+  dcs = behind.dcs();
+  return true;
+}
+
+std::optional<JpegIndex::Cut> JpegIndex::CutOut(absl::string_view file, const Part& part) const {
+  const std::optional<JpegLayout> layout = ReadJpegLayout(file);
+  if (!layout || DigestOfFile(file) != digest_) return std::nullopt;
+  const Mcus mcus = McusOf(*layout, part);
+  if (!IsWorthIt(mcus)) return std::nullopt;
+  Cut cut{.jpeg = layout->header, .top = mcus.top * layout->mcu_height, .left = mcus.left * layout->mcu_width};
+  PutExtents(std::min(mcus.bottom * layout->mcu_height, layout->height) - cut.top,
+             std::min(mcus.right * layout->mcu_width, layout->width) - cut.left, cut.jpeg.data() + layout->frame_at);
+  JpegBitWriter writer(cut.jpeg);
+  JpegDcs dcs = {};
+  for (int64_t row = mcus.top; row < mcus.bottom; ++row) {
+    if (!CopyRow(*layout, mcus, row, dcs, writer)) return std::nullopt;
+  }
+  writer.Finish();
+  cut.jpeg.append("\xff\xd9");
+  return cut;
+}
+
+}  // namespace colonnade::data

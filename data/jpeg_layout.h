@@ -1,0 +1,85 @@
+// What the markers of a baseline JPEG say of its scan. Internal to data/.
+#ifndef COLONNADE_DATA_JPEG_LAYOUT_H_
+#define COLONNADE_DATA_JPEG_LAYOUT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "data/jpeg_bits.h"
+
+namespace colonnade::data {
+
+// A code of Huffman's, as a DHT segment gives it. Source: ITU-T T.81, annex C.
+class JpegCodes {
+ public:
+  struct Code {
+    uint8_t length = 0;  // 0: there is none
+    uint8_t symbol = 0;
+  };
+  struct Word {
+    uint16_t bits = 0;
+    uint8_t length = 0;  // likewise
+  };
+
+  // Of the numbers of codes of 1 to 16 bits, and of as many symbols as they add up to. False where no code is like that.
+  bool Set(absl::string_view counts, absl::string_view symbols);
+
+  static constexpr int kLongest = 16;
+
+  // What the next bits begin with. REQUIRES: the reader holds kLongest bits.
+  Code Next(const JpegBitReader& reader) const { return First(static_cast<uint32_t>(reader.Peek(kWordBits / 2))); }
+  // What `bits` begin with, from the highest on.
+  Code First(uint32_t bits) const {
+    const Code code = short_[bits >> (kWordBits / 2 - kShort)];
+    return code.length > 0 ? code : FirstLong(bits);
+  }
+  Word WordOf(uint8_t symbol) const { return words_[symbol]; }
+
+ private:
+  static constexpr int kShort = 10;
+
+  void Add(uint32_t code, uint8_t length, uint8_t symbol);
+  Code FirstLong(uint32_t bits) const;
+
+  std::array<Code, 1 << kShort> short_ = {};       // by the next bits
+  std::array<uint32_t, kLongest + 1> ends_ = {};   // the code behind the last one of a length, or 0 where it has none
+  std::array<int32_t, kLongest + 1> places_ = {};  // of a length: where its symbols lie, less its first code
+  std::array<uint8_t, 256> symbols_ = {};
+  std::array<Word, 256> words_ = {};  // by symbol
+};
+
+// Of each component: the first value of a block, its DC, as quantised.
+inline constexpr int kMostComponents = 3;
+using JpegDcs = std::array<int16_t, kMostComponents>;
+
+struct JpegComponent {
+  int across = 1, down = 1;  // blocks of an MCU
+  int dc = 0, ac = 0;        // its codes, in those of the layout
+};
+
+// A JPEG whose one scan holds all components, 1 or 3, in Huffman's codes without restarts: what most files are.
+struct JpegLayout {
+  int64_t height = 0, width = 0;
+  int64_t mcu_height = 0, mcu_width = 0;  // pixels
+  std::vector<JpegComponent> components;
+  std::array<JpegCodes, 2> dc, ac;
+  // The markers that say how pixels are made, to the first bit of the scan; the frame's height is at frame_at, its width
+  // behind it.
+  std::string header;
+  size_t frame_at = 0;
+  absl::string_view scan;  // and all that comes behind it
+
+  int64_t rows() const { return (height + mcu_height - 1) / mcu_height; }  // of MCUs
+  int64_t columns() const { return (width + mcu_width - 1) / mcu_width; }
+};
+
+// Nothing where `file` is no such JPEG.
+std::optional<JpegLayout> ReadJpegLayout(absl::string_view file);
+
+}  // namespace colonnade::data
+
+#endif  // COLONNADE_DATA_JPEG_LAYOUT_H_
