@@ -157,8 +157,8 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--jpeg-index", flags.jpeg_index,
-                 "MB for the places of blocks in JPEGs, by which parts of large ones are decoded alone from the third epoch "
-                 "on; 0: none")
+                 "MB for indices of JPEGs, with which parts of large ones are decoded alone, made when one is read for the "
+                 "second time; 0: none")
       ->check(CLI::Range(int64_t{0}, kMostIndexMegabytes))
       ->capture_default_str()
       ->group(group);

@@ -41,7 +41,7 @@ absl::StatusOr<int64_t> ReadBatch(data::Pipeline& pipeline, int64_t batch, int64
 }
 
 absl::Status WarmUp(data::Pipeline& pipeline, int64_t batch, int64_t epochs) {
-  CountProgress progress("reading before what counts:", "images");
+  CountProgress progress("warming up:", "images");
   int64_t position = 0;
   for (int64_t count = 0; count < epochs * pipeline.size();) {
     ASSIGN_OR_RETURN(const int64_t read, ReadBatch(pipeline, batch, position, [](const data::Batch&) {}));

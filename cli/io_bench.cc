@@ -148,8 +148,8 @@ void PrintReport(const Flags& flags, const InputReport& report) {
   }
   const data::JpegIndices::Kept& indices = report.fastest().indices;
   if (indices.indices > 0) {
-    PrintLine(absl::StrFormat("indices of %d JPEGs, by which their parts are decoded alone, took %.1f MB", indices.indices,
-                              static_cast<double>(indices.bytes) / 1e6));
+    PrintLine(absl::StrFormat("indices of %d JPEGs took %.1f MB; with them %d parts were decoded", indices.indices,
+                              static_cast<double>(indices.bytes) / 1e6, indices.decoded));
   }
   PrintLine(absl::StrFormat("at most %.1f MB were in memory; %d batches of %.1f MB at once",
                             static_cast<double>(report.peak_bytes) / 1e6, flags.prefetch,
@@ -164,18 +164,19 @@ Json InputRunJson(const InputReport& report, const BenchRun& run) {
     stages[data::Name(stage)] = time > 0 ? Json(1e6 / time) : Json();
     microseconds[data::Name(stage)] = time;
   }
-  return {{"images_per_s", run.images_per_s()},
-          {"stages", std::move(stages)},
-          {"threads", run.threads},
-          {"format", report.format},
-          {"count", run.count},
-          {"seconds", absl::ToDoubleSeconds(run.elapsed)},
-          {"attainable_images_per_s", run.attainable_images_per_s()},
-          {"decoded_alone_images_per_s", are_files ? Json(run.alone.images_per_s) : Json()},
-          {"share_of_decoding", are_files ? Json(run.share_of_decoding()) : Json()},
-          {"share_per_core", are_files ? Json(run.share_per_core()) : Json()},
-          {"stage_microseconds", std::move(microseconds)},
-          {"jpeg_indices", {{"count", run.indices.indices}, {"bytes", run.indices.bytes}}}};
+  return {
+      {"images_per_s", run.images_per_s()},
+      {"stages", std::move(stages)},
+      {"threads", run.threads},
+      {"format", report.format},
+      {"count", run.count},
+      {"seconds", absl::ToDoubleSeconds(run.elapsed)},
+      {"attainable_images_per_s", run.attainable_images_per_s()},
+      {"decoded_alone_images_per_s", are_files ? Json(run.alone.images_per_s) : Json()},
+      {"share_of_decoding", are_files ? Json(run.share_of_decoding()) : Json()},
+      {"share_per_core", are_files ? Json(run.share_per_core()) : Json()},
+      {"stage_microseconds", std::move(microseconds)},
+      {"jpeg_indices", {{"count", run.indices.indices}, {"bytes", run.indices.bytes}, {"decoded", run.indices.decoded}}}};
 }
 
 // That of the fastest run, and all runs.

@@ -245,7 +245,7 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(int64_t{1}, kMostEpochs));
   bench
       ->add_option("--warm-up", flags.warm_up_epochs,
-                   "epochs before, which do not count; by 2 all indices of JPEGs are made")
+                   "epochs before, which do not count; 2 make the indices of JPEGs")
       ->check(CLI::Range(int64_t{0}, kMostEpochs))
       ->capture_default_str();
   bench->add_option("--batch", flags.batch, "images of a batch")
@@ -264,7 +264,7 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
   bench->add_option("--prefetch", flags.prefetch, "as of train: batches in memory")
       ->check(CLI::Range(1, kMostPrefetched))
       ->capture_default_str();
-  bench->add_option("--jpeg-index", flags.jpeg_index, "as of train: MB for the places of blocks in JPEGs")
+  bench->add_option("--jpeg-index", flags.jpeg_index, "as of train: MB for indices of JPEGs")
       ->check(CLI::Range(int64_t{0}, kMostIndexMegabytes))
       ->capture_default_str();
   bench->add_option("--csv", flags.csv, "where to write a line for each number of threads")->type_name("FILE");

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "data/jpeg.h"
+#include "data/jpeg_index.h"
 #include "data/part.h"
 #include "data/png.h"
 #include "program/status_macros.h"
@@ -70,20 +71,17 @@ int ScaleFor(const Box& box, int64_t height, int64_t width) {
   return eighths;
 }
 
-// The same of a JPEG by its index, where that says how to.
-absl::StatusOr<Image> DecodePartBy(const JpegIndex* index, ImageFormat format, absl::string_view file, int64_t channels,
-                                   int eighths, const Part& part, std::vector<uint8_t> room) {
-  constexpr int64_t kMargin = 2;  // DecodeJpeg reads a pixel around the part, whose chroma is that of the next, too
+// The cut that DecodeJpeg can decode `part` of at that scale: with a pixel around it, of which the chroma may differ.
+std::optional<JpegIndex::Cut> CutAround(const Part& part, int eighths, absl::string_view file, const JpegIndex& index) {
+  constexpr int64_t kMargin = 1;
   const int64_t grown = kEighths / eighths;
-  std::optional<JpegIndex::Cut> cut;
-  if (index != nullptr) {
-    cut = index->CutOut(file, {(part.top - kMargin) * grown, (part.left - kMargin) * grown, (part.bottom + kMargin) * grown,
-                               (part.right + kMargin) * grown});
-  }
-  if (!cut) return DecodePart(format, file, channels, eighths, part, std::move(room));
-  const int64_t top = cut->top / grown, left = cut->left / grown;
-  return DecodeJpeg(cut->jpeg, channels, eighths, {part.top - top, part.left - left, part.bottom - top, part.right - left},
-                    std::move(room));
+  return index.CutOut(file, {(part.top - kMargin) * grown, (part.left - kMargin) * grown, (part.bottom + kMargin) * grown,
+                             (part.right + kMargin) * grown});
+}
+
+Part PartOfCut(const Part& part, int eighths, const JpegIndex::Cut& cut) {
+  const int64_t top = cut.top * eighths / kEighths, left = cut.left * eighths / kEighths;
+  return {part.top - top, part.left - left, part.bottom - top, part.right - left};
 }
 
 // The pixels that `box` touches, and one more on each side.
@@ -112,7 +110,11 @@ absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, c
   const double scale = static_cast<double>(eighths) / kEighths;
   DecodedBox decoded{.box = {box.top * scale, box.left * scale, box.height * scale, box.width * scale}};
   const Part part = Around(decoded.box);
-  ASSIGN_OR_RETURN(decoded.image, DecodePartBy(index, format, file, channels, eighths, part, std::move(room)));
+  std::optional<JpegIndex::Cut> cut;
+  if (index != nullptr) cut = CutAround(part, eighths, file, *index);
+  decoded.by_index = cut.has_value();
+  const Part placed = cut ? PartOfCut(part, eighths, *cut) : part;
+  ASSIGN_OR_RETURN(decoded.image, DecodePart(format, cut ? cut->jpeg : file, channels, eighths, placed, std::move(room)));
   decoded.box.top -= static_cast<double>(std::max<int64_t>(part.top, 0));
   decoded.box.left -= static_cast<double>(std::max<int64_t>(part.left, 0));
   return decoded;

@@ -14,9 +14,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/image.h"
-#include "data/jpeg_index.h"
 
 namespace colonnade::data {
+
+class JpegIndex;
 
 inline constexpr int64_t kMostPixels = 178'000'000, kMostRows = 65535;  // rows, and columns
 inline constexpr int kMostScans = 500;
@@ -39,13 +40,15 @@ absl::StatusOr<Image> DecodeImage(absl::string_view file, int64_t channels, std:
 // What covers `box` of the full image.
 struct DecodedBox {
   Image image;
-  Box box;  // in pixels of `image`
+  Box box;                // in pixels of `image`
+  bool by_index = false;  // decoded with an index
 };
 // Decodes as little as it can: at the smallest of JPEG's scales 1/8, 1/4 and 1/2 at which the box still has at least height
 // x width pixels (or at full scale, where it has fewer), and of that the rows and columns that the box needs, with a margin
 // of a pixel on each side for resampling where the image has one. These pixels are those of the whole image at that scale.
-// What stands behind the last row is not looked at, so that DecodeImage alone finds damage there. REQUIRES: the box is not
-// empty and lies in the image.
+// What stands behind the last row is not looked at, so that DecodeImage alone finds damage there. With the `index` of the
+// file only the MCUs around the box are decoded, where that is worth it, and the pixels are the same; that of another file
+// is not used. REQUIRES: the box is not empty and lies in the image.
 absl::StatusOr<DecodedBox> DecodeBox(absl::string_view file, int64_t channels, const Box& box, int64_t height, int64_t width,
                                      std::vector<uint8_t> room = {}, const JpegIndex* index = nullptr);
 

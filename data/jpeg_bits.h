@@ -1,11 +1,12 @@
-// The bits of a JPEG's scan, read and written. Internal to data/.
+// The bits of a JPEG's entropy-coded scan, read and written. Internal to data/.
 //
-// A scan is a string of bits, the highest of each byte first, in which a zero byte follows each byte 0xff: that byte carries
-// no bits. 0xff and anything else is a marker, at which the bits end. Source: ITU-T T.81, section F.1.2.3.
+// The highest bit of a byte comes first. Behind each byte 0xff stands a zero byte that carries no bits; 0xff and anything
+// else is a marker, at which the bits end. Source: ITU-T T.81, section F.1.2.3.
 #ifndef COLONNADE_DATA_JPEG_BITS_H_
 #define COLONNADE_DATA_JPEG_BITS_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -16,6 +17,7 @@ namespace colonnade::data {
 
 inline constexpr int kByteBits = 8, kWordBits = 64;
 
+static_assert(std::endian::native == std::endian::little);
 inline uint64_t FromBigEndian(uint64_t word) { return __builtin_bswap64(word); }
 
 inline bool HasByteOfOnes(uint64_t word) {
@@ -23,8 +25,8 @@ inline bool HasByteOfOnes(uint64_t word) {
   return (((~word - kLowest) & word) & kHighest) != 0;
 }
 
-// Reads from a place within `scan`, in bits from its first byte; the bytes that carry none count, too. Behind the end come
-// zeros.
+// Reads from a place within `scan`, which is a number of bits from its first byte; bytes that carry none count, too. Behind
+// the last bit it reads zeros.
 class JpegBitReader {
  public:
   static constexpr int kMost = 56;  // bits of one Peek or Take
@@ -35,7 +37,7 @@ class JpegBitReader {
     Skip(static_cast<int>(place % kByteBits));
   }
 
-  // At least kMost bits are held from here on, of which Peek, Skip and Take use as many.
+  // Afterwards at least kMost bits are held: Peek, Skip and Take may use that many before the next Fill.
   void Fill() {
     if (end_ - at_ >= 8) {
       uint64_t next;
@@ -46,7 +48,7 @@ class JpegBitReader {
   }
   bool holds(int count) const { return held_ >= count; }
 
-  // REQUIRES of each: 0 <= count <= kMost, and as many are held.
+  // REQUIRES: 0 <= count <= kMost, and as many are held.
   uint64_t Peek(int count) const { return bits_ >> 1 >> (kWordBits - 1 - count); }
   void Skip(int count) {
     bits_ <<= count;
@@ -63,14 +65,14 @@ class JpegBitReader {
   // Where the next bit lies. REQUIRES: !is_past_end().
   int64_t place() const {
     const uint8_t* at = at_;
-    int unread = held_ - zeros_;
+    int64_t unread = held_ - zeros_;
     for (; unread >= kByteBits; unread -= kByteBits) at = Before(at);
     if (unread == 0) return (at - begin_) * kByteBits;
     return (Before(at) - begin_) * kByteBits + kByteBits - unread;
   }
 
  private:
-  // What bits_ has below those held are those that come next, or zeros, so that they may be set again.
+  // Below the held bits, bits_ has those of the next byte or zeros already: setting them again changes nothing.
   void Hold(uint64_t next) {
     bits_ |= next >> held_;
     const int bytes = (kWordBits - 1 - held_) / kByteBits;
@@ -81,7 +83,7 @@ class JpegBitReader {
   void FillByBytes() {
     while (held_ < kMost) {
       const bool is_stuffed = at_ < end_ && *at_ == 0xff;
-      if (at_ == end_ || (is_stuffed && (at_ + 1 == end_ || at_[1] != 0))) {
+      if (at_ >= end_ || (is_stuffed && (at_ + 1 == end_ || at_[1] != 0))) {
         zeros_ += kByteBits;
       } else {
         bits_ |= uint64_t{*at_} << (kMost - held_);
@@ -96,16 +98,17 @@ class JpegBitReader {
   }
 
   const uint8_t *begin_, *end_, *at_;
-  uint64_t bits_ = 0;         // the next one is the highest
-  int held_ = 0, zeros_ = 0;  // of bits_; of those, behind the end
+  uint64_t bits_ = 0;  // the next one is the highest
+  int held_ = 0;       // bits of bits_
+  int64_t zeros_ = 0;  // bits that were added behind the end, with those taken since
 };
 
-// Appends to a string.
+// Appends bits to a string, and the zero bytes behind 0xff.
 class JpegBitWriter {
  public:
   explicit JpegBitWriter(std::string& out) : out_(out), size_(out.size()) {}
 
-  // Room for as many bits more, whatever they are.
+  // Makes room for as many bits more, whatever they are.
   void Reserve(int64_t bits) { out_.resize(size_ + 2 * static_cast<size_t>(bits / kByteBits + 2 * sizeof(bits_))); }
 
   // The lowest `count` bits of `bits`. REQUIRES: 1 <= count <= JpegBitReader::kMost, no others are set, and Reserve was
@@ -121,7 +124,7 @@ class JpegBitWriter {
       std::memcpy(out_.data() + size_, &word, sizeof(word));
       size_ += bytes;
     }
-    bits_ = bytes == static_cast<int>(sizeof(bits_)) ? 0 : bits_ << bytes * kByteBits;
+    bits_ <<= bytes * kByteBits;
     held_ %= kByteBits;
   }
 

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "data/jpeg_layout.h"
+
 namespace colonnade::data {
 namespace {
 
 constexpr int64_t kMostScanBytes = int64_t{1} << 25;  // whose bits an entry can name
 constexpr int kBlockValues = 64, kMostDc = 2047, kMostDcBits = 11;
-constexpr int kMostBitsOfACode = JpegCodes::kLongest + 15;  // with the value behind it
+constexpr int kMostBitsOfACode = JpegHuffmanTable::kLongest + 15;  // with the value behind it
 
 void FillForACode(JpegBitReader& reader) {
   if (!reader.holds(kMostBitsOfACode)) reader.Fill();
@@ -24,20 +26,20 @@ int ValueOf(uint64_t bits, int count) {
 }
 
 // The first value of a block, less that of the block before.
-std::optional<int> TakeDcDifference(const JpegCodes& codes, JpegBitReader& reader) {
+std::optional<int> TakeDcDifference(const JpegHuffmanTable& table, JpegBitReader& reader) {
   FillForACode(reader);
-  const JpegCodes::Code code = codes.Next(reader);
+  const JpegHuffmanTable::Code code = table.Next(reader);
   if (code.length == 0 || code.symbol > kMostDcBits) return std::nullopt;
   reader.Skip(code.length);
   return ValueOf(reader.Take(code.symbol), code.symbol);
 }
 
-bool PutDcDifference(const JpegCodes& codes, int difference, JpegBitWriter& writer) {
+bool PutDcDifference(const JpegHuffmanTable& table, int difference, JpegBitWriter& writer) {
   int bits = 0;
   while (std::abs(difference) >> bits != 0) ++bits;
-  const JpegCodes::Word word = codes.WordOf(static_cast<uint8_t>(bits));
-  if (word.length == 0) return false;
-  writer.Put(word.bits, word.length);
+  const JpegHuffmanTable::CodeBits code = table.CodeOf(static_cast<uint8_t>(bits));
+  if (code.length == 0) return false;
+  writer.Put(code.bits, code.length);
   if (bits == 0) return true;
   writer.Put(static_cast<uint64_t>(difference > 0 ? difference : difference + (1 << bits) - 1), bits);
   return true;
@@ -52,10 +54,10 @@ int ValuesOf(uint8_t symbol) { return symbol == kEndOfBlock ? 0 : (symbol >> 4) 
 
 // The codes of a block's values from the `next` on; `visit` takes the bits of each out of the reader.
 template <typename Visit>
-bool ReadAc(const JpegCodes& codes, int next, JpegBitReader& reader, const Visit& visit) {
+bool ReadAc(const JpegHuffmanTable& table, int next, JpegBitReader& reader, const Visit& visit) {
   while (next < kBlockValues) {
     FillForACode(reader);
-    const JpegCodes::Code code = codes.Next(reader);
+    const JpegHuffmanTable::Code code = table.Next(reader);
     if (code.length == 0 || !IsOfAc(code.symbol)) return false;
     visit(code.length + (code.symbol & 15));
     if (code.symbol == kEndOfBlock) return true;
@@ -67,7 +69,7 @@ bool ReadAc(const JpegCodes& codes, int next, JpegBitReader& reader, const Visit
 // The codes of a block's values other than the first, as many at once as begin and end within the next bits.
 class AcSteps {
  public:
-  explicit AcSteps(const JpegCodes& codes) : codes_(codes) {
+  explicit AcSteps(const JpegHuffmanTable& table) : table_(table) {
     for (uint32_t bits = 0; bits < steps_.size(); ++bits) steps_[bits] = StepOf(bits);
   }
 
@@ -92,13 +94,13 @@ class AcSteps {
   };
 
   bool SkipOneByOne(int next, JpegBitReader& reader) const {
-    return ReadAc(codes_, next, reader, [&](int bits) { reader.Skip(bits); });
+    return ReadAc(table_, next, reader, [&](int bits) { reader.Skip(bits); });
   }
 
   Step StepOf(uint32_t bits) const {
     Step step;
     while (step.bits < kBits && !step.ends) {
-      const JpegCodes::Code code = codes_.First(bits << (step.bits + kWordBits / 2 - kBits));
+      const JpegHuffmanTable::Code code = table_.First(bits << (step.bits + kWordBits / 2 - kBits));
       if (code.length == 0 || step.bits + code.length > kBits || !IsOfAc(code.symbol)) break;
       const int values = ValuesOf(code.symbol);
       if (step.values + values >= kBlockValues) break;
@@ -109,7 +111,7 @@ class AcSteps {
     return step;
   }
 
-  const JpegCodes& codes_;
+  const JpegHuffmanTable& table_;
   std::array<Step, 1 << kBits> steps_;
 };
 
@@ -135,19 +137,20 @@ void CopyBits(JpegBitReader& reader, int64_t count, JpegBitWriter& writer) {
   }
 }
 
-bool CopyAc(const JpegCodes& codes, JpegBitReader& reader, JpegBitWriter& writer) {
-  return ReadAc(codes, 1, reader, [&](int bits) { writer.Put(reader.Take(bits), bits); });
+bool CopyAc(const JpegHuffmanTable& table, JpegBitReader& reader, JpegBitWriter& writer) {
+  return ReadAc(table, 1, reader, [&](int bits) { writer.Put(reader.Take(bits), bits); });
 }
 
-// An MCU behind other blocks than in the file: `is` are their DCs, `was` those in the file.
-bool CopyMcu(const JpegLayout& layout, const JpegDcs& was, const JpegDcs& is, JpegBitReader& reader, JpegBitWriter& writer) {
+// An MCU, whose DC predictors are `file_dcs` in the file and `cut_dcs` in the cut.
+bool CopyMcu(const JpegLayout& layout, const JpegDcs& file_dcs, const JpegDcs& cut_dcs, JpegBitReader& reader,
+             JpegBitWriter& writer) {
   for (size_t i = 0; i < layout.components.size(); ++i) {
     const JpegComponent& component = layout.components[i];
-    int moved = was[i] - is[i];  // of the first block alone: the others follow each other as they did
-    for (int block = component.across * component.down; block > 0; --block, moved = 0) {
-      const JpegCodes& dc = layout.dc[component.dc];
+    int correction = file_dcs[i] - cut_dcs[i];  // of the first block alone: the others follow it in both
+    for (int block = component.across * component.down; block > 0; --block, correction = 0) {
+      const JpegHuffmanTable& dc = layout.dc[component.dc];
       const std::optional<int> difference = TakeDcDifference(dc, reader);
-      if (!difference || !PutDcDifference(dc, *difference + moved, writer)) return false;
+      if (!difference || !PutDcDifference(dc, *difference + correction, writer)) return false;
       if (!CopyAc(layout.ac[component.ac], reader, writer)) return false;
     }
   }
@@ -181,8 +184,9 @@ JpegIndex::Entry::Entry(int64_t place, const JpegDcs& dcs) : packed_(static_cast
 JpegDcs JpegIndex::Entry::dcs() const {
   constexpr uint64_t kMask = (1 << kDcBits) - 1;
   JpegDcs dcs;
-  for (int i = 0; i < kMostComponents; ++i) {
-    dcs[i] = static_cast<int16_t>(static_cast<int>(packed_ >> (kMostComponents - 1 - i) * kDcBits & kMask) - kMostDc);
+  uint64_t packed = packed_;
+  for (int i = static_cast<int>(dcs.size()) - 1; i >= 0; --i, packed >>= kDcBits) {
+    dcs[i] = static_cast<int16_t>(static_cast<int>(packed & kMask) - kMostDc);
   }
   return dcs;
 }
@@ -192,16 +196,24 @@ std::optional<JpegIndex> JpegIndex::Of(absl::string_view file) {
   if (!layout || std::ssize(layout->scan) > kMostScanBytes) return std::nullopt;
   JpegIndex index;
   index.digest_ = DigestOfFile(file);
+  index.scan_bytes_ = std::ssize(layout->scan);
+  index.rows_ = layout->rows();
   index.columns_ = layout->columns();
   if (!index.ReadScan(*layout)) return std::nullopt;
   return index;
+}
+
+// Extents, too, since a digest of so few bits can be forged.
+bool JpegIndex::IsOf(absl::string_view file, const JpegLayout& layout) const {
+  return std::ssize(layout.scan) == scan_bytes_ && layout.rows() == rows_ && layout.columns() == columns_ &&
+         DigestOfFile(file) == digest_;
 }
 
 bool JpegIndex::ReadScan(const JpegLayout& layout) {
   const std::array<AcSteps, 2> ac = {AcSteps(layout.ac[0]), AcSteps(layout.ac[1])};
   JpegBitReader reader(layout.scan, 0);
   JpegDcs dcs = {};
-  for (int64_t row = 0; row < layout.rows(); ++row) {
+  for (int64_t row = 0; row < rows_; ++row) {
     for (int64_t column = 0; column < columns_; ++column) {
       if (column % kStride == 0) entries_.emplace_back(reader.place(), dcs);
       if (!SkipMcu(layout, ac, reader, dcs) || reader.is_past_end()) return false;
@@ -219,14 +231,17 @@ const JpegIndex::Entry& JpegIndex::Before(int64_t row, int64_t column) const {
 }
 
 JpegIndex::Mcus JpegIndex::McusOf(const JpegLayout& layout, const Part& part) const {
+  constexpr int64_t kLeastColumns = 2;  // libjpeg-turbo interpolates chroma of three samples or more alone
   const int64_t width = kStride * layout.mcu_width;
-  return {.top = std::max<int64_t>(part.top, 0) / layout.mcu_height,
-          .left = std::max<int64_t>(part.left, 0) / width * kStride,
-          .bottom = (std::min(part.bottom, layout.height) + layout.mcu_height - 1) / layout.mcu_height,
-          .right = std::min((std::min(part.right, layout.width) + width - 1) / width * kStride, columns_)};
+  Mcus mcus = {.top = std::max<int64_t>(part.top, 0) / layout.mcu_height,
+               .left = std::max<int64_t>(part.left, 0) / width * kStride,
+               .bottom = (std::min(part.bottom, layout.height) + layout.mcu_height - 1) / layout.mcu_height,
+               .right = std::min((std::min(part.right, layout.width) + width - 1) / width * kStride, columns_)};
+  if (mcus.right - mcus.left < kLeastColumns && mcus.left > 0) mcus.left -= kStride;
+  return mcus;
 }
 
-// Without a cut the codes of all rows down to the last one are read; what it costs is a tenth of that.
+// Without a cut the codes of all rows down to the last one are read. Cutting costs about a tenth of that.
 bool JpegIndex::IsWorthIt(const Mcus& mcus) const {
   constexpr double kMostOfAll = 0.85;
   const int64_t cut = (mcus.bottom - mcus.top) * (mcus.right - mcus.left);
@@ -234,11 +249,11 @@ bool JpegIndex::IsWorthIt(const Mcus& mcus) const {
 }
 
 bool JpegIndex::CopyRow(const JpegLayout& layout, const Mcus& mcus, int64_t row, JpegDcs& dcs, JpegBitWriter& writer) const {
-  constexpr int64_t kMostAdded = kMostComponents * kMostBitsOfACode;
+  constexpr int64_t kMostAdded = std::tuple_size_v<JpegDcs> * kMostBitsOfACode;
   const Entry &first = Before(row, mcus.left), &behind = Before(row, mcus.right);
   JpegBitReader reader(layout.scan, first.place());
   writer.Reserve(behind.place() - first.place() + kMostAdded);
-  if (!CopyMcu(layout, first.dcs(), dcs, reader, writer)) return false;
+  if (!CopyMcu(layout, first.dcs(), dcs, reader, writer) || reader.is_past_end()) return false;
   CopyBits(reader, BitsBetween(layout.scan, reader.place(), behind.place()), writer);
   dcs = behind.dcs();
   return true;
@@ -246,7 +261,7 @@ bool JpegIndex::CopyRow(const JpegLayout& layout, const Mcus& mcus, int64_t row,
 
 std::optional<JpegIndex::Cut> JpegIndex::CutOut(absl::string_view file, const Part& part) const {
   const std::optional<JpegLayout> layout = ReadJpegLayout(file);
-  if (!layout || DigestOfFile(file) != digest_) return std::nullopt;
+  if (!layout || !IsOf(file, *layout)) return std::nullopt;
   const Mcus mcus = McusOf(*layout, part);
   if (!IsWorthIt(mcus)) return std::nullopt;
   Cut cut{.jpeg = layout->header, .top = mcus.top * layout->mcu_height, .left = mcus.left * layout->mcu_width};

@@ -30,14 +30,26 @@ bool JpegIndices::IsToBeMade(int64_t sample, std::shared_ptr<const JpegIndex>& i
   return is_second && !is_full_;
 }
 
-void JpegIndices::Keep(int64_t sample, const std::shared_ptr<const JpegIndex>& index) {
+void JpegIndices::Keep(int64_t sample, std::shared_ptr<const JpegIndex> index) {
   constexpr int64_t kBytesOfAPlace = 64;  // in the map
-  const int64_t bytes = kBytesOfAPlace + (index == nullptr ? 0 : index->bytes());
+  int64_t bytes = kBytesOfAPlace + (index == nullptr ? 0 : index->bytes());
   const absl::MutexLock lock(&mutex_);
-  is_full_ = is_full_ || kept_.bytes + bytes > most_bytes_;
-  if (is_full_ || !indices_.emplace(sample, index).second) return;
+  const int64_t left = most_bytes_ - kept_.bytes;
+  if (bytes > left) {
+    is_full_ = is_full_ || left < most_bytes_ / 16;
+    if (is_full_) return;
+    index = nullptr;  // so that it is not made again
+    bytes = kBytesOfAPlace;
+  }
+  const bool has_index = index != nullptr;
+  if (!indices_.emplace(sample, std::move(index)).second) return;
   kept_.bytes += bytes;
-  kept_.indices += index != nullptr;
+  kept_.indices += has_index;
+}
+
+void JpegIndices::CountDecoded() {
+  const absl::MutexLock lock(&mutex_);
+  ++kept_.decoded;
 }
 
 }  // namespace colonnade::data

@@ -1,8 +1,8 @@
-// The indices of a set's JPEGs, made while they are read and kept in memory, as many as it is to take.
+// The indices of a set's JPEGs (jpeg_index.h), made while samples are read and kept in memory, up to a number of bytes.
 //
-// Reading all codes of a file costs as much as three decodings by its index save. So an index is made when a sample is met
-// for the second time: who reads a set twice mostly reads it often, and who reads it once loses nothing. Thread rule: any
-// thread may call anything.
+// Making an index costs about what three decodings with it save. So it is made when a sample is met for the second time:
+// who reads a set twice mostly reads it often, and who reads it once loses nothing. Thread rule: any thread may call
+// anything.
 #ifndef COLONNADE_DATA_JPEG_INDICES_H_
 #define COLONNADE_DATA_JPEG_INDICES_H_
 
@@ -23,26 +23,31 @@ class JpegIndices {
   // Images of fewer pixels are decoded so fast that an index would pay for itself in the sixth reading at best.
   static constexpr int64_t kLeastPixels = 150'000;
 
-  // Of a set of `samples`; their indices take about `most_bytes`.
+  // Of a set of `samples`. A sample whose index does not fit into what is left of `most_bytes` has none; once less than a
+  // sixteenth is left then, no more are made.
   JpegIndices(int64_t samples, int64_t most_bytes) : most_bytes_(most_bytes), met_(samples, false) {}
 
   // Of `sample`, which is `file`, an image of so many pixels. Null where there is none.
   std::shared_ptr<const JpegIndex> Of(int64_t sample, absl::string_view file, int64_t pixels) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  void CountDecoded() ABSL_LOCKS_EXCLUDED(mutex_);  // a part, with an index
+
   struct Kept {
     int64_t indices = 0, bytes = 0;
+    int64_t decoded = 0;  // parts, with them
   };
   Kept kept() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Whether `sample` has been met before and its file is not known; if it is, `index` is what is known.
+  // Whether `sample` is met for the second time, so that its index is to be made; of one that was, `index` is what was
+  // found.
   bool IsToBeMade(int64_t sample, std::shared_ptr<const JpegIndex>& index) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Keep(int64_t sample, const std::shared_ptr<const JpegIndex>& index) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Keep(int64_t sample, std::shared_ptr<const JpegIndex> index) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const int64_t most_bytes_;
   mutable absl::Mutex mutex_;
   std::vector<bool> met_ ABSL_GUARDED_BY(mutex_);
-  // Null of files that have no index.
+  // Null of files that have no index, or too large a one.
   absl::flat_hash_map<int64_t, std::shared_ptr<const JpegIndex>> indices_ ABSL_GUARDED_BY(mutex_);
   Kept kept_ ABSL_GUARDED_BY(mutex_);
   bool is_full_ ABSL_GUARDED_BY(mutex_) = false;

@@ -6,8 +6,10 @@ namespace colonnade::data {
 namespace {
 
 constexpr int kMarkerBytes = 2, kLengthBytes = 2;
-constexpr uint8_t kFrame = 0xc0, kCodes = 0xc4, kStart = 0xd8, kScan = 0xda, kQuantisation = 0xdb, kRestarts = 0xdd,
-                  kJfif = 0xe0, kAdobe = 0xee, kComment = 0xfe;
+constexpr size_t kMostHeaderBytes = 1 << 16;
+// Source: ITU-T T.81, table B.1.
+constexpr uint8_t kSof0 = 0xc0, kDht = 0xc4, kSoi = 0xd8, kSos = 0xda, kDqt = 0xdb, kDri = 0xdd, kApp0 = 0xe0, kApp14 = 0xee,
+                  kApp15 = 0xef, kCom = 0xfe;
 
 int ByteAt(absl::string_view bytes, size_t at) { return static_cast<uint8_t>(bytes[at]); }
 int WordAt(absl::string_view bytes, size_t at) { return ByteAt(bytes, at) << kByteBits | ByteAt(bytes, at + 1); }
@@ -17,7 +19,7 @@ class LayoutReader {
   explicit LayoutReader(absl::string_view file) : file_(file) {}
 
   std::optional<JpegLayout> Read() {
-    if (file_.size() < kMarkerBytes || ByteAt(file_, 0) != 0xff || ByteAt(file_, 1) != kStart) return std::nullopt;
+    if (file_.size() < kMarkerBytes || ByteAt(file_, 0) != 0xff || ByteAt(file_, 1) != kSoi) return std::nullopt;
     layout_.header = std::string(file_.substr(0, kMarkerBytes));
     for (size_t at = kMarkerBytes; layout_.scan.empty();) {
       if (at + kMarkerBytes + kLengthBytes > file_.size() || ByteAt(file_, at) != 0xff) return std::nullopt;
@@ -34,22 +36,23 @@ class LayoutReader {
   bool ReadSegment(absl::string_view segment) {
     const absl::string_view contents = segment.substr(kMarkerBytes + kLengthBytes);
     const int marker = ByteAt(segment, 1);
-    if (marker > kJfif && marker < kJfif + 16 && marker != kAdobe) return true;
-    if (marker == kComment) return true;
-    if (marker == kFrame) layout_.frame_at = layout_.header.size() + kMarkerBytes + kLengthBytes + 1;
+    const bool is_of_application = marker > kApp0 && marker <= kApp15 && marker != kApp14;
+    if (is_of_application || marker == kCom) return true;
+    if (layout_.header.size() + segment.size() > kMostHeaderBytes) return false;
+    if (marker == kSof0) layout_.frame_at = layout_.header.size() + kMarkerBytes + kLengthBytes + 1;
     layout_.header.append(segment.data(), segment.size());
     switch (marker) {
-      case kJfif:
-      case kAdobe:
-      case kQuantisation:
+      case kApp0:   // JFIF
+      case kApp14:  // Adobe
+      case kDqt:
         return true;
-      case kFrame:
+      case kSof0:
         return ReadFrame(contents);
-      case kCodes:
-        return ReadCodes(contents);
-      case kRestarts:
+      case kDht:
+        return ReadTables(contents);
+      case kDri:
         return contents.size() == 2 && WordAt(contents, 0) == 0;
-      case kScan:
+      case kSos:
         layout_.scan = file_.substr(static_cast<size_t>(segment.data() + segment.size() - file_.data()));
         return ReadScan(contents);
       default:
@@ -63,7 +66,7 @@ class LayoutReader {
     layout_.height = WordAt(frame, 1);
     layout_.width = WordAt(frame, 3);
     const auto count = static_cast<size_t>(ByteAt(frame, 5));
-    if (layout_.height == 0 || layout_.width == 0 || (count != 1 && count != kMostComponents)) return false;
+    if (layout_.height == 0 || layout_.width == 0 || (count != 1 && count != 3)) return false;
     if (frame.size() != kBefore + count * kEach) return false;
     for (size_t at = kBefore; at < frame.size(); at += kEach) {
       ids_.push_back(ByteAt(frame, at));
@@ -89,15 +92,15 @@ class LayoutReader {
     return blocks <= kMostBlocks;
   }
 
-  bool ReadCodes(absl::string_view tables) {
+  bool ReadTables(absl::string_view tables) {
     while (!tables.empty()) {
-      if (tables.size() < 1 + JpegCodes::kLongest) return false;
+      if (tables.size() < 1 + JpegHuffmanTable::kLongest) return false;
       const int kind = ByteAt(tables, 0) >> 4, place = ByteAt(tables, 0) & 15;
       if (kind > 1 || place > 1) return false;
-      const absl::string_view counts = tables.substr(1, JpegCodes::kLongest);
+      const absl::string_view counts = tables.substr(1, JpegHuffmanTable::kLongest);
       size_t count = 0;
       for (char one : counts) count += static_cast<uint8_t>(one);
-      tables.remove_prefix(1 + JpegCodes::kLongest);
+      tables.remove_prefix(1 + JpegHuffmanTable::kLongest);
       if (tables.size() < count) return false;
       if (!(kind == 0 ? layout_.dc : layout_.ac)[place].Set(counts, tables.substr(0, count))) return false;
       tables.remove_prefix(count);
@@ -125,7 +128,7 @@ class LayoutReader {
 
 }  // namespace
 
-bool JpegCodes::Set(absl::string_view counts, absl::string_view symbols) {
+bool JpegHuffmanTable::Set(absl::string_view counts, absl::string_view symbols) {
   *this = {};
   if (symbols.size() > symbols_.size()) return false;
   uint32_t code = 0;
@@ -142,14 +145,14 @@ bool JpegCodes::Set(absl::string_view counts, absl::string_view symbols) {
   return true;
 }
 
-void JpegCodes::Add(uint32_t code, uint8_t length, uint8_t symbol) {
-  words_[symbol] = {static_cast<uint16_t>(code), length};
+void JpegHuffmanTable::Add(uint32_t code, uint8_t length, uint8_t symbol) {
+  codes_[symbol] = {static_cast<uint16_t>(code), length};
   if (length > kShort) return;
   const int free = kShort - length;
   std::fill_n(short_.begin() + (code << free), size_t{1} << free, Code{length, symbol});
 }
 
-JpegCodes::Code JpegCodes::FirstLong(uint32_t bits) const {
+JpegHuffmanTable::Code JpegHuffmanTable::FirstLong(uint32_t bits) const {
   for (int length = kShort + 1; length <= kLongest; ++length) {
     const uint32_t code = bits >> (kWordBits / 2 - length);
     if (code < ends_[length]) return {static_cast<uint8_t>(length), symbols_[static_cast<int32_t>(code) + places_[length]]};

@@ -13,31 +13,32 @@
 
 namespace colonnade::data {
 
-// A code of Huffman's, as a DHT segment gives it. Source: ITU-T T.81, annex C.
-class JpegCodes {
+// A Huffman table, as a DHT segment gives it. Source: ITU-T T.81, annex C.
+class JpegHuffmanTable {
  public:
   struct Code {
     uint8_t length = 0;  // 0: there is none
     uint8_t symbol = 0;
   };
-  struct Word {
+  struct CodeBits {
     uint16_t bits = 0;
     uint8_t length = 0;  // likewise
   };
 
-  // Of the numbers of codes of 1 to 16 bits, and of as many symbols as they add up to. False where no code is like that.
+  // `counts`: how many codes have 1 to 16 bits; `symbols`: as many as that is in all. False where bits do not suffice for so
+  // many codes.
   bool Set(absl::string_view counts, absl::string_view symbols);
 
   static constexpr int kLongest = 16;
 
-  // What the next bits begin with. REQUIRES: the reader holds kLongest bits.
+  // The code that comes next. REQUIRES: the reader holds kLongest bits.
   Code Next(const JpegBitReader& reader) const { return First(static_cast<uint32_t>(reader.Peek(kWordBits / 2))); }
-  // What `bits` begin with, from the highest on.
+  // The code that `bits` begin with, from the highest on.
   Code First(uint32_t bits) const {
     const Code code = short_[bits >> (kWordBits / 2 - kShort)];
     return code.length > 0 ? code : FirstLong(bits);
   }
-  Word WordOf(uint8_t symbol) const { return words_[symbol]; }
+  CodeBits CodeOf(uint8_t symbol) const { return codes_[symbol]; }
 
  private:
   static constexpr int kShort = 10;
@@ -49,26 +50,22 @@ class JpegCodes {
   std::array<uint32_t, kLongest + 1> ends_ = {};   // the code behind the last one of a length, or 0 where it has none
   std::array<int32_t, kLongest + 1> places_ = {};  // of a length: where its symbols lie, less its first code
   std::array<uint8_t, 256> symbols_ = {};
-  std::array<Word, 256> words_ = {};  // by symbol
+  std::array<CodeBits, 256> codes_ = {};  // by symbol
 };
-
-// Of each component: the first value of a block, its DC, as quantised.
-inline constexpr int kMostComponents = 3;
-using JpegDcs = std::array<int16_t, kMostComponents>;
 
 struct JpegComponent {
   int across = 1, down = 1;  // blocks of an MCU
-  int dc = 0, ac = 0;        // its codes, in those of the layout
+  int dc = 0, ac = 0;        // its tables, of those of the layout
 };
 
-// A JPEG whose one scan holds all components, 1 or 3, in Huffman's codes without restarts: what most files are.
+// A baseline JPEG of 8 bits whose one scan holds all of its 1 or 3 components, without restart markers: what most files are.
 struct JpegLayout {
   int64_t height = 0, width = 0;
   int64_t mcu_height = 0, mcu_width = 0;  // pixels
   std::vector<JpegComponent> components;
-  std::array<JpegCodes, 2> dc, ac;
-  // The markers that say how pixels are made, to the first bit of the scan; the frame's height is at frame_at, its width
-  // behind it.
+  std::array<JpegHuffmanTable, 2> dc, ac;
+  // The segments up to the first bit of the scan, without comments and what applications wrote but JFIF and Adobe. The
+  // frame's height stands at frame_at, its width behind it.
   std::string header;
   size_t frame_at = 0;
   absl::string_view scan;  // and all that comes behind it
@@ -77,7 +74,7 @@ struct JpegLayout {
   int64_t columns() const { return (width + mcu_width - 1) / mcu_width; }
 };
 
-// Nothing where `file` is no such JPEG.
+// Nothing where `file` is no such JPEG, or where those segments have more than 64 KiB.
 std::optional<JpegLayout> ReadJpegLayout(absl::string_view file);
 
 }  // namespace colonnade::data

@@ -75,6 +75,7 @@ absl::StatusOr<View> SampleMaker::MakeOfFile(int64_t sample, int64_t epoch, absl
   absl::StatusOr<DecodedBox> decoded = DecodeView(file, view.box, augment_, std::move(image.pixels), index.get());
   clock.Lap(Stage::kDecode);
   RETURN_IF_ERROR(decoded.status());
+  if (decoded->by_index) indices_->CountDecoded();
   image = std::move(decoded->image);
   Render(augment_, view, image, decoded->box, out);
   if (std::ssize(image.pixels) > kMostKept) image = Image();

@@ -77,14 +77,17 @@ TEST_F(ImagePipeline, GivesTheSamePixelsByIndicesAsWithout) {
         JpegOf(Pattern(kLarge, kLarge + i, i == 7 ? 1 : 3, static_cast<uint32_t>(i)), {.progressive = i == 5}));
   }
   const std::shared_ptr<const SampleSet> set = Opened(In("large"));
-  for (Cropping cropping : {Cropping::kRandomResized, Cropping::kScaledRandom, Cropping::kCentre, Cropping::kWhole}) {
+  for (Cropping cropping :
+       {Cropping::kRandomResized, Cropping::kScaledRandom, Cropping::kCentre, Cropping::kWhole, Cropping::kPadded}) {
     PipelineOptions options = Options(3);
     options.augment.cropping = cropping;
     const auto without = *Pipeline::Create(set, options);
     options.jpeg_index_bytes = 1'000'000;
     const auto by_indices = *Pipeline::Create(set, options);
     EXPECT_EQ(*ReadPixels(*by_indices, 3 * kFiles, 4), *ReadPixels(*without, 3 * kFiles, 4));
-    EXPECT_EQ(by_indices->jpeg_indices().indices, cropping == Cropping::kWhole ? 0 : kFiles - 1);
+    const bool sees_parts = cropping != Cropping::kWhole && cropping != Cropping::kPadded;
+    EXPECT_EQ(by_indices->jpeg_indices().indices, sees_parts ? kFiles - 1 : 0);
+    EXPECT_GE(by_indices->jpeg_indices().decoded, sees_parts ? kFiles : 0);
     EXPECT_EQ(without->jpeg_indices().indices, 0);
   }
 }

@@ -54,6 +54,15 @@ TEST(JpegIndices, TakeNoMoreMemoryThanTheyMay) {
   EXPECT_EQ(read_twice(none).indices, 0);
 }
 
+TEST(JpegIndices, OneThatIsTooLargeIsLeftOutAlone) {
+  const std::string large = JpegOf(Pattern(4 * kHeight, 4 * kWidth, 3));
+  JpegIndices indices(3, JpegIndex::Of(large)->bytes() / 2);
+  for (int i = 0; i < 2; ++i) (void)indices.Of(0, large, 16 * kPixels);
+  for (int i = 0; i < 2; ++i) (void)indices.Of(1, Photograph(), kPixels);
+  EXPECT_EQ(indices.kept().indices, 1);
+  EXPECT_EQ(indices.Of(0, Photograph(), kPixels), nullptr);  // not looked at again
+}
+
 TEST(JpegIndices, OfAFileThatHasNoneIsRemembered) {
   const std::string progressive = JpegOf(Pattern(kHeight, kWidth, 3), {.progressive = true});
   JpegIndices indices(1, kMegabyte);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -102,11 +103,18 @@ bool Gzip(absl::string_view bytes) {
 }
 
 // By an index parts are what they are without.
-void CheckIndex(absl::string_view bytes, const data::Box& box) {
+void CheckIndex(absl::string_view bytes, const data::ImageHeader& header) {
   const std::optional<data::JpegIndex> index = data::JpegIndex::Of(bytes);
   if (!index) return;
-  const absl::StatusOr<data::DecodedBox> without = data::DecodeBox(bytes, 3, box, 1 << 16, 1 << 16);
-  const absl::StatusOr<data::DecodedBox> by_index = data::DecodeBox(bytes, 3, box, 1 << 16, 1 << 16, {}, &*index);
+  std::mt19937 random(static_cast<uint32_t>(bytes.size()));
+  const auto below = [&random](int64_t count) { return static_cast<int64_t>(random() % count); };
+  const int64_t rows = 1 + below(header.height), columns = 1 + below(header.width);
+  const data::Box box = {static_cast<double>(below(header.height - rows + 1)),
+                         static_cast<double>(below(header.width - columns + 1)), static_cast<double>(rows),
+                         static_cast<double>(columns)};
+  const int64_t height = 1 + below(rows), width = 1 + below(columns);
+  const absl::StatusOr<data::DecodedBox> without = data::DecodeBox(bytes, 3, box, height, width);
+  const absl::StatusOr<data::DecodedBox> by_index = data::DecodeBox(bytes, 3, box, height, width, {}, &*index);
   Expect(without.status() == by_index.status(), "a part that is decoded by an index as without");
   Expect(!without.ok() || without->image.pixels == by_index->image.pixels, "the same pixels by an index as without");
 }
@@ -119,7 +127,7 @@ bool Picture(absl::string_view bytes) {
   const data::Box middle = {height / 4, width / 4, height / 2, width / 2};
   const absl::StatusOr<data::Image> whole = data::DecodeImage(bytes, 3);
   const absl::StatusOr<data::DecodedBox> part = data::DecodeBox(bytes, 1, middle, 1 + header->height / 4, 1);
-  if (header->format == data::ImageFormat::kJpeg) CheckIndex(bytes, middle);
+  if (header->format == data::ImageFormat::kJpeg) CheckIndex(bytes, *header);
   if (!whole.ok()) return false;
   Expect(whole->height == header->height && whole->width == header->width, "an image of the size that its header states");
   Expect(part.ok(), "a part of an image that is decoded as a whole");
