@@ -243,9 +243,7 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, kMostDataThreads));
   bench->add_option("--epochs", flags.epochs, "how often each sample is read (default: 1)")
       ->check(CLI::Range(int64_t{1}, kMostEpochs));
-  bench
-      ->add_option("--warm-up", flags.warm_up_epochs,
-                   "epochs before, which do not count; 2 make the indices of JPEGs")
+  bench->add_option("--warm-up", flags.warm_up_epochs, "epochs before, which do not count; 2 make the indices of JPEGs")
       ->check(CLI::Range(int64_t{0}, kMostEpochs))
       ->capture_default_str();
   bench->add_option("--batch", flags.batch, "images of a batch")

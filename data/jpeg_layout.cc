@@ -77,19 +77,18 @@ class LayoutReader {
 
   // An MCU of one component is a block, whatever its sampling says. Source: ITU-T T.81, section A.2.2.
   bool SetMcu() {
-    constexpr int kMostFactor = 4, kMostBlocks = 10, kBlock = 8;
+    constexpr int kMostFactor = 4, kBlock = 8;
     std::vector<JpegComponent>& components = layout_.components;
     if (components.size() == 1) components[0] = {};
-    int blocks = 0, down = 0, across = 0;
+    int down = 0, across = 0;
     for (const JpegComponent& one : components) {
       if (one.across < 1 || one.across > kMostFactor || one.down < 1 || one.down > kMostFactor) return false;
-      blocks += one.across * one.down;
       down = std::max(down, one.down);
       across = std::max(across, one.across);
     }
     layout_.mcu_height = down * kBlock;
     layout_.mcu_width = across * kBlock;
-    return blocks <= kMostBlocks;
+    return true;
   }
 
   bool ReadTables(absl::string_view tables) {

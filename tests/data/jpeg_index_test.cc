@@ -215,13 +215,14 @@ class CodedBlocks {
 };
 
 TEST(JpegIndex, ADcBeyondThoseOfEightBitsHasNone) {
-  const auto sum = [](int first, int second) {
-    return CodedBlocks(2).Dc(11, first).EndOfBlock().Dc(11, second).EndOfBlock().Jpeg();
+  const auto last = [](int bits, int value) {
+    const int first = value >> (bits - 1) != 0 ? 1024 : 1023;  // of 11 bits: 1024 or -1024
+    return CodedBlocks(2).Dc(11, first).EndOfBlock().Dc(bits, value).EndOfBlock().Jpeg();
   };
-  EXPECT_TRUE(JpegIndex::Of(sum(1023 + 1, 1023)));  // 2047
-  EXPECT_FALSE(JpegIndex::Of(sum(1024, 1024)));
-  EXPECT_TRUE(JpegIndex::Of(sum(2047 - 1024, 2047 - 1023)));  // -2047: what is below half is negative
-  EXPECT_FALSE(JpegIndex::Of(sum(2047 - 1024, 2047 - 1024)));
+  EXPECT_TRUE(JpegIndex::Of(last(10, 1023)));  // 1024 + 1023
+  EXPECT_FALSE(JpegIndex::Of(last(11, 1024)));
+  EXPECT_TRUE(JpegIndex::Of(last(10, 0)));  // -1024 - 1023
+  EXPECT_FALSE(JpegIndex::Of(last(11, 1023)));
 }
 
 TEST(JpegIndex, ABlockEndsWithItsLastValue) {
