@@ -4,7 +4,7 @@
     python3 tests/pytorch/loader_speed.py --build=build/release --data=FOLDER
 
 reads FOLDER, a class in each folder (large_images.py makes one), in turn, round by round: `colonnade io-bench` with random
-resized crops to 224 x 224, mirrored; then ImageFolder with RandomResizedCrop(224), RandomHorizontalFlip and PILToTensor in a
+resized crops to 224 x 224, mirrored, after two epochs that make its indices of JPEGs; then ImageFolder with RandomResizedCrop(224), RandomHorizontalFlip and PILToTensor in a
 DataLoader whose workers have been started, and have read everything once, before. Both give batches of bytes. Printed are
 medians and extremes over the rounds: images a second, and ratios within a round; `whole files` is io-bench's rate over that
 of as many threads that do nothing but decode whole files, and the last is the same by processor time. Ends with 77 where
@@ -51,7 +51,7 @@ def images_per_second(loader):
 
 def io_bench(options, threads):
     command = [options.build / "colonnade", "io-bench", f"--data={options.data}", f"--threads={threads}",
-               f"--batch={options.batch}", "--input-size=224", "--augment=resized,mirror", "--json"]
+               f"--batch={options.batch}", "--input-size=224", "--augment=resized,mirror", "--warm-up=2", "--json"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
