@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/bench.h"
+#include "cli/devices.h"
+#include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/session.h"

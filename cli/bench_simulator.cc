@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/bench.h"
+#include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/session.h"
 #include "models/models.h"

@@ -8,10 +8,11 @@
 #include "absl/strings/str_format.h"
 #include "cli/bench.h"
 #include "cli/build_facts.h"
+#include "cli/devices.h"
 #include "cli/info.h"
+#include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "program/status_macros.h"
 #include "tools/transfers.h"
 

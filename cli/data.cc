@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "cli/session.h"
+#include "cli/network.h"
 #include "data/bad_samples.h"
 #include "data/formats.h"
 #include "engine/io/xxh3.h"

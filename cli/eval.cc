@@ -3,6 +3,8 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/devices.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/test_json.h"

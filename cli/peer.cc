@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/waiting.h"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/devices.h"
 #include "cli/progress.h"
 #include "program/status_macros.h"
 #include "tools/measure.h"

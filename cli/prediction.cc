@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "cli/devices.h"
+#include "cli/errors.h"
+#include "cli/output.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
 #include "program/status_macros.h"
@@ -156,8 +159,6 @@ void PrintDevices(const Prediction& p) {
         absl::StrFormat("%9s %s", first + 1 < end ? absl::StrCat(first, "-", end - 1) : absl::StrCat(first), lines[first]));
   }
 }
-
-void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 absl::Status CheckOutputs(const Flags& flags) {
   for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing, &flags.report}) {

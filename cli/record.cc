@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "cli/build_facts.h"
+#include "cli/devices.h"
 #include "cli/info.h"
 #include "cli/optimizer.h"
 #include "cpu/about.h"

@@ -1,64 +1,29 @@
 #include "cli/session.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
+#include "cli/devices.h"
+#include "cli/errors.h"
+#include "cli/network.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
-#include "cpu/about.h"
 #include "cpu/backend.h"
-#include "cuda/backend.h"
-#include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/state.h"
 #include "partition/named_plans.h"
-#include "program/nearest_name.h"
 #include "program/status_macros.h"
 #include "tools/host_memory.h"
-#include "tools/machines.h"
 #include "tools/planning.h"
 
 namespace colonnade::cli {
 namespace {
 
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
-
-absl::Status CheckFlagsOfCpu(const Flags& flags) {
-  if (flags.kernels == "winograd" && !cpu::HasWinograd()) {
-    return absl::FailedPreconditionError(
-        "--kernels=winograd: expected a processor with AVX-512, or AVX2 and FMA; take --kernels=onednn");
-  }
-  if (flags.dtype == "tf32") {
-    return absl::FailedPreconditionError("--dtype=tf32: tf32 needs --backend=cuda");
-  }
-  if (flags.collectives == "nccl") {
-    return absl::FailedPreconditionError("--collectives=nccl: NCCL needs --backend=cuda");
-  }
-  if (!flags.search_algorithms.empty()) {
-    return absl::FailedPreconditionError("--search-algorithms: algorithms are searched on GPUs (--backend=cuda)");
-  }
-  return absl::OkStatus();
-}
-
-cuda::Collectives CollectivesOf(const Flags& flags) {
-  if (flags.collectives == "nccl") return cuda::Collectives::kNccl;
-  return flags.collectives == "peer" ? cuda::Collectives::kPeer : cuda::Collectives::kAuto;
-}
-
-absl::Status NoCuda(const absl::Status& why) {
-  return absl::UnavailableError(absl::StrCat("--backend=cuda: ", why.message(), "; use --backend=cpu"));
-}
 
 absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
   ASSIGN_OR_RETURN(std::string json, engine::ReadFile(flags.plan, kLargestPlanFile));
@@ -142,10 +107,6 @@ void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partiti
                       *parts, *parts == 1 ? "" : "s", plan.transfer_parts));
 }
 
-int64_t ClassesOf(const Flags& flags, const models::ModelInfo& model) {
-  return flags.classes > 0 ? flags.classes : model.classes;
-}
-
 // The size of the axis that is named "model"; all other axes count as replicas.
 int64_t ColumnsOf(const partition::Mesh& mesh) {
   for (const program::MeshAxis& axis : mesh.axes) {
@@ -155,148 +116,15 @@ int64_t ColumnsOf(const partition::Mesh& mesh) {
 }
 int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
-models::ModelOptions OptionsOf(const Flags& flags) {
-  return {.input_channels = flags.input_channels,
-          .input_size = flags.input_size,
-          .classes = flags.classes,
-          .width = flags.width,
-          .dropout = flags.dropout == "on",
-          .samples_per_group = SamplesPerGroup(flags.batch_norm),
-          .zero_init_residual = flags.zero_init_residual == "on",
-          .auxiliary_heads = flags.auxiliary_heads == "on",
-          .label_smoothing = flags.label_smoothing};
-}
-
-// The flag among those that shape networks of the zoo which asks a file for what it is not; empty if none does.
-std::string FlagAgainst(const Flags& flags, const tools::Network& network) {
-  const models::ModelOptions asked = OptionsOf(flags), left;
-  const program::Shape& image = network.graph.nodes[0].sample_shape;
-  const auto differs = [](int64_t flag, int64_t own) { return flag != 0 && flag != own; };
-  const std::pair<const char*, bool> all[] = {
-      {"--channels", differs(asked.input_channels, image[0])},
-      {"--input-size", differs(asked.input_size, image[1]) || differs(asked.input_size, image[2])},
-      {"--classes", differs(asked.classes, network.graph.classes())},
-      {"--width", asked.width != left.width},
-      {"--dropout", asked.dropout != left.dropout},
-      {"--batch-norm", asked.samples_per_group != left.samples_per_group},
-      {"--zero-init-residual", asked.zero_init_residual != left.zero_init_residual},
-      {"--auxiliary-heads", asked.auxiliary_heads != left.auxiliary_heads},
-      {"--label-smoothing", asked.label_smoothing != left.label_smoothing}};
-  for (const auto& [flag, is_against] : all) {
-    if (is_against) return flag;
-  }
-  return "";
-}
-
-absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
-  ASSIGN_OR_RETURN(tools::Network network, tools::OpenNetwork(flags.model));
-  const layers::LayerNode& images = network.graph.nodes[0];
-  if (images.sample_shape.size() != 3) {
-    return absl::InvalidArgumentError(absl::StrFormat("%s: layer \"%s\", sample_shape: expected images [C,H,W], found %s",
-                                                      flags.model, images.name, program::ToString(images.sample_shape)));
-  }
-  const std::string flag = FlagAgainst(flags, network);
-  if (flag.empty()) return network;
-  return absl::FailedPreconditionError(
-      absl::StrFormat("%s: expected none, since %s says what the network is; change the file, or write one of the zoo's: "
-                      "colonnade models NAME %s=… --json",
-                      flag, flags.model, flag));
-}
-
-// "; use another --width", where a flag makes the network another than the zoo's.
-std::string FlagsThatShape(const Flags& flags) {
-  std::vector<std::string> names;
-  if (flags.width != 1) names.emplace_back("--width");
-  if (flags.input_size != 0) names.emplace_back("--input-size");
-  if (flags.input_channels != 0) names.emplace_back("--channels");
-  if (flags.classes != 0) names.emplace_back("--classes");
-  return names.empty() ? "" : absl::StrCat("; use another ", absl::StrJoin(names, " or "));
-}
-
-// "; --model=two_column takes such images", where models of the zoo do.
-std::string ModelsFor(const program::Shape& shape) {
-  std::vector<std::string> names;
-  for (const models::ModelInfo& model : models::AllModels()) {
-    if (shape == program::Shape{model.input_channels, model.input_size, model.input_size}) {
-      names.push_back("--model=" + model.name);
-    }
-  }
-  return names.empty()
-             ? ""
-             : absl::StrCat("; ", absl::StrJoin(names, " or "), names.size() > 1 ? " take" : " takes", " such images");
-}
-
-// "; --pad=2 makes such images of them", where zeros around the data's images do.
-std::string PadFor(const Flags& flags, const program::Shape& expected, const program::Shape& found) {
-  const int64_t rows = expected[1] - found[1], columns = expected[2] - found[2];
-  const int64_t pad = flags.pad + rows / 2;
-  if (expected[0] != found[0] || rows != columns || rows % 2 != 0 || pad < 0 || rows == 0 || pad > kMostPad) return "";
-  return absl::StrFormat("; --pad=%d makes such images of them", pad);
-}
-
-absl::Status CheckImages(const Flags& flags, const Session& session, const data::SampleSet& samples) {
-  const program::Shape& expected = session.graph.nodes[0].sample_shape;
-  const program::Shape found = samples.image_shape().value_or(expected);
-  const bool is_file = tools::IsNetworkFile(flags.model);
-  if (found != expected) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "model \"%s\" takes images %s, %s has %s; set %s, or use other data%s%s", flags.model, program::ToString(expected),
-        samples.name(), program::ToString(found), is_file ? "sample_shape in the file" : "--input-size and --channels",
-        PadFor(flags, expected, found), ModelsFor(found)));
-  }
-  if (expected.size() != 3 || (expected[0] != 1 && expected[0] != 3 && !samples.image_shape().has_value())) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("model \"%s\" takes images %s, the files of %s give 1 or 3 channels", flags.model,
-                        program::ToString(expected), samples.name()));
-  }
-  const int64_t classes = ClassesOf(flags, session.model);
-  if (samples.classes() <= classes) return absl::OkStatus();
-  const std::string remedy =
-      is_file ? "change the last layer before the loss in the file" : absl::StrFormat("set --classes=%d", samples.classes());
-  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; %s", flags.model, classes,
-                                                       samples.name(), samples.classes(), remedy));
-}
-
-// What stands behind the kernels in the first lines: how they multiply in bf16.
-std::string PrecisionOnCpu(const Flags& flags) {
-  if (flags.dtype != "bf16") return "";
-  if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
-  const std::string by_winograd = flags.kernels == "winograd" ? cpu::Bf16WinogradProducts() : "";
-  const std::string first = by_winograd.empty() ? "" : absl::StrCat("convolutions by Winograd ", by_winograd, "; else ");
-  return absl::StrCat(", bf16 (", first, cpu::Bf16Products(), ")");
-}
-
 }  // namespace
-
-absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples) {
-  if (tools::IsNetworkFile(flags.model)) return NetworkOfFile(flags);
-  const std::optional<program::Shape> shape = samples != nullptr ? samples->image_shape() : std::nullopt;
-  models::ModelOptions options = OptionsOf(flags);
-  if (shape.has_value() && options.input_channels == 0) options.input_channels = (*shape)[0];
-  if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
-  absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
-  if (network.ok()) return network;
-  options.input_channels = options.input_size = 0;
-  const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
-  const std::string advice = images_are_wrong
-                                 ? absl::StrFormat(" (built for the images %s of %s)%s", program::ToString(*shape),
-                                                   samples->name(), ModelsFor(*shape))
-                                 : FlagsThatShape(flags);
-  return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
-}
-
-absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
-  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
-  return std::move(network.graph);
-}
 
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
                                     std::vector<partition::Candidate>* candidates) {
   Session session;
   ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
+  if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, network, *samples));
   session.model = std::move(network.info);
   session.graph = std::move(network.graph);
-  if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, session, *samples));
   session.pixels = PixelsOf(session.graph);
   RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatch(session.graph, flags.batch), "batch"));
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
@@ -361,66 +189,6 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
           .update = UpdateOptionsOf(flags, session)};
 }
 
-absl::Status CheckBackend(const Flags& flags) {
-  return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? FindGpus().status() : absl::OkStatus();
-}
-
-absl::StatusOr<tools::Gpus> FindGpus() {
-  absl::StatusOr<tools::Gpus> gpus = tools::FindGpus();
-  return gpus.ok() ? gpus : NoCuda(gpus.status());
-}
-
-absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
-  std::vector<std::string> notes;
-  const std::string precision = flags.dtype == "auto" ? tools::kUsualPrecision : flags.dtype;
-  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, precision);
-  for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
-  if (machine.ok() && flags.input_rate > 0) {
-    machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};
-  }
-  return machine;
-}
-
-nlohmann::ordered_json MachineFileJson(const engine::Machine& machine) {
-  return machine.file.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(machine.file);
-}
-
-void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph) {
-  const std::string warning = tools::FitWarning(machine, graph);
-  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
-}
-
-absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field) {
-  if (!absl::StartsWith(status.message(), absl::StrCat(field, ": "))) return status;
-  const std::string flag = absl::StrReplaceAll(field, {{"_", "-"}});
-  return absl::Status(status.code(), absl::StrCat("--", flag, status.message().substr(field.size())));
-}
-
-absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
-                                                             bool times_tasks) {
-  if (flags.backend != "cpu") {
-    absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms);
-    if (calls.ok()) {
-      return cuda::MakeCudaBackend({.devices = devices,
-                                    .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
-                                    .deterministic = flags.deterministic,
-                                    .collectives = CollectivesOf(flags),
-                                    .graphs = flags.cuda_graphs == "on",
-                                    .times_tasks = times_tasks},
-                                   *std::move(calls));
-    }
-    const bool of_file = absl::IsInvalidArgument(calls.status()) || absl::IsDataLoss(calls.status());
-    if (of_file && !flags.search_algorithms.empty()) return calls.status();
-    if (flags.backend == "cuda") return NoCuda(calls.status());
-  }
-  RETURN_IF_ERROR(CheckFlagsOfCpu(flags));
-  const std::map<std::string, cpu::CpuOptions::Kernels> kernels = {{"onednn", cpu::CpuOptions::Kernels::kOneDnn},
-                                                                   {"winograd", cpu::CpuOptions::Kernels::kWinograd},
-                                                                   {"reference", cpu::CpuOptions::Kernels::kReference}};
-  return cpu::MakeCpuBackend(
-      {.devices = devices, .threads_per_device = threads_per_device, .kernels = kernels.at(flags.kernels)});
-}
-
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
                          int backends) {
   const int64_t copied = flags.checkpoint.empty() ? 0 : engine::StateBytes(*programs[0]);  // of checkpoints
@@ -452,7 +220,7 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
       backend == "cuda" ? absl::StrFormat("%d CUDA device%s, %s", mesh.device_count(), plural, flags.dtype)
                         : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels%s", mesh.device_count(), plural,
                                           session.threads_per_device, session.threads_per_device > 1 ? "s" : "",
-                                          flags.kernels, PrecisionOnCpu(flags));
+                                          flags.kernels, ProductsOnCpu(flags));
   const auto flops = static_cast<double>(session.graph.ForwardFlops(1));
   Say(absl::StrFormat(
       "model %s: %d parameters, %s forward per image", session.graph.name, session.graph.ParameterCount(),
@@ -465,34 +233,6 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
 
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {
   return {{"replicas", ReplicasOf(mesh)}, {"columns", ColumnsOf(mesh)}};
-}
-
-void PrintJson(const nlohmann::ordered_json& json) {
-  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
-}
-
-int ExitCodeOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return 0;
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kUnimplemented:  // what was asked for is more than this program can do
-      return 2;
-    case absl::StatusCode::kResourceExhausted:
-      return 12;
-    case absl::StatusCode::kOutOfRange:
-      return 21;
-    case absl::StatusCode::kInvalidArgument:
-      return 65;
-    case absl::StatusCode::kNotFound:
-      return 66;
-    case absl::StatusCode::kUnavailable:
-      return 69;
-    case absl::StatusCode::kDataLoss:
-      return 74;
-    default:
-      return 1;
-  }
 }
 
 }  // namespace colonnade::cli

@@ -1,4 +1,6 @@
 #include "cli/commands.h"
+#include "cli/devices.h"
+#include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/report.h"
 #include "program/status_macros.h"

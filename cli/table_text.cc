@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
+#include "cli/devices.h"
+#include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/table.h"
 

@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/devices.h"
 #include "cli/learning_rate.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "program/status_macros.h"

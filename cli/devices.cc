@@ -1,0 +1,110 @@
+#include "cli/devices.h"
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/about.h"
+#include "cpu/backend.h"
+#include "cuda/backend.h"
+#include "program/status_macros.h"
+#include "tools/machines.h"
+#include "tools/planning.h"
+
+namespace colonnade::cli {
+namespace {
+
+absl::Status CheckFlagsOfCpu(const Flags& flags) {
+  if (flags.kernels == "winograd" && !cpu::HasWinograd()) {
+    return absl::FailedPreconditionError(
+        "--kernels=winograd: expected a processor with AVX-512, or AVX2 and FMA; take --kernels=onednn");
+  }
+  if (flags.dtype == "tf32") {
+    return absl::FailedPreconditionError("--dtype=tf32: tf32 needs --backend=cuda");
+  }
+  if (flags.collectives == "nccl") {
+    return absl::FailedPreconditionError("--collectives=nccl: NCCL needs --backend=cuda");
+  }
+  if (!flags.search_algorithms.empty()) {
+    return absl::FailedPreconditionError("--search-algorithms: algorithms are searched on GPUs (--backend=cuda)");
+  }
+  return absl::OkStatus();
+}
+
+cuda::Collectives CollectivesOf(const Flags& flags) {
+  if (flags.collectives == "nccl") return cuda::Collectives::kNccl;
+  return flags.collectives == "peer" ? cuda::Collectives::kPeer : cuda::Collectives::kAuto;
+}
+
+absl::Status NoCuda(const absl::Status& why) {
+  return absl::UnavailableError(absl::StrCat("--backend=cuda: ", why.message(), "; use --backend=cpu"));
+}
+
+}  // namespace
+
+absl::Status CheckBackend(const Flags& flags) {
+  return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? FindGpus().status() : absl::OkStatus();
+}
+
+absl::StatusOr<tools::Gpus> FindGpus() {
+  absl::StatusOr<tools::Gpus> gpus = tools::FindGpus();
+  return gpus.ok() ? gpus : NoCuda(gpus.status());
+}
+
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
+                                                             bool times_tasks) {
+  if (flags.backend != "cpu") {
+    absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms);
+    if (calls.ok()) {
+      return cuda::MakeCudaBackend({.devices = devices,
+                                    .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
+                                    .deterministic = flags.deterministic,
+                                    .collectives = CollectivesOf(flags),
+                                    .graphs = flags.cuda_graphs == "on",
+                                    .times_tasks = times_tasks},
+                                   *std::move(calls));
+    }
+    const bool of_file = absl::IsInvalidArgument(calls.status()) || absl::IsDataLoss(calls.status());
+    if (of_file && !flags.search_algorithms.empty()) return calls.status();
+    if (flags.backend == "cuda") return NoCuda(calls.status());
+  }
+  RETURN_IF_ERROR(CheckFlagsOfCpu(flags));
+  const std::map<std::string, cpu::CpuOptions::Kernels> kernels = {{"onednn", cpu::CpuOptions::Kernels::kOneDnn},
+                                                                   {"winograd", cpu::CpuOptions::Kernels::kWinograd},
+                                                                   {"reference", cpu::CpuOptions::Kernels::kReference}};
+  return cpu::MakeCpuBackend(
+      {.devices = devices, .threads_per_device = threads_per_device, .kernels = kernels.at(flags.kernels)});
+}
+
+std::string ProductsOnCpu(const Flags& flags) {
+  if (flags.dtype != "bf16") return "";
+  if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
+  const std::string by_winograd = flags.kernels == "winograd" ? cpu::Bf16WinogradProducts() : "";
+  const std::string first = by_winograd.empty() ? "" : absl::StrCat("convolutions by Winograd ", by_winograd, "; else ");
+  return absl::StrCat(", bf16 (", first, cpu::Bf16Products(), ")");
+}
+
+absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
+  std::vector<std::string> notes;
+  const std::string precision = flags.dtype == "auto" ? tools::kUsualPrecision : flags.dtype;
+  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, precision);
+  for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
+  if (machine.ok() && flags.input_rate > 0) {
+    machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};
+  }
+  return machine;
+}
+
+nlohmann::ordered_json MachineFileJson(const engine::Machine& machine) {
+  return machine.file.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(machine.file);
+}
+
+void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph) {
+  const std::string warning = tools::FitWarning(machine, graph);
+  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+}
+
+}  // namespace colonnade::cli

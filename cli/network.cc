@@ -1,0 +1,144 @@
+#include "cli/network.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "models/models.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+models::ModelOptions OptionsOf(const Flags& flags) {
+  return {.input_channels = flags.input_channels,
+          .input_size = flags.input_size,
+          .classes = flags.classes,
+          .width = flags.width,
+          .dropout = flags.dropout == "on",
+          .samples_per_group = SamplesPerGroup(flags.batch_norm),
+          .zero_init_residual = flags.zero_init_residual == "on",
+          .auxiliary_heads = flags.auxiliary_heads == "on",
+          .label_smoothing = flags.label_smoothing};
+}
+
+// The flag among those that shape networks of the zoo which asks a file for what it is not; empty if none does.
+std::string FlagAgainst(const Flags& flags, const tools::Network& network) {
+  const models::ModelOptions asked = OptionsOf(flags), left;
+  const program::Shape& image = network.graph.nodes[0].sample_shape;
+  const auto differs = [](int64_t flag, int64_t own) { return flag != 0 && flag != own; };
+  const std::pair<const char*, bool> all[] = {
+      {"--channels", differs(asked.input_channels, image[0])},
+      {"--input-size", differs(asked.input_size, image[1]) || differs(asked.input_size, image[2])},
+      {"--classes", differs(asked.classes, network.graph.classes())},
+      {"--width", asked.width != left.width},
+      {"--dropout", asked.dropout != left.dropout},
+      {"--batch-norm", asked.samples_per_group != left.samples_per_group},
+      {"--zero-init-residual", asked.zero_init_residual != left.zero_init_residual},
+      {"--auxiliary-heads", asked.auxiliary_heads != left.auxiliary_heads},
+      {"--label-smoothing", asked.label_smoothing != left.label_smoothing}};
+  for (const auto& [flag, is_against] : all) {
+    if (is_against) return flag;
+  }
+  return "";
+}
+
+absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
+  ASSIGN_OR_RETURN(tools::Network network, tools::OpenNetwork(flags.model));
+  const layers::LayerNode& images = network.graph.nodes[0];
+  if (images.sample_shape.size() != 3) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s: layer \"%s\", sample_shape: expected images [C,H,W], found %s",
+                                                      flags.model, images.name, program::ToString(images.sample_shape)));
+  }
+  const std::string flag = FlagAgainst(flags, network);
+  if (flag.empty()) return network;
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: expected none, since %s says what the network is; change the file, or write one of the zoo's: "
+                      "colonnade models NAME %s=… --json",
+                      flag, flags.model, flag));
+}
+
+// "; use another --width", where a flag makes the network another than the zoo's.
+std::string FlagsThatShape(const Flags& flags) {
+  std::vector<std::string> names;
+  if (flags.width != 1) names.emplace_back("--width");
+  if (flags.input_size != 0) names.emplace_back("--input-size");
+  if (flags.input_channels != 0) names.emplace_back("--channels");
+  if (flags.classes != 0) names.emplace_back("--classes");
+  return names.empty() ? "" : absl::StrCat("; use another ", absl::StrJoin(names, " or "));
+}
+
+// "; --model=two_column takes such images", where models of the zoo do.
+std::string ModelsFor(const program::Shape& shape) {
+  std::vector<std::string> names;
+  for (const models::ModelInfo& model : models::AllModels()) {
+    if (shape == program::Shape{model.input_channels, model.input_size, model.input_size}) {
+      names.push_back("--model=" + model.name);
+    }
+  }
+  return names.empty()
+             ? ""
+             : absl::StrCat("; ", absl::StrJoin(names, " or "), names.size() > 1 ? " take" : " takes", " such images");
+}
+
+// "; --pad=2 makes such images of them", where zeros around the data's images do.
+std::string PadFor(const Flags& flags, const program::Shape& expected, const program::Shape& found) {
+  const int64_t rows = expected[1] - found[1], columns = expected[2] - found[2];
+  const int64_t pad = flags.pad + rows / 2;
+  if (expected[0] != found[0] || rows != columns || rows % 2 != 0 || pad < 0 || rows == 0 || pad > kMostPad) return "";
+  return absl::StrFormat("; --pad=%d makes such images of them", pad);
+}
+
+}  // namespace
+
+absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples) {
+  if (tools::IsNetworkFile(flags.model)) return NetworkOfFile(flags);
+  const std::optional<program::Shape> shape = samples != nullptr ? samples->image_shape() : std::nullopt;
+  models::ModelOptions options = OptionsOf(flags);
+  if (shape.has_value() && options.input_channels == 0) options.input_channels = (*shape)[0];
+  if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
+  absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
+  if (network.ok()) return network;
+  options.input_channels = options.input_size = 0;
+  const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
+  const std::string advice = images_are_wrong
+                                 ? absl::StrFormat(" (built for the images %s of %s)%s", program::ToString(*shape),
+                                                   samples->name(), ModelsFor(*shape))
+                                 : FlagsThatShape(flags);
+  return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
+}
+
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
+  return std::move(network.graph);
+}
+
+absl::Status CheckImages(const Flags& flags, const tools::Network& network, const data::SampleSet& samples) {
+  const program::Shape& expected = network.graph.nodes[0].sample_shape;
+  const program::Shape found = samples.image_shape().value_or(expected);
+  const bool is_file = tools::IsNetworkFile(flags.model);
+  if (found != expected) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "model \"%s\" takes images %s, %s has %s; set %s, or use other data%s%s", flags.model, program::ToString(expected),
+        samples.name(), program::ToString(found), is_file ? "sample_shape in the file" : "--input-size and --channels",
+        PadFor(flags, expected, found), ModelsFor(found)));
+  }
+  if (expected.size() != 3 || (expected[0] != 1 && expected[0] != 3 && !samples.image_shape().has_value())) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("model \"%s\" takes images %s, the files of %s give 1 or 3 channels", flags.model,
+                        program::ToString(expected), samples.name()));
+  }
+  const int64_t classes = flags.classes > 0 ? flags.classes : network.info.classes;
+  if (samples.classes() <= classes) return absl::OkStatus();
+  const std::string remedy =
+      is_file ? "change the last layer before the loss in the file" : absl::StrFormat("set --classes=%d", samples.classes());
+  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; %s", flags.model, classes,
+                                                       samples.name(), samples.classes(), remedy));
+}
+
+}  // namespace colonnade::cli

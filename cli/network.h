@@ -1,0 +1,25 @@
+// The network that --model and the flags that shape it ask for.
+#ifndef COLONNADE_CLI_NETWORK_H_
+#define COLONNADE_CLI_NETWORK_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/flags.h"
+#include "data/sample_set.h"
+#include "layers/graph.h"
+#include "tools/network_file.h"
+
+namespace colonnade::cli {
+
+// What --model names: a network of the zoo as the flags ask for it (where they leave channels and size open, those of the
+// data's images, if all are alike; `samples` may be null), or a file as it stands.
+absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples);
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples);
+
+// FailedPrecondition, saying what would help, where the network takes other images than the data's, or tells fewer classes
+// apart.
+absl::Status CheckImages(const Flags& flags, const tools::Network& network, const data::SampleSet& samples);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_NETWORK_H_
