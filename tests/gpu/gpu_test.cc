@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/devices.h"
 #include "cli/session.h"
 #include "cuda/backend.h"
 #include "gtest/gtest.h"
