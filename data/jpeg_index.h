@@ -1,4 +1,5 @@
-// Where the blocks of a JPEG lie, so that a part of it can be decoded without what stands before and beside it.
+// Where the blocks of a JPEG lie, so that a part of it can be decoded without what stands before and beside it. Internal to
+// data/.
 //
 // A scan is Huffman codes of different lengths, one behind the other, and the first value of a block (its DC) is coded as
 // the difference from that of the block before, the DC predictor. So only reading all codes before an MCU (the blocks of all

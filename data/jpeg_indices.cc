@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "data/jpeg_index.h"
+
 namespace colonnade::data {
 
 std::shared_ptr<const JpegIndex> JpegIndices::Of(int64_t sample, absl::string_view file, int64_t pixels) {

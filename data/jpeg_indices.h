@@ -14,9 +14,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "data/jpeg_index.h"
 
 namespace colonnade::data {
+
+class JpegIndex;
 
 class JpegIndices {
  public:

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "data/jpeg_index.h"
 #include "gtest/gtest.h"
 #include "tests/data/image_files.h"
 
