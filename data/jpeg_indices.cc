@@ -17,12 +17,12 @@ std::shared_ptr<const JpegIndex> JpegIndices::Of(int64_t sample, absl::string_vi
 }
 
 JpegIndices::Kept JpegIndices::kept() const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return kept_;
 }
 
 bool JpegIndices::IsToBeMade(int64_t sample, std::shared_ptr<const JpegIndex>& index) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (const auto known = indices_.find(sample); known != indices_.end()) {
     index = known->second;
     return false;
@@ -35,7 +35,7 @@ bool JpegIndices::IsToBeMade(int64_t sample, std::shared_ptr<const JpegIndex>& i
 void JpegIndices::Keep(int64_t sample, std::shared_ptr<const JpegIndex> index) {
   constexpr int64_t kBytesOfAPlace = 64;  // in the map
   int64_t bytes = kBytesOfAPlace + (index == nullptr ? 0 : index->bytes());
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   const int64_t left = most_bytes_ - kept_.bytes;
   if (bytes > left) {
     is_full_ = is_full_ || left < most_bytes_ / 16;
@@ -50,7 +50,7 @@ void JpegIndices::Keep(int64_t sample, std::shared_ptr<const JpegIndex> index) {
 }
 
 void JpegIndices::CountDecoded() {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   ++kept_.decoded;
 }
 

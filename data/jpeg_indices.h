@@ -8,12 +8,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 
 namespace colonnade::data {
 
@@ -29,29 +28,29 @@ class JpegIndices {
   JpegIndices(int64_t samples, int64_t most_bytes) : most_bytes_(most_bytes), met_(samples, false) {}
 
   // Of `sample`, which is `file`, an image of so many pixels. Null where there is none.
-  std::shared_ptr<const JpegIndex> Of(int64_t sample, absl::string_view file, int64_t pixels) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<const JpegIndex> Of(int64_t sample, absl::string_view file, int64_t pixels);
 
-  void CountDecoded() ABSL_LOCKS_EXCLUDED(mutex_);  // a part, with an index
+  void CountDecoded();  // a part, with an index
 
   struct Kept {
     int64_t indices = 0, bytes = 0;
     int64_t decoded = 0;  // parts, with them
   };
-  Kept kept() const ABSL_LOCKS_EXCLUDED(mutex_);
+  Kept kept() const;
 
  private:
   // Whether `sample` is met for the second time, so that its index is to be made; of one that was, `index` is what was
   // found.
-  bool IsToBeMade(int64_t sample, std::shared_ptr<const JpegIndex>& index) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Keep(int64_t sample, std::shared_ptr<const JpegIndex> index) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsToBeMade(int64_t sample, std::shared_ptr<const JpegIndex>& index);
+  void Keep(int64_t sample, std::shared_ptr<const JpegIndex> index);
 
   const int64_t most_bytes_;
-  mutable absl::Mutex mutex_;
-  std::vector<bool> met_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;  // of all below
+  std::vector<bool> met_;
   // Null of files that have no index, or too large a one.
-  absl::flat_hash_map<int64_t, std::shared_ptr<const JpegIndex>> indices_ ABSL_GUARDED_BY(mutex_);
-  Kept kept_ ABSL_GUARDED_BY(mutex_);
-  bool is_full_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_map<int64_t, std::shared_ptr<const JpegIndex>> indices_;
+  Kept kept_;
+  bool is_full_ = false;
 };
 
 }  // namespace colonnade::data
