@@ -130,6 +130,7 @@ void AddSimulator(CLI::App& group, Flags& flags, BenchFlags& bench) {
   simulator->add_option("--slices", bench.slices, "of 0.1 s or one step, of every case in a round")
       ->check(CLI::Range(1, 1000))
       ->default_str("8");
+  AddTimedKernelsFlag(*simulator, flags);
   simulator->add_option("--dtype", flags.dtype, "element type of compute")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
@@ -161,6 +162,7 @@ absl::Status RunBench(const CLI::App& bench, Flags& flags, const BenchFlags& mor
   if (name == "step") return RunBenchStep(flags, own);
   if (name == "simulator") {
     unless_given("--slices", own.slices, 8);
+    flags.backend = "cpu";
     return RunBenchSimulator(flags, own);
   }
   unless_given("--backend", flags.backend, "cpu");

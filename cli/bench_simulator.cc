@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/bench.h"
+#include "cli/devices.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/session.h"
@@ -101,18 +102,21 @@ absl::Status CompareCase(const engine::Machine& machine, const layers::LayerGrap
   pairs.measured_ms.push_back(1e3 * measured.step_sec);
   pairs.predicted_ms.push_back(absl::ToDoubleMilliseconds(predicted.simulation.step));
   pairs.errors.push_back(pairs.predicted_ms.back() / pairs.measured_ms.back() - 1);
-  ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, tools::PredictCpuMemory(predicted.program));
   for (size_t d = 0; d < measured.memory.size(); ++d) {
     const double took = static_cast<double>(measured.memory[d].total_bytes());
-    pairs.memory_error = std::max(pairs.memory_error, std::abs(static_cast<double>(memory[d].total_bytes()) / took - 1));
+    const auto said = static_cast<double>(predicted.simulation.devices[d].peak_memory_bytes);
+    pairs.memory_error = std::max(pairs.memory_error, std::abs(said / took - 1));
   }
   return absl::OkStatus();
 }
 
 // One pair for each of `cases`, all of one model.
-absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<Pairs> results, int slices, program::DType dtype) {
+absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<Pairs> results, int slices,
+                      const tools::KernelChoice& kernels) {
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(cases[0].model, {}));
-  tools::Calibration calibration(tools::CpuTarget(/*devices=*/2, dtype));
+  tools::CalibrationTarget target = tools::CpuTarget(/*devices=*/2, kernels);
+  const program::DType dtype = target.dtype;
+  tools::Calibration calibration(std::move(target));
   std::vector<MeasuredCase> measured;
   for (const AccuracyCase& c : cases) {
     ASSIGN_OR_RETURN(MeasuredCase one, MeasureCase(graph, c, slices, dtype, calibration));
@@ -174,11 +178,11 @@ void PrintRound(int round, const AccuracyCase& c, const Pairs& pairs) {
           .c_str());
 }
 
-absl::Status RunRounds(int rounds, int slices, program::DType dtype, Accuracy& accuracy) {
+absl::Status RunRounds(int rounds, int slices, const tools::KernelChoice& kernels, Accuracy& accuracy) {
   for (int round = 0; round < rounds; ++round) {
     for (size_t c = 0; c < accuracy.cases.size(); c += kCasesOfModel) {
       const absl::Span<Pairs> of_model = absl::MakeSpan(accuracy.results).subspan(c, kCasesOfModel);
-      RETURN_IF_ERROR(RunRound(accuracy.CasesAt(c), of_model, slices, dtype));
+      RETURN_IF_ERROR(RunRound(accuracy.CasesAt(c), of_model, slices, kernels));
       for (size_t i = 0; i < of_model.size(); ++i) PrintRound(round, accuracy.cases[c + i], of_model[i]);
     }
   }
@@ -236,11 +240,13 @@ std::vector<std::string> ModelsOfBenchSimulator() {
 }
 
 absl::Status RunBenchSimulator(const Flags& flags, const BenchFlags& bench) {
+  RETURN_IF_ERROR(CheckBackend(flags));
   Accuracy accuracy{.cases = CasesOf(flags.model)};
   accuracy.results.resize(accuracy.cases.size());
-  RETURN_IF_ERROR(RunRounds(bench.rounds, bench.slices, DTypeOf(flags), accuracy));
+  RETURN_IF_ERROR(RunRounds(bench.rounds, bench.slices, KernelsOf(flags), accuracy));
   if (flags.json) {
     Json json = AccuracyJson(accuracy);
+    json["kernels"] = flags.kernels;
     json["dtype"] = flags.dtype;
     PrintJson(json);
   } else {

@@ -33,7 +33,7 @@ constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
 absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
-  const std::string path = flags.out.empty() ? tools::LocalMachinePath(flags.dtype) : flags.out;
+  const std::string path = flags.out.empty() ? tools::LocalMachinePath(KernelsOf(flags)) : flags.out;
   std::error_code error;
   if (flags.out.empty()) std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   RETURN_IF_ERROR(engine::CheckWritable(path));
@@ -42,7 +42,7 @@ absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
 
 absl::StatusOr<tools::CalibrationTarget> TargetOf(const Flags& flags) {
   if (flags.backend != "cuda") {
-    return tools::CpuTarget(flags.devices > 0 ? flags.devices : tools::CoreCount(), DTypeOf(flags));
+    return tools::CpuTarget(flags.devices > 0 ? flags.devices : tools::CoreCount(), KernelsOf(flags));
   }
   ASSIGN_OR_RETURN(tools::Gpus gpus, FindGpus());
   tools::CalibrationTarget target = tools::GpuTarget(gpus, flags.devices, flags.dtype);

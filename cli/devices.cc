@@ -1,7 +1,6 @@
 #include "cli/devices.h"
 
 #include <cstdio>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "program/status_macros.h"
-#include "tools/machines.h"
 #include "tools/planning.h"
 
 namespace colonnade::cli {
@@ -72,11 +70,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
     if (flags.backend == "cuda") return NoCuda(calls.status());
   }
   RETURN_IF_ERROR(CheckFlagsOfCpu(flags));
-  const std::map<std::string, cpu::CpuOptions::Kernels> kernels = {{"onednn", cpu::CpuOptions::Kernels::kOneDnn},
-                                                                   {"winograd", cpu::CpuOptions::Kernels::kWinograd},
-                                                                   {"reference", cpu::CpuOptions::Kernels::kReference}};
   return cpu::MakeCpuBackend(
-      {.devices = devices, .threads_per_device = threads_per_device, .kernels = kernels.at(flags.kernels)});
+      {.devices = devices, .threads_per_device = threads_per_device, .kernels = *cpu::KernelsFromName(flags.kernels)});
 }
 
 std::string ProductsOnCpu(const Flags& flags) {
@@ -87,10 +82,13 @@ std::string ProductsOnCpu(const Flags& flags) {
   return absl::StrCat(", bf16 (", first, cpu::Bf16Products(), ")");
 }
 
+tools::KernelChoice KernelsOf(const Flags& flags) {
+  return {.kernels = flags.kernels, .precision = flags.dtype == "auto" ? "fp32" : flags.dtype};
+}
+
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   std::vector<std::string> notes;
-  const std::string precision = flags.dtype == "auto" ? tools::kUsualPrecision : flags.dtype;
-  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, precision);
+  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, KernelsOf(flags));
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
   if (machine.ok() && flags.input_rate > 0) {
     machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};

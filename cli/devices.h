@@ -13,6 +13,7 @@
 #include "layers/graph.h"
 #include "nlohmann/json.hpp"
 #include "tools/gpus.h"
+#include "tools/machines.h"
 
 namespace colonnade::cli {
 
@@ -26,8 +27,9 @@ absl::StatusOr<tools::Gpus> FindGpus();
 // ", bf16 (AMX)": how the kernels of CPU devices multiply where --dtype is bf16; empty where it is not.
 std::string ProductsOnCpu(const Flags& flags);
 
-// The profile that --machine names, for steps in --dtype; where auto has yet to choose, in fp32. Notes about it go to
-// stderr.
+// Those of --kernels and --dtype; where auto has yet to choose, in fp32.
+tools::KernelChoice KernelsOf(const Flags& flags);
+// The profile that --machine names, for steps of those kernels. Notes about it go to stderr.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
 // What --machine read the profile from; null where its name says which it is.
 nlohmann::ordered_json MachineFileJson(const engine::Machine& machine);

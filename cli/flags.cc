@@ -269,8 +269,16 @@ void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {
       ->group(kMachineGroup);
 }
 
+void AddTimedKernelsFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--kernels", flags.kernels, "of CPU devices, as of train: onednn or winograd")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(engine::kTimedKernels), std::end(engine::kTimedKernels))))
+      ->capture_default_str()
+      ->group(kMachineGroup);
+}
+
 void AddMeasuringFlags(CLI::App& app, Flags& flags) {
   AddMeasuredBackendFlag(app, flags);
+  AddTimedKernelsFlag(app, flags);
   AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags, /*may_be_auto=*/false);
 }

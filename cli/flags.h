@@ -142,8 +142,9 @@ void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto = false);
 void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto);
-void AddMeasuringFlags(CLI::App& app, Flags& flags);  // --backend and --dtype of what is measured beside a prediction
-void AddTransferFlags(CLI::App& app, Flags& flags);   // those of what moves alone, which is fp32
+void AddTimedKernelsFlag(CLI::App& app, Flags& flags);  // --kernels, of those whose rates a profile may state
+void AddMeasuringFlags(CLI::App& app, Flags& flags);    // --backend, --kernels and --dtype of what is measured
+void AddTransferFlags(CLI::App& app, Flags& flags);     // those of what moves alone, which is fp32
 void AddOptimizerFlags(CLI::App& app, Flags& flags);
 void AddCheckpointFlags(CLI::App& app, Flags& flags);
 void AddRecordFlags(CLI::App& app, Flags& flags);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/devices.h"
 #include "cli/progress.h"
 #include "cpu/backend.h"
 #include "engine/simulator.h"
@@ -30,17 +31,18 @@ absl::Status None(const std::string& why) {
 
 // Whether --machine is a profile of the devices that train.
 absl::Status CheckProfile(const Flags& flags, const Session& session, const std::string& backend) {
+  const tools::KernelChoice choice = KernelsOf(flags);
+  if (backend == "cpu" && choice.kernels == "reference") return None("no profile is of --kernels=reference");
   std::error_code ignored;
   if (flags.machine == "local") {
     if (backend != "cpu") return None("`colonnade calibrate --backend=cuda --out=FILE` and --machine=FILE give them");
-    if (!std::filesystem::exists(tools::LocalMachinePath(flags.dtype), ignored)) {
-      return None(absl::StrCat("`", tools::CalibrationOf(flags.dtype), "` measures this machine and gives them"));
+    if (!std::filesystem::exists(tools::LocalMachinePath(choice), ignored)) {
+      return None(absl::StrCat("`", tools::CalibrationOf(choice), "` measures this machine and gives them"));
     }
   } else if (!std::filesystem::exists(flags.machine, ignored)) {
     return None(absl::StrFormat("--machine=%s is another machine than this one", flags.machine));
   }
   if (backend != "cpu") return absl::OkStatus();
-  if (flags.kernels != "onednn") return None("profiles are of --kernels=onednn");
   const int threads = cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
   if (session.threads_per_device == threads) return absl::OkStatus();
   return None(absl::StrFormat("profiles are of --threads-per-device=%d here", threads));
@@ -50,8 +52,8 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
 
 absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, const std::string& backend) {
   RETURN_IF_ERROR(CheckProfile(flags, session, backend));
-  ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine(flags.machine, /*notes=*/nullptr, flags.dtype));
-  if (const std::string warning = tools::PrecisionWarning(machine, flags.dtype); !warning.empty()) return None(warning);
+  ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)));
+  if (const std::string warning = tools::KernelWarning(machine, KernelsOf(flags)); !warning.empty()) return None(warning);
   const absl::Status enough = tools::CheckDevices(machine, session.plan.mesh.device_count());
   if (!enough.ok()) {
     return None(

@@ -216,6 +216,19 @@ std::string ProfileText(const ProfileFacts& profile) {
   return profile.description.empty() ? file : absl::StrCat(file, ": ", profile.description);
 }
 
+// The usual profile, and which others there are.
+Lines ProfileLines(const std::vector<ProfileFacts>& profiles) {
+  Lines lines;
+  for (const ProfileFacts& profile : profiles) {
+    if (lines.empty()) {
+      lines.push_back(ProfileText(profile));
+    } else if (profile.age.has_value()) {
+      lines.push_back(absl::StrFormat("%s, %s: %s", profile.of.kernels, profile.of.precision, ProfileText(profile)));
+    }
+  }
+  return lines;
+}
+
 // ---- JSON
 
 Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
@@ -263,7 +276,9 @@ Json CudaJson(const Facts& facts) {
 }
 
 Json ProfileJson(const ProfileFacts& profile) {
-  return {{"path", profile.path},
+  return {{"kernels", profile.of.kernels},
+          {"dtype", profile.of.precision},
+          {"path", profile.path},
           {"age_s", profile.age.has_value() ? Json(absl::ToInt64Seconds(*profile.age)) : Json()},
           {"description", OrNull(profile.description)},
           {"error", OrNull(std::string(profile.status.message()))}};
@@ -311,8 +326,9 @@ PciLink ReadPciLink(const std::string& pci, const std::string& root) {
   return link;
 }
 
-ProfileFacts ReadProfile(const std::string& path, absl::Time now) {
-  ProfileFacts profile{.path = path};
+ProfileFacts ReadProfile(const tools::KernelChoice& of, absl::Time now) {
+  const std::string path = tools::LocalMachinePath(of);
+  ProfileFacts profile{.of = of, .path = path};
   std::error_code error;
   const auto written = std::filesystem::last_write_time(path, error);
   if (error) return profile;
@@ -330,8 +346,9 @@ Facts ReadFacts() {
   if (facts.cuda.ok()) {
     for (const cuda::GpuFacts& gpu : facts.cuda->gpus) facts.pci_links.push_back(ReadPciLink(gpu.pci));
   }
-  facts.profile = ReadProfile(tools::LocalMachinePath(), absl::Now());
-  facts.bf16_profile = ReadProfile(tools::LocalMachinePath("bf16"), absl::Now());
+  for (const tools::KernelChoice& choice : tools::TimedKernelChoices()) {
+    facts.profiles.push_back(ReadProfile(choice, absl::Now()));
+  }
   return facts;
 }
 
@@ -350,8 +367,7 @@ std::string InfoText(const Facts& facts) {
                           facts.onednn.threads)});
   Append(text, "CUDA", CudaLines(facts));
   if (facts.build.cuda && facts.cuda.ok()) AppendGpus(text, facts);
-  Append(text, "profile", {ProfileText(facts.profile)});
-  if (facts.bf16_profile.age.has_value()) Append(text, "profile, bf16", {ProfileText(facts.bf16_profile)});
+  Append(text, "profile", ProfileLines(facts.profiles));
   Lines variables;
   for (const auto& [name, value] : host.environment) variables.push_back(absl::StrCat(name, "=", value));
   Append(text, "environment", variables);
@@ -360,6 +376,8 @@ std::string InfoText(const Facts& facts) {
 
 Json InfoJson(const Facts& facts) {
   const HostFacts& host = facts.host;
+  Json profiles = Json::array();
+  for (const ProfileFacts& profile : facts.profiles) profiles.push_back(ProfileJson(profile));
   Json environment = Json::object();
   for (const auto& [name, value] : host.environment) environment[name] = value;
   return {{"version", facts.build.version},
@@ -389,8 +407,7 @@ Json InfoJson(const Facts& facts) {
             {"instruction_set", facts.onednn.instruction_set},
             {"threads", facts.onednn.threads}}},
           {"cuda", CudaJson(facts)},
-          {"profile", ProfileJson(facts.profile)},
-          {"profile_bf16", ProfileJson(facts.bf16_profile)},
+          {"profiles", std::move(profiles)},
           {"environment", std::move(environment)}};
 }
 

@@ -14,6 +14,7 @@
 #include "cpu/about.h"
 #include "cuda/about.h"
 #include "nlohmann/json.hpp"
+#include "tools/machines.h"
 
 namespace colonnade::cli {
 
@@ -37,8 +38,9 @@ struct PciLink {
   std::optional<int> numa_node;
 };
 
-// A profile that --machine=local reads.
+// A profile that --machine=local reads for steps of some kernels.
 struct ProfileFacts {
+  tools::KernelChoice of;
   std::string path;
   std::optional<absl::Duration> age;  // none: there is no such file
   std::string description;
@@ -51,13 +53,13 @@ struct Facts {
   cpu::OneDnn onednn;
   absl::StatusOr<cuda::CudaFacts> cuda;
   std::vector<PciLink> pci_links;      // of each GPU
-  ProfileFacts profile, bf16_profile;  // for steps in fp32, and in bf16
+  std::vector<ProfileFacts> profiles;  // first the one for the usual kernels
 };
 
 // The files of the system lie under `root`.
 HostFacts ReadHost(const std::string& root = "");
 PciLink ReadPciLink(const std::string& pci, const std::string& root = "");
-ProfileFacts ReadProfile(const std::string& path, absl::Time now);
+ProfileFacts ReadProfile(const tools::KernelChoice& of, absl::Time now);
 Facts ReadFacts();
 
 // Lines of a name and a fact, no wider than 80 columns unless a word is.

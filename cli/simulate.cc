@@ -19,6 +19,7 @@ absl::Status RunSimulate(const Flags& flags) {
                {"machine", p.machine.name},
                {"machine_file", MachineFileJson(p.machine)},
                {"global_batch", p.lower.global_batch},
+               {"kernels", flags.kernels},
                {"dtype", flags.dtype},
                {"first_step_ms", Ms(p.simulation.first_step)},
                {"predicted", PredictedJson(p)}});

@@ -125,6 +125,7 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   plan->add_flag("--unfold", flags.unfold,
                  "draws each layer of a block, where one box is drawn for branches that join again");
   plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format")->type_name("FILE");
+  AddTimedKernelsFlag(*plan, flags);
   AddDtypeFlag(*plan, flags, /*may_be_auto=*/false);
   AddInputRateFlag(*plan, flags);
   AddDrawFlags(*plan, flags);
@@ -142,6 +143,7 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
   AddPlanFlags(*simulate, flags);
   simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
       ->type_name("FILE");
+  AddTimedKernelsFlag(*simulate, flags);
   AddDtypeFlag(*simulate, flags, /*may_be_auto=*/false);
   AddInputRateFlag(*simulate, flags);
   AddDrawFlags(*simulate, flags);

@@ -199,7 +199,8 @@ absl::StatusOr<engine::Machine> OpenMachineOfRows(Flags flags, const tools::RowT
   const bool all = in_bf16 == static_cast<int64_t>(about.rows.size());
   flags.dtype = all ? "bf16" : "fp32";
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  const std::string warning = in_bf16 > 0 && !all ? tools::PrecisionWarning(machine, "bf16") : "";
+  flags.dtype = "bf16";
+  const std::string warning = in_bf16 > 0 && !all ? tools::KernelWarning(machine, KernelsOf(flags)) : "";
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   return machine;
 }

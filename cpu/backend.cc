@@ -70,6 +70,13 @@ absl::StatusOr<std::unique_ptr<Device>> StartDevice(int threads, const std::vect
 
 }  // namespace
 
+std::optional<CpuOptions::Kernels> KernelsFromName(absl::string_view name) {
+  if (name == "onednn") return CpuOptions::Kernels::kOneDnn;
+  if (name == "winograd") return CpuOptions::Kernels::kWinograd;
+  if (name == "reference") return CpuOptions::Kernels::kReference;
+  return std::nullopt;
+}
+
 int DefaultThreadsPerDevice(int devices) { return std::max(1, std::min(UsableCores() / devices, MostTeamThreads())); }
 
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options) {

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/backend.h"
 
 namespace colonnade::cpu {
@@ -25,6 +27,9 @@ struct CpuOptions {
   Kernels kernels = Kernels::kOneDnn;
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };
+
+// Of "onednn", "winograd" and "reference"; of any other name nothing.
+std::optional<CpuOptions::Kernels> KernelsFromName(absl::string_view name);
 
 // The device's share of the cores that the process may use (by affinity mask and control groups), at most what
 // OMP_NUM_THREADS and OMP_THREAD_LIMIT allow; at least 1.

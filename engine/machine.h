@@ -103,6 +103,8 @@ struct SlowerDevice {
 
 // What kernels compute in: names of --dtype.
 inline constexpr const char* kPrecisions[] = {"fp32", "tf32", "bf16"};
+// Kernels of CPU devices: names of --kernels.
+inline constexpr const char* kTimedKernels[] = {"onednn", "winograd"};
 
 // The most devices of a profile, as of plans.
 inline constexpr int kMostDevices = 4096;
@@ -111,6 +113,7 @@ struct Machine {
   std::string name, description;
   std::string file{};       // it was read from; empty where the name says which profile it is
   std::string precision{};  // of the kernels whose rates it states, one of kPrecisions; empty: not stated
+  std::string kernels{};    // which those are, one of kTimedKernels; empty: not stated
   // Values that hold for each device; all devices are alike but for `slower`.
   std::vector<std::string> devices;  // names of nodes of the link graph; Program device d runs on devices[d]
   std::vector<SlowerDevice> slower;

@@ -240,9 +240,13 @@ void ReadFittedTo(JsonFields& fields, FittedStep& step, absl::Status& status) {
   object.Finish();
 }
 
-void ReadPrecision(JsonFields& fields, Machine& machine) {
-  if (fields.Find("precision") == nullptr) return;
-  fields.Word("precision", {std::begin(kPrecisions), std::end(kPrecisions)}, machine.precision);
+void ReadKernels(JsonFields& fields, Machine& machine) {
+  if (fields.Find("precision") != nullptr) {
+    fields.Word("precision", {std::begin(kPrecisions), std::end(kPrecisions)}, machine.precision);
+  }
+  if (fields.Find("kernels") != nullptr) {
+    fields.Word("kernels", {std::begin(kTimedKernels), std::end(kTimedKernels)}, machine.kernels);
+  }
 }
 
 void Warn(Machine& machine) {
@@ -406,7 +410,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   if (version != nullptr && *version != 1) fields.Fail(kVersionField, "version 1", *version);
   fields.Text("name", machine.name, true);
   fields.Text("description", machine.description);
-  ReadPrecision(fields, machine);
+  ReadKernels(fields, machine);
   ReadDevices(fields, machine, status);
   for (const MachineQuantity& of : MachineQuantities()) ReadQuantity(fields, of, machine, status);
   fields.Each("ops", false,
@@ -435,6 +439,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
 std::string MachineToJson(const Machine& m) {
   Json json = {{kVersionField, 1}, {"name", m.name}, {"description", m.description}};
   if (!m.precision.empty()) json["precision"] = m.precision;
+  if (!m.kernels.empty()) json["kernels"] = m.kernels;
   json["devices"] = m.devices;
   for (const MachineQuantity& of : MachineQuantities()) {
     const Quantity& quantity = m.*of.quantity;

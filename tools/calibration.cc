@@ -63,17 +63,19 @@ double FactorOfErrors(double seconds, double standard_error) {
 
 }  // namespace
 
-CalibrationTarget CpuTarget(int devices, program::DType dtype) {
+CalibrationTarget CpuTarget(int devices, const KernelChoice& choice) {
   Machine machine = Skeleton(devices, "cpu", "memory");
-  machine.precision = dtype == program::DType::kBF16 ? "bf16" : "fp32";
-  machine.description =
-      absl::StrFormat("this machine, as %d CPU devices on %d cores; %s", devices, CoreCount(), machine.precision);
+  machine.kernels = choice.kernels;
+  machine.precision = choice.precision;
+  machine.description = absl::StrFormat("this machine, as %d CPU devices on %d cores; %s kernels in %s", devices,
+                                        CoreCount(), choice.kernels, choice.precision);
   machine.cores = {static_cast<double>(CoreCount()), Origin::kMeasured, "cores that the process may use"};
   const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES)), page = static_cast<double>(::sysconf(_SC_PAGE_SIZE));
   machine.memory_bytes = {pages * page / devices, Origin::kMeasured, "memory of the machine, in equal parts"};
   return {.devices = devices,
-          .dtype = dtype,
-          .make_backend = [](int of) { return cpu::MakeCpuBackend({.devices = of}); },
+          .dtype = choice.precision == "bf16" ? program::DType::kBF16 : program::DType::kF32,
+          .make_backend = [kernels = *cpu::KernelsFromName(choice.kernels)](
+                              int of) { return cpu::MakeCpuBackend({.devices = of, .kernels = kernels}); },
           .make_mover = CpuDevices,
           .machine = std::move(machine)};
 }

@@ -15,6 +15,7 @@
 #include "engine/machine.h"
 #include "layers/graph.h"
 #include "tools/gpus.h"
+#include "tools/machines.h"
 #include "tools/measure.h"
 #include "tools/transfers.h"
 
@@ -40,8 +41,8 @@ struct CalibrationTarget {
   BackendMaker make_mover;    // for transfers alone
   engine::Machine machine;    // what is known of it without measuring
 };
-// `dtype`: f32 or bf16.
-CalibrationTarget CpuTarget(int devices, program::DType dtype = program::DType::kF32);
+// REQUIRES: `choice` is one of TimedKernelChoices.
+CalibrationTarget CpuTarget(int devices, const KernelChoice& choice = {});
 // A target of one device for each GPU, or of `devices` if that is not 0. The caller sets dtype and the makers of backends.
 CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision);
 

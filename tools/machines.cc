@@ -1,5 +1,6 @@
 #include "tools/machines.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -34,10 +35,10 @@ absl::StatusOr<engine::Machine> FromFile(const std::string& path, Notes& notes) 
   return machine;
 }
 
-absl::StatusOr<engine::Machine> Open(std::string name, const std::string& precision, Notes& notes) {
+absl::StatusOr<engine::Machine> Open(std::string name, const KernelChoice& choice, Notes& notes) {
   std::error_code error;
   if (name == kLocal) {
-    const std::string own = LocalMachinePath(precision);
+    const std::string own = LocalMachinePath(choice);
     const std::string path = std::filesystem::exists(own, error) ? own : LocalMachinePath();
     if (std::filesystem::exists(path, error)) {
       notes.push_back(absl::StrCat("machine local: ", path));
@@ -46,7 +47,7 @@ absl::StatusOr<engine::Machine> Open(std::string name, const std::string& precis
       return machine;
     }
     notes.push_back(absl::StrFormat("machine local: not calibrated yet, %s instead; `%s` measures this machine", kFallback,
-                                    CalibrationOf(precision)));
+                                    CalibrationOf(choice)));
     name = kFallback;
   }
   std::vector<std::string> names;
@@ -62,40 +63,72 @@ absl::StatusOr<engine::Machine> Open(std::string name, const std::string& precis
                       program::DidYouMean(", ", name, names), absl::StrJoin(names, ", ")));
 }
 
+bool IsTimed(const KernelChoice& choice) {
+  const std::vector<KernelChoice> timed = TimedKernelChoices();
+  return std::find(timed.begin(), timed.end(), choice) != timed.end();
+}
+
 }  // namespace
 
-std::string LocalMachinePath(const std::string& precision) {
+std::vector<KernelChoice> TimedKernelChoices() {
+  std::vector<KernelChoice> choices;
+  for (const char* kernels : engine::kTimedKernels) {
+    for (const char* precision : {"fp32", "bf16"}) choices.push_back({kernels, precision});
+  }
+  return choices;
+}
+
+std::string LocalMachinePath(const KernelChoice& choice) {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
   const std::string folder =
       cache != nullptr && *cache != '\0' ? cache : absl::StrCat(home != nullptr ? home : ".", "/.cache");
-  return absl::StrCat(folder, "/colonnade/machine", precision == kUsualPrecision ? "" : absl::StrCat("-", precision),
-                      ".json");
+  const KernelChoice usual;
+  return absl::StrCat(folder, "/colonnade/machine",  //
+                      choice.kernels == usual.kernels ? "" : absl::StrCat("-", choice.kernels),
+                      choice.precision == usual.precision ? "" : absl::StrCat("-", choice.precision), ".json");
 }
 
 absl::StatusOr<engine::Machine> OpenMachine(const std::string& name, std::vector<std::string>* notes,
-                                            const std::string& precision) {
+                                            const KernelChoice& choice) {
   std::vector<std::string> ignored;
   std::vector<std::string>& to = notes != nullptr ? *notes : ignored;
-  absl::StatusOr<engine::Machine> machine = Open(name, precision, to);
+  absl::StatusOr<engine::Machine> machine = Open(name, choice, to);
   if (!machine.ok()) return machine;
-  if (const std::string warning = PrecisionWarning(*machine, precision); !warning.empty()) {
+  if (const std::string warning = KernelWarning(*machine, choice); !warning.empty()) {
     to.push_back(absl::StrCat("warning: ", warning));
   }
   return machine;
 }
 
-std::string CalibrationOf(const std::string& precision) {
-  return precision == "bf16" ? "colonnade calibrate --dtype=bf16" : "colonnade calibrate";
+std::string CalibrationOf(const KernelChoice& choice) {
+  const KernelChoice usual;
+  if (!IsTimed(choice)) return CalibrationOf(usual);
+  return absl::StrCat("colonnade calibrate",
+                      choice.kernels == usual.kernels ? "" : absl::StrCat(" --kernels=", choice.kernels),
+                      choice.precision == usual.precision ? "" : absl::StrCat(" --dtype=", choice.precision));
 }
 
-std::string PrecisionWarning(const engine::Machine& machine, const std::string& precision) {
-  const bool is_of_cpu = machine.cores.value > 0;  // those stated no precision while there was one
-  const std::string timed = machine.precision.empty() && is_of_cpu ? kUsualPrecision : machine.precision;
-  if (timed.empty() || timed == precision) return "";
-  const bool is_here = machine.name == kLocal && is_of_cpu && precision != "tf32";
-  return absl::StrFormat("machine %s: its rates are of kernels in %s, the step is in %s%s", machine.Title(), timed,
-                         precision, is_here ? absl::StrCat("; `", CalibrationOf(precision), "` measures those") : "");
+std::string KernelWarning(const engine::Machine& machine, const KernelChoice& choice) {
+  const bool is_of_cpu = machine.cores.value > 0;
+  KernelChoice timed{.kernels = machine.kernels, .precision = machine.precision};
+  if (is_of_cpu) {  // profiles stated nothing while there was one choice
+    const KernelChoice usual;
+    if (timed.kernels.empty()) timed.kernels = usual.kernels;
+    if (timed.precision.empty()) timed.precision = usual.precision;
+  }
+  const bool other_kernels = !timed.kernels.empty() && timed.kernels != choice.kernels,
+             other_precision = !timed.precision.empty() && timed.precision != choice.precision;
+  if (!other_kernels && !other_precision) return "";
+  const auto text = [&](const KernelChoice& of) {
+    return absl::StrCat(other_kernels ? absl::StrCat("of ", of.kernels, " kernels") : "",
+                        other_kernels && other_precision ? " " : "",
+                        other_precision ? absl::StrCat("in ", of.precision) : "");
+  };
+  const bool is_to_be_timed = machine.name == kLocal && is_of_cpu && IsTimed(choice);
+  return absl::StrFormat("machine %s: its rates are %s%s, the step is %s%s", machine.Title(),
+                         other_kernels ? "" : "of kernels ", text(timed), text(choice),
+                         is_to_be_timed ? absl::StrCat("; `", CalibrationOf(choice), "` measures those") : "");
 }
 
 }  // namespace colonnade::tools

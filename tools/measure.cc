@@ -128,8 +128,10 @@ std::vector<engine::DeviceMemory> StepMeter::Memory() const {
   return memory;
 }
 
-absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program) {
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, cpu::MakeCpuBackend({.devices = program.device_count}));
+absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program,
+                                                                   cpu::CpuOptions::Kernels kernels) {
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   cpu::MakeCpuBackend({.devices = program.device_count, .kernels = kernels}));
   return backend->MemoryOf(program);
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cpu/backend.h"
 #include "engine/backend.h"
 #include "engine/executor.h"
 #include "engine/trace.h"
@@ -66,7 +67,8 @@ class StepMeter {
 };
 
 // Bytes that the CPU backend would take for `program`, by device.
-absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program);
+absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program,
+                                                                   cpu::CpuOptions::Kernels kernels = {});
 
 // The share of wrong test digits once so much was trained.
 struct ErrorPoint {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cpu/about.h"
 #include "engine/cost_model.h"
 #include "engine/routes.h"
 #include "partition/bound.h"
@@ -142,9 +143,12 @@ absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::
   RETURN_IF_ERROR(CheckDevices(machine, plan.mesh.device_count()));
   ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine));
-  // For CPU devices the backend itself says what layouts and workspaces add.
+  // For CPU devices the backend itself says what layouts and workspaces add; this processor may have no Winograd kernels.
   if (machine.cores.value > 0) {
-    ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory, PredictCpuMemory(program));
+    using Kernels = cpu::CpuOptions::Kernels;
+    const bool by_winograd = machine.kernels == "winograd" && cpu::HasWinograd();
+    ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory,
+                     PredictCpuMemory(program, by_winograd ? Kernels::kWinograd : Kernels::kOneDnn));
     for (size_t d = 0; d < memory.size(); ++d) simulation.devices[d].peak_memory_bytes = memory[d].total_bytes();
   }
   return Predicted{std::move(program), std::move(simulation)};

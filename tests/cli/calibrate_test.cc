@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/input_run.h"
+#include "cpu/about.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -96,6 +97,38 @@ TEST_F(Command, CalibrateInBf16WritesAProfileOfItsOwn) {
   EXPECT_THAT(run(train + " --dtype=bf16").err, Not(HasSubstr("no predicted times")));
   EXPECT_THAT(run(train).err, HasSubstr("no predicted times: `colonnade calibrate` measures this machine and gives them"));
   EXPECT_THAT(run(train + " --machine=" + profile).err, HasSubstr("no predicted times: machine local"));
+}
+
+// As of element types: a profile is of one kind of kernels.
+TEST_F(Command, CalibrateByWinogradWritesAProfileOfItsOwn) {
+  if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
+  const auto run = [&](const std::string& arguments) {
+    return Wait(Start(arguments, [&] { ::setenv("XDG_CACHE_HOME", path_.c_str(), 1); }));
+  };
+  const std::string profile = In("colonnade/machine-winograd.json");
+  const Result calibrated = run("calibrate --model=two_column --batch=32 --devices=2 --kernels=winograd");
+  ASSERT_EQ(calibrated.code, 0) << calibrated.err;
+  EXPECT_EQ(Json::parse(*engine::ReadFile(profile)).at("kernels"), "winograd");
+  EXPECT_FALSE(std::filesystem::exists(In("colonnade/machine.json")));
+
+  const std::string plan = "plan --model=two_column --batch=32 --devices=2 --plan=data";
+  const Result alike = run(plan + " --kernels=winograd --json");
+  EXPECT_THAT(alike.err, AllOf(HasSubstr("machine local: " + profile), Not(HasSubstr("warning"))));
+  EXPECT_EQ(Json::parse(alike.out)["kernels"], "winograd");
+  EXPECT_THAT(run(plan).err, AllOf(HasSubstr("not calibrated yet, cpu-2core instead; `colonnade calibrate` measures"),
+                                   Not(HasSubstr("warning"))));
+  EXPECT_THAT(run(plan + " --machine=" + profile + " --dtype=bf16").err,
+              HasSubstr("its rates are of winograd kernels in fp32, the step is of onednn kernels in bf16; "
+                        "`colonnade calibrate --dtype=bf16` measures those"));
+  EXPECT_THAT(run("simulate" + plan.substr(4) + " --kernels=winograd --dtype=bf16").err,
+              HasSubstr("`colonnade calibrate --kernels=winograd --dtype=bf16` measures"));
+  EXPECT_THAT(run(plan + " --machine=hgx-h100 --kernels=winograd").err, Not(HasSubstr("warning"))) << "GPUs have others";
+
+  const std::string train = "train --model=two_column --data=digits --plan=data --devices=2 --steps=12 --batch=32";
+  EXPECT_THAT(run(train + " --kernels=winograd").err, Not(HasSubstr("no predicted times")));
+  EXPECT_THAT(run(train).err, HasSubstr("no predicted times: `colonnade calibrate` measures this machine and gives them"));
+  EXPECT_THAT(run(train + " --machine=" + profile).err, HasSubstr("no predicted times: machine local"));
+  EXPECT_THAT(run(train + " --kernels=reference").err, HasSubstr("no profile is of --kernels=reference"));
 }
 
 TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {

@@ -84,7 +84,10 @@ Facts TwoGpus() {
       .cuda = cuda,
       .pci_links =
           {{.speed = "2.5 GT/s PCIe", .most_speed = "32.0 GT/s PCIe", .width = 16, .most_width = 16, .numa_node = 0}, {}},
-      .profile = {.path = "/home/me/machine.json", .age = absl::Hours(72), .description = "two GPUs"}};
+      .profiles = {
+          {.path = "/home/me/machine.json", .age = absl::Hours(72), .description = "two GPUs"},
+          {.of = {.precision = "bf16"}, .path = "/home/me/machine-bf16.json"},
+          {.of = {.kernels = "winograd"}, .path = "/home/me/w.json", .age = absl::Hours(30), .description = "one CPU"}}};
 }
 
 TEST_F(Info, HasAFactOnEachLineAndFitsATerminal) {
@@ -113,8 +116,8 @@ TEST_F(Info, IsOneJsonObjectWithTheKeysThatTheDocumentationNames) {
   const OrderedJson info = OrderedJson::parse(r.out);
   std::vector<std::string> keys;
   for (const auto& [key, value] : info.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ElementsAre("version", "commit", "build", "system", "processor", "onednn", "cuda", "profile",
-                                "profile_bf16", "environment"));
+  EXPECT_THAT(keys,
+              ElementsAre("version", "commit", "build", "system", "processor", "onednn", "cuda", "profiles", "environment"));
   EXPECT_EQ(info["version"], ThisBuild().version);
   EXPECT_GE(info["system"]["memory_bytes"], info["system"]["available_bytes"]);
   EXPECT_EQ(info["cuda"]["usable"], info["cuda"]["error"].is_null());
@@ -145,21 +148,31 @@ TEST_F(Info, SaysHowOldTheProfileOfThisMachineIs) {
   const std::string shipped = *engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json"));
   WriteProfile(shipped, absl::Hours(75));
   EXPECT_THAT(RunHere("info").out, HasSubstr("profile        3 days old, "));
-  const OrderedJson profile = OrderedJson::parse(RunHere("info --json").out)["profile"];
+  const OrderedJson profile = OrderedJson::parse(RunHere("info --json").out)["profiles"][0];
   EXPECT_EQ(profile["path"], Profile());
   EXPECT_NEAR(profile["age_s"].get<double>(), 75 * 3600, 60);
   EXPECT_EQ(profile["description"], OrderedJson::parse(shipped)["description"]);
   EXPECT_TRUE(profile["error"].is_null());
 }
 
-TEST_F(Info, HasALineForAProfileInBf16WhereThereIsOne) {
-  EXPECT_THAT(RunHere("info").out, Not(HasSubstr("profile, bf16")));
-  EXPECT_TRUE(OrderedJson::parse(RunHere("info --json").out)["profile_bf16"]["age_s"].is_null());
+TEST_F(Info, HasALineForEachProfileOfOtherKernelsThatThereIs) {
+  EXPECT_THAT(RunHere("info").out, Not(HasSubstr("onednn, bf16")));
+  const OrderedJson before = OrderedJson::parse(RunHere("info --json").out)["profiles"];
+  ASSERT_EQ(before.size(), 4u);
+  for (const OrderedJson& profile : before) EXPECT_TRUE(profile["age_s"].is_null());
   WriteProfile(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json")), absl::Hours(75));
-  const std::string in_bf16 = In("colonnade/machine-bf16.json");
+  const std::string in_bf16 = In("colonnade/machine-bf16.json"), both = In("colonnade/machine-winograd-bf16.json");
   std::filesystem::copy(Profile(), in_bf16);
-  EXPECT_THAT(RunHere("info").out, ::testing::ContainsRegex("profile, bf16  [0-9]+ second"));
-  EXPECT_EQ(OrderedJson::parse(RunHere("info --json").out)["profile_bf16"]["path"], in_bf16);
+  std::filesystem::copy(Profile(), both);
+  const std::string text = RunHere("info").out;
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n {15}onednn, bf16: [0-9]+ second"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n {15}winograd, bf16: [0-9]+ second"));
+  EXPECT_THAT(text, Not(HasSubstr("winograd, fp32")));
+  const OrderedJson profiles = OrderedJson::parse(RunHere("info --json").out)["profiles"];
+  EXPECT_EQ(profiles[1]["path"], in_bf16);
+  EXPECT_EQ(profiles[3]["path"], both);
+  EXPECT_EQ(profiles[3]["kernels"], "winograd");
+  EXPECT_EQ(profiles[3]["dtype"], "bf16");
 }
 
 TEST_F(Info, AProfileThatCannotBeReadIsAFactAndNoError) {
@@ -167,7 +180,8 @@ TEST_F(Info, AProfileThatCannotBeReadIsAFactAndNoError) {
   const Result r = RunHere("info");
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("cannot be read"));
-  EXPECT_THAT(OrderedJson::parse(RunHere("info --json").out)["profile"]["error"].get<std::string>(), HasSubstr("missing"));
+  EXPECT_THAT(OrderedJson::parse(RunHere("info --json").out)["profiles"][0]["error"].get<std::string>(),
+              HasSubstr("missing"));
 }
 
 TEST_F(Info, ReadsTheFilesOfTheSystem) {
@@ -226,6 +240,7 @@ TEST_F(Info, OfTwoGpus) {
             "               at 0000:18:00.0\n"
             "peer access    between all GPUs, with native atomics, as over NVLink\n"
             "profile        3 days old, /home/me/machine.json: two GPUs\n"
+            "               winograd, fp32: 30 hours old, /home/me/w.json: one CPU\n"
             "environment    NCCL_DEBUG=INFO\n"
             "               OMP_NUM_THREADS=4\n");
   const OrderedJson gpu = InfoJson(TwoGpus())["cuda"]["gpus"][0];

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr char kTwo[] = R"({
- "colonnade_machine": 1, "name": "two", "description": "a pair", "precision": "tf32", "devices": ["d0", "d1"],
+ "colonnade_machine": 1, "name": "two", "description": "a pair", "precision": "tf32", "kernels": "winograd", "devices": ["d0", "d1"],
  "memory_bytes": {"value": 1e9, "from": "spec"},
  "flops_per_sec": {"value": 1e12, "from": "spec", "source": "data sheet"},
  "memory_bytes_per_sec": {"value": 2e11, "from": "measured"},
@@ -55,6 +55,7 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   EXPECT_EQ(machine->ops[0].points[0].shape.c, 3);
   EXPECT_EQ(machine->fitted_to.model, "lenet");
   EXPECT_EQ(machine->precision, "tf32");
+  EXPECT_EQ(machine->kernels, "winograd");
   EXPECT_EQ(machine->links[1].duplex, Link::Duplex::kHalf);
   const std::string written = MachineToJson(*machine);
   absl::StatusOr<Machine> again = MachineFromJson(written);
@@ -63,10 +64,13 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   EXPECT_EQ(CountByOrigin(*machine), (std::vector<int>{2, 3, 5, 0, 2}));
 }
 
-TEST(MachineFromJson, KnowsThreePrecisions) {
+TEST(MachineFromJson, KnowsThreePrecisionsAndTwoKindsOfKernels) {
   EXPECT_THAT(ErrorOf(R"("tf32")", R"("fp16")"),
               HasSubstr("precision: unknown name \"fp16\", did you mean \"fp32\"?; expected one of fp32, tf32, bf16"));
   EXPECT_EQ(MachineFromJson(absl::StrReplaceAll(Good(), {{R"("precision": "tf32", )", ""}}))->precision, "");
+  EXPECT_THAT(MachineFromJson(absl::StrReplaceAll(Good(), {{R"("winograd")", R"("reference")"}})).status().message(),
+              HasSubstr("kernels: unknown name \"reference\"; expected one of onednn, winograd"));
+  EXPECT_EQ(MachineFromJson(absl::StrReplaceAll(Good(), {{R"("kernels": "winograd", )", ""}}))->kernels, "");
 }
 
 TEST(MachineFromJson, SaysTheLineAndColumnWhereTextIsNotJson) {

@@ -1,13 +1,19 @@
-// What is proposed where a plan does not fit, by what each plan is said to need.
+// What is proposed where a plan does not fit, by what each plan is said to need; whose memory a prediction states.
 #include "tools/planning.h"
 
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "cpu/about.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "tools/calibration.h"
+#include "tools/machines.h"
+#include "tools/measure.h"
 
 namespace colonnade::tools {
 namespace {
@@ -65,6 +71,33 @@ TEST_F(NearestPlan, LooksAtFewPlansWhateverTheMachine) {
   for (const auto& [devices, calls] : calls_) EXPECT_LE(calls, devices == 1 ? 5 : 4) << devices;
   ASSERT_TRUE(Find(8, 1024, 1000, Shared).has_value());
   EXPECT_THAT(calls_, ElementsAre(Pair(8, 2)));
+}
+
+int64_t TotalBytes(const absl::StatusOr<std::vector<engine::DeviceMemory>>& memory) {
+  int64_t bytes = 0;
+  for (const engine::DeviceMemory& device : *memory) bytes += device.total_bytes();
+  return bytes;
+}
+
+TEST(Predict, StatesTheMemoryThatTheKernelsOfTheProfileTake) {
+  if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
+  const layers::LayerGraph graph = *models::BuildModel("resnet20", {});
+  const partition::Plan plan = *partition::NamedPlan("single", graph, {.devices = 1, .global_batch = 32});
+  const partition::LowerOptions lower{.global_batch = 32};
+  const program::Program program = *partition::Lower(graph, plan, lower);
+  const int64_t direct = TotalBytes(PredictCpuMemory(program)),
+                winograd = TotalBytes(PredictCpuMemory(program, cpu::CpuOptions::Kernels::kWinograd));
+  ASSERT_NE(direct, winograd);
+  engine::Machine machine = *OpenMachine("cpu-2core");
+  EXPECT_EQ(Predict(machine, graph, plan, lower)->simulation.devices[0].peak_memory_bytes, direct);
+  machine.kernels = "winograd";
+  EXPECT_EQ(Predict(machine, graph, plan, lower)->simulation.devices[0].peak_memory_bytes, winograd);
+  // What is calibrated runs those kernels.
+  for (const auto& [kernels, bytes] : {std::pair("onednn", direct), std::pair("winograd", winograd)}) {
+    const CalibrationTarget target = CpuTarget(1, {.kernels = kernels});
+    EXPECT_EQ(target.machine.kernels, kernels);
+    EXPECT_EQ(TotalBytes((*target.make_backend(1))->MemoryOf(program)), bytes) << kernels;
+  }
 }
 
 }  // namespace
