@@ -145,6 +145,10 @@ absl::Status Export(const Flags& flags, const Found& found) {
 }  // namespace
 
 absl::Status RunCheckpoint(const Flags& flags) {
+  if (flags.action != "export" && (flags.exports_ema || !flags.out.empty())) {
+    return absl::FailedPreconditionError(absl::StrFormat("%s: expected export, whose flag this is, found %s",
+                                                         flags.exports_ema ? "--ema" : "--out", flags.action));
+  }
   ASSIGN_OR_RETURN(std::vector<Found> found, Find(flags));
   if (flags.action == "export") return Export(flags, found.back());
   if (flags.action == "verify") Verify(found);

@@ -51,6 +51,15 @@ absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine:
   return absl::OkStatus();
 }
 
+// Whether a checkpoint has other tensors, or of other shapes, where a field is another.
+bool ChangesTensors(const std::string& field, const std::string& saved, const std::string& current) {
+  if (field == "optimizer") return (saved == "adamw") != (current == "adamw");
+  for (const char* one : {"model", "input", "classes", "width", "network", "freeze"}) {
+    if (field == one) return true;
+  }
+  return false;
+}
+
 // Of a network's layers: a file may be edited between two runs.
 std::string FingerprintOf(const layers::LayerGraph& graph) {
   return engine::Xxh3Text(tools::NetworkToJson({.info = {}, .graph = graph}));
@@ -87,9 +96,10 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
 }
 
 absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& flags, const Session& session,
-                                                                   engine::RunFields run) {
+                                                                   FieldsFrom fields_from) {
   std::unique_ptr<Checkpointing> result(new Checkpointing(flags, session));
-  result->run_ = std::move(run);
+  ASSIGN_OR_RETURN(result->run_, fields_from({}));
+  result->fields_from_ = std::move(fields_from);
   result->interval_ = ParseCheckpointInterval(flags.checkpoint_every).value_or(CheckpointInterval{});
   RETURN_IF_ERROR(CheckAllowed(flags.allow_change, result->run_));
   if (flags.checkpoint.empty()) {
@@ -106,9 +116,8 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& 
 // Checkpoints of two runs in one folder would be taken for those of one.
 absl::Status Checkpointing::CheckFolder() const {
   if (flags_.resume.has_value()) {
-    const std::filesystem::path from = *flags_.resume;
-    const bool own =
-        from.empty() || IsSameFolder(from, folder_->path()) || IsSameFolder(from.parent_path(), folder_->path());
+    const std::string& from = *flags_.resume;
+    const bool own = from.empty() || IsSameFolder(from, folder_->path()) || IsSameFolder(from + "/..", folder_->path());
     if (own) return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
@@ -136,23 +145,29 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
     return it == of.end() ? "(none)" : it->second;
   };
   std::vector<std::string> differences, fields;
+  bool other_tensors = false;
   for (const auto& [field, unused] : all) {
     const std::string was = value_of(before, field), current = value_of(now, field);
     const std::vector<std::string>& allowed = flags_.allow_change;
     if (was == current || std::find(allowed.begin(), allowed.end(), field) != allowed.end()) continue;
     differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));
     fields.push_back(field);
+    other_tensors = other_tensors || ChangesTensors(field, was, current);
   }
   if (differences.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: expected the run that was saved, found another (saved → current): %s; "
-                      "--allow-change=%s goes on all the same",
-                      checkpoint, absl::StrJoin(differences, "; "), absl::StrJoin(fields, ",")));
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: expected the run that was saved, found another (saved → current): %s; %s", checkpoint,
+      absl::StrJoin(differences, "; "),
+      other_tensors
+          ? absl::StrFormat("its state is not this run's: begin anew, with its weights by --init=%s/%s if they fit",
+                            checkpoint, engine::FileNameOf(engine::StateKind::kValue))
+          : absl::StrFormat("--allow-change=%s goes on all the same", absl::StrJoin(fields, ","))));
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
                                                               const program::Program& program,
                                                               engine::LoadedProgram& loaded) {
+  ASSIGN_OR_RETURN(run_, fields_from_(checkpoint.manifest().position));
   RETURN_IF_ERROR(CheckFields(checkpoint.folder(), checkpoint.manifest().run));
   RETURN_IF_ERROR(checkpoint.Restore(program, loaded));
   resumed_from_ = checkpoint.folder();
@@ -215,16 +230,19 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program
                                        : absl::StrFormat("no checkpoint in %s yet: from the beginning", from);
     std::fprintf(stderr, "%s\n", what.c_str());
   }
-  if (!saves()) return from_;
-  if (resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
-  RETURN_IF_ERROR(engine::ReplaceFile(absl::StrCat(folder_->path(), "/config.toml"), flags_.resolved));
+  if (saves() && resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
   return from_;
+}
+
+absl::Status Checkpointing::KeepConfig() const {
+  if (!saves()) return absl::OkStatus();
+  return engine::ReplaceFile(absl::StrCat(folder_->path(), "/config.toml"), flags_.resolved);
 }
 
 void Checkpointing::AddLoss(double loss) {
   if (!std::isfinite(loss)) return;  // of a step that was skipped
-  loss_sum_ += loss;
-  ++losses_;
+  losses_.sum += loss;
+  ++losses_.count;
 }
 
 bool Checkpointing::IsDue(int64_t step) {
@@ -239,6 +257,8 @@ absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& s
   if (!saved.has_value()) return absl::OkStatus();
   if (!saved->status.ok()) {
     ++failed_;
+    losses_.sum += losses_of_copy_.sum;
+    losses_.count += losses_of_copy_.count;
     if (absl::IsOutOfRange(saved->status)) not_finite_ = saved->status;
     return saved->status;
   }
@@ -270,9 +290,8 @@ absl::Status Checkpointing::Save(int64_t step) {
       .run = run_,
       .plan = absl::StrFormat("%s on %d device%s", session_.plan.name, session_.plan.mesh.device_count(),
                               session_.plan.mesh.device_count() == 1 ? "" : "s")};
-  if (losses_ > 0) manifest.position.loss = loss_sum_ / static_cast<double>(losses_);
-  loss_sum_ = 0;
-  losses_ = 0;
+  if (losses_.count > 0) manifest.position.loss = losses_.sum / static_cast<double>(losses_.count);
+  losses_of_copy_ = std::exchange(losses_, {});
   last_save_ = absl::Now();
   return saver_->Begin(std::move(manifest));
 }

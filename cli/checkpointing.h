@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_CHECKPOINTING_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,15 +26,20 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
 
 class Checkpointing {
  public:
+  // The fields of the run where it begins or goes on there: what is over all of its steps depends on how many there are.
+  using FieldsFrom = std::function<absl::StatusOr<engine::RunFields>(const engine::RunPosition& from)>;
+
   // Takes the lock of --checkpoint. FailedPrecondition where flags contradict each other or the folder, before anything is
   // loaded. Without any of the flags the result does nothing.
   static absl::StatusOr<std::unique_ptr<Checkpointing>> Open(const Flags& flags, const Session& session,
-                                                             engine::RunFields run);
+                                                             FieldsFrom fields_from);
 
   // Where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is. InvalidArgument
   // naming each field that differs, saved → current.
   absl::StatusOr<engine::RunPosition> Resume(const program::Program& program, engine::LoadedProgram& loaded);
 
+  // Puts the run's flags beside its checkpoints.
+  absl::Status KeepConfig() const;
   // Takes the memory of the copies, if there will be any. DataLoss where the disk has not room for a checkpoint of
   // `program`.
   absl::Status MakeRoom(const program::Program& program);
@@ -72,6 +78,7 @@ class Checkpointing {
   const Flags& flags_;
   const Session& session_;
   CheckpointInterval interval_;
+  FieldsFrom fields_from_;
   engine::RunFields run_;
   std::unique_ptr<engine::CheckpointFolder> folder_;  // null: nothing is saved
   std::unique_ptr<engine::CheckpointSaver> saver_;
@@ -80,8 +87,11 @@ class Checkpointing {
   absl::Time last_save_ = absl::InfinitePast();
   int64_t last_step_ = -1;   // of the last checkpoint that is there
   absl::Status not_finite_;  // OutOfRange since a checkpoint was not
-  double loss_sum_ = 0;
-  int64_t losses_ = 0;
+  struct Losses {
+    double sum = 0;
+    int64_t count = 0;
+  };
+  Losses losses_, losses_of_copy_;  // since the last copy was begun, and those of the copy that is being written
   int64_t saved_ = 0, failed_ = 0, bytes_ = 0;
   absl::Duration written_;
 };

@@ -41,6 +41,12 @@ bool Has(const std::vector<std::string>& words, const std::string& flag) {
                      [&](const std::string& word) { return word == flag || absl::StartsWith(word, flag + "="); });
 }
 
+// The other flag that says what this one says, where a run takes only one of the two.
+std::string InPlaceOf(const std::string& flag) {
+  if (flag == "--steps") return "--epochs";
+  return flag == "--epochs" ? "--steps" : flag;
+}
+
 // The long flags of a sub-command, without what files cannot have.
 std::vector<std::string> FlagsOf(const CLI::App& command) {
   std::vector<std::string> names;
@@ -80,11 +86,28 @@ absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text
   return items;
 }
 
+// What a line gives a value; empty where it gives none.
+std::string KeyOf(absl::string_view line) {
+  const size_t equals = line.find('=');
+  if (equals == absl::string_view::npos) return "";
+  absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
+  if (absl::ConsumePrefix(&key, "\"")) (void)absl::ConsumeSuffix(&key, "\"");
+  return absl::StartsWith(key, "#") ? "" : std::string(key);
+}
+
 absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& file) {
   if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return ParseRecord(text, file);
   int number = 0;
+  std::set<std::string> keys;  // of a section
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
+    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "[")) keys.clear();
+    // CLI11 joins the values of a key that it meets twice.
+    const std::string key = KeyOf(line);
+    if (!key.empty() && !keys.insert(key).second) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: line %d: expected each key once, found \"%s\" twice", file, number, key));
+    }
     // CLI11 takes the rest of such a line for a comment.
     const absl::string_view before = line.substr(0, line.find('#'));
     if (before.size() == line.size() || std::count(before.begin(), before.end(), '"') % 2 == 0) continue;
@@ -156,7 +179,7 @@ class Reader {
                                                         section));
     }
     if (!all_.contains(item.name)) {
-      const std::string nearest = program::NearestName(item.name, {all_.begin(), all_.end()});
+      const std::string nearest = program::NearestName(item.name, {own_.begin(), own_.end()});
       return absl::InvalidArgumentError(
           absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", place(), item.name,
                           nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
@@ -210,7 +233,8 @@ absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, co
   std::vector<std::string> more;
   for (const CLI::ConfigItem& item : items) {
     ASSIGN_OR_RETURN(bool meant, reader.IsMeant(item));
-    if (meant && !Has(words, "--" + item.name)) AppendWords(item, more);
+    const bool is_given = Has(words, "--" + item.name) || Has(words, InPlaceOf("--" + item.name));
+    if (meant && !is_given) AppendWords(item, more);
   }
   return more;
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -74,13 +76,20 @@ bool Apply(const AugmentWord& word, data::AugmentOptions& options) {
   return false;
 }
 
+// Without the flag's name.
 absl::Status ApplyAll(absl::string_view augment, data::AugmentOptions& options) {
+  std::set<absl::string_view> kinds;
   for (const AugmentWord& word : WordsOf(augment)) {
-    if (Apply(word, options)) continue;
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "--augment: expected standard, none, or of pad:N, resized[:A], scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N "
-        "some with commas between, found \"%s%s%s\"",
-        word.name, word.value.empty() ? "" : ":", word.value));
+    if (!Apply(word, options)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "expected standard, none, or of pad:N, resized[:A], scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N some "
+          "with commas between, N and M from 1 to %d, A and X above 0 and up to 1, found \"%s%s%s\"",
+          kMostSide, word.name, word.value.empty() ? "" : ":", word.value));
+    }
+    const bool crops = word.name == "pad" || word.name == "resized" || word.name == "scaled";
+    if (kinds.insert(crops ? "pad, resized and scaled" : word.name).second) continue;
+    return absl::FailedPreconditionError(absl::StrFormat("expected %s once, found a second in \"%s\"",
+                                                         crops ? "one of pad, resized and scaled" : word.name, augment));
   }
   return absl::OkStatus();
 }
@@ -118,6 +127,14 @@ absl::StatusOr<Wanted> WantedBy(const Flags& flags) {
   return Wanted{{channels, size, size}, flags.classes > 0 ? flags.classes : model->classes};
 }
 
+// Where a set has more classes than the network, how that is to have as many.
+absl::Status WithAdviceOnClasses(const Flags& flags, int64_t classes, const absl::Status& status) {
+  const std::string found = absl::StrFormat("%d classes, found", classes);
+  if (flags.classes > 0 || tools::IsNetworkFile(flags.model) || !absl::StrContains(status.message(), found)) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; --classes says how many ", flags.model, " is to have"));
+}
+
 // Without the folders before it, so that a data set may move.
 absl::string_view FileName(absl::string_view path) {
   const size_t slash = path.rfind('/');
@@ -128,15 +145,24 @@ absl::string_view FileName(absl::string_view path) {
 
 absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set) {
   ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags));
-  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> set,
-                   data::OpenSamples(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
-                                     {.synthetic_shape = wanted.image,
-                                      .synthetic_classes = wanted.classes,
-                                      .classes = train_set != nullptr ? train_set->classes() : wanted.classes,
-                                      .pad = flags.pad,
-                                      .skip_damaged = flags.bad_sample == "skip"}));
-  for (const std::string& note : set->notes()) std::fprintf(stderr, "note: %s: %s\n", set->name().c_str(), note.c_str());
-  return Samples(std::move(set));
+  absl::StatusOr<std::unique_ptr<data::SampleSet>> set =
+      data::OpenSamples(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
+                        {.synthetic_shape = wanted.image,
+                         .synthetic_classes = wanted.classes,
+                         .classes = train_set != nullptr ? train_set->classes() : wanted.classes,
+                         .pad = flags.pad,
+                         .skip_damaged = flags.bad_sample == "skip"});
+  if (!set.ok()) return WithAdviceOnClasses(flags, wanted.classes, set.status());
+  for (const std::string& note : (*set)->notes()) {
+    std::fprintf(stderr, "note: %s: %s\n", (*set)->name().c_str(), note.c_str());
+  }
+  return Samples(*std::move(set));
+}
+
+int64_t ClassesOf(const data::SampleSet& set) {
+  int32_t largest = -1;
+  for (int64_t sample = 0; sample < set.size(); ++sample) largest = std::max(largest, set.label(sample));
+  return largest + 1;
 }
 
 absl::Status CheckAugment(const std::string& augment) {
@@ -155,7 +181,13 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::S
   if (flags.augment == "standard") {
     ApplyStandard(flags, set, shifts, options);
   } else {
-    RETURN_IF_ERROR(ApplyAll(flags.augment, options));
+    const absl::Status applied = ApplyAll(flags.augment, options);
+    if (!applied.ok()) return absl::FailedPreconditionError(absl::StrCat("--augment: ", applied.message()));
+    const int64_t cut = std::max(options.height, options.width);
+    if (options.cropping == data::Cropping::kScaledRandom && options.resize < cut) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "--augment=scaled:N: expected at least %d, the side of what is cut, found %d", cut, options.resize));
+    }
     if (shape[0] == 1) options.saturation = 0;  // grey has none to jitter
   }
   return options;

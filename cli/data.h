@@ -29,6 +29,9 @@ absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::
 // FailedPrecondition naming the part that cannot be meant.
 absl::Status CheckAugment(const std::string& augment);
 
+// One more than the largest label of the set.
+int64_t ClassesOf(const data::SampleSet& set);
+
 // What happens to images of `set` before a network that takes them as `shape` ({C, H, W}); in training as --augment says, of
 // whose "standard" networks of the zoo for digits shift (`shifts`).
 absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,

@@ -1,6 +1,7 @@
 #include "cli/devices.h"
 
 #include <cstdio>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
   if (flags.backend != "cpu") {
     absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms);
     if (calls.ok()) {
+      if (flags.kernels != "onednn") {
+        return absl::FailedPreconditionError(absl::StrFormat(
+            "--kernels=%s: expected --backend=cpu, whose kernels these are; the GPU has its own", flags.kernels));
+      }
       return cuda::MakeCudaBackend({.devices = devices,
                                     .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
                                     .deterministic = flags.deterministic,
@@ -89,7 +94,10 @@ tools::KernelChoice KernelsOf(const Flags& flags) {
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   std::vector<std::string> notes;
   absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, KernelsOf(flags));
-  for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
+  static std::set<std::string> said;  // a command may open it twice
+  for (const std::string& note : notes) {
+    if (said.insert(note).second) std::fprintf(stderr, "%s\n", note.c_str());
+  }
   if (machine.ok() && flags.input_rate > 0) {
     machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};
   }

@@ -31,7 +31,12 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   const bool measures = flags.mean.empty() || flags.std.empty();
   Samples train_samples;
   if (measures) {
-    ASSIGN_OR_RETURN(train_samples, OpenSamples(flags, true));
+    absl::StatusOr<Samples> train = OpenSamples(flags, true);
+    if (absl::IsNotFound(train.status())) {
+      return absl::NotFoundError(absl::StrCat(
+          train.status().message(), ", of which pixels have the mean and the deviation; --mean and --std say those"));
+    }
+    ASSIGN_OR_RETURN(train_samples, std::move(train));
   }
   ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, false, train_samples.get()));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));

@@ -63,7 +63,7 @@ std::string Describe(const engine::EvalReport& test) {
                          Describe(test, Target::Metric::kTop5), Describe(test, Target::Metric::kLoss), test.count);
 }
 
-Evaluations::Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource& test,
+Evaluations::Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource* test,
                          const std::atomic<bool>& stop, RunLog& log)
     : interval_(ParseEvaluationInterval(flags.eval_every)),
       target_(ParseTarget(flags.until)),
@@ -81,11 +81,11 @@ bool Evaluations::IsDue(int64_t steps_done) const {
 
 absl::StatusOr<engine::EvalReport> Evaluations::Test() {
   CountProgress progress("testing:");
-  return engine::Evaluate(executor_, test_, &stop_, [&](int64_t done) { progress.Show(done, test_.size(), " samples"); });
+  return engine::Evaluate(executor_, *test_, &stop_, [&](int64_t done) { progress.Show(done, test_->size(), " samples"); });
 }
 
 absl::Status Evaluations::Evaluate(int64_t steps_done) {
-  if (!all_.empty() && all_.back().step == steps_done) return absl::OkStatus();
+  if (test_ == nullptr || (!all_.empty() && all_.back().step == steps_done)) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::EvalReport test, Test());
   if (stop_) return absl::OkStatus();
   all_.push_back(log_.AddEvaluation(steps_done, test));

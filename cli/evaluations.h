@@ -32,8 +32,9 @@ std::string Describe(const engine::EvalReport& test);
 
 class Evaluations {
  public:
-  // All but the flags must outlive it, and --eval-every and --until be as their rules have them.
-  Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource& test,
+  // All but the flags must outlive it, and --eval-every and --until be as their rules have them. Without a `test` set there
+  // are no tests.
+  Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource* test,
               const std::atomic<bool>& stop, RunLog& log);
 
   bool IsDue(int64_t steps_done) const;
@@ -56,7 +57,7 @@ class Evaluations {
   const std::optional<Target> target_;
   const RunCourse course_;
   engine::Executor& executor_;
-  engine::DataSource& test_;
+  engine::DataSource* const test_;
   const std::atomic<bool>& stop_;
   RunLog& log_;
   std::vector<EvaluationRecord> all_;

@@ -379,16 +379,19 @@ void AddCheckpointFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->needs(folder)
       ->group(group);
-  app.add_option_function<std::vector<std::string>>(
-         "--resume", [&flags](const std::vector<std::string>& from) { flags.resume = from.empty() ? "" : from.front(); },
-         "goes on from the newest good checkpoint of a folder, or from the one named (default: of --checkpoint, and from "
-         "the "
-         "beginning where none is there yet)")
-      ->expected(0, 1)
-      ->type_name("DIR")
-      ->group(group);
+  CLI::Option* resume =
+      app.add_option_function<std::vector<std::string>>(
+             "--resume", [&flags](const std::vector<std::string>& from) { flags.resume = from.empty() ? "" : from.front(); },
+             "goes on from the newest good checkpoint of a folder, or from the one named (default: of --checkpoint, and "
+             "from "
+             "the "
+             "beginning where none is there yet)")
+          ->expected(0, 1)
+          ->type_name("DIR")
+          ->group(group);
   app.add_option("--allow-change", flags.allow_change,
                  "fields of the run that may differ from the checkpoint's: batch, lr, …")
+      ->needs(resume)
       ->delimiter(',')
       ->type_name("FIELD,…")
       ->group(group);
@@ -399,7 +402,7 @@ void AddDrawFlags(CLI::App& app, Flags& flags) {
          "--draws", flags.draws,
          "simulations on draws of what the profile is unsure of; 0: none (default: 100, or fewer where they take long)")
       ->check(CLI::Range(0, kMostDraws));
-  app.add_option("--seed", flags.seed, "of the draws")->capture_default_str();
+  app.add_option("--seed", flags.seed, "of the draws")->check(CLI::Range(uint64_t{0}, kLargestSeed))->capture_default_str();
 }
 
 void AddReportFlag(CLI::App& app, Flags& flags) {

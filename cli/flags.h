@@ -112,6 +112,7 @@ inline constexpr int kMostSide = 4096;                        // rows or columns
 inline constexpr int kMostDevicesHere = 64;                   // of plans and transfers that bench and calibrate time
 inline constexpr int64_t kMostPad = 64;
 inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64, kMostDraws = 10000;
+inline constexpr uint64_t kLargestSeed = (uint64_t{1} << 53) - 1;
 inline constexpr int64_t kMostIndexMegabytes = int64_t{1} << 20;
 
 // What --checkpoint-every says: so many steps, or so much time; the other is 0.

@@ -31,25 +31,34 @@ int64_t ImagesOf(const InputAmount& amount, int64_t set_size, const InputRun& ru
   return static_cast<int64_t>(std::min({all, in_time, 1e18}));
 }
 
-// What is left of an epoch from `position` on, at most a batch; how many images that was.
-absl::StatusOr<int64_t> ReadBatch(data::Pipeline& pipeline, int64_t batch, int64_t& position,
-                                  const std::function<void(const data::Batch&)>& visit) {
-  RETURN_IF_ERROR(pipeline.Visit(position, batch, visit));
-  const int64_t read = std::min(batch, pipeline.size() - position);
-  position = (position + read) % pipeline.size();
-  return read;
-}
+// Epochs one after the other as training reads them: a batch may lie in two of them.
+class Reader {
+ public:
+  Reader(data::Pipeline& pipeline, int64_t batch) : pipeline_(pipeline), batch_(batch) {}
 
-absl::Status WarmUp(data::Pipeline& pipeline, int64_t batch, int64_t epochs) {
-  CountProgress progress("warming up:", "images");
-  int64_t position = 0;
-  for (int64_t count = 0; count < epochs * pipeline.size();) {
-    ASSIGN_OR_RETURN(const int64_t read, ReadBatch(pipeline, batch, position, [](const data::Batch&) {}));
-    count += read;
-    progress.Show(count, epochs * pipeline.size());
+  // How many images have been read.
+  int64_t position() const { return position_; }
+  // A batch, or what is left before `end`.
+  absl::Status ReadBatch(int64_t end, const std::function<void(const data::Batch&)>& visit) {
+    const int64_t count = std::min(batch_, end - position_);
+    RETURN_IF_ERROR(pipeline_.Visit(position_, count, visit));
+    position_ += count;
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
+  absl::Status WarmUp(int64_t images) {
+    CountProgress progress("warming up:", "images");
+    while (position_ < images) {
+      RETURN_IF_ERROR(ReadBatch(images, [](const data::Batch&) {}));
+      progress.Show(position_, images);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  data::Pipeline& pipeline_;
+  const int64_t batch_;
+  int64_t position_ = 0;
+};
 
 }  // namespace
 
@@ -95,7 +104,6 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int th
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> pipeline,
                    data::Pipeline::Create(set, {.seed = flags.seed,
                                                 .shuffle = flags.shuffle == "on",
-                                                .once = true,
                                                 .augment = recipe,
                                                 .threads = threads,
                                                 .prefetch = flags.prefetch,
@@ -104,15 +112,17 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int th
   InputRun run{.description = pipeline->description(),
                .threads = threads,
                .batch_bytes = batch * recipe.height * recipe.width * recipe.channels};
-  RETURN_IF_ERROR(WarmUp(*pipeline, batch, amount.warm_up));
+  Reader reader(*pipeline, batch);
+  RETURN_IF_ERROR(reader.WarmUp(amount.warm_up * set->size()));
+  const int64_t first = reader.position();
   const data::StageTimes before = pipeline->Stages();
   const absl::Time begin = absl::Now();
   const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
   CountProgress progress(absl::StrFormat("reading with %d thread%s:", threads, threads == 1 ? "" : "s"), "images");
-  int64_t position = 0;
-  while (run.count < amount.epochs * set->size() && run.elapsed < amount.time) {
-    ASSIGN_OR_RETURN(const int64_t read, ReadBatch(*pipeline, batch, position, visit));
-    run.count += read;
+  const int64_t end = first + amount.epochs * set->size();
+  while (reader.position() < end && run.elapsed < amount.time) {
+    RETURN_IF_ERROR(reader.ReadBatch(end, visit));
+    run.count = reader.position() - first;
     run.elapsed = absl::Now() - begin;
     progress.Show(run.count, ImagesOf(amount, set->size(), run));
   }

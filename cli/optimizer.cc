@@ -71,7 +71,7 @@ absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
   for (const Of& of :
        {Of{"--trust", flags.trust.has_value(), lars, "lars"}, Of{"--betas", !flags.betas.empty(), adamw, "adamw"},
         Of{"--epsilon", flags.epsilon.has_value(), adamw, "adamw"},
-        Of{"--momentum", flags.momentum >= 0, !adamw, "the others"}}) {
+        Of{"--momentum", flags.momentum >= 0, !adamw, "krizhevsky, pytorch, nesterov or lars"}}) {
     if (!of.is_given || of.is_used) continue;
     return absl::FailedPreconditionError(absl::StrFormat("%s: expected --optimizer=%s, which has it, found --optimizer=%s",
                                                          of.flag, of.optimizers, flags.optimizer));

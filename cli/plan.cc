@@ -152,14 +152,26 @@ void PrintLayers(const Prediction& p) {
   PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "gradients", partition::Name(p.session.plan.reduction), reduced / 1e6));
 }
 
-// The best, and the best of every name and number of devices.
+// Without its rank, and without what draws say of it.
+std::string RowOf(const Prediction& p, size_t candidate) {
+  const partition::Candidate& c = p.candidates[candidate];
+  const Json mesh = MeshJson(c.plan.mesh);
+  return absl::StrFormat("%-8s %3d x %-3d %-11s %-7s %11.1f %6d %11.2f %11.1f%s", c.plan.name,
+                         mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction),
+                         c.plan.overlap ? "on" : "off", static_cast<double>(c.plan.bucket_bytes) / 1e6,
+                         c.plan.transfer_parts, c.judgement.step_sec * 1e3,
+                         static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? "" : "  does not fit");
+}
+
+// The best whose rows differ, and the best of every name and number of devices.
 std::vector<size_t> ShownCandidates(const Prediction& p) {
   std::vector<size_t> shown;
-  std::set<std::string> names;
+  std::set<std::string> names, rows;
   for (size_t i = 0; i < p.candidates.size(); ++i) {
     const partition::Plan& plan = p.candidates[i].plan;
     const bool is_new = names.insert(absl::StrCat(plan.name, " ", plan.mesh.device_count())).second;
-    if (i < kShownCandidates || (is_new && plan.name != partition::kAutoPlan)) shown.push_back(i);
+    const bool is_among_best = shown.size() < kShownCandidates && rows.insert(RowOf(p, i)).second;
+    if (is_among_best || (is_new && plan.name != partition::kAutoPlan)) shown.push_back(i);
   }
   return shown;
 }
@@ -176,17 +188,9 @@ void PrintCandidates(const Prediction& p) {
   const std::string within =
       p.least_sec > 0 ? absl::StrFormat("; the choice is within %.1f %% of that.", 100 * (step / p.least_sec - 1)) : "";
   PrintLine(absl::StrFormat("\n%d plans simulated.%s%s", p.candidates.size(), BoundText(p), within));
-  PrintLine("The best, and the best of every name and number of devices:");
+  PrintLine("The best that differ in what is shown, and the best of every name and number of devices:");
   PrintLine("rank  plan      mesh    reduction   overlap  buckets MB  parts     step ms   memory MB");
-  for (size_t i : ShownCandidates(p)) {
-    const partition::Candidate& c = p.candidates[i];
-    const Json mesh = MeshJson(c.plan.mesh);
-    PrintLine(absl::StrFormat(
-        "%4d  %-8s %3d x %-3d %-11s %-7s %11.1f %6d %11.2f %11.1f%s", i + 1, c.plan.name, mesh["replicas"].get<int64_t>(),
-        mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
-        static_cast<double>(c.plan.bucket_bytes) / 1e6, c.plan.transfer_parts, c.judgement.step_sec * 1e3,
-        static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? HowOftenSlower(p, i) : "  does not fit"));
-  }
+  for (size_t i : ShownCandidates(p)) PrintLine(absl::StrFormat("%4d  %s%s", i + 1, RowOf(p, i), HowOftenSlower(p, i)));
 }
 
 void Explain(const Prediction& p, const std::string& layer) {

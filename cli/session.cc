@@ -18,6 +18,7 @@
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "tools/host_memory.h"
+#include "tools/measure.h"
 #include "tools/planning.h"
 
 namespace colonnade::cli {
@@ -60,13 +61,13 @@ program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
   return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
 }
 
-absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const layers::LayerGraph& graph,
+absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   CountProgress progress("planning:");
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
-      machine, graph, {.global_batch = SamplesAtOnce(flags), .dtype = DTypeOf(flags), .pixels = PixelsOf(graph)},
-      std::max(flags.devices, 1), [&](int judgements, double part) {
+      machine, session.graph, LowerOptionsOf(flags, session, program::Mode::kTrain), std::max(flags.devices, 1),
+      [&](int judgements, double part) {
         progress.Show(static_cast<int64_t>(part * 100), 100, absl::StrFormat("%% of the search, %d plans", judgements));
       });
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
@@ -134,10 +135,9 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
                         flags.batch, flags.accumulate));
   }
   std::vector<partition::Candidate> judged;
-  ASSIGN_OR_RETURN(partition::Plan plan,
-                   flags.plan == partition::kAutoPlan
-                       ? AutomaticPlan(flags, session.graph, candidates != nullptr ? *candidates : judged)
-                       : PlanOf(flags, session.graph));
+  ASSIGN_OR_RETURN(partition::Plan plan, flags.plan == partition::kAutoPlan
+                                             ? AutomaticPlan(flags, session, candidates != nullptr ? *candidates : judged)
+                                             : PlanOf(flags, session.graph));
   session.plan = std::move(plan);
   const int64_t columns = ColumnsOf(session.plan.mesh);
   if (flags.columns != 0 && flags.columns != columns) {
@@ -221,6 +221,11 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
                         : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels%s", mesh.device_count(), plural,
                                           session.threads_per_device, session.threads_per_device > 1 ? "s" : "",
                                           flags.kernels, ProductsOnCpu(flags));
+  if (backend == "cpu" && session.threads_per_device > tools::CoreCount()) {
+    Say(absl::StrFormat(
+        "note: a device's %d threads share %d usable core%s and wait for each other: steps take many times as long",
+        session.threads_per_device, tools::CoreCount(), tools::CoreCount() == 1 ? "" : "s"));
+  }
   const auto flops = static_cast<double>(session.graph.ForwardFlops(1));
   Say(absl::StrFormat(
       "model %s: %d parameters, %s forward per image", session.graph.name, session.graph.ParameterCount(),

@@ -28,7 +28,8 @@ double ErrorOf(const StepLine& line) { return line.step_ms > 0 ? *line.predicted
 constexpr StepColumn kStepColumns[] = {
     {"step", 7, 9, false, [](const StepLine& l) { return absl::StrCat(l.step); }},
     {"epoch", 7, 6, false, [](const StepLine& l) { return absl::StrFormat("%.2f", l.epoch); }},
-    {"loss", 9, 8, false, [](const StepLine& l) { return absl::StrFormat("%.4f", l.loss); }},
+    {"loss", 9, 8, false,
+     [](const StepLine& l) { return std::isnan(l.loss) ? std::string("nan") : absl::StrFormat("%.4f", l.loss); }},
     {"top-1", 8, 5, false, [](const StepLine& l) { return absl::StrFormat("%.1f %%", 100 * l.top1); }},
     {"images/s", 9, 7, false, [](const StepLine& l) { return absl::StrFormat("%.0f", l.images_per_s); }},
     {"ms/step", 9, 4, false, [](const StepLine& l) { return absl::StrFormat("%.2f", l.step_ms); }},

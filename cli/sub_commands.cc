@@ -23,7 +23,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
   train->add_option("--seed", flags.seed, "of everything random, below 2^53")
-      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
+      ->check(CLI::Range(uint64_t{0}, kLargestSeed))
       ->capture_default_str();
   CLI::Option* init =
       train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several")
@@ -90,7 +90,7 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   AddOptimizerFlags(*verify, flags);
   verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, kMostSteps));
   verify->add_option("--seed", flags.seed, "of everything random, below 2^53")
-      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 53) - 1))
+      ->check(CLI::Range(uint64_t{0}, kLargestSeed))
       ->capture_default_str();
   AddJsonFlag(*verify, flags);
   verify->footer(
@@ -119,11 +119,13 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   AddPlanFlags(*plan, flags);
   plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
   plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes")->type_name("FILE");
-  plan->add_option("--drawing", flags.drawing,
-                   "where to draw the network under the plan: SVG, or text in a file that ends in .txt")
-      ->type_name("FILE.svg");
+  CLI::Option* drawing =
+      plan->add_option("--drawing", flags.drawing,
+                       "where to draw the network under the plan: SVG, or text in a file that ends in .txt")
+          ->type_name("FILE.svg");
   plan->add_flag("--unfold", flags.unfold,
-                 "draws each layer of a block, where one box is drawn for branches that join again");
+                 "draws each layer of a block, where one box is drawn for branches that join again")
+      ->needs(drawing);
   plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format")->type_name("FILE");
   AddTimedKernelsFlag(*plan, flags);
   AddDtypeFlag(*plan, flags, /*may_be_auto=*/false);

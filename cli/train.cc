@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,6 +31,7 @@
 #include "engine/io/weights.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
+#include "tools/network_file.h"
 
 namespace colonnade::cli {
 namespace {
@@ -146,18 +148,29 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
 
 struct Streams {
   Samples train_samples, test_samples;
-  std::unique_ptr<data::Pipeline> train, test;
+  std::unique_ptr<data::Pipeline> train, test;  // test: null where there is no test set
   std::string identity;
 };
+
+// The test set beside a training set; null, with a note, where there is none and no test is asked for.
+absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSet& train) {
+  absl::StatusOr<Samples> test = OpenSamples(flags, false, &train);
+  if (!absl::IsNotFound(test.status())) return test;
+  for (const auto& [flag, value] : {std::pair("--eval-every", flags.eval_every), std::pair("--until", flags.until)}) {
+    if (!value.empty()) return absl::Status(test.status().code(), absl::StrCat(flag, ": ", test.status().message()));
+  }
+  std::fprintf(stderr, "note: no test at the end: %s\n", std::string(test.status().message()).c_str());
+  return Samples();
+}
 
 // The data, and the network and plan for it.
 absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   Streams streams;
   ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, true));
   const data::SampleSet& set = *streams.train_samples;
-  ASSIGN_OR_RETURN(streams.test_samples, OpenSamples(flags, false, &set));
+  ASSIGN_OR_RETURN(streams.test_samples, OpenTestSamples(flags, set));
   const Samples& test = streams.test_samples;
-  if (test->image_shape() != set.image_shape()) {
+  if (test != nullptr && test->image_shape() != set.image_shape()) {
     const auto shape_of = [](const data::SampleSet& s) {
       return s.image_shape().has_value() ? program::ToString(*s.image_shape()) : std::string("of any size");
     };
@@ -167,13 +180,15 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   ASSIGN_OR_RETURN(session, OpenSession(flags, &set));
   ASSIGN_OR_RETURN(streams.identity, IdentityOf(set));
   ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, true));
-  ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, false, streams.train->moments()));
+  if (test != nullptr) {
+    ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, false, streams.train->moments()));
+  }
   return streams;
 }
 
 void PrintAllSkipped(const Streams& streams) {
   PrintSkipped(*streams.train, *streams.train_samples);
-  PrintSkipped(*streams.test, *streams.test_samples);
+  if (streams.test != nullptr) PrintSkipped(*streams.test, *streams.test_samples);
 }
 
 // What goes on beside the steps of a run.
@@ -228,7 +243,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
                        data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
   const int64_t done = course.from.step;
   if (done >= course.steps) {
-    Say(absl::StrFormat("all %d steps are done; more --steps or --epochs go on", done));
+    Say(absl::StrFormat("%d steps are done, and no more were asked for; more --steps or --epochs go on", done));
     return absl::OkStatus();
   }
   // What was saved may have reached it.
@@ -249,16 +264,16 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
 }
 
 // The last tests, unless the run was stopped. OutOfRange where one is not finite.
-absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::Pipeline& samples, Evaluations& evaluations,
+absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::Pipeline* samples, Evaluations& evaluations,
                        TrainResults& results) {
   if (!stop) RETURN_IF_ERROR(evaluations.Evaluate(results.steps_done()));
   if (!evaluations.all().empty() && evaluations.all().back().step == results.steps_done()) {
     results.test = evaluations.all().back().test;
   }
-  if (stop || run.average == nullptr) return absl::OkStatus();
+  if (stop || run.average == nullptr || samples == nullptr) return absl::OkStatus();
   CountProgress progress("testing the averages:");
-  ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*run.average, samples, &stop, [&](int64_t done) {
-                     progress.Show(done, samples.size(), " samples");
+  ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*run.average, *samples, &stop, [&](int64_t done) {
+                     progress.Show(done, samples->size(), " samples");
                    }));
   if (!stop) results.test_of_averages = test;
   return absl::OkStatus();
@@ -299,30 +314,38 @@ absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
   ASSIGN_OR_RETURN(flags.dtype, ChosenDtype(flags, run.session));
-  ASSIGN_OR_RETURN(int64_t steps, StepsOf(flags, streams.train->size()));
-  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, run.session, steps));
-  const engine::RunFields fields = RunFieldsOf(flags, run.session, rate, streams.identity);
-  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing, Checkpointing::Open(flags, run.session, fields));
+  RunCourse course{.batch = flags.batch, .samples = streams.train->size()};
+  engine::RunFields fields;
+  const auto fields_from = [&](const engine::RunPosition& from) -> absl::StatusOr<engine::RunFields> {
+    course.from = from;
+    ASSIGN_OR_RETURN(course.steps, StepsOf(flags, course.samples, from));
+    ASSIGN_OR_RETURN(course.learning_rate, LearningRateOf(flags, run.session, course.steps));
+    return fields = RunFieldsOf(flags, run.session, course.learning_rate, streams.identity);
+  };
+  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing, Checkpointing::Open(flags, run.session, fields_from));
   RETURN_IF_ERROR(Prepare(flags, run));
   RETURN_IF_ERROR(checkpointing->MakeRoom(run.train_program));
   TrainResults results;
   ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
   if (!checkpointing->resumed()) {
     RETURN_IF_ERROR(InitializeFrom(flags, run));
+  } else if (!flags.init.empty()) {
+    Say("note: --init is not read: the run goes on with the weights of its checkpoint");
   }
-  RunCourse course{.from = results.from, .batch = flags.batch, .samples = streams.train->size(), .learning_rate = rate};
-  ASSIGN_OR_RETURN(course.steps, StepsOf(flags, streams.train->size(), results.from));
+  if (course.from.step < course.steps) RETURN_IF_ERROR(checkpointing->KeepConfig());
   const absl::StatusOr<Forecast> forecast = ForecastOf(flags, run.session, run.backend->name());
   loading.reset();
   PrintFirstLines(flags, run.session, run.backend->name(),
                   absl::StrCat(streams.train->description(), ", ", ToString(streams.train->moments())), course);
-  if (const int64_t classes = streams.train->classes(); classes < run.session.graph.classes()) {
-    Say(absl::StrFormat("note: the network has %d classes, the data set %d", run.session.graph.classes(), classes));
+  if (const int64_t classes = ClassesOf(*streams.train_samples); classes < run.session.graph.classes()) {
+    const bool is_default = flags.classes == 0 && !tools::IsNetworkFile(flags.model);
+    Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", run.session.graph.classes(), classes,
+                        is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
   }
   Say(forecast.ok() ? absl::StrCat("predicted by machine ", forecast->machine.Title()) : forecast.status().message());
   ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
                    RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
-  Evaluations evaluations(flags, course, *run.eval, *streams.test, stop, *log);
+  Evaluations evaluations(flags, course, *run.eval, streams.test.get(), stop, *log);
   SelfReport self_report(flags, run.session, forecast,
                          FirstSteps(*run.train, *streams.train, std::min(kFirstSteps, course.steps - course.from.step)));
   StepLines lines = LinesOf(course, run, *streams.train, forecast);
@@ -340,7 +363,7 @@ absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome
   if (results.steps_done() > 0) {  // it is written while the test runs
     status = checkpointing->SaveLast(results.steps_done(), run.train_program, run.train->loaded());
   }
-  const absl::Status tested = TestAtEnd(stop, run, *streams.test, evaluations, results);
+  const absl::Status tested = TestAtEnd(stop, run, streams.test.get(), evaluations, results);
   if (absl::IsOutOfRange(tested)) return tested;
   status.Update(tested);
   status.Update(Keep(flags, run, results, *checkpointing, outcome));

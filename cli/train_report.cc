@@ -70,9 +70,8 @@ void PrintSteps(const Flags& flags, const Session& session, const TrainResults& 
                                       absl::ToDoubleMilliseconds(report.P95Step()))
                           .c_str());
   if (report.skipped_steps > 0) {
-    std::printf(
-        "%s\n",
-        absl::StrFormat("%d of them skipped, since loss or gradients were not finite", report.skipped_steps).c_str());
+    std::printf("%s\n",
+                absl::StrFormat("%d of them skipped, since gradients were not finite", report.skipped_steps).c_str());
   }
   PrintDevices(engine::BreakDown(report.last_steps, session.plan.mesh.device_count()));
 }

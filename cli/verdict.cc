@@ -84,7 +84,7 @@ std::string CauseText(const MeasuredSteps& measured, const Verdict& v) {
     case Cause::kCompute:
       break;
   }
-  return "nothing but compute takes a tenth of a step";
+  return "compute is all that takes a tenth of a step or more";
 }
 
 }  // namespace

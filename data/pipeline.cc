@@ -55,7 +55,8 @@ class Filler {
     if (options_.once && position >= size()) return Pad(pixels);
     const int64_t epoch = position / size();
     const SampleOrder order(options_.seed, epoch, size());
-    for (int64_t tried = 0; !IsTooManyBad(tried, size()); ++tried) {
+    int64_t tried = 0;
+    for (; !IsTooManyBad(tried, size()); ++tried) {
       const int64_t place = (position + tried) % size();
       const int64_t sample = options_.shuffle ? order.At(place) : place;
       const absl::Status status = Try(clock, epoch, sample, pixels, filled);
@@ -66,9 +67,9 @@ class Filler {
       if (options_.bad_sample == BadSample::kError) return;
       if (options_.once) return Pad(pixels);
     }
-    filled.error = absl::InvalidArgumentError(absl::StrFormat(
-        "%s: expected at most 1 in 100 of %d samples that cannot be used, found more in a row; the first: %s",
-        maker_.set().name(), size(), filled.skipped.message()));
+    filled.error = absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected at most 1 in 100 of %d samples that cannot be used, found %d in a row; the first: %s",
+                        maker_.set().name(), size(), tried, filled.skipped.message()));
   }
 
  private:

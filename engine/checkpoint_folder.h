@@ -37,7 +37,8 @@ class CheckpointFolder {
   // DataLoss where the disk has not room for one checkpoint of so many bytes.
   absl::Status CheckRoom(int64_t bytes) const;
 
-  // Writes the checkpoint of manifest.position.step. Where that fails, those that were there are untouched.
+  // Writes the checkpoint of manifest.position.step in the place of one that is there. Where that fails, that one is lost,
+  // and those of other steps are untouched.
   absl::Status Save(const Manifest& manifest, const StateCopy& state);
   // Removes those that need not be kept; an error where one could not be, which is no reason not to go on.
   absl::Status Retire();

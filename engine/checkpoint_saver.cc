@@ -27,7 +27,7 @@ void CheckpointSaver::Write(const Manifest& manifest) {
     result_.status = CheckFiniteState(copy_);
     if (!result_.status.ok()) {
       result_.status = absl::OutOfRangeError(absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help",
-                                                             manifest.position.step - 1, result_.status.message()));
+                                                             manifest.position.step, result_.status.message()));
     }
     if (result_.status.ok()) result_.status = folder_.Save(manifest, copy_);
     if (result_.status.ok()) result_.retired = folder_.Retire();

@@ -201,6 +201,7 @@ double CostModel::RateAt(const OpRate& op, const OpShape& shape) const {
   // Points of as many devices at work, if there are any; else those of the nearest number.
   int nearest = 0;
   for (const OpRate::Point& point : op.points) {
+    if (point.devices == 0) continue;
     if (nearest == 0 || std::abs(point.devices - devices_) < std::abs(nearest - devices_)) nearest = point.devices;
   }
   // If all points are of one batch, or a curve says how the batch matters, the distance ignores the batch.

@@ -126,7 +126,7 @@ absl::Status CheckResult(Executor& executor, int64_t steps) {
   const absl::Status status = CheckFinite(executor.program(), executor.loaded());
   if (!absl::IsInvalidArgument(status)) return status;
   return absl::OutOfRangeError(
-      absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help", steps - 1, status.message()));
+      absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help", steps, status.message()));
 }
 
 // What of a step a data source fills.
@@ -203,7 +203,9 @@ class Training {
 
   std::vector<std::vector<TaskTime>> LastTimes() const {
     std::vector<std::vector<TaskTime>> times = executor_.LastTimes();
-    if (times.size() > 1 && paused_before_ == steps_done() - 1) times.erase(times.begin());
+    const bool is_one = report_.losses.size() == 1 || paused_before_ == steps_done() - 1;
+    if (report_.losses.empty()) times.clear();  // those of a training before
+    if (times.size() > 1 && is_one) times.erase(times.begin());
     return times;
   }
 
@@ -245,8 +247,9 @@ class Training {
     report_.step_times.push_back(now - last_);
     last_ = now;
     const int64_t step = steps_done();
-    if (!result.not_finite.empty() && !options_.skips_not_finite) return NotFinite(absl::StrCat("step ", step), result);
-    if (!result.not_finite.empty() && ++report_.skipped_steps == options_.steps) {
+    if (!result.not_finite.empty() && !options_.skips_not_finite) return NotFinite(absl::StrCat("step ", step + 1), result);
+    const bool is_skipped = result.not_finite_device >= 0;  // by its gradients, at which alone the gate looks
+    if (is_skipped && ++report_.skipped_steps == options_.steps) {
       return NotFinite(absl::StrFormat("all %d steps were skipped; in the last", options_.steps), result);
     }
     report_.losses.push_back(result.loss);

@@ -62,7 +62,7 @@ struct TrainReport {
   std::vector<double> losses;              // one per step done; of a skipped one, as it came out
   std::vector<absl::Duration> step_times;  // from the end of one step, or of a pause behind it, to the end of the next
   absl::Duration elapsed;                  // without pauses
-  int64_t skipped_steps = 0;               // of those done: loss or gradients were not finite
+  int64_t skipped_steps = 0;               // of those done: gradients were not finite
   // How long copies of the state held steps up, all in all; nothing where the backend does not time tasks.
   std::optional<absl::Duration> stood_still = absl::ZeroDuration();
   bool stopped = false;
@@ -74,9 +74,9 @@ struct TrainReport {
 };
 
 // Trains on [step·batch, (step+1)·batch) of the stream. Two steps are in flight, so that devices do not wait for the host.
-// OutOfRange, naming step, layer and device, where a loss or a gradient is not finite: every device stops at that step; or,
-// naming the parameter, where one is not after the last. FailedPrecondition where the Program is not one of training, its
-// parameters were never set, or options are out of range or not what the Program does.
+// OutOfRange, naming step (the first is 1), layer and device, where a loss or a gradient is not finite: every device stops
+// at that step; or, naming the parameter, where one is not after the last. FailedPrecondition where the Program is not one
+// of training, its parameters were never set, or options are out of range or not what the Program does.
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options);
 
 struct EvalReport {

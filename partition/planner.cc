@@ -26,7 +26,7 @@ constexpr size_t kMostExchanged = 3;    // neighbours that change together
 constexpr int kMostCountsTried = 16;    // of devices, one by one
 constexpr double kBetter = 1 - 1e-6;    // a change must gain so much
 constexpr double kNearlyAsWell = 1.1;   // proposals are made for so many devices where a named plan on them takes no longer
-constexpr double kProposalsPart = 0.5;  // of most_tasks
+constexpr double kProposalsPart = 0.5;  // of most_tasks and of most_judgements
 
 // Whether gradients pass through buckets that are summed, so that kinds of reduction and sizes of buckets differ.
 bool ReducesBuckets(const program::Program& program) {
@@ -39,7 +39,11 @@ bool ReducesBuckets(const program::Program& program) {
 
 class Search {
  public:
-  Search(const LayerGraph& graph, const PlannerOptions& options) : graph_(graph), options_(options) {}
+  Search(const LayerGraph& graph, const PlannerOptions& options)
+      : graph_(graph),
+        options_(options),
+        micro_batches_(options.lower.micro_batches),
+        samples_(options.lower.global_batch / options.lower.micro_batches) {}
 
   absl::StatusOr<std::vector<Candidate>> Run() {
     RETURN_IF_ERROR(JudgeNamedPlans());
@@ -62,8 +66,7 @@ class Search {
     for (int devices : TriedDeviceCounts(options_.devices)) {
       for (const std::string& name : PlanNames()) {
         if ((name == "single") != (devices == 1)) continue;
-        absl::StatusOr<Plan> plan =
-            NamedPlan(name, graph_, {.devices = devices, .global_batch = options_.lower.global_batch});
+        absl::StatusOr<Plan> plan = NamedPlan(name, graph_, {.devices = devices, .global_batch = samples_});
         if (!plan.ok()) continue;  // it does not split this network or batch
         RETURN_IF_ERROR(Judge(*plan));
       }
@@ -78,13 +81,43 @@ class Search {
     Plan plan;
   };
 
+  // Of a step, in which all but reductions and updates are done for each micro-batch.
+  struct StepCosts {
+    CostFunctions cost;  // of transfers between layers
+    std::vector<std::vector<StrategyOption>> options;
+  };
+
+  absl::Status CheckNotStopped() const {
+    if (!options_.is_stopped || !options_.is_stopped()) return absl::OkStatus();
+    return absl::CancelledError("the search for a plan was stopped");
+  }
+
+  absl::StatusOr<StepCosts> CostsOn(const Mesh& mesh) const {
+    RETURN_IF_ERROR(CheckNotStopped());
+    ASSIGN_OR_RETURN(CostFunctions once, options_.cost(mesh.device_count()));
+    StepCosts costs{.cost = once, .options = LegalOptions(graph_, mesh, samples_, once)};
+    const auto times = static_cast<double>(micro_batches_);
+    costs.cost.transfer = [once, times](program::CollectiveKind kind, int members, double bytes) {
+      return times * once.transfer(kind, members, bytes);
+    };
+    for (std::vector<StrategyOption>& of_node : costs.options) {
+      for (StrategyOption& option : of_node) {
+        LayerCost& cost = option.cost;
+        cost.compute_sec = times * (cost.compute_sec - cost.update_sec) + cost.update_sec;
+        cost.transfer_sec *= times;
+      }
+    }
+    return costs;
+  }
+
   // What the additive cost holds to be the best on `mesh`.
-  void Propose(const Mesh& mesh, std::vector<Proposal>& proposals) const {
-    const auto options = LegalOptions(graph_, mesh, options_.lower.global_batch, options_.cost);
-    if (std::any_of(options.begin(), options.end(), [](const auto& o) { return o.empty(); })) return;
+  absl::Status Propose(const Mesh& mesh, std::vector<Proposal>& proposals) const {
+    ASSIGN_OR_RETURN(const StepCosts costs, CostsOn(mesh));
+    const std::vector<std::vector<StrategyOption>>& options = costs.options;
+    if (std::any_of(options.begin(), options.end(), [](const auto& o) { return o.empty(); })) return absl::OkStatus();
     for (double exposed : {0.0, 1.0}) {
-      const Proposals found = ProposeAssignments(graph_, mesh, options_.lower.global_batch, options, options_.cost, exposed,
-                                                 options_.proposals_per_mesh);
+      const Proposals found =
+          ProposeAssignments(graph_, mesh, samples_, options, costs.cost, exposed, options_.proposals_per_mesh);
       for (size_t i = 0; i < found.assignments.size(); ++i) {
         Plan plan{.name = kAutoPlan, .mesh = mesh};
         if (!found.not_exact.empty()) {
@@ -97,6 +130,7 @@ class Search {
         proposals.push_back({found.additive_sec[i], std::move(plan)});
       }
     }
+    return absl::OkStatus();
   }
 
   // Whether a named plan on so many devices is nearly as fast as the best.
@@ -113,19 +147,22 @@ class Search {
     std::vector<Proposal> proposals;
     for (int devices : TriedDeviceCounts(options_.devices)) {
       if (devices == 1 || (devices < options_.devices && !DoesNearlyAsWell(devices))) continue;
-      for (const Mesh& mesh : MeshesOf(devices)) Propose(mesh, proposals);
+      for (const Mesh& mesh : MeshesOf(devices)) RETURN_IF_ERROR(Propose(mesh, proposals));
     }
     std::stable_sort(proposals.begin(), proposals.end(),
                      [](const Proposal& a, const Proposal& b) { return a.additive_sec < b.additive_sec; });
-    const auto most = static_cast<int64_t>(kProposalsPart * static_cast<double>(options_.most_tasks));
     for (const Proposal& proposal : proposals) {
-      if (spent_tasks_ > most) break;
+      if (IsSpent(kProposalsPart)) break;
       RETURN_IF_ERROR(Judge(proposal.plan));
     }
     return absl::OkStatus();
   }
 
-  bool IsSpent() const { return spent_judgements_ >= options_.most_judgements || spent_tasks_ >= options_.most_tasks; }
+  // All that may be spent, or a part of it.
+  bool IsSpent(double part = 1) const {
+    return spent_judgements_ >= part * options_.most_judgements ||
+           static_cast<double>(spent_tasks_) >= part * static_cast<double>(options_.most_tasks);
+  }
 
   absl::Status VaryNamedPlans() {
     spends_ = false;
@@ -149,7 +186,6 @@ class Search {
   // Reduction, overlap, buckets and places, each alone and then together with what was better before.
   absl::Status VaryTheBest() {
     const LowerOptions& lower = options_.lower;
-    const int64_t samples = lower.global_batch / lower.micro_batches;
     const size_t winners = std::min(candidates_.size(), static_cast<size_t>(kWinnersToVary));
     for (size_t w = 0; w < winners; ++w) {
       Candidate best = candidates_[w];
@@ -176,7 +212,7 @@ class Search {
         if (!MovesActivations(best.plan)) break;
         Plan plan = best.plan;
         plan.transfer_parts = parts;
-        ASSIGN_OR_RETURN(plan.transfer_parts, TransferParts(graph_, plan, samples, lower.mode, lower.micro_batches));
+        ASSIGN_OR_RETURN(plan.transfer_parts, TransferParts(graph_, plan, samples_, lower.mode, lower.micro_batches));
         RETURN_IF_ERROR(keep_if_better(std::move(plan)));
       }
       Plan in_line = best.plan;
@@ -217,8 +253,9 @@ class Search {
   }
 
   // All that change the plan, what the additive cost likes best first.
-  std::vector<Exchange> ExchangesOf(const std::vector<std::vector<StrategyOption>>& options, const Plan& plan) const {
-    AdditiveCost cost(graph_, plan.mesh, options_.lower.global_batch, options, options_.cost, /*exposed=*/1);
+  std::vector<Exchange> ExchangesOf(const StepCosts& costs, const Plan& plan) const {
+    const std::vector<std::vector<StrategyOption>>& options = costs.options;
+    AdditiveCost cost(graph_, plan.mesh, samples_, options, costs.cost, /*exposed=*/1);
     Assignment before(graph_.nodes.size(), 0);
     for (size_t node = 0; node < graph_.nodes.size(); ++node) {
       const auto found = plan.layers.find(graph_.nodes[node].name);
@@ -252,10 +289,10 @@ class Search {
   absl::Status ExchangeLayers() {
     Candidate best = candidates_[0];
     if (best.plan.mesh.device_count() == 1) return absl::OkStatus();
-    const auto options = LegalOptions(graph_, best.plan.mesh, options_.lower.global_batch, options_.cost);
+    ASSIGN_OR_RETURN(const StepCosts costs, CostsOn(best.plan.mesh));
     for (bool changed = true; changed && !IsSpent();) {
       changed = false;
-      for (const Exchange& exchange : ExchangesOf(options, best.plan)) {
+      for (const Exchange& exchange : ExchangesOf(costs, best.plan)) {
         if (IsSpent()) return absl::OkStatus();
         Plan plan = best.plan;
         if (!Assign(exchange, plan)) continue;  // as it is since a change before this one
@@ -303,6 +340,7 @@ class Search {
     const std::string key = KeyOf(plan);
     const auto known = by_key_.find(key);
     if (known != by_key_.end()) return known->second;
+    RETURN_IF_ERROR(CheckNotStopped());
     ASSIGN_OR_RETURN(const program::Representatives lowered, LowerToSimulate(graph_, plan, options_.lower));
     ASSIGN_OR_RETURN(Judgement judgement, options_.judge(lowered));
     if (spends_) {
@@ -332,6 +370,7 @@ class Search {
 
   const LayerGraph& graph_;
   const PlannerOptions& options_;
+  const int64_t micro_batches_, samples_;  // of a micro-batch
   std::vector<Candidate> candidates_;
   std::vector<Candidate> named_;  // with the reduction and buckets that plans have by themselves
   std::map<std::string, Candidate> by_key_;

@@ -10,8 +10,9 @@
 //   5. single layers of the winner, and neighbours, exchanged as long as that helps, what the additive cost likes best
 //   first.
 //
-// Judging takes as long as a Program has tasks, so the search ends by tasks: 2 ends where half of `most_tasks` is spent, 4
-// (but for the best) and 5 where all of it is. 1 and 3 are never left out, so the result is no worse than any of them.
+// Judging takes as long as a Program has tasks, so the search ends by tasks and by judgements: 2 ends where half of
+// `most_tasks` or of `most_judgements` is spent, 4 (but for the best) and 5 where all of one is. 1 and 3 are never left out,
+// so the result is no worse than any of them.
 //
 // Deterministic: a function of its arguments alone. What is judged stands for a whole Program (LowerToSimulate), which
 // whoever lowers the choice verifies.
@@ -41,12 +42,13 @@ struct Judgement {
 struct PlannerOptions {
   int devices = 1;
   LowerOptions lower;
-  CostFunctions cost;
+  std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // where so many are at work
   std::function<absl::StatusOr<Judgement>(const program::Representatives&)> judge;
   int64_t memory_bytes = 0;  // of each device; 0: no limit
   int proposals_per_mesh = 6;
-  int most_judgements = 400;     // of 2, 4 and 5 above
+  int most_judgements = 400;     // of 2, 4 and 5 above, half of them of 2
   int64_t most_tasks = 200'000;  // likewise: of what stands for them in all that are judged
+  std::function<bool()> is_stopped = nullptr;  // asked before what takes long: the search then ends with Cancelled
   // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
   std::function<void(int judgements, double part)> progress = nullptr;
 };

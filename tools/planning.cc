@@ -32,7 +32,7 @@ int64_t Fullest(const engine::Simulation& simulation) {
   return most;
 }
 
-// What tasks and collectives take alone on a machine with so many devices at work; collectives are looked up once.
+// What tasks and collectives take alone on a machine with so many devices at work; collectives are worked out once.
 class AloneCosts {
  public:
   // `machine` must outlive the result.
@@ -79,9 +79,13 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
     const absl::StatusOr<engine::Machine> shipped = engine::MachineFromJson(file.bytes);
     if (shipped.ok() && shipped->device_count() >= devices) names.push_back(shipped->name);
   }
-  return absl::FailedPreconditionError(
-      absl::StrFormat("devices: machine %s has %d, found %d%s", machine.Title(), machine.device_count(), devices,
-                      names.empty() ? "" : absl::StrCat("; machines that have enough: ", absl::StrJoin(names, ", "))));
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "devices: machine %s has %d, found %d%s%s", machine.Title(), machine.device_count(), devices,
+      machine.cores.value > 0
+          ? absl::StrFormat("; `colonnade calibrate --devices=%d` gives a profile of this machine as so many CPU devices",
+                            devices)
+          : "",
+      names.empty() ? "" : absl::StrCat("; machines that have enough: ", absl::StrJoin(names, ", "))));
 }
 
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph) {
@@ -98,20 +102,26 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const SearchProgress& progress,
                                                                 const std::atomic<bool>* stop) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
-  ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, devices));
+  std::map<int, AloneCosts> costs;  // by how many devices are at work
   ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(machine, devices));
   partition::PlannerOptions options{
       .devices = devices,
       .lower = lower,
-      .cost = cost.functions(),
+      .cost = [&](int count) -> absl::StatusOr<partition::CostFunctions> {
+        if (!costs.contains(count)) {
+          ASSIGN_OR_RETURN(AloneCosts alone, AloneCosts::Create(machine, count));
+          costs.emplace(count, std::move(alone));
+        }
+        return costs.at(count).functions();
+      },
       .judge = [&](const program::Representatives& lowered) -> absl::StatusOr<partition::Judgement> {
-        if (stop != nullptr && *stop) return absl::CancelledError("the search for a plan was stopped");
         ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(lowered, {.max_steps = 6, .trace = false}));
         return partition::Judgement{
             absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
             engine::CostModel(machine, lowered.program.device_count).LeastStepSeconds(lowered.program)};
       },
       .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
+      .is_stopped = [stop] { return stop != nullptr && *stop; },
       .progress = progress};
   absl::StatusOr<std::vector<partition::Candidate>> found = partition::SearchPlans(graph, options);
   if (!found.ok() || !found->front().fits) return found;
@@ -230,7 +240,7 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
   }
   const std::string reduction = found->plan.reduction == partition::Reduction::kSharded ? " --reduction=sharded" : "";
   return absl::ResourceExhaustedError(absl::StrFormat(
-      "%s\nthe nearest plan that fits: %s on %d devices, %.0f MB; `colonnade plan --plan=%s --devices=%d%s` shows it",
+      "%s\nthe nearest plan that fits: %s on %d devices, %.0f MB; the same command with --plan=%s --devices=%d%s shows it",
       message, found->plan.name, found->plan.mesh.device_count(), static_cast<double>(found->peak_bytes) / kMegabyte,
       found->plan.name, found->plan.mesh.device_count(), reduction));
 }

@@ -97,7 +97,7 @@ absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Spa
   RETURN_IF_ERROR(WriteState(from, side));
   ASSIGN_OR_RETURN(engine::ScoredStep result, engine::RunStepOnPixels(*side.executor, images, labels, inputs));
   if (!result.not_finite.empty()) {
-    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": the ", result.not_finite,
+    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step + 1, ": the ", result.not_finite,
                                               " is not finite, in layer \"", result.not_finite_layer, "\" on device ",
                                               result.not_finite_device));
   }
@@ -110,7 +110,7 @@ absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Spa
   ASSIGN_OR_RETURN(State after, ReadState(side));
   for (const NamedTensor& tensor : after.parameters) {
     if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
-    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step, ": ", tensor.name, " is not finite after the update"));
+    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step + 1, ": ", tensor.name, " is not finite after the update"));
   }
   outcome.after = std::move(after);
   return outcome;

@@ -21,8 +21,9 @@ namespace colonnade::engine {
 using Append = absl::FunctionRef<absl::Status(absl::string_view)>;
 
 // Writes a file beside `path` by what `write` appends, syncs it, renames it to `path` and syncs the directory. Where
-// anything fails `path` is as it was before, and nothing is left beside it; what a killed process left, the next call
-// removes. Through links, also to a file that is not there yet, and with owner and mode of the file replaced.
+// anything fails `path` is as it was before, and nothing is left beside it; but where the directory alone cannot be synced,
+// the new file is there and may not outlast a loss of power. What a killed process left, the next call removes. Through
+// links, also to a file that is not there yet, and with owner and mode of the file replaced.
 absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write,
                          const FileCalls& calls = FileCalls());
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents);

@@ -11,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
@@ -99,7 +101,7 @@ TEST_F(Checkpointed, OneCommandLineBeginsAndGoesOn) {
   EXPECT_EQ(Train(absl::StrCat(flags, 5)).code, 0);
   const Result done = Train(absl::StrCat(flags, 5));
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_THAT(done.err, HasSubstr("all 5 steps are done"));
+  EXPECT_THAT(done.err, HasSubstr("5 steps are done, and no more were asked for"));
   EXPECT_THAT(done.out, HasSubstr("test: top-1"));
   EXPECT_THAT(Steps(), ElementsAre(3, 5));
 }
@@ -210,6 +212,62 @@ TEST_F(Checkpointed, EpochsAreCountedInSamplesWhereTheBatchChanges) {
   EXPECT_EQ(engine::ReadManifest(At(15))->position.sample, 160);
 }
 
+// The policy is over the steps that the run has with its new batch, now and when it goes on once more.
+TEST_F(Checkpointed, APolicyOverAllStepsEndsWithTheRunWhereTheBatchChanges) {
+  WriteImages(In("a"), 1);
+  const std::string train =
+      absl::StrCat("train --model=two_column --width=0.25 --lr=0.5 --lr-policy=poly:1 --data=", In("a"), " ");
+  const std::string saves = "--checkpoint-every=1 --checkpoint-keep=100 --checkpoint=";
+  ASSERT_EQ(Run(absl::StrCat(train, "--epochs=4 --batch=8 ", saves, Run1())).code, 0);
+  const std::string larger = absl::StrCat(train, "--epochs=4 --batch=16 ");
+  ExpectError(absl::StrCat(larger, "--allow-change=batch --resume=", At(10)), 65,
+              {"lr-policy: poly:1 over 20 steps → poly:1 over 15 steps"});
+  const Result r = Run(absl::StrCat(larger, "--allow-change=batch,lr-policy --resume=", At(10), " ", saves, In("b"),
+                                    " --log=", In("log.jsonl")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::vector<double> rates;
+  for (const absl::string_view line : absl::StrSplit(*engine::ReadFile(In("log.jsonl")), '\n', absl::SkipEmpty())) {
+    const json record = json::parse(line);
+    if (record.contains("lr") && record.contains("loss")) rates.push_back(record["lr"]);
+  }
+  ASSERT_EQ(rates.size(), 5u);
+  for (size_t i = 0; i < rates.size(); ++i) EXPECT_NEAR(rates[i], 0.5 * (5 - static_cast<double>(i)) / 15, 1e-12);
+  const Result again = Run(absl::StrCat(larger, "--resume=", In("b/step-000000012"), " --checkpoint=", In("c")));
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
+TEST_F(Checkpointed, ARunThatHasNothingToDoLeavesItsFlagsAsTheyWere) {
+  TrainSteps(3);
+  const std::string config = *engine::ReadFile(Run1() + "/config.toml");
+  const Result less = Train(absl::StrCat("--steps=2 --resume --checkpoint=", Run1()));
+  EXPECT_EQ(less.code, 0) << less.err;
+  EXPECT_THAT(less.err, HasSubstr("3 steps are done"));
+  EXPECT_EQ(*engine::ReadFile(Run1() + "/config.toml"), config);
+  const Result more = Train(absl::StrCat("--steps=4 --resume --checkpoint=", Run1()));
+  EXPECT_EQ(more.code, 0) << more.err;
+  EXPECT_NE(*engine::ReadFile(Run1() + "/config.toml"), config);
+}
+
+TEST_F(Checkpointed, AFolderMayBeNamedWithASlashBehindIt) {
+  TrainSteps(2);
+  const Result r = Train(absl::StrCat("--steps=3 --json --resume=", At(2), "/ --checkpoint=", Run1(), "/"));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["first_step"], 2);
+}
+
+// What cannot go on is not told to be allowed.
+TEST_F(Checkpointed, OfOtherTensorsOnlyTheWeightsAreOffered) {
+  TrainSteps(2);
+  for (const char* flags : {"--width=0.5", "--freeze=conv1", "--optimizer=adamw", "--classes=12"}) {
+    const Result r = Run(absl::StrCat("train --model=two_column --data=digits ",
+                                      absl::StartsWith(flags, "--width") ? "" : "--width=0.25 ", "--steps=3 ", flags,
+                                      " --resume=", Run1()));
+    EXPECT_EQ(r.code, 65) << flags;
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("--init=", At(2), "/weights.safetensors"))) << flags;
+    EXPECT_THAT(r.err, Not(HasSubstr("--allow-change"))) << flags;
+  }
+}
+
 TEST_F(Checkpointed, WhereNoneIsGoodNothingIsSetAsideAndNothingBegins) {
   TrainSteps(2);
   for (int64_t step : {1, 2}) ASSERT_TRUE(engine::ReplaceFile(At(step) + "/weights.safetensors", "x").ok());
@@ -233,6 +291,7 @@ TEST_F(Checkpointed, ARefusedRunLeavesTheFolderAsItWas) {
 TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
   ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume"), 2, {"--resume", "--checkpoint=DIR"});
   ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint-every=3"), 2, {"--checkpoint"});
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --allow-change=lr"), 2, {"--allow-change", "--resume"});
   for (const char* bad : {"0", "x", "3s", "0m", "-1", "1.5m"}) {
     ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=c --checkpoint-every=", bad), 2,
                 {"--checkpoint-every", bad});

@@ -41,6 +41,7 @@ TEST_F(Config, GivesFlagsAndTheCommandLineWins) {
   EXPECT_EQ(found["losses"], same["losses"]);
   EXPECT_EQ(found["global_batch"], 32);
   EXPECT_EQ(Train(Flag() + " --steps=2")["steps"], 2);
+  EXPECT_EQ(Train(Flag() + " --epochs=1")["steps"], 45) << "1437 samples by batches of 32, whatever the file's steps";
   EXPECT_EQ(Train(absl::StrCat("--config ", In("run.toml"), " --batch 8"))["global_batch"], 8);
 }
 
@@ -55,6 +56,7 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
       {"\n bach = 3\n", {"run.toml: line 2: ", "\"bach\"", "did you mean batch?"}},
       {"lr = 1\n[trian]\nbatch = 3\n", {"run.toml: line 2: ", "sub-commands", "\"trian\""}},
       {"batch = 3\n[train]\nbatch = 4\n", {"run.toml: line 3: ", "\"batch\" twice"}},
+      {"batch = 3\nlr = 1\n\"batch\" = 4\n", {"run.toml: line 3: ", "\"batch\" twice"}},
       {"lr = 1\nsave = \"a#b\"\n", {"run.toml: line 2: ", "without #", "a#b"}},
       {"config = \"other\"\n", {"run.toml", "\"config\""}},
       {"help = true\n", {"run.toml", "\"help\""}}};

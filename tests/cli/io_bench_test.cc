@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -5,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/input_run.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -37,6 +40,24 @@ TEST_F(Command, IoBenchReadsEachSampleOnce) {
     EXPECT_GT(run.at("stages").at("augment"), 0);
     EXPECT_TRUE(run.at("stages").at("decode").is_null());  // pixels as they are
   }
+}
+
+// As in training, the next epoch has another order, and batches go on where epochs end.
+TEST(RunInput, HasTheEpochsOfATraining) {
+  Flags flags;
+  flags.data = "digits";
+  flags.batch = 500;  // three of them are more than the 1437 samples
+  const Samples digits = *OpenInput(flags);
+  std::vector<int32_t> labels;
+  const InputRun run = *RunInput(flags, digits, /*threads=*/1, {.epochs = 2}, [&](const data::Batch& batch) {
+    for (const data::Filled& sample : batch.samples) labels.push_back(sample.label);
+  });
+  ASSERT_EQ(run.count, 2 * 1437);
+  ASSERT_EQ(labels.size(), 2u * 1437);
+  const std::vector<int32_t> first(labels.begin(), labels.begin() + 1437), second(labels.begin() + 1437, labels.end());
+  EXPECT_NE(first, second);
+  EXPECT_THAT(first, ::testing::UnorderedElementsAreArray(second));
+  EXPECT_EQ(std::count(labels.begin(), labels.end(), -1), 0) << "no padding between two epochs";
 }
 
 TEST_F(Command, IoBenchPrintsATableAndWritesCsv) {
@@ -84,8 +105,7 @@ TEST_F(Command, IoBenchDecodesPartsByIndicesOnceTheyAreMade) {
     EXPECT_EQ(r.code, 0) << r.err;
     return Json::parse(r.out);
   };
-  const Json once = report(""), twice = report("--warm-up=1"), none = report("--warm-up=2 --epochs=3 --jpeg-index=0");
-  EXPECT_EQ(once.at("jpeg_indices").at("count"), 0);
+  const Json twice = report("--warm-up=1"), none = report("--warm-up=2 --epochs=3 --jpeg-index=0");
   EXPECT_EQ(twice.at("jpeg_indices").at("count"), 6);
   EXPECT_GT(twice.at("jpeg_indices").at("bytes"), 6 * 1000);
   EXPECT_GT(twice.at("jpeg_indices").at("decoded"), 0);

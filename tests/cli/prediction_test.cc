@@ -2,8 +2,14 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -81,7 +87,9 @@ TEST_F(Command, SaysWhereTheBatchDoesNotDivideIntoSoManyParts) {
 
 TEST_F(Command, APlanForMoreDevicesThanTheMachineHasIsWrittenAndDrawnWithoutAPrediction) {
   const std::string plan = "plan --model=two_column --plan=hybrid --devices=4 --machine=cpu-2core";
-  ExpectError(plan, 2, {"--devices: machine cpu-2core has 2, found 4; machines that have enough: ", "titan-2013"});
+  ExpectError(
+      plan, 2,
+      {"--devices: machine cpu-2core has 2, found 4; `colonnade calibrate --devices=4` gives a profile", "titan-2013"});
   ExpectError(absl::StrCat(plan, " --json --save-plan=", In("p.json")), 2, {"--devices: machine cpu-2core has 2"});
   const Result r = Run(absl::StrCat(plan, " --save-plan=", In("p.json"), " --drawing=", In("p.txt")));
   EXPECT_EQ(r.code, 0) << r.err;
@@ -202,6 +210,31 @@ TEST_F(Command, MachinesThatAreNotGoodAreRefused) {
   const Result many = Run("plan --model=lenet --plan=data --devices=8 --machine=titan-2013");
   EXPECT_EQ(many.code, 2);
   EXPECT_THAT(many.err, HasSubstr("has 4"));
+}
+
+// Lines of docs/which_plan.md as "| network, batch | machine, devices | milliseconds of the named plans … | … |".
+TEST_F(Command, TheTableOfPlansInTheDocumentationIsWhatIsPredicted) {
+  const std::string page = *engine::ReadFile(absl::StrCat(kSourceDir, "/docs/which_plan.md"));
+  const std::vector<std::string> names = {"single", "data", "model", "hybrid", "owt"};
+  int rows = 0;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(page, '\n'))) {
+    std::vector<std::string> cells = absl::StrSplit(absl::StrReplaceAll(line, {{"**", ""}}), " | ");
+    if (cells.size() != 8 || !absl::StrContains(cells[1], "-")) continue;
+    const std::pair<std::string, std::string> network = absl::StrSplit(cells[0].substr(2), ", "),
+                                              machine = absl::StrSplit(cells[1], ", ");
+    for (size_t n = 0; n < names.size(); ++n) {
+      const Result r = Run(absl::StrCat("simulate --draws=0 --json --model=", network.first, " --batch=", network.second,
+                                        " --machine=", machine.first, " --plan=", names[n],
+                                        " --devices=", n == 0 ? "1" : machine.second));
+      const bool fits = cells[2 + n] != "does not fit";
+      ASSERT_EQ(r.code, fits ? 0 : 12) << line << r.err;
+      if (!fits) continue;
+      const double predicted = json::parse(r.out)["predicted"]["step_ms"];
+      EXPECT_EQ(absl::StrFormat("%.2f", predicted), cells[2 + n]) << names[n] << " of " << line;
+    }
+    ++rows;
+  }
+  EXPECT_EQ(rows, 8);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What one task and one transfer cost on a profile, against numbers that one can compute by hand.
 #include "engine/cost_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -242,9 +243,14 @@ TEST(Rate, PointsOfAsManyDevicesCountElseThoseOfTheNearestNumber) {
   EXPECT_NEAR(RateOf(rate, 4, 8, 100), 3e9, 3e9 * kRounding);
 }
 
-TEST(Rate, PointsOfAnyNumberOfDevicesCountBesideThem) {
-  const OpRate rate = ProductRate({At(4, 8, 1e9, 0), At(4, 32, 4e9, 2), At(4, 32, 5e9, 6)});
-  EXPECT_NEAR(RateOf(rate, 4, 16, 3), 2e9, 2e9 * kRounding);
+TEST(Rate, PointsOfAnyNumberOfDevicesCountBesideThemInWhateverOrder) {
+  std::vector<OpRate::Point> points = {At(4, 32, 4e9, 2), At(4, 8, 1e9, 0), At(4, 32, 5e9, 6)};
+  for (int order = 0; order < 3; ++order) {
+    std::rotate(points.begin(), points.begin() + 1, points.end());
+    const OpRate rate = ProductRate(points);
+    EXPECT_NEAR(RateOf(rate, 4, 16, 3), 2e9, 2e9 * kRounding);
+    EXPECT_NEAR(RateOf(rate, 4, 16, 1), 2e9, 2e9 * kRounding) << "0 devices are no number that is near to one";
+  }
 }
 
 TEST(Rate, TheBatchSaysNothingWherePointsAreOfOneBatch) {

@@ -127,5 +127,18 @@ TEST(Pauses, AreNoTimeOfTheTraining) {
   EXPECT_LT(devices[0].idle, kPause / 2);  // of two steps around the pause it would be half of it
 }
 
+// The times of the second training's one step, not of the first's beside it.
+TEST(Pauses, ATrainingHasNoStepOfTheOneBefore) {
+  SmallRun run;
+  const absl::StatusOr<TrainReport> first = run.Train(1, {});
+  ASSERT_TRUE(first.ok()) << first.status();
+  constexpr absl::Duration kBetween = absl::Seconds(1);
+  absl::SleepFor(kBetween);
+  const absl::StatusOr<TrainReport> second = run.Train(1, {});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->last_steps.events.size(), first->last_steps.events.size());
+  EXPECT_LT(BreakDown(second->last_steps, 4)[0].idle, kBetween / 2);
+}
+
 }  // namespace
 }  // namespace colonnade::engine

@@ -152,7 +152,7 @@ TEST(Train, WhatIsNotFiniteStopsAllDevicesNamingStepLayerAndDevice) {
   data::SampleStream digits = Digits(true);
   const absl::Status status = Train(*setup.train, digits, {.steps = 10}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-  for (const char* part : {"step 0", "layer", "device 2"}) EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  for (const char* part : {"step 1", "layer", "device 2"}) EXPECT_THAT(std::string(status.message()), HasSubstr(part));
 }
 
 TEST(Train, AStopFlagEndsTheRunAfterTheStepInFlight) {
@@ -255,7 +255,7 @@ TEST(Train, AWeightThatIsNotFiniteIsFoundAlsoBehindARelu) {
   data::SampleStream digits = Digits(true);
   const absl::Status status = Train(*setup.train, digits, {.steps = 2}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("after step 1, the last: tensor \"conv1.weight\""));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("after step 2, the last: tensor \"conv1.weight\""));
 }
 
 TEST(TrainReport, StepTimesLeaveOutTheFirstFourOrAThird) {

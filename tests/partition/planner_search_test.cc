@@ -27,8 +27,12 @@ std::vector<Candidate> Search(const layers::LayerGraph& graph, int devices,
                               int most_judgements = 400) {
   const PlannerOptions options{.devices = devices,
                                .lower = {.global_batch = 8},
-                               .cost = {.compute = [](const Task& task) { return static_cast<double>(task.work.flops); },
-                                        .transfer = [](CollectiveKind, int, double bytes) { return bytes; }},
+                               .cost =
+                                   [](int) {
+                                     return CostFunctions{
+                                         .compute = [](const Task& task) { return static_cast<double>(task.work.flops); },
+                                         .transfer = [](CollectiveKind, int, double bytes) { return bytes; }};
+                                   },
                                .judge = [&](const program::Representatives& lowered) -> absl::StatusOr<Judgement> {
                                  return Judgement{seconds(lowered.program), 1};
                                },

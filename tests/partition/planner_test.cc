@@ -56,9 +56,13 @@ struct Judge {
   PlannerOptions Options(int devices, const engine::CostModel& cost) const {
     return {.devices = devices,
             .lower = {.global_batch = batch},
-            .cost = {.compute = [&](const program::Task& task) { return cost.Seconds(task); },
-                     .transfer = [&](program::CollectiveKind kind, int members,
-                                     double bytes) { return cost.CollectiveSeconds(routes, kind, members, bytes); }},
+            .cost =
+                [&](int) {
+                  return CostFunctions{
+                      .compute = [&](const program::Task& task) { return cost.Seconds(task); },
+                      .transfer = [&](program::CollectiveKind kind, int members,
+                                      double bytes) { return cost.CollectiveSeconds(routes, kind, members, bytes); }};
+                },
             .judge = *this};
   }
 };
@@ -141,7 +145,8 @@ TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
   if (chain.devices == 4 && chain.graph.nodes.size() <= 5)
     best = std::min(best, Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge));
   EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
-  EXPECT_GE(best, LeastSecondsOf(chain.graph, chain.devices, judge.batch, judge.Options(chain.devices, cost).cost))
+  EXPECT_GE(best,
+            LeastSecondsOf(chain.graph, chain.devices, judge.batch, *judge.Options(chain.devices, cost).cost(chain.devices)))
       << "no plan goes below the bound";
 }
 
@@ -195,7 +200,7 @@ TEST(SearchPlans, AreNeverWorseThanANamedPlanUnderAnyReductionAndBucketsOnAsMany
       faster += best.judgement.step_sec < other->step_sec;
       EXPECT_LE(best.judgement.step_sec, other->step_sec * (1 + 1e-9)) << PlanToJson(other->plan);
     }
-    const double least = LeastSecondsOf(network->graph, devices, judge.batch, options.cost);
+    const double least = LeastSecondsOf(network->graph, devices, judge.batch, *options.cost(devices));
     for (const Candidate& candidate : *found) {
       if (candidate.plan.mesh.device_count() == devices) {
         EXPECT_GE(candidate.judgement.step_sec, least);

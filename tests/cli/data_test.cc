@@ -1,0 +1,95 @@
+// Data as users have them: sets without a test part, classes and augmentation that do not fit, by the command.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+#include "tests/data/image_files.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+class Data : public Command {
+ protected:
+  // A folder of JPEGs of 16 x 16, eight of each class.
+  std::string Folder(const std::string& name, const std::vector<std::string>& parts,
+                     const std::vector<std::string>& classes) const {
+    for (const std::string& part : parts) {
+      for (const std::string& of : classes) {
+        const std::string folder = In(absl::StrCat(name, "/", part, "/", of));
+        std::filesystem::create_directories(folder);
+        for (int i = 0; i < 8; ++i) {
+          std::ofstream(absl::StrCat(folder, "/", i, ".jpg"), std::ios::binary) << data::JpegOf(data::Pattern(16, 16, 3));
+        }
+      }
+    }
+    return In(name);
+  }
+  static std::string Train(const std::string& data, const std::string& flags) {
+    return absl::StrCat("train --model=resnet20 --width=0.25 --input-size=16 --batch=8 --steps=2 --data=", data, " ", flags);
+  }
+};
+
+TEST_F(Data, WithoutTestImagesARunTrainsAndSaysThatThereIsNoTest) {
+  const std::string folder = Folder("one", {"train"}, {"cat", "dog"});
+  const Result r = Run(Train(folder, absl::StrCat("--classes=2 --ema=0.9 --json --save=", In("w"))));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("note: no test at the end: "));
+  EXPECT_THAT(r.err, HasSubstr("expected test images in"));
+  const Json report = Json::parse(r.out);
+  EXPECT_EQ(report["steps"], 2);
+  EXPECT_TRUE(report["evaluations"].empty());
+  EXPECT_TRUE(report["test"].is_null());
+  EXPECT_TRUE(std::filesystem::exists(In("w")));
+  for (const char* test : {"--eval-every=1", "--until=top1:0.9"}) {
+    ExpectError(Train(folder, absl::StrCat("--classes=2 ", test)), 66,
+                {std::string(test).substr(0, 6), "expected test images"});
+  }
+}
+
+TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {
+  const std::string both = Folder("both", {"train", "val"}, {"cat", "dog"});
+  ASSERT_EQ(Run(Train(both, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);
+  const std::string eval = absl::StrCat("eval --model=resnet20 --width=0.25 --input-size=16 --classes=2 --init=", In("w"),
+                                        " --data=", Folder("test", {"val"}, {"cat", "dog"}));
+  ExpectError(eval, 66, {"expected training images", "--mean and --std"});
+  EXPECT_EQ(Run(absl::StrCat(eval, " --mean=0.5,0.5,0.5 --std=0.25,0.25,0.25")).code, 0);
+}
+
+TEST_F(Data, OfFewerOrMoreClassesThanTheNetworkTheFlagIsNamed) {
+  const std::string folder = Folder("two", {"train", "val"}, {"cat", "dog"});
+  const Result fewer = Run(Train(folder, ""));
+  EXPECT_EQ(fewer.code, 0) << fewer.err;
+  EXPECT_THAT(fewer.err, HasSubstr("note: the network has 10 classes, the data set 2; --classes=2 makes one of as many"));
+  EXPECT_THAT(Run(Train(folder, "--classes=2")).err, Not(HasSubstr("note: the network has")));
+  std::vector<std::string> many;
+  for (int i = 0; i < 11; ++i) many.push_back(absl::StrCat("class", i));
+  ExpectError(Train(Folder("many", {"train", "val"}, many), ""), 65,
+              {"expected at most 10 classes, found 11", "--classes says how many resnet20 is to have"});
+}
+
+TEST_F(Data, WordsOfAugmentThatContradictEachOtherAreRefused) {
+  const std::string folder = Folder("two", {"train", "val"}, {"cat", "dog"});
+  for (const char* words : {"pad:2,resized", "resized,pad:2", "pad:2,pad:4", "scaled:32,resized:0.5", "mirror,mirror"}) {
+    ExpectError(Train(folder, absl::StrCat("--augment=", words)), 2,
+                {"--augment: expected ", "once, found a second", words});
+  }
+  for (const char* word : {"pad:99999", "flip", "resized:2"}) {
+    ExpectError(Train(folder, absl::StrCat("--augment=", word)), 2,
+                {"--augment: expected standard, none", "from 1 to 4096", word});
+  }
+  ExpectError(Train(folder, "--augment=scaled:8"), 2, {"--augment=scaled:N: expected at least 16", "found 8"});
+  EXPECT_EQ(Run(Train(folder, "--classes=2 --augment=scaled:16,mirror,jitter:0.1")).code, 0);
+}
+
+}  // namespace
+}  // namespace colonnade::cli

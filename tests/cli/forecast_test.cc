@@ -1,0 +1,59 @@
+// What a profile says of a training before it begins, and of which plan it is to be.
+#include "cli/forecast.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/io/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::Each;
+using ::testing::Gt;
+using ::testing::SizeIs;
+using Json = nlohmann::json;
+
+// A device is told to be slow by what it takes for the compute that is predicted for it.
+TEST(ForecastOf, HasTheComputeOfEachDevice) {
+  Flags flags;
+  flags.model = "two_column";
+  flags.plan = "data";
+  flags.devices = 2;
+  flags.batch = 32;
+  flags.machine = absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json");
+  const absl::StatusOr<Session> session = OpenSession(flags, nullptr, nullptr);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::StatusOr<Forecast> forecast = ForecastOf(flags, *session, "cpu");
+  ASSERT_TRUE(forecast.ok()) << forecast.status();
+  EXPECT_GT(forecast->step, absl::ZeroDuration());
+  EXPECT_THAT(forecast->compute_sec, SizeIs(2));
+  EXPECT_THAT(forecast->compute_sec, Each(Gt(0)));
+}
+
+// Memory is short and links are slow: SGD fits on one device, AdamW with averages only where two share the weights.
+TEST_F(Command, APlanIsSearchedForTheOptimiserThatTheRunHas) {
+  Json machine = Json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/dgx1-v100.json")));
+  machine["memory_bytes"]["value"] = 80e6;
+  for (Json& link : machine["links"]) link["bytes_per_sec"]["value"] = 1e6;
+  Write("small.json", machine.dump());
+  const std::string train = absl::StrCat(
+      "train --model=two_column --data=digits --width=8 --batch=2 --steps=1 --devices=2 "
+      "--plan=auto --json --machine=",
+      In("small.json"));
+  const auto devices = [&](const std::string& flags) {
+    const Result r = Run(absl::StrCat(train, flags));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out)["devices"].get<int>();
+  };
+  EXPECT_EQ(devices(""), 1);
+  EXPECT_EQ(devices(" --optimizer=adamw --ema=0.9"), 2);
+}
+
+}  // namespace
+}  // namespace colonnade::cli
