@@ -85,7 +85,7 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
                               {"std", Numbers(flags.std)},
                               {"batch", absl::StrCat(flags.batch)},
                               {"seed", absl::StrCat(flags.seed)},
-                              {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
+                              {"dtype", DTypeName(flags)},
                               {"lr", Digits(rate.base)},
                               {"lr-policy", Describe(rate)}};
   // Stated where used, as in FieldsOf.

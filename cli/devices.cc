@@ -24,8 +24,9 @@ absl::Status CheckFlagsOfCpu(const Flags& flags) {
   if (flags.dtype == "tf32") {
     return absl::FailedPreconditionError("--dtype=tf32: tf32 needs --backend=cuda");
   }
-  if (flags.collectives == "nccl") {
-    return absl::FailedPreconditionError("--collectives=nccl: NCCL needs --backend=cuda");
+  if (flags.collectives != "auto") {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--collectives=%s: only GPUs have a choice of them (--backend=cuda)", flags.collectives));
   }
   if (!flags.search_algorithms.empty()) {
     return absl::FailedPreconditionError("--search-algorithms: algorithms are searched on GPUs (--backend=cuda)");

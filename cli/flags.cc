@@ -37,8 +37,9 @@ constexpr double kBelowOne = 0.9999999;
 
 // A finite number from `least` to `most`.
 CLI::Validator Number(double least, double most) {
-  const std::string range =
-      most == kNoLimit ? absl::StrFormat("%g or more", least) : absl::StrFormat("from %g to %g", least, most);
+  const std::string range = most == kNoLimit    ? absl::StrFormat("%g or more", least)
+                            : most == kBelowOne ? absl::StrFormat("from %g and below 1", least)
+                                                : absl::StrFormat("from %g to %g", least, most);
   auto check = [=](std::string& text) -> std::string {
     double value = 0;
     if (absl::SimpleAtod(text, &value) && value >= least && value <= most) return "";

@@ -1,5 +1,6 @@
 #include "cli/network.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "layers/traits.h"
 #include "models/models.h"
 #include "program/status_macros.h"
 
@@ -63,6 +65,15 @@ absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
                       flag, flags.model, flag));
 }
 
+// That --batch-norm=ghost:N finds what it is to change.
+absl::Status CheckGhostBatches(const Flags& flags, const layers::LayerGraph& graph) {
+  if (SamplesPerGroup(flags.batch_norm) == 0) return absl::OkStatus();
+  const auto obeys = [](const layers::LayerNode& node) { return layers::TraitsOf(node.layer).samples_per_group > 0; };
+  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), obeys)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--batch-norm: expected a network with batch normalisation, found %s, which has none", graph.name));
+}
+
 // "; use another --width", where a flag makes the network another than the zoo's.
 std::string FlagsThatShape(const Flags& flags) {
   std::vector<std::string> names;
@@ -103,7 +114,10 @@ absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::Sampl
   if (shape.has_value() && options.input_channels == 0) options.input_channels = (*shape)[0];
   if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
   absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
-  if (network.ok()) return network;
+  if (network.ok()) {
+    RETURN_IF_ERROR(CheckGhostBatches(flags, network->graph));
+    return network;
+  }
   options.input_channels = options.input_size = 0;
   const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
   const std::string advice = images_are_wrong

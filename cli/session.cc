@@ -179,6 +179,8 @@ program::DType DTypeOf(const Flags& flags) {
   return flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32;
 }
 
+std::string DTypeName(const Flags& flags) { return DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype; }
+
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
   const bool train = mode == program::Mode::kTrain;
   return {.mode = mode,

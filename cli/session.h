@@ -46,6 +46,7 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
 // Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
 int64_t SamplesAtOnce(const Flags& flags);
 program::DType DTypeOf(const Flags& flags);  // of the Program
+std::string DTypeName(const Flags& flags);   // "fp64" where --kernels=reference computes in it, else --dtype
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
 // ResourceExhausted, naming a --batch that would fit, where `programs` of the session need more memory than this machine has
 // free. For the CPU backend, before anything is loaded.

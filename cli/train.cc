@@ -332,6 +332,9 @@ absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome
   } else if (!flags.init.empty()) {
     Say("note: --init is not read: the run goes on with the weights of its checkpoint");
   }
+  if (checkpointing->resumed() && !checkpointing->saves() && flags.save.empty() && flags.save_ema.empty()) {
+    Say("note: without --checkpoint or --save nothing of what is trained here is kept");
+  }
   if (course.from.step < course.steps) RETURN_IF_ERROR(checkpointing->KeepConfig());
   const absl::StatusOr<Forecast> forecast = ForecastOf(flags, run.session, run.backend->name());
   loading.reset();

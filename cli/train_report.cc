@@ -108,7 +108,7 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"mesh", MeshJson(session.plan.mesh)},
       {"devices", devices},
       {"backend", backend.name()},
-      {"dtype", DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype},
+      {"dtype", DTypeName(flags)},
       {"global_batch", flags.batch},
       {"stopped", results.stopped},
       {"steps", report.losses.size()},

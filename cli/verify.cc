@@ -90,7 +90,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
              {"devices", session.plan.mesh.device_count()},
              {"steps", report.steps},
              {"kernels", flags.kernels},
-             {"dtype", options.reference ? "fp64" : flags.dtype},
+             {"dtype", DTypeName(flags)},
              {"tolerance", ErrorsJson(report.tolerance)},
              {"max_relative_error", ErrorsJson(report.error)},
              {"training_program_agrees", report.training_program_agrees},

@@ -37,7 +37,7 @@ JsonFields::JsonFields(const Json& object, std::string where, absl::Status& stat
 }
 
 const JsonFields::Json* JsonFields::Find(const char* name) {
-  known_.push_back(name);
+  if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.emplace_back(name);
   if (!object_.is_object()) return nullptr;
   const auto it = object_.find(name);
   return it == object_.end() ? nullptr : &*it;

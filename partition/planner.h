@@ -46,8 +46,8 @@ struct PlannerOptions {
   std::function<absl::StatusOr<Judgement>(const program::Representatives&)> judge;
   int64_t memory_bytes = 0;  // of each device; 0: no limit
   int proposals_per_mesh = 6;
-  int most_judgements = 400;     // of 2, 4 and 5 above, half of them of 2
-  int64_t most_tasks = 200'000;  // likewise: of what stands for them in all that are judged
+  int most_judgements = 400;                   // of 2, 4 and 5 above, half of them of 2
+  int64_t most_tasks = 200'000;                // likewise: of what stands for them in all that are judged
   std::function<bool()> is_stopped = nullptr;  // asked before what takes long: the search then ends with Cancelled
   // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
   std::function<void(int judgements, double part)> progress = nullptr;

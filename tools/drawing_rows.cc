@@ -113,6 +113,12 @@ program::Shape PartOnDevice(const program::Program& program, absl::string_view i
   return {};
 }
 
+// Images of bytes lie with their channels last; networks state them first.
+program::Shape ChannelsFirst(const program::Program& program, const program::Shape& images) {
+  const bool are_bytes = program.inputs[0].host_dtype == program::DType::kU8;
+  return are_bytes && images.size() == 4 ? program::Shape{images[0], images[3], images[1], images[2]} : images;
+}
+
 class RowMaker {
  public:
   RowMaker(const layers::LayerGraph& graph, const partition::Plan& plan, const program::Program& program,
@@ -197,7 +203,7 @@ class RowMaker {
   std::string OutputOf(size_t node, int position) const {
     const layers::LayerTraits traits = layers::TraitsOf(graph_.nodes[node].layer);
     const int device = plan_.device_at(position);
-    if (traits.is_input) return program::ToString(PartOnDevice(program_, "images", device));
+    if (traits.is_input) return program::ToString(ChannelsFirst(program_, PartOnDevice(program_, "images", device)));
     if (traits.is_loss) return program::ToString(PartOnDevice(program_, "labels", device));
     const program::Shape global = graph_.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program_.global_batch);
     const absl::StatusOr<program::Shape> local = partition::LocalShape(plan_.mesh, shardings_[node].output, global);

@@ -146,7 +146,7 @@ constexpr char kFile[] = R"({
 })";
 
 TEST_F(Command, AFileIsTakenWhereverANetworkIs) {
-  Write("small.json", kFile);
+  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "cosine"}}));
   const std::string model = absl::StrCat(" --model=", In("small.json"));
   const std::string weights = absl::StrCat("=", In("w.safetensors"));
   const std::string commands[] = {absl::StrCat("train --lr-policy=constant --steps=2 --save", weights, model),
@@ -172,6 +172,8 @@ TEST_F(Command, WhatIsWrongWithAFileIsSaidWithItsNameAndThePlace) {
   ExpectError(train + " --dropout=off", 2, {"--dropout: expected none"});
   ExpectError(train + " --classes=7", 2, {"--classes: expected none"});
   ExpectError(train + " --input-size=9", 2, {"--input-size: expected none"});
+  ExpectError(absl::StrCat("models ", file), 65, {absl::StrCat(file, ": training.lr_policy: expected constant, ")});
+  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "cosine"}}));
   EXPECT_EQ(Run(absl::StrCat("models --channels=1 --input-size=8 --classes=10 ", file)).code, 0) << "as they are";
   ExpectError(absl::StrCat("models ", In("none.json")), 66, {"none.json"});
   const auto with = [&](const std::string& from, const std::string& to) {
