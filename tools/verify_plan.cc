@@ -110,7 +110,8 @@ absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Spa
   ASSIGN_OR_RETURN(State after, ReadState(side));
   for (const NamedTensor& tensor : after.parameters) {
     if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
-    return absl::OutOfRangeError(absl::StrCat("step ", inputs.step + 1, ": ", tensor.name, " is not finite after the update"));
+    return absl::OutOfRangeError(
+        absl::StrCat("step ", inputs.step + 1, ": ", tensor.name, " is not finite after the update"));
   }
   outcome.after = std::move(after);
   return outcome;

@@ -244,11 +244,11 @@ TEST(Rate, PointsOfAsManyDevicesCountElseThoseOfTheNearestNumber) {
 }
 
 TEST(Rate, PointsOfAnyNumberOfDevicesCountBesideThemInWhateverOrder) {
-  std::vector<OpRate::Point> points = {At(4, 32, 4e9, 2), At(4, 8, 1e9, 0), At(4, 32, 5e9, 6)};
+  std::vector<OpRate::Point> points = {At(4, 32, 4e9, 4), At(4, 8, 1e9, 0), At(4, 32, 5e9, 7)};
   for (int order = 0; order < 3; ++order) {
     std::rotate(points.begin(), points.begin() + 1, points.end());
     const OpRate rate = ProductRate(points);
-    EXPECT_NEAR(RateOf(rate, 4, 16, 3), 2e9, 2e9 * kRounding);
+    EXPECT_NEAR(RateOf(rate, 4, 16, 5), 2e9, 2e9 * kRounding);
     EXPECT_NEAR(RateOf(rate, 4, 16, 1), 2e9, 2e9 * kRounding) << "0 devices are no number that is near to one";
   }
 }

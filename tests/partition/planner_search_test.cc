@@ -5,11 +5,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "partition/planner.h"
+#include "partition/proposals.h"
 #include "tests/partition/lowering_case.h"
 
 namespace colonnade::partition {
@@ -21,26 +23,49 @@ using program::Task;
 using ::testing::Contains;
 using ::testing::Field;
 
-// The winner where `seconds` judges; of named plans and what is made of them, unless proposals are asked for.
-std::vector<Candidate> Search(const layers::LayerGraph& graph, int devices,
-                              const std::function<double(const Program&)>& seconds, int proposals = 0,
-                              int most_judgements = 400) {
-  const PlannerOptions options{.devices = devices,
-                               .lower = {.global_batch = 8},
-                               .cost =
-                                   [](int) {
-                                     return CostFunctions{
-                                         .compute = [](const Task& task) { return static_cast<double>(task.work.flops); },
-                                         .transfer = [](CollectiveKind, int, double bytes) { return bytes; }};
-                                   },
-                               .judge = [&](const program::Representatives& lowered) -> absl::StatusOr<Judgement> {
-                                 return Judgement{seconds(lowered.program), 1};
-                               },
-                               .proposals_per_mesh = proposals,
-                               .most_judgements = most_judgements};
+// Of a search where `seconds` judges; of named plans and what is made of them, unless proposals are asked for. Additive
+// costs are flops and bytes.
+PlannerOptions Options(int devices, const std::function<double(const Program&)>& seconds, int proposals = 0,
+                       int most_judgements = 400) {
+  return {.devices = devices,
+          .lower = {.global_batch = 8},
+          .cost =
+              [](int) {
+                return CostFunctions{.compute = [](const Task& task) { return static_cast<double>(task.work.flops); },
+                                     .transfer = [](CollectiveKind, int, double bytes) { return bytes; }};
+              },
+          .judge = [seconds](const program::Representatives& lowered) -> absl::StatusOr<Judgement> {
+            return Judgement{seconds(lowered.program), 1};
+          },
+          .proposals_per_mesh = proposals,
+          .most_judgements = most_judgements};
+}
+
+std::vector<Candidate> Search(const layers::LayerGraph& graph, const PlannerOptions& options) {
   absl::StatusOr<std::vector<Candidate>> found = SearchPlans(graph, options);
   EXPECT_TRUE(found.ok()) << found.status();
   return found.ok() ? *std::move(found) : std::vector<Candidate>(1);
+}
+
+// The winner first.
+std::vector<Candidate> Search(const layers::LayerGraph& graph, int devices,
+                              const std::function<double(const Program&)>& seconds, int proposals = 0,
+                              int most_judgements = 400) {
+  return Search(graph, Options(devices, seconds, proposals, most_judgements));
+}
+
+// The proposals: no named plan, and nothing varied.
+std::vector<Plan> ProposalsIn(const std::vector<Candidate>& found) {
+  const Plan usual;
+  std::vector<Plan> proposals;
+  for (const Candidate& candidate : found) {
+    const Plan& plan = candidate.plan;
+    const bool is_varied = plan.reduction != usual.reduction || plan.bucket_bytes != usual.bucket_bytes ||
+                           plan.overlap != usual.overlap || plan.transfer_parts != usual.transfer_parts ||
+                           !plan.device_order.empty();
+    if (plan.name == kAutoPlan && !is_varied) proposals.push_back(plan);
+  }
+  return proposals;
 }
 
 int Count(const Program& program, const std::function<bool(const Task&)>& counts) {
@@ -197,6 +222,58 @@ TEST(SearchPlans, SaysWhereProposalsMayNotBeTheBest) {
   };
   EXPECT_THAT(notes(Built(std::move(net))), ::testing::ElementsAre(::testing::HasSubstr("proposed by descent")));
   EXPECT_THAT(notes(TwoLayers()), ::testing::IsEmpty());
+}
+
+double Alike(const Program&) { return 1; }
+
+// Of 64 samples, 64 numbers of each: 8 KB that a device sends where columns are cut, against 4 KB of gradients. Those of one
+// micro-batch of eight alone would be 1 KB, and columns proposed.
+TEST(SearchPlans, ProposalsArePricedForAllMicroBatches) {
+  layers::GraphBuilder net("one");
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Input("images", {16}), {.out_features = 64, .bias = false}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  PlannerOptions options = Options(2, Alike, /*proposals=*/1, /*most_judgements=*/4);
+  options.cost = [](int) {
+    return CostFunctions{.compute = [](const Task&) { return 0.0; },
+                         .transfer = [](CollectiveKind, int, double bytes) { return bytes; }};
+  };
+  options.lower.global_batch = 64;
+  for (int64_t micro_batches : {1, 8}) {
+    options.lower.micro_batches = micro_batches;
+    for (const Plan& plan : ProposalsIn(Search(graph, options))) {
+      EXPECT_EQ(plan.layers.at("fc"), Strategies{layers::Strategy::kBatch}) << micro_batches << " micro-batches";
+    }
+  }
+}
+
+// Half of what may be judged is left for what is made of the best.
+TEST(SearchPlans, ProposalsAreHalfOfWhatIsJudged) {
+  EXPECT_EQ(ProposalsIn(Search(TwoLayers(), Options(2, Alike, /*proposals=*/4, /*most_judgements=*/2))).size(), 1u);
+  EXPECT_GT(ProposalsIn(Search(TwoLayers(), Options(2, Alike, /*proposals=*/4, /*most_judgements=*/400))).size(), 2u);
+}
+
+TEST(SearchPlans, EndsWhereItIsStoppedAlsoWhileItPricesProposals) {
+  int judgements = 0, asked = 0;
+  PlannerOptions options = Options(4, Alike, /*proposals=*/4);
+  options.judge = [&](const program::Representatives&) -> absl::StatusOr<Judgement> {
+    ++judgements;
+    return Judgement{1, 1};
+  };
+  options.cost = [&](int) -> absl::StatusOr<CostFunctions> {
+    ADD_FAILURE() << "a mesh is priced after the search was stopped";
+    return absl::InternalError("");
+  };
+  // The named plans are judged, and the next question is that of the first mesh.
+  const auto count_named = [&] {
+    PlannerOptions all = options;
+    all.cost = [](int) -> absl::StatusOr<CostFunctions> { return absl::InternalError("priced"); };
+    EXPECT_EQ(SearchPlans(TwoLayers(), all).status().message(), "priced");
+    return std::exchange(judgements, 0);
+  };
+  const int named = count_named();
+  options.is_stopped = [&] { return ++asked > named; };
+  EXPECT_EQ(SearchPlans(TwoLayers(), options).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(judgements, named);
 }
 
 }  // namespace
