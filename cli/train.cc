@@ -30,6 +30,7 @@
 #include "engine/io/safetensors.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 #include "tools/network_file.h"
 
@@ -109,7 +110,7 @@ absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engin
   }
   if (flags.steps > 0) return flags.steps;
   const int64_t left = std::max<int64_t>((flags.epochs > 0 ? flags.epochs : 1) * samples - from.sample, 0);
-  return from.step + (left + flags.batch - 1) / flags.batch;
+  return from.step + program::CeilDiv(left, flags.batch);
 }
 
 absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "data/jpeg_layout.h"
+#include "program/rounding.h"
 
 namespace colonnade::data {
 namespace {
@@ -159,7 +160,7 @@ bool CopyMcu(const JpegLayout& layout, const JpegDcs& file_dcs, const JpegDcs& c
 
 // Whether fewer than 8 bits are left, and then the image ends.
 bool EndsAt(const JpegLayout& layout, int64_t place) {
-  const auto next = static_cast<size_t>((place + kByteBits - 1) / kByteBits);
+  const auto next = static_cast<size_t>(program::CeilDiv(place, kByteBits));
   constexpr absl::string_view kEnd = "\xff\xd9", kStuffedEnd("\xff\0\xff\xd9", 4);
   const absl::string_view rest = layout.scan.substr(std::min(next, layout.scan.size()));
   return rest.substr(0, kEnd.size()) == kEnd ||
@@ -226,8 +227,8 @@ bool JpegIndex::ReadScan(const JpegLayout& layout) {
 
 // REQUIRES: column is one of kStride's, or the last column of all, behind which the next row begins.
 const JpegIndex::Entry& JpegIndex::Before(int64_t row, int64_t column) const {
-  const int64_t per_row = (columns_ + kStride - 1) / kStride;
-  return entries_[row * per_row + (column + kStride - 1) / kStride];
+  const int64_t per_row = program::CeilDiv(columns_, kStride);
+  return entries_[row * per_row + program::CeilDiv(column, kStride)];
 }
 
 JpegIndex::Mcus JpegIndex::McusOf(const JpegLayout& layout, const Part& part) const {
@@ -235,8 +236,8 @@ JpegIndex::Mcus JpegIndex::McusOf(const JpegLayout& layout, const Part& part) co
   const int64_t width = kStride * layout.mcu_width;
   Mcus mcus = {.top = std::max<int64_t>(part.top, 0) / layout.mcu_height,
                .left = std::max<int64_t>(part.left, 0) / width * kStride,
-               .bottom = (std::min(part.bottom, layout.height) + layout.mcu_height - 1) / layout.mcu_height,
-               .right = std::min((std::min(part.right, layout.width) + width - 1) / width * kStride, columns_)};
+               .bottom = program::CeilDiv(std::min(part.bottom, layout.height), layout.mcu_height),
+               .right = std::min(program::CeilDiv(std::min(part.right, layout.width), width) * kStride, columns_)};
   if (mcus.right - mcus.left < kLeastColumns && mcus.left > 0) mcus.left -= kStride;
   return mcus;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "data/jpeg_bits.h"
+#include "program/rounding.h"
 
 namespace colonnade::data {
 
@@ -70,8 +71,8 @@ struct JpegLayout {
   size_t frame_at = 0;
   absl::string_view scan;  // and all that comes behind it
 
-  int64_t rows() const { return (height + mcu_height - 1) / mcu_height; }  // of MCUs
-  int64_t columns() const { return (width + mcu_width - 1) / mcu_width; }
+  int64_t rows() const { return program::CeilDiv(height, mcu_height); }  // of MCUs
+  int64_t columns() const { return program::CeilDiv(width, mcu_width); }
 };
 
 // Nothing where `file` is no such JPEG, or where those segments have more than 64 KiB.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
@@ -146,7 +147,7 @@ class TarScan {
                                            file_.size() - begin, size.has_value() ? absl::StrCat(*size) : "no number"));
     }
     RETURN_IF_ERROR(is_file ? File(block, begin, *size) : has_bytes ? Extension(kind, begin, *size) : PassOver(kind));
-    at_ = begin + (*size + kBlock - 1) / kBlock * kBlock;
+    at_ = begin + program::RoundUp(*size, kBlock);
     return absl::OkStatus();
   }
 

@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "program/program.h"
+#include "program/rounding.h"
 
 namespace colonnade::engine {
 
-inline int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+using program::RoundUp;
 
 // True of buffers with memory of their own: roots and buckets.
 bool HasMemory(const program::Buffer& buffer);

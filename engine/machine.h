@@ -107,7 +107,7 @@ inline constexpr const char* kPrecisions[] = {"fp32", "tf32", "bf16"};
 inline constexpr const char* kTimedKernels[] = {"onednn", "winograd"};
 
 // The most devices of a profile, as of plans.
-inline constexpr int kMostDevices = 4096;
+inline constexpr int kMostDevices = program::kMaxDevices;
 
 struct Machine {
   std::string name, description;

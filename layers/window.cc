@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
+#include "program/rounding.h"
 
 namespace colonnade::layers {
 namespace {
@@ -23,8 +24,8 @@ program::Window WindowRoundedDown(const Pooling& p) {
 
 // The padding behind `extent` pixels, which have `pad` before them, under the ceiling rule.
 int64_t PadRoundedUp(int64_t extent, int64_t size, int64_t stride, int64_t pad) {
-  const int64_t room = extent + 2 * pad - size;                // in the padded image: the last place where a window fits
-  const int64_t last = (room + stride - 1) / stride * stride;  // the first place for a window from there on
+  const int64_t room = extent + 2 * pad - size;         // in the padded image: the last place where a window fits
+  const int64_t last = program::RoundUp(room, stride);  // the first place for a window from there on
   return last < pad + extent ? pad + last - room : pad;
 }
 

@@ -19,7 +19,6 @@ using Json = nlohmann::ordered_json;
 using layers::Strategy;
 
 constexpr int kVersion = 1;
-constexpr int64_t kMostDevices = 4096;
 constexpr int kDeepest = 8;
 constexpr int64_t kMostActivations = int64_t{1} << 48;   // elements; Verify lets no buffer have more
 constexpr int64_t kMostForwardFlops = int64_t{1} << 60;  // backward takes twice as many
@@ -51,11 +50,15 @@ absl::Status ParseMesh(const Json& value, Mesh& mesh) {
       return Wrong("mesh", kExpected, Found(axis));
     }
     program::MeshAxis parsed{axis["name"].get<std::string>(), axis["size"].get<int64_t>()};
-    if (parsed.size < 1 || parsed.size > kMostDevices) return Wrong("mesh", "a size from 1 to 4096", Found(axis));
+    if (parsed.size < 1 || parsed.size > program::kMaxDevices) {
+      return Wrong("mesh", absl::StrFormat("a size from 1 to %d", program::kMaxDevices), Found(axis));
+    }
     if (!names.insert(parsed.name).second) return Wrong("mesh", "axes of different names", Found(axis));
     mesh.axes.push_back(std::move(parsed));
     positions *= mesh.axes.back().size;
-    if (positions > kMostDevices) return Wrong("mesh", absl::StrFormat("at most %d devices", kMostDevices), Found(value));
+    if (positions > program::kMaxDevices) {
+      return Wrong("mesh", absl::StrFormat("at most %d devices", program::kMaxDevices), Found(value));
+    }
   }
   return absl::OkStatus();
 }

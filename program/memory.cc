@@ -4,11 +4,10 @@
 
 #include "program/device_classes.h"
 #include "program/memory_order.h"
+#include "program/rounding.h"
 
 namespace colonnade::program {
 namespace {
-
-int64_t RoundUp(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
 bool HasOwnMemory(const Buffer& buffer) {
   return std::holds_alternative<Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);

@@ -13,6 +13,9 @@
 
 namespace colonnade::program {
 
+// The most devices of a Program, and so of plans and machine profiles.
+inline constexpr int kMaxDevices = 1 << 12;
+
 enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
 
 int64_t SizeInBytes(DType dtype);

@@ -12,6 +12,7 @@
 #include "cpu/backend.h"
 #include "partition/named_plans.h"
 #include "program/op_traits.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 #include "tools/observations.h"
 
@@ -86,7 +87,7 @@ CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& pr
   machine.precision = precision;
   machine.description = absl::StrFormat("this machine, as %d devices on %d of %s; %s, tasks launched one by one", devices,
                                         gpus.count, gpus.name, precision);
-  const int sharing = (devices + gpus.count - 1) / gpus.count;  // of the devices of one GPU
+  const int sharing = static_cast<int>(program::CeilDiv(devices, gpus.count));  // of the devices of one GPU
   machine.memory_bytes = {static_cast<double>(gpus.memory_bytes / sharing), Origin::kMeasured,
                           sharing == 1 ? "memory of the GPU" : "memory of the GPU, in equal parts"};
   return {.devices = devices, .machine = std::move(machine)};

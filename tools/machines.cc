@@ -1,7 +1,6 @@
 #include "tools/machines.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "data/image_listing.h"
 #include "engine/io/file.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
@@ -79,12 +79,9 @@ std::vector<KernelChoice> TimedKernelChoices() {
 }
 
 std::string LocalMachinePath(const KernelChoice& choice) {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string folder =
-      cache != nullptr && *cache != '\0' ? cache : absl::StrCat(home != nullptr ? home : ".", "/.cache");
   const KernelChoice usual;
-  return absl::StrCat(folder, "/colonnade/machine",  //
+  const std::string folder = data::UserCacheFolder();
+  return absl::StrCat(folder.empty() ? "./.cache/colonnade" : folder, "/machine",  //
                       choice.kernels == usual.kernels ? "" : absl::StrCat("-", choice.kernels),
                       choice.precision == usual.precision ? "" : absl::StrCat("-", choice.precision), ".json");
 }

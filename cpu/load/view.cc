@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "program/rounding.h"
+
 namespace colonnade::cpu {
 
 using program::DType;
@@ -63,7 +65,7 @@ View Opaque(DType dtype, const Shape& shape, std::shared_ptr<const MemoryDesc> d
 
 View OpaqueBytes(DType dtype, const Shape& shape, int64_t bytes) {
   const int64_t size = program::SizeInBytes(dtype);
-  return {.kind = View::Kind::kOpaque, .dtype = dtype, .shape = shape, .opaque_elements = (bytes + size - 1) / size};
+  return {.kind = View::Kind::kOpaque, .dtype = dtype, .shape = shape, .opaque_elements = program::CeilDiv(bytes, size)};
 }
 
 View Natural(DType dtype, const Shape& shape) {

@@ -27,8 +27,8 @@ struct NormTiles {
         channels(x.shape[1]),
         positions(program::ElementCount(x.shape) / std::max<int64_t>(x.shape[0] * x.shape[1], 1)),
         of_channels(x.kind == View::Kind::kBlocked || positions == 1),
-        rows(of_channels ? (channels + kTileLanes - 1) / kTileLanes : channels),
-        tiles_of_sample(of_channels ? positions : (positions + kTileLanes - 1) / kTileLanes),
+        rows(of_channels ? CeilDiv(channels, kTileLanes) : channels),
+        tiles_of_sample(of_channels ? positions : CeilDiv(positions, kTileLanes)),
         pieces(std::clamp<int64_t>(count() * elements() / kPieceElements, 1, std::clamp<int64_t>(count(), 1, kMostPieces))) {
   }
 

@@ -6,9 +6,12 @@
 
 #include <cstdint>
 
+#include "program/rounding.h"
+
 namespace colonnade::cpu {
 
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using program::CeilDiv;
+
 // The size of parts of about equal size, of at most `most`, that `total` is cut into.
 inline int64_t EvenPart(int64_t total, int64_t most) { return CeilDiv(total, CeilDiv(total, most)); }
 

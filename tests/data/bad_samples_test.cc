@@ -99,7 +99,7 @@ TEST(BadSamples, ASetWithoutAnyGoodSampleEndsTheTrainingSoon) {
   for (int64_t i = 0; i < 10000; ++i) set->bad.insert(i);
   const auto pipeline = *Pipeline::Create(set, OptionsOf(BadSample::kSkip));
   const absl::Status status = ReadSamples(*pipeline, 0, 1).status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("found more in a row; the first: made-up/0: is bad"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("found 101 in a row; the first: made-up/0: is bad"));
 }
 
 TEST(BadSamples, OfATestSetArePadding) {

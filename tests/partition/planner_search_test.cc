@@ -233,15 +233,11 @@ TEST(SearchPlans, ProposalsArePricedForAllMicroBatches) {
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Input("images", {16}), {.out_features = 64, .bias = false}));
   const layers::LayerGraph graph = Built(std::move(net));
   PlannerOptions options = Options(2, Alike, /*proposals=*/1, /*most_judgements=*/4);
-  options.cost = [](int) {
-    return CostFunctions{.compute = [](const Task&) { return 0.0; },
-                         .transfer = [](CollectiveKind, int, double bytes) { return bytes; }};
-  };
   options.lower.global_batch = 64;
   for (int64_t micro_batches : {1, 8}) {
     options.lower.micro_batches = micro_batches;
     for (const Plan& plan : ProposalsIn(Search(graph, options))) {
-      EXPECT_EQ(plan.layers.at("fc"), Strategies{layers::Strategy::kBatch}) << micro_batches << " micro-batches";
+      EXPECT_THAT(plan.layers.at("fc"), Contains(layers::Strategy::kBatch)) << micro_batches << " micro-batches";
     }
   }
 }

@@ -1,0 +1,16 @@
+// Whole numbers divided and rounded up.
+#ifndef COLONNADE_PROGRAM_ROUNDING_H_
+#define COLONNADE_PROGRAM_ROUNDING_H_
+
+#include <cstdint>
+
+namespace colonnade::program {
+
+// REQUIRES of both: value >= 0, by > 0, and their sum fits.
+constexpr int64_t CeilDiv(int64_t value, int64_t by) { return (value + by - 1) / by; }
+// The least multiple of `by` that is not below `value`.
+constexpr int64_t RoundUp(int64_t value, int64_t by) { return CeilDiv(value, by) * by; }
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_PROGRAM_ROUNDING_H_
