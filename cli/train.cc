@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,11 +11,9 @@
 #include "cli/checkpointing.h"
 #include "cli/commands.h"
 #include "cli/curves.h"
-#include "cli/devices.h"
 #include "cli/evaluations.h"
 #include "cli/forecast.h"
 #include "cli/learning_rate.h"
-#include "cli/optimizer.h"
 #include "cli/output.h"
 #include "cli/precision.h"
 #include "cli/progress.h"
@@ -24,11 +23,10 @@
 #include "cli/session.h"
 #include "cli/step_lines.h"
 #include "cli/train_report.h"
+#include "cli/train_setup.h"
 #include "cli/verdict.h"
-#include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
-#include "engine/io/weights.h"
 #include "engine/state.h"
 #include "program/rounding.h"
 #include "program/status_macros.h"
@@ -38,70 +36,6 @@ namespace colonnade::cli {
 namespace {
 
 constexpr engine::StateKind kWeights[] = {engine::StateKind::kValue};
-
-// Everything of a training run, in the order in which it is made.
-struct Run {
-  Session session;
-  program::Program train_program, eval_program, average_program;
-  std::unique_ptr<engine::Backend> backend;
-  std::unique_ptr<engine::Executor> train, eval, average;  // average: an evaluation of the averages, if there are any
-};
-
-// Of weights for other classes: what the last layer with parameters had gives way to what it has been initialised with,
-// which is copied to `initial`.
-absl::Status ReplaceHead(const Run& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
-  std::set<std::string> head;
-  for (const program::Parameter& p : run.train_program.parameters) {
-    if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
-  }
-  RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), initial, kWeights));
-  std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
-  for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
-    if (head.contains(tensor.name)) weights.push_back(tensor);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status InitializeFrom(const Flags& flags, Run& run) {
-  if (flags.init.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
-  engine::StateCopy initial;
-  if (flags.replace_head) {
-    RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
-  }
-  RETURN_IF_ERROR(engine::WithContext(
-      engine::WriteState(run.train_program, run.train->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
-  return engine::StartAverages(run.train_program, run.train->loaded());
-}
-
-absl::Status Prepare(const Flags& flags, Run& run) {
-  auto lower = [&](program::Mode mode, program::Program& program, bool reads_averages = false) -> absl::Status {
-    partition::LowerOptions options = LowerOptionsOf(flags, run.session, mode);
-    options.reads_averages = reads_averages;
-    ASSIGN_OR_RETURN(program, partition::Lower(run.session.graph, run.session.plan, options));
-    return absl::OkStatus();
-  };
-  auto load = [&](const program::Program& program, std::unique_ptr<engine::Executor>& executor) -> absl::Status {
-    ASSIGN_OR_RETURN(executor, engine::Executor::Create(program, *run.backend));
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(lower(program::Mode::kTrain, run.train_program));
-  RETURN_IF_ERROR(lower(program::Mode::kEval, run.eval_program));
-  if (flags.ema > 0) RETURN_IF_ERROR(lower(program::Mode::kEval, run.average_program, /*reads_averages=*/true));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                   OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
-                               /*times_tasks=*/!flags.trace.empty()));
-  run.backend = std::move(backend);
-  if (run.backend->name() == "cpu") {
-    std::vector<const program::Program*> programs = {&run.train_program, &run.eval_program};
-    if (flags.ema > 0) programs.push_back(&run.average_program);
-    RETURN_IF_ERROR(CheckMemory(flags, run.session, programs));
-  }
-  RETURN_IF_ERROR(load(run.train_program, run.train));
-  RETURN_IF_ERROR(load(run.eval_program, run.eval));
-  if (flags.ema > 0) RETURN_IF_ERROR(load(run.average_program, run.average));
-  return engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed);
-}
 
 // Of the whole run, from its beginning or from where it goes on.
 absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& from = {}) {
@@ -122,7 +56,7 @@ absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Ou
   return absl::OkStatus();
 }
 
-absl::Status SaveResults(const Flags& flags, const Run& run, const engine::TrainReport& report, Outcome& outcome) {
+absl::Status SaveResults(const Flags& flags, const TrainSetup& run, const engine::TrainReport& report, Outcome& outcome) {
   RETURN_IF_ERROR(SaveWeights(flags.save, run.train.get(), outcome));
   RETURN_IF_ERROR(SaveWeights(flags.save_ema, run.average.get(), outcome));
   if (flags.trace.empty() || report.losses.empty()) return absl::OkStatus();
@@ -145,51 +79,6 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
   }
   RETURN_IF_ERROR(CheckLog(LogPathOf(flags)));
   return CheckEventFolder(flags);
-}
-
-struct Streams {
-  Samples train_samples, test_samples;
-  std::unique_ptr<data::Pipeline> train, test;  // test: null where there is no test set
-  std::string identity;
-};
-
-// The test set beside a training set; null, with a note, where there is none and no test is asked for.
-absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSet& train) {
-  absl::StatusOr<Samples> test = OpenSamples(flags, false, &train);
-  if (!absl::IsNotFound(test.status())) return test;
-  for (const auto& [flag, value] : {std::pair("--eval-every", flags.eval_every), std::pair("--until", flags.until)}) {
-    if (!value.empty()) return absl::Status(test.status().code(), absl::StrCat(flag, ": ", test.status().message()));
-  }
-  std::fprintf(stderr, "note: no test at the end: %s\n", std::string(test.status().message()).c_str());
-  return Samples();
-}
-
-// The data, and the network and plan for it.
-absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
-  Streams streams;
-  ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, true));
-  const data::SampleSet& set = *streams.train_samples;
-  ASSIGN_OR_RETURN(streams.test_samples, OpenTestSamples(flags, set));
-  const Samples& test = streams.test_samples;
-  if (test != nullptr && test->image_shape() != set.image_shape()) {
-    const auto shape_of = [](const data::SampleSet& s) {
-      return s.image_shape().has_value() ? program::ToString(*s.image_shape()) : std::string("of any size");
-    };
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected images %s as in %s, found %s", test->name(),
-                                                      shape_of(set), set.name(), shape_of(*test)));
-  }
-  ASSIGN_OR_RETURN(session, OpenSession(flags, &set));
-  ASSIGN_OR_RETURN(streams.identity, IdentityOf(set));
-  ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, true));
-  if (test != nullptr) {
-    ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, false, streams.train->moments()));
-  }
-  return streams;
-}
-
-void PrintAllSkipped(const Streams& streams) {
-  PrintSkipped(*streams.train, *streams.train_samples);
-  if (streams.test != nullptr) PrintSkipped(*streams.test, *streams.test_samples);
 }
 
 // What goes on beside the steps of a run.
@@ -240,7 +129,7 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
 }
 
 // The steps that a run has left, if there are any.
-absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course, Run& run,
+absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course, TrainSetup& run,
                        data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
   const int64_t done = course.from.step;
   if (done >= course.steps) {
@@ -265,7 +154,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
 }
 
 // The last tests, unless the run was stopped. OutOfRange where one is not finite.
-absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::Pipeline* samples, Evaluations& evaluations,
+absl::Status TestAtEnd(const std::atomic<bool>& stop, TrainSetup& run, data::Pipeline* samples, Evaluations& evaluations,
                        TrainResults& results) {
   if (!stop) RETURN_IF_ERROR(evaluations.Evaluate(results.steps_done()));
   if (!evaluations.all().empty() && evaluations.all().back().step == results.steps_done()) {
@@ -280,7 +169,7 @@ absl::Status TestAtEnd(const std::atomic<bool>& stop, Run& run, data::Pipeline* 
   return absl::OkStatus();
 }
 
-StepLines LinesOf(const RunCourse& course, const Run& run, const data::Pipeline& input,
+StepLines LinesOf(const RunCourse& course, const TrainSetup& run, const data::Pipeline& input,
                   const absl::StatusOr<Forecast>& forecast) {
   int64_t memory = 0;
   for (int d = 0; d < run.backend->device_count(); ++d) memory = std::max(memory, run.backend->HeldBytes(d));
@@ -291,7 +180,7 @@ StepLines LinesOf(const RunCourse& course, const Run& run, const data::Pipeline&
 }
 
 // The weights, the timeline and the last checkpoint, as far as each was asked for.
-absl::Status Keep(const Flags& flags, const Run& run, const TrainResults& results, Checkpointing& checkpointing,
+absl::Status Keep(const Flags& flags, const TrainSetup& run, const TrainResults& results, Checkpointing& checkpointing,
                   Outcome& outcome) {
   const CountProgress progress("saving");
   absl::Status status;
@@ -306,88 +195,149 @@ absl::Status Keep(const Flags& flags, const Run& run, const TrainResults& result
   return status;
 }
 
-}  // namespace
+// One `colonnade train`, from its flags to its report.
+class Training {
+ public:
+  Training(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome)
+      : flags_(asked), stop_(stop), outcome_(outcome) {}
 
-absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome) {
-  RETURN_IF_ERROR(CheckTrainOutputs(asked));
-  Flags flags = asked;
-  Run run;
-  std::optional<CountProgress> loading(std::in_place, "loading");
-  ASSIGN_OR_RETURN(Streams streams, OpenStreams(flags, run.session));
-  ASSIGN_OR_RETURN(flags.dtype, ChosenDtype(flags, run.session));
-  RunCourse course{.batch = flags.batch, .samples = streams.train->size()};
-  engine::RunFields fields;
-  const auto fields_from = [&](const engine::RunPosition& from) -> absl::StatusOr<engine::RunFields> {
-    course.from = from;
-    ASSIGN_OR_RETURN(course.steps, StepsOf(flags, course.samples, from));
-    ASSIGN_OR_RETURN(course.learning_rate, LearningRateOf(flags, run.session, course.steps));
-    return fields = RunFieldsOf(flags, run.session, course.learning_rate, streams.identity);
-  };
-  ASSIGN_OR_RETURN(std::unique_ptr<Checkpointing> checkpointing, Checkpointing::Open(flags, run.session, fields_from));
-  RETURN_IF_ERROR(Prepare(flags, run));
-  RETURN_IF_ERROR(checkpointing->MakeRoom(run.train_program));
-  TrainResults results;
-  ASSIGN_OR_RETURN(results.from, checkpointing->Resume(run.train_program, run.train->loaded()));
-  if (!checkpointing->resumed()) {
-    RETURN_IF_ERROR(InitializeFrom(flags, run));
-  } else if (!flags.init.empty()) {
-    Say("note: --init is not read: the run goes on with the weights of its checkpoint");
-  }
-  if (checkpointing->resumed() && !checkpointing->saves() && flags.save.empty() && flags.save_ema.empty()) {
-    Say("note: without --checkpoint or --save nothing of what is trained here is kept");
-  }
-  if (course.from.step < course.steps) RETURN_IF_ERROR(checkpointing->KeepConfig());
-  const absl::StatusOr<Forecast> forecast = ForecastOf(flags, run.session, run.backend->name());
-  loading.reset();
-  PrintFirstLines(flags, run.session, run.backend->name(),
-                  absl::StrCat(streams.train->description(), ", ", ToString(streams.train->moments())), course);
-  if (const int64_t classes = ClassesOf(*streams.train_samples); classes < run.session.graph.classes()) {
-    const bool is_default = flags.classes == 0 && !tools::IsNetworkFile(flags.model);
-    Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", run.session.graph.classes(), classes,
-                        is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
-  }
-  Say(forecast.ok() ? absl::StrCat("predicted by machine ", forecast->machine.Title()) : forecast.status().message());
-  ASSIGN_OR_RETURN(std::unique_ptr<RunLog> log,
-                   RunLog::Open(flags, course, HeadJson(flags, run.session, run.backend->name(), fields, course)));
-  Evaluations evaluations(flags, course, *run.eval, streams.test.get(), stop, *log);
-  SelfReport self_report(flags, run.session, forecast,
-                         FirstSteps(*run.train, *streams.train, std::min(kFirstSteps, course.steps - course.from.step)));
-  StepLines lines = LinesOf(course, run, *streams.train, forecast);
-  const absl::Status trained = TrainFrom(flags, stop, course, run, *streams.train,
-                                         {*checkpointing, *log, evaluations, self_report, lines}, results.report);
-  if (!trained.ok()) {
-    PrintAllSkipped(streams);
-    (void)WriteCurves(flags, run.session.graph.name);  // they may show why
+  absl::Status Run() {
+    std::optional<CountProgress> loading(std::in_place, "loading");
+    RETURN_IF_ERROR(Open());
+    RETURN_IF_ERROR(BeginState());
+    loading.reset();
+    SayFirstLines();
+    RETURN_IF_ERROR(OpenObservers());
+    const absl::Status trained = TrainFrom(flags_, stop_, course_, run_, *streams_.train,
+                                           {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_}, results_.report);
+    if (trained.ok()) return Finish();
+    PrintAllSkipped(streams_);
+    (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
     return trained;
+  }
+
+ private:
+  // Data, network, plan, checkpoints and devices.
+  absl::Status Open() {
+    RETURN_IF_ERROR(CheckTrainOutputs(flags_));
+    ASSIGN_OR_RETURN(streams_, OpenStreams(flags_, run_.session));
+    ASSIGN_OR_RETURN(flags_.dtype, ChosenDtype(flags_, run_.session));
+    course_ = {.batch = flags_.batch, .samples = streams_.train->size()};
+    ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, [this](const engine::RunPosition& from) {
+                       return FieldsFrom(from);
+                     }));
+    RETURN_IF_ERROR(Prepare(flags_, run_));
+    return checkpointing_->MakeRoom(run_.train_program);
+  }
+
+  // Sets the course that the run has from there.
+  absl::StatusOr<engine::RunFields> FieldsFrom(const engine::RunPosition& from) {
+    course_.from = from;
+    ASSIGN_OR_RETURN(course_.steps, StepsOf(flags_, course_.samples, from));
+    ASSIGN_OR_RETURN(course_.learning_rate, LearningRateOf(flags_, run_.session, course_.steps));
+    fields_ = RunFieldsOf(flags_, run_.session, course_.learning_rate, streams_.identity);
+    return fields_;
+  }
+
+  // That of a checkpoint, of a file of weights, or a new one.
+  absl::Status BeginState() {
+    ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train_program, run_.train->loaded()));
+    if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));
+    if (course_.from.step < course_.steps) RETURN_IF_ERROR(checkpointing_->KeepConfig());
+    forecast_ = ForecastOf(flags_, run_.session, run_.backend->name());
+    return absl::OkStatus();
+  }
+
+  void SayFirstLines() const {
+    PrintFirstLines(flags_, run_.session, run_.backend->name(),
+                    absl::StrCat(streams_.train->description(), ", ", ToString(streams_.train->moments())), course_);
+    SayNotes();
+    Say(forecast_.ok() ? absl::StrCat("predicted by machine ", forecast_->machine.Title()) : forecast_.status().message());
+  }
+
+  // What is no error but may not be what was meant.
+  void SayNotes() const {
+    const int64_t classes = ClassesOf(*streams_.train_samples), of_network = run_.session.graph.classes();
+    if (classes < of_network) {
+      const bool is_default = flags_.classes == 0 && !tools::IsNetworkFile(flags_.model);
+      Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", of_network, classes,
+                          is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
+    }
+    if (!checkpointing_->resumed()) return;
+    if (!flags_.init.empty()) {
+      Say("note: --init is not read: the run goes on with the weights of its checkpoint");
+    }
+    if (!checkpointing_->saves() && flags_.save.empty() && flags_.save_ema.empty()) {
+      Say("note: without --checkpoint or --save nothing of what is trained here is kept");
+    }
+  }
+
+  absl::Status OpenObservers() {
+    ASSIGN_OR_RETURN(log_,
+                     RunLog::Open(flags_, course_, HeadJson(flags_, run_.session, run_.backend->name(), fields_, course_)));
+    evaluations_.emplace(flags_, course_, *run_.eval, streams_.test.get(), stop_, *log_);
+    const int64_t steps = course_.steps - course_.from.step;
+    self_report_.emplace(flags_, run_.session, forecast_,
+                         FirstSteps(*run_.train, *streams_.train, std::min(kFirstSteps, steps)));
+    lines_.emplace(LinesOf(course_, run_, *streams_.train, forecast_));
+    return absl::OkStatus();
   }
 
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
-  absl::Status status;
-  if (results.steps_done() > 0) {  // it is written while the test runs
-    status = checkpointing->SaveLast(results.steps_done(), run.train_program, run.train->loaded());
+  absl::Status Finish() {
+    absl::Status status;
+    if (results_.steps_done() > 0) {  // it is written while the test runs
+      status = checkpointing_->SaveLast(results_.steps_done(), run_.train_program, run_.train->loaded());
+    }
+    const absl::Status tested = TestAtEnd(stop_, run_, streams_.test.get(), *evaluations_, results_);
+    if (absl::IsOutOfRange(tested)) return tested;
+    status.Update(tested);
+    status.Update(Keep(flags_, run_, results_, *checkpointing_, outcome_));
+    status.Update(log_->status());
+    status.Update(WriteCurves(flags_, run_.session.graph.name));
+    results_.stopped = outcome_.interrupted = stop_;
+    status.Update(
+        WriteTrainReport(flags_, run_.session, forecast_, *run_.backend, run_.train_program, results_, *evaluations_));
+    PrintAllSkipped(streams_);
+    PrintResults();
+    return status;
   }
-  const absl::Status tested = TestAtEnd(stop, run, streams.test.get(), evaluations, results);
-  if (absl::IsOutOfRange(tested)) return tested;
-  status.Update(tested);
-  status.Update(Keep(flags, run, results, *checkpointing, outcome));
-  status.Update(log->status());
-  status.Update(WriteCurves(flags, run.session.graph.name));
-  results.stopped = outcome.interrupted = stop;
-  status.Update(WriteTrainReport(flags, run.session, forecast, *run.backend, run.train_program, results, evaluations));
-  PrintAllSkipped(streams);
-  if (flags.json) {
-    nlohmann::ordered_json json =
-        ReportJson(flags, run.session, *run.backend, results, evaluations, checkpointing->Json(results.report.stood_still));
-    json["input"] = InputJson(streams.train->Stages());
-    json["verdict"] = self_report.Json();
-    json.update(RecordJson(flags, run.session, {run.backend->name(), streams.train->moments(), streams.identity}));
+
+  void PrintResults() const {
+    if (!flags_.json) {
+      PrintReport(flags_, run_.session, results_, *evaluations_);
+      std::printf("%s\n", data::InputLine(streams_.train->Stages()).c_str());
+      return;
+    }
+    nlohmann::ordered_json json = ReportJson(flags_, run_.session, *run_.backend, results_, *evaluations_,
+                                             checkpointing_->Json(results_.report.stood_still));
+    json["input"] = InputJson(streams_.train->Stages());
+    json["verdict"] = self_report_->Json();
+    json.update(RecordJson(flags_, run_.session, {run_.backend->name(), streams_.train->moments(), streams_.identity}));
     PrintJson(json);
-  } else {
-    PrintReport(flags, run.session, results, evaluations);
-    std::printf("%s\n", data::InputLine(streams.train->Stages()).c_str());
   }
-  return status;
+
+  Flags flags_;  // --dtype as it was chosen
+  const std::atomic<bool>& stop_;
+  Outcome& outcome_;
+  TrainSetup run_;
+  Streams streams_;
+  RunCourse course_;
+  engine::RunFields fields_;
+  std::unique_ptr<Checkpointing> checkpointing_;
+  absl::StatusOr<Forecast> forecast_;
+  std::unique_ptr<RunLog> log_;
+  std::optional<Evaluations> evaluations_;
+  std::optional<SelfReport> self_report_;
+  std::optional<StepLines> lines_;
+  TrainResults results_;
+};
+
+}  // namespace
+
+absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome) {
+  return Training(asked, stop, outcome).Run();
 }
 
 }  // namespace colonnade::cli
