@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/calibration.h"
 #include "tools/transfers.h"
 
 namespace colonnade::cli {
@@ -52,7 +53,7 @@ void AddTransfers(CLI::App& group, Flags& flags, BenchFlags& bench) {
       ->add_option("-g,--devices", bench.members,
                    "numbers of devices, 2,4 (default: 2,4; on GPUs as many as there are, at least 2)")
       ->delimiter(',')
-      ->check(CLI::Range(2, kMostDevicesHere));
+      ->check(CLI::Range(2, tools::kMostDevicesHere));
   transfers->add_option("-n,--iterations", bench.iterations, "runs that are timed, of each size")
       ->check(CLI::Range(1, kMostIterations))
       ->capture_default_str();
@@ -83,6 +84,7 @@ void AddStep(CLI::App& group, Flags& flags, BenchFlags& bench) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   step->add_option("--roofline", bench.roofline,
                    "each task's flop/s over its flop per byte, below what this machine reaches, as an SVG file")
+      ->check(DrawnFile())
       ->type_name("FILE.svg");
   CLI::Option* against = step->add_option("--against", bench.against,
                                           "a command of another program, which prints images/s: run in turn with the step")
@@ -105,7 +107,7 @@ void AddPlans(CLI::App& group, Flags& flags, BenchFlags& bench) {
   plans->add_option("--model", flags.model, "network of the zoo")->type_name("MODEL")->required();
   plans->add_option("--batch", flags.batch, "global batch")->check(CLI::Range(int64_t{1}, kMostBatch))->default_str("32");
   plans->add_option("--devices", flags.devices, "devices of all plans but single")
-      ->check(CLI::Range(1, kMostDevicesHere))
+      ->check(CLI::Range(1, tools::kMostDevicesHere))
       ->default_str("2");
   AddProfileFlag(*plans, flags);
   AddMeasuringFlags(*plans, flags);

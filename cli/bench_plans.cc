@@ -107,8 +107,10 @@ absl::StatusOr<std::vector<Racer>> Race(const Flags& flags, int slices) {
 }
 
 Json RacersJson(const Flags& flags, const std::vector<Racer>& racers) {
-  Json json = {{"model", flags.model}, {"global_batch", flags.batch}, {"backend", flags.backend}, {"kernels", flags.kernels},
-               {"dtype", flags.dtype}, {"machine", flags.machine},    {"plans", Json::array()}};
+  Json json = {{"model", flags.model},     {"global_batch", flags.batch},
+               {"backend", flags.backend}, {"kernels", flags.backend == "cuda" ? Json() : Json(flags.kernels)},
+               {"dtype", flags.dtype},     {"machine", flags.machine},
+               {"plans", Json::array()}};
   for (const Racer& racer : racers) {
     json["plans"].push_back({{"plan", racer.name},
                              {"devices", racer.devices},

@@ -51,10 +51,11 @@ absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine:
   return absl::OkStatus();
 }
 
-// Whether a checkpoint has other tensors, or of other shapes, where a field is another.
+// Whether a checkpoint surely has other tensors, or of other shapes, where a field is another. Of another input, or an
+// edited file, it may have the same.
 bool ChangesTensors(const std::string& field, const std::string& saved, const std::string& current) {
   if (field == "optimizer") return (saved == "adamw") != (current == "adamw");
-  for (const char* one : {"model", "input", "classes", "width", "network", "freeze"}) {
+  for (const char* one : {"model", "classes", "width", "freeze"}) {
     if (field == one) return true;
   }
   return false;
@@ -152,7 +153,9 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
     if (was == current || std::find(allowed.begin(), allowed.end(), field) != allowed.end()) continue;
     differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));
     fields.push_back(field);
-    other_tensors = other_tensors || ChangesTensors(field, was, current);
+    // What a file calls its network says nothing of its layers.
+    const bool is_name_in_file = field == "model" && before.contains("network") && now.contains("network");
+    other_tensors = other_tensors || (!is_name_in_file && ChangesTensors(field, was, current));
   }
   if (differences.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(

@@ -91,7 +91,9 @@ std::string KeyOf(absl::string_view line) {
   const size_t equals = line.find('=');
   if (equals == absl::string_view::npos) return "";
   absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
-  if (absl::ConsumePrefix(&key, "\"")) (void)absl::ConsumeSuffix(&key, "\"");
+  for (const char* quote : {"\"", "'"}) {
+    if (absl::ConsumePrefix(&key, quote)) (void)absl::ConsumeSuffix(&key, quote);
+  }
   return absl::StartsWith(key, "#") ? "" : std::string(key);
 }
 

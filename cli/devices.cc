@@ -105,6 +105,10 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   return machine;
 }
 
+nlohmann::ordered_json KernelsJson(const Flags& flags, const engine::Machine& machine) {
+  return machine.cores.value > 0 ? nlohmann::ordered_json(flags.kernels) : nlohmann::ordered_json();
+}
+
 nlohmann::ordered_json MachineFileJson(const engine::Machine& machine) {
   return machine.file.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(machine.file);
 }

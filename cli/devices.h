@@ -31,6 +31,8 @@ std::string ProductsOnCpu(const Flags& flags);
 tools::KernelChoice KernelsOf(const Flags& flags);
 // The profile that --machine names, for steps of those kernels. Notes about it go to stderr.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
+// --kernels of a profile of CPU devices; null of others, which have kernels of their own.
+nlohmann::ordered_json KernelsJson(const Flags& flags, const engine::Machine& machine);
 // What --machine read the profile from; null where its name says which it is.
 nlohmann::ordered_json MachineFileJson(const engine::Machine& machine);
 // Warns on stderr where the profile was fitted to another network.

@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/test_json.h"
+#include "data/no_split.h"
 #include "engine/error_context.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
@@ -32,7 +33,7 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   Samples train_samples;
   if (measures) {
     absl::StatusOr<Samples> train = OpenSamples(flags, true);
-    if (absl::IsNotFound(train.status())) {
+    if (data::IsNoSplit(train.status())) {
       return absl::NotFoundError(absl::StrCat(
           train.status().message(), ", of which pixels have the mean and the deviation; --mean and --std say those"));
     }

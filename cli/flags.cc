@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -38,7 +39,7 @@ constexpr double kBelowOne = 0.9999999;
 // A finite number from `least` to `most`.
 CLI::Validator Number(double least, double most) {
   const std::string range = most == kNoLimit    ? absl::StrFormat("%g or more", least)
-                            : most == kBelowOne ? absl::StrFormat("from %g and below 1", least)
+                            : most == kBelowOne ? absl::StrFormat("of at least %g and below 1", least)
                                                 : absl::StrFormat("from %g to %g", least, most);
   auto check = [=](std::string& text) -> std::string {
     double value = 0;
@@ -185,6 +186,17 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->group(group);
 }
 
+CLI::Validator DrawnFile() {
+  auto check = [](std::string& path) -> std::string {
+    for (const char* ending : {".png", ".jpg", ".jpeg", ".gif", ".pdf", ".webp"}) {
+      if (absl::EndsWithIgnoreCase(path, ending))
+        return absl::StrFormat("expected the name of an SVG file, found \"%s\"", path);
+    }
+    return "";
+  };
+  return {check, ""};
+}
+
 void AddProfileFlag(CLI::App& app, Flags& flags) {
   app.add_option("--machine", flags.machine,
                  "machine profile: a name, a file, or local (the last calibrate of this machine)")
@@ -324,7 +336,7 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   app.add_option("--epsilon", flags.epsilon, "of adamw: what is added to the root (default: 1e-08)")
       ->check(Number(1e-30, kNoLimit))
       ->group(group);
-  app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: none)")
+  app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: 0, none)")
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--on-not-finite", flags.on_not_finite,
@@ -385,8 +397,7 @@ void AddCheckpointFlags(CLI::App& app, Flags& flags) {
              "--resume", [&flags](const std::vector<std::string>& from) { flags.resume = from.empty() ? "" : from.front(); },
              "goes on from the newest good checkpoint of a folder, or from the one named (default: of --checkpoint, and "
              "from "
-             "the "
-             "beginning where none is there yet)")
+             "the beginning where none is there yet)")
           ->expected(0, 1)
           ->type_name("DIR")
           ->group(group);

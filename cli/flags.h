@@ -109,7 +109,6 @@ struct Flags {
 inline constexpr int64_t kMostSteps = int64_t{1} << 40, kMostEpochs = int64_t{1} << 30, kMostBatch = int64_t{1} << 30;
 inline constexpr int64_t kMostTimedBatch = int64_t{1} << 20;  // of calibrate and io-bench
 inline constexpr int kMostSide = 4096;                        // rows or columns of an image
-inline constexpr int kMostDevicesHere = 64;                   // of plans and transfers that bench and calibrate time
 inline constexpr int64_t kMostPad = 64;
 inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64, kMostDraws = 10000;
 inline constexpr uint64_t kLargestSeed = (uint64_t{1} << 53) - 1;
@@ -136,6 +135,9 @@ std::optional<Target> ParseTarget(absl::string_view text);
 
 // N of "ghost:N", from 1 to 2^20; 0 of anything else.
 int64_t SamplesPerGroup(absl::string_view batch_norm);
+
+// Refuses names of files that end as pictures of other formats do, since all that is drawn is SVG.
+CLI::Validator DrawnFile();
 
 void AddModelFlags(CLI::App& app, Flags& flags);    // --model and AddNetworkFlags
 void AddNetworkFlags(CLI::App& app, Flags& flags);  // what the network is to be instead of itself

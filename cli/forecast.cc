@@ -101,11 +101,10 @@ void PlanSearch::AwaitUntil(absl::Time deadline) const {
   while (!is_over_ && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
 }
 
-SelfReport::SelfReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
-                       FirstSteps first_steps)
+SelfReport::SelfReport(const Session& session, const absl::StatusOr<Forecast>& forecast, FirstSteps first_steps)
     : session_(session),
       forecast_(forecast),
-      searches_(forecast.ok() && session.plan.name != partition::kAutoPlan && flags.accumulate == 1),
+      searches_(forecast.ok() && session.plan.name != partition::kAutoPlan),
       first_steps_(std::move(first_steps)) {}
 
 void SelfReport::Add(const engine::TrainProgress& progress) {

@@ -60,7 +60,7 @@ class PlanSearch {
 class SelfReport {
  public:
   // All must outlive it. Without a forecast nothing is predicted, nor searched for.
-  SelfReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast, FirstSteps first_steps);
+  SelfReport(const Session& session, const absl::StatusOr<Forecast>& forecast, FirstSteps first_steps);
 
   void Add(const engine::TrainProgress& progress);  // after each step
   void Interrupt() { first_steps_.Interrupt(); }

@@ -51,18 +51,6 @@ bool Read(const std::string& text, LearningRatePolicy& policy) {
   return name == "multistep" && std::is_sorted(policy.milestones.begin(), policy.milestones.end());
 }
 
-absl::Status CheckRun(const LearningRatePolicy& policy) {
-  if (policy.shape == Shape::kOneCycle && policy.warm_up > 0) {
-    return absl::FailedPreconditionError("--warm-up: expected none with --lr-policy=onecycle, which warms up by itself");
-  }
-  const bool ends = policy.shape == Shape::kPolynomial || policy.shape == Shape::kCosine;
-  if (ends && policy.warm_up >= policy.steps) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("--warm-up: expected fewer steps than the run's %d, found %d", policy.steps, policy.warm_up));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps) {
@@ -79,8 +67,19 @@ absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Sess
                         "onecycle, with numbers above 0, found \"%s\"",
                         where, text));
   }
-  RETURN_IF_ERROR(CheckRun(policy));
   return policy;
+}
+
+absl::Status CheckWarmUp(const LearningRatePolicy& policy) {
+  if (policy.shape == Shape::kOneCycle && policy.warm_up > 0) {
+    return absl::FailedPreconditionError("--warm-up: expected none with --lr-policy=onecycle, which warms up by itself");
+  }
+  const bool ends = policy.shape == Shape::kPolynomial || policy.shape == Shape::kCosine;
+  if (ends && policy.warm_up >= policy.steps) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--warm-up: expected fewer steps than the run's %d, found %d", policy.steps, policy.warm_up));
+  }
+  return absl::OkStatus();
 }
 
 std::string Digits(double value) {

@@ -11,9 +11,10 @@
 
 namespace colonnade::cli {
 
-// The policy of a run of `steps` steps. FailedPrecondition where the words of --lr-policy are not understood, or its numbers
-// do not fit the run.
+// The policy of a run of `steps` steps. FailedPrecondition where the words of --lr-policy are not understood.
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps);
+// FailedPrecondition where --warm-up does not fit the run.
+absl::Status CheckWarmUp(const engine::LearningRatePolicy& policy);
 
 // The shortest digits that are read as the same number.
 std::string Digits(double value);

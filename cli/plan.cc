@@ -54,7 +54,7 @@ Json PlanReport(const Flags& flags, const Prediction& p) {
                {"plan", p.session.plan.name},
                {"mesh", MeshJson(p.session.plan.mesh)},
                {"global_batch", p.lower.global_batch},
-               {"kernels", flags.kernels},
+               {"kernels", KernelsJson(flags, p.machine)},
                {"dtype", flags.dtype},
                {"machine", p.machine.name},
                {"machine_file", MachineFileJson(p.machine)},

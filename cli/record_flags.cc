@@ -72,6 +72,7 @@ void AddRecordFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--curves", flags.curves,
                  "training loss and test accuracy over steps, drawn from the log (default: FILE.jsonl) when the run ends")
+      ->check(DrawnFile())
       ->type_name("FILE.svg")
       ->group(group);
 }

@@ -19,7 +19,7 @@ absl::Status RunSimulate(const Flags& flags) {
                {"machine", p.machine.name},
                {"machine_file", MachineFileJson(p.machine)},
                {"global_batch", p.lower.global_batch},
-               {"kernels", flags.kernels},
+               {"kernels", KernelsJson(flags, p.machine)},
                {"dtype", flags.dtype},
                {"first_step_ms", Ms(p.simulation.first_step)},
                {"predicted", PredictedJson(p)}});

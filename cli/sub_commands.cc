@@ -9,6 +9,7 @@
 #include "cli/data.h"
 #include "cli/definitions.h"
 #include "cli/man_page.h"
+#include "tools/calibration.h"
 
 namespace colonnade::cli {
 namespace {
@@ -122,6 +123,7 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   CLI::Option* drawing =
       plan->add_option("--drawing", flags.drawing,
                        "where to draw the network under the plan: SVG, or text in a file that ends in .txt")
+          ->check(DrawnFile())
           ->type_name("FILE.svg");
   plan->add_flag("--unfold", flags.unfold,
                  "draws each layer of a block, where one box is drawn for branches that join again")
@@ -208,7 +210,7 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(int64_t{1}, kMostTimedBatch))
       ->capture_default_str();
   calibrate->add_option("--devices", flags.devices, "devices at work, at most (default: cores, or GPUs)")
-      ->check(CLI::Range(1, kMostDevicesHere));
+      ->check(CLI::Range(1, tools::kMostDevicesHere));
   calibrate->add_option("--out", flags.out, "where to write the profile (default: that of --machine=local)")
       ->type_name("FILE");
   calibrate->add_option("--transfers", flags.transfers, "JSON of bench transfers to read instead of timing transfers here")

@@ -35,8 +35,6 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr engine::StateKind kWeights[] = {engine::StateKind::kValue};
-
 // Of the whole run, from its beginning or from where it goes on.
 absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& from = {}) {
   if (flags.steps > 0 && flags.epochs > 0) {
@@ -50,7 +48,7 @@ absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engin
 absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
   if (path.empty()) return absl::OkStatus();
   engine::StateCopy weights;
-  RETURN_IF_ERROR(engine::ReadState(executor->program(), executor->loaded(), weights, kWeights));
+  RETURN_IF_ERROR(engine::ReadState(executor->program(), executor->loaded(), weights, kWeightsAlone));
   RETURN_IF_ERROR(engine::SaveTensors(path, weights.views(engine::StateKind::kValue)));
   outcome.saved = "the weights of the steps done are saved";
   return absl::OkStatus();
@@ -224,14 +222,15 @@ class Training {
     ASSIGN_OR_RETURN(flags_.dtype, ChosenDtype(flags_, run_.session));
     course_ = {.batch = flags_.batch, .samples = streams_.train->size()};
     ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, [this](const engine::RunPosition& from) {
-                       return FieldsFrom(from);
+                       return SetCourseFrom(from);
                      }));
+    if (!flags_.resume.has_value()) RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));
     RETURN_IF_ERROR(Prepare(flags_, run_));
     return checkpointing_->MakeRoom(run_.train_program);
   }
 
-  // Sets the course that the run has from there.
-  absl::StatusOr<engine::RunFields> FieldsFrom(const engine::RunPosition& from) {
+  // The fields of the run that begins or goes on there, whose course this sets.
+  absl::StatusOr<engine::RunFields> SetCourseFrom(const engine::RunPosition& from) {
     course_.from = from;
     ASSIGN_OR_RETURN(course_.steps, StepsOf(flags_, course_.samples, from));
     ASSIGN_OR_RETURN(course_.learning_rate, LearningRateOf(flags_, run_.session, course_.steps));
@@ -242,6 +241,7 @@ class Training {
   // That of a checkpoint, of a file of weights, or a new one.
   absl::Status BeginState() {
     ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train_program, run_.train->loaded()));
+    RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
     if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));
     if (course_.from.step < course_.steps) RETURN_IF_ERROR(checkpointing_->KeepConfig());
     forecast_ = ForecastOf(flags_, run_.session, run_.backend->name());
@@ -267,7 +267,8 @@ class Training {
     if (!flags_.init.empty()) {
       Say("note: --init is not read: the run goes on with the weights of its checkpoint");
     }
-    if (!checkpointing_->saves() && flags_.save.empty() && flags_.save_ema.empty()) {
+    const bool trains = course_.from.step < course_.steps;
+    if (trains && !checkpointing_->saves() && flags_.save.empty() && flags_.save_ema.empty()) {
       Say("note: without --checkpoint or --save nothing of what is trained here is kept");
     }
   }
@@ -277,8 +278,7 @@ class Training {
                      RunLog::Open(flags_, course_, HeadJson(flags_, run_.session, run_.backend->name(), fields_, course_)));
     evaluations_.emplace(flags_, course_, *run_.eval, streams_.test.get(), stop_, *log_);
     const int64_t steps = course_.steps - course_.from.step;
-    self_report_.emplace(flags_, run_.session, forecast_,
-                         FirstSteps(*run_.train, *streams_.train, std::min(kFirstSteps, steps)));
+    self_report_.emplace(run_.session, forecast_, FirstSteps(*run_.train, *streams_.train, std::min(kFirstSteps, steps)));
     lines_.emplace(LinesOf(course_, run_, *streams_.train, forecast_));
     return absl::OkStatus();
   }

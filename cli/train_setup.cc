@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/devices.h"
 #include "cli/optimizer.h"
+#include "data/no_split.h"
 #include "engine/error_context.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
@@ -21,7 +22,7 @@ namespace {
 // The test set beside a training set; null, with a note, where there is none and no test is asked for.
 absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSet& train) {
   absl::StatusOr<Samples> test = OpenSamples(flags, false, &train);
-  if (!absl::IsNotFound(test.status())) return test;
+  if (!data::IsNoSplit(test.status())) return test;
   for (const auto& [flag, value] : {std::pair("--eval-every", flags.eval_every), std::pair("--until", flags.until)}) {
     if (!value.empty()) return absl::Status(test.status().code(), absl::StrCat(flag, ": ", test.status().message()));
   }
@@ -32,12 +33,11 @@ absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSe
 // Of weights for other classes: what the last layer with parameters had gives way to what it has been initialised with,
 // which is copied to `initial`.
 absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
-  constexpr engine::StateKind weights_alone[] = {engine::StateKind::kValue};
   std::set<std::string> head;
   for (const program::Parameter& p : run.train_program.parameters) {
     if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
   }
-  RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), initial, weights_alone));
+  RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), initial, kWeightsAlone));
   std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
   for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
     if (head.contains(tensor.name)) weights.push_back(tensor);

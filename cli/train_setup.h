@@ -12,9 +12,13 @@
 #include "data/pipeline.h"
 #include "engine/backend.h"
 #include "engine/executor.h"
+#include "engine/state.h"
 #include "program/program.h"
 
 namespace colonnade::cli {
+
+// What --init reads and --save writes.
+inline constexpr engine::StateKind kWeightsAlone[] = {engine::StateKind::kValue};
 
 struct Streams {
   Samples train_samples, test_samples;

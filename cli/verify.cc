@@ -43,6 +43,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, true));
   const int64_t steps = flags.steps > 0 ? flags.steps : 3;
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, steps));
+  RETURN_IF_ERROR(CheckWarmUp(rate));
   auto print = [&, printed = false](const std::string& backend) mutable {
     if (std::exchange(printed, true)) return;
     PrintSession(flags, session, backend);

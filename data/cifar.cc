@@ -13,6 +13,7 @@
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/memory_set.h"
+#include "data/no_split.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
@@ -66,7 +67,7 @@ absl::StatusOr<CifarFiles> FindCifarFiles(const std::string& path, SplitOf split
   const bool train = split == SplitOf::kTrain;
   if (IsCifarFile(path)) {
     if (train) return CifarFiles{{path}, ""};
-    return absl::NotFoundError(absl::StrFormat(
+    return NoSplit(absl::StrFormat(
         "%s: one file is a training set alone; a folder with test_batch.bin or test.bin has test images", path));
   }
   if (IsCifar10Folder(path)) {

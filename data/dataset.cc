@@ -11,6 +11,7 @@
 #include "data/embedded.h"
 #include "data/gzip.h"
 #include "data/idx.h"
+#include "data/no_split.h"
 #include "program/nearest_name.h"
 #include "program/philox.h"
 #include "program/status_macros.h"
@@ -88,12 +89,28 @@ absl::StatusOr<std::string> ReadEither(const std::string& path, std::string& fou
   return absl::NotFoundError(absl::StrFormat("cannot read %s: no such file, nor with .gz", path));
 }
 
+// Whether a folder has one of a split's files, or a link that is called so.
+bool HasAnyOf(const std::string& folder, SplitOf split) {
+  std::error_code error;
+  for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"}) {
+    for (const char* suffix : {"", ".gz"}) {
+      const std::string path = absl::StrCat(folder, "/", Prefix(split), kind, suffix);
+      if (std::filesystem::exists(path, error) || std::filesystem::is_symlink(path, error)) return true;
+    }
+  }
+  return false;
+}
+
 absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t classes) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     return absl::NotFoundError(
         absl::StrFormat("data \"%s\": expected digits, synthetic, or a folder with MNIST's files, found no such folder%s",
                         path, program::DidYouMean("; ", path, {"digits", "synthetic"})));
+  }
+  if (!HasAnyOf(path, split)) {
+    return NoSplit(absl::StrFormat("expected %s/%s-images-idx3-ubyte and %s-labels-idx1-ubyte, found neither, nor with .gz",
+                                   path, Prefix(split), Prefix(split)));
   }
   std::string images_name, labels_name;
   ASSIGN_OR_RETURN(std::string images,

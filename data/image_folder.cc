@@ -12,6 +12,7 @@
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/image_listing.h"
+#include "data/no_split.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
@@ -20,9 +21,10 @@ namespace {
 constexpr int64_t kLargestImageFile = int64_t{1} << 30;
 constexpr size_t kMostNamesTold = 5;
 
+// A link is one, too, also to nothing: then reading it says so.
 bool IsSplitFolder(const std::string& path) {
   std::error_code error;
-  return std::filesystem::is_directory(path, error);
+  return std::filesystem::is_directory(path, error) || std::filesystem::is_symlink(path, error);
 }
 
 // Where the class folders of both splits are; "": nowhere.
@@ -40,13 +42,12 @@ SplitFolders FindSplits(const std::string& path) {
   return found;
 }
 
-absl::Status NoSplit(const std::string& path, const SplitFolders& found, SplitOf split) {
+absl::Status NoSplitIn(const std::string& path, const SplitFolders& found, SplitOf split) {
   if (split == SplitOf::kTrain) {
-    return absl::NotFoundError(
-        absl::StrFormat("%s: expected training images in %s/train, found %s alone", path, path, found.test));
+    return NoSplit(absl::StrFormat("%s: expected training images in %s/train, found %s alone", path, path, found.test));
   }
-  return absl::NotFoundError(absl::StrFormat("%s: expected test images in %s/val or %s/test, found %s alone", path, path,
-                                             path, found.train == path ? "class folders of one set" : found.train));
+  return NoSplit(absl::StrFormat("%s: expected test images in %s/val or %s/test, found %s alone", path, path, path,
+                                 found.train == path ? "class folders of one set" : found.train));
 }
 
 class ImageFolder final : public SampleSet {
@@ -123,7 +124,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageFolder(const std::string& pa
   const SplitFolders found = FindSplits(path);
   const bool train = split == SplitOf::kTrain;
   const std::string& root = train ? found.train : found.test;
-  if (root.empty()) return NoSplit(path, found, split);
+  if (root.empty()) return NoSplitIn(path, found, split);
   ASSIGN_OR_RETURN(ImageListing listing, ListImagesOnce(root, UserCacheFolder()));
   std::vector<std::string> classes = listing.classes;
   if (!train && !found.train.empty()) {

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "data/class_names.h"
 #include "data/file.h"
+#include "data/no_split.h"
 #include "data/split_files.h"
 #include "program/status_macros.h"
 
@@ -151,12 +152,12 @@ absl::StatusOr<std::string> TestFileOf(const std::string& train) {
     stem.resize(stem.size() - (sizeof(kTrainEnding) - 1));
     std::error_code error;
     for (const char* ending : kTestEndings) {
-      if (std::filesystem::exists(stem + ending, error)) return stem + ending;
+      const std::string path = stem + ending;
+      if (std::filesystem::exists(path, error) || std::filesystem::is_symlink(path, error)) return path;
     }
-    return absl::NotFoundError(
-        absl::StrFormat("%s: expected test images in %sval.rec or %stest.rec, found neither", train, stem, stem));
+    return NoSplit(absl::StrFormat("%s: expected test images in %sval.rec or %stest.rec, found neither", train, stem, stem));
   }
-  return absl::NotFoundError(absl::StrFormat(
+  return NoSplit(absl::StrFormat(
       "%s: expected a file train.rec or …_train.rec, beside which there are test images, found one of training "
       "images alone",
       train));

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "data/class_names.h"
 #include "data/image_listing.h"
+#include "data/no_split.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
@@ -133,9 +134,8 @@ absl::StatusOr<std::string> SplitFolderOf(const std::set<std::string>& tops, Spl
   for (const char* name : {"val", "test"}) {
     if (split == SplitOf::kTest && tops.count(name) > 0) return name;
   }
-  return absl::NotFoundError(split == SplitOf::kTrain
-                                 ? "expected training images in train/, found test images alone"
-                                 : "expected test images in val/ or test/, found training images alone");
+  return NoSplit(split == SplitOf::kTrain ? "expected training images in train/, found test images alone"
+                                          : "expected test images in val/ or test/, found training images alone");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "data/class_names.h"
 #include "data/file.h"
+#include "data/no_split.h"
 #include "data/split_files.h"
 #include "data/tar.h"
 #include "data/tar_samples.h"
@@ -45,7 +46,8 @@ bool IsOneTar(const std::string& path) {
 }
 
 absl::Status NamingTar(const std::string& path, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  const std::string named = absl::StrCat(path, ": ", status.message());
+  return IsNoSplit(status) ? NoSplit(named) : absl::Status(status.code(), named);
 }
 
 class TarShard {
@@ -145,7 +147,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, S
   ASSIGN_OR_RETURN(ScannedTar tar, ScanFile(path));
   const bool by_key = HasClassMember(tar.index);
   if (by_key && split == SplitOf::kTest) {
-    return absl::NotFoundError(absl::StrFormat(
+    return NoSplit(absl::StrFormat(
         "%s: one archive with members .cls is a training set alone; a folder with val-*.tar or test-*.tar has test images",
         path));
   }
@@ -164,8 +166,8 @@ absl::StatusOr<std::vector<std::string>> FindShards(const std::string& folder, S
   std::vector<std::string> shards = ShardsIn(folder, split == SplitOf::kTrain ? "train" : "val");
   if (shards.empty() && split == SplitOf::kTest) shards = ShardsIn(folder, "test");
   if (!shards.empty()) return shards;
-  return absl::NotFoundError(absl::StrFormat("%s: expected %s, found none", folder,
-                                             split == SplitOf::kTrain ? "train-*.tar" : "val-*.tar or test-*.tar"));
+  return NoSplit(absl::StrFormat("%s: expected %s, found none", folder,
+                                 split == SplitOf::kTrain ? "train-*.tar" : "val-*.tar or test-*.tar"));
 }
 
 }  // namespace

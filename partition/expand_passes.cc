@@ -18,7 +18,7 @@ class Expander {
       : lowering_(lowering),
         graph_(lowering.graph),
         micro_batches_(static_cast<int>(lowering.options.micro_batches)),
-        n_(lowering.options.global_batch / micro_batches_),
+        n_(lowering.options.samples_at_once()),
         is_needed_(lowering.train() ? std::vector<bool>(graph_.nodes.size(), true) : graph_.ReachesLast()),
         nodes_(graph_.nodes.size()),
         contributions_(graph_.nodes.size()) {}

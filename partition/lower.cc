@@ -51,6 +51,8 @@ absl::Status CheckPixels(const layers::LayerGraph& graph, const LowerOptions& op
                       options.pixels->scale.size(), options.pixels->shift.size()));
 }
 
+}  // namespace
+
 absl::Status CheckMicroBatches(const LowerOptions& options) {
   if (options.micro_batches < 1 || options.global_batch % options.micro_batches != 0) {
     return absl::FailedPreconditionError(
@@ -60,8 +62,6 @@ absl::Status CheckMicroBatches(const LowerOptions& options) {
   if (options.micro_batches == 1 || options.mode == program::Mode::kTrain) return absl::OkStatus();
   return absl::FailedPreconditionError("expected one micro-batch in evaluation, which adds no gradients");
 }
-
-}  // namespace
 
 absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
   std::set<std::string> trained;
@@ -123,7 +123,7 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
   if (options.reads_averages && options.mode != program::Mode::kEval) {
     return absl::FailedPreconditionError("averages: expected evaluation, which alone reads them, found training");
   }
-  const int64_t samples = options.global_batch / options.micro_batches;
+  const int64_t samples = options.samples_at_once();
   RETURN_IF_ERROR(ValidatePlan(plan, graph, samples));
   ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings,
                    ShardGraph(graph, plan, samples, options.mode, options.micro_batches));

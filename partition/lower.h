@@ -51,7 +51,12 @@ struct LowerOptions {
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
   bool reads_averages = false;    // an evaluation of the averages that training keeps, not of the parameters
   std::function<void(int done, int stages)> progress{};  // told after each stage of lowering
+
+  int64_t samples_at_once() const { return global_batch / micro_batches; }
 };
+
+// FailedPrecondition where the batch is not cut into so many, or an evaluation's is cut at all.
+absl::Status CheckMicroBatches(const LowerOptions& options);
 
 // The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent
 // buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check;

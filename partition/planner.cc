@@ -22,11 +22,12 @@ namespace {
 using layers::LayerGraph;
 
 constexpr int kWinnersToVary = 3;
-constexpr size_t kMostExchanged = 3;    // neighbours that change together
-constexpr int kMostCountsTried = 16;    // of devices, one by one
-constexpr double kBetter = 1 - 1e-6;    // a change must gain so much
-constexpr double kNearlyAsWell = 1.1;   // proposals are made for so many devices where a named plan on them takes no longer
-constexpr double kProposalsPart = 0.5;  // of most_tasks and of most_judgements
+constexpr size_t kMostExchanged = 3;   // neighbours that change together
+constexpr int kMostCountsTried = 16;   // of devices, one by one
+constexpr double kBetter = 1 - 1e-6;   // a change must gain so much
+constexpr double kNearlyAsWell = 1.1;  // proposals are made for so many devices where a named plan on them takes no longer
+constexpr int64_t kMostMicroBatchesJudged = 5;  // as many as the two and three that stand for more
+constexpr double kProposalsPart = 0.5;          // of most_tasks and of most_judgements
 
 // Whether gradients pass through buckets that are summed, so that kinds of reduction and sizes of buckets differ.
 bool ReducesBuckets(const program::Program& program) {
@@ -43,14 +44,16 @@ class Search {
       : graph_(graph),
         options_(options),
         micro_batches_(options.lower.micro_batches),
-        samples_(options.lower.global_batch / options.lower.micro_batches) {}
+        samples_(options.lower.samples_at_once()) {}
 
   absl::StatusOr<std::vector<Candidate>> Run() {
     RETURN_IF_ERROR(JudgeNamedPlans());
     RETURN_IF_ERROR(JudgeProposals());
     if (candidates_.empty()) {
-      return absl::FailedPreconditionError(absl::StrFormat("no plan splits network %s over %d devices at batch %d",
-                                                           graph_.name, options_.devices, options_.lower.global_batch));
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "no plan splits network %s over %d devices at batch %d%s; %s", graph_.name, options_.devices,
+          options_.lower.global_batch, micro_batches_ > 1 ? absl::StrFormat(" in micro-batches of %d", samples_) : "",
+          refused_.message()));
     }
     RETURN_IF_ERROR(VaryNamedPlans());
     Sort();
@@ -67,7 +70,10 @@ class Search {
       for (const std::string& name : PlanNames()) {
         if ((name == "single") != (devices == 1)) continue;
         absl::StatusOr<Plan> plan = NamedPlan(name, graph_, {.devices = devices, .global_batch = samples_});
-        if (!plan.ok()) continue;  // it does not split this network or batch
+        if (!plan.ok()) {  // it does not split this network or batch
+          refused_ = plan.status();
+          continue;
+        }
         RETURN_IF_ERROR(Judge(*plan));
       }
     }
@@ -335,19 +341,34 @@ class Search {
     return PlanToJson(plan);
   }
 
+  // Micro-batches are alike: where there are many, each takes as long as the third.
+  absl::StatusOr<Judgement> JudgementOf(const Plan& plan, const std::string& key) {
+    if (micro_batches_ <= kMostMicroBatchesJudged) return JudgementOf(plan, key, micro_batches_);
+    ASSIGN_OR_RETURN(const Judgement two, JudgementOf(plan, key, 2));
+    ASSIGN_OR_RETURN(Judgement all, JudgementOf(plan, key, 3));
+    const auto more = static_cast<double>(micro_batches_ - 3);
+    all.step_sec += more * (all.step_sec - two.step_sec);
+    all.least_step_sec += more * (all.least_step_sec - two.least_step_sec);
+    return all;
+  }
+  absl::StatusOr<Judgement> JudgementOf(const Plan& plan, const std::string& key, int64_t micro_batches) {
+    LowerOptions lower = options_.lower;
+    lower.micro_batches = micro_batches;
+    lower.global_batch = samples_ * micro_batches;
+    ASSIGN_OR_RETURN(const program::Representatives lowered, LowerToSimulate(graph_, plan, lower));
+    if (spends_) spent_tasks_ += static_cast<int64_t>(lowered.program.tasks.size());
+    reduces_buckets_[key] = ReducesBuckets(lowered.program);
+    return options_.judge(lowered);
+  }
+
   // The judgement of a plan that was judged before.
   absl::StatusOr<Candidate> Judged(Plan plan) {
     const std::string key = KeyOf(plan);
     const auto known = by_key_.find(key);
     if (known != by_key_.end()) return known->second;
     RETURN_IF_ERROR(CheckNotStopped());
-    ASSIGN_OR_RETURN(const program::Representatives lowered, LowerToSimulate(graph_, plan, options_.lower));
-    ASSIGN_OR_RETURN(Judgement judgement, options_.judge(lowered));
-    if (spends_) {
-      ++spent_judgements_;
-      spent_tasks_ += static_cast<int64_t>(lowered.program.tasks.size());
-    }
-    reduces_buckets_[key] = ReducesBuckets(lowered.program);
+    ASSIGN_OR_RETURN(Judgement judgement, JudgementOf(plan, key));
+    if (spends_) ++spent_judgements_;
     Candidate candidate{.plan = std::move(plan), .judgement = judgement, .fits = Fits(judgement)};
     by_key_.emplace(key, candidate);
     candidates_.push_back(candidate);
@@ -373,6 +394,7 @@ class Search {
   const int64_t micro_batches_, samples_;  // of a micro-batch
   std::vector<Candidate> candidates_;
   std::vector<Candidate> named_;  // with the reduction and buckets that plans have by themselves
+  absl::Status refused_;          // why the last named plan was
   std::map<std::string, Candidate> by_key_;
   std::map<std::string, bool> reduces_buckets_;
   bool spends_ = true;  // whether judgements count, as those do that may be left out
@@ -397,6 +419,7 @@ std::vector<int> TriedDeviceCounts(int devices) {
 
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const LayerGraph& graph, const PlannerOptions& options) {
   RETURN_IF_ERROR(CheckBatch(graph, options.lower.global_batch));
+  RETURN_IF_ERROR(CheckMicroBatches(options.lower));
   return Search(graph, options).Run();
 }
 

@@ -14,6 +14,8 @@
 // `most_tasks` or of `most_judgements` is spent, 4 (but for the best) and 5 where all of one is. 1 and 3 are never left out,
 // so the result is no worse than any of them.
 //
+// Of many micro-batches two and three are judged, which gives the time of each more.
+//
 // Deterministic: a function of its arguments alone. What is judged stands for a whole Program (LowerToSimulate), which
 // whoever lowers the choice verifies.
 #ifndef COLONNADE_PARTITION_PLANNER_H_

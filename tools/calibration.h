@@ -23,6 +23,9 @@ namespace colonnade::tools {
 
 class Observations;
 
+// That plans and transfers are timed on here.
+inline constexpr int kMostDevicesHere = 64;
+
 // A named plan whose Programs are timed. Overlapped ones give the handoffs between lanes, and how much slower compute is
 // beside a transfer than by itself.
 struct CalibrationPlan {

@@ -17,6 +17,7 @@
 #include "partition/named_plans.h"
 #include "program/memory.h"
 #include "program/status_macros.h"
+#include "tools/calibration.h"
 #include "tools/machines.h"
 #include "tools/measure.h"
 
@@ -81,9 +82,10 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
   }
   return absl::FailedPreconditionError(absl::StrFormat(
       "devices: machine %s has %d, found %d%s%s", machine.Title(), machine.device_count(), devices,
-      machine.cores.value > 0
-          ? absl::StrFormat("; `colonnade calibrate --devices=%d` gives a profile of this machine as so many CPU devices",
-                            devices)
+      machine.cores.value > 0 && devices <= kMostDevicesHere
+          ? absl::StrFormat(
+                "; `colonnade calibrate --devices=%d` and --machine=local predict for this machine as so many CPU devices",
+                devices)
           : "",
       names.empty() ? "" : absl::StrCat("; machines that have enough: ", absl::StrJoin(names, ", "))));
 }

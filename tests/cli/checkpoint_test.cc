@@ -234,6 +234,14 @@ TEST_F(Checkpointed, APolicyOverAllStepsEndsWithTheRunWhereTheBatchChanges) {
   for (size_t i = 0; i < rates.size(); ++i) EXPECT_NEAR(rates[i], 0.5 * (5 - static_cast<double>(i)) / 15, 1e-12);
   const Result again = Run(absl::StrCat(larger, "--resume=", In("b/step-000000012"), " --checkpoint=", In("c")));
   EXPECT_EQ(again.code, 0) << again.err;
+  // A warm-up fits the steps that the run has, more than a run of such batches would have from its beginning.
+  const std::string warm =
+      absl::StrCat("train --model=two_column --width=0.25 --warm-up=11 --lr-policy=poly:1 --data=", In("a"), " --epochs=4 ");
+  ASSERT_EQ(Run(absl::StrCat(warm, "--batch=8 ", saves, In("w"))).code, 0);
+  const Result warmed =
+      Run(absl::StrCat(warm, "--batch=16 --allow-change=batch,lr-policy --resume=", In("w/step-000000010")));
+  EXPECT_EQ(warmed.code, 0) << warmed.err;
+  ExpectError(absl::StrCat(warm, "--batch=16"), 2, {"--warm-up: expected fewer steps than the run's 10, found 11"});
 }
 
 TEST_F(Checkpointed, ARunThatHasNothingToDoLeavesItsFlagsAsTheyWere) {

@@ -57,6 +57,7 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
       {"lr = 1\n[trian]\nbatch = 3\n", {"run.toml: line 2: ", "sub-commands", "\"trian\""}},
       {"batch = 3\n[train]\nbatch = 4\n", {"run.toml: line 3: ", "\"batch\" twice"}},
       {"lr = 1\nbatch = 3\n\"batch\" = 4\n", {"run.toml: line 3: ", "\"batch\" twice"}},
+      {"'lr' = 1\nlr = 3\n", {"run.toml: line 2: ", "\"lr\" twice"}},
       {"lr = 1\nsave = \"a#b\"\n", {"run.toml: line 2: ", "without #", "a#b"}},
       {"config = \"other\"\n", {"run.toml", "\"config\""}},
       {"help = true\n", {"run.toml", "\"help\""}}};

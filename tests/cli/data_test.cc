@@ -56,6 +56,21 @@ TEST_F(Data, WithoutTestImagesARunTrainsAndSaysThatThereIsNoTest) {
   }
 }
 
+// As where a disk is not mounted, or half of a set was copied.
+TEST_F(Data, ATestSetThatIsHalfThereEndsTheRunBeforeItTrains) {
+  const std::string folder = Folder("one", {"train"}, {"cat", "dog"});
+  std::filesystem::create_directory_symlink(In("gone"), folder + "/val");
+  ExpectError(Train(folder, "--classes=2"), 66, {folder + "/val"});
+  std::filesystem::create_directory(In("idx"));
+  Write("idx/train-images-idx3-ubyte",
+        std::string("\0\0\x08\x03\0\0\0\x01\0\0\0\x08\0\0\0\x08", 16) + std::string(64, '\1'));
+  Write("idx/train-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x01\3", 9));
+  const std::string train = absl::StrCat("train --model=two_column --width=0.25 --batch=4 --steps=1 --data=", In("idx"));
+  EXPECT_EQ(Run(train).code, 0);
+  Write("idx/t10k-images-idx3-ubyte", "");
+  ExpectError(train, 66, {"t10k-labels-idx1-ubyte"});
+}
+
 TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {
   const std::string both = Folder("both", {"train", "val"}, {"cat", "dog"});
   ASSERT_EQ(Run(Train(both, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);

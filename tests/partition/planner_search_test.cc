@@ -226,19 +226,53 @@ TEST(SearchPlans, SaysWhereProposalsMayNotBeTheBest) {
 
 double Alike(const Program&) { return 1; }
 
-// Of 64 samples, 64 numbers of each: 8 KB that a device sends where columns are cut, against 4 KB of gradients. Those of one
-// micro-batch of eight alone would be 1 KB, and columns proposed.
+// Of 64 samples, 64 numbers of each: 8 KB that a device sends where columns are cut, against 4 KB of gradients, so that
+// "data" is the best, which no proposal differs from. Those of 8 samples are 1 KB, and columns proposed; as much were
+// proposed for 64, were those of one micro-batch of eight counted alone.
 TEST(SearchPlans, ProposalsArePricedForAllMicroBatches) {
   layers::GraphBuilder net("one");
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Input("images", {16}), {.out_features = 64, .bias = false}));
   const layers::LayerGraph graph = Built(std::move(net));
   PlannerOptions options = Options(2, Alike, /*proposals=*/1, /*most_judgements=*/4);
-  options.lower.global_batch = 64;
-  for (int64_t micro_batches : {1, 8}) {
+  const auto proposals_of = [&](int64_t batch, int64_t micro_batches) {
+    options.lower.global_batch = batch;
     options.lower.micro_batches = micro_batches;
-    for (const Plan& plan : ProposalsIn(Search(graph, options))) {
-      EXPECT_THAT(plan.layers.at("fc"), Contains(layers::Strategy::kBatch)) << micro_batches << " micro-batches";
+    return ProposalsIn(Search(graph, options)).size();
+  };
+  EXPECT_EQ(proposals_of(64, 1), 0u);
+  EXPECT_EQ(proposals_of(64, 8), 0u);
+  EXPECT_GT(proposals_of(8, 1), 0u);
+}
+
+// A step takes as long as it has tasks, so that all micro-batches behind the first take the same.
+TEST(SearchPlans, ManyMicroBatchesAreJudgedByFew) {
+  size_t most = 0;
+  PlannerOptions options = Options(2, [&](const Program& program) {
+    most = std::max(most, program.tasks.size());
+    return static_cast<double>(program.tasks.size());
+  });
+  const auto single = [&](int64_t micro_batches) {
+    options.lower.micro_batches = micro_batches;
+    options.lower.global_batch = 8 * micro_batches;
+    most = 0;
+    for (const Candidate& candidate : Search(TwoLayers(), options)) {
+      if (candidate.plan.name == "single") return candidate.judgement.step_sec;
     }
+    return 0.0;
+  };
+  const double five = single(5);
+  const size_t most_of_five = most;
+  const double six = single(6), hundred = single(100);
+  EXPECT_LT(most, most_of_five);
+  EXPECT_GT(six, five);
+  EXPECT_NEAR(hundred - six, 94 * (six - five), 1e-6);
+}
+
+TEST(SearchPlans, RefusesMicroBatchesThatDoNotDivideTheBatch) {
+  PlannerOptions options = Options(2, Alike);
+  for (int64_t micro_batches : {0, 3, -1}) {
+    options.lower.micro_batches = micro_batches;
+    EXPECT_EQ(SearchPlans(TwoLayers(), options).status().code(), absl::StatusCode::kFailedPrecondition) << micro_batches;
   }
 }
 
