@@ -57,6 +57,7 @@ class Checkpointing {
   // Waits for the one that was begun last, and tells what became of it.
   absl::Status Finish();
 
+  const engine::RunFields& fields() const { return run_; }  // from where the run begins or goes on
   bool saves() const { return folder_ != nullptr; }
   bool resumed() const { return !resumed_from_.empty(); }
   // Null without --checkpoint.

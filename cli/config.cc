@@ -127,16 +127,6 @@ absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, cons
   }
 }
 
-// Whether a line gives `key` a value.
-bool Gives(absl::string_view line, absl::string_view key) {
-  for (absl::string_view part : {key, absl::string_view("=")}) {
-    line = absl::StripLeadingAsciiWhitespace(line);
-    const bool is_quoted = part == key && absl::ConsumePrefix(&line, "\"");
-    if (!absl::ConsumePrefix(&line, part) || (is_quoted && !absl::ConsumePrefix(&line, "\""))) return false;
-  }
-  return true;
-}
-
 // "FILE: line 3" of the n-th line, from 0, for which `is_it` holds; "FILE" where there is none.
 template <class F>
 std::string PlaceOf(const std::string& file, absl::string_view text, int n, F is_it) {
@@ -171,7 +161,7 @@ class Reader {
   absl::StatusOr<bool> IsMeant(const CLI::ConfigItem& item) {
     const int before = counts_[item.name]++;
     const auto place = [&] {
-      return PlaceOf(file_, text_, before, [&](absl::string_view line) { return Gives(line, item.name); });
+      return PlaceOf(file_, text_, before, [&](absl::string_view line) { return KeyOf(line) == item.name; });
     };
     if (item.parents.size() > 1 || (item.parents.size() == 1 && !IsCommand(item.parents[0]))) {
       const std::string section = absl::StrJoin(item.parents, ".");

@@ -234,8 +234,7 @@ class Training {
     course_.from = from;
     ASSIGN_OR_RETURN(course_.steps, StepsOf(flags_, course_.samples, from));
     ASSIGN_OR_RETURN(course_.learning_rate, LearningRateOf(flags_, run_.session, course_.steps));
-    fields_ = RunFieldsOf(flags_, run_.session, course_.learning_rate, streams_.identity);
-    return fields_;
+    return RunFieldsOf(flags_, run_.session, course_.learning_rate, streams_.identity);
   }
 
   // That of a checkpoint, of a file of weights, or a new one.
@@ -275,7 +274,8 @@ class Training {
 
   absl::Status OpenObservers() {
     ASSIGN_OR_RETURN(log_,
-                     RunLog::Open(flags_, course_, HeadJson(flags_, run_.session, run_.backend->name(), fields_, course_)));
+                     RunLog::Open(flags_, course_,
+                                  HeadJson(flags_, run_.session, run_.backend->name(), checkpointing_->fields(), course_)));
     evaluations_.emplace(flags_, course_, *run_.eval, streams_.test.get(), stop_, *log_);
     const int64_t steps = course_.steps - course_.from.step;
     self_report_.emplace(run_.session, forecast_, FirstSteps(*run_.train, *streams_.train, std::min(kFirstSteps, steps)));
@@ -324,7 +324,6 @@ class Training {
   TrainSetup run_;
   Streams streams_;
   RunCourse course_;
-  engine::RunFields fields_;
   std::unique_ptr<Checkpointing> checkpointing_;
   absl::StatusOr<Forecast> forecast_;
   std::unique_ptr<RunLog> log_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "data/embedded.h"
+#include "data/file.h"
 #include "data/gzip.h"
 #include "data/idx.h"
 #include "data/no_split.h"
@@ -89,18 +90,6 @@ absl::StatusOr<std::string> ReadEither(const std::string& path, std::string& fou
   return absl::NotFoundError(absl::StrFormat("cannot read %s: no such file, nor with .gz", path));
 }
 
-// Whether a folder has one of a split's files, or a link that is called so.
-bool HasAnyOf(const std::string& folder, SplitOf split) {
-  std::error_code error;
-  for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"}) {
-    for (const char* suffix : {"", ".gz"}) {
-      const std::string path = absl::StrCat(folder, "/", Prefix(split), kind, suffix);
-      if (std::filesystem::exists(path, error) || std::filesystem::is_symlink(path, error)) return true;
-    }
-  }
-  return false;
-}
-
 absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t classes) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
@@ -108,7 +97,7 @@ absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t 
         absl::StrFormat("data \"%s\": expected digits, synthetic, or a folder with MNIST's files, found no such folder%s",
                         path, program::DidYouMean("; ", path, {"digits", "synthetic"})));
   }
-  if (!HasAnyOf(path, split)) {
+  if (!HasIdxFiles(path, split)) {
     return NoSplit(absl::StrFormat("expected %s/%s-images-idx3-ubyte and %s-labels-idx1-ubyte, found neither, nor with .gz",
                                    path, Prefix(split), Prefix(split)));
   }
@@ -121,6 +110,15 @@ absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t 
 }
 
 }  // namespace
+
+bool HasIdxFiles(const std::string& folder, SplitOf split) {
+  for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"}) {
+    for (const char* suffix : {"", ".gz"}) {
+      if (HasName(absl::StrCat(folder, "/", Prefix(split), kind, suffix))) return true;
+    }
+  }
+  return false;
+}
 
 void PadImages(int64_t pad, ImageSet& set) {
   const int64_t planes = set.size() * set.sample_shape[0], rows = set.sample_shape[1], columns = set.sample_shape[2];

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -101,6 +103,11 @@ int64_t NowNs() {
   timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return Nanoseconds(now);
+}
+
+bool HasName(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
 absl::Status ReplaceSmallFile(const std::string& path, absl::string_view bytes) {

@@ -46,6 +46,9 @@ struct FolderState {
 absl::StatusOr<FolderState> StateOf(const std::string& folder);
 int64_t NowNs();  // by the clock of FolderState
 
+// Whether a path names something, be it a link to nothing.
+bool HasName(const std::string& path);
+
 // Writes a file beside `path`, syncs it and renames it to `path`, which has all of `bytes` then or is as it was.
 absl::Status ReplaceSmallFile(const std::string& path, absl::string_view bytes);
 

@@ -21,17 +21,7 @@ namespace {
 bool IsDigits(const std::string& spec) { return spec == "digits"; }
 bool IsSynthetic(const std::string& spec) { return spec == "synthetic"; }
 
-bool IsIdxFolder(const std::string& spec) {
-  std::error_code error;
-  for (const char* split : {"train", "t10k"}) {
-    for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"}) {
-      for (const char* suffix : {"", ".gz"}) {
-        if (std::filesystem::exists(absl::StrCat(spec, "/", split, kind, suffix), error)) return true;
-      }
-    }
-  }
-  return false;
-}
+bool IsIdxFolder(const std::string& spec) { return HasIdxFiles(spec, SplitOf::kTrain) || HasIdxFiles(spec, SplitOf::kTest); }
 
 absl::StatusOr<std::unique_ptr<SampleSet>> OpenInMemory(const std::string& spec, SplitOf split,
                                                         const DatasetOptions& options) {

@@ -150,10 +150,9 @@ absl::StatusOr<std::string> TestFileOf(const std::string& train) {
   std::string stem = train;
   if (IsNamed(NameIn(train), kTrainEnding)) {
     stem.resize(stem.size() - (sizeof(kTrainEnding) - 1));
-    std::error_code error;
     for (const char* ending : kTestEndings) {
       const std::string path = stem + ending;
-      if (std::filesystem::exists(path, error) || std::filesystem::is_symlink(path, error)) return path;
+      if (HasName(path)) return path;
     }
     return NoSplit(absl::StrFormat("%s: expected test images in %sval.rec or %stest.rec, found neither", train, stem, stem));
   }

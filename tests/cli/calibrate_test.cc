@@ -60,33 +60,30 @@ TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {
 
 // A profile is of one element type: steps in it are predicted by it, and what predicts others says so.
 TEST_F(Command, CalibrateInBf16WritesAProfileOfItsOwn) {
-  const auto run = [&](const std::string& arguments) {
-    return Wait(Start(arguments, [&] { ::setenv("XDG_CACHE_HOME", path_.c_str(), 1); }));
-  };
   const std::string profile = In("colonnade/machine-bf16.json");
-  const Result calibrated = run("calibrate --model=two_column --batch=32 --devices=2 --dtype=bf16");
+  const Result calibrated = RunHere("calibrate --model=two_column --batch=32 --devices=2 --dtype=bf16");
   ASSERT_EQ(calibrated.code, 0) << calibrated.err;
   EXPECT_EQ(Json::parse(*engine::ReadFile(profile)).at("precision"), "bf16");
   EXPECT_FALSE(std::filesystem::exists(In("colonnade/machine.json")));
 
   const std::string plan = "plan --model=two_column --batch=32 --devices=2 --plan=data";
-  const Result alike = run(plan + " --dtype=bf16");
+  const Result alike = RunHere(plan + " --dtype=bf16");
   EXPECT_THAT(alike.err, AllOf(HasSubstr("machine local: " + profile), Not(HasSubstr("warning"))));
-  EXPECT_THAT(run(plan).err, AllOf(HasSubstr("not calibrated yet, cpu-2core instead"), Not(HasSubstr("warning"))));
-  EXPECT_THAT(run(plan + " --machine=" + profile).err,
+  EXPECT_THAT(RunHere(plan).err, AllOf(HasSubstr("not calibrated yet, cpu-2core instead"), Not(HasSubstr("warning"))));
+  EXPECT_THAT(RunHere(plan + " --machine=" + profile).err,
               HasSubstr("its rates are of kernels in bf16, the step is in fp32; `colonnade calibrate` measures those"));
-  const Result other = run(plan + " --machine=hgx-h100 --dtype=bf16 --json");
+  const Result other = RunHere(plan + " --machine=hgx-h100 --dtype=bf16 --json");
   EXPECT_THAT(other.err,
               AllOf(HasSubstr("rates are of kernels in fp32, the step is in bf16\n"), Not(HasSubstr("calibrate"))));
   EXPECT_EQ(Json::parse(other.out)["dtype"], "bf16");
-  EXPECT_THAT(run("table --draws=0 --dtype=bf16").err, Not(HasSubstr("the step is in"))) << "the rows are in fp32";
+  EXPECT_THAT(RunHere("table --draws=0 --dtype=bf16").err, Not(HasSubstr("the step is in"))) << "the rows are in fp32";
 
   // A profile of before, which states no precision, is of fp32; it stands in where there is none of bf16.
   std::filesystem::rename(profile, In("colonnade/machine.json"));
   Json of_before = Json::parse(*engine::ReadFile(In("colonnade/machine.json")));
   of_before.erase("precision");
   Write("colonnade/machine.json", of_before.dump());
-  const Result simulated = run("simulate" + plan.substr(4) + " --dtype=bf16 --json");
+  const Result simulated = RunHere("simulate" + plan.substr(4) + " --dtype=bf16 --json");
   EXPECT_THAT(simulated.err, HasSubstr("in fp32, the step is in bf16; `colonnade calibrate --dtype=bf16` measures those"));
   EXPECT_EQ(Json::parse(simulated.out)["dtype"], "bf16");
   std::filesystem::remove(In("colonnade/machine.json"));
@@ -94,41 +91,40 @@ TEST_F(Command, CalibrateInBf16WritesAProfileOfItsOwn) {
   Write("colonnade/machine-bf16.json", of_before.dump());
 
   const std::string train = "train --model=two_column --data=digits --plan=data --devices=2 --steps=12 --batch=32";
-  EXPECT_THAT(run(train + " --dtype=bf16").err, Not(HasSubstr("no predicted times")));
-  EXPECT_THAT(run(train).err, HasSubstr("no predicted times: `colonnade calibrate` measures this machine and gives them"));
-  EXPECT_THAT(run(train + " --machine=" + profile).err, HasSubstr("no predicted times: machine local"));
+  EXPECT_THAT(RunHere(train + " --dtype=bf16").err, Not(HasSubstr("no predicted times")));
+  EXPECT_THAT(RunHere(train).err,
+              HasSubstr("no predicted times: `colonnade calibrate` measures this machine and gives them"));
+  EXPECT_THAT(RunHere(train + " --machine=" + profile).err, HasSubstr("no predicted times: machine local"));
 }
 
 // As of element types: a profile is of one kind of kernels.
 TEST_F(Command, CalibrateByWinogradWritesAProfileOfItsOwn) {
   if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
-  const auto run = [&](const std::string& arguments) {
-    return Wait(Start(arguments, [&] { ::setenv("XDG_CACHE_HOME", path_.c_str(), 1); }));
-  };
   const std::string profile = In("colonnade/machine-winograd.json");
-  const Result calibrated = run("calibrate --model=two_column --batch=32 --devices=2 --kernels=winograd");
+  const Result calibrated = RunHere("calibrate --model=two_column --batch=32 --devices=2 --kernels=winograd");
   ASSERT_EQ(calibrated.code, 0) << calibrated.err;
   EXPECT_EQ(Json::parse(*engine::ReadFile(profile)).at("kernels"), "winograd");
   EXPECT_FALSE(std::filesystem::exists(In("colonnade/machine.json")));
 
   const std::string plan = "plan --model=two_column --batch=32 --devices=2 --plan=data";
-  const Result alike = run(plan + " --kernels=winograd --json");
+  const Result alike = RunHere(plan + " --kernels=winograd --json");
   EXPECT_THAT(alike.err, AllOf(HasSubstr("machine local: " + profile), Not(HasSubstr("warning"))));
   EXPECT_EQ(Json::parse(alike.out)["kernels"], "winograd");
-  EXPECT_THAT(run(plan).err, AllOf(HasSubstr("not calibrated yet, cpu-2core instead; `colonnade calibrate` measures"),
-                                   Not(HasSubstr("warning"))));
-  EXPECT_THAT(run(plan + " --machine=" + profile + " --dtype=bf16").err,
+  EXPECT_THAT(RunHere(plan).err, AllOf(HasSubstr("not calibrated yet, cpu-2core instead; `colonnade calibrate` measures"),
+                                       Not(HasSubstr("warning"))));
+  EXPECT_THAT(RunHere(plan + " --machine=" + profile + " --dtype=bf16").err,
               HasSubstr("its rates are of winograd kernels in fp32, the step is of onednn kernels in bf16; "
                         "`colonnade calibrate --dtype=bf16` measures those"));
-  EXPECT_THAT(run("simulate" + plan.substr(4) + " --kernels=winograd --dtype=bf16").err,
+  EXPECT_THAT(RunHere("simulate" + plan.substr(4) + " --kernels=winograd --dtype=bf16").err,
               HasSubstr("`colonnade calibrate --kernels=winograd --dtype=bf16` measures"));
-  EXPECT_THAT(run(plan + " --machine=hgx-h100 --kernels=winograd").err, Not(HasSubstr("warning"))) << "GPUs have others";
+  EXPECT_THAT(RunHere(plan + " --machine=hgx-h100 --kernels=winograd").err, Not(HasSubstr("warning"))) << "GPUs have others";
 
   const std::string train = "train --model=two_column --data=digits --plan=data --devices=2 --steps=12 --batch=32";
-  EXPECT_THAT(run(train + " --kernels=winograd").err, Not(HasSubstr("no predicted times")));
-  EXPECT_THAT(run(train).err, HasSubstr("no predicted times: `colonnade calibrate` measures this machine and gives them"));
-  EXPECT_THAT(run(train + " --machine=" + profile).err, HasSubstr("no predicted times: machine local"));
-  EXPECT_THAT(run(train + " --kernels=reference").err, HasSubstr("no profile is of --kernels=reference"));
+  EXPECT_THAT(RunHere(train + " --kernels=winograd").err, Not(HasSubstr("no predicted times")));
+  EXPECT_THAT(RunHere(train).err,
+              HasSubstr("no predicted times: `colonnade calibrate` measures this machine and gives them"));
+  EXPECT_THAT(RunHere(train + " --machine=" + profile).err, HasSubstr("no predicted times: machine local"));
+  EXPECT_THAT(RunHere(train + " --kernels=reference").err, HasSubstr("no profile is of --kernels=reference"));
 }
 
 TEST_F(Command, CalibrateReadsTransfersOrSaysWhatIsWrongWithThemFirst) {

@@ -72,6 +72,11 @@ class Command : public Folder {
 
   Result Run(const std::string& arguments) const { return Wait(Start(arguments)); }
 
+  // With the machine profiles of this test's folder.
+  Result RunHere(const std::string& arguments) const {
+    return Wait(Start(arguments, [&] { ::setenv("XDG_CACHE_HOME", path_.c_str(), 1); }));
+  }
+
   // One clear message and the exit code; nothing on stdout.
   void ExpectError(const std::string& arguments, int code, const std::vector<std::string>& parts) const {
     const Result r = Run(arguments);

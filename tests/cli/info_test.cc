@@ -27,10 +27,6 @@ using OrderedJson = nlohmann::ordered_json;
 
 class Info : public Command {
  protected:
-  // As Run, with the machine profiles of this test's folder.
-  Result RunHere(const std::string& arguments) const {
-    return Wait(Start(arguments, [&] { ::setenv("XDG_CACHE_HOME", path_.c_str(), 1); }));
-  }
   std::string Profile() const { return In("colonnade/machine.json"); }
   void WriteProfile(const std::string& contents, absl::Duration age) const {
     std::filesystem::create_directory(In("colonnade"));
