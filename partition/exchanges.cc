@@ -1,0 +1,75 @@
+#include "partition/exchanges.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "partition/additive_cost.h"
+#include "partition/planner.h"
+
+namespace colonnade::partition {
+namespace {
+
+constexpr size_t kMostExchanged = 3;  // neighbours that change together
+
+std::optional<int> OptionWith(const std::vector<StrategyOption>& options, const Strategies& strategies) {
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const StrategyOption& option) { return option.strategies == strategies; });
+  if (found == options.end()) return std::nullopt;
+  return static_cast<int>(found - options.begin());
+}
+
+Assignment AssignmentOf(const layers::LayerGraph& graph, const Plan& plan,
+                        const std::vector<std::vector<StrategyOption>>& options) {
+  Assignment assignment(graph.nodes.size(), 0);
+  for (size_t node = 0; node < graph.nodes.size(); ++node) {
+    const auto found = plan.layers.find(graph.nodes[node].name);
+    if (found != plan.layers.end()) assignment[node] = OptionWith(options[node], found->second).value_or(0);
+  }
+  return assignment;
+}
+
+}  // namespace
+
+std::vector<Exchange> ExchangesOf(const layers::LayerGraph& graph, const Plan& plan, int64_t samples,
+                                  const StepCosts& costs) {
+  const std::vector<std::vector<StrategyOption>>& options = costs.options;
+  AdditiveCost cost(graph, plan.mesh, samples, options, costs.cost, /*exposed=*/1);
+  const Assignment before = AssignmentOf(graph, plan, options);
+  std::vector<Exchange> exchanges;
+  for (size_t first = 0; first < graph.nodes.size(); ++first) {
+    for (const StrategyOption& option : options[first]) {
+      if (option.strategies.empty()) continue;
+      Assignment after = before;
+      std::set<int> terms;
+      for (size_t length = 1; length <= kMostExchanged && first + length <= graph.nodes.size(); ++length) {
+        const size_t last = first + length - 1;
+        const std::optional<int> same = OptionWith(options[last], option.strategies);
+        if (!same.has_value()) break;
+        after[last] = *same;
+        const auto& terms_of_last = cost.TermsOf(static_cast<int>(last));
+        terms.insert(terms_of_last.begin(), terms_of_last.end());
+        if (after == before) continue;
+        double seconds = 0;
+        for (int term : terms) seconds += cost.OfTerm(term, after) - cost.OfTerm(term, before);
+        exchanges.push_back({seconds, first, length, option.strategies});
+      }
+    }
+  }
+  std::stable_sort(exchanges.begin(), exchanges.end(),
+                   [](const Exchange& a, const Exchange& b) { return a.additive_sec < b.additive_sec; });
+  return exchanges;
+}
+
+bool Apply(const Exchange& exchange, const layers::LayerGraph& graph, Plan& plan) {
+  bool changes = false;
+  for (size_t node = exchange.first; node < exchange.first + exchange.length; ++node) {
+    Strategies& of_layer = plan.layers[graph.nodes[node].name];
+    changes = changes || of_layer != exchange.strategies;
+    of_layer = exchange.strategies;
+  }
+  if (changes) plan.name = kAutoPlan;
+  return changes;
+}
+
+}  // namespace colonnade::partition

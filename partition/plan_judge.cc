@@ -1,0 +1,107 @@
+#include "partition/plan_judge.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "program/status_macros.h"
+
+namespace colonnade::partition {
+namespace {
+
+constexpr double kBetter = 1 - 1e-6;            // a change must gain so much
+constexpr int64_t kMostMicroBatchesJudged = 5;  // as many as the two and three that stand for more
+
+bool HasReducedBuckets(const program::Program& program) {
+  return std::any_of(program.tasks.begin(), program.tasks.end(), [&](const program::Task& task) {
+    const bool moves = !std::holds_alternative<program::Compute>(task.what);
+    return moves &&
+           std::holds_alternative<program::Bucket>(program.buffer(program::RootOf(program, task.uses[0].buffer)).storage);
+  });
+}
+
+// `factor`: of the time of b, of which a must be below.
+bool Precedes(const Candidate& a, const Candidate& b, double factor) {
+  if (a.fits != b.fits) return a.fits;
+  if (!a.fits) return a.judgement.peak_memory_bytes < b.judgement.peak_memory_bytes;
+  return a.judgement.step_sec < b.judgement.step_sec * factor;
+}
+
+}  // namespace
+
+absl::Status CheckNotStopped(const PlannerOptions& options) {
+  if (!options.is_stopped || !options.is_stopped()) return absl::OkStatus();
+  return absl::CancelledError("the search for a plan was stopped");
+}
+
+bool IsBetter(const Candidate& a, const Candidate& b) { return Precedes(a, b, kBetter); }
+
+absl::StatusOr<Candidate> PlanJudge::Judge(const Plan& plan) { return Judge(plan, /*spends=*/true); }
+
+absl::StatusOr<Candidate> PlanJudge::JudgeInAnyCase(const Plan& plan) { return Judge(plan, /*spends=*/false); }
+
+bool PlanJudge::IsSpent(double part) const {
+  return spent_judgements_ >= part * options_.most_judgements ||
+         static_cast<double>(spent_tasks_) >= part * static_cast<double>(options_.most_tasks);
+}
+
+std::vector<Candidate> PlanJudge::Sorted() const {
+  std::vector<Candidate> sorted = candidates_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Candidate& a, const Candidate& b) { return Precedes(a, b, 1); });
+  return sorted;
+}
+
+std::string PlanJudge::KeyOf(Plan plan) {
+  plan.name.clear();
+  return PlanToJson(plan);
+}
+
+absl::StatusOr<Candidate> PlanJudge::Judge(const Plan& plan, bool spends) {
+  const std::string key = KeyOf(plan);
+  const auto known = by_key_.find(key);
+  if (known != by_key_.end()) return known->second.candidate;
+  RETURN_IF_ERROR(CheckNotStopped(options_));
+  ASSIGN_OR_RETURN(const Judged judged, Made(plan));
+  if (spends) {
+    ++spent_judgements_;
+    spent_tasks_ += judged.tasks;
+  }
+  by_key_.emplace(key, judged);
+  candidates_.push_back(judged.candidate);
+  if (options_.progress) options_.progress(static_cast<int>(candidates_.size()), PartSpent());
+  return judged.candidate;
+}
+
+// Micro-batches are alike: where there are many, each takes as long as the third.
+absl::StatusOr<PlanJudge::Judged> PlanJudge::Made(const Plan& plan) const {
+  const int64_t micro_batches = options_.lower.micro_batches;
+  if (micro_batches <= kMostMicroBatchesJudged) return MadeOf(plan, micro_batches);
+  ASSIGN_OR_RETURN(const Judged of_two, MadeOf(plan, 2));
+  ASSIGN_OR_RETURN(Judged of_all, MadeOf(plan, 3));
+  of_all.tasks += of_two.tasks;
+  const Judgement& two = of_two.candidate.judgement;
+  Judgement& all = of_all.candidate.judgement;
+  const auto more = static_cast<double>(micro_batches - 3);
+  all.step_sec += more * (all.step_sec - two.step_sec);
+  all.least_step_sec += more * (all.least_step_sec - two.least_step_sec);
+  return of_all;
+}
+
+absl::StatusOr<PlanJudge::Judged> PlanJudge::MadeOf(const Plan& plan, int64_t micro_batches) const {
+  LowerOptions lower = options_.lower;
+  lower.micro_batches = micro_batches;
+  lower.global_batch = samples_ * micro_batches;
+  ASSIGN_OR_RETURN(const program::Representatives lowered, LowerToSimulate(graph_, plan, lower));
+  ASSIGN_OR_RETURN(const Judgement judgement, options_.judge(lowered));
+  const bool fits = options_.memory_bytes == 0 || judgement.peak_memory_bytes <= options_.memory_bytes;
+  return Judged{.candidate = {.plan = plan, .judgement = judgement, .fits = fits},
+                .reduces_buckets = HasReducedBuckets(lowered.program),
+                .tasks = static_cast<int64_t>(lowered.program.tasks.size())};
+}
+
+double PlanJudge::PartSpent() const {
+  return std::min(1.0, std::max(static_cast<double>(spent_judgements_) / options_.most_judgements,
+                                static_cast<double>(spent_tasks_) / static_cast<double>(options_.most_tasks)));
+}
+
+}  // namespace colonnade::partition

@@ -1,0 +1,67 @@
+// Internal to partition/. What the planner's search has judged so far, and what of it is spent.
+#ifndef COLONNADE_PARTITION_PLAN_JUDGE_H_
+#define COLONNADE_PARTITION_PLAN_JUDGE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "partition/planner.h"
+
+namespace colonnade::partition {
+
+// Cancelled where the search is to stop.
+absl::Status CheckNotStopped(const PlannerOptions& options);
+
+// What fits before what does not; then the faster by more than rounding, or the smaller where neither fits.
+bool IsBetter(const Candidate& a, const Candidate& b);
+
+class PlanJudge {
+ public:
+  // Both must outlive the result.
+  PlanJudge(const layers::LayerGraph& graph, const PlannerOptions& options)
+      : graph_(graph), options_(options), samples_(options.lower.samples_at_once()) {}
+
+  // The judgement of a plan, made now or before. Plans that differ in their names alone are one.
+  absl::StatusOr<Candidate> Judge(const Plan& plan);
+  // The same, and nothing is spent: of what is never left out.
+  absl::StatusOr<Candidate> JudgeInAnyCase(const Plan& plan);
+
+  // Whether a plan sums gradients in buckets, so that kinds of reduction and sizes of buckets differ. REQUIRES: it was
+  // judged.
+  bool ReducesBuckets(const Plan& plan) const { return by_key_.at(KeyOf(plan)).reduces_buckets; }
+
+  // Whether all that may be spent is, or a part of it, from 0 to 1.
+  bool IsSpent(double part = 1) const;
+
+  const std::vector<Candidate>& candidates() const { return candidates_; }  // in the order in which they were judged
+  // The best first; of equal ones the first to be judged.
+  std::vector<Candidate> Sorted() const;
+
+ private:
+  struct Judged {
+    Candidate candidate;
+    bool reduces_buckets = false;
+    int64_t tasks = 0;  // of what was lowered
+  };
+  static std::string KeyOf(Plan plan);
+  absl::StatusOr<Judged> Made(const Plan& plan) const;
+  absl::StatusOr<Judged> MadeOf(const Plan& plan, int64_t micro_batches) const;
+  absl::StatusOr<Candidate> Judge(const Plan& plan, bool spends);
+  double PartSpent() const;
+
+  const layers::LayerGraph& graph_;
+  const PlannerOptions& options_;
+  const int64_t samples_;  // of a micro-batch
+  std::vector<Candidate> candidates_;
+  std::map<std::string, Judged> by_key_;
+  int spent_judgements_ = 0;
+  int64_t spent_tasks_ = 0;  // of what was judged
+};
+
+}  // namespace colonnade::partition
+
+#endif  // COLONNADE_PARTITION_PLAN_JUDGE_H_
