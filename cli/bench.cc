@@ -37,16 +37,16 @@ void AddTransfers(CLI::App& group, Flags& flags, BenchFlags& bench) {
   CLI::App* transfers = group.add_subcommand(
       "transfers",
       "Transfers between devices: time, algbw, busbw and wrong elements as nccl-tests prints them, and all pairs.");
-  transfers->add_option("--operation", bench.operations, "of what is timed, these alone (default: all)")
+  transfers->add_option("--operation", bench.operations, "transfers that are timed (default: all)")
       ->delimiter(',')
-      ->check(CLI::IsMember(tools::TransferNames()));
-  transfers->add_option("-b,--min-bytes", bench.least_bytes, "smallest size, of all-gathers over all devices together")
+      ->check(CLI::IsMember(tools::MeasurableTransferNames()));
+  transfers->add_option("-b,--min-bytes", bench.least_bytes, "smallest size; of all-gathers that of the result")
       ->transform(ByteSize())
       ->default_str("4K");
   transfers->add_option("-e,--max-bytes", bench.most_bytes, "largest size, and that of the pairs")
       ->transform(ByteSize())
       ->default_str("64M");
-  transfers->add_option("-f,--factor", bench.factor, "from one size to the next")
+  transfers->add_option("-f,--factor", bench.factor, "ratio of each size to the one before it")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
       ->capture_default_str();
   transfers

@@ -82,7 +82,7 @@ struct Sweep {
 
 std::vector<Sweep> SweepsOf(const BenchFlags& bench, const std::vector<int>& members) {
   std::vector<Sweep> sweeps;
-  for (const std::string& what : bench.operations.empty() ? tools::TransferNames() : bench.operations) {
+  for (const std::string& what : bench.operations.empty() ? tools::MeasurableTransferNames() : bench.operations) {
     if (tools::IsBetweenTwo(what)) {
       sweeps.push_back({what, 2});
       continue;

@@ -18,40 +18,40 @@ namespace colonnade::cli {
 
 using Samples = std::shared_ptr<const data::SampleSet>;
 
-// Of --data. A test set has the classes of `train_set`, where that is given.
+// Opens the set that --data names. A test set has the classes of `train_set`, where that is given.
 absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set = nullptr);
 
-// What --augment says: "standard", "none", or some of these with commas between:
+// Checks the value of --augment: "standard", "none", or some of these with commas between:
 //   pad:N            the image at the network's size, N pixels of value 0 around it, of which a part of that size is cut
 //   resized[:A]      a random part of A (default 0.08) to all of the area, of random shape, resampled
 //   scaled:N[-M]     the shorter side N (to M) pixels, a random part cut
 //   mirror, jitter:X, lighting:X, cutout:N
-// FailedPrecondition naming the part that cannot be meant.
+// FailedPrecondition names the part that is wrong.
 absl::Status CheckAugment(const std::string& augment);
 
-// One more than the largest label of the set.
+// Returns one more than the largest label of the set.
 int64_t ClassesOf(const data::SampleSet& set);
 
-// What happens to images of `set` before a network that takes them as `shape` ({C, H, W}); in training as --augment says, of
-// whose "standard" networks of the zoo for digits shift (`shifts`).
+// Returns what is done to images of `set` before they reach a network that takes them as `shape` ({C, H, W}). In training
+// --augment says it; with `shifts`, as the zoo's networks for digits have it, "standard" moves images by up to a pixel.
 absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,
                                                bool train, bool shifts);
 
-// Threads that read and augment: --data-threads, or as many as there are cores.
+// Returns the number of threads that read and augment: --data-threads, or as many as there are cores.
 int DataThreads(const Flags& flags);
 int64_t JpegIndexBytes(const Flags& flags);  // of each set that is open
 
-// What `set` is, wherever it lies: count, shape, classes, and XXH3 of labels and of pixels or, where they are in files,
-// their names.
+// Returns a text that identifies `set` wherever it lies: count, shape, classes, and an XXH3 of the labels and of the pixels
+// or, for a set in files, of the files' names.
 absl::StatusOr<std::string> IdentityOf(const data::SampleSet& set);
 
-// "mean 0.3, std 0.4": what is taken from and divides pixel values of 0..1, per channel.
+// Returns "mean 0.3, std 0.4", per channel: the mean is subtracted from pixel values of 0..1, and the result divided by std.
 std::string ToString(const data::Moments& moments);
 
-// {"waited_share": 0.03, "images": …, "thread_seconds": {…by stage}}
+// Returns {"waited_share": 0.03, "images": …, "thread_seconds": {…by stage}}.
 nlohmann::ordered_json InputJson(const data::StageTimes& times);
 
-// Samples that were skipped since the last call, on stderr.
+// Prints to stderr which samples were skipped since the last call.
 void PrintSkipped(data::Pipeline& stream, const data::SampleSet& set);
 
 }  // namespace colonnade::cli

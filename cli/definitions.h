@@ -12,14 +12,14 @@ namespace colonnade::cli {
 
 // A flag, or an argument without one.
 struct Definition {
-  std::string name;        // "--batch"; of an argument "DIR"
+  std::string name;        // "--batch"; for an argument "DIR"
   std::string short_name;  // "-h"; mostly empty
-  std::string group;       // "Model"; of those without one "Options"
+  std::string group;       // "Model"; "Options" for a flag without a group
   std::string help;
   bool is_argument = false;
   bool takes_value = false, needs_value = false;  // --resume takes one and needs none
   bool required = false;
-  std::string placeholder;              // of its value, in help's word: "INT", "FILE.svg"
+  std::string placeholder;              // what help writes for its value: "INT", "FILE.svg"
   std::string rule;                     // what its value must be: "from 1 to 64"; empty: see help
   std::vector<std::string> values;      // words that it takes
   bool files = false, folders = false;  // whether it also takes the name of one
@@ -27,20 +27,20 @@ struct Definition {
   std::vector<std::string> needs;  // other flags
 };
 
-// In the order of --help.
+// Returns the flags and arguments of `command` in the order of --help.
 std::vector<Definition> DefinitionsOf(const CLI::App& command);
 
-// Those of the app, in their order; of a group of them, such as `bench`, its own in its place.
+// Returns the app's sub-commands in their order; a group of them, such as `bench`, is replaced by its own sub-commands.
 std::vector<const CLI::App*> SubCommandsOf(const CLI::App& app);
-// The groups alone.
+// Returns the groups alone.
 std::vector<const CLI::App*> GroupsOf(const CLI::App& app);
 
-// What is typed to have a sub-command: {"train"}, {"bench", "step"}.
+// Returns the words that are typed for a sub-command: {"train"}, {"bench", "step"}.
 std::vector<std::string> WordsOfCommand(const CLI::App& command);
-// They with hyphens between: its name in man pages and scripts.
+// Returns the same words joined by hyphens: the sub-command's name in man pages and scripts.
 std::string NameOf(const CLI::App& command);
 
-// The sub-command, or group, that the first words name; null if they name none.
+// Returns the sub-command, or group, that the first words name; null if they name none.
 const CLI::App* CommandOf(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace colonnade::cli

@@ -17,23 +17,24 @@
 
 namespace colonnade::cli {
 
-// --backend. Unavailable if it is cuda and there is none. With `times_tasks` a GPU times them too; a CPU always does.
+// Opens the backend that --backend names. Unavailable for cuda where there is none. A CPU device always times its tasks, a
+// GPU with `times_tasks`.
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
                                                              bool times_tasks = false);
-// Whether OpenBackend would find what --backend and --dtype ask for.
+// Returns OK if OpenBackend would find what --backend and --dtype ask for, else why it would not.
 absl::Status CheckBackend(const Flags& flags);
-// The GPUs that --backend=cuda finds, at least one; else Unavailable.
+// Returns the GPUs that --backend=cuda finds, at least one; else Unavailable.
 absl::StatusOr<tools::Gpus> FindGpus();
-// ", bf16 (AMX)": how the kernels of CPU devices multiply where --dtype is bf16; empty where it is not.
+// Returns how the kernels of CPU devices multiply with --dtype=bf16, as ", bf16 (AMX)"; empty with any other --dtype.
 std::string ProductsOnCpu(const Flags& flags);
 
-// Those of --kernels and --dtype; where auto has yet to choose, in fp32.
+// Returns the kernels that --kernels and --dtype choose; fp32 for a --dtype of auto.
 tools::KernelChoice KernelsOf(const Flags& flags);
-// The profile that --machine names, for steps of those kernels. Notes about it go to stderr.
+// Opens the profile that --machine names, for steps of those kernels. Notes about it go to stderr.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
-// --kernels of a profile of CPU devices; null of others, which have kernels of their own.
+// Returns --kernels for a profile of CPU devices; null for other devices, which have kernels of their own.
 nlohmann::ordered_json KernelsJson(const Flags& flags, const engine::Machine& machine);
-// What --machine read the profile from; null where its name says which it is.
+// Returns the file that the profile was read from; null where its name says which it is.
 nlohmann::ordered_json MachineFileJson(const engine::Machine& machine);
 // Warns on stderr where the profile was fitted to another network.
 void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph);

@@ -24,25 +24,25 @@
 
 namespace colonnade::cli {
 
-// Parts of reports: a bar for what a device's step or its memory is made of, and figures of such bars.
+// Parts of reports: BarOf shows what a device's step or its memory is made of; the figures are made of such bars.
 tools::StackedBar BarOf(const std::string& label, const engine::Breakdown& breakdown);
 tools::StackedBar BarOf(const std::string& label, const engine::SimulatedDevice& device);
 tools::StackedBar BarOf(const std::string& label, const tools::MemoryParts& memory);
 tools::ReportFigure StepFigure(const std::string& caption, const std::vector<tools::StackedBar>& bars);
-// With a line at `limit` bytes, if that is above 0.
+// Draws a line at `limit` bytes, if that is above 0.
 tools::ReportFigure MemoryFigure(const std::string& caption, const std::vector<tools::StackedBar>& bars, double limit = 0);
 
-// Writes `report` of `colonnade COMMAND` with the configuration, the versions and the machine behind its sections. `profile`
-// is that of its predictions; null: there are none.
+// Writes `report` of `colonnade COMMAND`, with the configuration, the versions and the machine after its sections. `profile`
+// is the one that its predictions were made with; null where it has none.
 absl::Status WriteReport(const Flags& flags, const std::string& command, const engine::Machine* profile,
                          tools::Report report);
 
-// Of `plan` and `simulate`: nothing unless --report is given. `sections` follow the prediction.
+// Writes the report of `plan` and `simulate`, if --report is given. `sections` follow the prediction.
 absl::Status WritePredictionReport(const Flags& flags, const std::string& command, const Prediction& prediction,
                                    std::vector<tools::ReportSection> sections = {});
 
-// Of `train`: what was measured beside the forecast, or why there is none. Nothing unless --report is given. `program` is
-// that of training.
+// Writes the report of `train`, if --report is given: what was measured beside the forecast, or why there is none. `program`
+// is the Program of training.
 absl::Status WriteTrainReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
                               const engine::Backend& backend, const program::Program& program, const TrainResults& results,
                               const Evaluations& evaluations);

@@ -38,18 +38,18 @@ struct Table {
   tools::RowTable about;  // its rows are in `rows`
   engine::Machine machine;
   std::optional<tools::Fit> fit;
-  bool is_papers = false;  // no --rows
+  bool is_papers = false;  // the paper's table: no --rows was given
   std::vector<TableRow> rows;
   int draws = 0;
   double part_in_order = 1;
 
   bool has_days() const { return about.images > 0; }
-  // Images a second over those of the first row.
+  // Returns the row's images per second over those of the first row, where steps take `sec` and `first_sec`.
   double Speedup(const TableRow& row, double first_sec, double sec) const {
     return first_sec / sec * static_cast<double>(row.row.global_batch) / static_cast<double>(rows[0].row.global_batch);
   }
   double SimulatedSpeedup(const TableRow& row) const { return Speedup(row, rows[0].simulated_sec, row.simulated_sec); }
-  // In the unit that is shown: days, hours or minutes of the run, or milliseconds a step.
+  // Converts the seconds of a step to the unit that is shown: days, hours or minutes of the run, or milliseconds of a step.
   double Shown(const TableRow& row, double sec) const {
     return has_days() ? about.DaysOf(sec, row.row.global_batch) * Unit().of_a_day : sec * 1e3;
   }
@@ -57,7 +57,7 @@ struct Table {
     const char *name, *in_words;
     double of_a_day;
   };
-  // Of a run: the largest of which the fastest takes one or more.
+  // Returns the largest of days, hours and minutes of which the fastest simulated run takes one or more; else minutes.
   RunUnit Unit() const;
   const char* unit() const { return has_days() ? Unit().name : "ms"; }
 };
@@ -67,7 +67,7 @@ class Networks {
  public:
   explicit Networks(const Flags& flags) : flags_(flags) {}
 
-  // Valid as long as this object is.
+  // Returns the network that `row` names. It is valid as long as this object is.
   absl::StatusOr<const layers::LayerGraph*> Of(const tools::Row& row);
 
  private:
@@ -75,19 +75,19 @@ class Networks {
   std::map<std::pair<std::string, int64_t>, layers::LayerGraph> graphs_;
 };
 
-// What the table is of, on which machine and in which unit.
+// Returns what the table compares, on which machine and in which unit.
 std::string TitleOf(const Table& table);
-// "5.98 to 6.84 d"; empty without draws.
+// Returns the row's interval as "5.98 to 6.84 d"; empty without draws.
 std::string IntervalText(const Table& table, const TableRow& row);
-// "fitted", "-2.7 %", or nothing where nothing was published.
+// Returns the error of the prediction as "-2.7 %", "fitted" for a fitted row, or nothing where nothing was published.
 std::string ErrorText(const TableRow& row);
 
 nlohmann::ordered_json TableJson(const Table& table);
 void PrintTable(const Table& table);  // on stdout
 
-// --plots: bars of the speed-ups, and, for the paper's table, test error against time of trainings that run here.
+// Writes --plots: bars of the speed-ups, and, for the paper's table, test error against time of trainings that run here.
 absl::Status WritePlots(const Flags& flags, const Table& table);
-// --report; nothing without it.
+// Writes the report, if --report is given.
 absl::Status WriteTableReport(const Flags& flags, const Table& table);
 
 }  // namespace colonnade::cli

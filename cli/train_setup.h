@@ -26,12 +26,12 @@ struct Streams {
   std::string identity;
 };
 
-// The data; sets `session` to the network and plan for it.
+// Opens the data and sets `session` to the network and plan for it.
 absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session);
-// Of both sets, the samples that were left out.
+// Prints which samples of both sets were left out.
 void PrintAllSkipped(const Streams& streams);
 
-// In the order in which it is made.
+// Its members stand in the order in which they are made.
 struct TrainSetup {
   Session session;
   program::Program train_program, eval_program, average_program;
@@ -41,7 +41,7 @@ struct TrainSetup {
 
 // Makes all but the session, with new parameters.
 absl::Status Prepare(const Flags& flags, TrainSetup& run);
-// --init and --replace-head, if they are given.
+// Applies --init and --replace-head, if they are given.
 absl::Status InitializeFrom(const Flags& flags, TrainSetup& run);
 
 }  // namespace colonnade::cli

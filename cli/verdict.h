@@ -39,31 +39,32 @@ const char* Name(Cause cause);
 
 struct Verdict {
   Cause cause = Cause::kCompute;
-  double lost = 0;  // what the cause takes of a step, from 0 to 1; of kCompute 0
-  // Of kSlowDevice: which, and how many times as long as the others its compute takes.
+  double lost = 0;  // the share of a step that the cause takes, from 0 to 1; 0 for kCompute
+  // For kSlowDevice: which device, and how many times as long as that of the others its compute takes.
   int device = -1;
   double times_as_long = 1;
-  // Where the time of a device goes, in the mean over all; they add up to 1, or are all 0 where it is not known.
+  // Shares of a device's time, averaged over all devices. They add up to 1, or are all 0 where the time is not known.
   double compute = 0, communication = 0, input = 0, idle = 0;
 };
 
-// `work`: how long each device's compute would take if all devices were alike, in any unit; all equal if it is empty.
+// Finds the cause. `work` says how long each device's compute would take if all devices were alike, in any unit; empty:
+// equally long.
 Verdict Judge(const MeasuredSteps& measured, absl::Span<const double> work);
 
 // A plan that the planner found on the calibrated profile.
 struct FoundPlan {
   std::string name;
   int devices = 1;
-  int searched_devices = 1;  // it is the best on at most so many
+  int searched_devices = 1;  // it is the best plan on at most as many devices
   absl::Duration step;
 };
 
-// How far a prediction may be off: by as much as it was of this very plan, at least by what it mostly is.
+// Returns how far a prediction may be off, as a share: as far as the running plan's was, at least as far as most are.
 double PredictionError(absl::Duration predicted, absl::Duration measured);
-// Whether a plan is faster than `predicted`, that of the running plan, by more than the prediction's own error.
+// Whether `plan` is faster than `predicted`, the step predicted for the running plan, by more than PredictionError.
 bool IsFaster(const FoundPlan& plan, absl::Duration predicted, absl::Duration measured);
 
-// "after 50 steps: …", one sentence a line.
+// Returns the verdict as "after 50 steps: …", one sentence in each line.
 std::vector<std::string> VerdictText(const MeasuredSteps& measured, const Verdict& verdict,
                                      const std::optional<absl::Duration>& predicted);
 std::string FoundPlanText(const FoundPlan& plan, absl::Duration predicted, absl::Duration measured);
@@ -73,15 +74,15 @@ nlohmann::ordered_json VerdictJson(const MeasuredSteps& measured, const Verdict&
 // Collects MeasuredSteps while a run trains. One thread: that which trains.
 class FirstSteps {
  public:
-  // Ready after `steps` steps. All but the number must outlive it.
+  // It is ready after `steps` steps. `executor` and `input` must outlive it.
   FirstSteps(const engine::Executor& executor, const data::Pipeline& input, int64_t steps)
       : executor_(executor), input_(input), steps_(steps) {}
 
-  // After each step, while the next may be in flight.
+  // To be called after each step, while the next may be in flight.
   void Add(const engine::TrainProgress& progress);
   void Interrupt();  // a pause: steps before and after it are not in a row
   bool is_ready() const { return done_ >= steps_; }
-  // Nothing before some steps have been done in a row.
+  // Returns nothing before some steps have been done in a row.
   std::optional<MeasuredSteps> Measured() const;
 
  private:

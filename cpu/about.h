@@ -13,15 +13,15 @@ struct OneDnn {
 };
 OneDnn AboutOneDnn();
 
-// How its kernels multiply numbers in bf16 here; kNone: not at all, f32 kernels work on copies.
+// How oneDNN's kernels multiply numbers in bf16 on this processor. kNone: it has no such kernels, so f32 ones run on copies.
 enum class Bf16Kernels { kNone, kEmulated, kAvx512, kAmx };
 Bf16Kernels Bf16KernelsHere();
 
-// In words: "AMX", "avx512_core_bf16", "avx512_core, emulated", or "in fp32" where it
-// has none and f32 kernels work on copies.
+// Returns Bf16KernelsHere in words: "AMX", "avx512_core_bf16", "avx512_core, emulated", or "in fp32" for kNone.
 std::string Bf16Products();
 
-// Those of Winograd's kernels: "in fp32", "in fp32, of many channels in bf16", or "" where direct ones are always faster.
+// Returns how Winograd's kernels multiply numbers in bf16: "in fp32", "in fp32, of many channels in bf16", or "" where
+// direct kernels are always faster.
 std::string Bf16WinogradProducts();
 
 // Whether there are kernels of Winograd's algorithm for this processor: it has AVX-512, or AVX2 and FMA.

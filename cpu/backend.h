@@ -1,7 +1,7 @@
 // The CPU backend: N virtual devices in one process, each with four lanes, as a GPU has streams.
 //
 // A device's compute lane runs kernels on threads_per_device threads, on oneDNN or on the plain loops of cpu/ref; the others
-// move data. Memory, layouts and kernels of a loaded Program are cpu/loaded.h's. Thread rule: that of engine::Backend.
+// move data. Memory, layouts and kernels of a loaded Program are cpu/load/loaded.h's. Thread rule: that of engine::Backend.
 #ifndef COLONNADE_CPU_BACKEND_H_
 #define COLONNADE_CPU_BACKEND_H_
 
@@ -28,15 +28,15 @@ struct CpuOptions {
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };
 
-// Of "onednn", "winograd" and "reference"; of any other name nothing.
+// Returns the kernels that "onednn", "winograd" or "reference" names; nothing for any other name.
 std::optional<CpuOptions::Kernels> KernelsFromName(absl::string_view name);
 
-// The device's share of the cores that the process may use (by affinity mask and control groups), at most what
+// Returns a device's share of the cores that the process may use (by affinity mask and control groups), at most what
 // OMP_NUM_THREADS and OMP_THREAD_LIMIT allow; at least 1.
 int DefaultThreadsPerDevice(int devices);
 
-// InvalidArgument if an option is out of range, FailedPrecondition if OpenMP does not give a device its threads or the
-// Winograd kernels are not made for this processor: they want AVX-512, or AVX2 and FMA.
+// Makes the backend. InvalidArgument if an option is out of range, FailedPrecondition if OpenMP does not give a device its
+// threads or the Winograd kernels are not made for this processor: they need AVX-512, or AVX2 and FMA.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options);
 
 }  // namespace colonnade::cpu

@@ -34,14 +34,14 @@ inline dnnl::memory::data_type TypeOf(const MemoryDesc& desc) { return desc.data
 
 inline void AppendRelu(dnnl::post_ops& ops) { ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f); }
 
-// The descriptor of a `Primitive` that `arguments` describe; empty where oneDNN has none.
+// Returns the descriptor of the `Primitive` that `arguments` describe; empty where oneDNN has none.
 template <class Primitive, class... Arguments>
 typename Primitive::primitive_desc Describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
                                             const Arguments&... arguments) {
   return {typename Primitive::desc(arguments...), attr, engine, /*allow_empty=*/true};
 }
 
-// The same for a backward primitive, whose forward descriptor is `forward`.
+// Does the same for a backward primitive, whose forward descriptor is `forward`.
 template <class Primitive, class Forward, class... Arguments>
 typename Primitive::primitive_desc DescribeBackward(const dnnl::engine& engine, const Forward& forward,
                                                     const dnnl::primitive_attr& attr, const Arguments&... arguments) {

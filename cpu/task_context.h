@@ -1,7 +1,8 @@
-// A task made ready to run: what each op file makes of an attribute struct and its operands.
+// A task made ready to run: the kernel that an op file makes of an attribute struct and its operands.
 //
 // Prepare(op, context), one overload per op in the files named after their subject, chooses the algorithm and makes
-// primitives; Bind gives it memory; Run executes it, once per step, on its lane's thread, allocating nothing of its own.
+// primitives; Kernel::Bind gives it memory; Kernel::Run executes it, once per step, on its lane's thread, and allocates
+// nothing of its own.
 #ifndef COLONNADE_CPU_TASK_CONTEXT_H_
 #define COLONNADE_CPU_TASK_CONTEXT_H_
 
@@ -22,7 +23,7 @@
 
 namespace colonnade::cpu {
 
-// What a use of a task touches, in the order of Task::uses.
+// What one use of a task touches; operands stand in the order of Task::uses.
 struct Operand {
   View view;
   program::BufferId buffer;
@@ -35,7 +36,7 @@ struct TaskContext {
   const program::Task& task;
   std::vector<Operand> operands;
   int threads = 1;
-  bool winograd = false;  // where it pays
+  bool winograd = false;  // whether Winograd's algorithm may be used where it pays
   dnnl::engine engine;
   dnnl::stream stream;
   const engine::HostSlot* slots = nullptr;  // two of them
@@ -47,16 +48,16 @@ struct TaskContext {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Scratch memory that is this kernel's own while it runs.
+  // Returns the bytes of scratch memory that this kernel has to itself while it runs.
   virtual int64_t workspace_bytes() const { return 0; }
-  // `data`: by use, the base of its root buffer.
+  // Gives the kernel its memory. data[use] is the base of the root buffer of that use.
   virtual void Bind(absl::Span<char* const> data, char* workspace) = 0;
   virtual absl::Status Run(int64_t step) = 0;
 };
 
 using PreparedKernel = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// What a kernel made of a function gets: the bases that Bind gave.
+// What a kernel made of a function is called with: the bases that Bind gave, and the step.
 struct RunArguments {
   absl::InlinedVector<char*, 4> data;
   char* workspace = nullptr;
@@ -68,19 +69,19 @@ struct RunArguments {
   }
 };
 
-// Element 0 of an operand.
+// Returns where element 0 of an operand lies.
 template <class T>
 T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
   return run.as<T>(use) + context.view(use).offset;
 }
 
-// The same, of whatever type its elements are.
+// Does the same for elements of any type.
 inline char* BytesOf(const RunArguments& run, const TaskContext& context, int use) {
   const View& view = context.view(use);
   return run.data[use] + view.offset * program::SizeInBytes(view.dtype);
 }
 
-// A kernel of `run`, called with const RunArguments&; it returns absl::Status.
+// Makes a kernel of `run`, which takes const RunArguments& and returns absl::Status.
 template <class Function>
 std::unique_ptr<Kernel> KernelOf(Function run, int64_t workspace_bytes = 0) {
   class FunctionKernel : public Kernel {

@@ -1,7 +1,7 @@
 // The thin layer through which everything reaches the GPUs: streams, events, memory, and calls that are plain data.
 //
-// A task of a Program becomes a few Calls (prepare.h), made by plain functions that need no GPU. An implementation of
-// `Calls` runs them: driver.cc on CUDA, cuDNN and cuBLAS; others, in tests, record them or run them on the host. Thread
+// A task of a Program becomes a few Calls (ops/prepare.h), made by plain functions that need no GPU. An implementation of
+// `Calls` runs them: driver/ on CUDA, cuDNN and cuBLAS; others, in tests, record them or run them on the host. Thread
 // rule: one host thread.
 #ifndef COLONNADE_CUDA_CALLS_H_
 #define COLONNADE_CUDA_CALLS_H_

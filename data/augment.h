@@ -27,7 +27,7 @@ enum class Cropping {
 };
 
 struct AugmentOptions {
-  int64_t height = 0, width = 0, channels = 3;  // of what comes out
+  int64_t height = 0, width = 0, channels = 3;  // of the image that comes out
   Cropping cropping = Cropping::kWhole;
   int64_t pad = 0;                                               // of kPadded
   int64_t resize = 256, resize_max = 0;                          // of kScaledRandom and kCentre; 0: as resize
@@ -39,13 +39,13 @@ struct AugmentOptions {
   int64_t cutout = 0;   // side of a square that is set to `fill`. Source: DeVries & Taylor 2017
   uint8_t fill = 0;     // of cutout
 
-  // FailedPrecondition naming the field whose value cannot be meant.
+  // Returns OK, or FailedPrecondition that names the field whose value is wrong.
   absl::Status Check() const;
 };
 
-// What is done to one image: drawn, then carried out.
+// What is done to one image: DrawView draws it, Render carries it out.
 struct View {
-  Box box;  // of the full image, before padding counts; may reach beyond it only where kPadded
+  Box box;  // in the full image without padding; only with kPadded may it reach beyond the image
   bool mirrored = false;
   // Colour: out = clamp(brightness·x), contrast about the mean grey, saturation about each pixel's grey, hue as a turn; in
   // that order (torchvision draws the order; here it is fixed); then light. Each step rounds to bytes. 1, 1, 1, 0 change
@@ -56,14 +56,14 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
-// Of `sample`'s image of height x width, in `epoch`. A pure function.
+// Draws the view of `sample` in `epoch`; its stored image has height x width pixels. A pure function.
 View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64_t sample, int64_t height, int64_t width);
 
-// Carries `view` out on `image`, of which `box` is what view.box became in decoding (decode.h; view.box itself where the
-// whole image is given): out [height, width, channels]. Resampling is by area where it shrinks and bilinear where it
-// enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. Outside of the image is the
-// nearest pixel, or where kPadded (of which the whole image is to be given, and box is of its size) zero. REQUIRES:
-// image.channels == options.channels; options.Check().
+// Carries `view` out on `image` and writes out [height, width, channels]. `box` is view.box in pixels of `image`: what
+// decoding made of it (decode.h), or view.box itself where `image` is whole. Resampling is by area where it shrinks and
+// bilinear where it enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. Outside of the
+// image the nearest pixel counts, with kPadded zero. REQUIRES: image.channels == options.channels; options.Check(); with
+// kPadded, the whole image and a box of its size.
 void Render(const AugmentOptions& options, const View& view, const Image& image, const Box& box, absl::Span<uint8_t> out);
 
 }  // namespace colonnade::data

@@ -1,4 +1,4 @@
-// What is kept of samples that could not be used: how many, of which classes, and why the first of them.
+// Counts samples that could not be used: how many, of which classes, and why the first of them could not.
 #ifndef COLONNADE_DATA_BAD_SAMPLES_H_
 #define COLONNADE_DATA_BAD_SAMPLES_H_
 
@@ -10,7 +10,7 @@
 
 namespace colonnade::data {
 
-// Of one epoch.
+// The bad samples of one epoch.
 struct BadSamples {
   int64_t epoch = 0;
   int64_t count = 0;
@@ -20,11 +20,11 @@ struct BadSamples {
   void Add(int32_t label, const absl::Status& why);
 };
 
-// More than 1 % of a set of `size`: it is then not the set that was meant.
+// Whether more than 1 % of a set of `size` samples are bad: it is then not the set that was meant.
 bool IsTooManyBad(int64_t bad, int64_t size);
 absl::Status TooManyBad(const BadSamples& bad, int64_t size);
 
-// "epoch 3: 2 of 1437 samples could not be used and were skipped: 1 of class cat, …; the first: a.jpg: …"
+// Returns "epoch 3: 2 of 1437 samples could not be used and were skipped: 1 of class cat, …; the first: a.jpg: …".
 std::string ToString(const BadSamples& bad, int64_t size, const std::vector<std::string>& class_names);
 
 }  // namespace colonnade::data

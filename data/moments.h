@@ -26,16 +26,17 @@ struct MeasureOptions {
   int threads = 1;
   absl::Duration timeout = absl::Seconds(60);  // for one sample, as of a BatchRing
 };
-// Of all images where the set says that they have one shape; else of at most kMostMeasured evenly chosen ones, cut from the
-// middle at the size of `augment`.
+// Measures all images where the set says that they have one shape; else at most kMostMeasured evenly chosen ones, each cut
+// from the middle at the size of `augment`.
 absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment,
                                        const MeasureOptions& options);
 
-// One number for each channel, of one number or of one for each channel. FailedPrecondition, beginning with "mean: " or
-// "std: ", where there are others, or a deviation is not above 0.
+// Repeats a single mean, or a single deviation, for each channel. FailedPrecondition, beginning with "mean: " or "std: ",
+// where there is neither one number nor one for each channel, or a deviation is not above 0.
 absl::Status SpreadOverChannels(int64_t channels, Moments& moments);
 
-// What the device does to bytes of which `largest_value` stands for 1. REQUIRES: one number for each channel.
+// Returns the scaling by which the device normalises bytes, of which `largest_value` stands for 1. REQUIRES: one number for
+// each channel.
 program::PixelScaling ScalingOf(const Moments& moments, double largest_value);
 
 }  // namespace colonnade::data

@@ -10,28 +10,28 @@
 
 namespace colonnade::data {
 
-// Of all that decoding an image holds: its pixels, and the coefficients or rows that the library keeps.
+// The most bytes that decoding an image may hold: its pixels, and the coefficients or rows that the library keeps.
 inline constexpr int64_t kMostBytes = int64_t{512} << 20;
 
 struct Part {
   int64_t top = 0, left = 0, bottom = INT64_MAX, right = INT64_MAX;  // the last two are behind the last ones
 };
 
-// `part` as far as it lies in an image of height x width; InvalidArgument where none of it does.
+// Returns `part` as far as it lies in an image of height x width; InvalidArgument where none of it does.
 absl::StatusOr<Part> ClipTo(const Part& part, int64_t height, int64_t width);
 
-// InvalidArgument where an image may not be decoded: one without pixels, or with too many.
+// Return InvalidArgument where an image may not be decoded: it has no pixels, or too many, or needs more than kMostBytes.
 absl::Status CheckExtents(int64_t height, int64_t width);
 absl::Status CheckMemory(int64_t bytes);
 
-// As libjpeg weighs colours, in 16 bits behind the point.
+// Returns the luma of a colour as libjpeg weighs it, with 16 fractional bits.
 inline uint8_t LumaOf(uint8_t red, uint8_t green, uint8_t blue) {
   return static_cast<uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
 }
 void RgbToGrey(const uint8_t* rgb, int64_t count, uint8_t* grey);
 void GreyToRgb(const uint8_t* grey, int64_t count, uint8_t* rgb);
 
-// An image of the size of `part` in the memory of `room`, all of whose rows are to be filled.
+// Makes an image of the size of `part` in the memory of `room`. All of its rows are still to be filled.
 Image EmptyImage(const Part& part, int64_t channels, std::vector<uint8_t> room);
 
 }  // namespace colonnade::data

@@ -1,4 +1,4 @@
-// Training samples from where they lie to batches of bytes, by threads that work ahead of the steps.
+// Brings samples from where they lie into batches of bytes, by threads that work ahead of the steps.
 //
 // Position p of the stream is a sample of epoch p / size, in the order of SampleOrder; how it is augmented depends on (seed,
 // epoch, sample) alone. So what is delivered depends neither on threads nor on how batches cut the stream.
@@ -26,7 +26,7 @@ namespace colonnade::data {
 // What becomes of a sample that cannot be read or decoded.
 enum class BadSample {
   kError,  // Read returns why
-  kSkip,   // the next good one of the epoch's order stands in its place; of a set that is read once, padding
+  kSkip,   // the next good one of the epoch's order stands in its place; in a set that is read once, padding does
 };
 
 struct PipelineOptions {
@@ -45,7 +45,7 @@ struct PipelineOptions {
 
 class Pipeline : public engine::DataSource {
  public:
-  // FailedPrecondition naming the option that cannot be meant.
+  // Makes a pipeline; measures the moments that are empty. FailedPrecondition names the option whose value is wrong.
   static absl::StatusOr<std::unique_ptr<Pipeline>> Create(std::shared_ptr<const SampleSet> set, PipelineOptions options);
 
   std::string description() const override;
@@ -53,20 +53,21 @@ class Pipeline : public engine::DataSource {
   const program::Shape& sample_shape() const override { return sample_shape_; }
   int64_t classes() const override { return set_->classes(); }
   const program::PixelScaling& scaling() const override { return scaling_; }
-  // InvalidArgument, NotFound or DataLoss naming the sample: the first bad one of the batch, or the one at which a thread
+  // InvalidArgument, NotFound or DataLoss names the sample: the first bad one of the batch, or the one at which a thread
   // hangs. With kSkip, InvalidArgument where more than 1 % of the epoch's samples are bad.
   absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override;
-  // As Read, of a batch where it lies: it may be read while `visit` runs. REQUIRES: position >= 0, count > 0.
+  // Does as Read does, without a copy: calls `visit` with the batch, which may be read while that runs.
+  // REQUIRES: position >= 0, count > 0.
   absl::Status Visit(int64_t position, int64_t count, const std::function<void(const Batch&)>& visit);
 
   const std::vector<std::string>& class_names() const { return set_->class_names(); }
   const Moments& moments() const { return options_.moments; }
   JpegIndices::Kept jpeg_indices() const { return indices_->kept(); }
   StageTimes Stages() const { return ring_->Times(); }
-  // Of the epochs that have ended since the last call, those in which samples were skipped; `with_last`: also of the one
-  // under way, as far as it came.
+  // Returns the skipped samples of each epoch that has ended since the last call and had any; with `with_last` also those of
+  // the epoch under way, as far as it has come.
   std::vector<BadSamples> Report(bool with_last = false);
-  // Of all that was delivered so far, in its order: epochs, samples, and how each was seen.
+  // Returns a hash of all that was delivered so far, in its order: epochs, samples, and how each was seen.
   uint64_t delivered_hash() const { return delivered_hash_; }
 
  private:
@@ -82,7 +83,7 @@ class Pipeline : public engine::DataSource {
   int64_t next_position_ = -1;
   uint64_t delivered_hash_ = 0;
   BadSamples bad_;                   // of the epoch that is being delivered
-  std::vector<BadSamples> reports_;  // of those before
+  std::vector<BadSamples> reports_;  // of the epochs before it
   std::unique_ptr<BatchRing> ring_;
 };
 

@@ -10,27 +10,28 @@
 
 namespace colonnade::data {
 
-// Of which pixels each pixel that comes out is the weighted sum, along one axis.
+// Says, along one axis, of which pixels each pixel that comes out is a weighted sum.
 struct Axis {
-  int64_t taps = 1;             // of each; some may weigh nothing
-  std::vector<int64_t> first;   // the first pixel of each
-  std::vector<int16_t> weight;  // `taps` of each, in parts of kWhole; a 0 more where that is odd, to go in pairs
+  int64_t taps = 1;             // pixels in each sum; some may weigh nothing
+  std::vector<int64_t> first;   // the first pixel of each sum
+  std::vector<int16_t> weight;  // `taps` for each sum, in parts of kWhole; if `taps` is odd, one 0 more, to go in pairs
 
   static constexpr int kBits = 14, kWhole = 1 << kBits;
-  // Between the passes, of rows and then of columns, values have so many bits behind the point: with 8 before it they fit 16
-  // bits with a sign. What is shifted out is rounded by half of it.
+  // Between the pass over rows and that over columns, values have kBetweenBits fractional bits: with 8 bits before the point
+  // they fit into 16 bits with a sign. Half of what is shifted out is added first, to round.
   static constexpr int kBetweenBits = 7, kToBetween = kBits - kBetweenBits, kToByte = kBits + kBetweenBits;
   static constexpr int32_t kHalfBetween = 1 << (kToBetween - 1), kHalfByte = 1 << (kToByte - 1);
 
   int64_t stride() const { return taps + taps % 2; }  // of `weight`
 };
 
-// `count` pixels out of the `length` that begin at `start`, of an image of `extent` pixels: by area where they shrink,
-// bilinear where they grow. Outside of the image are the pixels at its edge. The weights of each add up to one whole.
+// Makes the axis that resamples the `length` pixels from `start` on, of an image of `extent` pixels, to `count` pixels: by
+// area where they shrink, bilinear where they grow. Outside of the image the pixel at its edge counts. The weights of each
+// sum add up to kWhole.
 Axis MakeAxis(double start, double length, int64_t extent, int64_t count);
 Axis Mirrored(const Axis& axis);
 
-// out: rows.first.size() x columns.first.size() pixels with the image's channels, 1 or 3.
+// Writes to `out` rows.first.size() x columns.first.size() pixels with the image's channels, 1 or 3.
 void Resample(const Image& image, const Axis& rows, const Axis& columns, absl::Span<uint8_t> out);
 
 }  // namespace colonnade::data

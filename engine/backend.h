@@ -60,37 +60,38 @@ class LoadedProgram {
   explicit LoadedProgram(const program::Program& program) : program_(program) {}
   virtual ~LoadedProgram() = default;
 
-  // Comes before what is launched and awaited of each step: on each device of the Program it orders that behind all that was
-  // launched on any lane before, if steps of another Program were launched since this one's last; else it does nothing, and
-  // the Program's own waits say how far its steps overlap. Does not block. REQUIRES: steps before were launched whole.
+  // To be called before anything of a step is launched or awaited. If steps of another Program were launched since this
+  // one's last, it orders the step, on each device of the Program, behind all that was launched before on any lane; else it
+  // does nothing, and the Program's own waits say how far its steps overlap. Does not block. REQUIRES: steps before were
+  // launched whole.
   virtual void Fence() = 0;
-  // Comes before the first launch of `step`, the next one, and says that the host does other things between its launches:
-  // Synchronize of steps before, and ReadBytes. Tasks that were launched run meanwhile.
+  // To be called before the first launch of `step`, the next one, if the host calls Synchronize of steps before, and
+  // ReadBytes, between the launches of `step`. Tasks that were launched run meanwhile.
   virtual void LaunchInParts(int64_t step) { (void)step; }
   // Appends `task`, as part of step `step`, to its lane.
   virtual void Launch(program::TaskId task, int64_t step) = 0;
   // Makes `lane` of `device` wait, before what is launched on it next, until `task` of step `step` has ended. A step before
   // the first one launched counts as ended. Steps are those of this Program, whatever ran between them.
   virtual void Await(int device, program::Lane lane, program::TaskId task, int64_t step) = 0;
-  // Blocks until all that was launched up to and with step `step` has ended; the first error of any task, naming task and
-  // device.
+  // Blocks until all that was launched up to and with step `step` has ended. Returns the first error of any task, which
+  // names task and device.
   virtual absl::Status Synchronize(int64_t step) = 0;
 
-  // Start and end of each task, by task index, in `step`, one of the last two launched. REQUIRES: synchronized.
+  // Returns start and end of each task, by task index, in `step`, one of the last two launched. REQUIRES: synchronized.
   virtual std::vector<TaskTime> Times(int64_t step) const = 0;
 
-  // The logical content of one buffer, row-major, in the buffer's own element type. For a member of a bucket of which this
-  // device holds a part, elements outside the part are left as they are (ReadBytes) or ignored (WriteBytes).
-  // InvalidArgument where the buffer is a bucket or has another number of bytes. REQUIRES: synchronized, every step of which
-  // a task was launched that writes to the buffer, or, of WriteBytes, uses it, in whatever Program of the backend; of step
-  // buffers: since then neither Load nor a step of another Program.
+  // Copy the logical content of one buffer, row-major, in the buffer's own element type. For a member of a bucket of which
+  // this device holds a part, elements outside the part are left as they are (ReadBytes) or ignored (WriteBytes).
+  // InvalidArgument where the buffer is a bucket or has another number of bytes. REQUIRES: every step, of whatever Program
+  // of the backend, with a launched task that writes to the buffer (for WriteBytes: uses it) is synchronized; for a step
+  // buffer, also neither Load nor a step of another Program since then.
   virtual absl::Status ReadBytes(program::BufferId buffer, absl::Span<char> bytes) const = 0;
   virtual absl::Status WriteBytes(program::BufferId buffer, absl::Span<const char> bytes) = 0;
-  // The same, converted.
+  // Do the same with elements converted from or to double.
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const;
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values);
 
-  // For benchmarks alone, which time what a step computes: steps launched from now on compute on the images of the step two
+  // For benchmarks that time only what a step computes: steps launched from now on compute on the images of the step two
   // before, and copy none from the host. A backend that has no copies to leave out does nothing, which is the default.
   // FailedPrecondition before two steps have been launched. REQUIRES: no Load and no step of another Program from then on.
   virtual absl::Status KeepImages() { return absl::OkStatus(); }
@@ -113,11 +114,12 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const program::Program& program,
                                                               const HostSlot (&slots)[2]) = 0;
 
-  // Bytes that Load would take on each device, layouts and workspaces included; nothing is taken. Errors: those of Load.
+  // Returns the bytes that Load would take on each device, layouts and workspaces included; nothing is taken. Errors: those
+  // of Load.
   virtual absl::StatusOr<std::vector<DeviceMemory>> MemoryOf(const program::Program& program) = 0;
 
-  // Bytes of `device` that are taken now, for all loaded Programs: less than their sum, since they share memory. Persistent
-  // buffers stay when a Program goes, all else until the last one goes.
+  // Returns the bytes of `device` that all loaded Programs take now: less than their sum, since they share memory.
+  // Persistent buffers stay when a Program goes; all other memory stays until the last one goes.
   virtual int64_t HeldBytes(int device) const = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 //   step-000001200/
 //     weights.safetensors    parameters and running statistics, in the element type of the run
-//     momentum.safetensors   what the optimiser keeps, under the names of the parameters; of AdamW also second_moment
+//     momentum.safetensors   what the optimiser keeps, under the names of the parameters; for AdamW also second_moment
 //     manifest.json          where the run stands, what it is made of, XXH3 of everything
 //
 // The manifest is written last: a folder without one is no checkpoint.
@@ -34,11 +34,11 @@ std::string FileNameOf(StateKind kind);  // "weights.safetensors"
 struct RunPosition {
   int64_t step = 0;    // steps done
   int64_t sample = 0;  // position in the stream of the next step's first sample
-  // Mean over the steps since the checkpoint before; not a number where there was none.
+  // The mean loss over the steps since the checkpoint before; not a number where there was none.
   double loss = std::numeric_limits<double>::quiet_NaN();
 };
 
-// What a run is made of, as field and value: runs in which a field differs do not go on with each other.
+// What a run is made of, as fields and values. A run whose fields differ from a checkpoint's cannot resume from it.
 using RunFields = std::vector<std::pair<std::string, std::string>>;
 
 struct CheckpointTensor {
@@ -59,23 +59,24 @@ struct Manifest {
   RunPosition position;
   RunFields run;
   std::string plan;                   // under which it was written: for people
-  std::vector<CheckpointFile> files;  // those of the kinds that the run has, in their order
+  std::vector<CheckpointFile> files;  // one for each kind of state that the run has, in the order of the kinds
 };
 
 std::string ToJson(const Manifest& manifest);
-// InvalidArgument where a byte is not what ToJson wrote; Unimplemented where the format is of another version.
+// Reads what ToJson wrote. InvalidArgument where a byte of it was changed; Unimplemented for another version of the format.
 absl::StatusOr<Manifest> ManifestFromJson(absl::string_view json);
 
-// Writes a checkpoint to `folder`, which is made where it is missing and stops being a checkpoint first where it is one.
-// `manifest.files` are filled in. DataLoss where the machine refuses; what is there then is no checkpoint.
+// Writes a checkpoint to `folder`: makes it where it is missing; a checkpoint that is there stops being one first. Fills in
+// `manifest.files`. DataLoss where the machine refuses; the folder then holds no checkpoint.
 absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state,
                              const FileCalls& calls = FileCalls());
 
-// NotFound where `folder` holds no checkpoint; InvalidArgument naming file, tensor and place where it is damaged.
+// Reads the manifest. NotFound where `folder` holds no checkpoint; InvalidArgument that names file, tensor and place where
+// it is damaged.
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
-// Called with the bytes of each tensor once they are read.
+// Is called with the number of bytes of each tensor once they are read.
 using OnRead = std::function<void(int64_t bytes)>;
-// Reads all of a checkpoint, and compares.
+// Reads all of a checkpoint and compares it with the manifest's checksums. Errors as ReadManifest.
 absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read = nullptr);
 
 // A checkpoint that was verified, and whose files are mapped until the last copy of it goes.
@@ -86,10 +87,10 @@ class VerifiedCheckpoint {
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
-  // Of one kind; none where the run has none.
+  // Returns the tensors of one kind; none where the run has no such state.
   std::vector<TensorView> tensors(StateKind kind) const;
-  // Writes the state to the devices. Averages that are not there begin with the parameters; those that the Program does not
-  // keep are left out. InvalidArgument where the rest is not that of the Program's network.
+  // Writes the state to the devices. Averages that the checkpoint lacks begin with the parameters; averages that the Program
+  // does not keep are left out. InvalidArgument where the rest is not the state of the Program's network.
   absl::Status Restore(const program::Program& program, LoadedProgram& loaded) const;
 
  private:
@@ -99,10 +100,11 @@ class VerifiedCheckpoint {
   std::map<std::string, std::vector<TensorView>> tensors_;  // by file
 };
 
-// Verifies, and only then restores.
+// Verifies the checkpoint, and only then restores it.
 absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded);
 
-// Bytes of a checkpoint of `program`, without its manifest's: within a few per cent of the whole on the smallest networks.
+// Returns the bytes of a checkpoint of `program` without its manifest: within a few per cent of the whole even on the
+// smallest networks.
 int64_t CheckpointBytes(const program::Program& program);
 
 }  // namespace colonnade::engine

@@ -19,15 +19,15 @@ struct Scores {
 };
 struct ScoredStep : StepResult, Scores {};
 
-// What the sums of the latest collected step say. All zero where the Program has no loss; a mean over no labels is their
-// sum. REQUIRES: one has been collected, and none enqueued since.
+// Returns the scores of the latest collected step. They are all zero where the Program has no loss; a mean over no labels is
+// the sum. REQUIRES: a step has been collected, and none enqueued since.
 Scores LatestScores(const Executor& executor);
 
-// The same as Executor::Collect, with scores.
+// Does as Executor::Collect does, and adds the scores.
 absl::StatusOr<ScoredStep> CollectScored(Executor& executor);
 
-// One step on a whole batch. FailedPrecondition where a step is in flight, or the Program's images and labels are of other
-// types or sizes; those that it has not are given as empty ones.
+// Run one step on a whole batch. FailedPrecondition where a step is in flight, or the Program's images and labels are of
+// other types or sizes. Images or labels that the Program does not take are given as empty spans.
 absl::StatusOr<ScoredStep> RunStep(Executor& executor, absl::Span<const float> images, absl::Span<const int32_t> labels,
                                    const StepInputs& inputs);
 absl::StatusOr<ScoredStep> RunStepOnPixels(Executor& executor, absl::Span<const uint8_t> pixels,

@@ -1,4 +1,4 @@
-// How long a machine takes for one task, by its kind and local shape: interpolation between a profile's points, or a
+// How long a machine takes for one task of a kind and local shape: interpolated between a profile's points, or by a
 // roofline.
 //
 //   convolutions and matrix products   launch + max(flops / (rate · batch factor), bytes / memory rate)
@@ -26,59 +26,61 @@
 
 namespace colonnade::engine {
 
-// The shape of a task's op as OpRate's points have it. REQUIRES: a Compute task.
+// Returns the shape of a task's op as OpRate's points have it. REQUIRES: a Compute task.
 OpShape ShapeOf(const program::Task& task);
 
-// Bytes of x, the first operand of a transfer; parts of a bucket are ranges of its members' bytes, densely packed.
+// Returns the bytes of x, the first operand of a transfer; parts of a bucket are ranges of its members' bytes, densely
+// packed.
 double OperandBytes(const program::Program& program, const program::Task& task);
 
-// Mean of the largest of `count` independent standard normal numbers: 0 of one, 0.5642 of two, 3.2414 of a thousand (Tippett
-// 1925); within 1e-6.
+// Returns the mean of the largest of `count` independent standard normal numbers, within 1e-6: 0 for one, 0.5642 for two,
+// 3.2414 for a thousand (Tippett 1925).
 double MeanOfLargest(int count);
 
-// Of a step: those of the first input, over all devices; 0 where the host gives none.
+// Returns the images in one step: the first input's batch over all devices. 0 where the host gives no input.
 double ImagesOf(const program::Program& program);
 
-// The host's part of a step of so many devices, images and tasks over all of them; of several hosts the part of one:
+// Returns the seconds of one host's part of a step, with images and tasks counted over all devices:
 //   step_sec + step_sec_per_device · D + step_sec_per_image · images · D/devices + step_sec_per_task · tasks · D/devices,
-// D the devices of one host.
+// where D is the number of devices of one host.
 double HostSeconds(const Machine& machine, int devices, double images, double tasks);
 
 class CostModel {
  public:
-  // `machine` must outlive the result. `devices`: how many are at work.
+  // `machine` must outlive the result. `devices` is how many are at work.
   CostModel(const Machine& machine, int devices)
       : machine_(machine), devices_(devices), waiting_(1 + machine.skew.value * MeanOfLargest(devices) / MeanOfLargest(2)) {}
 
-  // Seconds of a Compute task alone on its lane, launch included. The simulator times transfers.
+  // Returns the seconds of a Compute task alone on its lane, launch included. The simulator times transfers.
   double Seconds(const program::Task& task) const;
-  // Seconds of a step below which no other reduction, size of buckets or overlap brings it: forward and backward of the
+  // Returns seconds below which no reduction, size of buckets or overlap brings a step: those of forward and backward on the
   // first device, one task after the other.
   double LeastStepSeconds(const program::Program& program) const;
-  // Seconds that `bytes` take through memory while all devices are at work.
+  // Returns the seconds that `bytes` take through memory while all devices are at work.
   double MemorySeconds(double bytes) const;
-  // Seconds of a transfer that the profile has measured as a whole, by the bytes of one operand; negative if it has not.
+  // Returns the seconds of a transfer that the profile has measured as a whole, by the bytes of one operand; a negative
+  // number if it has not.
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
-  // How a collective may run: by the machine's algorithm, or by any of those of which it takes the fastest for its bytes. A
-  // ring leads from each member to the nearest that is left; or several run beside each other (engine/rings.h), where that
-  // moves a byte in less time and no copy engine serves one after the other. An all-reduce by the fastest may be one in each
-  // node to parts, of each part between the nodes, and in each node to the whole; or of devices on one switch that adds, by
-  // that.
+  // How a collective may run: by the machine's algorithm; with kFastest, by any of ring, tree and direct, of which it takes
+  // the fastest for its bytes. A ring leads from each member to the nearest that is left; several rings may run beside each
+  // other (engine/rings.h) where that moves a byte in less time and there are no copy engines. With kFastest and no copy
+  // engines, an all-reduce may also run in three phases (each node reduces to parts, each part is reduced between the nodes,
+  // each node gathers the whole), or in the switch that joins the devices, where that adds.
   struct Way {
     enum class Form { kOne, kSeveralRings, kInNodes, kInSwitch };
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest; of kInNodes, between the nodes
     Form form = Form::kOne;
-    double latency_sec = 0, sec_per_byte = 0;  // alone, without the first piece of what is staged in pieces
+    double latency_sec = 0, sec_per_byte = 0;  // with nothing beside it; without the first piece of a transfer in pieces
     double Seconds(double bytes) const { return latency_sec + sec_per_byte * bytes; }
   };
   std::vector<Way> WaysOf(const Routes& routes, program::CollectiveKind kind, const std::vector<int>& group, int root) const;
-  // The first of the fastest. REQUIRES: ways is not empty.
+  // Returns the first of the fastest ways for `bytes`. REQUIRES: `ways` is not empty.
   static const Way& FastestOf(const std::vector<Way>& ways, double bytes);
-  // What a collective of `group` moves for each byte of an operand.
+  // Returns what a collective of `group` moves for each byte of an operand.
   std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
                                    std::vector<int> group, int root) const;
-  // Seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long as its
-  // busiest resource. REQUIRES: `routes` has so many, or the machine has fewer.
+  // Returns the seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long
+  // as its busiest resource. REQUIRES: `routes` has so many, or the machine has fewer.
   double CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const;
 
  private:

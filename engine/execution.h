@@ -1,4 +1,4 @@
-// Internal to engine/. A Program that runs on a machine profile, event by event; engine/simulator.h says by which rules.
+// Internal to engine/. Runs a Program on a machine profile, event by event; engine/simulator.h says by which rules.
 #ifndef COLONNADE_ENGINE_EXECUTION_H_
 #define COLONNADE_ENGINE_EXECUTION_H_
 
@@ -17,12 +17,12 @@ namespace colonnade::engine {
 
 class Execution {
  public:
-  // `program` and `machine` must outlive the result. `engines`: copy engines, that routes of the jobs pass.
+  // `program` and `machine` must outlive the result. `engines` is the number of copy engines that routes of the jobs pass.
   Execution(const program::Program& program, const Machine& machine, Jobs jobs, int engines,
             const SimulatorOptions& options);
 
-  // Steps until the time from one to the next is steady, or max_steps. False where it stands still before: never for a
-  // Program that Verify accepts.
+  // Runs steps until the time from one to the next is steady, or max_steps. Returns false where no task can start any more,
+  // which never happens to a Program that Verify accepts.
   bool Run();
 
   const std::vector<double>& finish() const { return finish_; }               // by step
@@ -42,7 +42,7 @@ class Execution {
     int leg = -1;  // −1: in the job's own seconds
     int flows_left = 0;
   };
-  // Of a batch that the input has not made.
+  // A load whose batch the input has not made yet.
   struct WaitingLoad {
     int job = 0, step = 0;
     double delay_sec = 0;
@@ -99,7 +99,7 @@ class Execution {
   std::vector<DeviceState> devices_;
   const int input_job_, host_job_;  // what input and host do for each step; kNoJob: the input does nothing
   bool input_busy_ = false, host_busy_ = false;
-  size_t batches_;  // that the input has made
+  size_t batches_;  // how many the input has made
   std::vector<WaitingLoad> waiting_loads_;
   size_t opened_ = 0;                         // steps that have been enqueued by now
   std::vector<int> left_;                     // by step: tasks to go

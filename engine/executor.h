@@ -35,7 +35,7 @@ struct StepInputs {
 
 // What one step returns.
 struct StepResult {
-  // The first thing that was not finite, empty if all was: "loss", else "gradient of" a parameter.
+  // The first value that was not finite: "loss", else "gradient of" a parameter; empty if all were finite.
   std::string not_finite;
   std::string not_finite_layer;
   int not_finite_device = -1;  // the lowest that made a gradient which is not finite; −1 where none did
@@ -53,8 +53,8 @@ class Executor {
   // program::StepScalar; FailedPrecondition where the backend has too few devices.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
 
-  // The Program's input of that name. FailedPrecondition where there is none, or it is not of T: float, double, int32_t or
-  // uint8_t.
+  // Finds the Program's input of that name. FailedPrecondition where there is none, or its elements are not T: float,
+  // double, int32_t or uint8_t.
   template <class T>
   absl::StatusOr<InputOf<T>> FindInput(absl::string_view name) const {
     absl::StatusOr<int> index = IndexOfInput(name, program::DTypeOf<T>());
@@ -63,15 +63,15 @@ class Executor {
   }
   bool HasInput(absl::string_view name) const { return InputNamed(name) >= 0; }
 
-  // Host memory of an input in the next step to be enqueued: the global tensor, row-major. Fill all inputs but "scalars",
-  // then Enqueue. Blocks until the step two before has ended.
+  // Returns the host memory of an input in the next step to be enqueued: the global tensor, row-major. Fill all inputs but
+  // "scalars", then Enqueue. Blocks until the step two before has ended.
   template <class T>
   absl::StatusOr<absl::Span<T>> NextInput(InputOf<T> input) {
     absl::StatusOr<absl::Span<std::byte>> bytes = NextBytes(input.index);
     if (!bytes.ok()) return bytes.status();
     return absl::MakeSpan(reinterpret_cast<T*>(bytes->data()), bytes->size() / sizeof(T));
   }
-  // FindInput and NextInput.
+  // Calls FindInput and NextInput.
   template <class T>
   absl::StatusOr<absl::Span<T>> NextInput(absl::string_view name) {
     absl::StatusOr<InputOf<T>> input = FindInput<T>(name);
@@ -82,9 +82,10 @@ class Executor {
   // Launches the next step with what its inputs were filled with. Never blocks.
   absl::Status Enqueue(const StepInputs& inputs);
 
-  // The same, while the state after the step before is read: `look` is called once for each parameter, before anything is
-  // launched that changes what is kept of it, and may Collect the steps before and read that; what was launched until then
-  // runs meanwhile. The step is launched whole even where `look` fails; its first error, after which it is not called again.
+  // Launches the next step while the caller reads the state that the step before left. It calls `look` once for each
+  // parameter, before it launches a task that changes what is kept of that parameter; `look` may Collect the steps before
+  // and read that state, while the tasks launched so far run. The step is launched whole even where `look` fails. Returns
+  // the first error of `look`, which is not called again after it.
   using Look = absl::FunctionRef<absl::Status(size_t parameter)>;
   absl::Status EnqueueAround(const StepInputs& inputs, Look look);
 
@@ -92,17 +93,18 @@ class Executor {
   absl::StatusOr<StepResult> Collect();
   int64_t in_flight() const { return enqueued_ - collected_; }
 
-  // The values of the output-th of Program::outputs in the latest collected step. REQUIRES: it is of kMetrics, one has been
-  // collected, and none enqueued since.
+  // Returns the values of Program::outputs[output] in the latest collected step. REQUIRES: the output is of kMetrics; a step
+  // has been collected, and none enqueued since.
   absl::Span<const double> LatestSums(size_t output) const { return SumsIn(slots_[(collected_ - 1) % 2], output); }
-  // The global tensor of a kGradient output in the latest collected step.
+  // Returns the global tensor of a kGradient output in the latest collected step.
   absl::StatusOr<std::vector<double>> ReadGradient(const program::Output& output) const;
 
-  // Times of all tasks in the latest collected steps, two where there were two, the older first. REQUIRES: none in flight.
+  // Returns the times of all tasks in the latest two collected steps (one, where there was one), the older first. REQUIRES:
+  // none in flight.
   std::vector<std::vector<TaskTime>> LastTimes() const;
-  // The times of the latest collected step; the next one may be in flight. REQUIRES: one has been collected.
+  // Returns the times of the latest collected step; the next one may be in flight. REQUIRES: one has been collected.
   std::vector<TaskTime> LatestTimes() const { return loaded_->Times(collected_ - 1); }
-  // How long EnqueueAround held up the latest collected step; nothing where the backend does not time tasks.
+  // Returns how long EnqueueAround held up the latest collected step; nothing where the backend does not time tasks.
   std::optional<absl::Duration> LatestHeldUp() const;
 
   LoadedProgram& loaded() { return *loaded_; }
@@ -118,7 +120,7 @@ class Executor {
   StepResult ReadResult(const HostSlot& slot) const;
   void NameGradientThatIsNotFinite(const HostSlot& slot, StepResult& result) const;
 
-  // Launch and Await calls of a step, in an order in which they can be enqueued.
+  // One Launch or Await call of a step; commands_ holds them in an order in which they can be enqueued.
   struct Command {
     program::TaskId task;  // to launch, or to wait for
     int device = 0;

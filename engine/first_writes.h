@@ -1,5 +1,5 @@
-// Which task of a step is the first to change what is kept of a parameter: until then the state of the step before can be
-// read while the step runs.
+// Which task of a step is the first to change what is kept of a parameter: until that task the state after the step before
+// can be read while the step runs.
 #ifndef COLONNADE_ENGINE_FIRST_WRITES_H_
 #define COLONNADE_ENGINE_FIRST_WRITES_H_
 
@@ -19,12 +19,12 @@ struct FirstWrite {
   bool operator==(const FirstWrite&) const = default;
 };
 
-// Of every parameter, in the order of the tasks. What one task writes of a bucket counts for all its members.
+// Returns the first write of every parameter, in the order of the tasks. A write to a bucket counts for all its members.
 std::vector<FirstWrite> FirstWrites(const program::Program& program);
 
-// How long the host held up a step whose first writes it launched late, by the times of its tasks: the time for which the
-// first compute task of a device that was launched after one of them was ready and did not start, summed over `writes`, on
-// the device where that is most.
+// Returns how long the host held up a step whose first writes it launched late, by the times of its tasks. After each of
+// `writes`, the first compute task that was launched on a device may have been ready for some time before it started; the
+// result is the sum of these times on the device where it is largest.
 absl::Duration HeldUp(const program::Program& program, absl::Span<const FirstWrite> writes,
                       absl::Span<const TaskTime> times);
 

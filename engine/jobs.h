@@ -1,8 +1,9 @@
 // Internal to engine/. What the tasks of a Program take of a machine: the simulator's input.
 //
-// A job is what starts and ends together: a computation, the sides of a meeting, the host's part of a step, or the batch of
-// one that the input makes. It takes seconds of its own and then legs, one after the other, each of flows over links. Where
-// devices stand for others, a job is that of all for which its devices stand, so that it ends when the last of those would.
+// A job is what starts and ends together: a computation, the sides of a meeting, the host's part of a step, or the making of
+// a step's batch by the input. It takes seconds of its own and then legs, one after the other, each of flows over links.
+// Where devices stand for others, a job is that of all for which its devices stand, so that it ends when the last of those
+// would.
 //
 // Flows of a leg that have the same rate at all times are one (engine/alike_flows.h). Only copy engines, which serve one
 // flow after the other, keep them apart.
@@ -20,12 +21,12 @@
 
 namespace colonnade::engine {
 
-// One way that bytes take at once.
+// A flow, with what it takes of its route.
 struct FlowOnRoute {
   FairShare::Uses uses;
   absl::InlinedVector<int, 2> engines;
-  double most = 0;   // bytes per second that it gets alone
-  double bytes = 0;  // for each byte of its leg
+  double most = 0;   // bytes per second that it gets with nothing beside it
+  double bytes = 0;  // that it moves for each byte of its leg
 };
 
 // Flows that start together.
@@ -50,20 +51,20 @@ struct Job {
   std::vector<Leg> legs;
 };
 
-inline constexpr int kBatchesAhead = 2;  // that the input makes beyond those of steps that are enqueued
+inline constexpr int kBatchesAhead = 2;  // batches that the input makes beyond those of the steps that are enqueued
 
 struct Jobs {
   std::vector<Job> all;
   int input = -1;   // index of the job that makes the batch of a step; −1: any number of batches are there
-  int host = 0;     // of the host's part of a step
-  int batches = 0;  // that the input has made at the start
+  int host = 0;     // index of the job that is the host's part of a step
+  int batches = 0;  // how many the input has made at the start
   std::vector<FlowSet> flows;
   std::vector<double> capacities;  // by resource of FlowOnRoute::uses, bytes per second
 };
 
-// Of a whole Program.
+// Returns the jobs of a whole Program.
 Jobs JobsOf(const program::Program& program, const Machine& machine, const Routes& routes);
-// Of all devices, by those that stand for them.
+// Returns the jobs of all devices, made from those of the devices that stand for them.
 Jobs JobsOf(const program::Representatives& representatives, const Machine& machine, const Routes& routes);
 
 }  // namespace colonnade::engine

@@ -23,13 +23,13 @@
 
 namespace colonnade::engine {
 
-// InvalidArgument where `program` is for more devices than the backend has.
+// Returns InvalidArgument where `program` is for more devices than the backend has.
 absl::Status CheckDeviceCount(const program::Program& program, int devices);
 
-// InvalidArgument where `buffer` has no logical content, or another number of bytes: for ReadBytes and WriteBytes.
+// Returns InvalidArgument where `buffer` has no logical content, or another number of bytes: for ReadBytes and WriteBytes.
 absl::Status CheckLogicalAccess(const program::Program& program, program::BufferId buffer, size_t bytes);
 
-// A slot without memory, for a Program that is prepared and never run.
+// Returns a slot without memory, for a Program that is prepared and never run.
 HostSlot SlotWithoutMemory(const program::Program& program);
 
 // Memory of a device, freed with its owner.
@@ -41,7 +41,7 @@ class ProgramMemory;
 
 // A persistent tensor, as whatever Program names it: a root, or a member of a bucket.
 struct PersistentTensor {
-  // What the tensor is; of a bucket that its device holds in part, what the bucket is, too.
+  // What the tensor is; for a bucket that its device holds in part, also what the bucket is.
   struct Kind {
     program::DType dtype = program::DType::kF32;
     program::Shape shape;
@@ -51,26 +51,27 @@ struct PersistentTensor {
   };
   std::string name;
   Kind kind;
-  int64_t begin = 0, bytes = 0;  // in its root; of a bucket that is held in part, all that is held
+  int64_t begin = 0, bytes = 0;  // in its root; for a bucket that is held in part, all that is held
 };
 
 // What the Programs of one backend hold on its devices: persistent tensors, which they share by name, and areas, which they
 // use in turn: one for step buffers, others for workspaces. An area has the size of the largest Program's, and nothing in it
 // outlasts a step. It is held until no Program is loaded.
 //
-// Memory belongs to the tensors, not to the buckets in which they are reduced. Those of one kind of state, which the same
-// Program brings, lie one after the other in the order of its buckets, so that another may find them in other buckets.
+// Memory belongs to the tensors, not to the buckets in which they are reduced. Tensors of one kind of state that the same
+// Program brings lie one after the other in the order of its buckets, so that another Program may find them in other
+// buckets.
 class MemoryBooks {
  public:
   MemoryBooks() = default;
-  // With a limit for each device; 0: none. `allocate` must outlive the books.
+  // `limit_bytes` holds for each device; 0: no limit. `allocate` must outlive the books.
   MemoryBooks(int devices, int64_t limit_bytes, Allocate allocate);
 
-  // FailedPrecondition where a persistent tensor of `program` was loaded before as something else. For before layouts are
-  // chosen: those of persistent tensors depend on what is held.
+  // Returns FailedPrecondition where a persistent tensor of `program` was loaded before as something else. To be called
+  // before layouts are chosen: those of persistent tensors depend on what is held.
   absl::Status CheckPersistentTensors(const program::Program& program) const;
 
-  // Bytes of `device` that are taken.
+  // Returns the bytes of `device` that are taken.
   int64_t held_bytes(int device) const;
 
   bool HoldsPersistent(int device, const std::string& tensor) const { return devices_[device].persistent.contains(tensor); }
@@ -97,15 +98,15 @@ class MemoryBooks {
 
   // For ProgramMemory.
   friend class ProgramMemory;
-  // ResourceExhausted, with what needs how much, where the limit of `device` does not admit `fresh_bytes` more for a Program
-  // of `wanted` bytes.
+  // Returns ResourceExhausted, with what needs how much, where the limit of `device` does not admit `fresh_bytes` more for a
+  // Program of `wanted` bytes.
   absl::Status CheckLimit(int device, const DeviceMemory& wanted, int64_t fresh_bytes) const;
-  // An area's memory, null where it has none.
+  // Returns an area; its memory is null where none was taken.
   const Area& AreaOf(int device, int area) const;
-  // The memory of a root or bucket with these tensors, of which one at least is held. FailedPrecondition where they are
-  // something else, or lie otherwise.
+  // Returns the memory of a root or bucket with these tensors, of which one at least is held. FailedPrecondition where they
+  // are held as something else, or lie differently.
   absl::StatusOr<char*> FindPersistent(int device, const std::vector<PersistentTensor>& tensors, int64_t bytes) const;
-  // Holds from now on what lies in `memory`: roots and buckets, one behind the other.
+  // Holds from now on the roots and buckets that lie in `memory`, one behind the other.
   struct PersistentRoot {
     std::vector<PersistentTensor> tensors;
     int64_t bytes = 0;
@@ -124,7 +125,7 @@ class MemoryBooks {
 };
 
 // The memory of one loaded Program: its step buffers and workspaces, in areas that it shares with other Programs, and its
-// persistent buffers. Until Take, addresses are counted from a place that nobody may follow.
+// persistent buffers. Until Take, addresses count from a placeholder that nobody may dereference.
 class ProgramMemory {
  public:
   // Both must outlive the result.
@@ -135,7 +136,7 @@ class ProgramMemory {
 
   // Places buffers of `root_bytes` and buckets of `buckets` (by buffer) at multiples of `alignment`.
   void Place(const std::vector<int64_t>& root_bytes, const std::vector<BucketLayout>& buckets, int64_t alignment);
-  // Asks for a workspace: workspace number `number` of `device`, a small number, has the largest size that was asked for.
+  // Asks for a workspace. Workspace `number` (a small number) of `device` has the largest size that was asked for.
   void WantWorkspace(int device, int number, int64_t bytes);
   // Takes what was asked for. Areas that other Programs use may move. ResourceExhausted where the limit of a device does not
   // admit it or a device has not so much: persistent tensors are then held as before, and areas at least as large.
@@ -145,13 +146,13 @@ class ProgramMemory {
   // Calls `moved` whenever areas have moved after Take: with an error where they could not be taken again.
   void OnMove(std::function<void(const absl::Status&)> moved) { moved_ = std::move(moved); }
 
-  // True where steps of another Program may have been launched since the last call: those launched now must come behind
+  // Whether steps of another Program may have been launched since the last call, so that steps launched now must come behind
   // them.
   bool TakeTurn();
 
   DeviceMemory of(int device) const;
   std::vector<DeviceMemory> OfDevices() const;
-  char* BaseOf(program::BufferId buffer, int slot = 0) const;  // of its root; `slot` of a buffer of two
+  char* BaseOf(program::BufferId buffer, int slot = 0) const;  // the base of its root; `slot`: of a buffer that has two
   char* workspace(int device, int number) const;
 
  private:
@@ -162,13 +163,14 @@ class ProgramMemory {
   void Want(int device, int area, int64_t bytes);
   char* AddressOf(int device, int area) const;
   absl::Status CheckLimits() const;
-  // That the areas are as large as this Program wants them.
+  // Returns ResourceExhausted unless the areas are as large as this Program wants them.
   absl::Status CheckRoom() const;
-  absl::Status FindPersistent();  // what is held
-  absl::Status TakePersistent();  // what is not
+  absl::Status FindPersistent();  // finds the persistent tensors that are held
+  absl::Status TakePersistent();  // takes memory for those that are not
   // Whether no tensor of a persistent root or bucket is held.
   bool IsFresh(const program::Buffer& buffer) const;
-  // Persistent roots and buckets that are not held yet, in the order of the buffers: those of one list lie in one memory.
+  // Returns the persistent roots and buckets that are not held yet, in the order of the buffers; those of one list lie in
+  // one memory.
   std::vector<std::vector<program::BufferId>> FreshMemories() const;
 
   const program::Program& program_;

@@ -43,7 +43,7 @@ const std::vector<std::string>& OpNames() {
   return names;
 }
 
-const std::vector<std::string>& TransferNames() {
+const std::vector<std::string>& ProfiledTransferNames() {
   static const auto& names = *new std::vector<std::string>([] {
     std::vector<std::string> all = {"exchange", "channel_slice"};
     for (auto kind :

@@ -58,7 +58,7 @@ struct OpRate {
   double batch_curve_within = 0;  // of the factors below 1 of the curve; 0: they are certain
 };
 
-// A connection between two nodes of the link graph. full duplex: each direction has the rate of its own.
+// A connection between two nodes of the link graph. With full duplex each direction has the rate for itself.
 struct Link {
   std::string a, b;
   Quantity bytes_per_sec;
@@ -68,9 +68,10 @@ struct Link {
   Duplex duplex = Duplex::kFull;
 };
 
-// Seconds that a transfer between `members` devices took, by the bytes of one member's operand: instead of the links.
+// The seconds that a transfer between `members` devices took, by the bytes of one member's operand. They stand instead of
+// what the links say.
 struct MeasuredTransfer {
-  std::string what;  // "exchange", or a collective's name
+  std::string what;  // "exchange", "channel_slice", or a collective's name
   int members = 2;
   std::vector<std::pair<double, double>> points;  // (bytes, seconds), by bytes
   Origin from = Origin::kMeasured;
@@ -78,8 +79,8 @@ struct MeasuredTransfer {
   double within = 0;  // of all seconds together; 0: not stated
 };
 
-// kFastest: of ring, tree and direct the one that takes the least time for the bytes at hand, as libraries choose; direct,
-// in which each member sends to every other, only where there are few.
+// kFastest takes ring, tree or direct, whichever takes the least time for the bytes at hand, as libraries choose; direct, in
+// which each member sends to every other, only where there are few.
 inline constexpr size_t kMostMembersOfDirect = 16;
 // kServer: a node of the link graph adds, and sends the sum to all: a process on the CPU, or a switch.
 enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster, kServer, kFastest };
@@ -111,9 +112,9 @@ inline constexpr int kMostDevices = program::kMaxDevices;
 
 struct Machine {
   std::string name, description;
-  std::string file{};       // it was read from; empty where the name says which profile it is
+  std::string file{};       // the one that it was read from; empty where the name says which profile it is
   std::string precision{};  // of the kernels whose rates it states, one of kPrecisions; empty: not stated
-  std::string kernels{};    // which those are, one of kTimedKernels; empty: not stated
+  std::string kernels{};    // the kernels whose rates it states, one of kTimedKernels; empty: not stated
   // Values that hold for each device; all devices are alike but for `slower`.
   std::vector<std::string> devices;  // names of nodes of the link graph; Program device d runs on devices[d]
   std::vector<SlowerDevice> slower;
@@ -124,10 +125,10 @@ struct Machine {
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
   Quantity launch_sec;                   // of each task
   Quantity handoff_sec;                  // extra launch delay when a task's lane was idle and it waited for another lane
-  Quantity
-      skew;  // how much longer the slower of two devices takes than one, as a part of compute: those that meet wait for it
-  Quantity overlap_slowdown;  // how much longer compute, launches included, takes while its device takes part in a transfer,
-                              // as a part
+  // How much longer the slower of two devices takes than one, as a part of compute; devices that meet wait for it.
+  Quantity skew;
+  // How much longer compute, launches included, takes while its device takes part in a transfer, as a part.
+  Quantity overlap_slowdown;
   std::vector<OpRate> ops;
   // Between devices.
   std::vector<Link> links;
@@ -154,28 +155,28 @@ struct Machine {
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible
 
   int device_count() const { return static_cast<int>(devices.size()); }
-  // The name, with the file behind it: an edited copy has the name of what it is a copy of.
+  // Returns the name with the file behind it, since an edited copy of a profile keeps its name.
   std::string Title() const { return file.empty() ? name : name + " (" + file + ")"; }
 };
 
-// InvalidArgument naming field, expected and found: unknown fields and names, numbers without origin or beyond what any
-// machine could have, fractions of what is counted, two values for one point, a memory faster than its peak, links to
-// unknown nodes, devices that no path connects.
+// Reads a profile. InvalidArgument, with field, expected and found, for unknown fields and names, numbers without origin or
+// beyond what any machine could have, fractions of what is counted, two values for one point, a memory faster than its peak,
+// links to unknown nodes, devices that no path connects.
 absl::StatusOr<Machine> MachineFromJson(absl::string_view json);
 // Devices and links that were given once for many are written one by one.
 std::string MachineToJson(const Machine& machine);
 
 // What `ops` and `transfers` of a profile may name.
 const std::vector<std::string>& OpNames();
-const std::vector<std::string>& TransferNames();
+const std::vector<std::string>& ProfiledTransferNames();
 
-// Lowers rates to the most that a profile may state: a clock that is too coarse for what it times measures endless ones.
+// Lowers rates to the most that a profile may state, since a clock too coarse for what it times measures infinite ones.
 void LimitRates(Machine& machine);
 
-// InvalidArgument where memory is faster than its peak.
+// Returns InvalidArgument where memory is faster than its peak.
 absl::Status CheckMemoryPeak(const Machine& machine);
 
-// The numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
+// Counts the numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
 std::vector<int> CountByOrigin(const Machine& machine);
 
 }  // namespace colonnade::engine

@@ -179,7 +179,7 @@ void ReadLink(const Read& json, const std::string& path, Machine& machine, absl:
 MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::Status& status) {
   MeasuredTransfer transfer;
   JsonFields fields(json, path, status);
-  fields.Word("what", TransferNames(), transfer.what);
+  fields.Word("what", ProfiledTransferNames(), transfer.what);
   fields.Count("members", transfer.members, true, {1, kMostDevices});
   fields.Choice("from", kOriginNames, transfer.from, true);
   fields.Text("source", transfer.source);

@@ -3,8 +3,8 @@
 // A resource is one direction of a link, or both of a half-duplex link; a transfer takes a part of the rate of every
 // resource on its route while it lasts. A copy engine of a device serves one transfer after the other: it is held whole.
 //
-// Devices with like links to the same nodes form a class: ways between two of them, or to others, differ in their own links
-// alone, so that they are found once for each pair of classes.
+// Devices with like links to the same nodes form a class: routes from or to them differ in the devices' own links alone, so
+// that routes are found once for each pair of classes.
 #ifndef COLONNADE_ENGINE_ROUTES_H_
 #define COLONNADE_ENGINE_ROUTES_H_
 
@@ -25,7 +25,7 @@ struct Route {
   int first_node = kNoNode;             // to which the first link leads
   double latency_sec = 0;
   double bytes_per_sec = 0;  // that one transfer gets alone
-  // Of a staged transfer in pieces: the first half of so many bytes is over before the second begins.
+  // For a transfer that is staged in pieces: its second half begins when its first half has moved piece_bytes; else 0.
   double piece_bytes = 0, piece_bytes_per_sec = 0;
 };
 
@@ -36,27 +36,28 @@ class LinkGraph;
 
 class Routes {
  public:
-  // Fewest links, then the greatest rate; no route leads through a device. InvalidArgument where a device has no way to
-  // another.
+  // Finds the route of fewest links, then of the greatest rate, between each two devices; no route leads through a device.
+  // InvalidArgument where a device has no route to another.
   static absl::StatusOr<Routes> Create(const Machine& machine) { return Create(machine, machine.device_count()); }
-  // Between the machine's first `devices` alone.
+  // Finds the routes between the machine's first `devices` alone.
   static absl::StatusOr<Routes> Create(const Machine& machine, int devices);
 
-  // One leg; two, to the node "host" and from there, where the pair has no peer access: the second starts when the first has
-  // ended; one of both where they are staged in pieces. Either may be kServer where collectives go through it; its adding is
-  // a resource of what is sent to it. REQUIRES: from ≠ to.
-  std::vector<Route> Between(int from, int to) const;
-  // That one transfer between devices gets alone, the slower of two legs. REQUIRES: from ≠ to.
-  double BytesPerSec(int from, int to) const;
-  // The same where a link alone is the route; 0 where more than one is, or a copy engine.
-  double LinkBytesPerSec(int from, int to) const;
-  // The number of the node between two devices that two links join; kNoNode where more or fewer do, or two legs.
+  // Returns the legs of a transfer: one; or two, to the node "host" and from there, where the pair has no peer access, of
+  // which the second starts when the first has ended; or one that joins these two, where transfers are staged in pieces.
+  // Either end may be kServer where collectives go through it; its adding is a resource of what is sent to it.
   // REQUIRES: from ≠ to.
+  std::vector<Route> Between(int from, int to) const;
+  // Returns the rate that one transfer between two devices gets alone: that of the slower of two legs. REQUIRES: from ≠ to.
+  double BytesPerSec(int from, int to) const;
+  // Returns the same where the route is a single link; 0 where it has more than one link, or copy engines.
+  double LinkBytesPerSec(int from, int to) const;
+  // Returns the number of the node between two devices that are joined by two links; kNoNode where they are joined by more,
+  // by fewer, or by two legs. REQUIRES: from ≠ to.
   int NodeBetween(int from, int to) const;
-  // Devices in the order of a ring: after each comes, of those that are left, the one to which it has the best rate; of
-  // equal ones that of the least latency, then the first. Begins with the first of `devices`.
+  // Returns `devices` in the order of a ring. It begins with the first of them. After each comes, of those that are left,
+  // the one to which it has the best rate; among equals, the one of the least latency, then the first.
   std::vector<int> RingOf(std::vector<int> devices) const;
-  // Null where the machine has no node "host".
+  // Return null where the machine has no node "host".
   const Route* FromHost(int device) const { return host_.from.empty() ? nullptr : &host_.from[device]; }
   const Route* ToHost(int device) const { return host_.to.empty() ? nullptr : &host_.to[device]; }
 
@@ -65,12 +66,12 @@ class Routes {
   const std::vector<double>& capacities() const { return capacities_; }
 
  private:
-  // Of a device: its class, and the resources of its links, in the order of the links.
+  // How a device is attached: its class, and the resources of its links, in the order of the links.
   struct Attachment {
     int of_class = 0;
     std::vector<int> resources;
   };
-  // What stands for a class in routes: its first device, and where both ends are of the class its second.
+  // The devices that stand for a class in routes: its first, and its second as the other end of routes within the class.
   struct Representatives {
     int first = -1, second = -1;
   };
@@ -79,11 +80,12 @@ class Routes {
   const std::vector<Route>& Pattern(int from_class, int to_class) const {
     return patterns_[from_class * static_cast<int>(representatives_.size()) + to_class];
   }
-  // A route whose first or last link is that of `model`, with that of `device`, which is of the same class, instead.
+  // Replaces `resource`, which belongs to a link of `model`, by that of the same link of `device`, which is of the same
+  // class.
   void Adapt(int model, int device, int& resource) const;
   Route WithEngines(Route route, int from, int to) const;
 
-  // To and from a node, by device.
+  // The routes to and from a node, by device.
   struct NodeRoutes {
     std::vector<Route> to, from;
   };

@@ -2,9 +2,9 @@
 //
 // Lanes run in order and wait as the executor's do; a transfer starts when all its sides are there, and ends for all at
 // once. Flows that share a link share its rate fairly (max-min). Where devices are threads on a few cores, all that runs
-// shares those. Compute takes longer while its device takes part in a transfer (Machine::overlap_slowdown). Where the input
-// has a rate, it makes one batch after the other, and the loads of a step begin when its batch is there. The host enqueues a
-// step when it has ended the work of the one before and the step `steps_in_flight` earlier has ended.
+// shares those cores. Compute takes longer while its device takes part in a transfer (Machine::overlap_slowdown). Where the
+// input has a rate, it makes one batch after the other, and the loads of a step begin when its batch is there. The host
+// enqueues a step when it has ended its work for the step before and the step `steps_in_flight` earlier has ended.
 //
 // Exact on cases that one can compute by hand; deterministic; one thread.
 #ifndef COLONNADE_ENGINE_SIMULATOR_H_
@@ -45,21 +45,23 @@ struct Simulation {
   absl::Duration first_step;  // from the start to the end of the first
   std::vector<SimulatedDevice> devices;
   Trace last_steps;   // as a measured run's
-  int64_t tasks = 0;  // that were run, in all steps
+  int64_t tasks = 0;  // how many were run, in all steps
 };
 
-// Of a machine; it keeps the ways between devices, so that many Programs may be run. Threads may share it.
+// Simulates Programs on one machine. It keeps the machine's routes, so that one Simulator serves many Programs. Threads may
+// share it.
 class Simulator {
  public:
-  // For Programs of at most `devices`, which are the machine's first. `machine` must outlive the result. FailedPrecondition
-  // where it has fewer.
+  // Makes a simulator for Programs of at most `devices`, the machine's first ones. `machine` must outlive the result.
+  // FailedPrecondition where it has fewer devices.
   static absl::StatusOr<Simulator> Create(const Machine& machine, int devices);
 
-  // REQUIRES: the Program has no more devices than the simulator.
+  // Simulates `program`. REQUIRES: it has no more devices than the simulator.
   absl::StatusOr<Simulation> Run(const program::Program& program, const SimulatorOptions& options = {}) const;
-  // The same of all devices, by those that stand for them. What differs: the trace has those alone, and peak_memory_bytes
-  // are theirs; where devices that do alike have unlike links, each waits for the slowest of meetings that are alike; where
-  // devices share cores, those that do alike do it at once (within 3 % of the step).
+  // Simulates all devices by those that stand for them. The result differs from that of the whole Program: the trace has
+  // only the devices that stand for others, and peak_memory_bytes are theirs; where devices that do alike have unlike links,
+  // each waits for the slowest of meetings that are alike; where devices share cores, those that do alike do it at the same
+  // time (within 3 % of the step).
   absl::StatusOr<Simulation> Run(const program::Representatives& representatives,
                                  const SimulatorOptions& options = {}) const;
 
@@ -71,7 +73,7 @@ class Simulator {
   Routes routes_;
 };
 
-// One Program, or those that stand for it. FailedPrecondition where the machine has fewer devices.
+// Simulate one Program, whole or by the devices that stand for all. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<Simulation> Simulate(const program::Program& program, const Machine& machine,
                                     const SimulatorOptions& options = {});
 absl::StatusOr<Simulation> Simulate(const program::Representatives& representatives, const Machine& machine,

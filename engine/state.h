@@ -1,4 +1,4 @@
-// The state of a training run as global tensors: parameters and momenta, whatever the plan holds of them where.
+// The state of a training run as global tensors: parameters and what the optimiser keeps, wherever the plan holds them.
 #ifndef COLONNADE_ENGINE_STATE_H_
 #define COLONNADE_ENGINE_STATE_H_
 
@@ -20,7 +20,7 @@ struct NamedTensor {
   std::vector<double> values;  // row-major
 };
 
-// A tensor as its bytes: row-major, in its own element type. The bytes are someone else's.
+// A tensor as its bytes: row-major, in its own element type. It does not own the bytes.
 struct TensorView {
   std::string name;
   program::DType dtype = program::DType::kF32;
@@ -33,7 +33,7 @@ NamedTensor AsDoubles(const TensorView& tensor);
 using program::kStateKinds;
 using program::StateKind;
 
-// Everything of a training run that outlives a step, copied out of the devices.
+// A copy, in host memory, of everything of a training run that outlives a step.
 struct StateCopy {
   struct Tensor {
     std::string name;
@@ -46,34 +46,36 @@ struct StateCopy {
   std::vector<Tensor> tensors;  // by kind, then in the Program's order
 
   int64_t bytes() const;
-  std::vector<TensorView> views(StateKind kind) const;  // of it; it must outlive them
+  std::vector<TensorView> views(StateKind kind) const;  // the copy must outlive them
 };
 
-// Initial parameters by their initialisers, which averages begin with, too; moments zero. An element's value is a function
-// of (seed, parameter name, global index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
+// Sets parameters, and averages, to what their initialisers give, and moments to zero. An element's value is a function of
+// (seed, parameter name, global index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
 absl::Status InitializeParameters(const program::Program& program, LoadedProgram& loaded, uint64_t seed);
 
-// Averages begin with what the parameters are now.
+// Sets averages to the parameters as they are now.
 absl::Status StartAverages(const program::Program& program, LoadedProgram& loaded);
 
-// Every parameter, in the Program's order. REQUIRES: synchronized.
+// Read one kind of state of every parameter that has it, in the Program's order. REQUIRES: synchronized.
 absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const program::Program& program, const LoadedProgram& loaded);
 absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const program::Program& program, const LoadedProgram& loaded);
 
 absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const program::Program& program, const LoadedProgram& loaded,
                                                      StateKind kind);
 
-// Every copy of every parameter. InvalidArgument naming the tensor where one is missing, unknown or of another shape.
+// Write every copy of one kind of state of every parameter that has it. InvalidArgument that names the tensor where one is
+// missing, unknown or of another shape.
 absl::Status WriteParameters(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 absl::Status WriteMomenta(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
 absl::Status WriteTensors(const program::Program& program, LoadedProgram& loaded, StateKind kind,
                           absl::Span<const NamedTensor> tensors);
 
-// Copies the state of `kinds` to `copy`, whose memory is used again where it fits: beside the copy no more is taken than the
-// largest box that a device holds. REQUIRES: synchronized.
+// Copies the state of `kinds` to `copy`, whose memory is used again where it fits. Beside the copy it takes no more memory
+// than the largest box that a device holds. REQUIRES: synchronized.
 absl::Status ReadState(const program::Program& program, const LoadedProgram& loaded, StateCopy& copy,
                        absl::Span<const StateKind> kinds = kStateKinds);
-// The same, one parameter after the other: room for all, then all that `copy` has of one of Program::parameters.
+// Do the same, one parameter after the other: MakeRoom makes room in `copy` for all of `kinds`; each ReadParameter then
+// reads all state that `copy` has of one of Program::parameters.
 void MakeRoom(const program::Program& program, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
 absl::Status ReadParameter(const program::Program& program, const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
 
@@ -82,21 +84,21 @@ absl::Status ReadParameter(const program::Program& program, const LoadedProgram&
 absl::Status WriteState(const program::Program& program, LoadedProgram& loaded, StateKind kind,
                         absl::Span<const TensorView> tensors);
 
-// Bytes that StateCopy has for `program`.
+// Returns the bytes that a StateCopy of all state of `program` has.
 int64_t StateBytes(const program::Program& program);
 
-// InvalidArgument naming the first value that is infinite, not a number, or beyond what f32 holds.
+// Return InvalidArgument that names the first value that is infinite, not a number, or beyond what f32 holds.
 absl::Status CheckFinite(absl::Span<const TensorView> tensors);
 absl::Status CheckFiniteState(const StateCopy& copy);
-// The same of every parameter that is loaded, one after the other. REQUIRES: synchronized.
+// Does the same for every parameter that is loaded, one after the other. REQUIRES: synchronized.
 absl::Status CheckFinite(const program::Program& program, const LoadedProgram& loaded);
 
-// Internal, naming tensor and devices, where two devices hold the same box of a parameter and not the same bits of it.
+// Returns Internal, with tensor and devices, where two devices hold the same box of a parameter but not the same bits of it.
 // REQUIRES: synchronized.
 absl::Status CheckCopies(const program::Program& program, const LoadedProgram& loaded);
 
-// FailedPrecondition where a parameter whose initial values are drawn is all zeros, which is what memory begins with:
-// neither InitializeParameters nor WriteParameters was called. Looks at the smallest. REQUIRES: synchronized.
+// Returns FailedPrecondition where a parameter whose initial values are drawn is all zeros, as memory begins: neither
+// InitializeParameters nor WriteParameters was called. Looks only at the smallest such parameter. REQUIRES: synchronized.
 absl::Status CheckInitialized(const program::Program& program, const LoadedProgram& loaded);
 
 }  // namespace colonnade::engine

@@ -26,7 +26,7 @@ std::optional<Strategy> StrategyFromName(const std::string& name);
 // With groups = G > 1 (G divides M), dimension 1 is first cut into G parts, one for each run of M/G positions, and the kind
 // (Replicated or Partial) holds within such a run. Grouped layers on more columns than groups need this.
 // With sections, the dimension is first cut into these extents, and position m holds the m-th of M equal parts of each, side
-// by side: of a concatenation of parts of tensors, that of the tensors; of a batch that moves in parts, that of each.
+// by side. The sections of a concatenation are the extents of its inputs, those of a batch that moves in parts its parts.
 struct Placement {
   enum class Kind { kReplicated, kSplit, kPartial };
   Kind kind = Kind::kReplicated;
@@ -63,12 +63,12 @@ struct Sharding {
 
 // Local extents of a layer's tensors on a device, after the axes before the one in question have cut them.
 struct LayerShapes {
-  std::vector<program::Shape> inputs;  // of a loss: labels and their count behind them
+  std::vector<program::Shape> inputs;  // for a loss, labels and their count stand behind them
   std::vector<program::Shape> parameters;
   std::vector<program::Shape> state, inner;
-  program::Shape output;                      // of a loss: the metrics
+  program::Shape output;                      // for a loss: of the metrics
   std::vector<program::Shape> global_inputs;  // extents before any axis cut them
-  // Of a layer that keeps the channels of a concatenation: how many are of each of its inputs.
+  // For a layer that keeps the channels of a concatenation: how many channels come from each input of that concatenation.
   std::vector<int64_t> sections;
 };
 

@@ -1,8 +1,8 @@
 // A layer as a list of stages: what each reads and writes, and the ops of one shard.
 //
-// A stage runs on every device alone; what its operands need in the way of communication, lowering puts between stages. Most
-// layers have one stage forward and one backward. A layer with a sum over devices in the middle has two: one that makes the
-// partial sum, and one that reads the whole.
+// A stage runs on every device by itself; lowering puts the communication that its operands need between stages. Most layers
+// have one stage forward and one backward. A layer with a sum over devices in the middle has two: one that makes the partial
+// sum, and one that reads the whole.
 #ifndef COLONNADE_LAYERS_STAGE_H_
 #define COLONNADE_LAYERS_STAGE_H_
 
@@ -29,12 +29,12 @@ struct Slot {
   bool gradient = false;
   bool operator==(const Slot&) const = default;
 };
-// The k-th input; of a loss, labels and their count (f64 [1], how many of the step's batch are ≥ 0) stand behind its own.
+// The k-th input. A loss has labels and their count (f64 [1], how many of the step's batch are ≥ 0) behind its own inputs.
 constexpr Slot X(int k = 0) { return {Slot::Kind::kInput, k}; }
 constexpr Slot Parameter(int p) { return {Slot::Kind::kParameter, p}; }
 constexpr Slot State(int s) { return {Slot::Kind::kState, s}; }
 constexpr Slot Inner(int v = 0) { return {Slot::Kind::kInner, v}; }
-constexpr Slot Y() { return {Slot::Kind::kOutput}; }  // of a loss: the metrics
+constexpr Slot Y() { return {Slot::Kind::kOutput}; }  // for a loss: the metrics
 // The gradient of the loss with respect to a slot.
 constexpr Slot D(Slot slot) { return {slot.kind, slot.index, true}; }
 
@@ -47,7 +47,7 @@ struct InnerSpec {
   bool required = false;                // made even where no stage reads it
 };
 
-// An operand that a stage has where lowering fused it with others, beside what it reads and writes by itself.
+// An operand that a stage has, beside what it reads and writes by itself, where lowering fused it with other stages.
 enum class Fused {
   kAddend,  // read: added to Y before the epilogue
   kMask,    // read: D(Y) counts as zero where it is not above zero
@@ -67,12 +67,12 @@ constexpr bool HasRows(Fused which) { return which < Fused::kWeight; }
 // The operands of one stage on one device.
 class StageShard {
  public:
-  // Nobody wants a gradient that is not here; a bias that is not here is none.
+  // Whether the stage has the operand: false for a gradient that nobody reads and for an absent bias.
   bool has(Slot slot) const { return Find(slot) != nullptr; }
   // REQUIRES: has(slot).
   const Operand& operator[](Slot slot) const { return *Find(slot); }
   void Put(Slot slot, Operand operand) { operands_.emplace_back(slot, std::move(operand)); }
-  // Null if it is not there.
+  // Returns null if the stage has no such operand.
   const Operand* fused(Fused which) const {
     for (const auto& [of, operand] : fused_) {
       if (of == which) return &operand;
@@ -83,9 +83,10 @@ class StageShard {
 
   Operand scalars;              // program::StepScalar
   std::optional<Operand> gate;  // program::Gate, which updates of state obey
-  // The samples of the step's batch, and the first of those of which the operands are; 0: they are of all of it.
+  // How many samples the step's batch has, and which of them is the first of the operands; batch 0: they are of all of it.
   int64_t batch = 0, first_sample = 0;
-  // Forward: to be applied to what the stage writes, if it takes one. Backward: D(Y) is yet to be masked as that did.
+  // Forward: the activation to apply to what the stage writes, if it takes one. Backward: D(Y) must still be masked as that
+  // activation masked Y.
   std::optional<program::Activation> epilogue;
 
  private:
@@ -102,14 +103,14 @@ class StageShard {
 struct Stage {
   program::Pass pass = program::Pass::kForward;
   std::vector<Slot> reads, writes;  // a state that is read may be updated
-  // The ops, their operands in the order that program/op_table.h gives. All that the stage reads is there, but X where
-  // it folds; of what it writes, what somebody reads. A stage without ops leaves what it reads as all that it writes, and
-  // costs nothing.
+  // Returns the ops, with operands in the order that program/op_table.h gives. The shard has all that the stage reads (but X
+  // where it folds) and, of what it writes, whatever is read. A stage without ops passes what it reads on as all that it
+  // writes, and costs nothing.
   std::function<std::vector<EmittedOp>(const StageShard&)> emit;
 
-  bool by_sample = false;      // what it makes of a sample, each tensor's row of it, follows from that sample's rows alone
-  bool draws = false;          // random numbers, by the places of elements in the whole tensor
-  bool reads_masters = false;  // its parameters, in f32 or f64, also where activations are bf16
+  bool by_sample = false;      // each sample's row of what it makes follows from that sample's rows alone
+  bool draws = false;          // draws random numbers, by the places of elements in the whole tensor
+  bool reads_masters = false;  // reads its parameters in f32 or f64, also where activations are bf16
   bool reads_parts = false;    // some op reads some of the channels of what the stage reads, and not all
 
   // What lowering may do with the stage.
@@ -133,7 +134,7 @@ struct LayerStages {
   std::vector<Stage> stages;
 };
 
-// On what a layer's stages depend beside its shapes.
+// What a layer's stages depend on beside its shapes.
 struct StageOptions {
   bool train = true;
   int64_t micro_batches = 1;              // in a step; shapes are those of one

@@ -1,7 +1,7 @@
 // What the lowering passes work on: the actions of one training or evaluation step, the same for every position of the mesh.
 //
 // A Value is a global tensor with a placement; an Action reads values in the placements that it needs and makes others. The
-// last pass but one turns each action into the tasks of every device.
+// pass before the last turns each action into the tasks of every device.
 #ifndef COLONNADE_PARTITION_ACTIONS_H_
 #define COLONNADE_PARTITION_ACTIONS_H_
 
@@ -28,7 +28,7 @@ struct Value {
   std::string name;
   program::Shape shape;                 // global
   TensorPlacement placement;            // empty before ExpandShards
-  std::optional<program::DType> dtype;  // before ChoosePrecision: absent but for what has a type of its own, as labels have
+  std::optional<program::DType> dtype;  // before ChoosePrecision only values with a type of their own have it, as labels do
   bool in_master_type = false;          // f32 or f64, also where activations are bf16
   int host_input = -1;                  // index of the Program input that it is loaded from, or −1
   int64_t first_sample = 0;             // of the host's input
@@ -36,7 +36,7 @@ struct Value {
   bool is_gradient = false;             // of the parameter
   int state = -1;                       // index of the state that it is, or −1
   bool is_frozen = false;               // that state is a parameter that is not trained
-  int metrics_of = -1;                  // node of the loss that reports it to the host, or −1
+  int metrics_of = -1;                  // node of the loss whose metrics it is, which the host gets, or −1
   ValueId in_place_of;                  // the value whose buffers this one takes over
 };
 
@@ -45,8 +45,10 @@ struct ActionOperand {
   TensorPlacement needed;  // empty before ExpandShards
 };
 
-// Kinds of actions. Inputs and outputs stand in Action.
-struct LoadInput {};  // → value
+// Kinds of actions. Above each stand its inputs → its outputs, which Action holds.
+
+// → the value.
+struct LoadInput {};
 // What the stage reads, then fused_reads → what it writes, then fused_writes; an output that nobody wants is invalid.
 struct RunStage {
   int node = 0, stage = 0;
@@ -54,39 +56,52 @@ struct RunStage {
   std::optional<program::Activation> epilogue{};  // applied to the output; backward: undone
   std::vector<layers::Fused> fused_reads{}, fused_writes{};
 };
-struct Round {};  // value in the master type → the value in the type in which kernels read it
+// A value in the master type → the value in the type in which kernels read it.
+struct Round {};
+// Contributions → dy of the node's output.
 struct SumGradients {
   int node = 0;
-};                          // contributions → dy of the node's output
-struct SumMicroBatches {};  // what two micro-batches make, as they make it → its sum
-struct CountLabels {};      // the labels of each micro-batch → how many of all of them count
+};
+// The sum over the micro-batches before, and what this one makes → the sum of both, placed as they are made.
+struct SumMicroBatches {};
+// The labels of each micro-batch → how many of all of them count.
+struct CountLabels {};
+// A value → the value in another placement.
 struct Reshard {
   ReshardEntry entry;
-};                        // value → value
-struct ReportMetrics {};  // the metrics of a loss → the host
+};
+// The metrics of a loss → the host.
+struct ReportMetrics {};
+// The kinds from here on work on one bucket or on the norms of all; Action holds no values for them.
 struct CheckGradients {
   int bucket = 0;
 };
 struct ReduceGradients {
   int bucket = 0, piece = 0;
 };
+// Measures the norms of a bucket's gradients and of its parameters.
 struct MeasureGradients {
   int bucket = 0;
-};                   // their norms, and those of the parameters
-struct SumNorms {};  // over devices
-struct OpenGate {};  // from all norms: what updates obey
+};
+// Sums norms over devices.
+struct SumNorms {};
+// Makes the gate, which updates obey, from all norms.
+struct OpenGate {};
 struct UpdateParameters {
   int bucket = 0;
 };
+// Gathers parameters after an update that only some devices made.
 struct GatherParameters {
   int bucket = 0;
-};  // after an update that only some devices made
+};
+// Updates the averages; each device does so for all that it has.
 struct AverageParameters {
   int bucket = 0;
-};  // each device all that it has
+};
+// Gathers a sharded gradient so that it can be shown whole.
 struct GatherGradients {
   int bucket = 0;
-};  // so that a sharded gradient can be shown whole
+};
 using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, CountLabels, Reshard,
                                 ReportMetrics, CheckGradients, ReduceGradients, MeasureGradients, SumNorms, OpenGate,
                                 UpdateParameters, GatherParameters, AverageParameters, GatherGradients>;
@@ -99,7 +114,7 @@ struct Action {
   std::optional<int> part{};  // of the Lowering's parts of the batch; absent: all of it
 };
 
-// Where a stage reads or writes `slot`; the number of slots if it does not.
+// Returns where a stage reads or writes `slot`; the number of slots if it does not.
 inline size_t IndexOf(const std::vector<layers::Slot>& slots, layers::Slot slot) {
   return static_cast<size_t>(std::find(slots.begin(), slots.end(), slot) - slots.begin());
 }
@@ -123,7 +138,7 @@ struct ShardedParameter {
   int bucket = -1, member = -1;
 };
 
-// What the metrics of a loss are called: "metrics" of the last one, the network's own.
+// Returns the name of the metrics of a loss: "metrics" for the last one, which is the network's own.
 inline std::string NameOfMetrics(const layers::LayerGraph& graph, int node) {
   const bool is_last = node + 1 == static_cast<int>(graph.nodes.size());
   return is_last ? "metrics" : graph.nodes[node].name + ".metrics";
@@ -142,7 +157,7 @@ struct GradientBucket {
   std::string name;
   std::vector<int> parameters;
   std::vector<int> axes;  // over which the gradients are partial
-  int pieces = 1;         // in which it is reduced, each of as many bytes
+  int pieces = 1;         // of equal size, in which it is reduced
 };
 
 struct Lowering {
@@ -161,7 +176,7 @@ struct Lowering {
   bool train() const { return options.mode == program::Mode::kTrain; }
   const Value& value(ValueId id) const { return values[id.value]; }
   const layers::Stage& stage(const RunStage& run) const { return shardings[run.node].stages.stages[run.stage]; }
-  // The stage that an action runs, or null.
+  // Returns the stage that an action runs, or null.
   const layers::Stage* StageOf(const Action& action) const {
     const auto* run = std::get_if<RunStage>(&action.what);
     return run != nullptr ? &stage(*run) : nullptr;
@@ -173,7 +188,7 @@ struct Lowering {
   bool LieAlike(ValueId a, ValueId b) const {
     return partition::LieAlike(plan.mesh, value(a).placement, value(b).placement);
   }
-  // What one device holds of a value; elements of it, or of a bucket's parameters.
+  // Return the shape of what one device holds of a value, and its elements, or those of a bucket's parameters.
   program::Shape LocalShape(ValueId id) const { return RegionOn(plan.mesh, value(id).placement, value(id).shape, 0).size; }
   int64_t LocalElements(ValueId id) const { return program::ElementCount(LocalShape(id)); }
   int64_t LocalElements(const GradientBucket& bucket) const {
@@ -183,7 +198,7 @@ struct Lowering {
     }
     return elements;
   }
-  // Number of devices over which a bucket is reduced.
+  // Returns the number of devices over which a bucket is reduced.
   int64_t ReductionSize(const GradientBucket& bucket) const {
     int64_t size = 1;
     for (int a : bucket.axes) size *= plan.mesh.axes[a].size;
@@ -194,7 +209,7 @@ struct Lowering {
 inline bool WritesNothing(const Action& action) {
   return std::none_of(action.outputs.begin(), action.outputs.end(), [](ValueId value) { return value.valid(); });
 }
-// Only updates state, which no other action of the step reads.
+// Whether an action only updates state, which no other action of the step reads.
 inline bool UpdatesStateAlone(const Lowering& lowering, const Action& action) {
   return lowering.train() && std::holds_alternative<RunStage>(action.what) && WritesNothing(action);
 }

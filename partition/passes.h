@@ -11,14 +11,14 @@
 
 namespace colonnade::partition {
 
-// From the graph to the actions of forward and, in training, backward. Before: no actions. After: every node that reaches a
-// parameter has its gradient action; no value has a placement.
+// Turns the graph into the actions of forward and, in training, backward. Before: no actions. After: every node that reaches
+// a parameter has its gradient action; no value has a placement.
 absl::Status ExpandPasses(Lowering& lowering);
 
-// A gradient that is masked (ReLU) by what a routing (max pooling) alone reads is masked before it is routed: gradients
-// reach the largest element of a window only, which is above zero where the pooled one is, so that dx is the same, bit for
-// bit, of tensors as small as the pooled one, and what would mask the large one need not be kept. Applies only if both
-// layers have the same placement. After: no such mask comes after its routing.
+// Masks a gradient (ReLU) before it is routed (max pooling) instead of after, where it comes from that routing alone.
+// Gradients reach only the largest element of a window, which is above zero where the pooled one is, so that dx is the same,
+// bit for bit; but the mask works on tensors as small as the pooled one, and the large one need not be kept for it. Applies
+// only if both layers have the same placement. After: no such mask comes after its routing.
 absl::Status AdvanceMasks(Lowering& lowering);
 
 // Gives every value the placement in which it is made and every operand the one that is needed. After: no placement is
@@ -28,9 +28,9 @@ absl::Status ExpandShards(Lowering& lowering);
 // Puts actions of the resharding table before each operand that does not lie as needed. After: every operand does.
 absl::Status InsertResharding(Lowering& lowering);
 
-// Gives compute work while a value moves for which the backward pass waits: the action nearest before that makes parameters'
-// gradients alone, which nothing waits for, goes behind the transfer. What only updates state goes last, since sums over
-// devices that it reads may still move.
+// Gives compute work while a value moves for which the backward pass waits: the nearest action before the transfer that
+// makes only parameters' gradients, for which nothing waits, goes behind the transfer. Actions that only update state go
+// last, since sums over devices that they read may still move.
 absl::Status HideTransfers(Lowering& lowering);
 
 // Puts parameters of like reduction into buckets, in the order in which backward makes their gradients. After: each is in
@@ -41,8 +41,9 @@ absl::Status BucketGradients(Lowering& lowering);
 // (after backward, without overlap); evaluation has none. Before: buckets. After: every bucket is updated once.
 absl::Status InsertGradientReduction(Lowering& lowering);
 
-// Makes an activation that alone reads what a stage writes part of that stage, where the stage takes one; likewise a sum of
-// what a stage writes and one other value, with the activation that may follow. Nothing is fused across a transfer.
+// Makes an activation part of the stage before it, where it alone reads what that stage writes and the stage takes one;
+// likewise a sum of what a stage writes and one other value, with the activation that may follow. Nothing is fused across a
+// transfer.
 absl::Status FuseEpilogues(Lowering& lowering);
 
 // Leaves out the action that masks a gradient (ReLU). Where forward fused the activation with a stage, and stages of that
@@ -51,32 +52,31 @@ absl::Status FuseEpilogues(Lowering& lowering);
 // fused.
 absl::Status FuseMasks(Lowering& lowering);
 
-// Makes what scales and shifts by channel (a normalisation in evaluation) part of the product whose result it alone reads:
-// an action folds it into the product's weight and bias, and the product takes over its activation, if it has one. Not where
-// a value is added too, nor where the weight is larger than what would be scaled, which then costs less, unless the weight
-// is rounded anyway. Before: epilogues and masks are fused.
+// Makes a stage that scales and shifts by channel (a normalisation in evaluation) part of the product whose result it alone
+// reads: an action folds it into the product's weight and bias, and the product takes over its activation, if it has one. It
+// does not where a value is added too, nor where the weight is larger than the tensor that would be scaled, so that scaling
+// costs less, unless the weight is rounded anyway. Before: epilogues and masks are fused.
 absl::Status FoldNormalisations(Lowering& lowering);
 
-// Gives values their element types, and kernels that compute in another type than that of parameters, and of sums over
-// devices, a rounded copy of each.
-// After: every value has a type.
+// Gives values their element types. Kernels that compute in another type than that of parameters and of sums over devices
+// get a rounded copy of each. After: every value has a type.
 absl::Status ChoosePrecision(Lowering& lowering);
 
 // Cuts transfers of activations, to and from layers that multiply each sample by their weights alone (fully connected ones),
 // into parts of the batch, and the stages of these layers with them, so that one part is computed while another moves
-// (Krizhevsky 2014, arXiv:1404.5997, section 4, schemes b and c; but weights are updated once, by all of the batch). What
-// stands between and has no weights goes along, part by part. Before: values have types. After: between transfers, all of a
-// part comes before the next.
+// (Krizhevsky 2014, arXiv:1404.5997, section 4, schemes b and c; but weights are updated once, by all of the batch). Stages
+// between these layers that have no weights are cut, too. Before: values have types. After: between transfers, all of a part
+// comes before the next.
 absl::Status SplitTransfers(Lowering& lowering);
 
 // Orders the actions so that compute does not wait for a reduction that has only begun: an update stands where the reduction
 // is expected to have ended. Element counts and nominal rates decide, never a measurement.
 absl::Status OrderActions(Lowering& lowering);
 
-// From actions to the tasks of every device.
+// Turns the actions into the tasks of every device.
 program::Program EmitTasks(const Lowering& lowering);
 
-// The same of one device of each kind.
+// Turns the actions into the tasks of one device of each kind.
 program::Representatives EmitRepresentatives(const Lowering& lowering);
 
 // Writes the waits between lanes that dependencies ask for, leaving out those that others imply.

@@ -41,8 +41,8 @@ struct Plan {
   bool overlap = true;             // off: transfers and reductions run in line with compute, reductions after backward
   int64_t bucket_bytes = 8 << 20;  // gradients are reduced in buckets of at least this many bytes
   int64_t piece_bytes = 16 << 20;  // most bytes of a bucket in one reduction: a transfer of activations waits for no more
-  // Of the batch, in which fully connected layers compute while activations move to and from them; fewer where the batch of
-  // a device does not divide (shardings.h).
+  // Parts of the batch: fully connected layers compute one while the activations of another move to or from them. There are
+  // fewer where the batch of a device does not divide (shardings.h).
   int transfer_parts = 1;
   std::vector<int> device_order;   // device at each mesh position; empty: the identity
   std::vector<std::string> notes;  // why a named plan gave a layer less than it asked for; not in the file
@@ -52,20 +52,21 @@ struct Plan {
 
 std::string PlanToJson(const Plan& plan);
 
-// InvalidArgument naming field, expected and found; unknown fields are errors. Not yet checked against a network.
+// Reads a plan. InvalidArgument names field, expected and found; unknown fields are errors. It does not check the plan
+// against a network.
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json);
 
-// The plan's rules against a network and a global batch: every layer has a legal strategy on each axis, extents divide.
-// InvalidArgument naming layer, axis, expected, found and the nearest sizes that work; FailedPrecondition where the global
-// batch does not split.
-// ShardGraph (shardings.h) gives the placements of a valid plan.
+// Checks a plan against a network and a global batch: every layer has a legal strategy on each axis, and extents divide.
+// InvalidArgument names layer, axis, expected, found and the nearest sizes that work; FailedPrecondition where the global
+// batch does not split. ShardGraph (shardings.h) gives the placements of a valid plan.
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch);
 
-// The largest global batch that can be worked out: all its activations together keep Verify's bound of one buffer, and its
-// flop can be counted, so that nothing made of it overflows, under any plan. 0 of a network too large for one sample.
+// Returns the largest global batch for which numbers do not overflow under any plan: all its activations together keep
+// Verify's bound for one buffer, and its flop can be counted. 0 for a network that is too large for one sample.
 int64_t LargestBatch(const layers::LayerGraph& graph);
 
-// FailedPrecondition, which begins "batch: ", for more than LargestBatch. ValidatePlan, Lower and SearchPlans begin with it.
+// Returns FailedPrecondition, which begins "batch: ", for more than LargestBatch. ValidatePlan, Lower and SearchPlans begin
+// with this check.
 absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch);
 
 }  // namespace colonnade::partition

@@ -1,4 +1,4 @@
-// Internal to partition/. What the planner's search has judged so far, and what of it is spent.
+// Internal to partition/. What the planner's search has judged so far, and how much of its limits is spent.
 #ifndef COLONNADE_PARTITION_PLAN_JUDGE_H_
 #define COLONNADE_PARTITION_PLAN_JUDGE_H_
 
@@ -13,10 +13,11 @@
 
 namespace colonnade::partition {
 
-// Cancelled where the search is to stop.
+// Returns Cancelled where the search is to stop.
 absl::Status CheckNotStopped(const PlannerOptions& options);
 
-// What fits before what does not; then the faster by more than rounding, or the smaller where neither fits.
+// Whether `a` is better than `b`: it fits and `b` does not; both fit and it is faster by more than rounding; or neither fits
+// and it is smaller.
 bool IsBetter(const Candidate& a, const Candidate& b);
 
 class PlanJudge {
@@ -25,27 +26,27 @@ class PlanJudge {
   PlanJudge(const layers::LayerGraph& graph, const PlannerOptions& options)
       : graph_(graph), options_(options), samples_(options.lower.samples_at_once()) {}
 
-  // The judgement of a plan, made now or before. Plans that differ in their names alone are one.
+  // Judges a plan, or returns the judgement that was made before. Plans that differ in their names alone are one.
   absl::StatusOr<Candidate> Judge(const Plan& plan);
-  // The same, and nothing is spent: of what is never left out.
+  // Does the same for a plan that is never left out: it spends nothing.
   absl::StatusOr<Candidate> JudgeInAnyCase(const Plan& plan);
 
   // Whether a plan sums gradients in buckets, so that kinds of reduction and sizes of buckets differ. REQUIRES: it was
   // judged.
   bool ReducesBuckets(const Plan& plan) const { return by_key_.at(KeyOf(plan)).reduces_buckets; }
 
-  // Whether all that may be spent is, or a part of it, from 0 to 1.
+  // Whether at least `part`, from 0 to 1, of what may be spent has been.
   bool IsSpent(double part = 1) const;
 
   const std::vector<Candidate>& candidates() const { return candidates_; }  // in the order in which they were judged
-  // The best first; of equal ones the first to be judged.
+  // Returns the candidates, the best first; of equal ones the first to be judged.
   std::vector<Candidate> Sorted() const;
 
  private:
   struct Judged {
     Candidate candidate;
     bool reduces_buckets = false;
-    int64_t tasks = 0;  // of what was lowered
+    int64_t tasks = 0;  // of what was lowered to judge it
   };
   static std::string KeyOf(Plan plan);
   absl::StatusOr<Judged> Made(const Plan& plan) const;
@@ -59,7 +60,7 @@ class PlanJudge {
   std::vector<Candidate> candidates_;
   std::map<std::string, Judged> by_key_;
   int spent_judgements_ = 0;
-  int64_t spent_tasks_ = 0;  // of what was judged
+  int64_t spent_tasks_ = 0;  // of the plans that were judged
 };
 
 }  // namespace colonnade::partition

@@ -7,17 +7,17 @@
 //      strategies to layers that an additive cost (additive_cost.h) holds to be the best (proposals.h), the best first;
 //   3. every named plan with every kind of reduction and size of buckets, where that can be faster than the best so far;
 //   4. variants of the three best (reduction, bucket size, overlap, parts of transfers, which device sits where);
-//   5. single layers of the winner, and neighbours, exchanged as long as that helps, what the additive cost likes best
-//   first.
+//   5. the winner with the strategies of single layers, or of neighbours, exchanged as long as that helps; exchanges that
+//      the additive cost likes best come first.
 //
-// Judging takes as long as a Program has tasks, so the search ends by tasks and by judgements: 2 ends where half of
-// `most_tasks` or of `most_judgements` is spent, 4 (but for the best) and 5 where all of one is. 1 and 3 are never left out,
-// so the result is no worse than any of them.
+// Judging takes time in proportion to a Program's tasks, so the search is limited by tasks and by judgements: 2 ends where
+// half of `most_tasks` or of `most_judgements` is spent, 4 (but for the best) and 5 where all of one is. 1 and 3 are never
+// left out, so the result is no worse than any of them.
 //
-// Of many micro-batches two and three are judged, which gives the time of each more.
+// With more than five micro-batches, steps of two and of three are judged; their difference is the time of each further one.
 //
-// Deterministic: a function of its arguments alone. What is judged stands for a whole Program (LowerToSimulate), which
-// whoever lowers the choice verifies.
+// Deterministic: a function of its arguments alone. Representatives are judged, which stand for a whole Program
+// (LowerToSimulate); whoever lowers the chosen plan verifies that Program.
 #ifndef COLONNADE_PARTITION_PLANNER_H_
 #define COLONNADE_PARTITION_PLANNER_H_
 
@@ -37,7 +37,7 @@ inline constexpr char kAutoPlan[] = "auto";  // the name of plans that the searc
 struct Judgement {
   double step_sec = 0;
   int64_t peak_memory_bytes = 0;  // of the fullest device
-  // What no reduction, size of buckets or overlap can take from step_sec: compute that does not depend on them.
+  // Seconds of step_sec that no reduction, size of buckets or overlap can save: compute that does not depend on them.
   double least_step_sec = 0;
 };
 
@@ -49,7 +49,7 @@ struct PlannerOptions {
   int64_t memory_bytes = 0;  // of each device; 0: no limit
   int proposals_per_mesh = 6;
   int most_judgements = 400;                   // of 2, 4 and 5 above, half of them of 2
-  int64_t most_tasks = 200'000;                // likewise: of what stands for them in all that are judged
+  int64_t most_tasks = 200'000;                // likewise: of the Representatives that are judged
   std::function<bool()> is_stopped = nullptr;  // asked before what takes long: the search then ends with Cancelled
   // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
   std::function<void(int judgements, double part)> progress = nullptr;
@@ -61,8 +61,8 @@ inline constexpr int64_t kTriedBucketBytes[] = {1 << 20, 8 << 20, 32 << 20, 128 
 // Parts of transfers that the search tries.
 inline constexpr int kTriedTransferParts[] = {2, 4, 8};
 
-// Numbers of devices that the search tries, the most first: all up to 16, else `devices` halved again and again, and every
-// power of two.
+// Returns the numbers of devices that the search tries, the most first: all, where there are up to 16; else `devices` halved
+// again and again, and every power of two.
 std::vector<int> TriedDeviceCounts(int devices);
 
 struct Candidate {
@@ -71,8 +71,8 @@ struct Candidate {
   bool fits = true;
 };
 
-// All judged plans that fit, the fastest first, then those that do not fit, the smallest first; never empty. Errors: those
-// of the network, batch and judge; FailedPrecondition where not even one plan can be made.
+// Searches, and returns all judged plans: those that fit, the fastest first, then those that do not fit, the smallest first;
+// never empty. Errors: those of the network, batch and judge; FailedPrecondition where not even one plan can be made.
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const layers::LayerGraph& graph, const PlannerOptions& options);
 
 }  // namespace colonnade::partition

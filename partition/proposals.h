@@ -17,17 +17,17 @@ struct StrategyOption {
   LayerCost cost;
 };
 
-// The legal options of each node; an input has one, without strategies.
+// Returns the legal options of each node; an input has one, without strategies.
 std::vector<std::vector<StrategyOption>> LegalOptions(const layers::LayerGraph& graph, const Mesh& mesh,
                                                       int64_t global_batch, const CostFunctions& cost);
 
-// Those that are searched: one axis of all devices, and every cut into replicas and columns.
+// Returns the meshes that are searched: one axis of all devices, and every cut into replicas and columns.
 std::vector<Mesh> MeshesOf(int devices);
 
-// For each node an index into its options.
+// An index into the options of each node.
 using Assignment = std::vector<int>;
 
-// Most entries of a table in the search for the best assignments: a second's work.
+// The most entries of a table in the search for the best assignments: a second's work.
 inline constexpr int64_t kMostTableEntries = int64_t{1} << 22;
 
 struct Proposals {
@@ -36,9 +36,9 @@ struct Proposals {
   std::string not_exact;                // why there may be better ones; empty if there are none
 };
 
-// The `count` assignments of least additive cost (additive_cost.h), and no equal ones: exact, by elimination
-// (elimination.h), where the graph's width allows tables of `most_entries`; else local optima of a descent from several
-// starts.
+// Returns the `count` assignments of least additive cost (additive_cost.h), no two of them equal. They are exact, by
+// elimination (elimination.h), where the graph's width allows tables of `most_entries`; else local optima of a descent from
+// several starts.
 Proposals ProposeAssignments(const layers::LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
                              const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost,
                              double exposed, int count, int64_t most_entries = kMostTableEntries);

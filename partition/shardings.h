@@ -26,38 +26,38 @@ struct NodeSharding {
   std::vector<TensorPlacement> inner_made, inner_needed;
 };
 
-// How the stage that makes a tensor leaves it on the mesh, and how those that read it need it.
+// Return how the stage that makes a tensor leaves it on the mesh, and how the stages that read it need it.
 const TensorPlacement& Made(const NodeSharding& sharding, layers::Slot slot);
 const TensorPlacement& Needed(const NodeSharding& sharding, layers::Slot slot);
-// Global extents.
+// Returns the global extents of a slot.
 const program::Shape& ShapeOf(const layers::LayerShapes& whole, layers::Slot slot);
 
-// The ops of one stage at position 0, on operands that have shapes and no buffers; all that it writes is there but what
-// `is_wanted` refuses. A stage of which nothing is wanted does not run and has none.
+// Returns the ops of one stage at position 0, on operands that have shapes and no buffers; all that it writes is there but
+// what `is_wanted` refuses. A backward stage of which nothing is wanted does not run and has no ops.
 std::vector<layers::EmittedOp> EmitOnOneDevice(
     const Mesh& mesh, const NodeSharding& sharding, int stage,
     absl::FunctionRef<bool(layers::Slot)> is_wanted = [](layers::Slot) { return true; });
 
-// The layer `id` under one strategy per axis, for a global batch, which may be one of several micro-batches of a step.
-// InvalidArgument naming layer, axis, expected and found; FailedPrecondition where the batch does not split, or where the
+// Spreads the layer `id` by one strategy per axis, for a global batch, which may be one of several micro-batches of a step.
+// InvalidArgument names layer, axis, expected and found; FailedPrecondition where the batch does not split, or where the
 // layer needs all of it at once.
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                        absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                        program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
-// Whether activations may move between devices: not where all layers split the batch over every axis.
+// Whether activations may move between devices, which they do not where all layers split the batch over every axis.
 bool MovesActivations(const Plan& plan);
 
-// In how many parts of the batch activations move under `plan`: the most, up to transfer_parts, into which the samples of
-// each device divide in every layer.
+// Returns in how many parts of the batch activations move under `plan`: the most, up to transfer_parts, into which the
+// samples of each device divide in every layer.
 int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings);
-// The same, of shardings that it makes. Errors: those of ShardGraph.
+// Does the same with shardings that it makes itself. Errors: those of ShardGraph.
 absl::StatusOr<int> TransferParts(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                   program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
-// All layers under `plan`, by node; entries of inputs are empty. Where samples move between the positions of an axis, or
-// would be made whole over it to move over one before, layers that split the batch over it do so by TransferParts sections,
-// so that each of these moves by itself.
+// Spreads all layers by `plan`. The result is by node, with empty entries for inputs. Where samples move between the
+// positions of an axis, or would be made whole over it to move over an axis before, layers that split the batch over it do
+// so by TransferParts sections, so that each section moves by itself.
 absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                                      program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 

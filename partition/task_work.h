@@ -1,4 +1,4 @@
-// What tasks cost that no layer emits: updates and transfers.
+// The cost of tasks that no layer emits: updates and transfers.
 #ifndef COLONNADE_PARTITION_TASK_WORK_H_
 #define COLONNADE_PARTITION_TASK_WORK_H_
 
@@ -8,11 +8,11 @@
 
 namespace colonnade::partition {
 
-// Of an update of so many elements.
+// Returns the flops of an update of so many elements.
 int64_t UpdateFlops(int64_t elements);
 
-// Bytes that one of `members` sends if each pair transfers directly. `bytes`: what it holds of the operand before; a root
-// receives of a reduce, and sends of a broadcast, while the others do the reverse.
+// Returns the bytes that one of `members` sends if each pair transfers directly. `bytes` is what it holds of the operand
+// before. In a reduce a root receives, in a broadcast it sends, while the others do the reverse.
 int64_t BytesSent(program::CollectiveKind kind, int64_t bytes, int64_t members, bool is_root = false);
 
 }  // namespace colonnade::partition

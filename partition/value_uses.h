@@ -1,4 +1,4 @@
-// Which action makes a value, and how many read it: what the passes that join actions ask.
+// Which action makes a value, and how many read it, for the passes that join actions.
 #ifndef COLONNADE_PARTITION_VALUE_USES_H_
 #define COLONNADE_PARTITION_VALUE_USES_H_
 
@@ -11,7 +11,7 @@
 
 namespace colonnade::partition {
 
-// As the actions were when it was made, but for what is told since.
+// Holds for the actions as they were when it was made, changed by what it has been told since.
 class ValueUses {
  public:
   explicit ValueUses(const std::vector<Action>& actions) {
@@ -21,12 +21,12 @@ class ValueUses {
     }
   }
 
-  // Index of the action that makes `value`; absent for what is there before the step.
+  // Returns the index of the action that makes `value`; absent for a value that is there before the step.
   std::optional<size_t> MakerOf(ValueId value) const {
     const auto made = maker_.find(value);
     return made != maker_.end() ? std::optional(made->second) : std::nullopt;
   }
-  // The same, if one reader alone takes it.
+  // Returns the same if the value has exactly one reader; else absent.
   std::optional<size_t> MakerForOneReader(ValueId value) const {
     const auto readers = readers_.find(value);
     return readers != readers_.end() && readers->second == 1 ? MakerOf(value) : std::nullopt;

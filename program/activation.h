@@ -12,8 +12,8 @@ namespace colonnade::program {
 enum class Activation : uint8_t { kRelu, kGelu };
 inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu};  // all of them
 
-// Of each activation: its words, its value at x, and its gradient: dx from dy and from what forward kept, which is x
-// where kKeepsInput and else y.
+// One struct for each activation: its words, its value at x, and its gradient, which is dx from dy and from what forward
+// kept: x where kKeepsInput is true, else y.
 struct ReluFormula {
   static constexpr const char *kLayer = "Relu", *kForward = "relu_forward", *kBackward = "relu_backward";
   static constexpr bool kKeepsInput = false;

@@ -1,4 +1,4 @@
-// What the kernels of batch normalisation share: from a channel's sums to what is done with its elements.
+// What the kernels of batch normalisation share: the step from a channel's sums to the map of its elements.
 //
 // Σx and Σx² are sums in double of values of at most 24 significant bits, whose squares have 48, so that each product is
 // exact and what is lost is the rounding of the additions: of `count` additions, at most count·2⁻⁵³ of Σx². So
@@ -34,17 +34,17 @@ COLONNADE_HOST_DEVICE inline Normalisation NormalisationOf(double sum, double su
   return {moments.mean, 1 / std::sqrt(moments.variance + epsilon)};
 }
 
-// By what a channel's weights are multiplied where a normalisation of weight `w` becomes part of them.
+// Returns the factor of a channel's weights where a normalisation of weight `w` becomes part of them.
 COLONNADE_HOST_DEVICE inline double FoldedFactor(double w, double variance, double epsilon) {
   return w / std::sqrt((variance > 0 ? variance : 0) + epsilon);
 }
 
-// Of `count` elements; of one, the variance as it is.
+// Returns the unbiased variance of `count` elements, from the biased one; for one element the variance as it is.
 COLONNADE_HOST_DEVICE inline double Unbiased(double variance, int64_t count) {
   return count > 1 ? variance * (static_cast<double>(count) / static_cast<double>(count - 1)) : variance;
 }
 
-// A running mean or variance after a batch.
+// Returns a running mean or variance as it is after a batch.
 COLONNADE_HOST_DEVICE inline double Tracked(double running, double of_batch, double momentum) {
   return (1 - momentum) * running + momentum * of_batch;
 }

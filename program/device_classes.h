@@ -1,9 +1,9 @@
-// Which devices do alike, so that what follows from uses and waits is worked out for one device of each class alone.
-// Internal to program/ and partition/.
+// Which devices do alike, so that what follows from uses and waits is computed for one device of each class alone. Internal
+// to program/ and partition/.
 //
 // Two devices are alike if their buffers and tasks, each in the order of their ids, pair up: buffers of one shape, lifetime
 // and storage; tasks of one lane that use the same boxes of paired buffers in the same way and wait for paired tasks. What
-// tasks compute, whom they meet and what things are called makes no difference.
+// tasks compute, whom they meet and what tasks and buffers are called makes no difference.
 //
 // A value that keeps nothing of the Program; threads may share it.
 #ifndef COLONNADE_PROGRAM_DEVICE_CLASSES_H_
@@ -17,12 +17,12 @@ namespace colonnade::program {
 
 class DeviceClasses {
  public:
-  // O(tasks + buffers). REQUIRES: the Program keeps the rules `structure` and `waits`.
+  // Finds the classes in O(tasks + buffers). REQUIRES: the Program keeps the rules `structure` and `waits`.
   explicit DeviceClasses(const Program& program);
-  // Each device in a class of its own. Tells nothing else: not what devices have, nor what pairs.
+  // Puts each device in a class of its own. TasksOf, BuffersOf and PairOf may not be called on the result.
   static DeviceClasses EachApart(const Program& program);
 
-  // The first device that is like `device`.
+  // Returns the first device that is like `device`.
   int FirstOf(int device) const { return first_[device]; }
   bool IsFirst(int device) const { return first_[device] == device; }
   // Takes `device` out of its class. REQUIRES: it is not the first of others.
@@ -30,7 +30,7 @@ class DeviceClasses {
 
   const std::vector<TaskId>& TasksOf(int device) const { return tasks_.of_device[device]; }
   const std::vector<BufferId>& BuffersOf(int device) const { return buffers_.of_device[device]; }
-  // What on `device` pairs with a task or buffer of a device that is like it.
+  // Return what on `device` pairs with a task or buffer of a device that is like it.
   TaskId PairOf(TaskId task, int device) const { return tasks_.of_device[device][tasks_.index[task.value]]; }
   BufferId PairOf(BufferId buffer, int device) const { return buffers_.of_device[device][buffers_.index[buffer.value]]; }
 

@@ -23,7 +23,7 @@ COLONNADE_HOST_DEVICE inline T ReluGradient(T y, T dy) {
   return y > T(0) ? dy : T(0);
 }
 
-// GELU: y = x·Φ(x), Φ the normal distribution, as erfc so that small values of it keep their digits; of −∞, NaN.
+// GELU: y = x·Φ(x), Φ the normal distribution, by erfc so that its small values keep their digits; NaN for x = −∞.
 // Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
 template <class T>
 COLONNADE_HOST_DEVICE inline T Gelu(T x) {
@@ -38,13 +38,13 @@ COLONNADE_HOST_DEVICE inline T GeluGradient(T x, T dy) {
   return dy * (cumulative + x * density);
 }
 
-// Whether dropout keeps an element, from its word of the stream (seed, kDropout, layer, step): element i has word i % 4 of
+// Whether dropout keeps an element, by its word of the stream (seed, kDropout, layer, step): element i has word i % 4 of
 // block i / 4.
 COLONNADE_HOST_DEVICE inline bool DropoutKeeps(uint32_t word, double rate) {
   return UniformFloat(word) >= static_cast<float>(rate);
 }
 
-// Of the four elements 4·block … 4·block+3.
+// Whether dropout keeps each of the four elements 4·block … 4·block+3.
 struct Keep4 {
   bool keep[4];
 };

@@ -16,15 +16,15 @@ namespace colonnade::program {
 
 class MemoryOrder {
  public:
-  // Of the roots of each class's first device alone.
+  // Orders the roots of each class's first device alone.
   MemoryOrder(const Program& program, const DeviceClasses& classes);
 
-  // True if each step has ended all uses of one before it starts any use of the other, and the other's before the next step
-  // starts those of the first. O(lanes).
+  // Whether each step has ended all uses of one root before it starts any use of the other, and those of the other before
+  // the next step starts any use of the first. O(lanes).
   bool Apart(BufferId a, BufferId b) const { return Before(a, b) || Before(b, a); }
 
-  // Two tasks that keep `a` from being `b`'s predecessor in memory: the first uses one root and is not known to have ended
-  // when the second, which uses the other, starts. Empty if there are none.
+  // Returns two tasks that keep `a` from being `b`'s predecessor in memory: the first uses one root and is not known to have
+  // ended when the second, which uses the other, starts. Empty if there are none.
   std::optional<std::pair<TaskId, TaskId>> Clash(BufferId a, BufferId b) const;
 
  private:
@@ -36,7 +36,7 @@ class MemoryOrder {
     std::array<int64_t, kLaneCount> ended_in_before;  // the same, counted in the step before
   };
 
-  // True if all uses of `a` have ended when `b`'s start, and all uses of `b` when those of `a` in the next step start.
+  // Whether all uses of `a` have ended when `b`'s start, and all uses of `b` when those of `a` in the next step start.
   bool Before(BufferId a, BufferId b) const;
 
   const Span& SpanOf(BufferId root) const { return spans_[span_of_[root.value]]; }

@@ -1,7 +1,7 @@
 // The operations that one device computes, as plain attribute structs in one variant.
 //
 // A layer is expressed in these operations and never added as one. What is true of an operation whatever runs it (its name,
-// attributes, operands, cost class) is declared once, in op_traits.h; what runs it visits the variant without a default
+// attributes, operands, cost class) is declared once, in op_table.h; what runs it visits the variant without a default
 // branch. So a new operation does not compile until it has a row of traits and each backend prepares it. The order of a
 // task's uses is the order of the operands given beside each struct; [x] marks an operand that may be absent.
 // Letters: n batch, C K channels in and out, H W image, P Q output image, R S filter, I O of a fully connected layer.
@@ -39,7 +39,7 @@ struct PixelScaling {
   bool operator==(const PixelScaling&) const = default;
 };
 // y[n,c,…] = scale[c]·x[n,…,c] + shift[c]: images as files have them, bytes with the channels innermost, become what a
-// network reads. Worked out in double, rounded to f32 where y is no double, then to the type of y.
+// network reads. It is computed in double, rounded to f32 where y is no double, then to the type of y.
 struct Normalise {                       // x u8 [n,…,C] → y [n,C,…]
   std::vector<double> scale{}, shift{};  // by channel
   bool operator==(const Normalise&) const = default;
@@ -158,34 +158,34 @@ struct LrnBackward {  // x, dy → dx   (s is worked out anew)
 struct BatchNormSums {  // x [n,C,…] → sums, [totals f64 [1,2,C]]   (totals: over all groups)
   bool operator==(const BatchNormSums&) const = default;
 };
-// What is added, is added to y as it would be stored, before the ReLU: the bits are those of a Sum behind it.
+// The addend is added to y as it would be stored, before the ReLU, so that the bits are those of a Sum after it.
 struct BatchNormForward {  // x, sums, w [C], b [C], [addend, shaped like y] → y
   int64_t count = 1;
   double epsilon = 1e-5;
   bool relu = false;  // y = max(·, 0), fused
   bool operator==(const BatchNormForward&) const = default;
 };
-// Of what evaluation reads: mean ← (1 − momentum)·mean + momentum·Σx/count, and var likewise, with the unbiased variance,
-// var·count/(count − 1).
+// Updates the running statistics that evaluation reads: mean ← (1 − momentum)·mean + momentum·Σx/count, and var likewise,
+// with the unbiased variance, var·count/(count − 1).
 struct BatchNormTrack {  // sums f64 [1,2,C], mean [C] (accumulated), var [C] (accumulated), [gate f64 [2]]
   int64_t count = 1;
   double momentum = 0.1;
   bool operator==(const BatchNormTrack&) const = default;
 };
-// The sums of one element for each channel that has this mean and variance.
+// Turns mean and variance into the sums that give them with count = 1: Σx = mean, Σx² = var + mean².
 struct BatchNormRecall {  // mean [C], var [C] → sums f64 [1,2,C]
   bool operator==(const BatchNormRecall&) const = default;
 };
-// A normalisation with this mean and variance as part of the product before it: with f = w/sqrt(var + epsilon) by channel,
+// Folds a normalisation with this mean and variance into the product before it: with f = w/sqrt(var + epsilon) by channel,
 //   folded = f·weights,   folded_bias = b + f·(bias − mean),
-// whose product with any x is the normalised product of x with `weights` and `bias` (0 where it is absent). Worked out in
-// double, or weights in float times f rounded to float, and rounded once more where products are in bf16.
+// whose product with any x is the normalised product of x with `weights` and `bias` (0 where it is absent). It is computed
+// in double, or weights in float times f rounded to float, and rounded once more where products are in bf16.
 struct BatchNormFold {  // weights [C,…], mean [C], var [C], w [C], b [C], [bias [C]] → folded [C,…], folded_bias [C]
   double epsilon = 1e-5;
   bool operator==(const BatchNormFold&) const = default;
 };
-// dsums are Σdy, then Σdy·x̂; dw and db the same over all groups. With w and b, dy counts as 0 where BatchNormForward of
-// these, fused with a ReLU, gives 0: what it gives is worked out anew, with the same roundings.
+// dsums are Σdy, then Σdy·x̂; db and dw are the same over all groups. With w and b, dy counts as 0 where BatchNormForward
+// with these, fused with a ReLU, gives 0: its result is computed again, with the same roundings.
 struct BatchNormBackwardSums {  // x, dy, sums, [w, b] → dsums f64 [G,2,C], dw, db
   int64_t count = 1;
   double epsilon = 1e-5;
@@ -207,7 +207,7 @@ struct BatchNormBackward {  // x, dy, sums, dsums, w, [b] → dx
 
 // Layer normalisation: over the C channels of each sample and position, whatever the others hold.
 //   mean = Σ_c x/C,   rstd = 1/sqrt(Σ_c (x − mean)²/C + epsilon),   x̂ = (x − mean)·rstd,   y = w·x̂ + b.
-// moments, [n,3,…], are three numbers of each sample and position: the mean rounded to f32, what that leaves of it, and
+// moments, [n,3,…], are three numbers of each sample and position: the mean rounded to f32, the rest that rounding left, and
 // rstd. So x − mean keeps its digits wherever the mean is. Source: Ba, Kiros & Hinton 2016.
 struct LayerNormForward {  // x [n,C,…], w [C], b [C] → y, moments
   double epsilon = 1e-5;
@@ -240,7 +240,7 @@ struct SoftmaxCrossEntropyForward {  // logits [n,K], labels i32 [n] → p [n,K]
   double weight = 1, label_smoothing = 0;
   bool operator==(const SoftmaxCrossEntropyForward&) const = default;
 };
-// How many labels are not negative, of all operands.
+// Counts the labels of all operands that are not negative.
 struct CountLabels {  // labels i32 [n], … → count f64 [1]
   bool operator==(const CountLabels&) const = default;
 };
@@ -250,7 +250,7 @@ struct SoftmaxCrossEntropyBackward {  // count f64 [1], p, labels → dlogits
   bool operator==(const SoftmaxCrossEntropyBackward&) const = default;
 };
 
-// For each of any number of tensors x: its flag = 1 if every element of x is finite, else 0.
+// Sets the flag of each of any number of tensors x: 1 if every element of x is finite, else 0.
 struct CheckFinite {  // x, → flag i32 [1], x, → flag i32 [1], …
   bool operator==(const CheckFinite&) const = default;
 };
@@ -284,14 +284,14 @@ struct AverageUpdate {  // [gate f64 [2]], w, e (accumulated)
   bool operator==(const AverageUpdate&) const = default;
 };
 
-// Of each member, what the operands hold of Σg² and, with w, of Σw²; 0 for members that are not among `counted` and, without
-// w, as the second. Sums in double.
+// Computes, in double, the part of each member's Σg² and, with w, Σw² that the operands hold. Both are 0 for members that
+// `counted` leaves out; without w the second is 0.
 struct SquaredNorms {  // g, [w] → norms f64 [members,2]
   Factors counted{};   // 1 or 0
   bool operator==(const SquaredNorms&) const = default;
 };
-// From the squared norms of all parameters, what updates obey. With |g| and |w| their roots, and |G| that of the sum of all
-// g²,
+// Computes what updates obey from the squared norms of all parameters. With |g| and |w| their roots, and |G| that of the sum
+// of all g²,
 //   gate = {1 if |G| is finite, else 0;  c = min(1, clip_norm/(|G| + 1e-6)), or 1 where clip_norm is 0},
 //   trust_i = trust·|w_i| / (c·|g_i| + weight_decay·decays_i·|w_i|), or 1 where trust or that is 0 or not finite.
 // Parameters whose factor in `adapted` is 0 have trust_i = 1. Sources: Pascanu et al. 2013, arXiv:1211.5063, algorithm 1,

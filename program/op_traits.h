@@ -1,5 +1,6 @@
 // What is true of an op whatever runs it: its name, its operands, how it is timed, and how it binds the layouts of its
-// operands. op_table.h says it, in one row for each op; here are the words of the table and what reads it at run time.
+// operands. op_table.h says it, in one row for each op; here are the words of that table and the functions that read it at
+// run time.
 #ifndef COLONNADE_PROGRAM_OP_TRAITS_H_
 #define COLONNADE_PROGRAM_OP_TRAITS_H_
 
@@ -17,7 +18,7 @@
 
 namespace colonnade::program {
 
-// What an operand is to its op. Of the tensors of layers, their gradients too: dw is a kWeight.
+// What an operand is to its op. The gradient of a layer's tensor has the role of the tensor: dw is a kWeight.
 enum class Role {
   kData,  // of an op that looks at bytes alone: of any type
   kInput,
@@ -36,7 +37,7 @@ enum class Role {
   kSums,     // f64 [groups,2,C]
   kControl,  // f64: norms, a gate, factors of rates
 };
-// The one type of what is no tensor of a layer; absent where it is of any.
+// Returns the one type of an operand that is no tensor of a layer; absent where it may have any.
 constexpr std::optional<DType> TypeOf(Role role) {
   switch (role) {
     case Role::kArgmax:
@@ -62,9 +63,9 @@ constexpr std::optional<DType> TypeOf(Role role) {
   }
   return std::nullopt;
 }
-// Whether it holds numbers of a layer, in floating point.
+// Whether an operand of this role holds numbers of a layer, in floating point.
 constexpr bool IsTensor(Role role) { return role != Role::kData && !TypeOf(role).has_value(); }
-// The type of a tensor of layers: the op's own, its MasterType, or, of what may be a summand of a sum over devices, either.
+// The type of a tensor of layers: the op's own, its MasterType or, for what may be a summand of a sum over devices, either.
 enum class Width { kElement, kMaster, kSummand };
 enum class Occurs {
   kOnce,
@@ -80,7 +81,7 @@ struct OperandTrait {
   Occurs occurs = Occurs::kOnce;
 };
 
-// By what an op is timed: the extents that its rate depends on.
+// How an op is timed: which extents its rate depends on.
 enum class CostClass {
   kConvolution,    // of weights and images; its rate is in flop/s
   kMatrixProduct,  // of weights and matrices; its rate is in flop/s
@@ -101,21 +102,22 @@ enum class LayoutRule {
   kArgmax,         // decides the bytes of argmax; its images lie alike
 };
 
-// One op of each name, in the order of the variant.
+// Returns one op of each name, in the order of the variant.
 std::vector<Op> AllOps();
 CostClass CostClassOf(const Op& op);
 LayoutRule LayoutRuleOf(const Op& op);
-// That of the op of that name, or absent.
+// Returns the class of the op of that name; absent where there is none.
 std::optional<CostClass> CostClassOf(absl::string_view name);
 
-// The trait of each of `count` operands of `op`; nothing if it does not take so many.
+// Returns the trait of each of `count` operands of `op`; nothing if it does not take so many.
 using OperandTraits = absl::InlinedVector<const OperandTrait*, 4>;
 std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count);
-// Ok if every tensor of `task`, which does `op`, is of one of `types`; else InvalidArgument that names operand and types.
+// Returns Ok if every tensor of `task`, which does `op`, is of one of `types`; else InvalidArgument that names operand and
+// types.
 absl::Status CheckTensorTypes(const Program& program, const Task& task, const Op& op, absl::Span<const DType> types);
-// "x read, w read, [b read], y write": for messages.
+// Returns "x read, w read, [b read], y write", for messages.
 std::string DescribeOperands(const Op& op);
-// The first operand that is a `role`, or −1. REQUIRES: `count` operands are what `op` takes.
+// Returns the index of the first operand that is a `role`, or −1. REQUIRES: `op` takes `count` operands.
 int OperandOf(const Op& op, size_t count, Role role);
 
 }  // namespace colonnade::program

@@ -38,9 +38,9 @@ struct BoxView {  // a box of `parent`, which has equal rank; this buffer's shap
 // Tensors packed one after the other in the backend's own layout, padding included, and cut into `parts` ranges of bytes, of
 // which this device holds [first_part, first_part + held_parts). Its shape is {parts}; a use's region counts parts. A
 // sharded optimiser holds one part only.
-// With equal_parts the last tensor is padded until the ranges are equal, as joining them into a whole asks. Without, they
-// are as equal as the backend's alignment allows, and nothing is behind the last tensor, if none would be empty: what lies
-// in several such buckets could lie in one.
+// With equal_parts the last tensor is padded until the ranges are equal, as joining them into a whole requires. Without, the
+// ranges are as equal as the backend's alignment allows, and nothing is behind the last tensor, if no range would be empty:
+// tensors of several such buckets could lie in one.
 struct Bucket {
   std::vector<BufferId> members;
   int64_t parts = 1, first_part = 0, held_parts = 1;
@@ -62,7 +62,7 @@ struct Buffer {
   DType dtype = DType::kF32;
   Shape shape;
   Lifetime lifetime = Lifetime::kStep;
-  // 2: a root that Loads on lane kLoad fill, of which step s uses copy s % 2, so that the next step's may be filled
+  // 2: a root that Loads on lane kLoad fill. Step s uses copy s % 2 of it, so that the next step's copy may be filled
   // meanwhile. A step with such buffers begins when the step two before has ended: the host fills its memory no sooner.
   int slots = 1;
   std::variant<Root, BoxView, Bucket, BucketMember> storage;
@@ -84,14 +84,15 @@ struct Initializer {
   bool operator==(const Initializer&) const = default;
 };
 
-// What a tensor that outlives the steps is to training.
+// The role in training of a tensor that outlives the steps.
 enum class StateRole {
   kTrained,    // has a gradient and is updated
   kStatistic,  // written by training, read by evaluation: a running mean
   kFrozen,     // a parameter that this run does not train
 };
 
-// What a parameter is kept with: its value, what the optimiser keeps beside it (optimizer.h), and a moving average of it.
+// The tensors that are kept of a parameter: its value, what the optimiser keeps beside it (optimizer.h), and a moving
+// average of it.
 enum class StateKind { kValue, kMomentum, kSecondMoment, kAverage };
 inline constexpr StateKind kStateKinds[] = {StateKind::kValue, StateKind::kMomentum, StateKind::kSecondMoment,
                                             StateKind::kAverage};
@@ -105,8 +106,8 @@ struct Parameter {
   StateRole role = StateRole::kTrained;
   Shape shape;  // global
   Initializer initializer;
-  // By StateKind; replicas repeat a region. A statistic has a value alone, and so has everything in an evaluation Program.
-  // Of what the optimiser keeps, a member of a sharded bucket holds a byte range only.
+  // By StateKind; replicas repeat a region. A statistic has a value alone, and so has everything in an evaluation Program. A
+  // piece in a sharded bucket of what the optimiser keeps holds only the device's byte range of it.
   std::array<std::vector<Piece>, kStateKindCount> state;
 
   std::vector<Piece>& pieces(StateKind kind) { return state[static_cast<size_t>(kind)]; }
@@ -169,19 +170,19 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// The buffer that holds the memory of `id`: itself, or the root at the end of its chain of views.
+// Returns the buffer that holds the memory of `id`: itself, or the root at the end of its chain of views.
 BufferId RootOf(const Program& program, BufferId id);
 
-// Whether a task uses a buffer of two slots: another one in odd steps than in even ones.
+// Whether a task uses a buffer of two slots, of which odd and even steps use different ones.
 bool UsesSlots(const Program& program, const Task& task);
 
-// Whether a buffer is a member of a bucket of which its device holds some parts alone.
+// Whether a buffer is a member of a bucket of which its device holds only some parts.
 bool IsPartlyHeld(const Program& program, BufferId id);
 
-// How many parameters are trained.
+// Returns how many parameters are trained.
 int TrainedCount(const Program& program);
 
-// The tasks of `device` on `lane`, in the order in which they run.
+// Returns the tasks of `device` on `lane`, in the order in which they run.
 std::vector<TaskId> LaneOrder(const Program& program, int device, Lane lane);
 
 }  // namespace colonnade::program

@@ -21,11 +21,11 @@ enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
 int64_t SizeInBytes(DType dtype);
 bool IsFloat(DType dtype);
 bool IsMaster(DType dtype);  // f32, f64
-// The element type of parameters, gradients, momenta and saved tensors in a Program that computes in `dtype`: f32 for bf16,
-// else `dtype` itself.
+// Returns the element type of parameters, gradients, momenta and saved tensors in a Program that computes in `dtype`: f32
+// for bf16, else `dtype` itself.
 DType MasterType(DType dtype);
 const char* Name(DType dtype);
-// That of a C++ type.
+// Returns the element type of a C++ type.
 template <class T>
 constexpr DType DTypeOf() = delete;
 template <>

@@ -8,7 +8,7 @@
 
 namespace colonnade::program {
 
-// Ok, or InvalidArgument naming the rule and the task or buffer that breaks it:
+// Returns Ok, or InvalidArgument that names the rule and the task or buffer that breaks it:
 //   structure    ids are indices; devices, groups, views, members and regions are in range; a task uses its own device's
 //                buffers; the count, element types and shapes of operands fit the op
 //   argmax       a buffer that holds the argmax of a max pooling is of the step, and used by max poolings alone, all of one
@@ -18,21 +18,21 @@ namespace colonnade::program {
 //   messages     each message has two sides, each the other's peer, equal extents and element types, sent ↔ received
 //   collectives  every member of the group has the instance exactly once, with equal attributes and matching extents; all
 //                members see the instances of a group in the same order; a device's collectives are on one lane
-//   overlap      what a task writes no other operand of it holds, but for a member's own part of an all-gather or
+//   overlap      what a task writes lies in no other operand of it, but for a member's own part of an all-gather or
 //                reduce-scatter in place
 //   deadlock     lane order, waits and meetings together are acyclic
 //   order        tasks with conflicting uses are ordered by lane order and waits, within a step and from step to step
-//   waits        a wait names a task of another lane of the same device, earlier in the sequence (waits), or any
-//   (waits_previous) outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they
-//   state
+//   waits        a wait names a task of another lane of the same device: an earlier one in the sequence (waits), or any one
+//                (waits_previous)
+//   outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they state
 //
-// A Program is looked at alone. Steps of several Programs on the same devices are kept apart by the backend's fence
-// (engine/backend.h): on each device all of one has ended before any of the next begins. So their uses need no waits between
-// each other, and `initialised` is why they can share the memory of step buffers: no step reads what one before it left
-// there. waits_previous is of steps of the same Program, which overlap where no other's come between.
+// Verify looks at one Program alone. Steps of several Programs on the same devices are kept apart by the backend's fence
+// (engine/backend.h): on each device all of one step has ended before any of the next begins. So their uses need no waits
+// between each other, and `initialised` is why they can share the memory of step buffers: no step reads what a step before
+// it left there. waits_previous concerns steps of the same Program, which overlap where no other Program's come between.
 absl::Status Verify(const Program& program);
 
-// After memory assignment: tasks of one device whose byte ranges overlap, one of them writing, are ordered.
+// Checks a memory map: tasks of one device whose byte ranges overlap, one of them writing, are ordered.
 absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map);
 
 }  // namespace colonnade::program

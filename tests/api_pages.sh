@@ -16,7 +16,7 @@ headers=$(grep -oE '[^ "]+\.h"' "$1/api/Doxyfile" | wc -l)
 pages=("$folder"/html/*_8h.html)
 [ ${#pages[@]} -eq "$headers" ] || { echo "expected $headers pages of headers, found ${#pages[@]}"; exit 1; }
 for page in "${pages[@]}"; do page_has "$(basename "$page")" 'Detailed Description'; done
-page_has planner_8h.html 'All judged plans that fit, the fastest first, then those that do not fit, the smallest first; never empty.'
+page_has planner_8h.html 'Searches, and returns all judged plans: those that fit, the fastest first'
 page_has planner_8h.html '   1. every named plan, on all devices and on fewer'                # a list keeps its lines
 page_has fully__connected_8h.html 'y = x·Wᵀ + b      x [n,I]   W [O,I]   b [O]   y [n,O]'  # a formula and
 page_has fully__connected_8h.html ' Shapes     one input of one dimension ([I] a sample)'     # what stands in columns theirs

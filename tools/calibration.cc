@@ -137,7 +137,7 @@ void Calibration::AddTransfers(const std::vector<TransferTime>& transfers) {
 }
 
 absl::Status Calibration::SweepTransfers() {
-  for (const std::string& what : TransferNames()) {
+  for (const std::string& what : MeasurableTransferNames()) {
     for (int members = 2; members <= target_.devices; ++members) {
       if (what == "channel_slice" || (members > 2 && what == "exchange")) continue;
       for (int64_t bytes : kSweepBytes) {

@@ -23,61 +23,63 @@ namespace colonnade::tools {
 
 class Observations;
 
-// That plans and transfers are timed on here.
+// The most devices that plans and transfers are timed on here.
 inline constexpr int kMostDevicesHere = 64;
 
-// A named plan whose Programs are timed. Overlapped ones give the handoffs between lanes, and how much slower compute is
+// A named plan whose Programs are timed. Overlapped Programs show the handoffs between lanes, and how much slower compute is
 // beside a transfer than by itself.
 struct CalibrationPlan {
   std::string name;
   int devices = 1;
   bool overlap = false;
 };
-// single; data, model and owt on 2 devices and more; an overlapped one.
+// Returns single; data, model and owt on 2 and more devices, up to `devices`; and an overlapped plan.
 std::vector<CalibrationPlan> CalibrationPlans(int devices);
 
 // What is calibrated: devices of a backend that times tasks.
 struct CalibrationTarget {
-  int devices = 1;  // with 1 to so many at work
+  int devices = 1;  // the most that are at work; fewer are measured, too
   program::DType dtype = program::DType::kF32;
   BackendMaker make_backend;  // for steps
   BackendMaker make_mover;    // for transfers alone
-  engine::Machine machine;    // what is known of it without measuring
+  engine::Machine machine;    // what is known of the machine without measuring
 };
-// REQUIRES: `choice` is one of TimedKernelChoices.
+// Makes the target of this machine's CPU devices. REQUIRES: `choice` is one of TimedKernelChoices.
 CalibrationTarget CpuTarget(int devices, const KernelChoice& choice = {});
-// A target of one device for each GPU, or of `devices` if that is not 0. The caller sets dtype and the makers of backends.
+// Makes a target of one device for each GPU, or of `devices` if that is not 0. The caller sets dtype and the makers of
+// backends.
 CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision);
 
-// What training's input does of some data: how fast it makes images, and how long the host takes to hand one to a step.
+// How fast training's input makes images of some data, and how long the host takes to hand one to a step.
 struct InputSpeed {
   double images_per_sec = 0, host_sec_per_image = 0;
   std::string source;  // of which data
-  double within = 0;   // the factor within which the rate is right, 0 where it is not known
+  double within = 0;   // the factor within which the rate is right; 0: not known
 };
 
-// Runs Programs, and takes from each task's mean time, the longest tenth of the steps left out, the rate of its op at its
-// shape. Transfers: the time of each exchange and collective in them from when both sides were there, and a sweep of sizes.
-// All of origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and run in turn.
+// Runs Programs. From each task's mean time, without the longest tenth of the steps, it takes the rate of its op at its
+// shape; for transfers, the time of each exchange and collective from when all its sides were there, and a sweep of sizes.
+// All numbers are of origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and
+// run in turn.
 class Calibration {
  public:
   explicit Calibration(CalibrationTarget target);
   ~Calibration();
 
-  // The Programs of a network under one plan at some global batches, instead of those loaded before; none where the network
-  // or the batch does not split so.
+  // Loads the Programs of a network under one plan at some global batches, instead of those loaded before; none where the
+  // network or the batch does not split so.
   absl::Status Load(const layers::LayerGraph& graph, const CalibrationPlan& plan, const std::vector<int64_t>& batches);
   int loaded() const { return static_cast<int>(loaded_.size()); }
-  // A slice of one of them: at least `steps` steps and `time`.
+  // Runs one of them for at least `steps` steps and at least `time`.
   absl::Status Run(int index, int steps, absl::Duration time);
-  // The devices that the plans run on; plans that take turns share them.
+  // Returns the devices that the loaded Programs run on; others that take turns with them share these.
   const std::shared_ptr<engine::Backend>& backend() const { return backend_; }
 
   absl::Status SweepTransfers();
   void AddTransfers(const std::vector<TransferTime>& transfers);
   void SetInput(InputSpeed input) { input_ = std::move(input); }
 
-  // The profile of everything that has run. Frees what is loaded.
+  // Returns the profile of everything that has run, and frees what is loaded.
   engine::Machine Result();
 
  private:

@@ -1,4 +1,4 @@
-// What a device can at most: measured here, as Programs of one task that every device of a backend runs at once.
+// The most that a device can do, measured with Programs of one task that every device of a backend runs at once.
 #ifndef COLONNADE_TOOLS_CEILINGS_H_
 #define COLONNADE_TOOLS_CEILINGS_H_
 
@@ -10,7 +10,7 @@
 
 namespace colonnade::tools {
 
-// Of one device while all are at work.
+// The ceilings of one device while all are at work.
 struct Ceilings {
   double flops_per_sec = 0;  // of the fastest matrix product
   int64_t side = 0;          // of its three matrices
@@ -18,7 +18,7 @@ struct Ceilings {
   int64_t array_bytes = 0;   // of each of the three arrays
 };
 
-// `backend` times tasks. Products are of `dtype`, sums of fp32. Takes some seconds.
+// Measures the ceilings in some seconds. Products are of `dtype`, sums of fp32. REQUIRES: `backend` times tasks.
 absl::StatusOr<Ceilings> MeasureCeilings(engine::Backend& backend, program::DType dtype);
 
 }  // namespace colonnade::tools

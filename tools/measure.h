@@ -22,32 +22,33 @@ namespace colonnade::tools {
 
 int CoreCount();
 
-// What something took: on the clock, and of all processors together.
+// The time that something took: on the clock, and summed over all processors.
 struct Spent {
   double seconds = 0, processor_seconds = 0;
 };
 
-// A Program with synthetic data, two steps in flight as in training; on GPUs the images lie there already. It stays loaded
-// between runs, so that runs of several Programs can take turns and meet the same moods of the machine.
+// Runs a Program on synthetic data, two steps in flight as in training; on GPUs the images are there already. The Program
+// stays loaded between runs, so that runs of several Programs can take turns and meet the same moods of the machine.
 class StepMeter {
  public:
   // Loads the Program of `plan`, by default on CPU devices, and runs a few steps that are not counted. Meters that take
-  // turns share a backend: threads of an OpenMP team that are more than the cores no longer spin, and small networks run at
-  // half their speed.
+  // turns share a backend: where there are more OpenMP threads than cores, waiting threads no longer spin, and small
+  // networks run at half their speed.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const layers::LayerGraph& graph, const partition::Plan& plan,
                                                            const partition::LowerOptions& lower,
                                                            std::shared_ptr<engine::Backend> backend = nullptr);
 
-  // At least `steps` more, and for at least `time`; one before them is not counted.
+  // Runs at least `steps` more steps, for at least `time`; one before them is not counted.
   absl::Status Run(int steps, absl::Duration time = absl::ZeroDuration());
 
   const program::Program& program() const { return program_; }
-  // Of each counted step: the seconds from the end of the step before to its own end, the times of its tasks, and the
-  // seconds in which the host enqueued it.
+  // Return for each counted step: the seconds from the end of the step before to its own end, the times of its tasks, and
+  // the seconds in which the host enqueued it.
   const std::vector<double>& step_seconds() const { return steps_; }
   const std::vector<std::vector<engine::TaskTime>>& times() const { return times_; }
   const std::vector<double>& host_seconds() const { return hosts_; }
-  // To lower network and plan and make the Program ready on the devices; and its first step, which touches its memory first.
+  // Return what it took to lower network and plan and make the Program ready on the devices, and what the first step took,
+  // which is the first to touch the memory.
   const Spent& start_up() const { return start_up_; }
   const Spent& first_step() const { return first_step_; }
   std::vector<engine::DeviceMemory> Memory() const;  // by device
@@ -66,16 +67,17 @@ class StepMeter {
   Spent start_up_, first_step_;
 };
 
-// Bytes that the CPU backend would take for `program`, by device.
+// Returns the bytes that the CPU backend would take for `program`, by device.
 absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program,
                                                                    cpu::CpuOptions::Kernels kernels = {});
 
-// The share of wrong test digits once so much was trained.
+// The share of test digits that were wrong after so much training.
 struct ErrorPoint {
   double epochs = 0, seconds = 0;  // of training, tests left out
   double error = 0;
 };
-// Before training and after every `every` steps of two_column on the embedded digits, under a named plan on CPU devices.
+// Trains two_column on the embedded digits, under a named plan on CPU devices. Returns its errors before training and after
+// every `every` steps.
 absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan, int devices, int64_t steps, int64_t every,
                                                       int64_t batch);
 

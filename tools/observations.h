@@ -1,4 +1,4 @@
-// What the tasks of Programs took, boiled down to the numbers of a machine profile.
+// Boils the times of Programs' tasks down to the numbers of a machine profile.
 #ifndef COLONNADE_TOOLS_OBSERVATIONS_H_
 #define COLONNADE_TOOLS_OBSERVATIONS_H_
 
@@ -19,45 +19,47 @@
 
 namespace colonnade::tools {
 
-// The factor within which the times of one thing are right, as a profile states it: that of their middle half. 0, for
-// unknown, of fewer than four.
+// Returns the factor within which the times of one thing are right, as a profile states it: that of their middle half. 0,
+// for unknown, where there are fewer than four.
 double FactorOfTimes(const std::vector<double>& seconds);
 
 class Observations {
  public:
-  // Of some steps of a Program: the times of their tasks, by step and task index, how long each step took, and what
-  // enqueuing each took.
+  // What was measured in some steps of a Program: the times of their tasks, by step and task index, how long each step took,
+  // and how long the host took to enqueue it.
   struct Run {
     const program::Program& program;
     absl::Span<const std::vector<engine::TaskTime>> times;
     absl::Span<const double> step_seconds, host_seconds;
   };
-  // Takes from a run the rates of its ops, the times of its transfers, gaps between tasks, skew, what the host takes, and
-  // how long devices take for the same. Times are means over all steps but the longest tenth, so that those of the tasks of
-  // a lane add up to what a step takes as it is measured: what makes a task wait now and then, as another process does that
-  // needs a core, is in them.
+  // Takes from a run the rates of its ops, the times of its transfers, gaps between tasks, skew, the host's time, and how
+  // long devices take for the same tasks. Times are means over all steps but the longest tenth, so that the times of a
+  // lane's tasks add up to the measured time of a step: they include what makes a task wait now and then, such as another
+  // process that needs a core.
   void AddRun(const Run& run);
-  // Takes from an overlapped run gaps, what the host takes, and how much slower compute is beside transfers.
+  // Takes from an overlapped run gaps, the host's time, and how much slower compute is beside transfers.
   void AddOverlapped(const Run& run);
   void AddTransfer(const TransferTime& transfer);
 
-  // Of the fastest device. An op's rates are right within the median of the factors of its shapes' times, a transfer's times
-  // within that of its sizes'.
+  // Return the rates of the fastest device, and the times of transfers. An op's rates are right within the median of the
+  // factors of its shapes' times, a transfer's times within the median of those of its sizes.
   std::vector<engine::OpRate> Rates() const;
   std::vector<engine::MeasuredTransfer> Transfers() const;
   HostFit host() const;       // of the median step of each Program
   double launch_sec() const;  // between two tasks of a lane
   double launch_within() const;
-  double handoff_sec() const;  // more than that after a task of another lane
+  double handoff_sec() const;  // how much more than that after a task of another lane
   double handoff_within() const;
-  // How much longer compute takes beside a transfer of its device than alone, as a part. Nothing where no op was seen both
-  // ways, or where times contradict each other.
+  // Returns how much longer compute takes beside a transfer of its device than alone, as a part. Nothing where no op was
+  // seen both ways, or where times contradict each other.
   std::optional<double> overlap_slowdown() const;
-  // Of two that meet, the wait for the slower over the way to the meeting; right within the factor of the runs' skews.
+  // Returns, for two devices that meet, the wait for the slower one over the time since the meeting before. It is right
+  // within the factor of the runs' skews.
   double skew() const;
   double skew_within() const;
-  // By device, how many times as long it computes as the fastest; beyond those that were seen all are as fast. A device is
-  // told from device 0 where in all runs the middle half of the steps says that it is slower, or in all that it is faster.
+  // Returns, by device, how many times as long as the fastest it computes; devices beyond the result count as fastest. A
+  // device differs from device 0 where in all runs the middle half of the steps says that it is slower, or in all that it is
+  // faster.
   std::vector<double> Slowness() const;
 
  private:
@@ -71,22 +73,23 @@ class Observations {
   };
   using Key = std::tuple<std::string, int, double, double, double, double, double, double>;
 
-  // Of an op in an overlapped run: how long it took, and how long of that a transfer ran beside it.
+  // One op of an overlapped run: how long it took, and how long of that a transfer ran beside it.
   struct Beside {
     int device = 0;
     double seconds = 0, common_sec = 0;
   };
-  // Of the steps of a run, on the average: on the ways between meetings, and what the slower of two takes longer on these.
+  // Means over the steps of a run: the time from meeting to meeting, and how much longer than that the slower of two devices
+  // takes.
   struct Waits {
     double way_sec = 0, waited_sec = 0;
   };
-  // Of the steps of a run, how many times as long a device takes as device 0 for the same tasks.
+  // How many times as long as device 0 a device takes for the same tasks, over the steps of a run.
   struct Ratios {
     double lower_quartile = 0, median = 0, upper_quartile = 0;
   };
 
   static Key KeyOf(const program::Program& program, const program::Task& task);
-  // A computation, and one of device 0 that does the same.
+  // A computation of a device, and the one of device 0 that does the same.
   struct AlikeTasks {
     program::TaskId own, first;
   };

@@ -120,7 +120,7 @@ std::vector<program::Member> CollectiveSides(program::Builder& builder, program:
 }
 
 absl::StatusOr<program::Program> MakeProgram(const TransferCase& transfer, int64_t elements) {
-  const std::vector<std::string>& names = TransferNames();
+  const std::vector<std::string>& names = MeasurableTransferNames();
   if (std::find(names.begin(), names.end(), transfer.what) == names.end()) {
     return absl::FailedPreconditionError(
         absl::StrFormat("a transfer \"%s\": expected one of %s", transfer.what, absl::StrJoin(names, ", ")));
@@ -209,7 +209,7 @@ absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std
     return found != entry.end() && found->is_number() ? found->get<double>() : -1;
   };
   const auto word = entry.find("operation");
-  const std::vector<std::string>& names = TransferNames();
+  const std::vector<std::string>& names = MeasurableTransferNames();
   if (word == entry.end() || !word->is_string() ||
       std::find(names.begin(), names.end(), word->get<std::string>()) == names.end()) {
     return WrongField(place, absl::StrCat("an \"operation\" of ", absl::StrJoin(names, ", ")));
@@ -232,7 +232,7 @@ double TransferRun::Mean() const { return tools::Mean(seconds); }
 
 double TransferRun::Percentile(double part) const { return tools::Percentile(seconds, part); }
 
-const std::vector<std::string>& TransferNames() {
+const std::vector<std::string>& MeasurableTransferNames() {
   static const std::vector<std::string>* const names =
       new std::vector<std::string>{"exchange", "channel_slice", "all_gather", "reduce_scatter", "all_reduce"};
   return *names;

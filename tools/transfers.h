@@ -15,7 +15,7 @@
 namespace colonnade::tools {
 
 // exchange and channel_slice (between two), all_gather, reduce_scatter, all_reduce.
-const std::vector<std::string>& TransferNames();
+const std::vector<std::string>& MeasurableTransferNames();
 bool IsBetweenTwo(const std::string& transfer);
 
 struct TransferTime {
@@ -56,7 +56,7 @@ struct TransferRun {
 // Runs a Program that does this and nothing else. Before each check the operands get a pattern of the element, the device
 // and the check, and the results something that no transfer brings, so that data which did not arrive, or which
 // arrived at another place, are seen. `make_backend` makes one that times tasks. FailedPrecondition for a name that is not
-// one of TransferNames().
+// one of MeasurableTransferNames().
 absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
                                         const BackendMaker& make_backend = CpuDevices);
 

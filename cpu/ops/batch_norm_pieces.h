@@ -17,8 +17,8 @@ namespace colonnade::cpu {
 
 inline constexpr int64_t kLanes = kChannelBlock;
 inline constexpr int64_t kPieceElements = 32768;  // of one operand: what one thread works on at a time
-inline constexpr int64_t kRunElements = 8192;     // that a piece has side by side in memory, where images are small
-inline constexpr int64_t kMaxBlocks = 16;         // of channels, of a piece
+inline constexpr int64_t kRunElements = 8192;     // about as many of a piece lie side by side where images are small
+inline constexpr int64_t kMaxBlocks = 16;         // blocks of channels in a piece
 
 // Dense tensors [n,C,…] of one layout, cut into groups of samples and these into pieces: some blocks of channels of a range
 // of the pixels, sample after sample. The `width` channels of a block are neighbours in memory: 16 of blocked images and of
@@ -28,7 +28,7 @@ struct Pieces {
   int64_t width, blocks;
   int64_t piece_blocks, piece_pixels, across, along;  // pieces across the blocks and along the pixels
 
-  // The pieces of tensors like `x` that have sums like `sums`.
+  // Cuts tensors like `x`, whose sums are like `sums`, into pieces.
   Pieces(const View& x, const View& sums)
       : groups(sums.shape[0]),
         samples(x.shape[0] / sums.shape[0]),
@@ -43,7 +43,7 @@ struct Pieces {
 
   int64_t count() const { return groups * across * along; }
   int64_t WidthOf(int64_t block) const { return std::min(width, channels - block * width); }
-  // Where the first sum of channel c of group g is; the second is `channels` behind it.
+  // Returns the index of the first sum of channel c of group g; the second lies `channels` behind it.
   int64_t SumOf(int64_t g, int64_t c) const { return 2 * g * channels + c; }
 };
 
@@ -71,7 +71,7 @@ struct LaneSums {
     for (int64_t l = 0; l < kLanes; ++l) first[l] += other.first[l];
     for (int64_t l = 0; l < kLanes; ++l) second[l] += other.second[l];
   }
-  // Those of a block of one channel.
+  // Adds up all lanes into lane 0, for a block of one channel.
   void Fold() {
     for (int64_t l = 1; l < kLanes; ++l) {
       first[0] += first[l];
@@ -80,7 +80,7 @@ struct LaneSums {
   }
 };
 
-// Those of one channel.
+// The lanes [begin, end) of a block that hold one channel.
 struct Lanes {
   int64_t begin, end;
 };
@@ -92,8 +92,8 @@ struct LaneNormalisations {
   alignas(64) ByLane<double> mean = {}, scale = {};
 };
 
-// What is done to each element, in float: (x − mean)·slope + shift. The mean is rounded and `shift` makes up for it: x −
-// mean is then exact where x is near the mean, so that means far from zero cost no digits.
+// The map of each element, in float: (x − mean)·slope + shift. The mean is rounded and `shift` makes up for it: x − mean is
+// then exact where x is near the mean, so that means far from zero cost no digits.
 struct Lines {
   alignas(64) ByLane<float> mean = {}, slope = {}, shift = {}, scale = {};
 
@@ -113,11 +113,11 @@ struct MaskedGradient {
   T* dz;
 };
 
-// Σx and Σx² of a piece, added to `sums` by block.
+// Adds Σx and Σx² of a piece to `sums`, by block.
 template <class T>
 void SumPiece(const Pieces& of, const Piece& piece, const T* x, LaneSums* sums);
 
-// Σdy and Σdy·x̂ likewise; of the others, Σdz and Σdz·x̂.
+// Adds Σdy and Σdy·x̂ of a piece to `sums`, by block; the two functions below add Σdz and Σdz·x̂.
 template <class T>
 void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x, const T* dy,
                       LaneSums* sums);

@@ -10,55 +10,55 @@
 
 namespace colonnade::cpu {
 
-// Some pixels of an image, and of its channels a group that windows do not leave. Elements are floats, or bfloat16.
+// Some pixels of an image, with one group of its channels, which windows do not leave. Elements are floats, or bfloat16.
 struct BlockedPixels {
   bool bf16;
   std::int64_t blocks, pixels;
   std::int64_t block_stride;  // elements from one block to the next
 };
 
-// program::LrnForward of windows of 5 channels and beta = 3/4; sums and powers are in float.
+// The attributes of a program::LrnForward with windows of 5 channels and beta = 3/4. Sums and powers are taken in float.
 struct FiveChannelLrn {
   float alpha_over_size, k;
 };
 
-// Of scratch that lrn_backward needs.
+// Returns how many floats of scratch lrn_backward needs.
 [[gnu::always_inline]] inline std::int64_t LrnScratchFloats(const BlockedPixels& of) {
   return 2 * of.blocks * of.pixels * 16;
 }
 
-// How the windows of a max pooling lie over the cells of one axis. Each has a cell, and cells of a window follow each other.
+// How the windows of a max pooling lie over the cells of one axis. Each window has a cell, and its cells are neighbours.
 struct PoolAxis {
   std::int64_t size, stride, pad, cells, windows;
 };
 struct BlockPooling {
   PoolAxis rows, columns;
 
-  // Elements of a block of channels.
+  // Elements of one block of channels: in a row of x, in all of x, in all of y.
   [[gnu::always_inline]] std::int64_t x_row() const { return columns.cells * 16; }
   [[gnu::always_inline]] std::int64_t x_plane() const { return rows.cells * x_row(); }
   [[gnu::always_inline]] std::int64_t y_plane() const { return rows.windows * columns.windows * 16; }
 };
 
 struct BlockLoops {
-  const char* vectors;  // what they are of
+  const char* vectors;  // the instruction set of their vectors: "AVX-512"
 
-  // x → y, which begin with the first pixel of the first block.
+  // Computes y from x; both point to the first pixel of the first block.
   void (*lrn_forward)(const BlockedPixels& of, const FiveChannelLrn& lrn, const void* x, void* y);
-  // x, dy → dx. `scratch` holds LrnScratchFloats(of).
+  // Computes dx from x and dy. `scratch` holds LrnScratchFloats(of) floats.
   void (*lrn_backward)(const BlockedPixels& of, const FiveChannelLrn& lrn, const void* x, const void* dy, float* scratch,
                        void* dx);
-  // Max pooling of bfloat16, of some planes, which lie one behind the other. x → y, and the place of each maximum in its
-  // window, in row-major order, unless `argmax` is null. A NaN is a maximum where it comes first.
+  // Pools the maxima y of bfloat16 planes of x, which lie one behind the other, and unless `argmax` is null the place of
+  // each maximum in its window, in row-major order. A NaN is a maximum where it comes first.
   void (*take_maxima)(const BlockPooling& of, std::int64_t planes, const std::uint16_t* x, std::uint16_t* y,
                       std::uint8_t* argmax);
-  // argmax, dy → dx: each cell has the sum of the gradients of the windows whose maximum it is, made in float and rounded
-  // once. `sums` holds x_row() floats.
+  // Computes dx from argmax and dy: each cell gets the sum of the gradients of the windows whose maximum it is, taken in
+  // float and rounded once. `sums` holds x_row() floats.
   void (*give_gradients)(const BlockPooling& of, std::int64_t planes, const std::uint8_t* argmax, const std::uint16_t* dy,
                          float* sums, std::uint16_t* dx);
 };
 
-// Those of the widest vectors that this processor has; null where it has none that they are made for.
+// Returns the loops for the widest vectors that this processor has; null where it has none that they are compiled for.
 const BlockLoops* FindBlockLoops();
 
 extern const BlockLoops kBlockLoopsAvx512, kBlockLoopsAvx2;

@@ -1,5 +1,5 @@
-// The body of block_loops.h for vectors of kLanes floats. To be included once by a source that is compiled for their
-// instruction set: nothing here may be seen by another one, so all of it is unnamed and nothing of std is used.
+// The body of block_loops.h for vectors of kLanes floats, included once by each source that is compiled for an instruction
+// set. No other source may see what is in it, so all of it is unnamed and nothing of std is used.
 #include "cpu/ops/block_loops.h"
 #include "cpu/ops/clones.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 16;
 
-// A vector of a group of channels, and those of the channels before and behind it; −1 where the group has none.
+// Offsets of a vector of a group's channels and of its neighbours before and after; −1 where the group has no neighbour.
 struct Place {
   std::int64_t at, before, after;
 };
@@ -20,7 +20,7 @@ COLONNADE_VECTOR_INLINE Place PlaceOf(const BlockedPixels& of, std::int64_t bloc
   return place;
 }
 
-// Calls body(block, i) for each vector of the pixels: i is its place among them in that block.
+// Calls body(block, i) for each vector of the pixels; i is its offset in that block's part of them.
 template <class Body>
 COLONNADE_VECTOR_INLINE void ForVectors(const BlockedPixels& of, const Body& body) {
   for (std::int64_t block = 0; block < of.blocks; ++block) {
@@ -35,19 +35,19 @@ COLONNADE_VECTOR_INLINE Vector LoadOrZero(const T* from, std::int64_t at) {
   return value;
 }
 
-// Lanes [j, j + kLanes) of a and, behind it, b.
+// Returns lanes [j, j + kLanes) of a followed by b.
 template <int j>
 COLONNADE_VECTOR_INLINE Vector Shifted(const Vector& a, const Vector& b) {
   return __builtin_shufflevector(a, b, COLONNADE_LANES_FROM(j));
 }
 
-// Of each channel c, Σ over [c − 2, c + 2].
+// Returns for each channel c the sum over channels [c − 2, c + 2].
 COLONNADE_VECTOR_INLINE Vector SumOfFive(const Vector& before, const Vector& at, const Vector& after) {
   const Vector two_before = Shifted<kLanes - 2>(before, at), one_before = Shifted<kLanes - 1>(before, at);
   return (two_before + one_before) + (Shifted<1>(at, after) + Shifted<2>(at, after)) + at;
 }
 
-// x, and of its channels s^(−3/4) and 1/s.
+// x, with s^(−3/4) and 1/s of each of its channels.
 struct Scaled {
   Vector x, power, inverse;
 };
@@ -146,7 +146,7 @@ void TakeMaxima(const BlockPooling& of, std::int64_t planes, const std::uint16_t
   }
 }
 
-// Adds the gradients of a row of windows to a row of cells: `place` is that of the row's first cell in a window.
+// Adds the gradients of a row of windows to a row of cells. `place` is the place of the row's first cell in a window.
 COLONNADE_VECTOR_INLINE void AddGradients(const PoolAxis& columns, std::int64_t place, const std::uint8_t* argmax,
                                           const std::uint16_t* dy, float* sums) {
   for (std::int64_t q = 0; q < columns.windows; ++q) {

@@ -22,13 +22,14 @@ inline OperandLayouts AnyLayout(const OperandLayouts& layouts) {
   return {AnyLayout(layouts.x), AnyLayout(layouts.w), AnyLayout(layouts.y)};
 }
 
-// True if the operands are of f32, all of them.
+// Whether all operands are of f32.
 inline bool IsF32(const OperandLayouts& layouts) {
   const auto is_f32 = [](const MemoryDesc& desc) { return TypeOf(desc) == dnnl::memory::data_type::f32; };
   return is_f32(layouts.x) && is_f32(layouts.w) && is_f32(layouts.y);
 }
 
-// Those of the forward kernel that a backward one is described by: free, and where one is in bf16, none in f32.
+// Returns the layouts of the forward kernel that a backward kernel is described by: all free, and all in bf16 unless all
+// operands are of f32.
 inline OperandLayouts OfForward(const OperandLayouts& layouts) {
   if (IsF32(layouts)) return AnyLayout(layouts);
   const auto in_bf16 = [](const MemoryDesc& desc) {
@@ -37,10 +38,10 @@ inline OperandLayouts OfForward(const OperandLayouts& layouts) {
   return {in_bf16(layouts.x), in_bf16(layouts.w), in_bf16(layouts.y)};
 }
 
-// make(layouts) returns a primitive descriptor, perhaps empty. Tries, in this order:
+// Chooses among the primitive descriptors, perhaps empty, that make(layouts) returns. Tries, in this order:
 //   1. the layouts as they are, 2. weights free, 3. all free: takes the first that is faster than oneDNN's plain loops;
-//   then, of f32 alone, the same three again: takes the first that oneDNN has at all; else an empty descriptor. In bf16 f32
-//   kernels on copies (staging.h) are faster than plain loops.
+//   then, for f32 alone, the same three again: takes the first that oneDNN has at all; else an empty descriptor. For bf16,
+//   f32 kernels on copies (staging.h) are faster than plain loops.
 template <class Make>
 auto FirstOptimized(const OperandLayouts& have, const Make& make) {
   const std::array<OperandLayouts, 3> attempts = {have, {have.x, AnyLayout(have.w), have.y}, AnyLayout(have)};

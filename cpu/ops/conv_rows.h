@@ -13,11 +13,11 @@
 
 namespace colonnade::cpu {
 
-// Whether a convolution of images x to images y, or back, is faster so than by oneDNN, on this processor: by shape, not by
-// timing, so that all tasks of a layer and all runs agree. x and y have to be row-major then.
+// Whether, on this processor, these kernels are faster than oneDNN's for a convolution of images x to images y, or back.
+// The shapes decide, not a timing, so that all tasks of a layer and all runs agree. If so, x and y must be row-major.
 bool ConvolvesByRows(const program::Window& window, int64_t groups, const program::Shape& x, const program::Shape& y);
 
-// Of an op whose operands are all dense and row-major, of a shape for which ConvolvesByRows holds.
+// Whether these kernels can run `op`: its operands are dense and row-major, and ConvolvesByRows holds for their shapes.
 template <class Op>
 bool CanRunByRows(const Op& op, const TaskContext& context) {
   const int x = program::OperandOf(op, context.operands.size(), program::Role::kInput),

@@ -2,10 +2,10 @@
 // row-major weights: by winograd_loops.h they multiply 4 and 6.25 times less often than direct kernels. Windows of 9 to 12
 // and of 17 to 20 pixels a side that move by 4 are such windows of squares of 4 x 4 pixels, each of 16 channels.
 //
-// The relative error is some 1e-6 where a direct kernel's is 1e-7. Those of bf16 compute in float, too, and round what they
-// write once; but where the processor has AVX512_BF16 and no AMX, 3 x 3 of many channels multiply 2.25 times less often in
-// bf16, which rounds each factor once more: the relative error is some 4e-3. Sums are taken in one order for a number of
-// threads, so that a run gives equal bits each time; plans cut images and channels differently, so that theirs differ.
+// The relative error is some 1e-6 where a direct kernel's is 1e-7. Kernels for bf16 compute in float, too, and round what
+// they write once; but where the processor has AVX512_BF16 and no AMX, 3 x 3 of many channels multiply 2.25 times less often
+// in bf16, which rounds each factor once more: the relative error is some 4e-3. For a number of threads, sums are taken in
+// one order, so that a run gives equal bits each time; plans cut images and channels differently, so that their bits differ.
 #ifndef COLONNADE_CPU_CONV_WINOGRAD_H_
 #define COLONNADE_CPU_CONV_WINOGRAD_H_
 
@@ -17,21 +17,21 @@
 
 namespace colonnade::cpu {
 
-// Whether a convolution of images x, of `dtype`, to images y, or back, is faster so than by direct kernels: by shape, not by
-// timing, and without a word on the number of images, so that Programs of one layer want one layout of its weights. x and y
-// have to be in blocks of channels then, but x in rows where the stride is 4, and weights in rows. Back to x a stride of 4
-// is direct all the same.
+// Whether Winograd's kernels are faster than direct ones for a convolution of images x, of `dtype`, to images y, or back.
+// The shapes decide, not a timing, and not the number of images, so that Programs of one layer want one layout of its
+// weights. If so, x and y must be in blocks of channels (with a stride of 4, x in rows) and weights in rows. The gradient of
+// x at a stride of 4 is computed by direct kernels all the same.
 bool ConvolvesByWinograd(const program::Window& window, int64_t groups, program::DType dtype, const program::Shape& x,
                          const program::Shape& y);
 
-// Whether there are enough images for that.
+// Whether images y have tiles enough for Winograd's kernels to be faster on so many threads.
 bool HasTilesForWinograd(const program::Shape& y, int threads);
 
 inline bool LieForWinograd(const program::Window& window, const View& x, const View& y) {
   return y.kind == View::Kind::kBlocked && (window.stride_h == 1 ? x.kind == View::Kind::kBlocked : InRows(x));
 }
 
-// Of an op whose operands are all dense.
+// Whether Winograd's kernels can run `op` and are the faster ones. REQUIRES: its operands are all dense.
 template <class Op>
 bool CanRunByWinograd(const Op& op, const TaskContext& context) {
   const auto view = [&](program::Role role) { return context.view(program::OperandOf(op, context.operands.size(), role)); };

@@ -1,4 +1,4 @@
-// Which of the loops that are compiled once for each instruction set this processor runs.
+// Chooses, among loops that are compiled once for each instruction set, those that this processor can run.
 #ifndef COLONNADE_CPU_INSTRUCTION_SET_H_
 #define COLONNADE_CPU_INSTRUCTION_SET_H_
 
@@ -16,13 +16,13 @@ inline bool HasAvx512Bf16() { return false; }
 inline bool HasAvx2() { return false; }
 #endif
 
-// Those of the widest vectors; null where it has neither.
+// Returns the loops for the widest vectors that this processor has; null where it has neither set.
 template <class Loops>
 const Loops* WidestOf(const Loops* avx512, const Loops* avx2) {
   return HasAvx512() ? avx512 : HasAvx2() ? avx2 : nullptr;
 }
 
-// All that it runs, the widest last.
+// Returns all loops that it can run, the widest last.
 template <class Loops>
 std::vector<const Loops*> AllOf(const Loops* avx512, const Loops* avx2) {
   std::vector<const Loops*> loops;

@@ -1,6 +1,6 @@
 // Local response normalisation: our own loops, whose windows may be confined to groups of channels.
 //
-// The operand s holds the scale s_c in the layout of x.
+// Backward works the scales s_c out anew, instead of reading them from memory.
 #ifndef COLONNADE_CPU_LRN_H_
 #define COLONNADE_CPU_LRN_H_
 

@@ -10,10 +10,10 @@
 
 namespace colonnade::cpu {
 
-// Whether x and y are such images and the places in a window fit a byte.
+// Whether these kernels can pool x to y: both are channel-blocked images of bf16, and the places in a window fit a byte.
 bool PoolsByBlocks(const program::Window& window, const View& x, const View& y);
 
-// Of operands for which PoolsByBlocks holds.
+// Makes the kernel. REQUIRES: PoolsByBlocks holds for the operands.
 PreparedKernel PrepareByBlocks(const program::MaxPoolForward& op, const TaskContext& context);
 PreparedKernel PrepareByBlocks(const program::MaxPoolBackward& op, const TaskContext& context);
 

@@ -9,10 +9,10 @@
 
 namespace colonnade::cpu {
 
-// Whether x and y are such images and the places in a window fit a byte.
+// Whether these kernels can pool x to y: both are row-major images of f32, and the places in a window fit a byte.
 bool PoolsByRows(const program::Window& window, const View& x, const View& y);
 
-// Of operands for which PoolsByRows holds.
+// Makes the kernel. REQUIRES: PoolsByRows holds for the operands.
 PreparedKernel PrepareByRows(const program::MaxPoolForward& op, const TaskContext& context);
 PreparedKernel PrepareByRows(const program::MaxPoolBackward& op, const TaskContext& context);
 

@@ -1,5 +1,5 @@
-// Vectors of kLanes floats for the sources that are compiled for one instruction set. How many registers and lanes there
-// are, and what needs an instruction of that set, avx512.h and avx2.h say. Nothing here may be seen by another source, so
+// Vectors of kLanes floats for the sources that are compiled for one instruction set. avx512.h and avx2.h say how many
+// registers and lanes there are and define what needs an instruction of that set. No other source may see what is here, so
 // all of it is unnamed and nothing of std is used.
 #ifndef COLONNADE_CPU_VECTORS_H_
 #define COLONNADE_CPU_VECTORS_H_
@@ -19,7 +19,7 @@ COLONNADE_VECTOR_INLINE void Store(const Vector& from, float* to) { *reinterpret
 // Keeps a value in a register where the compiler would load it again for each use.
 COLONNADE_VECTOR_INLINE void Keep(Vector& value) { asm("" : "+v"(value)); }
 
-// Of the upper halves of floats (program/bfloat16.h), which are rounded to nearest, ties to even; NaN stays NaN.
+// Vectors of the upper halves of floats (program/bfloat16.h). Store rounds to nearest, ties to even; NaN stays NaN.
 typedef std::uint16_t Halves __attribute__((vector_size(kLanes * sizeof(std::uint16_t))));
 typedef std::uint16_t LooseHalves
     __attribute__((vector_size(kLanes * sizeof(std::uint16_t)), aligned(sizeof(std::uint16_t)), may_alias));
@@ -33,7 +33,7 @@ COLONNADE_VECTOR_INLINE void Store(const Vector& from, std::uint16_t* to) {
   *reinterpret_cast<LooseHalves*>(to) = __builtin_convertvector(rounded, Halves);
 }
 
-// Factors of products that are summed: a float for each lane. avx512_bf16.h has the upper halves of two.
+// Factors of products that are summed: one float in each lane. In avx512_bf16.h a lane holds the upper halves of two.
 COLONNADE_VECTOR_INLINE void StoreFactors(const Vector& from, float* to) { Store(from, to); }
 COLONNADE_VECTOR_INLINE void LoadFactors(const float* from, Vector& to) { Load(from, to); }
 COLONNADE_VECTOR_INLINE Vector BroadcastFactors(const float* from) { return Broadcast(*from); }

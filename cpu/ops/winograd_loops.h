@@ -41,10 +41,11 @@ inline constexpr std::int64_t kFactorsOfSum = sizeof(float) / sizeof(Factor);
   return (tile + window - 1) * (tile + window - 1);
 }
 inline constexpr std::int64_t kSquareSize = 4;       // pixels of a side, which are 16 channels
-inline constexpr std::int64_t kTilesOfProduct = 12;  // of which a product of many outputs takes multiples
-inline constexpr std::int64_t kSpareTiles = 13;      // that it reads and writes beyond its last
+inline constexpr std::int64_t kTilesOfProduct = 12;  // a product of many outputs takes multiples of so many tiles
+inline constexpr std::int64_t kSpareTiles = 13;      // it reads and writes up to so many tiles beyond its last
 
-// Not a power of two, so that the points of one tile do not meet in one set of a cache.
+// Returns the factors from one pair of points to the next: not a power of two, so that the points of one tile do not meet in
+// one set of a cache.
 template <class Factor>
 [[gnu::always_inline]] inline std::int64_t PointSize(std::int64_t blocks, std::int64_t room) {
   return blocks * room * 16 + static_cast<std::int64_t>(64 / sizeof(Factor));
@@ -64,8 +65,8 @@ struct TiledImages {
   std::int64_t top = 0, left = 0;
 };
 
-// Pixels that are brought into the caches while products are taken, of images whose stride is 1: those of `count` tiles from
-// `first` on, in the blocks [block, block + blocks).
+// Pixels that are brought into the caches while products are taken: those of `count` tiles from `first` on, in the blocks
+// [block, block + blocks) of images whose stride is 1.
 struct TilesAhead {
   TiledImages of;
   const void* images;
@@ -75,10 +76,10 @@ struct Ahead {
   TilesAhead x, y;
 };
 
-// Of one window.
+// The loops for windows of one size.
 template <class Factor>
 struct WinogradLoops {
-  const char* vectors;  // what they are of
+  const char* vectors;  // the instruction set of their vectors: "AVX-512"
   std::int64_t window;  // pixels of a side
 
   // to = Bᵀ p B of `count` patches from tile `first` on.
@@ -87,12 +88,12 @@ struct WinogradLoops {
   // to = A d' Aᵀ of `count` tiles from tile `first` on, and sums [16·blocks] += Σ of their pixels.
   void (*read_tiles)(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room,
                      Factor* to, float* sums);
-  // Rows [count][16] → [count / kFactorsOfSum][16][kFactorsOfSum], in place: so lie factors that are summed by row.
+  // Turns rows [count][16] into [count / kFactorsOfSum][16][kFactorsOfSum], in place, as factors lie that are summed by row.
   void (*join_rows)(std::int64_t count, Factor* rows);
-  // Pixels of block `block` = Aᵀ m A of [P][room][16], plus its 16 of `bias` unless that is null, at least 0 if `relu`.
+  // Pixels of block `block` of y = Aᵀ m A, m of [P][room][16], plus `bias` [16] unless that is null, at least 0 if `relu`.
   void (*write_tiles)(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
                       std::int64_t room, const float* bias, bool relu, void* y);
-  // G w Gᵀ of the weights w [window·window][16] from one input to 16 outputs; points lie `point` factors apart.
+  // to = G w Gᵀ of the weights w [window·window][16] from one input to 16 outputs; points lie `point` factors apart.
   void (*transform_weights)(const float* w, std::int64_t point, Factor* to);
   // dw [window·window][16], taps `tap` floats apart, += Gᵀ s G of one input and 16 outputs; points of s lie `point` floats
   // apart.
@@ -108,7 +109,8 @@ struct WinogradLoops {
                        std::int64_t v_point, const Factor* z, std::int64_t z_point, float* s, const Ahead& ahead);
 };
 
-// Those of the widest vectors that this processor has, for a window of 3 or 5 pixels a side; null where it has none.
+// Returns the loops for a window of 3 or 5 pixels a side and the widest vectors that this processor has; null where it has
+// none that they are compiled for.
 template <class Factor>
 const WinogradLoops<Factor>* FindWinogradLoops(std::int64_t window);
 template <>

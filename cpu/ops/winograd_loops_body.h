@@ -1,6 +1,6 @@
-// The body of winograd_loops.h for vectors of kLanes floats. To be included once by a source that is compiled for their
-// instruction set (vectors.h), which makes its tables by WinogradLoopsOf. It is long because all that works on these vectors
-// has to be compiled together: transformations, products, sums, and what is fetched meanwhile.
+// The body of winograd_loops.h for vectors of kLanes floats, included once by each source that is compiled for an
+// instruction set (vectors.h); the source makes its tables by WinogradLoopsOf. The file is long because all that works on
+// these vectors must be compiled together: transformations, products, sums, and what is fetched meanwhile.
 #include "cpu/ops/winograd_loops.h"
 
 namespace colonnade::cpu {
@@ -127,7 +127,7 @@ COLONNADE_VECTOR_INLINE Place PlaceOf(const TiledImages& of, std::int64_t index)
   return {index / tiles, at / of.across * step - of.top, at % of.across * step - of.left};
 }
 
-// kLanes channels, from `lane` on, of the pixels of a block; zero outside of the image, without a test if kInside.
+// Reads kLanes channels, from `lane` on, of pixels of a block; zeros outside of the image. With kInside it does not test.
 template <class Element>
 struct BlockPixels {
   static constexpr std::int64_t kStride = 1;
@@ -143,7 +143,7 @@ struct BlockPixels {
   }
 };
 
-// The same of images in rows: a pixel is a square of theirs, and its lanes are the rows of that, one behind the other.
+// Does the same for images in rows: a pixel is a square of 4 x 4 of theirs, whose rows follow one another in the lanes.
 template <class Element>
 struct SquarePixels {
   static constexpr std::int64_t kStride = kSquareSize;
@@ -164,8 +164,8 @@ struct SquarePixels {
   }
 };
 
-// kTransform of the columns, then of the rows, of a square of kSize pixels. Returns the value at the point (1, 1), where A
-// adds all rows and columns.
+// Applies kTransform to the columns, then to the rows, of a square of kSize x kSize pixels, and stores the points. Returns
+// the value at the point (1, 1), where A adds all rows and columns.
 template <int kSize, int kSide, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Pixels,
           class Factor>
 COLONNADE_VECTOR_INLINE Vector ReadTile(const TiledImages& of, const Pixels& pixels, const Place& at, std::int64_t point,
@@ -193,7 +193,7 @@ COLONNADE_VECTOR_INLINE Vector ReadTile(const TiledImages& of, const Pixels& pix
   return sum;
 }
 
-// Of `count` tiles, or patches, and all blocks; sums [16·blocks] += what ReadTile returns, unless it is null.
+// Calls ReadTile for `count` tiles, or patches, of all blocks, and adds what it returns to sums [16·blocks] unless null.
 template <int kSize, int kSide, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Pixels, class Factor>
 void ReadTilesOf(const TiledImages& of, const void* images, std::int64_t first, std::int64_t count, std::int64_t room,
                  Factor* to, float* sums) {
@@ -242,7 +242,7 @@ void JoinRows(std::int64_t count, Factor* rows) {
   }
 }
 
-// What lies outside of the image is dropped.
+// Writes the pixels of one tile; those outside of the image are dropped.
 template <int kTile, int kSide, class Element>
 COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, std::int64_t point, const Place& at,
                                        const Vector& bias, bool relu, Element* image) {
@@ -388,13 +388,13 @@ class Fetcher {
   std::int64_t rows_[2];  // in a step
 };
 
-// The block that vector `index` of outputs is of, and its first lane there.
+// The block that holds vector `index` of outputs, and the vector's first lane there.
 struct OutputVector {
   std::int64_t block, lane;
   explicit OutputVector(std::int64_t index) : block(index * kLanes / 16), lane(index * kLanes % 16) {}
 };
 
-// Calls two(vector) for pairs of the vectors of outputs, and one(vector) for a last one.
+// Calls two(vector) for each pair of vectors of outputs, and one(vector) for a last single one.
 template <class Two, class One>
 COLONNADE_VECTOR_INLINE void ForVectors(std::int64_t vectors, const Two& two, const One& one) {
   for (std::int64_t vector = 0; vector < vectors; vector += 2) vector + 1 < vectors ? two(vector) : one(vector);
@@ -423,7 +423,7 @@ COLONNADE_VECTOR_INLINE void AddProducts(std::int64_t steps, const Factor* x, co
   }
 }
 
-// Row `row` of sums[k] to to[k] + row·stride.
+// Stores row `row` of sums[k] at to[k] + row·stride.
 template <int kVectors, int kRows>
 COLONNADE_VECTOR_INLINE void StoreRows(const Vector (&sums)[kVectors][kRows], std::int64_t stride,
                                        float* const (&to)[kVectors]) {

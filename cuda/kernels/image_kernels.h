@@ -11,7 +11,7 @@
 
 namespace colonnade::cuda {
 
-// An image tensor [n, c, h, w] of any strides, and element (n, c, h, w) by its number.
+// An image tensor [n, c, h, w] of any strides. At returns the offset of an element.
 struct Image {
   int64_t n = 1, c = 1, h = 1, w = 1;
   int64_t stride_n = 0, stride_c = 0, stride_h = 0, stride_w = 0;
@@ -23,7 +23,8 @@ struct Image {
 struct Pixel {
   int64_t n, c, h, w;
 };
-// Channels innermost, as they lie in memory; c is the first of `lanes` channels.
+// Returns the pixel and the first of the `lanes` channels of vector i; vectors are counted with channels innermost, as they
+// lie in memory.
 template <int lanes>
 COLONNADE_HOST_DEVICE inline Pixel PixelOf(const Image& image, int64_t i) {
   const int64_t vectors = image.c / lanes;
@@ -77,7 +78,7 @@ struct MaxPoolForwardElements {
   }
 };
 
-// The outputs whose windows hold row (or column) `at`: [first, end).
+// Returns the outputs [first, end) whose windows hold row (or column) `at`.
 COLONNADE_HOST_DEVICE inline Chunk WindowsOver(int64_t at, int64_t size, int64_t stride, int64_t pad, int64_t outputs) {
   const int64_t last = Quotient(at + pad, stride);
   const int64_t first = at + pad < size ? 0 : Quotient(at + pad - size, stride) + 1;
@@ -119,7 +120,7 @@ struct MaxPoolBackwardElements {
   }
 };
 
-// Cells of a window, from `first`, that lie in [−pad, extent + pad).
+// Returns how many cells of a window that begins at `first` lie in [−pad, extent + pad).
 COLONNADE_HOST_DEVICE inline int64_t CellsInside(int64_t first, int64_t size, int64_t extent, int64_t pad) {
   const int64_t begin = first < -pad ? -pad : first, end = first + size < extent + pad ? first + size : extent + pad;
   return end - begin;
@@ -171,14 +172,13 @@ struct AvgPoolBackwardElements {
   }
 };
 
-// The channels of c's window, which stays in c's block of `block` channels; those of lanes together begin with the first's
-// and end with the last's, in one block.
+// Returns the channels of c's window, which stays in c's block of `block` channels.
 COLONNADE_HOST_DEVICE inline Chunk ChannelsAround(int64_t c, int64_t size, int64_t block) {
   const int64_t begin = Quotient(c, block) * block, first = c - size / 2, end = c + size / 2 + 1;
   return {first > begin ? first : begin, end < begin + block ? end : begin + block};
 }
 
-// s^−β, for the published β without a logarithm.
+// Returns s^−β, for the published β = 3/4 without a logarithm.
 COLONNADE_HOST_DEVICE inline float ToMinus(float beta, float s) {
   if (beta != 0.75f) return powf(s, -beta);
   const float root = 1.0f / sqrtf(s);
@@ -189,7 +189,7 @@ struct LrnWindow {
   int64_t size, block;  // channels of a window, and of a block
   float alpha_over_size, beta, k;
 
-  // Of channels [c, c + lanes).
+  // Returns the channels that the windows of [c, c + lanes), which lie in one block, cover together.
   template <int lanes>
   COLONNADE_HOST_DEVICE Chunk Around(int64_t c) const {
     return {ChannelsAround(c, size, block).begin, ChannelsAround(c + lanes - 1, size, block).end};
@@ -199,7 +199,7 @@ struct LrnWindow {
   }
 };
 
-// s of the channels [at.c, at.c + lanes), which are in one block.
+// Returns s of the channels [at.c, at.c + lanes), which lie in one block.
 template <int lanes, class T>
 COLONNADE_HOST_DEVICE Vector<float, lanes> LrnScales(const LrnWindow& window, const Image& in, const T* x, const Pixel& at) {
   const Chunk channels = window.Around<lanes>(at.c);

@@ -1,7 +1,7 @@
 // Kernels of layer normalisation; kernels.h and reduction.h say how they are written, program/op.h what they compute.
 //
-// Moments and sums of a position are in double: a block has a column of threads for each of a few positions, and the threads
-// of a column share its channels. What is done with elements is in float.
+// Moments and sums of a position are taken in double: a block has a column of threads for each of a few positions, and the
+// threads of a column share its channels. Elements are computed in float.
 #ifndef COLONNADE_CUDA_LAYER_NORM_KERNELS_H_
 #define COLONNADE_CUDA_LAYER_NORM_KERNELS_H_
 
@@ -15,13 +15,13 @@
 
 namespace colonnade::cuda {
 
-// Numbers of each position, of any strides: channel k of an image [n,·,h,w].
+// Some numbers for each position, of any strides: number k of a position is channel k of an image [n,·,h,w].
 struct PositionNumbers {
   Image image;
   float* data = nullptr;
   COLONNADE_HOST_DEVICE float& At(const Pixel& at, int k) const { return data[image.At(at.n, k, at.h, at.w)]; }
 };
-// x̂ of the channels of a position.
+// Maps x of a position's channels to x̂.
 struct PositionNormalisation {
   float mean, rest, rstd;
   COLONNADE_HOST_DEVICE PositionNormalisation(const PositionNumbers& moments, const Pixel& at)
@@ -29,7 +29,7 @@ struct PositionNormalisation {
   COLONNADE_HOST_DEVICE float operator()(float x) const { return ((x - mean) - rest) * rstd; }
 };
 
-// The positions of an image over which a reduction's columns are laid, and the channels over which its rows are.
+// Lays the columns of a reduction over the positions of an image, and its rows over the channels.
 template <int lanes>
 struct PositionColumns {
   Image image;
@@ -38,7 +38,7 @@ struct PositionColumns {
   COLONNADE_HOST_DEVICE int64_t blocks() const { return (positions() + positions_of_block - 1) / positions_of_block; }
   COLONNADE_HOST_DEVICE int64_t PositionOf(int64_t block, int column) const { return block * positions_of_block + column; }
   COLONNADE_HOST_DEVICE bool Has(int64_t position) const { return position < positions(); }
-  // The pixel's channel 0.
+  // Returns channel 0 of the pixel at `position`.
   COLONNADE_HOST_DEVICE Pixel At(int64_t position) const {
     const int64_t row = Quotient(position, image.w), n = Quotient(row, image.h);
     return {n, 0, row - n * image.h, position - row * image.w};
@@ -50,8 +50,8 @@ struct PositionColumns {
   }
 };
 
-// Mean and Σ(x − mean)² of some channels: two passes over those of a thread, which are then merged pairwise (Chan, Golub &
-// LeVeque 1979).
+// Mean and Σ(x − mean)² of some channels. A thread makes two passes over its channels; the parts of threads are then merged
+// pairwise (Chan, Golub & LeVeque 1979).
 struct MomentsPart {
   double count, mean, squares;
 };
@@ -184,7 +184,7 @@ struct LayerNormBackwardElements {
   }
 };
 
-// Of PairSums over the positions of x, dy and a number of moments: dy and dy·x̂.
+// The terms dy and dy·x̂ of PairSums, whose walk goes over the positions of x, dy and the moments.
 template <class T, int lanes>
 struct LayerNormTerms {
   static constexpr int kLanes = lanes;
@@ -209,7 +209,7 @@ struct LayerNormTerms {
     return {x.Channel(g, c), dy.Channel(g, c), moments, moment_stride};
   }
 };
-// The two sums of each channel, rounded.
+// Writes the two sums of each channel, rounded to float.
 struct PutSumPairs {
   GroupSums sums;
   ChannelNumbers first, second;

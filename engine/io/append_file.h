@@ -16,8 +16,8 @@ namespace colonnade::engine {
 
 class AppendFile {
  public:
-  // Of a file that is there the first `kept_bytes` stay, at most all. DataLoss where the file cannot be written, is no
-  // regular file, or another process has it open here; of `calls` Flock alone is used.
+  // Opens the file. If it is there, its first `kept_bytes` stay, at most all. DataLoss where it cannot be written, is no
+  // regular file, or another process has it open by this function. Only Flock of `calls` is used.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path, int64_t kept_bytes = 0,
                                                           const FileCalls& calls = FileCalls());
   ~AppendFile();
@@ -26,7 +26,7 @@ class AppendFile {
 
   absl::Status Append(absl::string_view piece);
   const std::string& path() const { return path_; }
-  bool is_locked() const { return is_locked_; }  // else its file system has no locks
+  bool is_locked() const { return is_locked_; }  // false: its file system has no locks
 
  private:
   AppendFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}

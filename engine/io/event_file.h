@@ -1,7 +1,10 @@
 // Event files, which TensorBoard reads: TFRecord frames around Event messages of protobuf.
 //
-// Of the message Event: wall_time = 1 (double), step = 2 (varint), file_version = 3 (string), summary = 5, session_log = 7.
-// Of Summary: value = 1; of its Value: tag = 1, simple_value = 2 (float). Of SessionLog: status = 1, in which START is 1.
+// The fields that are written, with their numbers:
+//   Event       wall_time = 1 (double), step = 2 (varint), file_version = 3 (string), summary = 5, session_log = 7
+//   Summary     value = 1
+//   Value       tag = 1, simple_value = 2 (float)
+//   SessionLog  status = 1, in which START is 1
 #ifndef COLONNADE_ENGINE_EVENT_FILE_H_
 #define COLONNADE_ENGINE_EVENT_FILE_H_
 
@@ -22,18 +25,19 @@ struct Scalar {
   double value = 0;  // kept as float
 };
 
-// The bytes of one message each. Times are seconds since 1970.
+// Return the bytes of one message each. Times are seconds since 1970.
 std::string VersionEvent(double wall_time);
 std::string ScalarsEvent(double wall_time, int64_t step, absl::Span<const Scalar> scalars);
-// Readers drop what stands before it with this step or a later one.
+// Readers drop the events before it that have this step or a later one.
 std::string RestartEvent(double wall_time, int64_t step);
 
-// u64 length, u32 masked CRC-32C of these eight bytes, `data`, u32 masked CRC-32C of it; all little-endian.
+// Returns the frame of `data`: u64 length, u32 masked CRC-32C of these eight bytes, `data`, u32 masked CRC-32C of `data`;
+// all little-endian.
 std::string TfRecord(absl::string_view data);
 
 class EventFile {
  public:
-  // A new file in `folder`, beside those of other runs, with its version in it.
+  // Makes a new file in `folder`, beside those of other runs, and writes its version.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& folder);
 
   absl::Status AddRestart(int64_t step);

@@ -20,39 +20,39 @@ namespace colonnade::engine {
 // Appends bytes to the file that ReplaceFile writes.
 using Append = absl::FunctionRef<absl::Status(absl::string_view)>;
 
-// Writes a file beside `path` by what `write` appends, syncs it, renames it to `path` and syncs the directory. Where
-// anything fails `path` is as it was before, and nothing is left beside it; but where the directory alone cannot be synced,
-// the new file is there and may not outlast a loss of power. What a killed process left, the next call removes. Through
-// links, also to a file that is not there yet, and with owner and mode of the file replaced.
+// Writes what `write` appends to a file beside `path`, syncs it, renames it to `path` and syncs the directory. Where
+// anything fails, `path` is as it was before, and nothing is left beside it; but where only the directory cannot be synced,
+// the new file is there and may not outlast a loss of power. The next call removes what a killed process left. Links are
+// followed, also to a file that is not there yet; owner and mode are those of the file replaced.
 absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status(Append)> write,
                          const FileCalls& calls = FileCalls());
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents);
 
-// Ok if a file could be put at `path` now; DataLoss saying why not. For a look before long work.
+// Returns Ok if a file could be put at `path` now, else DataLoss that says why not. To be called before long work.
 absl::Status CheckWritable(const std::string& path);
 
-// All of a regular file of at most `limit_bytes`; of a folder, a device or a pipe nothing is read.
+// Reads all of a regular file of at most `limit_bytes`; it reads nothing of a folder, a device or a pipe.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes = int64_t{1} << 36);
 
-// A descriptor of a regular file to read; the caller closes it. Errors as ReadFile's.
+// Returns a descriptor of a regular file to read; the caller closes it. Errors as ReadFile's.
 absl::StatusOr<int> OpenToRead(const std::string& path);
 
-// Makes a folder where it is missing, for good. DataLoss where that cannot be.
+// Makes a folder where it is missing, and syncs the folder that holds it. DataLoss where that fails.
 absl::Status MakeFolder(const std::string& folder, const FileCalls& calls = FileCalls());
-// The same, and before it of those above it.
+// Does the same, first for the folders above it.
 absl::Status MakeFolders(const std::string& folder, const FileCalls& calls = FileCalls());
 
 // Makes what was created, renamed or removed in a folder outlast a loss of power.
 absl::Status SyncFolder(const std::string& folder, const FileCalls& calls = FileCalls());
 
-// Tries to lock an open file for this process alone, for as long as it is open. Where its file system has no locks, as NFS
-// may, kNone: nobody has it, and nobody is kept from it. DataLoss where the system fails otherwise.
+// Tries to lock an open file for this process alone, for as long as it is open. kNone where its file system has no locks, as
+// NFS may: no process then holds a lock, and none is kept out. DataLoss where the system fails otherwise.
 enum class Lock { kTaken, kHeldByAnother, kNone };
 absl::StatusOr<Lock> TryToLock(int file, const std::string& path, const FileCalls& calls = FileCalls());
-// What users should know of a file or folder without a lock.
+// Returns what users should know of a file or folder without a lock.
 std::string NoLockNote(const std::string& path);
 
-// DataLoss that says what errno does: "cannot write FILE: No space left on device".
+// Returns DataLoss with the text of errno: "cannot write FILE: No space left on device".
 absl::Status SystemError(absl::string_view what, const std::string& path);
 
 }  // namespace colonnade::engine

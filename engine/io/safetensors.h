@@ -17,26 +17,27 @@
 
 namespace colonnade::engine {
 
-// What stands before the bytes of `tensors` in a file, without a checksum. InvalidArgument naming the tensor where two have
-// one name, a name is not UTF-8, or shape and number of bytes differ.
+// Returns what stands before the bytes of `tensors` in a file, without a checksum. InvalidArgument that names the tensor
+// where two have one name, a name is not UTF-8, or shape and number of bytes differ.
 absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors);
 
-// The tensors of a file's bytes, of F32 and F64, in the order of their bytes; nothing is copied. Counters of batches are
-// left out. Errors as LoadTensors.
+// Returns the F32 and F64 tensors of a file, whose contents are `bytes`, in the order of their bytes; nothing is copied.
+// Counters of batches are left out. Errors as LoadTensors.
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);
 
-// Whether a name is that of a counter that PyTorch keeps with a batch normalisation, an I64 that nothing here needs.
+// Whether a tensor of that name is the counter that PyTorch keeps with a batch normalisation, an I64 that nothing here
+// needs.
 bool IsBatchCounter(absl::string_view name);
 
-// Replaces `path` by the tensors, each in its own type, in the order given. InvalidArgument naming the tensor, and nothing
-// written, where two have one name, a name is not UTF-8, or shape and number of values differ.
+// Replaces `path` by the tensors, each in its own type, in the order given. InvalidArgument that names the tensor, with
+// nothing written, where two have one name, a name is not UTF-8, or shape and number of values differ.
 absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors);
-// The same, as F32.
+// Does the same, with all values as F32.
 absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors);
 
-// Tensors of F32 and F64, in the order of their bytes. InvalidArgument with file, tensor, expected and found where the file
-// breaks a rule of the format: header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole, sizes
-// that do not fit shapes; or has not the checksum that it states; NotFound where it is missing.
+// Read tensors of F32 and F64, in the order of their bytes. InvalidArgument with file, tensor, expected and found where the
+// file breaks a rule of the format (header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole,
+// sizes that do not fit shapes) or its checksum is not the one that it states; NotFound where it is missing.
 absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path);
 absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes);
 

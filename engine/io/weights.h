@@ -24,14 +24,16 @@ struct MappedWeights {
   std::vector<TensorView> tensors;  // by file, then in the order of their bytes
 };
 
-// All of them are finite. Errors as LoadTensors, and of an index: NotFound where a file that it names is missing,
-// InvalidArgument where a name leads elsewhere, or a file has not the tensors that the index names, no more and no fewer.
+// Maps the weights at `path` and checks that all are finite. Errors as LoadTensors; for an index also NotFound where a file
+// that it names is missing, and InvalidArgument where such a name leads elsewhere, or a file has more or fewer tensors than
+// the index names for it.
 absl::StatusOr<MappedWeights> MapWeights(const std::string& path);
-// The same as doubles.
+// Reads the same weights as doubles.
 absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path);
 
 using WeightMap = std::map<std::string, std::string>;  // from the name of a tensor to that of its file
-// InvalidArgument where the JSON is not that of an index, a key stands twice or a file does not lie beside the index.
+// Reads an index. InvalidArgument where the JSON is not that of an index, a key stands twice or a file does not lie beside
+// the index.
 absl::StatusOr<WeightMap> WeightMapFromJson(absl::string_view json);
 
 }  // namespace colonnade::engine

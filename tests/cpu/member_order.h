@@ -1,5 +1,5 @@
-// What every backend promises of collectives beyond equal sums: sums in the order of the members, whose bits depend on it,
-// and all-gathers of parts that are not alike.
+// What every backend promises of collectives beyond equal sums: sums are taken in the order of the members, on which their
+// bits depend, and all-gathers may join parts of unequal extents.
 #ifndef COLONNADE_TESTS_CPU_MEMBER_ORDER_H_
 #define COLONNADE_TESTS_CPU_MEMBER_ORDER_H_
 
@@ -13,7 +13,7 @@
 
 namespace colonnade::conformance {
 
-// A Program of one collective: of each member the operand that it gives and the one that it gets.
+// A Program of one collective, with the operand that each member gives and the one that it gets.
 struct OneCollective {
   program::Program program;
   std::vector<program::BufferId> x, y;
@@ -25,7 +25,8 @@ inline constexpr program::CollectiveKind kSums[] = {program::CollectiveKind::kAl
                                                     program::CollectiveKind::kReduceScatter};
 inline constexpr int64_t kElements = 4 * 700;
 
-// In place, on persistent buffers that tests write and read; of a reduce-scatter [kElements] into parts.
+// Makes a Program of one sum, on persistent buffers that tests write and read: in place, or for a reduce-scatter from
+// [kElements] into parts.
 inline OneCollective SumOf(program::CollectiveKind kind, int members) {
   program::Builder builder("sum", program::Mode::kTrain, 1, program::DType::kF32, {{"data", members}});
   OneCollective one;
@@ -51,7 +52,7 @@ inline OneCollective SumOf(program::CollectiveKind kind, int members) {
   return one;
 }
 
-// Of sizes that differ by up to 2^20, so that f32 sums in another order have other bits.
+// Returns numbers whose sizes differ by up to 2^20, so that f32 sums in another order have other bits.
 inline Values NumbersWhoseSumsDependOnTheirOrder(int members, int64_t elements) {
   Values x(members, std::vector<double>(elements));
   uint32_t state = 7;
@@ -65,7 +66,7 @@ inline Values NumbersWhoseSumsDependOnTheirOrder(int members, int64_t elements) 
   return x;
 }
 
-// Runs the Program once on what `x` says; what each member holds then.
+// Runs the Program once on `x`; returns what each member holds then.
 inline Values RunOnce(const OneCollective& one, engine::LoadedProgram& loaded, const Values& x) {
   for (size_t m = 0; m < x.size(); ++m) EXPECT_TRUE(loaded.Write(one.x[m], x[m]).ok());
   for (const program::Task& task : one.program.tasks) loaded.Launch(task.id, 0);
@@ -78,7 +79,7 @@ inline Values RunOnce(const OneCollective& one, engine::LoadedProgram& loaded, c
   return y;
 }
 
-// `y` are sums in f32 of the first member's element and the second's, then the third's, …
+// Expects `y` to be sums in f32 of the first member's element and the second's, then the third's, …
 inline void ExpectSumsInMemberOrder(const OneCollective& one, const Values& x, const Values& y) {
   const auto& what = std::get<program::Collective>(one.program.tasks[0].what);
   const int members = static_cast<int>(x.size());
@@ -100,7 +101,7 @@ inline void ExpectSumsInMemberOrder(const OneCollective& one, const Values& x, c
   }
 }
 
-// Parts [extents[m], 3] (or [3, extents[m]]) along dimension `dim`.
+// Makes a Program that gathers parts [extents[m], 3] (or [3, extents[m]]) along dimension `dim`.
 inline OneCollective UnequalGather(int dim, const std::vector<int64_t>& extents) {
   const int members = static_cast<int>(extents.size());
   program::Builder builder("gather", program::Mode::kTrain, 1, program::DType::kF32, {{"data", members}});
@@ -124,7 +125,7 @@ inline OneCollective UnequalGather(int dim, const std::vector<int64_t>& extents)
   return one;
 }
 
-// All different.
+// Returns numbers that are all different.
 inline Values NumbersOf(const OneCollective& one) {
   Values x;
   double next = 1;

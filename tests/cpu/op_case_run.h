@@ -27,10 +27,10 @@ enum class Data {
 };
 Values MakeValues(const OpCase& op_case, Data data, uint64_t seed);
 
-// The oracle's values after the first `steps` steps of the case, all floating operands in f64.
+// Returns the oracle's values after the first `steps` steps of the case, with all floating operands in f64.
 absl::StatusOr<Values> RunOracle(const OpCase& op_case, const Values& values, size_t steps = ~size_t{0});
 
-// Where inputs and outputs lie. Parameters are persistent wherever these lie: alone, or as members of buckets.
+// Where inputs and outputs lie. Parameters are persistent in any case: alone, or as members of buckets.
 enum class Home {
   kPersistent,  // as parameters do
   kStep,        // in buffers of the step, as activations do
@@ -59,12 +59,13 @@ class LoadedCase {
   int64_t step_ = 0;
 };
 
-// Of a case in bf16: a result is rounded to 2⁻⁹, and in some cases was when it was made. A convolution on GPUs is rounded
-// before its bias is added, and a normalisation before its addend, so that some of their ReLUs fall on the other side.
-// None where an update writes what a layer reads: in bf16 layers read rounded copies.
+// Returns how far, by RelativeDistance, the results of a case in bf16 may be off: a result is rounded to 2⁻⁹, and in some
+// cases was rounded while it was made. A convolution on GPUs is rounded before its bias is added, and a normalisation before
+// its addend, so that some of their ReLUs fall on the other side. Nothing where an update writes what a layer reads: in bf16
+// layers read rounded copies.
 std::optional<double> Bf16Tolerance(const OpCase& op_case);
 
-// ‖a − b‖ / ‖b‖, or ‖a‖ where b is 0.
+// Returns ‖a − b‖ / ‖b‖, or ‖a‖ where b is 0.
 double RelativeDistance(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace colonnade::conformance

@@ -401,7 +401,7 @@ TEST(Names, OfOpsAndTransfersStandOnThePage) {
   std::ifstream file(std::string(kSourceDir) + "/docs/simulator.md");
   std::stringstream page;
   page << file.rdbuf();
-  for (const std::vector<std::string>* names : {&OpNames(), &TransferNames()}) {
+  for (const std::vector<std::string>* names : {&OpNames(), &ProfiledTransferNames()}) {
     EXPECT_THAT(page.str(), HasSubstr(absl::StrCat("`", absl::StrJoin(*names, "` `"), "`")))
         << "docs/simulator.md is to list\n`" << absl::StrJoin(*names, "` `") << "`";
   }

@@ -11,7 +11,8 @@ namespace colonnade::engine {
 
 inline constexpr double kMs = 1e-3;
 
-// Devices d0, d1 …, each with a link of 1 GB/s each way to one switch: a way between two has the latency of two links.
+// Adds devices d0, d1 …, each with a link of 1 GB/s each way to one switch: a route between two has the latency of two
+// links.
 inline void AddDevicesOnASwitch(Machine& machine, int devices, double latency_sec) {
   for (int d = 0; d < devices; ++d) {
     machine.devices.push_back(absl::StrCat("d", d));
@@ -19,7 +20,7 @@ inline void AddDevicesOnASwitch(Machine& machine, int devices, double latency_se
   }
 }
 
-// The same with 1 GB/s of memory, 1 MB/ms.
+// Makes a machine of such devices, each with 1 GB/s of memory, 1 MB/ms.
 inline Machine OnASwitch(int devices, double latency_sec = 0) {
   Machine machine;
   machine.name = "test";
@@ -29,7 +30,7 @@ inline Machine OnASwitch(int devices, double latency_sec = 0) {
   return machine;
 }
 
-// Nodes of eight devices, each node with a link of 2 GB/s each way to a network switch.
+// Makes a machine of nodes of eight devices, each node with a link of 2 GB/s each way to a network switch.
 inline Machine InNodes(int devices) {
   Machine machine;
   machine.name = "nodes";

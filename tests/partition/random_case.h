@@ -135,7 +135,7 @@ class NetworkDrawer {
       case 5:
         if (extent_ < 4) return x;
         extent_ = (extent_ - 2) / 2 + 1;
-        // The same extent; a divisor of 3 is not exact.
+        // This pooling has the same extent; its divisor of 3 is not exact.
         if (!exact_ && counter_ % 2) return net_.AvgPool(Next("avg_pool"), x, {.kernel = 3, .stride = 2, .ceil_mode = true});
         return net_.AvgPool(Next("avg_pool"), x, {.kernel = 2, .stride = 2});
       case 6: {

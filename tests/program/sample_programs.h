@@ -11,30 +11,30 @@
 
 namespace colonnade::program {
 
-// One training step of a convolution split into two columns and a fully connected layer, with an exchange, views, buckets,
-// an all-reduce, on three lanes; not scheduled.
+// Returns one training step of a convolution split into two columns and a fully connected layer, with an exchange, views,
+// buckets and an all-reduce, on three lanes; not scheduled.
 Program TwoColumnsUnscheduled();
-// The same with a wait for each dependency between lanes.
+// Returns the same with a wait for each dependency between lanes.
 Program TwoColumns();
 
-// Every op once on one device, in an order that initialises what it reads; one lane, so it needs no waits.
+// Runs every op once on one device, in an order that initialises what each reads; on one lane, so that it needs no waits.
 Program EveryOp();
 
-// Every kind of collective once on two devices; one lane.
+// Runs every kind of collective once on two devices, on one lane.
 Program EveryCollective();
 
-// A bucket copied, and added to another, part by part.
+// Copies a bucket, and adds it to another, part by part.
 Program PartsOfBuckets();
 
-// Many step buffers of random sizes and lifetimes, written and read by tasks on random lanes; scheduled.
+// Has many step buffers of random sizes and lifetimes, written and read by tasks on random lanes; scheduled.
 Program RandomLifetimes(uint32_t seed, int buffers);
 
 // Writes a wait for each dependency between lanes, also those that others imply.
 void AddAllWaits(Program& program);
 
-// The first task that does `word` (as Name(task) says), on `device`.
+// Returns the first task that does `word` (as Name(task) says), on `device`.
 Task& Find(Program& program, absl::string_view word, int device = 0);
-// The first buffer of that name on `device`.
+// Returns the first buffer of that name on `device`.
 Buffer& FindBuffer(Program& program, absl::string_view name, int device = 0);
 
 }  // namespace colonnade::program

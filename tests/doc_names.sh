@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Every test that docs/tests.md names is there, and so is every source file that a comment or a page names.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+
+# A name that ends in "…", "\*" or "{" is the beginning of one; ".Test" is of the suite before it.
+tests_that_are_missing() {
+  find tests -name '*_test.cc' -exec sed -nE 's/^ *(TYPED_)?TEST(_F|_P)?\((\w+), *(\w+)\).*/\3.\4/p' {} + |
+    awk -F'|' '
+      NR == FNR { defined[$1]; next }
+      { suite = ""
+        text = $3
+        while (match(text, /([A-Z][A-Za-z0-9]*(\/[A-Za-z0-9]+)?)?\.[A-Z][A-Za-z0-9]+(…|\\\*|\{)?/)) {
+          name = substr(text, RSTART, RLENGTH)
+          text = substr(text, RSTART + RLENGTH)
+          begins = sub(/(…|\\\*|\{)$/, "", name)
+          if (name ~ /^\./) name = suite name; else suite = substr(name, 1, index(name, ".") - 1)
+          typed = of_instance = name
+          sub(/\/[^.]*/, "", typed)  # Suite/Type.Test
+          sub(/.*\//, "", of_instance)  # Instance/Suite.Test
+          known = typed in defined || of_instance in defined
+          if (begins) for (test in defined) known = known || index(test, typed) == 1
+          if (!known) print "docs/tests.md:" FNR ": no test " name
+        } }' - docs/tests.md
+}
+
+# A name without its folders may be of any file that has it. What other projects have stands in lines with "source" or a URL.
+files_that_are_missing() {
+  local here='./build*'
+  find . -path "$here" -prune -o -type f -printf '%P\n' | sed -E 's:^:/:' >"$found"
+  grep -rnoE --include='*.h' --include='*.cc' --include='*.cu' --include='*.md' --exclude-dir='build*' \
+    '(//.*|`)\b[a-z][a-z0-9_/]*\.(h|cc|cu)\b' . |
+    grep -viE 'source|://' |
+    sed -nE 's#^\./([^:]+:[0-9]+):.*[^a-z0-9_/]([a-z][a-z0-9_/]*\.(h|cc|cu))$#\1 \2#p' |
+    while read -r place name; do
+      grep -qE "/${name//./\\.}$" "$found" || echo "$place: no file $name"
+    done
+}
+
+missing=$(tests_that_are_missing; files_that_are_missing)
+[ -z "$missing" ] && echo "every test and file that is named is there" && exit 0
+echo "$missing"
+exit 1
