@@ -17,6 +17,7 @@
 #include "cli/session.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
+#include "program/steady_now.h"
 #include "tools/calibration.h"
 #include "tools/machines.h"
 #include "tools/network_file.h"
@@ -99,9 +100,9 @@ absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples
   std::vector<Arrival> arrivals;
   const auto copy = [&](const data::Batch& batch) {
     step.resize(batch.pixels.size());
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = program::SteadyNow();
     std::copy(batch.pixels.begin(), batch.pixels.end(), step.begin());
-    copying += absl::Now() - begin;
+    copying += program::SteadyNow() - begin;
     const int64_t before = arrivals.empty() ? 0 : arrivals.back().images;
     arrivals.push_back({begin, before + static_cast<int64_t>(batch.samples.size())});
   };
@@ -156,16 +157,16 @@ CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, con
 // Loads the Programs of a run and lets them take turns: fewer where they take longer than `most`.
 absl::Status RunSlices(const PlanRun& run, size_t index, int slices, absl::Duration most,
                        const std::vector<int64_t>& batches, tools::Calibration& calibration, CalibrationTime& time) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = program::SteadyNow();
   RETURN_IF_ERROR(calibration.Load(*run.graph, run.plan, batches));
-  const absl::Time loaded = absl::Now();
+  const absl::Time loaded = program::SteadyNow();
   int done = 0;
   do {
     for (int p = 0; p < calibration.loaded(); ++p) {
       RETURN_IF_ERROR(calibration.Run(p, 1, kSliceTime));
     }
-  } while (++done < slices && absl::Now() - begin < most);
-  time.Add(index, loaded - begin, done, absl::Now() - loaded);
+  } while (++done < slices && program::SteadyNow() - begin < most);
+  time.Add(index, loaded - begin, done, program::SteadyNow() - loaded);
   return absl::OkStatus();
 }
 
@@ -191,9 +192,9 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
                       flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
   std::vector<std::string> left_out;
   CountProgress progress("calibrating:");
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = program::SteadyNow();
   for (size_t r = 0; r < runs.size(); ++r) {
-    const absl::Duration passed = absl::Now() - begin;
+    const absl::Duration passed = program::SteadyNow() - begin;
     const auto done = static_cast<int64_t>(r), all = static_cast<int64_t>(runs.size());
     progress.Show(done, all, absl::StrCat(" plans, ", runs[r].name()), time.Left(r, passed) + afterwards);
     const int slices = time.SlicesOf(r, passed);
@@ -219,7 +220,7 @@ absl::Status RunCalibrate(const Flags& flags) {
   ASSIGN_OR_RETURN(tools::CalibrationTarget target, TargetOf(flags));
   ASSIGN_OR_RETURN(std::vector<tools::TransferTime> transfers, TransfersOf(flags));
   ASSIGN_OR_RETURN(const Samples input, InputOf(flags));
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = program::SteadyNow();
   const int devices = target.devices;
   tools::Calibration calibration(std::move(target));
   ASSIGN_OR_RETURN(const std::vector<std::string> left_out,
@@ -239,7 +240,7 @@ absl::Status RunCalibrate(const Flags& flags) {
   if (flags.json) {
     PrintJson({{"machine", path},
                {"devices", devices},
-               {"seconds", absl::ToDoubleSeconds(absl::Now() - begin)},
+               {"seconds", absl::ToDoubleSeconds(program::SteadyNow() - begin)},
                {"left_out", left_out}});
   } else {
     std::printf("%s\n", path.c_str());

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/named_files.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "engine/checkpoint_folder.h"
@@ -122,6 +123,7 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
 // The newest one's weights.
 absl::Status Export(const Flags& flags, const Found& found) {
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}}));
   ReadProgress progress(found.bytes());
   ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint,
                    engine::VerifiedCheckpoint::Open(found.path, progress.on_read()));

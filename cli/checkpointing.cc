@@ -11,19 +11,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
+#include "cli/progress.h"
 #include "engine/io/file.h"
 #include "engine/io/xxh3.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
+#include "program/steady_now.h"
 #include "tools/network_file.h"
 
 namespace colonnade::cli {
 namespace {
-
-void Warn(const std::string& what) { std::fprintf(stderr, "warning: %s\n", what.c_str()); }
 
 bool IsSameFolder(const std::string& a, const std::string& b) {
   std::error_code ignored;
@@ -216,7 +215,7 @@ absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program& program, engine::LoadedProgram& loaded) {
-  last_save_ = absl::Now();
+  last_save_ = program::SteadyNow();
   if (flags_.resume.has_value()) {
     const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
     std::error_code ignored;
@@ -253,7 +252,7 @@ bool Checkpointing::IsDue(int64_t step) {
   Tell(saver_->Poll());
   if (!not_finite_.ok()) return true;  // and BeginCopy ends the run
   if (interval_.steps > 0) return step % interval_.steps == 0;
-  return absl::Now() - last_save_ >= absl::Minutes(interval_.minutes);
+  return program::SteadyNow() - last_save_ >= absl::Minutes(interval_.minutes);
 }
 
 absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& saved) {
@@ -295,7 +294,7 @@ absl::Status Checkpointing::Save(int64_t step) {
                               session_.plan.mesh.device_count() == 1 ? "" : "s")};
   if (losses_.count > 0) manifest.position.loss = losses_.sum / static_cast<double>(losses_.count);
   losses_of_copy_ = std::exchange(losses_, {});
-  last_save_ = absl::Now();
+  last_save_ = program::SteadyNow();
   return saver_->Begin(std::move(manifest));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/progress.h"
 #include "cpu/about.h"
 #include "cpu/backend.h"
 #include "cuda/backend.h"
@@ -115,7 +116,7 @@ nlohmann::ordered_json MachineFileJson(const engine::Machine& machine) {
 
 void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph) {
   const std::string warning = tools::FitWarning(machine, graph);
-  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  if (!warning.empty()) Warn(warning);
 }
 
 }  // namespace colonnade::cli

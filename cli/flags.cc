@@ -34,12 +34,12 @@ CLI::Validator CheckpointIntervalRule() {
   return {check, "N|Nm"};
 }
 
-constexpr double kBelowOne = 0.9999999;
+constexpr double kBelowOne = 0.9999999;  // in f32, with room
 
 // A finite number from `least` to `most`.
 CLI::Validator Number(double least, double most) {
   const std::string range = most == kNoLimit    ? absl::StrFormat("%g or more", least)
-                            : most == kBelowOne ? absl::StrFormat("of at least %g and below 1", least)
+                            : most == kBelowOne ? absl::StrFormat("from %g to 0.9999999", least)
                                                 : absl::StrFormat("from %g to %g", least, most);
   auto check = [=](std::string& text) -> std::string {
     double value = 0;
@@ -114,7 +114,7 @@ void AddNetworkFlags(CLI::App& app, Flags& flags) {
   app.add_option("--classes", flags.classes, "number of classes (default: the model's)")
       ->check(CLI::Range(1, 1000000))
       ->group(group);
-  app.add_option("--width", flags.width, "channels and features times this")
+  app.add_option("--width", flags.width, "factor on the channels and features of all layers but the last")
       ->check(Number(0.001, 64))
       ->capture_default_str()
       ->group(group);
@@ -130,7 +130,7 @@ void AddNetworkFlags(CLI::App& app, Flags& flags) {
             "on: the two more losses of googlenet and googlenet_bn in training")
       ->group(group);
   app.add_option("--label-smoothing", flags.label_smoothing,
-                 "of training's losses: this share of a label goes to all classes")
+                 "in training: this share of each label is spread over all classes")
       ->check(Number(0, 0.999))
       ->capture_default_str()
       ->group(group);
@@ -145,8 +145,8 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);
   app.add_option("--augment", flags.augment,
-                 "standard: what is published for such images; none; or of pad:N, resized[:A], scaled:N[-M], mirror, "
-                 "jitter:X, lighting:X, cutout:N some with commas between (docs/data.md)")
+                 "standard: what is published for such images; none; or a list with commas: pad:N, resized[:A], "
+                 "scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N (docs/data.md)")
       ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
       ->capture_default_str()
       ->group(group);
@@ -158,9 +158,10 @@ void AddDataFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, kMostPrefetched))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--jpeg-index", flags.jpeg_index,
-                 "MB for indices of JPEGs, with which parts of large ones are decoded alone, made when one is read for the "
-                 "second time; 0: none")
+  app.add_option(
+         "--jpeg-index", flags.jpeg_index,
+         "MB of memory for indices of large JPEGs, with which only the part that is seen is decoded; each is made when its "
+         "image is read for the second time; 0: none")
       ->check(CLI::Range(int64_t{0}, kMostIndexMegabytes))
       ->capture_default_str()
       ->group(group);
@@ -228,7 +229,8 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
   app.add_option("--columns", flags.columns, "size of the model axis (default: model all devices, hybrid 2)")
       ->check(CLI::Range(1, engine::kMostDevices))
       ->group(group);
-  app.add_option("--reduction", flags.reduction, "of gradients: all-reduce, sharded, master (default: the plan's)")
+  app.add_option("--reduction", flags.reduction,
+                 "how gradients are reduced: all-reduce, sharded or master (default: the plan's)")
       ->check(CLI::IsMember({"all-reduce", "sharded", "master"}))
       ->group(group);
   app.add_option("--overlap", flags.overlap, "on: transfers beside compute; off: in line with it (default: the plan's)")
@@ -283,7 +285,7 @@ void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {
 }
 
 void AddTimedKernelsFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--kernels", flags.kernels, "of CPU devices, as of train: onednn or winograd")
+  app.add_option("--kernels", flags.kernels, "kernels of CPU devices whose rates are taken: onednn or winograd")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(engine::kTimedKernels), std::end(engine::kTimedKernels))))
       ->capture_default_str()
       ->group(kMachineGroup);
@@ -321,19 +323,20 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--decay", flags.decay,
-                 "what decays, and what lars gives rates of its own: all, or weights (not biases and normalisations)")
+                 "parameters that decay, and that lars gives rates of their own: all, or weights (neither biases nor "
+                 "normalisations)")
       ->check(CLI::IsMember({"all", "weights"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--trust", flags.trust, "of lars: the trust coefficient (default: 0.001)")
+  app.add_option("--trust", flags.trust, "lars: the trust coefficient (default: 0.001)")
       ->check(Number(0, kNoLimit))
       ->group(group);
-  app.add_option("--betas", flags.betas, "of adamw: what its two means keep, each below 1 (default: 0.9,0.999)")
+  app.add_option("--betas", flags.betas, "adamw: decay rates of its two moments, each below 1 (default: 0.9,0.999)")
       ->check(Number(0, kBelowOne))
       ->delimiter(',')
       ->expected(2)
       ->group(group);
-  app.add_option("--epsilon", flags.epsilon, "of adamw: what is added to the root (default: 1e-08)")
+  app.add_option("--epsilon", flags.epsilon, "adamw: term added to the denominator (default: 1e-08)")
       ->check(Number(1e-30, kNoLimit))
       ->group(group);
   app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: 0, none)")
@@ -349,12 +352,13 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->delimiter(',')
       ->type_name("PATTERN,…")
       ->group(group);
-  app.add_option("--head-lr-scale", flags.head_lr_scale, "factor of the rate of the last layer")
+  app.add_option("--head-lr-scale", flags.head_lr_scale, "factor on the learning rate of the last layer")
       ->check(Number(0, kNoLimit))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--ema", flags.ema,
-                 "keeps a moving average of the parameters, of this decay, and tests it too (0.999; default: none)")
+  app.add_option(
+         "--ema", flags.ema,
+         "keeps a moving average of the parameters with this decay, such as 0.999, and tests it, too (default: none)")
       ->check(Number(0, kBelowOne))
       ->group(group);
   app.add_option("--accumulate", flags.accumulate,
@@ -366,21 +370,24 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
                  "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "
                  "onecycle, over all steps (default: the model's)")
       ->group(group);
-  app.add_option("--warm-up", flags.warm_up, "steps in which the rate grows to what it would be")
+  app.add_option("--warm-up", flags.warm_up,
+                 "first steps, in which the learning rate grows linearly to what it would be without")
       ->check(CLI::Range(int64_t{0}, kMostSteps))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--base-batch", flags.base_batch, "the rate is that of a batch of this size: times --batch / this")
+  app.add_option("--base-batch", flags.base_batch, "batch size that --lr is meant for: the rate is scaled by --batch / this")
       ->check(CLI::Range(int64_t{1}, kMostBatch))
       ->group(group);
 }
 
 void AddCheckpointFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Checkpoints";
-  CLI::Option* folder = app.add_option("--checkpoint", flags.checkpoint,
-                                       "folder for all state of the run, whatever the plan: at times, and at the end")
-                            ->type_name("DIR")
-                            ->group(group);
+  CLI::Option* folder =
+      app.add_option(
+             "--checkpoint", flags.checkpoint,
+             "folder in which all state of the run is saved, now and then and at the end; any plan can go on from it")
+          ->type_name("DIR")
+          ->group(group);
   app.add_option("--checkpoint-every", flags.checkpoint_every, "N: after every N steps; Nm: about every N minutes")
       ->check(CheckpointIntervalRule())
       ->capture_default_str()
@@ -395,9 +402,8 @@ void AddCheckpointFlags(CLI::App& app, Flags& flags) {
   CLI::Option* resume =
       app.add_option_function<std::vector<std::string>>(
              "--resume", [&flags](const std::vector<std::string>& from) { flags.resume = from.empty() ? "" : from.front(); },
-             "goes on from the newest good checkpoint of a folder, or from the one named (default: of --checkpoint, and "
-             "from "
-             "the beginning where none is there yet)")
+             "goes on from the newest good checkpoint of a folder, or from the one named (without DIR: in --checkpoint, or "
+             "from the beginning where none is there yet)")
           ->expected(0, 1)
           ->type_name("DIR")
           ->group(group);
@@ -412,14 +418,16 @@ void AddCheckpointFlags(CLI::App& app, Flags& flags) {
 void AddDrawFlags(CLI::App& app, Flags& flags) {
   app.add_option(
          "--draws", flags.draws,
-         "simulations on draws of what the profile is unsure of; 0: none (default: 100, or fewer where they take long)")
+         "simulations for the interval of a prediction, each with other values of what the profile is unsure of; 0: none "
+         "(default: 100, or fewer where they take long)")
       ->check(CLI::Range(0, kMostDraws));
-  app.add_option("--seed", flags.seed, "of the draws")->check(CLI::Range(uint64_t{0}, kLargestSeed))->capture_default_str();
+  app.add_option("--seed", flags.seed, "seed of the draws")
+      ->check(CLI::Range(uint64_t{0}, kLargestSeed))
+      ->capture_default_str();
 }
 
 void AddReportFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--report", flags.report, "one page of all that was found: plan, timeline, memory, machine; for a browser")
-      ->type_name("FILE.html");
+  app.add_option("--report", flags.report, "one HTML page with plan, timeline, memory and machine")->type_name("FILE.html");
 }
 
 void AddJsonFlag(CLI::App& app, Flags& flags) {

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "cli/commands.h"
 #include "cli/input_run.h"
 #include "cli/output.h"
@@ -22,6 +21,7 @@
 #include "data/sample_order.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
+#include "program/steady_now.h"
 
 namespace colonnade::cli {
 namespace {
@@ -77,11 +77,11 @@ absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, const data
     const int64_t sample = order.At(count);
     ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
     if (!stored.is_encoded) return DecodingAlone();
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = program::SteadyNow();
     const absl::Duration used = ProcessorTime(CLOCK_THREAD_CPUTIME_ID);
     absl::StatusOr<data::Image> decoded = data::DecodeImage(stored.bytes, channels, std::move(image.pixels));
     processor += ProcessorTime(CLOCK_THREAD_CPUTIME_ID) - used;
-    spent += absl::Now() - begin;
+    spent += program::SteadyNow() - begin;
     if (!decoded.ok()) {
       return absl::Status(decoded.status().code(), absl::StrCat(set.sample_name(sample), ": ", decoded.status().message()));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -23,7 +24,7 @@ bool ReadSteps(absl::Span<const std::string> words, std::vector<int64_t>& steps,
   for (const std::string& word : words.subspan(0, words.size() - 1)) {
     if (!absl::SimpleAtoi(word, &steps.emplace_back()) || steps.back() < 1) return false;
   }
-  return absl::SimpleAtod(words.back(), &number) && number > 0;
+  return absl::SimpleAtod(words.back(), &number) && number > 0 && std::isfinite(number);
 }
 
 // What the words of --lr-policy say; false where they say nothing.

@@ -1,13 +1,16 @@
 // The `colonnade` command: parses the command line, runs one sub-command, turns its status into message and exit code.
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <memory>
 #include <new>
 #include <string>
@@ -38,9 +41,9 @@ constexpr int kUsage = 2, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, 
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_signal{0};
 
-// A second Ctrl-C ends the process at once. SIGTERM and SIGUSR1 do not: those who send it may send it twice, and have
-// SIGKILL.
+// A second Ctrl-C ends the process at once. Other signals do not: those who send them may send them twice, and have SIGKILL.
 void OnStop(int signal) {
+  const int error = errno;  // of a call that this interrupts
   int none = 0;
   if (g_signal.compare_exchange_strong(none, signal)) {
     g_stop = true;
@@ -49,6 +52,21 @@ void OnStop(int signal) {
   } else if (signal == SIGINT) {
     std::_Exit(128 + signal);
   }
+  errno = error;
+}
+
+// Else a file that is opened gets the number of a standard stream that is closed, and what is printed goes into it.
+void OpenClosedStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const bool is_closed = ::fcntl(stream, F_GETFD) == -1 && errno == EBADF;
+    // What cannot be printed to the standard output is still an error: nothing can be written to what is open for reading.
+    if (is_closed) (void)::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+int ReportUnwritten() {
+  std::fprintf(stderr, "colonnade: cannot write the results to the standard output\n");
+  return kWriteError;
 }
 
 int Report(const absl::Status& status, const Outcome& outcome) {
@@ -56,10 +74,7 @@ int Report(const absl::Status& status, const Outcome& outcome) {
     std::fprintf(stderr, "colonnade: %s\n", std::string(status.message()).c_str());
     return colonnade::cli::ExitCodeOf(status);
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    std::fprintf(stderr, "colonnade: cannot write the results to the standard output\n");
-    return kWriteError;
-  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) return ReportUnwritten();
   if (outcome.interrupted) {
     std::fprintf(stderr, "colonnade: stopped early, as asked; %s\n",
                  outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved.c_str());
@@ -81,6 +96,8 @@ void HandleSignals(const CLI::App& command) {
   // The others have nothing to keep: there a signal ends the process.
   if (command.get_name() == "train" || command.get_name() == "eval") {
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
+    if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
+    std::signal(SIGPIPE, SIG_IGN);  // who no longer reads what is said does not end a training
   }
   std::signal(SIGXFSZ, SIG_IGN);  // so that writing says that a file grows too large
 }
@@ -107,7 +124,8 @@ int Main(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(words->rbegin(), words->rend()));  // CLI11 takes them from the end
   } catch (const CLI::Success& success) {
-    return app.exit(success);
+    const int code = app.exit(success);
+    return std::cout.flush().good() ? code : ReportUnwritten();
   } catch (const CLI::ParseError& error) {
     if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
     std::fprintf(stderr, "colonnade: %s; --help lists what there is\n",
@@ -125,6 +143,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  OpenClosedStreams();
   colonnade::cli::LimitSpinning(argv);
   try {
     return Main(argc, argv);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/devices.h"
 #include "cli/errors.h"
+#include "cli/named_files.h"
 #include "cli/output.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
@@ -161,10 +162,10 @@ void PrintDevices(const Prediction& p) {
 }
 
 absl::Status CheckOutputs(const Flags& flags) {
-  for (const std::string* path : {&flags.save_plan, &flags.trace, &flags.drawing, &flags.report}) {
-    if (path->empty()) continue;
-    RETURN_IF_ERROR(engine::CheckWritable(*path));
-  }
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--save-plan", flags.save_plan},
+                                     {"--trace", flags.trace},
+                                     {"--drawing", flags.drawing},
+                                     {"--report", flags.report}}));
   if (flags.drawing.empty()) return absl::OkStatus();
   const absl::Status drawing = tools::CheckCanDraw(flags.drawing);
   return drawing.ok() ? drawing : absl::Status(drawing.code(), absl::StrCat("--drawing: ", drawing.message()));

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "program/steady_now.h"
 
 namespace colonnade::cli {
 namespace {
@@ -84,6 +85,8 @@ void Say(absl::string_view line) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
+void Warn(absl::string_view what) { Say(absl::StrCat("warning: ", what)); }
+
 void DrawInPlace(absl::string_view line) {
   // What fills the last column makes some terminals go to the next line.
   const std::string text(Cut(line, static_cast<size_t>(std::max(TerminalWidth() - 1, 1))));
@@ -132,7 +135,7 @@ void CountProgress::Show(int64_t done, int64_t total, const std::string& behind,
   done_ = done;
   total_ = total;
   behind_ = behind;
-  ends_at_ = left.has_value() ? std::optional(absl::Now() + *left) : std::nullopt;
+  ends_at_ = left.has_value() ? std::optional(program::SteadyNow() + *left) : std::nullopt;
 }
 
 std::string CountProgress::Line(absl::Time now) const {
@@ -155,7 +158,7 @@ void CountProgress::SpeakUntilTheEnd() {
   while (!over_.wait_for(lock, pause, [this] { return is_over_; })) {
     if (latest != this) continue;
     pause = is_terminal ? kTerminalInterval : kLogInterval;
-    const std::string line = Line(absl::Now());
+    const std::string line = Line(program::SteadyNow());
     is_terminal ? DrawInPlace(line) : Say(line);
   }
 }

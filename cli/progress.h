@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "program/steady_now.h"
 
 namespace colonnade::cli {
 
@@ -27,6 +27,8 @@ std::string Wrapped(absl::string_view line, int width, absl::string_view indent 
 
 // Prints a line on stderr, wrapped for its terminal, if it is one; what is drawn in place is wiped out before.
 void Say(absl::string_view line);
+// Says "warning: " and `what`, which may not be as it was meant.
+void Warn(absl::string_view what);
 // Draws `line` in place of what was drawn so before, as far as the terminal is wide. REQUIRES: stderr is a terminal.
 void DrawInPlace(absl::string_view line);
 // Wipes out what was drawn in place, if anything was.
@@ -56,7 +58,7 @@ class CountProgress {
   std::string Line(absl::Time now) const;
 
   const std::string what_, counted_;
-  const absl::Time start_ = absl::Now();
+  const absl::Time start_ = program::SteadyNow();
   CountProgress* const before_;  // that was the latest
   std::mutex mutex_;             // of all below
   std::condition_variable over_;

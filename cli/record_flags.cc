@@ -60,14 +60,15 @@ void AddRecordFlags(CLI::App& app, Flags& flags) {
       ->check(EvaluationIntervalRule())
       ->group(group);
   app.add_option("--until", flags.until,
-                 "ends at the first test that reaches this, or is below this loss (tests after every epoch, unless "
-                 "--eval-every says else)")
+                 "ends at the first test with this accuracy or more, or this loss or less (tests after every epoch, unless "
+                 "--eval-every says otherwise)")
       ->check(TargetRule())
       ->group(group);
-  app.add_option("--log", flags.log, "one JSON object a line: what is run, each step, each test; --resume goes on with it")
+  app.add_option("--log", flags.log,
+                 "writes one JSON object a line: the run, each step, each test; --resume goes on with it")
       ->type_name("FILE.jsonl")
       ->group(group);
-  app.add_option("--tensorboard", flags.tensorboard, "folder for event files of the same, which TensorBoard reads")
+  app.add_option("--tensorboard", flags.tensorboard, "folder for event files with the same numbers, for TensorBoard")
       ->type_name("DIR")
       ->group(group);
   app.add_option("--curves", flags.curves,

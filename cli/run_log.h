@@ -15,7 +15,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/session.h"
 #include "engine/checkpoint.h"
@@ -24,6 +23,7 @@
 #include "engine/learning_rate.h"
 #include "engine/trainer.h"
 #include "nlohmann/json.hpp"
+#include "program/steady_now.h"
 
 namespace colonnade::cli {
 
@@ -89,14 +89,14 @@ class RunLog {
   explicit RunLog(const RunCourse& course) : course_(course) {}
   absl::Status OpenLog(const std::string& path, const nlohmann::ordered_json& head);
   absl::Status OpenEvents(const std::string& folder);
-  double Seconds() const { return absl::ToDoubleSeconds(absl::Now() - begin_); }
+  double Seconds() const { return absl::ToDoubleSeconds(program::SteadyNow() - begin_); }
   void Write(const nlohmann::ordered_json& object, int64_t step, absl::Span<const engine::Scalar> scalars);
   void Note(const absl::Status& status);
 
   const RunCourse course_;
   std::unique_ptr<engine::AppendFile> log_;    // null: no log
   std::unique_ptr<engine::EventFile> events_;  // likewise
-  const absl::Time begin_ = absl::Now();
+  const absl::Time begin_ = program::SteadyNow();
   absl::Duration last_elapsed_;  // of the step before
   absl::Status status_;
 };

@@ -23,13 +23,15 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   AddOptimizerFlags(*train, flags);
   train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
-  train->add_option("--seed", flags.seed, "of everything random, below 2^53")
+  train->add_option("--seed", flags.seed, "seed of all random numbers, below 2^53")
       ->check(CLI::Range(uint64_t{0}, kLargestSeed))
       ->capture_default_str();
   CLI::Option* init =
       train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several")
           ->type_name("FILE");
-  train->add_flag("--replace-head", flags.replace_head, "but for the last layer's: begin that anew, for the data's classes")
+  train
+      ->add_flag("--replace-head", flags.replace_head,
+                 "with --init: initialises the last layer anew, for the data's classes")
       ->needs(init);
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file")->type_name("FILE");
   train->add_option("--save-ema", flags.save_ema, "where to write the weights with the averages of --ema in them")
@@ -72,8 +74,8 @@ CLI::App* AddCheckpoint(CLI::App& app, Flags& flags) {
   checkpoint->add_option("DIR", flags.folder, "a folder of checkpoints, or one checkpoint in it")
       ->type_name("DIR")
       ->required();
-  checkpoint->add_option("--out", flags.out, "of export: where to write the weights, a safetensors file")->type_name("FILE");
-  checkpoint->add_flag("--ema", flags.exports_ema, "of export: with the averages of train --ema in the weights");
+  checkpoint->add_option("--out", flags.out, "export: where to write the weights, a safetensors file")->type_name("FILE");
+  checkpoint->add_flag("--ema", flags.exports_ema, "export: the averages of train --ema in the place of the weights");
   AddJsonFlag(*checkpoint, flags);
   checkpoint->footer(
       "Examples:\n  colonnade checkpoint show run1\n"
@@ -90,7 +92,7 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   AddMachineFlags(*verify, flags);
   AddOptimizerFlags(*verify, flags);
   verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, kMostSteps));
-  verify->add_option("--seed", flags.seed, "of everything random, below 2^53")
+  verify->add_option("--seed", flags.seed, "seed of all random numbers, below 2^53")
       ->check(CLI::Range(uint64_t{0}, kLargestSeed))
       ->capture_default_str();
   AddJsonFlag(*verify, flags);

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/devices.h"
 #include "cli/errors.h"
+#include "cli/named_files.h"
 #include "cli/network.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
@@ -257,10 +258,7 @@ absl::Status RunTable(const Flags& flags) {
   if (!flags.plots.empty()) {
     RETURN_IF_ERROR(engine::CheckWritable(flags.plots + "-speedup.svg"));
   }
-  for (const std::string& path : {flags.out, flags.report}) {
-    if (path.empty()) continue;
-    RETURN_IF_ERROR(engine::CheckWritable(path));
-  }
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}, {"--report", flags.report}}));
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   RETURN_IF_ERROR(WriteProfile(flags, table));
   RETURN_IF_ERROR(WriteTableReport(flags, table));

@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/checkpointing.h"
@@ -14,6 +15,7 @@
 #include "cli/evaluations.h"
 #include "cli/forecast.h"
 #include "cli/learning_rate.h"
+#include "cli/named_files.h"
 #include "cli/output.h"
 #include "cli/precision.h"
 #include "cli/progress.h"
@@ -66,15 +68,20 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
   if (!flags.save_ema.empty() && flags.ema == 0) {
     return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
-  std::set<std::string> paths;
-  for (const std::string& path : {flags.save, flags.save_ema, flags.trace, flags.curves, flags.report, LogPathOf(flags)}) {
-    if (path.empty()) continue;
-    if (!paths.insert(path).second) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "expected different files for --save, --save-ema, --trace, --log, --curves and --report, found %s twice", path));
-    }
-    RETURN_IF_ERROR(engine::CheckWritable(path));
-  }
+  const auto if_file = [](const std::string& name) { return absl::EndsWith(name, ".json") ? name : std::string(); };
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--save", flags.save},
+                                     {"--save-ema", flags.save_ema},
+                                     {"--trace", flags.trace},
+                                     {"--curves", flags.curves},
+                                     {"--report", flags.report},
+                                     {flags.log.empty() ? "--log (for --curves)" : "--log", LogPathOf(flags)}},
+                                    {{"--checkpoint", flags.checkpoint},
+                                     {"--tensorboard", flags.tensorboard},
+                                     {"--config", flags.config},
+                                     {"--search-algorithms", flags.search_algorithms},
+                                     {"--model", if_file(flags.model)},
+                                     {"--plan", if_file(flags.plan)},
+                                     {"--machine", if_file(flags.machine)}}));
   RETURN_IF_ERROR(CheckLog(LogPathOf(flags)));
   return CheckEventFolder(flags);
 }
@@ -86,6 +93,7 @@ struct Observers {
   Evaluations& evaluations;
   SelfReport& self_report;
   StepLines& lines;
+  std::function<void(int64_t steps_done)> on_input_error;
 };
 
 constexpr int64_t kFirstSteps = 50;  // after which a run says what it thinks of itself
@@ -123,7 +131,8 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
                        observers.self_report.Interrupt();
                        RETURN_IF_ERROR(EvaluateWhileTraining(step, observers.evaluations));
                        return !observers.evaluations.reached();
-                     }}};
+                     }},
+          .on_input_error = observers.on_input_error};
 }
 
 // The steps that a run has left, if there are any.
@@ -207,7 +216,9 @@ class Training {
     SayFirstLines();
     RETURN_IF_ERROR(OpenObservers());
     const absl::Status trained = TrainFrom(flags_, stop_, course_, run_, *streams_.train,
-                                           {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_}, results_.report);
+                                           {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_,
+                                            [this](int64_t steps_done) { KeepWithoutInput(steps_done); }},
+                                           results_.report);
     if (trained.ok()) return Finish();
     PrintAllSkipped(streams_);
     (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
@@ -302,6 +313,19 @@ class Training {
     PrintAllSkipped(streams_);
     PrintResults();
     return status;
+  }
+
+  // What was trained before the input failed is as good as what a stop would keep.
+  void KeepWithoutInput(int64_t steps_done) {
+    WipeOut();
+    if (steps_done == course_.from.step) return;
+    absl::Status status = SaveWeights(flags_.save, run_.train.get(), outcome_);
+    status.Update(SaveWeights(flags_.save_ema, run_.average.get(), outcome_));
+    status.Update(checkpointing_->SaveLast(steps_done, run_.train_program, run_.train->loaded()));
+    status.Update(checkpointing_->Finish());
+    if (!status.ok()) return Warn(absl::StrCat("what was trained was not saved: ", status.message()));
+    if (checkpointing_->saves()) Say(absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", steps_done));
+    if (!outcome_.saved.empty()) Say(absl::StrFormat("the weights of %d steps are saved", steps_done));
   }
 
   void PrintResults() const {

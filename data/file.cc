@@ -96,7 +96,7 @@ absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string&
 absl::StatusOr<FolderState> StateOf(const std::string& folder) {
   struct stat info;
   if (::stat(folder.c_str(), &info) != 0) return CallFailed("read folder", folder);
-  return FolderState{info.st_dev, info.st_ino, Nanoseconds(info.st_mtim)};
+  return FolderState{info.st_dev, info.st_ino, Nanoseconds(info.st_mtim), Nanoseconds(info.st_ctim)};
 }
 
 int64_t NowNs() {

@@ -38,10 +38,11 @@ class OpenFile final : public ByteSource {
 // All of a file, into `room`. InvalidArgument where it has more than `limit_bytes`.
 absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string& room);
 
-// Which folder it is, behind all links, and when an entry was last added or removed.
+// Which folder it is, behind all links, and when it last changed.
 struct FolderState {
   uint64_t device = 0, inode = 0;
-  int64_t changed_ns = 0;
+  int64_t modified_ns = 0;  // when an entry was last added or removed, or what somebody has set (mtime)
+  int64_t changed_ns = 0;   // when anything of it last changed, that time among it (ctime)
 };
 absl::StatusOr<FolderState> StateOf(const std::string& folder);
 int64_t NowNs();  // by the clock of FolderState

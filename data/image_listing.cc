@@ -44,6 +44,11 @@ std::string Joined(const std::string& folder, const std::string& name) {
   return folder.empty() ? name : absl::StrCat(folder, "/", name);
 }
 
+absl::StatusOr<std::vector<std::string>> ClassesOf(const std::string& root, std::vector<std::string> folders) {
+  if (!folders.empty()) return folders;
+  return absl::InvalidArgumentError(absl::StrFormat("%s: expected a folder for each class, found none", root));
+}
+
 // The walk through one class.
 class ClassWalk {
  public:
@@ -80,7 +85,7 @@ class ClassWalk {
     }
     ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(folder));
     for (const std::string& name : entries.files) CountIfLeftOut(path, name);
-    found_.push_back({{path, state.changed_ns, label_}, std::move(entries.files)});
+    found_.push_back({{path, state, label_}, std::move(entries.files)});
     for (const std::string& name : entries.folders) RETURN_IF_ERROR(Visit(Joined(path, name)));
     return absl::OkStatus();
   }
@@ -122,15 +127,18 @@ void ImageListing::Add(int32_t folder, absl::string_view name) {
 
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root) {
   ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(root));
-  if (!entries.folders.empty()) return std::move(entries.folders);
-  return absl::InvalidArgumentError(absl::StrFormat("%s: expected a folder for each class, found none", root));
+  return ClassesOf(root, std::move(entries.folders));
 }
 
 absl::StatusOr<ImageListing> ListImages(const std::string& root) {
   ImageListing listing;
   ASSIGN_OR_RETURN(FolderState state, StateOf(root));
-  listing.folders.push_back({"", state.changed_ns, -1});
-  ASSIGN_OR_RETURN(listing.classes, ListClasses(root));
+  listing.folders.push_back({"", state, -1});
+  ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(root));
+  ASSIGN_OR_RETURN(listing.classes, ClassesOf(root, std::move(entries.folders)));
+  for (const std::string& name : entries.files) {
+    if (HasImageEnding(name) && listing.left_out++ == 0) listing.left_out_path = name;
+  }
   for (size_t label = 0; label < listing.classes.size(); ++label) {
     RETURN_IF_ERROR(ClassWalk(root, static_cast<int32_t>(label), listing).Run());
   }

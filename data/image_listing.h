@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "data/file.h"
 
 namespace colonnade::data {
 
@@ -18,8 +19,8 @@ bool HasImageEnding(absl::string_view file_name);
 struct ImageListing {
   struct FolderOfImages {
     std::string path;        // from the root: "" the root itself, "cat", "cat/kittens"
-    int64_t changed_ns = 0;  // before it was listed (FolderState)
-    int32_t label = -1;      // of the class it lies in
+    FolderState state = {};  // as it was before it was listed
+    int32_t label = -1;      // of the class it lies in; −1: the root
   };
   struct File {
     int32_t folder = 0;   // of `folders`
@@ -29,29 +30,30 @@ struct ImageListing {
   std::vector<FolderOfImages> folders;  // the root first
   std::vector<File> files;              // by class, then folder, then name, as bytes
   std::string names;                    // of files, each with a zero byte behind it: a million need no million of strings
-  int64_t left_out = 0;                 // files in class folders with other endings
+  int64_t left_out = 0;                 // files in class folders with other endings, and images beside those folders
   std::string left_out_path;            // one of them, from the root
 
   std::string PathOf(int64_t file) const;  // from the root
   void Add(int32_t folder, absl::string_view name);
 };
 
-// The folders in `root`, sorted by name: the classes. Links to folders count.
+// Returns the folders in `root`, sorted by name: the classes. Links to folders count.
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root);
 
-// Walks through every class folder. InvalidArgument naming the class where one has no images, and naming the folder where
-// links lead in a circle, or to a folder of the class again; NotFound or DataLoss where a folder cannot be read.
+// Walks through every class folder. InvalidArgument where a class has no images (it names the class) and where links lead in
+// a circle, or again to a folder of the class (it names the folder); NotFound or DataLoss where a folder cannot be read.
 absl::StatusOr<ImageListing> ListImages(const std::string& root);
 
-// The same, from a file in `cache_folder` ("": none) where that is as ListImages wrote it and no folder has changed since;
-// else lists, and writes that file if it can. A folder changed less than two seconds ago is not kept, since it may change
-// again without another time to show for it.
+// Returns the same listing, read from a file in `cache_folder` ("": none) if the file is intact and no folder has changed
+// since it was listed; else lists the images, and writes that file if it can. It keeps no listing with a folder that changed
+// less than two seconds ago, since that may change again without a new time of change.
 absl::StatusOr<ImageListing> ListImagesOnce(const std::string& root, const std::string& cache_folder);
 
-// $XDG_CACHE_HOME/colonnade or ~/.cache/colonnade; "" where neither can be said.
+// Returns $XDG_CACHE_HOME/colonnade or ~/.cache/colonnade; "" where neither variable holds an absolute path.
 std::string UserCacheFolder();
 
-// The form in which listings are kept: with a checksum, and the root, which must be the same. Nothing where either is not.
+// Convert a listing to and from the form in which it is kept, with a checksum and the root. UnpackListing returns nothing
+// where the checksum or the root differs.
 std::string PackListing(const ImageListing& listing, const std::string& root);
 std::optional<ImageListing> UnpackListing(absl::string_view packed, const std::string& root);
 

@@ -18,7 +18,7 @@
 namespace colonnade::data {
 namespace {
 
-constexpr char kListingMark[] = "colonnade images 1";
+constexpr char kListingMark[] = "colonnade images 2";
 constexpr size_t kChecksumDigits = 8;
 constexpr int64_t kLargestListing = int64_t{1} << 34;
 constexpr int64_t kSettledNs = 2'000'000'000;
@@ -71,11 +71,17 @@ class FieldReader {
   absl::string_view bytes_;
 };
 
+bool Take(FieldReader& reader, FolderState& state) {
+  int64_t inode = 0;  // as bits
+  if (!reader.Take(inode) || !reader.Take(state.modified_ns) || !reader.Take(state.changed_ns)) return false;
+  state.inode = static_cast<uint64_t>(inode);
+  return true;
+}
+
 bool TakeFolder(FieldReader& reader, ImageListing& listing) {
   ImageListing::FolderOfImages folder;
   int64_t label = 0, files = 0;
-  if (!reader.Take(folder.path) || !reader.Take(folder.changed_ns) || !reader.Take(label) || !reader.Take(files))
-    return false;
+  if (!reader.Take(folder.path) || !Take(reader, folder.state) || !reader.Take(label) || !reader.Take(files)) return false;
   if (label < -1 || label >= static_cast<int64_t>(listing.classes.size())) return false;
   folder.label = static_cast<int32_t>(label);
   listing.folders.push_back(std::move(folder));
@@ -104,17 +110,18 @@ bool TakeListing(FieldReader& reader, const std::string& root, ImageListing& lis
   return reader.is_empty();
 }
 
-// Whether every folder is as it was when it was listed.
+// Whether every folder is as it was when it was listed. Times that were set back do not hide a change.
 bool IsUpToDate(const ImageListing& listing, const std::string& root) {
   return std::all_of(listing.folders.begin(), listing.folders.end(), [&root](const ImageListing::FolderOfImages& folder) {
     const absl::StatusOr<FolderState> state = StateOf(absl::StrCat(root, "/", folder.path));
-    return state.ok() && state->changed_ns == folder.changed_ns;
+    return state.ok() && state->inode == folder.state.inode && state->modified_ns == folder.state.modified_ns &&
+           state->changed_ns == folder.state.changed_ns;
   });
 }
 
 bool IsSettled(const ImageListing& listing, int64_t listed_ns) {
   return std::all_of(listing.folders.begin(), listing.folders.end(),
-                     [listed_ns](const auto& folder) { return folder.changed_ns < listed_ns - kSettledNs; });
+                     [listed_ns](const auto& folder) { return folder.state.modified_ns < listed_ns - kSettledNs; });
 }
 
 std::string PathBehindLinks(const std::string& path) {
@@ -139,7 +146,9 @@ std::string PackListing(const ImageListing& listing, const std::string& root) {
     const auto end = std::find_if(file, listing.files.end(),
                                   [i](const ImageListing::File& f) { return f.folder != static_cast<int32_t>(i); });
     writer.Put(listing.folders[i].path);
-    writer.Put(listing.folders[i].changed_ns);
+    writer.Put(static_cast<int64_t>(listing.folders[i].state.inode));
+    writer.Put(listing.folders[i].state.modified_ns);
+    writer.Put(listing.folders[i].state.changed_ns);
     writer.Put(listing.folders[i].label);
     writer.Put(end - file);
     for (; file != end; ++file) writer.Put(listing.names.c_str() + file->name_at);

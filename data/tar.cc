@@ -119,7 +119,7 @@ class TarScan {
         return WrongTar(
             at_, absl::StrFormat("expected a header or the archive's end, blocks of %d zeros, found the end of the file "
                                  "after %d bytes",
-                                 kBlock, file_.size() - at_));
+                                 kBlock, std::max<int64_t>(file_.size() - at_, 0)));
       }
       RETURN_IF_ERROR(file_.ReadAt(at_, absl::MakeSpan(block)));
       ended = IsZero({block.data(), block.size()});

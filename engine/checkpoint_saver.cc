@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "program/steady_now.h"
 
 namespace colonnade::engine {
 
@@ -22,7 +22,7 @@ absl::Status CheckpointSaver::Begin(Manifest manifest) {
 }
 
 void CheckpointSaver::Write(const Manifest& manifest) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = program::SteadyNow();
   try {
     result_.status = CheckFiniteState(copy_);
     if (!result_.status.ok()) {
@@ -34,7 +34,7 @@ void CheckpointSaver::Write(const Manifest& manifest) {
   } catch (const std::exception& error) {
     result_.status = absl::ResourceExhaustedError(absl::StrCat("writing a checkpoint: ", error.what()));
   }
-  result_.written = absl::Now() - start;
+  result_.written = program::SteadyNow() - start;
   written_ = true;
 }
 

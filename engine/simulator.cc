@@ -58,7 +58,7 @@ absl::StatusOr<Simulator> Simulator::Create(const Machine& machine, int devices)
 
 absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs, const SimulatorOptions& options) const {
   Execution run(program, machine_, std::move(jobs), routes_.engine_count(), options);
-  if (!run.Run()) return absl::InternalError("the simulation stands still: the Program waits for itself");
+  if (!run.Run()) return absl::InternalError("the simulated Program is deadlocked: no task can start");
   const std::vector<double>& finish = run.finish();
   const size_t n = finish.size();
   Simulation simulation;

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "engine/classification.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
+#include "program/steady_now.h"
 
 namespace colonnade::engine {
 namespace {
@@ -165,7 +165,7 @@ class Training {
     const absl::Status status = RunSteps();
     Drain(executor_);
     if (!status.ok()) return status;
-    report_.elapsed = Elapsed(absl::Now());
+    report_.elapsed = Elapsed(program::SteadyNow());
     report_.last_steps = MakeTrace(executor_.program(), LastTimes());
     if (!report_.losses.empty()) RETURN_IF_ERROR(CheckResult(executor_, steps_done()));
     return std::move(report_);
@@ -192,7 +192,7 @@ class Training {
     if (!is_due) return true;
     RETURN_IF_ERROR(CollectAll());
     ASSIGN_OR_RETURN(bool goes_on, options_.pauses.at(step));
-    const absl::Time now = absl::Now();
+    const absl::Time now = program::SteadyNow();
     paused_ += now - last_;
     last_ = now;
     if (goes_on) paused_before_ = step;
@@ -216,8 +216,15 @@ class Training {
                             .step = static_cast<uint64_t>(step),
                             .seed = options_.seed};
     const bool copies = step > options_.first_step && options_.copies.is_due && options_.copies.is_due(step);
-    RETURN_IF_ERROR(ReadBatch(executor_, inputs_, data_, first_sample + (step - options_.first_step) * batch));
+    const absl::Status read = ReadBatch(executor_, inputs_, data_, first_sample + (step - options_.first_step) * batch);
+    if (!read.ok()) return EndOfInput(read);
     return copies ? EnqueueAroundCopy(step, inputs) : executor_.Enqueue(inputs);
+  }
+
+  absl::Status EndOfInput(const absl::Status& why) {
+    RETURN_IF_ERROR(CollectAll());
+    if (options_.on_input_error) options_.on_input_error(steps_done());
+    return why;
   }
 
   absl::Status EnqueueAroundCopy(int64_t step, const StepInputs& inputs) {
@@ -243,7 +250,7 @@ class Training {
 
   absl::Status Collect() {
     ASSIGN_OR_RETURN(ScoredStep result, CollectScored(executor_));
-    const absl::Time now = absl::Now();
+    const absl::Time now = program::SteadyNow();
     report_.step_times.push_back(now - last_);
     last_ = now;
     const int64_t step = steps_done();
@@ -283,7 +290,7 @@ class Training {
   int64_t copied_before_ = -1;  // the last step that a copy was made beside
   int64_t paused_before_ = -1;  // the last step before which there was a pause
   absl::Duration paused_;
-  const absl::Time begin_ = absl::Now();
+  const absl::Time begin_ = program::SteadyNow();
   absl::Time last_ = begin_;
 };
 
@@ -302,7 +309,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   ASSIGN_OR_RETURN(const BatchInputs inputs, FindBatchInputs(executor));
   const int64_t batch = executor.program().global_batch;
   EvalReport report;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = program::SteadyNow();
   double loss_sum = 0;
   int64_t batches = 0;
   absl::Status status;
@@ -326,7 +333,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   Drain(executor);
   if (!status.ok()) return status;
   report.loss = report.count > 0 ? loss_sum / static_cast<double>(report.count) : 0;
-  report.elapsed = absl::Now() - begin;
+  report.elapsed = program::SteadyNow() - begin;
   return report;
 }
 

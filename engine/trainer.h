@@ -19,64 +19,69 @@
 namespace colonnade::engine {
 
 struct TrainProgress {
-  int64_t step = 0, steps = 0;  // done, in all, with those of the run that this one goes on with
+  int64_t step = 0, steps = 0;  // steps done, and steps in all, both with those of the run that this one resumes
   int64_t first_step = 0;       // of this run
   double loss = 0;
   int64_t top1_hits = 0, labels = 0;  // of this step's samples
   absl::Duration elapsed;             // without pauses
 };
 
-// Copies of the state between two steps, made while the later one runs: what changes the state waits for the copy.
+// Copies of the state between two steps, made while the later one runs. Tasks that change the state wait for the copy.
 struct StateCopies {
   std::function<bool(int64_t steps_done)> is_due;  // asked before every step but the first
-  // Where it is: what to copy to, asked for once the steps done have their results, and what to do with the copy. Training
-  // ends with their errors.
+  // Where a copy is due, `begin` returns what to copy to, once the steps done have their results, and `end` is called when
+  // the copy is made. Training ends with an error of either.
   std::function<absl::StatusOr<StateCopy*>(int64_t steps_done)> begin;
   std::function<absl::Status(int64_t steps_done)> end;
 };
 
-// What is done between two steps while none is in flight, such as a test. Its time is not that of the training.
+// What is done between two steps while none is in flight, such as a test. Its time does not count as training.
 struct Pauses {
   std::function<bool(int64_t steps_done)> is_due;              // asked before every step but the first
   std::function<absl::StatusOr<bool>(int64_t steps_done)> at;  // whether training goes on; it ends with errors, too
 };
 
 struct TrainOptions {
-  // Of the run that this one goes on with, from 0: samples, learning rate and random numbers are those of its steps.
+  // The step, counted from 0, at which this run resumes another: samples, learning rates and random numbers are those of the
+  // other run's steps from there on.
   int64_t first_step = 0;
   int64_t steps = 1;  // from there, at least 1
   // Position in the stream of the first step's first sample; not given: first_step times the batch.
   std::optional<int64_t> first_sample;
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate;
-  // A step whose gradients are not finite leaves all state as it was, which its Program must do (program::UpdateGate), and
-  // training goes on, unless all steps are such; else it ends.
+  // true: a step whose gradients are not finite leaves all state as it was, as its Program must (program::UpdateGate), and
+  // training goes on, unless all steps are such; false: training ends there.
   bool skips_not_finite = false;
-  const std::atomic<bool>* stop = nullptr;  // set from elsewhere: end after the step in flight
+  const std::atomic<bool>* stop = nullptr;  // set from elsewhere: training ends after the steps in flight
   std::function<void(const TrainProgress&)> on_step;
   StateCopies copies;
   Pauses pauses;
+  // Called where the data cannot be read and training therefore ends with that error, once all steps before are collected:
+  // the state is that after so many steps.
+  std::function<void(int64_t steps_done)> on_input_error;
 };
 
 struct TrainReport {
-  std::vector<double> losses;              // one per step done; of a skipped one, as it came out
+  std::vector<double> losses;              // one per step done; for a skipped step as it came out
   std::vector<absl::Duration> step_times;  // from the end of one step, or of a pause behind it, to the end of the next
   absl::Duration elapsed;                  // without pauses
   int64_t skipped_steps = 0;               // of those done: gradients were not finite
-  // How long copies of the state held steps up, all in all; nothing where the backend does not time tasks.
+  // How long copies of the state held up steps, in total; nothing where the backend does not time tasks.
   std::optional<absl::Duration> stood_still = absl::ZeroDuration();
   bool stopped = false;
   Trace last_steps;  // the last two; one where there was one, or a pause between them
 
-  // Median and 95th percentile of the step times without the first four, or the first third where there are fewer than 12.
+  // Return the median and the 95th percentile of the step times without the first four, or the first third where there are
+  // fewer than 12.
   absl::Duration MedianStep() const;
   absl::Duration P95Step() const;
 };
 
 // Trains on [step·batch, (step+1)·batch) of the stream. Two steps are in flight, so that devices do not wait for the host.
-// OutOfRange, naming step (the first is 1), layer and device, where a loss or a gradient is not finite: every device stops
-// at that step; or, naming the parameter, where one is not after the last. FailedPrecondition where the Program is not one
-// of training, its parameters were never set, or options are out of range or not what the Program does.
+// OutOfRange, with step (the first is 1), layer and device, where a loss or a gradient is not finite: every device stops at
+// that step; or, with the parameter, where a parameter is not finite after the last step. FailedPrecondition where the
+// Program is not one of training, its parameters were never set, or options are out of range or not what the Program does.
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options);
 
 struct EvalReport {
@@ -87,9 +92,9 @@ struct EvalReport {
   double top5() const { return count > 0 ? static_cast<double>(top5_hits) / static_cast<double>(count) : 0; }
 };
 
-// Every sample of `data` once: the last batch is filled up with padding, which counts nowhere. `on_batch` gets the samples
-// tested so far. OutOfRange where the loss is not finite; FailedPrecondition where the Program is not one of evaluation or
-// its parameters were never set.
+// Tests every sample of `data` once: the last batch is filled up with padding, which counts nowhere. `on_batch` gets the
+// number of samples tested so far. OutOfRange where the loss is not finite; FailedPrecondition where the Program is not one
+// of evaluation or its parameters were never set.
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr,
                                     const std::function<void(int64_t samples)>& on_batch = nullptr);
 

@@ -125,12 +125,12 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
     return fail("expected a name without spaces, quotes and @");
   }
   for (const LayerNode& node : graph_.nodes) {
-    if (node.name == name) return fail("expected a name of its own, found that of another layer");
+    if (node.name == name) return fail("expected a name of its own, found the name of another layer");
   }
   if (TraitsOf(layer).is_input && !graph_.nodes.empty()) return fail("expected one Input, found a second");
   std::vector<program::Shape> shapes;
   for (LayerId input : inputs) {
-    if (!IsLayer(input)) return fail("an input is no layer");
+    if (!IsLayer(input)) return fail("expected inputs that are layers of this network, found another");
     if (TraitsOf(graph_.node(input).layer).is_loss) {
       return fail(absl::StrFormat("expected inputs that are tensors, found the loss \"%s\"", graph_.node(input).name));
     }

@@ -17,6 +17,7 @@
 #include "models/models.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
+#include "program/steady_now.h"
 
 namespace colonnade::tools {
 namespace {
@@ -44,10 +45,10 @@ double ProcessorSeconds() {
 
 class Stopwatch {
  public:
-  Spent Read() const { return {absl::ToDoubleSeconds(absl::Now() - begin_), ProcessorSeconds() - processor_begin_}; }
+  Spent Read() const { return {absl::ToDoubleSeconds(program::SteadyNow() - begin_), ProcessorSeconds() - processor_begin_}; }
 
  private:
-  const absl::Time begin_ = absl::Now();
+  const absl::Time begin_ = program::SteadyNow();
   const double processor_begin_ = ProcessorSeconds();
 };
 
@@ -97,14 +98,14 @@ absl::Status StepMeter::Enqueue() {
   const bool bytes = program_.inputs[0].host_dtype == program::DType::kU8;
   RETURN_IF_ERROR(bytes ? fill(executor_->NextInput<uint8_t>(engine::kImages))
                         : fill(executor_->NextInput<float>(engine::kImages)));
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = program::SteadyNow();
   absl::Status s = executor_->Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(enqueued_++)});
-  hosts_.push_back(absl::ToDoubleSeconds(absl::Now() - begin));
+  hosts_.push_back(absl::ToDoubleSeconds(program::SteadyNow() - begin));
   return s;
 }
 
 absl::Status StepMeter::Run(int steps, absl::Duration time) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = program::SteadyNow();
   absl::Time last = begin;
   RETURN_IF_ERROR(Enqueue());
   for (int step = 0; executor_->in_flight() > 0; ++step) {
@@ -112,7 +113,7 @@ absl::Status StepMeter::Run(int steps, absl::Duration time) {
       RETURN_IF_ERROR(Enqueue());
     }
     ASSIGN_OR_RETURN(engine::StepResult result, executor_->Collect());
-    const absl::Time now = absl::Now();
+    const absl::Time now = program::SteadyNow();
     if (step > 0) {
       steps_.push_back(absl::ToDoubleSeconds(now - last));
       times_.push_back(executor_->LatestTimes());

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "program/status_macros.h"
+#include "program/steady_now.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -92,7 +92,7 @@ Communicators::~Communicators() {
 
 // Until no rank is at work on what was asked of it.
 absl::Status Communicators::Settle(const Communicator& communicator, const char* call) {
-  const absl::Time last = absl::Now() + kMostWait;
+  const absl::Time last = program::SteadyNow() + kMostWait;
   for (size_t r = 0; r < communicator.ranks.size();) {
     ncclResult_t state = ncclSuccess;
     RETURN_IF_ERROR(cuda::Check(ncclCommGetAsyncError(communicator.ranks[r], &state), "ncclCommGetAsyncError"));
@@ -100,7 +100,7 @@ absl::Status Communicators::Settle(const Communicator& communicator, const char*
       ++r;
     } else if (state != ncclInProgress) {
       return cuda::Check(state, call);
-    } else if (absl::Now() > last) {
+    } else if (program::SteadyNow() > last) {
       return absl::UnavailableError(absl::StrCat(call, ": not done after ", absl::FormatDuration(kMostWait)));
     } else {
       std::this_thread::yield();

@@ -25,6 +25,7 @@
 #include "cuda/status.h"
 #include "program/bfloat16.h"
 #include "program/status_macros.h"
+#include "program/steady_now.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -255,12 +256,12 @@ class CudaCalls : public Calls {
       return absl::OkStatus();
     }
     // A rank that waits for a lost one would let the event wait for ever.
-    for (const absl::Time last = absl::Now() + kMostStepWait;;) {
+    for (const absl::Time last = program::SteadyNow() + kMostStepWait;;) {
       const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
       if (state != cudaErrorNotReady) return Check(state, "cudaEventQuery");
       (void)cudaGetLastError();
       RETURN_IF_ERROR(communicators_.Check());
-      if (absl::Now() > last) {
+      if (program::SteadyNow() > last) {
         communicators_.Abort();
         return absl::UnavailableError(
             absl::StrCat("a step was not over after ", absl::FormatDuration(kMostStepWait), ": a collective of NCCL hangs"));

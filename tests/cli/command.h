@@ -39,7 +39,7 @@ class Command : public Folder {
     const pid_t child = ::fork();
     if (child != 0) return child;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);                              // a test that is ended leaves nothing behind
-    for (int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);  // a shell's background jobs ignore the first
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);  // whatever those who test ignore
     std::vector<std::string> words = {kCommand};
     for (const auto word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) words.emplace_back(word);
     std::vector<char*> argv;

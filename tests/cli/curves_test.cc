@@ -128,7 +128,7 @@ TEST_F(CurvesOfTrain, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
   ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=100000000 --curves=", In("file"), "/c.svg"), 74,
               {"cannot write"});
   ExpectError(absl::StrCat("train --model=two_column --data=digits --curves=", In("c.svg"), " --trace=", In("c.jsonl")), 2,
-              {"--curves", "c.jsonl twice"});
+              {"--log (for --curves): expected a file of its own", "c.jsonl, which is that of --trace"});
 }
 
 }  // namespace

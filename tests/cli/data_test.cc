@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -69,6 +70,26 @@ TEST_F(Data, ATestSetThatIsHalfThereEndsTheRunBeforeItTrains) {
   EXPECT_EQ(Run(train).code, 0);
   Write("idx/t10k-images-idx3-ubyte", "");
   ExpectError(train, 66, {"t10k-labels-idx1-ubyte"});
+}
+
+// Three epochs of two steps were wanted; the second step's batch cannot be read.
+TEST_F(Data, WhatWasTrainedBeforeTheInputFailedIsKept) {
+  const std::string folder = Folder("set", {"train"}, {"a", "b"});
+  std::ofstream(folder + "/train/b/3.jpg", std::ios::binary | std::ios::trunc) << "no JPEG";
+  const std::string train = absl::StrReplaceAll(
+      Train(folder,
+            absl::StrCat("--shuffle=off --mean=0.5 --std=0.25 --classes=2 --checkpoint=", In("run"), " --save=", In("w"))),
+      {{"--steps=2", "--steps=6"}});
+  const Result r = Run(train);
+  EXPECT_EQ(r.code, 65) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("a checkpoint of step 1 is saved; --resume goes on"));
+  EXPECT_THAT(r.err, HasSubstr("the weights of 1 steps are saved"));
+  EXPECT_THAT(r.err, HasSubstr("colonnade: " + folder + "/train/b/3.jpg: "));
+  EXPECT_TRUE(std::filesystem::exists(In("run/step-000000001/manifest.json")));
+  EXPECT_TRUE(std::filesystem::exists(In("w")));
+  std::filesystem::remove_all(In("run"));
+  std::ofstream(folder + "/train/a/3.jpg", std::ios::binary | std::ios::trunc) << "no JPEG";
+  EXPECT_THAT(Run(train).err, Not(HasSubstr("saved"))) << "no step was done";
 }
 
 TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {

@@ -1,5 +1,6 @@
 // What a run that is asked to stop shows, keeps and ends with.
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -80,6 +82,54 @@ TEST_F(Stop, ASecondSigtermDoesNotLoseWhatTheFirstKeeps) {
   const Result r = StopAgainAndAgain(absl::StrCat(kEndless, "--save=", In("w.safetensors")), SIGTERM);
   EXPECT_EQ(r.code, 75) << r.err;
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+}
+
+TEST_F(Stop, ATerminalThatIsClosedIsAsSigterm) {
+  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--save=", In("w.safetensors")), SIGHUP);
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+}
+
+TEST_F(Stop, UnderNohupATerminalThatIsClosedStopsNothing) {
+  const pid_t child = Start(kEndless, [] { ::signal(SIGHUP, SIG_IGN); });
+  AwaitMessage("step ");
+  ::kill(child, SIGHUP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(Wait(child).code, 143) << "SIGTERM was what ended it";
+}
+
+// As where a pager, or tee, has ended.
+TEST_F(Stop, WhoNoLongerReadsWhatIsSaidEndsNoTraining) {
+  const Result r = Wait(Start(absl::StrCat("train --model=two_column --data=digits --steps=3 --json --save=", In("w")), [] {
+    int ends[2];
+    if (::pipe(ends) != 0) std::_Exit(97);
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }));
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(json::parse(r.out)["steps"], 3);
+  EXPECT_TRUE(std::filesystem::exists(In("w")));
+}
+
+TEST_F(Stop, NothingThatIsPrintedGoesIntoFilesWhereStreamsAreClosed) {
+  for (const std::vector<int>& closed : std::vector<std::vector<int>>{{0, 2}, {0, 1}, {0, 1, 2}}) {
+    const bool has_output = std::find(closed.begin(), closed.end(), STDOUT_FILENO) == closed.end();
+    for (const char* file : {"c", "log"}) std::filesystem::remove_all(In(file));
+    const Result r =
+        Wait(Start(absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=3 --json --log=", In("log"),
+                                " --checkpoint=", In("c"), " --checkpoint-every=1"),
+                   [&] {
+                     for (int stream : closed) ::close(stream);
+                   }));
+    EXPECT_EQ(r.code, has_output ? 0 : 74);
+    EXPECT_EQ(Run(absl::StrCat("checkpoint verify ", In("c"))).code, 0);
+    const std::string lock = *engine::ReadFile(In("c/lock")), log = *engine::ReadFile(In("log"));
+    EXPECT_LT(lock.size(), 12u) << lock;
+    for (const absl::string_view line : absl::StrSplit(log, '\n', absl::SkipEmpty()))
+      EXPECT_TRUE(json::accept(line)) << line;
+  }
 }
 
 // Loading takes seconds; the signal comes in the first.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,12 +47,42 @@ class ListingCache : public SampleFolder {
 };
 
 TEST_F(ListingCache, AKeptListingIsUsedWhileNoFolderChanges) {
-  const std::vector<std::string> first = List();
-  EXPECT_THAT(first, ElementsAre("a/1.jpg", "b/in/2.jpg"));
+  EXPECT_THAT(List(), ElementsAre("a/1.jpg", "b/in/2.jpg"));
+  const std::string root = fs::canonical(In("set")).string();
+  std::optional<ImageListing> kept = UnpackListing(*ReadWholeFile(KeptPath()), root);
+  ASSERT_TRUE(kept.has_value());
+  kept->Add(static_cast<int32_t>(kept->folders.size()) - 1, "3.jpg");
+  Put("cache/" + fs::path(KeptPath()).filename().string(), PackListing(*kept, root));
+  EXPECT_THAT(List(), ElementsAre("a/1.jpg", "b/in/2.jpg", "b/in/3.jpg"));
+}
+
+TEST_F(ListingCache, ATimeThatIsSetBackHidesNoChange) {
+  EXPECT_EQ(List().size(), 2u);
   const fs::file_time_type time = fs::last_write_time(In("set/a"));
   Put("set/a/3.jpg", "x");
   fs::last_write_time(In("set/a"), time);
-  EXPECT_EQ(List(), first);
+  EXPECT_EQ(List().size(), 3u);
+}
+
+// As where an archive is unpacked again that keeps the times of its folders.
+TEST_F(ListingCache, AFolderThatWasMadeAnewIsListedAgain) {
+  EXPECT_EQ(List().size(), 2u);
+  const fs::file_time_type time = fs::last_write_time(In("set/a"));
+  fs::remove_all(In("set/a"));
+  Put("set/a/3.jpg", "x");
+  Put("set/a/4.jpg", "x");
+  fs::last_write_time(In("set/a"), time);
+  fs::last_write_time(In("set"), fs::last_write_time(In("set/b")));
+  EXPECT_THAT(List(), ElementsAre("a/3.jpg", "a/4.jpg", "b/in/2.jpg"));
+}
+
+TEST_F(ListingCache, ImagesBesideTheClassesAreCountedAsLeftOut) {
+  Put("set/0.PNG", "x");
+  Put("set/labels.csv", "x");
+  const absl::StatusOr<ImageListing> listing = ListImages(In("set"));
+  ASSERT_TRUE(listing.ok());
+  EXPECT_EQ(listing->left_out, 2) << "b/left.txt, too";
+  EXPECT_EQ(listing->left_out_path, "0.PNG");
 }
 
 TEST_F(ListingCache, AnyChangedFolderIsListedAgain) {

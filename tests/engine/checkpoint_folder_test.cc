@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -76,6 +77,20 @@ TEST_F(Checkpoints, ASecondRunIsRefusedByTheNumberOfTheFirst) {
   EXPECT_THAT(std::string(second.message()), HasSubstr(Run()));
   first.reset();
   EXPECT_TRUE(CheckpointFolder::Open(Run(), {}).ok()) << "the first has gone";
+}
+
+// One run's folder is removed, and another run makes it anew: the first keeps its hands off what the second has.
+TEST_F(Checkpoints, AFolderThatWasRemovedAndMadeAnewIsAnothers) {
+  const std::unique_ptr<CheckpointFolder> first = Open({.keep = 1});
+  ASSERT_TRUE(Save(*first, 1).ok());
+  std::filesystem::remove_all(Run());
+  EXPECT_THAT(std::string(Save(*first, 2).message()), EndsWith("found that it was removed"));
+  const std::unique_ptr<CheckpointFolder> second = Open({.keep = 1});
+  ASSERT_TRUE(Save(*second, 5).ok());
+  EXPECT_THAT(std::string(Save(*first, 3).message()), HasSubstr("found that it was removed and made anew; give each run"));
+  EXPECT_EQ(first->Retire().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Steps(), ElementsAre(5));
+  EXPECT_TRUE(Save(*second, 6).ok());
 }
 
 TEST_F(Checkpoints, AreWrittenWhereThereAreNoLocksWhichIsSaid) {

@@ -75,7 +75,7 @@ TEST(GraphBuilder, WrongAttributesAreRefused) {
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.FullyConnected("f", x, {.out_features = 3}); }), HasSubstr("Flatten"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.SoftmaxCrossEntropy("s", x); }), HasSubstr("flat input"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) { n.Relu("images", x); }), HasSubstr("name"));
-  EXPECT_THAT(with([](GraphBuilder& n, LayerId) { n.Relu("r", LayerId{7}); }), HasSubstr("no layer"));
+  EXPECT_THAT(with([](GraphBuilder& n, LayerId) { n.Relu("r", LayerId{7}); }), HasSubstr("layers of this network"));
   EXPECT_THAT(with([](GraphBuilder& n, LayerId x) {
                 auto a = n.Conv2d("a", x, {.out_channels = 4});
                 n.Add("add", {a, x});
@@ -297,7 +297,7 @@ TEST(GraphBuilder, AnyLayerIsAppendedByItsAttributes) {
   EXPECT_EQ(graph->OutputShape(norm, 4), (Shape{4, 3, 8, 8}));
   EXPECT_EQ(graph->ParameterCount(), 2 * 3);
   EXPECT_THAT(ErrorOf([](GraphBuilder& refused) { refused.Append("norm", BatchNorm{}, {LayerId{7}}); }),
-              AllOf(HasSubstr("BatchNorm \"norm\""), HasSubstr("no layer")));
+              AllOf(HasSubstr("BatchNorm \"norm\""), HasSubstr("layers of this network")));
 }
 
 TEST(GraphBuilder, ANarrowSumWithAWideSecondInputIsRefusedWithBothShapes) {
@@ -313,7 +313,8 @@ TEST(GraphBuilder, ANarrowSumWithAWideSecondInputIsRefusedWithBothShapes) {
 TEST(GraphBuilder, AGlobalMeanIsOfImages) {
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.GlobalAvgPool("mean", net.Input("images", {6})); }),
               AllOf(HasSubstr("AvgPool \"mean\""), HasSubstr("expected one input of shape [C,H,W], found [6]")));
-  EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.GlobalAvgPool("mean", LayerId{7}); }), HasSubstr("no layer"));
+  EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.GlobalAvgPool("mean", LayerId{7}); }),
+              HasSubstr("layers of this network"));
 }
 
 TEST(GraphBuilder, SizesBeyondReasonAreRefusedBeforeTheyOverflow) {

@@ -210,7 +210,7 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
 
 TEST(NetworkFile, SaysWhatTheGraphRefusesWithTheLayer) {
   EXPECT_THAT(ErrorOf("\"name\": \"relu1\"", "\"name\": \"conv1\""),
-              AllOf(HasSubstr("Relu \"conv1\""), HasSubstr("found that of another layer")));
+              AllOf(HasSubstr("Relu \"conv1\""), HasSubstr("found the name of another layer")));
   EXPECT_THAT(ErrorOf(R"("kernel": 3, "pad": 1, "weight_init")", R"("kernel": 3, "weight_init")"),
               AllOf(HasSubstr("Add \"sum\""), HasSubstr("[8,6,6] and [8,8,8]")));
   EXPECT_THAT(ErrorOf(R"({"name": "flatten", "type": "Flatten"},)", ""),

@@ -1,0 +1,54 @@
+#include "cli/named_files.h"
+
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "engine/checkpoint.h"
+#include "engine/io/file.h"
+#include "program/status_macros.h"
+
+namespace colonnade::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The same for all paths to one file, be it there or not.
+std::string PlaceOf(const std::string& path) {
+  std::error_code error;
+  fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (place.filename().empty()) place = place.parent_path();  // "runs/" and "runs"
+  return place.string();
+}
+
+absl::Status CheckNoPartOfACheckpoint(const NamedFile& file) {
+  const fs::path folder = fs::path(PlaceOf(file.path)).parent_path();
+  std::error_code ignored;
+  if (!fs::exists(folder / engine::kManifestName, ignored)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: expected a file outside of checkpoints, found %s, which would damage that in %s; name another place", file.flag,
+      file.path, folder.string()));
+}
+
+}  // namespace
+
+absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others) {
+  std::map<std::string, std::string> flags;  // by place
+  for (const NamedFile& other : others) {
+    if (!other.path.empty()) flags.emplace(PlaceOf(other.path), other.flag);
+  }
+  for (const NamedFile& file : written) {
+    if (file.path.empty()) continue;
+    const auto [known, is_new] = flags.emplace(PlaceOf(file.path), file.flag);
+    if (!is_new) {
+      return absl::FailedPreconditionError(absl::StrFormat("%s: expected a file of its own, found %s, which is that of %s",
+                                                           file.flag, file.path, known->second));
+    }
+    RETURN_IF_ERROR(CheckNoPartOfACheckpoint(file));
+    RETURN_IF_ERROR(engine::CheckWritable(file.path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

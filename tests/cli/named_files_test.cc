@@ -1,0 +1,74 @@
+// Files that flags name: none is written over another, by whatever path, nor over a checkpoint.
+
+#include "cli/named_files.h"
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/io/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cli/command.h"
+
+namespace colonnade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NamedFiles : public Command {
+ protected:
+  // What CheckWrittenFiles says of two files that are written.
+  std::string Of(const std::string& a, const std::string& b) const {
+    return std::string(CheckWrittenFiles({{"--a", a}, {"--b", b}}).message());
+  }
+};
+
+TEST_F(NamedFiles, OnePathSpeltInTwoWaysIsOneFile) {
+  std::filesystem::create_directory(In("sub"));
+  std::filesystem::create_directory_symlink(In("sub"), In("link"));
+  EXPECT_EQ(Of(In("x"), In("y")), "");
+  EXPECT_EQ(Of(In("x"), ""), "");
+  EXPECT_EQ(Of("", ""), "");
+  EXPECT_THAT(Of(In("x"), In("x")), HasSubstr("--b: expected a file of its own, found"));
+  EXPECT_THAT(Of(In("x"), In("sub/../x")), HasSubstr("sub/../x, which is that of --a"));
+  EXPECT_THAT(Of(In("sub/x"), In("link/x")), HasSubstr("link/x, which is that of --a"));
+  Write("x", "");
+  std::filesystem::create_symlink(In("x"), In("to_x"));
+  EXPECT_THAT(Of(In("to_x"), In("x")), HasSubstr("which is that of --a"));
+}
+
+TEST_F(NamedFiles, WhatIsReadAndFoldersAreNotWrittenOver) {
+  const NamedFile read{"--config", In("c.toml")}, folder{"--tensorboard", In("events/")};
+  EXPECT_THAT(std::string(CheckWrittenFiles({{"--a", In("./c.toml")}}, {read, folder}).message()), HasSubstr("of --config"));
+  EXPECT_THAT(std::string(CheckWrittenFiles({{"--a", In("events")}}, {read, folder}).message()),
+              HasSubstr("of --tensorboard"));
+  EXPECT_TRUE(CheckWrittenFiles({{"--a", In("a")}}, {read, read, folder}).ok()) << "what is read may be read twice";
+}
+
+TEST_F(NamedFiles, OfTrainAreCheckedBeforeTheFirstStep) {
+  const std::string train = "train --model=two_column --data=digits --steps=100000000 ";
+  ExpectError(absl::StrCat(train, "--ema=0.9 --save=", In("w"), " --save-ema=", In("./w")), 2, {"--save-ema", "of --save"});
+  ExpectError(absl::StrCat(train, "--tensorboard=", In("t"), " --save=", In("t")), 2, {"--save", "of --tensorboard"});
+  ExpectError(absl::StrCat(train, "--checkpoint=", In("t"), " --trace=", In("t")), 2, {"--trace", "of --checkpoint"});
+  Write("c.toml", "seed = 2\n");
+  ExpectError(absl::StrCat(train, "--config=", In("c.toml"), " --save=", In("c.toml")), 2, {"--save", "of --config"});
+  ExpectError(absl::StrCat("plan --model=lenet --machine=titan-2013 --trace=", In("p"), " --drawing=", In("p.svg"),
+                           " --report=", In("p")),
+              2, {"--report", "of --trace"});
+}
+
+TEST_F(NamedFiles, NoneIsPartOfACheckpoint) {
+  const std::string run = In("run"), weights = run + "/step-000000002/weights.safetensors";
+  ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=2 --checkpoint=", run)).code, 0);
+  ExpectError(absl::StrCat("checkpoint export ", run, " --out=", weights), 2,
+              {"--out: expected a file outside of checkpoints", "would damage that in"});
+  ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 --save=", weights), 2,
+              {"--save: expected a file"});
+  EXPECT_EQ(Run(absl::StrCat("checkpoint verify ", run)).code, 0);
+  EXPECT_EQ(Run(absl::StrCat("checkpoint export ", run, " --out=", run, "/w")).code, 0)
+      << "beside them is a place like others";
+}
+
+}  // namespace
+}  // namespace colonnade::cli
