@@ -1,7 +1,7 @@
 // The CUDA backend: N devices on one or more GPUs, each with a stream for each of its four lanes.
 //
-// The host enqueues a step without blocking; memory, layouts and calls of a loaded Program are cuda/load/loaded.h's. Everything
-// but driver/ is built, and tested, without CUDA. Thread rule: that of engine::Backend.
+// The host enqueues a step without blocking; memory, layouts and calls of a loaded Program are cuda/load/loaded.h's.
+// Everything but driver/ is built, and tested, without CUDA. Thread rule: that of engine::Backend.
 #ifndef COLONNADE_CUDA_BACKEND_H_
 #define COLONNADE_CUDA_BACKEND_H_
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -20,7 +21,12 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kTf32Bound = 5e-3;
-constexpr double kLastBits = 1.0 / (1 << 21);  // two bits of an f32 number, at most
+// Two bits of a number, at most.
+constexpr double kLastBitsOfSingle = 1.0 / (1 << 21), kLastBitsOfDouble = 1.0 / (int64_t{1} << 50);
+constexpr double kReferenceBound = 1e-10;
+// Sums in double of numbers of about 1 are exact to some hundred roundings.
+constexpr double kLeastPart = 1024 * std::numeric_limits<double>::epsilon() / kReferenceBound;
+constexpr double kLeastLoss = 0.1;  // a smaller one is what is left of larger numbers
 
 using Gradients = std::map<std::string, std::vector<double>>;
 
@@ -117,28 +123,28 @@ absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Spa
   return outcome;
 }
 
-// ‖a − b‖ / ‖b‖; where b is zero, ‖a‖.
-double Distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  if (difference == 0) return 0;
-  return std::sqrt(difference / (norm > 0 ? norm : 1));
-}
-
-double Norm(const std::vector<double>& a) {
+double Squares(const std::vector<double>& a) {
   double squares = 0;
   for (double x : a) squares += x * x;
-  return std::sqrt(squares);
+  return squares;
 }
+double Norm(const std::vector<double>& a) { return std::sqrt(Squares(a)); }
 
 std::vector<double> Change(const std::vector<double>& after, const std::vector<double>& before) {
   std::vector<double> change(after.size());
   for (size_t i = 0; i < after.size(); ++i) change[i] = after[i] - before[i];
   return change;
 }
+
+// ‖a − b‖ / ‖b‖, or over `least` where ‖b‖ is less; where both are zero, ‖a‖.
+double Distance(const std::vector<double>& a, const std::vector<double>& b, double least = 0) {
+  const double difference = Norm(Change(a, b)), norm = std::max(Norm(b), least);
+  if (difference == 0) return 0;
+  return difference / (norm > 0 ? norm : 1);
+}
+
+// |a − b| / |b|, or over kLeastLoss where |b| is less.
+double LossDistance(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), kLeastLoss); }
 
 class Comparison {
  public:
@@ -226,7 +232,7 @@ class Comparison {
     ASSIGN_OR_RETURN(StepOutcome exact, RunOn(*exact_, state, inputs));
     ASSIGN_OR_RETURN(StepOutcome rounded, RunOn(*rounded_, state, inputs));
     const auto bound = [&](double distance) { return std::max(kTimesReference * distance, kOneRounding); };
-    const auto of_loss = [&](double loss) { return std::abs(loss - exact.loss) / std::max(std::abs(exact.loss), 1e-300); };
+    const auto of_loss = [&](double loss) { return LossDistance(loss, exact.loss); };
     Judge("loss", of_loss(many.loss), bound(of_loss(rounded.loss)), &VerifyErrors::loss);
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
@@ -239,50 +245,85 @@ class Comparison {
       Judge(absl::StrCat("change of ", name), Distance(change(many), change(exact)),
             bound(Distance(change(rounded), change(exact))), &VerifyErrors::parameter);
     }
-    JudgeAverages(many, exact,
-                  [&](size_t k) { return bound(Distance(Averages(rounded)[k].values, Averages(exact)[k].values)); });
+    JudgeAverages(
+        many, exact, [](const std::string&) { return 0.0; },
+        [&](size_t k) { return bound(Distance(Averages(rounded)[k].values, Averages(exact)[k].values)); });
     return absl::OkStatus();
   }
 
   absl::Status JudgeStep(const State& state, const engine::StepInputs& inputs, const StepOutcome& one,
                          const StepOutcome& many) {
-    Judge("loss", std::abs(many.loss - one.loss) / std::max(std::abs(one.loss), 1e-300),
-          options_.reference ? 1e-10
+    Judge("loss", LossDistance(many.loss, one.loss),
+          options_.reference ? kReferenceBound
           : options_.tf32    ? kTf32Bound
                              : 1e-5,
           &VerifyErrors::loss);
+    const Scales scales = ScalesOf(state, inputs, one);
+    std::map<std::string, double> granted;  // of a parameter, as it is after the step
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
       const bool trained = one.gradients.contains(name);  // else a running statistic
-      const double gradient = trained ? Distance(many.gradients.at(name), one.gradients.at(name)) : 0;
+      const double gradient = trained ? Distance(many.gradients.at(name), one.gradients.at(name), scales.gradients) : 0;
       const std::vector<double>& before = state.parameters[p].values;
       const std::vector<double> change = Change(one.after.parameters[p].values, before);
-      const double parameter = Distance(Change(many.after.parameters[p].values, before), change);
-      ASSIGN_OR_RETURN(double bound, BoundOf(name, std::max(gradient, parameter), state, inputs, one));
+      const double least = trained ? scales.changes : scales.statistics;
+      const double parameter = Distance(Change(many.after.parameters[p].values, before), change, least);
+      ASSIGN_OR_RETURN(double bound, BoundOf(name, std::max(gradient, parameter), state, inputs, one, scales));
       if (trained) Judge(absl::StrCat("gradient of ", name), gradient, bound, &VerifyErrors::gradient);
-      Judge(absl::StrCat("change of ", name), parameter, std::max(bound, BoundOfChange(before, change)),
-            &VerifyErrors::parameter);
+      const double roundings = trained ? scales.gradients / Norm(one.gradients.at(name)) : 0;
+      bound = std::max(bound, BoundOfChange(before, change, roundings));
+      Judge(absl::StrCat("change of ", name), parameter, bound, &VerifyErrors::parameter);
+      granted[name] = bound * std::max(Norm(change), least);
     }
-    JudgeAverages(many, one, [&](size_t) { return options_.reference ? 1e-10 : 1e-4; });
+    const double bound = options_.reference ? kReferenceBound : 1e-4;
+    JudgeAverages(
+        many, one, [&](const std::string& name) { return granted[name] / bound; }, [&](size_t) { return bound; });
     return absl::OkStatus();
+  }
+
+  // Norms below which tensors are compared as if they had these. A gradient may be zero but for roundings, as that of a bias
+  // before a normalisation is: they are those of the numbers that it is summed of, which the norm of all gradients is taken
+  // for. Of f32 the distance from double tells as much.
+  struct Scales {
+    double gradients = 0, changes = 0, statistics = 0;
+  };
+  Scales ScalesOf(const State& state, const engine::StepInputs& inputs, const StepOutcome& one) const {
+    if (!options_.reference) return {};
+    double gradients = 0, changes = 0, statistics = 0;  // squares of norms
+    for (const auto& [name, gradient] : one.gradients) gradients += Squares(gradient);
+    for (size_t p = 0; p < state.parameters.size(); ++p) {
+      const double change = Squares(Change(one.after.parameters[p].values, state.parameters[p].values));
+      (one.gradients.contains(state.parameters[p].name) ? changes : statistics) += change;
+    }
+    const double of_gradients = std::max(std::sqrt(gradients), 1.0);
+    return {.gradients = kLeastPart * of_gradients,
+            .changes = kLeastPart * std::max(std::sqrt(changes), inputs.learning_rate * of_gradients),
+            .statistics = kLeastPart * std::max(std::sqrt(statistics), 1.0)};
   }
 
   static const Tensors& Averages(const StepOutcome& of) { return of.after.kept.at(engine::StateKind::kAverage); }
 
   // They change too little for their change to be judged in f32: as they are after the step.
-  void JudgeAverages(const StepOutcome& many, const StepOutcome& one, const std::function<double(size_t)>& bound_of) {
+  void JudgeAverages(const StepOutcome& many, const StepOutcome& one,
+                     const std::function<double(const std::string&)>& least_norm_of,
+                     const std::function<double(size_t)>& bound_of) {
     for (size_t k = 0; k < Averages(one).size(); ++k) {
-      Judge(absl::StrCat("average of ", Averages(one)[k].name), Distance(Averages(many)[k].values, Averages(one)[k].values),
-            bound_of(k), &VerifyErrors::parameter);
+      const NamedTensor& average = Averages(one)[k];
+      Judge(absl::StrCat("average of ", average.name),
+            Distance(Averages(many)[k].values, average.values, least_norm_of(average.name)), bound_of(k),
+            &VerifyErrors::parameter);
     }
   }
 
   // Two parameters in f32 may have been rounded to either side. AdamW divides by the root of g²: an element whose gradient
   // is roundings alone moves by the whole rate, to either side.
-  double BoundOfChange(const std::vector<double>& before, const std::vector<double>& change) const {
-    constexpr double kTwoRoundings = 1.0 / (1 << 23);
-    if (options_.reference) return 0;
+  // `roundings`: how many times as large as the gradient those may be that kReferenceBound grants it.
+  double BoundOfChange(const std::vector<double>& before, const std::vector<double>& change, double roundings) const {
+    constexpr double kTwoRoundings = 1.0 / (1 << 23), kElement = 100, kEitherSide = 2;
     const bool adamw = std::holds_alternative<program::AdamW>(options_.lower.update.optimizer);
+    if (options_.reference) {
+      return adamw && roundings > 1 ? std::min(kEitherSide, kElement * roundings * kReferenceBound) : 0;
+    }
     const double changed = Norm(change);
     return std::max(adamw ? 1e-2 : 0, changed > 0 ? kTwoRoundings * Norm(before) / changed : 0);
   }
@@ -301,9 +342,17 @@ class Comparison {
 
   // Double-precision kernels are slow, so they run only where the plain bound is passed.
   absl::StatusOr<double> BoundOf(const std::string& name, double error, const State& state, const engine::StepInputs& inputs,
-                                 const StepOutcome& one) {
-    constexpr double kReferenceBound = 1e-10, kSingleBound = 1e-4, kTimesOwnError = 4;
-    if (options_.reference) return kReferenceBound;
+                                 const StepOutcome& one, const Scales& scales) {
+    constexpr double kSingleBound = 1e-4, kTimesOwnError = 4;
+    if (options_.reference) {
+      double bound = kReferenceBound;
+      if (error <= bound || !one.gradients.contains(name)) return bound;
+      if (neighbours_.empty()) RETURN_IF_ERROR(RunNeighbours(state, inputs));
+      for (const Gradients& off : neighbours_) {
+        bound = std::max(bound, kTimesOwnError * Distance(off.at(name), one.gradients.at(name), scales.gradients));
+      }
+      return bound;
+    }
     const double least = options_.tf32 ? kTf32Bound : kSingleBound;
     if (error <= least) return least;
     if (double_gradients_.empty()) {
@@ -328,7 +377,8 @@ class Comparison {
   absl::Status RunNeighbours(const State& state, const engine::StepInputs& inputs) {
     constexpr int kNeighbours = 16;
     std::mt19937_64 random(options_.seed);
-    std::uniform_real_distribution<double> of_value(-kLastBits, kLastBits);
+    const double bits = options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle;
+    std::uniform_real_distribution<double> of_value(-bits, bits);
     for (int i = 0; i < kNeighbours; ++i) {
       State off = state;
       for (NamedTensor& tensor : off.parameters) {

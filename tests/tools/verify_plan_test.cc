@@ -176,6 +176,64 @@ TEST(VerifyPlan, FindsTheRunningStatisticsOfOneDeviceOffByAnUlp) {
   EXPECT_THAT(report->differing_copies, HasSubstr("devices 0 and 2"));
 }
 
+// A bias before a normalisation, whose gradient is zero but for roundings, on digits of `classes` classes.
+absl::StatusOr<VerifyReport> VerifyZeroGradient(const Spoil& spoil, program::Optimizer optimizer, bool reference,
+                                                int64_t classes = 10) {
+  layers::GraphBuilder net("bias_before_norm");
+  layers::LayerId x = net.Input("images", {1, 8, 8});
+  x = net.Conv2d("conv", x, {.out_channels = 6, .kernel = 3, .pad = 1});
+  x = net.BatchNorm("norm", x);
+  x = net.FullyConnected("head", net.Flatten("flatten", x), {.out_features = classes});
+  net.SoftmaxCrossEntropy("loss", x);
+  const layers::LayerGraph graph = *std::move(net).Build();
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 16});
+  data::SampleStream images = *data::SampleStream::Create(
+      *data::OpenDataset("synthetic", data::SplitOf::kTrain, {.synthetic_shape = {1, 8, 8}, .synthetic_classes = classes}),
+      {});
+  VerifyOptions options{.steps = 2, .reference = reference, .learning_rate = {.base = 0.03}};
+  options.lower.global_batch = 16;
+  options.lower.update = {.optimizer = optimizer, .weight_decay = 5e-4, .average_decay = 0.9};
+  options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p,
+                                  const partition::LowerOptions& lower) {
+    absl::StatusOr<program::Program> program = partition::Lower(g, p, lower);
+    if (program.ok() && p.mesh.device_count() > 1 && spoil) spoil(*program, lower);
+    return program;
+  };
+  return VerifyPlan(graph, plan, images, options);
+}
+
+TEST(VerifyPlan, AGradientThatIsRoundingsAloneAgreesUnderEveryOptimiser) {
+  for (const program::Optimizer& optimizer :
+       {program::Optimizer{program::Sgd{}}, program::Optimizer{program::Lars{}}, program::Optimizer{program::AdamW{}}}) {
+    for (const bool reference : {true, false}) {
+      const absl::StatusOr<VerifyReport> report = VerifyZeroGradient(nullptr, optimizer, reference);
+      ASSERT_TRUE(report.ok()) << report.status();
+      EXPECT_TRUE(report->ok) << optimizer.index() << (reference ? " in double: " : ": ") << report->worst_tensor << " "
+                              << report->worst_error << " of " << report->worst_bound;
+    }
+  }
+}
+
+TEST(VerifyPlan, ALossOfOneClassIsZeroAndAgrees) {
+  const absl::StatusOr<VerifyReport> report = VerifyZeroGradient(nullptr, program::Sgd{}, /*reference=*/false, 1);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+}
+
+// What is granted to roundings is granted to nothing larger.
+TEST(VerifyPlan, BesideAGradientThatIsRoundingsAloneASmallErrorIsFound) {
+  for (const double error : {1e-9, 1e-7}) {
+    const absl::StatusOr<VerifyReport> report = VerifyZeroGradient(
+        [&](program::Program& program, const partition::LowerOptions&) {
+          ForEach<program::SgdUpdate>(program, [&](program::SgdUpdate& op) { op.weight_decay *= 1 + 100 * error; });
+          ForEach<program::BatchNormTrack>(program, [&](program::BatchNormTrack& op) { op.momentum *= 1 + error; });
+        },
+        program::Sgd{}, /*reference=*/true);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_FALSE(report->ok) << error;
+  }
+}
+
 TEST(VerifyPlan, WeightsThatOverflowAreNotFiniteRatherThanEqual) {
   const absl::Status status = Verify(nullptr, std::numeric_limits<double>::max()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
