@@ -18,7 +18,7 @@ struct Outcome {
 };
 
 absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome);
-absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
+absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunVerify(const Flags& flags, Outcome& outcome);
 absl::Status RunCheckpoint(const Flags& flags);
 absl::Status RunProgram(const Flags& flags);

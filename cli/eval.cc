@@ -25,7 +25,8 @@ absl::StatusOr<engine::EvalReport> Test(engine::Executor& executor, engine::Data
 
 }  // namespace
 
-absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
+  flags.mode = "eval";
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
   // Mean and deviation are those of the training set, as in training; so are the classes.

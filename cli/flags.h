@@ -88,8 +88,8 @@ struct Flags {
   // checkpoint
   std::string action, folder;
   bool exports_ema = false;
-  // program
-  std::string mode = "train";
+  // program, eval
+  std::string mode = "train";  // eval is always "eval"
   bool summary = false;
   // plan, simulate, table, calibrate
   std::string machine = "local";

@@ -125,7 +125,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
   ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
   if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, network, *samples));
   session.model = std::move(network.info);
-  session.graph = std::move(network.graph);
+  session.graph = flags.mode == "eval" ? layers::InEvaluation(std::move(network.graph)) : std::move(network.graph);
   session.pixels = PixelsOf(session.graph);
   RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatch(session.graph, flags.batch), "batch"));
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));

@@ -54,7 +54,10 @@ absl::StatusOr<ImageFormat> FormatOf(absl::string_view file) {
 absl::StatusOr<Image> DecodePart(ImageFormat format, absl::string_view file, int64_t channels, int eighths, const Part& part,
                                  std::vector<uint8_t> room) {
   if (channels != 1 && channels != 3) {
-    return absl::FailedPreconditionError(absl::StrFormat("channels: expected 1 or 3, found %d", channels));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("channels: expected 1 or 3, as images have that are read or made up, found %d; other networks can "
+                        "be planned and simulated",
+                        channels));
   }
   return format == ImageFormat::kJpeg ? DecodeJpeg(file, channels, eighths, part, std::move(room))
                                       : DecodePng(file, channels, part, std::move(room));

@@ -1,5 +1,7 @@
 #include "layers/avg_pool.h"
 
+#include <algorithm>
+
 #include "layers/legality.h"
 #include "layers/window.h"
 
@@ -11,8 +13,10 @@ Pooling PoolingOf(const AvgPool& layer) {
   return {layer.kernel, kernel_w, layer.stride, layer.pad, layer.ceil_mode};
 }
 
-int64_t Flops(const program::Window& window, const program::Shape& y) {
-  return program::ElementCount(y) * window.size_h * window.size_w;
+// A window adds up no more elements than an image of `x` has.
+int64_t Flops(const program::Window& window, const program::Shape& x, const program::Shape& y) {
+  const int64_t added = std::min(window.size_h, x[2]) * std::min(window.size_w, x[3]);
+  return CountedFlops(static_cast<double>(program::ElementCount(y)) * static_cast<double>(added));
 }
 
 }  // namespace
@@ -40,14 +44,14 @@ LayerStages Stages(const AvgPool& layer, const LayerShapes&, const StageOptions&
     const program::Window window = WindowOver(PoolingOf(layer), s[X()].shape);
     return {{.op = program::AvgPoolForward{window, layer.count_pad},
              .uses = {Read(s[X()]), Write(s[Y()])},
-             .flops = Flops(window, s[Y()].shape)}};
+             .flops = Flops(window, s[X()].shape, s[Y()].shape)}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}};
   backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
     const program::Window window = WindowOver(PoolingOf(layer), s[D(X())].shape);
     return {{.op = program::AvgPoolBackward{window, layer.count_pad},
              .uses = {Read(s[D(Y())]), Write(s[D(X())])},
-             .flops = Flops(window, s[D(Y())].shape)}};
+             .flops = Flops(window, s[D(X())].shape, s[D(Y())].shape)}};
   };
   return {.stages = {std::move(forward), std::move(backward)}};
 }

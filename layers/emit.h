@@ -2,6 +2,8 @@
 #ifndef COLONNADE_LAYERS_EMIT_H_
 #define COLONNADE_LAYERS_EMIT_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +29,9 @@ struct Operand {
   program::Shape offset{};        // of this part in it, if that is one box
   int64_t first_row = 0;          // of the buffer
 };
+
+// Flop as an op states them: at most 2^53, which nobody waits for, so that those of all tasks can be added.
+inline int64_t CountedFlops(double flops) { return static_cast<int64_t>(std::min(flops, 0x1p53)); }
 
 struct EmittedOp {
   program::Op op;

@@ -1,5 +1,6 @@
 #include "layers/graph.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -112,6 +113,13 @@ std::vector<bool> LayerGraph::ReachesLast() const {
   return reaches;
 }
 
+LayerGraph InEvaluation(LayerGraph graph) {
+  for (LayerNode& node : graph.nodes) {
+    if (auto* norm = std::get_if<BatchNorm>(&node.layer)) norm->samples_per_group = 0;
+  }
+  return graph;
+}
+
 GraphBuilder::GraphBuilder(std::string name) { graph_.name = std::move(name); }
 
 LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<LayerId> inputs) {
@@ -121,8 +129,9 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
         absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, TypeName(layer), name, what));
     return LayerId{};
   };
-  if (name.empty() || name.find_first_of("\"\n @") != std::string::npos) {
-    return fail("expected a name without spaces, quotes and @");
+  const auto may_not_be_in_names = [](unsigned char c) { return c <= ' ' || c == '"' || c == '@' || c == 0x7f; };
+  if (name.empty() || std::any_of(name.begin(), name.end(), may_not_be_in_names)) {
+    return fail("expected a name without spaces, control characters, quotes and @");
   }
   for (const LayerNode& node : graph_.nodes) {
     if (node.name == name) return fail("expected a name of its own, found the name of another layer");

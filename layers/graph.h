@@ -60,6 +60,10 @@ struct LayerGraph {
   std::vector<bool> ReachesLast() const;
 };
 
+// The network where it is only evaluated: normalisations, which are by running statistics then, ask for no groups of samples
+// that would have to divide the batch.
+LayerGraph InEvaluation(LayerGraph graph);
+
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);

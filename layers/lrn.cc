@@ -1,5 +1,8 @@
 #include "layers/lrn.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
 
@@ -13,7 +16,11 @@ int64_t LocalGroups(const Lrn& layer, int64_t channels, int64_t global_channels)
 
 int64_t GroupsIn(const Lrn& layer, const Operand& part) { return LocalGroups(layer, part.shape[1], part.global_shape[1]); }
 
-int64_t Flops(const Lrn& layer, const program::Shape& y) { return program::ElementCount(y) * (2 * layer.size + 10); }
+// Of `y`, in so many blocks. A window that is wider than two blocks covers what it can from any channel.
+int64_t Flops(const Lrn& layer, const program::Shape& y, int64_t groups) {
+  const int64_t window = std::min(layer.size, 2 * y[1] / std::max<int64_t>(groups, 1));
+  return CountedFlops(static_cast<double>(program::ElementCount(y)) * (2.0 * static_cast<double>(window) + 10));
+}
 
 absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
   if (groups <= 1) return NotLegal("Lrn", Strategy::kGroup, "it has one block of channels; expected replicate or batch");
@@ -48,6 +55,11 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<co
         absl::StrFormat("expected groups that divide %d channels and an odd size, found groups %d, size %d", inputs[0][0],
                         layer.groups, layer.size));
   }
+  if (!(layer.alpha >= 0) || !(layer.beta >= 0) || !(layer.k > 0) || !std::isfinite(layer.alpha + layer.beta + layer.k)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected alpha and beta of at least 0 and k above 0, found alpha %g, beta %g, k %g", layer.alpha,
+                        layer.beta, layer.k));
+  }
   return inputs[0];
 }
 
@@ -74,14 +86,14 @@ LayerStages Stages(const Lrn& layer, const LayerShapes&, const StageOptions&) {
     const Operand &x = s[X()], &y = s[Y()];
     return {{.op = program::LrnForward{layer.size, GroupsIn(layer, y), layer.alpha, layer.beta, layer.k},
              .uses = {Read(x), Write(y)},
-             .flops = Flops(layer, y.shape)}};
+             .flops = Flops(layer, y.shape, GroupsIn(layer, y))}};
   };
   Stage backward{.pass = program::Pass::kBackward, .reads = {X(), D(Y())}, .writes = {D(X())}};
   backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &x = s[X()], &dy = s[D(Y())], &dx = s[D(X())];
     return {{.op = program::LrnBackward{layer.size, GroupsIn(layer, dy), layer.alpha, layer.beta, layer.k},
              .uses = {Read(x), Read(dy), Write(dx)},
-             .flops = 3 * Flops(layer, dy.shape)}};
+             .flops = 3 * Flops(layer, dy.shape, GroupsIn(layer, dy))}};
   };
   return {.stages = {std::move(forward), std::move(backward)}};
 }

@@ -146,10 +146,10 @@ class OperandCheck {
   void operator()(const AvgPoolBackward& op) { Pool(op.window, 1, 0); }
 
   void operator()(const LrnForward& op) {
-    if (SameShapes({0, 1})) Lrn(op.size, op.groups);
+    if (SameShapes({0, 1})) Lrn(op);
   }
   void operator()(const LrnBackward& op) {
-    if (SameShapes({0, 1, 2})) Lrn(op.size, op.groups);
+    if (SameShapes({0, 1, 2})) Lrn(op);
   }
 
   void operator()(const BatchNormSums&) {
@@ -484,11 +484,15 @@ class OperandCheck {
     if (cells > 256) Fail("has a window of ", cells, " cells; argmax numbers at most 256");
   }
 
-  void Lrn(int64_t size, int64_t groups) {
-    if (size < 1) Fail("has a window of ", size, " channels");
+  template <class Op>
+  void Lrn(const Op& op) {
+    if (op.size < 1) Fail("has a window of ", op.size, " channels");
+    if (!(op.alpha >= 0) || !(op.beta >= 0) || !(op.k > 0)) {
+      Fail("has alpha ", op.alpha, ", beta ", op.beta, " and k ", op.k, ", of which powers may not be finite");
+    }
     if (!Ranked({0}, 4)) return;
-    if (groups < 1 || Size(0)[1] % groups != 0)
-      Fail("has ", groups, " groups, which do not divide ", Size(0)[1], " channels");
+    if (op.groups < 1 || Size(0)[1] % op.groups != 0)
+      Fail("has ", op.groups, " groups, which do not divide ", Size(0)[1], " channels");
   }
 
   // Whether `sums` are those of groups of x's samples.

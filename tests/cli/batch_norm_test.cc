@@ -94,6 +94,16 @@ TEST_F(BatchNormFlags, AnEvaluationHasOneResultUnderEveryPlanAndEveryBatch) {
   }
 }
 
+// Running statistics ask for no groups: neither must they divide the batch, nor devices the groups.
+TEST_F(BatchNormFlags, AnEvaluationHasNoGhostBatches) {
+  const json trained = TestOf(Run(absl::StrCat(kTrainResnet, "--batch-norm=ghost:12 --save=", In("w.safetensors"))));
+  for (const char* rest : {"--batch=64", "--batch=1", "--plan=data --devices=4 --batch=12"}) {
+    const json evaluated =
+        TestOf(Run(absl::StrCat(kEvalResnet, rest, " --batch-norm=ghost:12 --init=", In("w.safetensors"))));
+    EXPECT_NEAR(evaluated.at("loss").get<double>(), trained.at("loss").get<double>(), 1e-4) << rest;
+  }
+}
+
 TEST_F(BatchNormFlags, TheFileHoldsRunningStatisticsAndEvaluationReadsThem) {
   const json trained = TestOf(Run(absl::StrCat(kTrainResnet, "--save=", In("w.safetensors"))));
   absl::StatusOr<std::vector<engine::NamedTensor>> tensors = engine::LoadTensors(In("w.safetensors"));

@@ -562,6 +562,28 @@ TEST(EmitLrn, GroupsAreThoseOfTheShardAndTrainingKeepsNothing) {
   }
 }
 
+// Flop can be counted, whatever a file says.
+TEST(EmitLrn, AWindowBeyondAllChannelsCountsWhatThereIs) {
+  const Lrn wide{.size = 999'999'999'999};
+  const LayerShapes shapes = ShapesOf(wide, {{2, 8, 5, 5}});
+  EXPECT_EQ(OneShard(wide, shapes, shapes).Forward()[0].flops, 2 * 8 * 25 * (2 * 16 + 10));
+}
+
+TEST(EmitAvgPool, AWindowBeyondTheImageCountsTheImage) {
+  const AvgPool wide{.kernel = 1 << 20, .stride = 1 << 20, .pad = (1 << 20) - 1};
+  const LayerShapes shapes = ShapesOf(wide, {{1, 2, 6, 5}});
+  const OneShard shard(wide, shapes, shapes);
+  const int64_t outputs = program::ElementCount(shapes.output);
+  EXPECT_GT(outputs, 0);
+  EXPECT_EQ(shard.Forward()[0].flops, outputs * 6 * 5);
+  EXPECT_EQ(shard.Backward()[0].flops, outputs * 6 * 5);
+}
+
+TEST(CountedFlops, EndsWhereSumsCouldNotBeCounted) {
+  EXPECT_EQ(CountedFlops(12345), 12345);
+  EXPECT_EQ(CountedFlops(1e30), int64_t{1} << 53);
+}
+
 TEST(EmitDropout, BothPassesDrawTheMaskOfTheShardsPlaceInTheGlobalTensor) {
   const Layer dropout = Dropout{.rate = 0.25, .stream = 77};
   OneShard shard(dropout, ShapesOf(dropout, kFlat), ShapesOf(dropout, {{4, 24}}));

@@ -140,7 +140,7 @@ TEST(GraphBuilder, WhatIsThereForAnAuxiliaryLossAloneDoesNotReachTheLast) {
 }
 
 TEST(GraphBuilder, NamesAreUniqueWords) {
-  for (const char* name : {"", "two words", "a\nb", "a\"b", "a@b"}) {
+  for (const char* name : {"", "two words", "a\nb", "a\"b", "a@b", "a\x1b[31m", "a\x7f"}) {
     EXPECT_THAT(ErrorOf([&](GraphBuilder& net) { net.Input(name, {4}); }), HasSubstr("a name without")) << name;
   }
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
