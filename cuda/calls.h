@@ -116,7 +116,8 @@ class Calls {
   // Zero-filled. ResourceExhausted if the GPU has not so much.
   virtual absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) = 0;
   virtual void Free(int gpu, void* data) = 0;
-  // Makes whole pages of host memory known to the GPUs, so that copies need no detour and do not block.
+  // Makes whole pages of host memory known to the GPUs, so that copies need no detour and do not block; where the system
+  // allows that, else nothing.
   virtual absl::Status Register(void* host, int64_t bytes) = 0;
   virtual void Unregister(void* host) = 0;
   // Host memory that is known from the start.

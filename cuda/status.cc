@@ -15,6 +15,8 @@ Failure FailureOfCuda(int error) {
     case 35:   // cudaErrorInsufficientDriver
     case 46:   // cudaErrorDevicesUnavailable
     case 100:  // cudaErrorNoDevice
+    case 803:  // cudaErrorSystemDriverMismatch
+    case 804:  // cudaErrorCompatNotSupportedOnDevice
       return Failure::kNoDevice;
     case 209:  // cudaErrorNoKernelImageForDevice
     case 801:  // cudaErrorNotSupported

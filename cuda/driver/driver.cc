@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -133,8 +134,9 @@ class CudaCalls : public Calls {
         if (other != g) {
           COLONNADE_CHECK(cudaDeviceCanAccessPeer(&can, g, other));
           const cudaError_t enabled = can != 0 ? cudaDeviceEnablePeerAccess(other, 0) : cudaSuccess;
+          if (enabled == cudaErrorTooManyPeers) can = 0;  // a GPU has eight at most
           // An earlier object of this process enabled it.
-          if (enabled != cudaErrorPeerAccessAlreadyEnabled) COLONNADE_CHECK(enabled);
+          if (enabled != cudaErrorPeerAccessAlreadyEnabled && enabled != cudaErrorTooManyPeers) COLONNADE_CHECK(enabled);
           (void)cudaGetLastError();
         }
         gpu.reaches[other] = can != 0;
@@ -171,8 +173,10 @@ class CudaCalls : public Calls {
     void* data = nullptr;
     COLONNADE_CHECK(cudaSetDevice(gpu));
     COLONNADE_CHECK(cudaMalloc(&data, bytes));
+    absl::Cleanup free = [data] { cudaFree(data); };
     COLONNADE_CHECK(cudaMemset(data, 0, bytes));
     COLONNADE_CHECK(cudaDeviceSynchronize());
+    std::move(free).Cancel();
     return data;
   }
   void Free(int gpu, void* data) override {
@@ -180,8 +184,15 @@ class CudaCalls : public Calls {
     cudaFree(data);
   }
   absl::Status Register(void* host, int64_t bytes) override {
-    COLONNADE_CHECK(cudaHostRegister(host, bytes, cudaHostRegisterPortable));
-    return absl::OkStatus();
+    const cudaError_t registered = cudaHostRegister(host, bytes, cudaHostRegisterPortable);
+    // A system that pins no memory, or no more, is slower without.
+    for (const cudaError_t refused :
+         {cudaErrorMemoryAllocation, cudaErrorNotSupported, cudaErrorNotPermitted, cudaErrorOperatingSystem}) {
+      if (registered != refused) continue;
+      (void)cudaGetLastError();
+      return absl::OkStatus();
+    }
+    return Check(registered, "cudaHostRegister");
   }
   void Unregister(void* host) override {
     if (cudaHostUnregister(host) != cudaSuccess) (void)cudaGetLastError();
@@ -323,10 +334,16 @@ class CudaCalls : public Calls {
   // The least of a few runs, since others may be at work. On memory of its own.
   absl::StatusOr<double> Time(int gpu, const ConvolutionPlan& plan, Convolution c) {
     const program::Window& window = c.window;
-    absl::StatusOr<Scratch> x = Scratch::MakeFull(c.n * c.c * c.h * c.w, c.dtype),
-                            filter = Scratch::MakeFull(c.k * (c.c / c.groups) * window.size_h * window.size_w, c.dtype),
-                            y = Scratch::MakeFull(c.n * c.k * c.p * c.q, c.dtype), bias = Scratch::MakeFull(c.k, c.dtype),
-                            workspace = Scratch::Make(plan.workspace_bytes);
+    // What is written may be f32 where factors are bf16.
+    const auto type_of = [&c](Convolution::Pass writer) {
+      return c.pass == writer && c.writes_f32 ? program::DType::kF32 : c.dtype;
+    };
+    using Pass = Convolution::Pass;
+    absl::StatusOr<Scratch> x = Scratch::MakeFull(c.n * c.c * c.h * c.w, type_of(Pass::kBackwardData)),
+                            filter = Scratch::MakeFull(c.k * (c.c / c.groups) * window.size_h * window.size_w,
+                                                       type_of(Pass::kBackwardWeights)),
+                            y = Scratch::MakeFull(c.n * c.k * c.p * c.q, type_of(Pass::kForward)),
+                            bias = Scratch::MakeFull(c.k, c.dtype), workspace = Scratch::Make(plan.workspace_bytes);
     for (const auto* scratch : {&x, &filter, &y, &bias, &workspace}) {
       if (!scratch->ok()) return scratch->status();
     }
@@ -334,8 +351,11 @@ class CudaCalls : public Calls {
     if (c.bias != nullptr) c.bias = bias->data();
     ASSIGN_OR_RETURN(Descriptor addresses, AddressesOf(c));
     ASSIGN_OR_RETURN(Stream stream, MakeStream(gpu));
+    const absl::Cleanup destroy_stream = [&] { Destroy(stream); };
     ASSIGN_OR_RETURN(Event begin, MakeEvent(gpu, /*timed=*/true));
+    const absl::Cleanup destroy_begin = [&] { Destroy(gpu, begin); };
     ASSIGN_OR_RETURN(Event end, MakeEvent(gpu, /*timed=*/true));
+    const absl::Cleanup destroy_end = [&] { Destroy(gpu, end); };
     double least = std::numeric_limits<double>::infinity();
     absl::Status status;
     constexpr int kRuns = 4;  // the first of which loads kernels
@@ -350,11 +370,12 @@ class CudaCalls : public Calls {
       status.Update(seconds.status());
       if (seconds.ok()) least = std::min(least, *seconds);
     }
-    Destroy(gpu, begin);
-    Destroy(gpu, end);
-    Destroy(stream);
-    if (!status.ok()) return status;
-    return least;
+    if (status.ok()) return least;
+    (void)cudaGetLastError();
+    // An engine that has failed and left the GPU as it was is one that does not serve.
+    if (absl::IsInternal(status) && cudaDeviceSynchronize() == cudaSuccess)
+      return absl::UnimplementedError(status.message());
+    return status;
   }
 
   std::vector<Gpu> gpus_;

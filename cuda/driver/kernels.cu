@@ -34,6 +34,7 @@ cudaError_t Launch(const K& kernel, cudaStream_t stream) {
   const int64_t count = kernel.count();
   if (count == 0) return cudaSuccess;
   const int64_t blocks = std::min((count + kThreadsOfBlock - 1) / kThreadsOfBlock, kMostBlocks);
+  (void)cudaGetLastError();  // of a call before, whose error is not this launch's
   RunThreads<<<static_cast<unsigned>(blocks), kThreadsOfBlock, 0, stream>>>(kernel, count);
   return cudaGetLastError();
 }
@@ -41,6 +42,7 @@ cudaError_t Launch(const K& kernel, cudaStream_t stream) {
 template <Reduction K>
 cudaError_t Launch(const K& kernel, cudaStream_t stream) {
   if (kernel.blocks() == 0) return cudaSuccess;
+  (void)cudaGetLastError();
   RunBlocks<<<static_cast<unsigned>(kernel.blocks()), kThreadsOfBlock, 0, stream>>>(kernel);
   return cudaGetLastError();
 }

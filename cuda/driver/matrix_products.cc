@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cuda/alignment.h"
 #include "cuda/status.h"
 #include "program/status_macros.h"
 
@@ -31,12 +32,51 @@ cudaDataType_t BlasType(program::DType dtype) {
   return CUDA_R_32F;
 }
 
-// Addresses and row distances are multiples of 16 bytes.
-bool AreAligned(const MatrixProduct& p) {
-  const auto aligned = [](const void* data, int64_t row, program::DType dtype) {
-    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * program::SizeInBytes(dtype) % 16 == 0;
-  };
-  return aligned(p.a, p.lda, p.dtype) && aligned(p.b, p.ldb, p.dtype) && aligned(p.c, p.ldc, p.c_dtype);
+// Bytes of which the addresses are multiples: boxes of tensors start anywhere. cuBLASLt knows by itself what rows are.
+struct Alignments {
+  uint32_t a = 0, b = 0, c = 0, bias = 0;
+};
+
+Alignments AlignmentsOf(const MatrixProduct& p) {
+  return {AlignmentOf(p.a, program::SizeInBytes(p.dtype)), AlignmentOf(p.b, program::SizeInBytes(p.dtype)),
+          AlignmentOf(p.c, program::SizeInBytes(p.c_dtype)), AlignmentOf(p.bias, program::SizeInBytes(p.c_dtype))};
+}
+
+// Those of elements alone, which every kernel serves.
+Alignments LeastAlignments(const MatrixProduct& p) {
+  const auto of_factors = static_cast<uint32_t>(program::SizeInBytes(p.dtype)),
+             of_result = static_cast<uint32_t>(program::SizeInBytes(p.c_dtype));
+  return {of_factors, of_factors, of_result, of_result};
+}
+
+absl::Status FindAlgorithm(cublasLtHandle_t blas, const Alignments& bytes, ProductPlan& plan, bool& found_one) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  COLONNADE_CHECK(cublasLtMatmulPreferenceCreate(&preference));
+  const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(&cublasLtMatmulPreferenceDestroy)> owner(
+      preference, &cublasLtMatmulPreferenceDestroy);
+  const size_t most = kProductWorkspace;
+  COLONNADE_CHECK(
+      cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most)));
+  // Parts of sums that are added up afterwards are f32, too.
+  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                                       sizeof(reductions)));
+  // cuBLASLt's A is `left`, which is our b: it counts by columns.
+  for (const auto& [attribute, of] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes.b),
+                                      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes.a},
+                                      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes.c},
+                                      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes.c}}) {
+    COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &of, sizeof(of)));
+  }
+  cublasLtMatmulHeuristicResult_t result = {};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, plan.product, plan.left, plan.right, plan.result,
+                                                               plan.result, preference, 1, &result, &found);
+  found_one = status == CUBLAS_STATUS_SUCCESS && found > 0;
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) COLONNADE_CHECK(status);
+  plan.algorithm = result.algo;
+  plan.workspace_bytes = result.workspaceSize;
+  return absl::OkStatus();
 }
 
 absl::Status Describe(cublasLtHandle_t blas, const MatrixProduct& p, ProductPlan& plan) {
@@ -63,31 +103,12 @@ absl::Status Describe(cublasLtHandle_t blas, const MatrixProduct& p, ProductPlan
   COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.right, BlasType(p.dtype), p.transpose_a ? p.rows : p.depth,
                                              p.transpose_a ? p.depth : p.rows, p.lda));
   COLONNADE_CHECK(cublasLtMatrixLayoutCreate(&plan.result, BlasType(p.c_dtype), p.columns, p.rows, p.ldc));
-  cublasLtMatmulPreference_t preference = nullptr;
-  COLONNADE_CHECK(cublasLtMatmulPreferenceCreate(&preference));
-  const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(&cublasLtMatmulPreferenceDestroy)> owner(
-      preference, &cublasLtMatmulPreferenceDestroy);
-  const size_t most = kProductWorkspace;
-  COLONNADE_CHECK(
-      cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most)));
-  // Parts of sums that are added up afterwards are f32, too.
-  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
-                                                       sizeof(reductions)));
-  // Boxes of tensors start anywhere.
-  const uint32_t bytes = AreAligned(p) ? 16 : 2;
-  for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &bytes, sizeof(bytes)));
+  bool found = false;
+  for (const Alignments& bytes : {AlignmentsOf(p), LeastAlignments(p)}) {
+    RETURN_IF_ERROR(FindAlgorithm(blas, bytes, plan, found));
+    if (found) return absl::OkStatus();
   }
-  cublasLtMatmulHeuristicResult_t result = {};
-  int found = 0;
-  COLONNADE_CHECK(cublasLtMatmulAlgoGetHeuristic(blas, plan.product, plan.left, plan.right, plan.result, plan.result,
-                                                 preference, 1, &result, &found));
-  if (found == 0) return absl::UnimplementedError("cublasLtMatmulAlgoGetHeuristic: no algorithm for this product");
-  plan.algorithm = result.algo;
-  plan.workspace_bytes = result.workspaceSize;
-  return absl::OkStatus();
+  return absl::UnimplementedError("cublasLtMatmulAlgoGetHeuristic: no algorithm for this product");
 }
 
 }  // namespace
@@ -96,11 +117,13 @@ absl::Status CheckCublas(cublasStatus_t status, const char* call) {
   return StatusOf(FailureOfCublas(status), call, cublasLtGetStatusString(status));
 }
 
+// The bias is among the alignments: the choice of an algorithm looks at its address.
 MatrixProducts::Key MatrixProducts::KeyOf(int gpu, const MatrixProduct& p) {
+  const Alignments bytes = AlignmentsOf(p);
   return {gpu,
           {p.rows, p.columns, p.depth, p.lda, p.ldb, p.ldc, p.transpose_a ? 1 : 0, p.transpose_b ? 1 : 0,
-           p.bias != nullptr ? 1 : 0, p.relu ? 1 : 0, AreAligned(p) ? 1 : 0, static_cast<int64_t>(p.precision),
-           static_cast<int64_t>(p.dtype), static_cast<int64_t>(p.c_dtype)}};
+           p.bias != nullptr ? 1 : 0, p.relu ? 1 : 0, bytes.a, bytes.b, bytes.c, bytes.bias,
+           static_cast<int64_t>(p.precision), static_cast<int64_t>(p.dtype), static_cast<int64_t>(p.c_dtype)}};
 }
 
 absl::StatusOr<int64_t> MatrixProducts::Prepare(int gpu, MatrixProduct& p) {

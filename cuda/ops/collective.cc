@@ -129,12 +129,23 @@ Place ShareOf(const Meeting& meeting, int member, int share) {
   return meeting.Part(member, 0, longest, begin, end - begin);
 }
 
+// Whether two operands are the same memory, in one order: a member's own part of what it gathers, where it makes it there.
+bool AreOne(const Operand& a, const Operand& b) {
+  if (a.base != b.base || a.view.offset != b.view.offset || a.view.shape != b.view.shape) return false;
+  for (size_t d = 0; d < a.view.shape.size(); ++d) {
+    if (a.view.shape[d] > 1 && a.view.strides[d] != b.view.strides[d]) return false;
+  }
+  return true;
+}
+
 std::vector<Move> AllGather(const Meeting& meeting, const Collective& what) {
   std::vector<Move> moves;
   for (int m = 0; m < meeting.size(); ++m) {
     for (int j = 0; j < meeting.size(); ++j) {
       const int64_t size = meeting.shape(j, 0)[what.dim_to];
-      moves.push_back({{meeting.Whole(j, 0)}, meeting.Part(m, 1, what.dim_to, meeting.Before(j, 0, what.dim_to), size)});
+      const Place source = meeting.Whole(j, 0),
+                  target = meeting.Part(m, 1, what.dim_to, meeting.Before(j, 0, what.dim_to), size);
+      if (!AreOne(source.what, target.what)) moves.push_back({{source}, target});
     }
   }
   return moves;

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
 #include "run_kernel.h"
 
 namespace colonnade::cuda {
@@ -15,6 +16,9 @@ namespace {
 
 void Run(const Kernel& kernel) { RunKernelOnHost(kernel); }
 void Run(const CopyBytes& copy) {
+  // CUDA's copies are of areas that do not overlap.
+  const char *to = static_cast<const char*>(copy.to), *from = static_cast<const char*>(copy.from);
+  if (to < from + copy.bytes && from < to + copy.bytes) ADD_FAILURE() << "a copy of " << copy.bytes << " bytes overlaps";
   if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
 }
 void Run(const ClearBytes& clear) { std::memset(clear.data, 0, clear.bytes); }
@@ -185,12 +189,14 @@ absl::StatusOr<Stream> HostCalls::MakeStream(int gpu) {
   return Stream{gpu, reinterpret_cast<void*>(static_cast<intptr_t>(stream_count_++))};
 }
 
-absl::StatusOr<Event> HostCalls::MakeEvent(int, bool) {
+absl::StatusOr<Event> HostCalls::MakeEvent(int gpu, bool) {
   ++events_alive_;
+  gpu_of_event_[event_count_ + 1] = gpu;
   return reinterpret_cast<Event>(static_cast<intptr_t>(++event_count_));  // never null
 }
 
 absl::Status HostCalls::Record(Event event, const Stream& stream) {
+  if (gpu_of_event_.at(Number(event)) != stream.gpu) return absl::InternalError("cudaEventRecord: invalid resource handle");
   if (capture_.has_value()) {
     in_captures_.insert(Number(event));
   } else {
@@ -214,6 +220,13 @@ absl::Status HostCalls::Wait(const Stream& stream, Event event) {
   }
   Add({Noted::Kind::kWait, Number(stream.handle), Number(event), {}}, nullptr, stream.gpu);
   return absl::OkStatus();
+}
+
+int HostCalls::GpuOf(const void* data) const {
+  for (const Block& block : blocks_) {
+    if (block.begin <= data && data < block.begin + block.bytes) return block.gpu;
+  }
+  return -1;
 }
 
 absl::Status HostCalls::CheckReach(int gpu, const void* data) const {
@@ -248,6 +261,12 @@ absl::Status HostCalls::RunNow(int gpu, const Call& call) {
     return absl::OkStatus();
   }
   if (!options_.has_memory) return absl::OkStatus();
+  if (const auto* copy = std::get_if<CopyBytes>(&call); copy != nullptr && copy->bytes > 0) {
+    if (GpuOf(copy->to) != copy->to_gpu || GpuOf(copy->from) != copy->from_gpu) {
+      return absl::InternalError(absl::StrCat("a copy from GPU ", GpuOf(copy->from), " to ", GpuOf(copy->to),
+                                              " said to be from ", copy->from_gpu, " to ", copy->to_gpu));
+    }
+  }
   for (const void* data : AddressesOf(call)) {
     if (absl::Status s = CheckReach(gpu, data); !s.ok()) return s;
   }
@@ -284,7 +303,12 @@ absl::StatusOr<Graph> HostCalls::EndCapture(const Stream&) {
     last_of[noted.stream] = i;
   }
   for (const auto& [stream, last] : last_of) {
-    const bool is_joined = stream == capture_stream_ || captured[last].noted.kind == Noted::Kind::kRecord;
+    // By a record behind all else, for which another stream waits.
+    const Noted& end = captured[last].noted;
+    const bool is_awaited =
+        std::any_of(captured.begin() + static_cast<ptrdiff_t>(last), captured.end(),
+                    [&](const Captured& c) { return c.noted.kind == Noted::Kind::kWait && c.noted.event == end.event; });
+    const bool is_joined = stream == capture_stream_ || (end.kind == Noted::Kind::kRecord && is_awaited);
     if (!is_joined) return absl::InternalError("cudaStreamEndCapture: work that was not joined");
   }
   graphs_.push_back(std::move(captured));
@@ -350,7 +374,8 @@ absl::Status HostCalls::EndGroup() {
     ranks[call.rank] = call;
   }
   for (size_t r = 0; r < ranks.size(); ++r) {
-    if (!here[r] || ranks[r].kind != ranks[0].kind || ranks[r].count != ranks[0].count || ranks[r].root != ranks[0].root) {
+    if (!here[r] || ranks[r].kind != ranks[0].kind || ranks[r].count != ranks[0].count || ranks[r].root != ranks[0].root ||
+        ranks[r].dtype != ranks[0].dtype) {
       return absl::InternalError("ranks that do not agree");
     }
   }

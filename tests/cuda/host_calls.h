@@ -7,6 +7,7 @@
 #define COLONNADE_TESTS_CUDA_HOST_CALLS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -90,6 +91,7 @@ class HostCalls : public Calls {
   static int Number(const void* handle) { return static_cast<int>(reinterpret_cast<intptr_t>(handle)); }
   // Kernels of a GPU that does not reach another must not touch its memory; copies of bytes may.
   absl::Status CheckReach(int gpu, const void* data) const;
+  int GpuOf(const void* data) const;  // −1: the host's
 
   struct Block {
     char* begin = nullptr;
@@ -123,6 +125,7 @@ class HostCalls : public Calls {
   std::vector<std::vector<Captured>> graphs_;
   int graphs_alive_ = 0;
   int64_t graph_launches_ = 0;
+  std::map<int, int> gpu_of_event_;
   int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
   int calls_ = 0, allocations_ = 0, capture_count_ = 0;
   int64_t allocated_bytes_ = 0;

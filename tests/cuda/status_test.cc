@@ -14,6 +14,7 @@ TEST(Status, LibrariesCodesKeepTheirMeaning) {
   EXPECT_EQ(CodeOf(FailureOfCuda(2)), StatusCode::kResourceExhausted);
   EXPECT_EQ(CodeOf(FailureOfCuda(35)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfCuda(100)), StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf(FailureOfCuda(803)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfCuda(209)), StatusCode::kUnimplemented);
   EXPECT_EQ(CodeOf(FailureOfCuda(1)), StatusCode::kInvalidArgument);
   EXPECT_EQ(CodeOf(FailureOfCuda(700)), StatusCode::kInternal);
