@@ -222,7 +222,7 @@ absl::Status HostCalls::Wait(const Stream& stream, Event event) {
   return absl::OkStatus();
 }
 
-int HostCalls::GpuOf(const void* data) const {
+int HostCalls::GpuWith(const void* data) const {
   for (const Block& block : blocks_) {
     if (block.begin <= data && data < block.begin + block.bytes) return block.gpu;
   }
@@ -262,8 +262,8 @@ absl::Status HostCalls::RunNow(int gpu, const Call& call) {
   }
   if (!options_.has_memory) return absl::OkStatus();
   if (const auto* copy = std::get_if<CopyBytes>(&call); copy != nullptr && copy->bytes > 0) {
-    if (GpuOf(copy->to) != copy->to_gpu || GpuOf(copy->from) != copy->from_gpu) {
-      return absl::InternalError(absl::StrCat("a copy from GPU ", GpuOf(copy->from), " to ", GpuOf(copy->to),
+    if (GpuWith(copy->to) != copy->to_gpu || GpuWith(copy->from) != copy->from_gpu) {
+      return absl::InternalError(absl::StrCat("a copy from GPU ", GpuWith(copy->from), " to ", GpuWith(copy->to),
                                               " said to be from ", copy->from_gpu, " to ", copy->to_gpu));
     }
   }

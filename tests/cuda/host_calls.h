@@ -91,7 +91,7 @@ class HostCalls : public Calls {
   static int Number(const void* handle) { return static_cast<int>(reinterpret_cast<intptr_t>(handle)); }
   // Kernels of a GPU that does not reach another must not touch its memory; copies of bytes may.
   absl::Status CheckReach(int gpu, const void* data) const;
-  int GpuOf(const void* data) const;  // −1: the host's
+  int GpuWith(const void* data) const;  // −1: the host's
 
   struct Block {
     char* begin = nullptr;
