@@ -14,6 +14,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -64,6 +65,15 @@ void OpenClosedStreams() {
   }
 }
 
+// Files are mapped; where one becomes shorter, or its disk fails, reading it ends in this signal.
+void OnUnreadable(int) {
+  constexpr char kMessage[] =
+      "colonnade: cannot read a file of weights or of a checkpoint to its end: it became shorter meanwhile, or its disk "
+      "failed\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  std::_Exit(kWriteError);
+}
+
 int ReportUnwritten() {
   std::fprintf(stderr, "colonnade: cannot write the results to the standard output\n");
   return kWriteError;
@@ -99,6 +109,7 @@ void HandleSignals(const CLI::App& command) {
     if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
     std::signal(SIGPIPE, SIG_IGN);  // who no longer reads what is said does not end a training
   }
+  std::signal(SIGBUS, OnUnreadable);
   std::signal(SIGXFSZ, SIG_IGN);  // so that writing says that a file grows too large
 }
 
@@ -150,6 +161,14 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "colonnade: out of memory; use a smaller --batch or more devices\n");
     return kOutOfMemory;
+  } catch (const std::system_error& error) {
+    const bool is_refused = error.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(stderr, "colonnade: %s: %s\n",
+                 is_refused
+                     ? "the machine refused another thread; use fewer --data-threads, --threads-per-device or --devices"
+                     : "unexpected",
+                 error.what());
+    return is_refused ? kOutOfMemory : kUnexpected;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "colonnade: unexpected: %s\n", error.what());
     return kUnexpected;

@@ -186,6 +186,12 @@ StepLines LinesOf(const RunCourse& course, const TrainSetup& run, const data::Pi
                     .input_waited = [&input] { return input.Stages().waited; }});
 }
 
+// Keeps the first error; what fails behind it is told, too.
+void AddTo(absl::Status& first, const absl::Status& next) {
+  if (!first.ok() && !next.ok()) Warn(next.message());
+  first.Update(next);
+}
+
 // The weights, the timeline and the last checkpoint, as far as each was asked for.
 absl::Status Keep(const Flags& flags, const TrainSetup& run, const TrainResults& results, Checkpointing& checkpointing,
                   Outcome& outcome) {
@@ -198,7 +204,7 @@ absl::Status Keep(const Flags& flags, const TrainSetup& run, const TrainResults&
                         ? absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", results.steps_done())
                         : "no step was done; the same command with --resume begins";
   }
-  status.Update(saved);
+  AddTo(status, saved);
   return status;
 }
 
@@ -303,13 +309,13 @@ class Training {
     }
     const absl::Status tested = TestAtEnd(stop_, run_, streams_.test.get(), *evaluations_, results_);
     if (absl::IsOutOfRange(tested)) return tested;
-    status.Update(tested);
-    status.Update(Keep(flags_, run_, results_, *checkpointing_, outcome_));
-    status.Update(log_->status());
-    status.Update(WriteCurves(flags_, run_.session.graph.name));
+    AddTo(status, tested);
+    AddTo(status, Keep(flags_, run_, results_, *checkpointing_, outcome_));
+    AddTo(status, log_->status());
+    AddTo(status, WriteCurves(flags_, run_.session.graph.name));
     results_.stopped = outcome_.interrupted = stop_;
-    status.Update(
-        WriteTrainReport(flags_, run_.session, forecast_, *run_.backend, run_.train_program, results_, *evaluations_));
+    AddTo(status,
+          WriteTrainReport(flags_, run_.session, forecast_, *run_.backend, run_.train_program, results_, *evaluations_));
     PrintAllSkipped(streams_);
     PrintResults();
     return status;
@@ -320,9 +326,9 @@ class Training {
     WipeOut();
     if (steps_done == course_.from.step) return;
     absl::Status status = SaveWeights(flags_.save, run_.train.get(), outcome_);
-    status.Update(SaveWeights(flags_.save_ema, run_.average.get(), outcome_));
-    status.Update(checkpointing_->SaveLast(steps_done, run_.train_program, run_.train->loaded()));
-    status.Update(checkpointing_->Finish());
+    AddTo(status, SaveWeights(flags_.save_ema, run_.average.get(), outcome_));
+    AddTo(status, checkpointing_->SaveLast(steps_done, run_.train_program, run_.train->loaded()));
+    AddTo(status, checkpointing_->Finish());
     if (!status.ok()) return Warn(absl::StrCat("what was trained was not saved: ", status.message()));
     if (checkpointing_->saves()) Say(absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", steps_done));
     if (!outcome_.saved.empty()) Say(absl::StrFormat("the weights of %d steps are saved", steps_done));

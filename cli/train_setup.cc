@@ -63,6 +63,9 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   ASSIGN_OR_RETURN(session, OpenSession(flags, &set));
   ASSIGN_OR_RETURN(streams.identity, IdentityOf(set));
   ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, true));
+  // Files are known by their names alone; pixels that are others have other moments.
+  const bool are_files = !set.image_shape().has_value(), are_measured = flags.mean.empty() || flags.std.empty();
+  if (are_files && are_measured) absl::StrAppend(&streams.identity, ", ", ToString(streams.train->moments()));
   if (test != nullptr) {
     ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, false, streams.train->moments()));
   }

@@ -137,7 +137,14 @@ struct BatchInputs {
 
 absl::StatusOr<BatchInputs> FindBatchInputs(const Executor& executor) {
   BatchInputs inputs;
-  ASSIGN_OR_RETURN(inputs.images, executor.FindInput<uint8_t>(kImages));
+  absl::StatusOr<InputOf<uint8_t>> images = executor.FindInput<uint8_t>(kImages);
+  if (!images.ok()) {
+    return absl::Status(images.status().code(),
+                        absl::StrCat(images.status().message(),
+                                     "; a Program that reads a data source is lowered with the scaling of its pixels "
+                                     "(LowerOptions::pixels = data.scaling())"));
+  }
+  inputs.images = *images;
   ASSIGN_OR_RETURN(inputs.labels, executor.FindInput<int32_t>(kLabels));
   return inputs;
 }
