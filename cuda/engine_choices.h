@@ -1,7 +1,7 @@
 // Which of cuDNN's engines computes a convolution fastest, kept in a file from run to run.
 //
-// A search times them (driver/convolution_runner.h); what it finds holds for one convolution on one kind of GPU with one version of
-// cuDNN.
+// A search times them (driver/convolution_runner.h); what it finds holds for one convolution on one kind of GPU with one
+// version of cuDNN.
 #ifndef COLONNADE_CUDA_ENGINE_CHOICES_H_
 #define COLONNADE_CUDA_ENGINE_CHOICES_H_
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/command.h"
@@ -70,6 +71,24 @@ TEST_F(Command, AManPageOfNoSubCommandIsRefused) {
   ExpectError(absl::StrCat("man train --out=", In("x")), 2, {"SUBCOMMAND excludes --out"});
   Write("file", "");
   ExpectError(absl::StrCat("man --out=", In("file")), 74, {"file"});
+}
+
+TEST_F(Command, ExitCodesOfThePageAreThoseOfTheManual) {
+  const std::string page = *engine::ReadFile(absl::StrCat(kSourceDir, "/docs/command_line.md"));
+  const std::string manual = absl::StrReplaceAll(Run("man").out, {{"\\-", "-"}, {"\\fB", ""}, {"\\fR", ""}});
+  const auto between = [](const std::string& text, const std::string& from, const std::string& to) {
+    const size_t begin = text.find(from), end = text.find(to, begin + from.size());
+    EXPECT_NE(end, std::string::npos) << from;
+    return text.substr(begin + from.size(), end - begin - from.size());
+  };
+  std::string rows;  // of the manual, as the page has them
+  const std::string codes = between(manual, ".SH EXIT STATUS\n.TP\n", ".SH");
+  for (const std::string& code : std::vector<std::string>(absl::StrSplit(codes, ".TP\n"))) {
+    const std::vector<std::string> lines = absl::StrSplit(code, '\n', absl::SkipEmpty());
+    ASSERT_EQ(lines.size(), 2u) << code;
+    absl::StrAppend(&rows, "| ", lines[0], " | ", lines[1], " |\n");
+  }
+  EXPECT_EQ(between(page, "| code | meaning |\n|---|---|\n", "\n## "), rows);
 }
 
 // Help may hold any text.
