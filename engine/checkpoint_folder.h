@@ -38,8 +38,8 @@ class CheckpointFolder {
   absl::Status CheckRoom(int64_t bytes) const;
 
   // Writes the checkpoint of manifest.position.step in the place of one that is there. Where that fails, that one is lost,
-  // and those of other steps are untouched. DataLoss, and nothing is touched, where the folder was removed since Open: what is
-  // there now is another's.
+  // and those of other steps are untouched. DataLoss, and nothing is touched, where the folder was removed since Open: what
+  // is there now is another's.
   absl::Status Save(const Manifest& manifest, const StateCopy& state);
   // Removes those that need not be kept; an error where one could not be, which is no reason not to go on.
   absl::Status Retire();

@@ -24,7 +24,8 @@ absl::Status Fill(Executor& executor, absl::string_view name, absl::Span<const T
 template <class T>
 absl::StatusOr<ScoredStep> RunStepOn(Executor& executor, absl::Span<const T> images, absl::Span<const int32_t> labels,
                                      const StepInputs& inputs) {
-  if (executor.in_flight() != 0) return absl::FailedPreconditionError("RunStep: expected no step in flight; collect what was enqueued first");
+  if (executor.in_flight() != 0)
+    return absl::FailedPreconditionError("RunStep: expected no step in flight; collect what was enqueued first");
   RETURN_IF_ERROR(Fill(executor, kImages, images));
   RETURN_IF_ERROR(Fill(executor, kLabels, labels));
   RETURN_IF_ERROR(executor.Enqueue(inputs));

@@ -45,7 +45,9 @@ double ProcessorSeconds() {
 
 class Stopwatch {
  public:
-  Spent Read() const { return {absl::ToDoubleSeconds(program::SteadyNow() - begin_), ProcessorSeconds() - processor_begin_}; }
+  Spent Read() const {
+    return {absl::ToDoubleSeconds(program::SteadyNow() - begin_), ProcessorSeconds() - processor_begin_};
+  }
 
  private:
   const absl::Time begin_ = program::SteadyNow();

@@ -38,7 +38,7 @@ class Command : public Folder {
     for (const char* stream : {"out", "err"}) std::filesystem::remove(In(stream));  // of an earlier run
     const pid_t child = ::fork();
     if (child != 0) return child;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);                              // a test that is ended leaves nothing behind
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);  // whatever those who test ignore
     std::vector<std::string> words = {kCommand};
     for (const auto word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) words.emplace_back(word);

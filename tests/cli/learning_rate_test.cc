@@ -110,8 +110,9 @@ TEST_F(LearningRateFlags, MicroBatchesDivideTheBatch) {
 }
 
 TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {
-  for (const char* bad : {"cosin", "step:5", "step:0,0.1", "step:5,0", "step:5,inf", "poly:inf", "poly:nan", "step:5,6,0.1", "multistep:5,3,0.1", "multistep:0.1",
-                          "poly", "poly:0", "poly:1,2", "cosine:5", "constant:1", "onecycle:2", "step:x,0.1", ":", ""}) {
+  for (const char* bad : {"cosin", "step:5", "step:0,0.1", "step:5,0", "step:5,inf", "poly:inf", "poly:nan", "step:5,6,0.1",
+                          "multistep:5,3,0.1", "multistep:0.1", "poly", "poly:0", "poly:1,2", "cosine:5", "constant:1",
+                          "onecycle:2", "step:x,0.1", ":", ""}) {
     if (*bad == '\0') continue;
     ExpectError(Train(absl::StrCat("--lr-policy=", bad)), 2, {"--lr-policy: expected constant, step:N,F", bad});
   }

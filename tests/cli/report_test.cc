@@ -116,7 +116,8 @@ TEST_F(ReportFile, StaysAsItWasWhereItCannotBeWritten) {
   EXPECT_EQ(Read(), "as it was");
   ExpectError(absl::StrCat("simulate --model=lenet --machine=dgx1-v100 --report=", In("no"), "/r.html"), 74,
               {"cannot write"});
-  ExpectError(absl::StrCat("train --model=lenet --report=", In("r.html"), " --trace=", In("r.html")), 2, {"--report: expected a file of its own", "r.html, which is that of --trace"});
+  ExpectError(absl::StrCat("train --model=lenet --report=", In("r.html"), " --trace=", In("r.html")), 2,
+              {"--report: expected a file of its own", "r.html, which is that of --trace"});
 }
 
 }  // namespace

@@ -171,7 +171,8 @@ TEST_F(Records, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
     EXPECT_THAT(r.err, StartsWith("colonnade: cannot "));
     EXPECT_THAT(r.err, HasSubstr("file"));
   }
-  ExpectError(absl::StrCat(kTrainSmall, "--log=", In("one"), " --save=", In("one")), 2, {"--log: expected a file of its own", "one, which is that of --save"});
+  ExpectError(absl::StrCat(kTrainSmall, "--log=", In("one"), " --save=", In("one")), 2,
+              {"--log: expected a file of its own", "one, which is that of --save"});
 }
 
 TEST_F(Records, ThatFindNoRoomEndWith74AndTheResults) {
