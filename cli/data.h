@@ -42,7 +42,7 @@ int DataThreads(const Flags& flags);
 int64_t JpegIndexBytes(const Flags& flags);  // of each set that is open
 
 // Returns a text that identifies `set` wherever it lies: count, shape, classes, and an XXH3 of the labels and of the pixels
-// or, for a set in files, of the files' names.
+// or, for a set in files, of the files' names (OpenStreams adds what was measured of their pixels).
 absl::StatusOr<std::string> IdentityOf(const data::SampleSet& set);
 
 // Returns "mean 0.3, std 0.4", per channel: the mean is subtracted from pixel values of 0..1, and the result divided by std.

@@ -68,8 +68,7 @@ void OpenClosedStreams() {
 // Files are mapped; where one becomes shorter, or its disk fails, reading it ends in this signal.
 void OnUnreadable(int) {
   constexpr char kMessage[] =
-      "colonnade: cannot read a file of weights or of a checkpoint to its end: it became shorter meanwhile, or its disk "
-      "failed\n";
+      "colonnade: cannot read a mapped file, such as one of weights: it became shorter meanwhile, or its disk failed\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   std::_Exit(kWriteError);
 }
@@ -84,7 +83,8 @@ int Report(const absl::Status& status, const Outcome& outcome) {
     std::fprintf(stderr, "colonnade: %s\n", std::string(status.message()).c_str());
     return colonnade::cli::ExitCodeOf(status);
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) return ReportUnwritten();
+  const bool is_unwritten = std::fflush(stdout) != 0 || std::ferror(stdout);
+  if (is_unwritten && g_signal != SIGHUP) return ReportUnwritten();  // a terminal that has gone reads nothing
   if (outcome.interrupted) {
     std::fprintf(stderr, "colonnade: stopped early, as asked; %s\n",
                  outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved.c_str());

@@ -147,7 +147,7 @@ constexpr ExitCode kExitCodes[] = {
     {"74", "a file cannot be read or written"},
     {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1 after saving: run it again with --resume"},
     {"130", "interrupted"},
-    {"143", "ended by SIGTERM where there was nothing to save"},
+    {"129, 138, 143", "ended by SIGHUP, SIGUSR1 or SIGTERM where there was nothing to save"},
 };
 
 std::string ExitStatus() {

@@ -14,10 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The same for all paths to one file, be it there or not.
+// The same for all paths to one file, be it there or not: files are written behind links.
 std::string PlaceOf(const std::string& path) {
+  constexpr int kMostLinks = 40;
   std::error_code error;
-  fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
+  fs::path place = fs::absolute(path, error);
+  for (int links = 0; links < kMostLinks && fs::is_symlink(place, error); ++links) {
+    place = place.parent_path() / fs::read_symlink(place, error);
+  }
+  const fs::path canonical = fs::weakly_canonical(place, error);
+  place = error ? place.lexically_normal() : canonical;
   if (place.filename().empty()) place = place.parent_path();  // "runs/" and "runs"
   return place.string();
 }
@@ -32,6 +38,11 @@ absl::Status CheckNoPartOfACheckpoint(const NamedFile& file) {
 }
 
 }  // namespace
+
+std::string IfFile(const std::string& name) {
+  std::error_code error;
+  return fs::is_regular_file(name, error) ? name : "";
+}
 
 absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others) {
   std::map<std::string, std::string> flags;  // by place

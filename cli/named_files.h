@@ -14,6 +14,9 @@ struct NamedFile {
   std::string path;  // empty: the flag is not given
 };
 
+// `name`, if it is that of a file; "" where it is one of the zoo's, of a plan or of a profile.
+std::string IfFile(const std::string& name);
+
 // FailedPrecondition where a file that is to be written is also another of these, by whatever path: one of `written`, or of
 // `others`, files that are read and folders. FailedPrecondition where it would be part of a checkpoint, which it would
 // damage. DataLoss where it cannot be written.

@@ -162,10 +162,13 @@ void PrintDevices(const Prediction& p) {
 }
 
 absl::Status CheckOutputs(const Flags& flags) {
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--save-plan", flags.save_plan},
-                                     {"--trace", flags.trace},
-                                     {"--drawing", flags.drawing},
-                                     {"--report", flags.report}}));
+  const std::vector<NamedFile> read = {
+      {"--config", flags.config}, {"--model", IfFile(flags.model)}, {"--machine", IfFile(flags.machine)}};
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--save-plan", flags.save_plan}}, read));  // a plan may be written over what it was
+  std::vector<NamedFile> others = read;
+  others.insert(others.end(), {{"--save-plan", flags.save_plan}, {"--plan", IfFile(flags.plan)}});
+  RETURN_IF_ERROR(
+      CheckWrittenFiles({{"--trace", flags.trace}, {"--drawing", flags.drawing}, {"--report", flags.report}}, others));
   if (flags.drawing.empty()) return absl::OkStatus();
   const absl::Status drawing = tools::CheckCanDraw(flags.drawing);
   return drawing.ok() ? drawing : absl::Status(drawing.code(), absl::StrCat("--drawing: ", drawing.message()));

@@ -255,10 +255,12 @@ absl::StatusOr<const layers::LayerGraph*> Networks::Of(const tools::Row& row) {
 
 absl::Status RunTable(const Flags& flags) {
   RETURN_IF_ERROR(CheckBackend(flags));
-  if (!flags.plots.empty()) {
-    RETURN_IF_ERROR(engine::CheckWritable(flags.plots + "-speedup.svg"));
-  }
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}, {"--report", flags.report}}));
+  const std::vector<NamedFile> read = {{"--config", flags.config}, {"--rows", flags.rows}};
+  const std::string plot = flags.plots.empty() ? "" : flags.plots + "-speedup.svg";
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}, {"--plots", plot}}, read));  // a profile may be fitted in place
+  std::vector<NamedFile> others = read;
+  others.insert(others.end(), {{"--out", flags.out}, {"--plots", plot}, {"--machine", IfFile(flags.machine)}});
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--report", flags.report}}, others));
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   RETURN_IF_ERROR(WriteProfile(flags, table));
   RETURN_IF_ERROR(WriteTableReport(flags, table));

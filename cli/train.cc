@@ -68,7 +68,9 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
   if (!flags.save_ema.empty() && flags.ema == 0) {
     return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
-  const auto if_file = [](const std::string& name) { return absl::EndsWith(name, ".json") ? name : std::string(); };
+  const auto in_checkpoints = [&](const char* name) {
+    return flags.checkpoint.empty() ? std::string() : absl::StrCat(flags.checkpoint, "/", name);
+  };
   RETURN_IF_ERROR(CheckWrittenFiles({{"--save", flags.save},
                                      {"--save-ema", flags.save_ema},
                                      {"--trace", flags.trace},
@@ -79,9 +81,11 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
                                      {"--tensorboard", flags.tensorboard},
                                      {"--config", flags.config},
                                      {"--search-algorithms", flags.search_algorithms},
-                                     {"--model", if_file(flags.model)},
-                                     {"--plan", if_file(flags.plan)},
-                                     {"--machine", if_file(flags.machine)}}));
+                                     {"--checkpoint", in_checkpoints("lock")},
+                                     {"--checkpoint", in_checkpoints("config.toml")},
+                                     {"--model", IfFile(flags.model)},
+                                     {"--plan", IfFile(flags.plan)},
+                                     {"--machine", IfFile(flags.machine)}}));
   RETURN_IF_ERROR(CheckLog(LogPathOf(flags)));
   return CheckEventFolder(flags);
 }
@@ -325,13 +329,17 @@ class Training {
   void KeepWithoutInput(int64_t steps_done) {
     WipeOut();
     if (steps_done == course_.from.step) return;
-    absl::Status status = SaveWeights(flags_.save, run_.train.get(), outcome_);
-    AddTo(status, SaveWeights(flags_.save_ema, run_.average.get(), outcome_));
-    AddTo(status, checkpointing_->SaveLast(steps_done, run_.train_program, run_.train->loaded()));
-    AddTo(status, checkpointing_->Finish());
-    if (!status.ok()) return Warn(absl::StrCat("what was trained was not saved: ", status.message()));
-    if (checkpointing_->saves()) Say(absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", steps_done));
+    const absl::Status finite = engine::CheckFinite(run_.train_program, run_.train->loaded());
+    if (!finite.ok()) return Warn(absl::StrCat("nothing was saved: ", finite.message()));
+    absl::Status weights = SaveWeights(flags_.save, run_.train.get(), outcome_);
+    AddTo(weights, SaveWeights(flags_.save_ema, run_.average.get(), outcome_));
+    if (!weights.ok()) Warn(absl::StrCat("weights were not saved: ", weights.message()));
     if (!outcome_.saved.empty()) Say(absl::StrFormat("the weights of %d steps are saved", steps_done));
+    if (!checkpointing_->saves()) return;
+    absl::Status checkpoint = checkpointing_->SaveLast(steps_done, run_.train_program, run_.train->loaded());
+    checkpoint.Update(checkpointing_->Finish());
+    if (!checkpoint.ok()) return Warn(absl::StrCat("the last checkpoint was not saved: ", checkpoint.message()));
+    Say(absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", steps_done));
   }
 
   void PrintResults() const {

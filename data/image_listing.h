@@ -45,8 +45,8 @@ absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root);
 absl::StatusOr<ImageListing> ListImages(const std::string& root);
 
 // Returns the same listing, read from a file in `cache_folder` ("": none) if the file is intact and no folder has changed
-// since it was listed; else lists the images, and writes that file if it can. It keeps no listing with a folder that changed
-// less than two seconds ago, since that may change again without a new time of change.
+// since it was listed; else lists the images, and writes that file if it can. It keeps no listing with a folder whose
+// time of modification is less than two seconds ago, since that may change again without a new time.
 absl::StatusOr<ImageListing> ListImagesOnce(const std::string& root, const std::string& cache_folder);
 
 // Returns $XDG_CACHE_HOME/colonnade or ~/.cache/colonnade; "" where neither variable holds an absolute path.

@@ -131,19 +131,29 @@ absl::Status CheckpointFolder::CheckRoom(int64_t bytes) const {
                                              static_cast<double>(bytes) / 1e6, static_cast<double>(free) / 1e6));
 }
 
-// The lock is a file's, and goes with it where somebody removes the folder and makes it anew.
-absl::Status CheckpointFolder::CheckIsLocked() const {
+// The lock is a file's, and goes with it where somebody removes that, or the folder; it is taken anew where nobody else has.
+absl::Status CheckpointFolder::KeepLocked() {
   const std::string name = absl::StrCat(path_, "/", kLock);
   struct stat held, there;
-  if (::fstat(lock_, &held) != 0) return SystemError("look at", name);
   const bool is_there = ::stat(name.c_str(), &there) == 0;
-  if (is_there && held.st_dev == there.st_dev && held.st_ino == there.st_ino) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat("%s: expected the folder that this run has locked, found that it was removed%s",
-                                             path_, is_there ? " and made anew; give each run a folder of its own" : ""));
+  std::error_code ignored;
+  if (!is_there && errno == ENOENT && fs::is_directory(path_, ignored)) {
+    ASSIGN_OR_RETURN(const LockFile lock, TakeLock(path_, calls_));
+    ::close(std::exchange(lock_, lock.descriptor));
+    is_locked_ = lock.is_locked;
+    return absl::OkStatus();
+  }
+  if (!is_there || ::fstat(lock_, &held) != 0) return absl::OkStatus();  // whatever is wrong, writing says more of it
+  if (held.st_dev == there.st_dev && held.st_ino == there.st_ino) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrFormat("%s: expected the folder that this run has locked, found one that was made anew in its place; give "
+                      "each run a folder of "
+                      "its own",
+                      path_));
 }
 
 absl::Status CheckpointFolder::Save(const Manifest& manifest, const StateCopy& state) {
-  RETURN_IF_ERROR(CheckIsLocked());
+  RETURN_IF_ERROR(KeepLocked());
   const int64_t step = manifest.position.step;
   const absl::Status status = WriteCheckpoint(PathOf(step), manifest, state, calls_);
   std::error_code ignored;
@@ -166,7 +176,7 @@ absl::Status CheckpointFolder::Remove(int64_t step) {
 }
 
 absl::Status CheckpointFolder::Retire() {
-  RETURN_IF_ERROR(CheckIsLocked());
+  RETURN_IF_ERROR(KeepLocked());
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(path_));
   int64_t best = -1;
   double least = std::numeric_limits<double>::infinity();

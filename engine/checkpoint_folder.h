@@ -38,8 +38,8 @@ class CheckpointFolder {
   absl::Status CheckRoom(int64_t bytes) const;
 
   // Writes the checkpoint of manifest.position.step in the place of one that is there. Where that fails, that one is lost,
-  // and those of other steps are untouched. DataLoss, and nothing is touched, where the folder was removed since Open: what
-  // is there now is another's.
+  // and those of other steps are untouched. DataLoss, and nothing is touched, where the folder was made anew since Open:
+  // what is there now is another's.
   absl::Status Save(const Manifest& manifest, const StateCopy& state);
   // Removes those that need not be kept; an error where one could not be, which is no reason not to go on.
   absl::Status Retire();
@@ -50,14 +50,14 @@ class CheckpointFolder {
  private:
   CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock, bool is_locked);
   absl::Status Remove(int64_t step);
-  absl::Status CheckIsLocked() const;
+  absl::Status KeepLocked();
 
   const std::string path_;
   const CheckpointFolderOptions options_;
   const FileCalls system_calls_;
   const FileCalls& calls_;
-  const int lock_;
-  const bool is_locked_;
+  int lock_;
+  bool is_locked_;
 };
 
 // The steps of the checkpoints in a folder, ascending: those with a manifest, whether or not all is well with them. NotFound

@@ -25,7 +25,8 @@ struct Route {
   int first_node = kNoNode;             // to which the first link leads
   double latency_sec = 0;
   double bytes_per_sec = 0;  // that one transfer gets alone
-  // For a transfer that is staged in pieces: its second half begins when its first half has moved piece_bytes; else 0.
+  // For a transfer that is staged in pieces whose halves pass different links: the second half begins when the first has
+  // moved piece_bytes, at the rate of the faster half; else 0.
   double piece_bytes = 0, piece_bytes_per_sec = 0;
 };
 

@@ -198,12 +198,17 @@ class Training {
     const bool is_due = step > options_.first_step && options_.pauses.is_due && options_.pauses.is_due(step);
     if (!is_due) return true;
     RETURN_IF_ERROR(CollectAll());
-    ASSIGN_OR_RETURN(bool goes_on, options_.pauses.at(step));
+    const absl::StatusOr<bool> goes_on = options_.pauses.at(step);
+    if (!goes_on.ok()) {
+      const bool is_state_good = !absl::IsOutOfRange(goes_on.status());
+      if (is_state_good && options_.on_input_error) options_.on_input_error(steps_done());
+      return goes_on.status();
+    }
     const absl::Time now = program::SteadyNow();
     paused_ += now - last_;
     last_ = now;
-    if (goes_on) paused_before_ = step;
-    return goes_on;
+    if (*goes_on) paused_before_ = step;
+    return *goes_on;
   }
 
   absl::Duration Elapsed(absl::Time now) const { return now - begin_ - paused_; }

@@ -57,8 +57,8 @@ struct TrainOptions {
   std::function<void(const TrainProgress&)> on_step;
   StateCopies copies;
   Pauses pauses;
-  // Called where the data cannot be read and training therefore ends with that error, once all steps before are collected:
-  // the state is that after so many steps.
+  // Called where the data cannot be read, or a pause fails but for what is not finite, and training therefore ends with that
+  // error, once all steps before are collected: the state is that after so many steps.
   std::function<void(int64_t steps_done)> on_input_error;
 };
 

@@ -30,8 +30,8 @@ struct Operand {
   int64_t first_row = 0;          // of the buffer
 };
 
-// Flop as an op states them: at most 2^53, which nobody waits for, so that those of all tasks can be added.
-inline int64_t CountedFlops(double flops) { return static_cast<int64_t>(std::min(flops, 0x1p53)); }
+// Flop as an op states them: at most 2^46, which nobody waits for, so that those of a hundred thousand tasks can be added.
+inline int64_t CountedFlops(double flops) { return static_cast<int64_t>(std::min(flops, 0x1p46)); }
 
 struct EmittedOp {
   program::Op op;

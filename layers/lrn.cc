@@ -17,9 +17,9 @@ int64_t LocalGroups(const Lrn& layer, int64_t channels, int64_t global_channels)
 int64_t GroupsIn(const Lrn& layer, const Operand& part) { return LocalGroups(layer, part.shape[1], part.global_shape[1]); }
 
 // Of `y`, in so many blocks. A window that is wider than two blocks covers what it can from any channel.
-int64_t Flops(const Lrn& layer, const program::Shape& y, int64_t groups) {
+int64_t Flops(const Lrn& layer, const program::Shape& y, int64_t groups, double times = 1) {
   const int64_t window = std::min(layer.size, 2 * y[1] / std::max<int64_t>(groups, 1));
-  return CountedFlops(static_cast<double>(program::ElementCount(y)) * (2.0 * static_cast<double>(window) + 10));
+  return CountedFlops(times * static_cast<double>(program::ElementCount(y)) * (2.0 * static_cast<double>(window) + 10));
 }
 
 absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
@@ -57,8 +57,8 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<co
   }
   if (!(layer.alpha >= 0) || !(layer.beta >= 0) || !(layer.k > 0) || !std::isfinite(layer.alpha + layer.beta + layer.k)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected alpha and beta of at least 0 and k above 0, found alpha %g, beta %g, k %g", layer.alpha,
-                        layer.beta, layer.k));
+        absl::StrFormat("expected finite numbers, alpha and beta of at least 0 and k above 0, found alpha %g, beta %g, k %g",
+                        layer.alpha, layer.beta, layer.k));
   }
   return inputs[0];
 }
@@ -93,7 +93,7 @@ LayerStages Stages(const Lrn& layer, const LayerShapes&, const StageOptions&) {
     const Operand &x = s[X()], &dy = s[D(Y())], &dx = s[D(X())];
     return {{.op = program::LrnBackward{layer.size, GroupsIn(layer, dy), layer.alpha, layer.beta, layer.k},
              .uses = {Read(x), Read(dy), Write(dx)},
-             .flops = 3 * Flops(layer, dy.shape, GroupsIn(layer, dy))}};
+             .flops = Flops(layer, dy.shape, GroupsIn(layer, dy), 3)}};
   };
   return {.stages = {std::move(forward), std::move(backward)}};
 }

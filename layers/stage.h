@@ -83,7 +83,7 @@ class StageShard {
 
   Operand scalars;              // program::StepScalar
   std::optional<Operand> gate;  // program::Gate, which updates of state obey
-  // How many samples the step's batch has, and which of them is the first of the operands; batch 0: they are of all of it.
+  // How many samples the step's batch has, and which of them is the first of the micro-batch; batch 0: it is all of it.
   int64_t batch = 0, first_sample = 0;
   // Forward: the activation to apply to what the stage writes, if it takes one. Backward: D(Y) must still be masked as that
   // activation masked Y.

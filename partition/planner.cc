@@ -157,7 +157,8 @@ class Search {
     for (size_t w = 0; w < std::min(sorted.size(), kWinnersToVary); ++w) {
       Candidate best = sorted[w];
       if (best.plan.mesh.device_count() == 1) continue;
-      for (auto variants_of : {&Search::OtherReductions, &Search::OtherBuckets, &Search::OtherParts, &Search::OtherPlaces}) {
+      for (auto variants_of :
+           {&Search::OtherReductions, &Search::OtherBuckets, &Search::OtherParts, &Search::InLine, &Search::OtherPlaces}) {
         ASSIGN_OR_RETURN(const std::vector<Plan> variants, (this->*variants_of)(best.plan));
         for (const Plan& variant : variants) {
           if (w > 0 && judge_.IsSpent()) continue;
@@ -194,10 +195,14 @@ class Search {
     return plans;
   }
 
-  // In time, without overlap, and on devices.
+  absl::StatusOr<std::vector<Plan>> InLine(const Plan& plan) const {
+    std::vector<Plan> plans = {plan};
+    plans[0].overlap = false;
+    return plans;
+  }
+
   absl::StatusOr<std::vector<Plan>> OtherPlaces(const Plan& plan) const {
     std::vector<Plan> plans;
-    plans.emplace_back(plan).overlap = false;
     for (std::vector<int>& order : DeviceOrders(plan.mesh)) plans.emplace_back(plan).device_order = std::move(order);
     return plans;
   }

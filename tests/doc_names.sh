@@ -28,18 +28,28 @@ tests_that_are_missing() {
 
 # A name without its folders may be of any file that has it. What other projects have stands in lines with "source" or a URL.
 files_that_are_missing() {
-  local here='./build*'
-  find . -path "$here" -prune -o -type f -printf '%P\n' | sed -E 's:^:/:' >"$found"
-  grep -rnoE --include='*.h' --include='*.cc' --include='*.cu' --include='*.md' --exclude-dir='build*' \
-    '(//.*|`)\b[a-z][a-z0-9_/]*\.(h|cc|cu)\b' . |
-    grep -viE 'source|://' |
-    sed -nE 's#^\./([^:]+:[0-9]+):.*[^a-z0-9_/]([a-z][a-z0-9_/]*\.(h|cc|cu))$#\1 \2#p' |
-    while read -r place name; do
-      grep -qE "/${name//./\\.}$" "$found" || echo "$place: no file $name"
-    done
+  find . \( -path './build*' -o -path './.git' \) -prune -o -type f -printf '/%P\n' >"$found"
+  # shellcheck disable=SC2016  # awk's own
+  grep -E '\.(h|cc|cu|md)$' "$found" | sed 's:^/::' | tr '\n' '\0' | xargs -0 awk -v list="$found" '
+    BEGIN { while ((getline file < list) > 0) { there[file]; n = split(file, parts, "/"); for (i = n; i > 1; --i) {
+              tail = tail == "" ? parts[i] : parts[i] "/" tail; there[tail] }; tail = "" } }
+    { text = ""
+      if (FILENAME ~ /\.md$/) {
+        n = split($0, pieces, "`")
+        for (i = 2; i <= n; i += 2) text = text " " pieces[i]
+      } else if (match($0, /(^|[^:])\/\//)) {
+        text = substr($0, RSTART)
+      }
+      if (tolower(text) ~ /source/ || $0 ~ /[a-z]:\/\//) next
+      while (match(text, /[A-Za-z0-9_\/.-]+/)) {
+        name = substr(text, RSTART, RLENGTH)
+        text = substr(text, RSTART + RLENGTH)
+        sub(/\.+$/, "", name)
+        if (name ~ /^[a-z][a-z0-9_\/]*\.(h|cc|cu)$/ && !(name in there)) print FILENAME ":" FNR ": no file " name
+      } }'
 }
 
-missing=$(tests_that_are_missing; files_that_are_missing)
+missing=$(tests_that_are_missing && files_that_are_missing) || exit 1
 [ -z "$missing" ] && echo "every test and file that is named is there" && exit 0
 echo "$missing"
 exit 1

@@ -92,6 +92,15 @@ TEST_F(Data, WhatWasTrainedBeforeTheInputFailedIsKept) {
   EXPECT_THAT(Run(train).err, Not(HasSubstr("saved"))) << "no step was done";
 }
 
+TEST_F(Data, WhatWasTrainedBeforeATestFailedIsKept) {
+  const std::string folder = Folder("set", {"train", "val"}, {"a", "b"});
+  std::ofstream(folder + "/val/b/3.jpg", std::ios::binary | std::ios::trunc) << "no JPEG";
+  const Result r = Run(Train(folder, absl::StrCat("--classes=2 --eval-every=1 --checkpoint=", In("run"))));
+  EXPECT_EQ(r.code, 65) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("a checkpoint of step 1 is saved; --resume goes on"));
+  EXPECT_TRUE(std::filesystem::exists(In("run/step-000000001/manifest.json")));
+}
+
 TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {
   const std::string both = Folder("both", {"train", "val"}, {"cat", "dog"});
   ASSERT_EQ(Run(Train(both, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);

@@ -36,6 +36,8 @@ TEST_F(NamedFiles, OnePathSpeltInTwoWaysIsOneFile) {
   Write("x", "");
   std::filesystem::create_symlink(In("x"), In("to_x"));
   EXPECT_THAT(Of(In("to_x"), In("x")), HasSubstr("which is that of --a"));
+  std::filesystem::create_symlink("not_there_yet", In("to_it"));
+  EXPECT_THAT(Of(In("to_it"), In("not_there_yet")), HasSubstr("which is that of --a"));
 }
 
 TEST_F(NamedFiles, WhatIsReadAndFoldersAreNotWrittenOver) {
@@ -58,6 +60,13 @@ TEST_F(NamedFiles, OfTrainAreCheckedBeforeTheFirstStep) {
               2, {"--report", "of --trace"});
 }
 
+TEST_F(NamedFiles, OfPlanAreNotWrittenOverWhatItReads) {
+  const std::string plan = "plan --model=lenet --machine=titan-2013 --devices=2 ";
+  ASSERT_EQ(Run(absl::StrCat(plan, "--plan=data --save-plan=", In("p.json"))).code, 0);
+  ExpectError(absl::StrCat(plan, "--plan=", In("p.json"), " --trace=", In("./p.json")), 2, {"--trace", "of --plan"});
+  EXPECT_EQ(Run(absl::StrCat(plan, "--plan=", In("p.json"), " --save-plan=", In("p.json"))).code, 0);
+}
+
 TEST_F(NamedFiles, NoneIsPartOfACheckpoint) {
   const std::string run = In("run"), weights = run + "/step-000000002/weights.safetensors";
   ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=2 --checkpoint=", run)).code, 0);
@@ -66,6 +75,11 @@ TEST_F(NamedFiles, NoneIsPartOfACheckpoint) {
   ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 --save=", weights), 2,
               {"--save: expected a file"});
   EXPECT_EQ(Run(absl::StrCat("checkpoint verify ", run)).code, 0);
+  for (const char* file : {"lock", "config.toml"}) {
+    ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 --checkpoint=", run, " --resume --save=", run,
+                             "/", file),
+                2, {"--save: expected a file of its own", "of --checkpoint"});
+  }
   EXPECT_EQ(Run(absl::StrCat("checkpoint export ", run, " --out=", run, "/w")).code, 0)
       << "beside them is a place like others";
 }

@@ -90,6 +90,20 @@ TEST_F(Stop, ATerminalThatIsClosedIsAsSigterm) {
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
 }
 
+// What was to be shown on it is lost, and no error.
+TEST_F(Stop, ATerminalThatIsClosedAndWasTheOutputIsAsSigterm) {
+  const pid_t child = Start(absl::StrCat(kEndless, "--save=", In("w.safetensors")), [] {
+    int ends[2];
+    if (::pipe(ends) != 0) std::_Exit(97);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  });
+  AwaitMessage("step ");
+  ::kill(child, SIGHUP);
+  EXPECT_EQ(Wait(child).code, 75);
+}
+
 TEST_F(Stop, UnderNohupATerminalThatIsClosedStopsNothing) {
   const pid_t child = Start(kEndless, [] { ::signal(SIGHUP, SIG_IGN); });
   AwaitMessage("step ");

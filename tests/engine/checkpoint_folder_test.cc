@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -84,13 +83,22 @@ TEST_F(Checkpoints, AFolderThatWasRemovedAndMadeAnewIsAnothers) {
   const std::unique_ptr<CheckpointFolder> first = Open({.keep = 1});
   ASSERT_TRUE(Save(*first, 1).ok());
   std::filesystem::remove_all(Run());
-  EXPECT_THAT(std::string(Save(*first, 2).message()), EndsWith("found that it was removed"));
   const std::unique_ptr<CheckpointFolder> second = Open({.keep = 1});
   ASSERT_TRUE(Save(*second, 5).ok());
-  EXPECT_THAT(std::string(Save(*first, 3).message()), HasSubstr("found that it was removed and made anew; give each run"));
+  EXPECT_THAT(std::string(Save(*first, 3).message()), HasSubstr("found one that was made anew in its place"));
   EXPECT_EQ(first->Retire().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(Steps(), ElementsAre(5));
   EXPECT_TRUE(Save(*second, 6).ok());
+}
+
+// As by one who takes it for what a run has left behind.
+TEST_F(Checkpoints, ALockThatWasRemovedIsTakenAnew) {
+  const std::unique_ptr<CheckpointFolder> folder = Open();
+  ASSERT_TRUE(Save(*folder, 1).ok());
+  std::filesystem::remove(Run() + "/lock");
+  ASSERT_TRUE(Save(*folder, 2).ok());
+  EXPECT_THAT(Steps(), ElementsAre(1, 2));
+  EXPECT_EQ(CheckpointFolder::Open(Run(), {}).status().code(), absl::StatusCode::kDataLoss) << "it has the lock again";
 }
 
 TEST_F(Checkpoints, AreWrittenWhereThereAreNoLocksWhichIsSaid) {

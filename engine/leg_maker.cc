@@ -1,0 +1,110 @@
+#include "engine/leg_maker.h"
+
+#include <algorithm>
+
+namespace colonnade::engine {
+namespace {
+
+FlowOnRoute FlowOn(const Route& route, double bytes) {
+  FlowOnRoute flow{.uses = {}, .engines = route.engines, .most = route.bytes_per_sec, .bytes = bytes};
+  for (int resource : route.resources) flow.uses.push_back({resource});
+  return flow;
+}
+
+double SecondsOfFirstPiece(const LegOfAByte& of_a_byte, double bytes) {
+  double longest = 0;
+  for (const LegOfAByte::FirstPiece& of : of_a_byte.first_pieces) {
+    longest = std::max(longest, std::min(of.sec_per_byte * bytes, of.most_sec));
+  }
+  return longest;
+}
+
+}  // namespace
+
+void AddLegs(const LegsOfAByte& legs, double bytes, Job& job) {
+  for (const LegOfAByte& of_a_byte : legs) {
+    Leg& leg = job.legs.emplace_back(of_a_byte.leg);
+    leg.fixed_sec += of_a_byte.summed_sec * bytes + SecondsOfFirstPiece(of_a_byte, bytes);
+    leg.bytes = bytes;
+  }
+}
+
+Leg LegMaker::OfHost(absl::Span<const int> devices, bool from_host) {
+  const auto [known, is_new] = of_host_.try_emplace({Devices(devices.begin(), devices.end()), from_host});
+  if (!is_new) return known->second;
+  std::vector<FlowOnRoute> flows;
+  for (int device : devices) {
+    const Route& route = *(from_host ? routes_.FromHost(device) : routes_.ToHost(device));
+    flows.push_back(FlowOn(route, 1));
+    known->second.fixed_sec = std::max(known->second.fixed_sec, route.latency_sec);
+  }
+  known->second.flows = AddFlows(std::move(flows));
+  return known->second;
+}
+
+const LegsOfAByte& LegMaker::OfExchange(absl::Span<const Devices> pairs, double first_sends, double second_sends) {
+  const auto [known, is_new] = of_exchanges_.try_emplace({pairs[0], first_sends, second_sends});
+  if (!is_new) return known->second;
+  Phase phase;
+  for (const Devices& pair : pairs) {
+    if (first_sends > 0) phase.flows.push_back({pair[0], pair[1], first_sends});
+    if (second_sends > 0) phase.flows.push_back({pair[1], pair[0], second_sends});
+  }
+  return known->second = LegsOf({phase});
+}
+
+const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective, const CostModel::Way& way,
+                                          absl::Span<const Devices> groups) {
+  const auto [known, is_new] = of_collectives_.try_emplace(
+      {collective.kind, collective.group, collective.root, static_cast<int>(way.algorithm), static_cast<int>(way.form)});
+  if (!is_new) return known->second;
+  std::vector<Phase> phases;
+  for (const Devices& group : groups) {
+    const std::vector<Phase> more = cost_.PhasesOfAByte(routes_, collective.kind, way, group, collective.root);
+    phases.resize(more.size());
+    for (size_t i = 0; i < more.size(); ++i) {
+      phases[i].flows.insert(phases[i].flows.end(), more[i].flows.begin(), more[i].flows.end());
+      phases[i].hops = more[i].hops;
+      phases[i].summed_bytes = more[i].summed_bytes;
+    }
+  }
+  return known->second = LegsOf(phases);
+}
+
+// A phase is a leg, or two where its flows pass through the host, and one for what is summed after it.
+LegsOfAByte LegMaker::LegsOf(const std::vector<Phase>& phases) {
+  LegsOfAByte legs;
+  for (const Phase& phase : phases) {
+    Leg first, second;
+    std::vector<LegOfAByte::FirstPiece> pieces;
+    std::vector<FlowOnRoute> first_flows, second_flows;
+    for (const Flow& flow : phase.flows) {
+      const std::vector<Route> route = routes_.Between(flow.from, flow.to);
+      first_flows.push_back(FlowOn(route[0], flow.bytes));
+      first_flows.back().most = std::min(first_flows.back().most, flow.most);
+      first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
+      if (const double piece = route[0].piece_bytes, rate = route[0].piece_bytes_per_sec; piece > 0) {
+        const LegOfAByte::FirstPiece first_piece{flow.bytes / rate, piece / rate};
+        if (std::find(pieces.begin(), pieces.end(), first_piece) == pieces.end()) pieces.push_back(first_piece);
+      }
+      if (route.size() == 1) continue;
+      second_flows.push_back(FlowOn(route[1], flow.bytes));
+      second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
+    }
+    first.flows = AddFlows(std::move(first_flows));
+    legs.push_back({.leg = first, .first_pieces = std::move(pieces)});
+    if (!second_flows.empty()) {
+      second.flows = AddFlows(std::move(second_flows));
+      legs.push_back({second});
+    }
+    if (phase.summed_bytes > 0) legs.push_back({.summed_sec = cost_.MemorySeconds(3 * phase.summed_bytes)});
+  }
+  return legs;
+}
+
+int LegMaker::AddFlows(std::vector<FlowOnRoute> flows) {
+  flows_.push_back({.flows = std::move(flows), .lanes = {}});
+  return static_cast<int>(flows_.size()) - 1;
+}
+
+}  // namespace colonnade::engine

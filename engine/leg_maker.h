@@ -1,0 +1,67 @@
+// Internal to engine/. The legs of jobs: what a transfer takes of a machine's links, one part after the other.
+#ifndef COLONNADE_ENGINE_LEG_MAKER_H_
+#define COLONNADE_ENGINE_LEG_MAKER_H_
+
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "engine/cost_model.h"
+#include "engine/jobs.h"
+#include "engine/routes.h"
+#include "engine/transfer_phases.h"
+#include "program/program.h"
+
+namespace colonnade::engine {
+
+// A leg for one byte, and its sums.
+struct LegOfAByte {
+  Leg leg;
+  double summed_sec = 0;  // seconds for each byte, before the flows
+  // Of what is staged in pieces, for each kind of flow: what its first half takes for each byte, and for a piece.
+  struct FirstPiece {
+    double sec_per_byte = 0, most_sec = 0;
+    bool operator==(const FirstPiece&) const = default;
+  };
+  std::vector<FirstPiece> first_pieces = {};
+};
+using LegsOfAByte = std::vector<LegOfAByte>;
+
+// Appends to `job` what `bytes` take of these legs.
+void AddLegs(const LegsOfAByte& legs, double bytes, Job& job);
+
+// Legs are for one byte and made once for all transfers that differ in bytes alone.
+class LegMaker {
+ public:
+  using Devices = std::vector<int>;
+
+  // All must outlive the result; `flows` is where the flows of legs are kept.
+  LegMaker(const Routes& routes, const CostModel& cost, std::vector<FlowSet>& flows)
+      : routes_(routes), cost_(cost), flows_(flows) {}
+
+  // Between the host and each of `devices`.
+  Leg OfHost(absl::Span<const int> devices, bool from_host);
+  // An exchange of each of these pairs, whose members send so many bytes for each of the larger.
+  const LegsOfAByte& OfExchange(absl::Span<const Devices> pairs, double first_sends, double second_sends);
+  // A collective of each of these groups, of which the program's is the first to be asked for.
+  const LegsOfAByte& OfCollective(const program::Collective& collective, const CostModel::Way& way,
+                                  absl::Span<const Devices> groups);
+
+ private:
+  LegsOfAByte LegsOf(const std::vector<Phase>& phases);
+  int AddFlows(std::vector<FlowOnRoute> flows);
+
+  const Routes& routes_;
+  const CostModel& cost_;
+  std::vector<FlowSet>& flows_;
+  // What was made before. Groups by their index.
+  absl::flat_hash_map<std::pair<Devices, bool>, Leg> of_host_;
+  absl::flat_hash_map<std::tuple<Devices, double, double>, LegsOfAByte> of_exchanges_;
+  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int, int>, LegsOfAByte> of_collectives_;
+};
+
+}  // namespace colonnade::engine
+
+#endif  // COLONNADE_ENGINE_LEG_MAKER_H_

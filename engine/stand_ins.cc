@@ -1,0 +1,52 @@
+#include "engine/stand_ins.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace colonnade::engine {
+
+using program::Task;
+
+absl::Span<const int> StandIns::DoneBy(const Task& task) const {
+  if (representatives_ == nullptr || StoresMetrics(task)) return absl::MakeConstSpan(&task.device, 1);
+  return representatives_->stands_for[task.device];
+}
+
+const StandIns::Devices& StandIns::TakingPartIn(const Task& task) {
+  Devices own = {task.device};
+  if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) own = InMemberOrder(task.device, exchange->peer);
+  if (const auto* collective = std::get_if<program::Collective>(&task.what)) own = program_.groups[collective->group];
+  const auto [known, is_new] = taking_part_.try_emplace(own);
+  if (!is_new) return known->second;
+  if (own.size() == 1) return known->second = representatives_->stands_for[task.device];
+  for (const Devices& group : MeetingsLike(own)) known->second.insert(known->second.end(), group.begin(), group.end());
+  std::sort(known->second.begin(), known->second.end());
+  return known->second;
+}
+
+absl::Span<const StandIns::Devices> StandIns::MeetingsLike(const Devices& devices) const {
+  if (representatives_ == nullptr) return absl::MakeConstSpan(&devices, 1);
+  return representatives_->alike.at(devices);
+}
+
+StandIns::Devices StandIns::InMemberOrder(int device, int peer) const {
+  if (representatives_ == nullptr || representatives_->alike.contains({device, peer})) return {device, peer};
+  return {peer, device};
+}
+
+double StandIns::TaskCount() const {
+  if (representatives_ == nullptr) return static_cast<double>(program_.tasks.size());
+  double count = 0;
+  for (const Task& task : program_.tasks) {
+    const bool computes = std::holds_alternative<program::Compute>(task.what);
+    count += static_cast<double>(computes ? DoneBy(task).size() : representatives_->stands_for[task.device].size());
+  }
+  return count;
+}
+
+bool StandIns::StoresMetrics(const Task& task) const {
+  const auto* store = std::get_if<program::Store>(&std::get<program::Compute>(task.what).op);
+  return store != nullptr && program_.outputs[store->output].kind == program::Output::Kind::kMetrics;
+}
+
+}  // namespace colonnade::engine
