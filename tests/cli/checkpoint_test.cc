@@ -20,7 +20,6 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
-#include "tests/data/image_files.h"
 #include "tests/environment.h"
 #include "tests/sanitized.h"
 
@@ -195,33 +194,6 @@ TEST_F(Checkpointed, DataAreKnownByWhatTheyAreNotByWhereTheyLie) {
   const Result moved = Run(train("b", " --steps=3 --resume="));
   EXPECT_EQ(moved.code, 0) << moved.err;
   ExpectError(train("c", " --steps=3 --resume="), 65, {"data: 40 images [1,8,8], 10 classes, XXH3 "});
-}
-
-// Files are known by names and labels, and by what was measured of their pixels.
-TEST_F(Checkpointed, FilesWithOtherPixelsAreAnotherSet) {
-  const auto draw = [&](int light) {
-    for (const char* of : {"cat", "dog"}) {
-      const std::string folder = In(absl::StrCat("set/train/", of));
-      std::filesystem::create_directories(folder);
-      for (int i = 0; i < 8; ++i) {
-        const auto shade = static_cast<uint8_t>(light + 5 * i);
-        ASSERT_TRUE(engine::ReplaceFile(absl::StrCat(folder, "/", i, ".jpg"),
-                                        data::JpegOf(data::Uniform(16, 16, {shade, shade, shade})))
-                        .ok());
-      }
-    }
-  };
-  const std::string train =
-      absl::StrCat("train --model=resnet20 --width=0.25 --input-size=16 --classes=2 --batch=8 --data=", In("set"),
-                   " --checkpoint=", Run1());
-  draw(20);
-  ASSERT_EQ(Run(absl::StrCat(train, " --steps=1")).code, 0);
-  draw(20);
-  EXPECT_EQ(Run(absl::StrCat(train, " --steps=2 --resume")).code, 0);
-  draw(150);
-  ExpectError(absl::StrCat(train, " --steps=3 --resume"), 65,
-              {"data: 16 images in files, 2 classes, XXH3 ", "mean 0.", " → "});
-  EXPECT_EQ(Run(absl::StrCat(train, " --steps=3 --resume --allow-change=data")).code, 0);
 }
 
 // 40 images, 4 epochs: 10 steps of 8 make two of them, and 5 of 16 the others.

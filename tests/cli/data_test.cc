@@ -101,6 +101,33 @@ TEST_F(Data, WhatWasTrainedBeforeATestFailedIsKept) {
   EXPECT_TRUE(std::filesystem::exists(In("run/step-000000001/manifest.json")));
 }
 
+// Files are known by names and labels, and by what was measured of their pixels.
+TEST_F(Data, FilesWithOtherPixelsAreAnotherSet) {
+  const auto draw = [&](int light) {
+    for (const char* of : {"cat", "dog"}) {
+      const std::string folder = In(absl::StrCat("set/train/", of));
+      std::filesystem::create_directories(folder);
+      for (int i = 0; i < 8; ++i) {
+        const auto shade = static_cast<uint8_t>(light + 5 * i);
+        ASSERT_TRUE(engine::ReplaceFile(absl::StrCat(folder, "/", i, ".jpg"),
+                                        data::JpegOf(data::Uniform(16, 16, {shade, shade, shade})))
+                        .ok());
+      }
+    }
+  };
+  const std::string train =
+      absl::StrCat("train --model=resnet20 --width=0.25 --input-size=16 --classes=2 --batch=8 --data=", In("set"),
+                   " --checkpoint=", In("run"));
+  draw(20);
+  ASSERT_EQ(Run(absl::StrCat(train, " --steps=1")).code, 0);
+  draw(20);
+  EXPECT_EQ(Run(absl::StrCat(train, " --steps=2 --resume")).code, 0);
+  draw(150);
+  ExpectError(absl::StrCat(train, " --steps=3 --resume"), 65,
+              {"data: 16 images in files, 2 classes, XXH3 ", "mean 0.", " → "});
+  EXPECT_EQ(Run(absl::StrCat(train, " --steps=3 --resume --allow-change=data")).code, 0);
+}
+
 TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {
   const std::string both = Folder("both", {"train", "val"}, {"cat", "dog"});
   ASSERT_EQ(Run(Train(both, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);

@@ -23,6 +23,15 @@ using ::testing::HasSubstr;
 // What is done to the Programs of the plan; the single device's are right.
 using Spoil = std::function<void(program::Program&, const partition::LowerOptions&)>;
 
+// VerifyOptions::make_program, with that done; null: right Programs.
+auto Spoiled(const Spoil& spoil) {
+  return [spoil](const layers::LayerGraph& graph, const partition::Plan& plan, const partition::LowerOptions& lower) {
+    absl::StatusOr<program::Program> program = partition::Lower(graph, plan, lower);
+    if (program.ok() && plan.mesh.device_count() > 1 && spoil) spoil(*program, lower);
+    return program;
+  };
+}
+
 // In which arithmetic plans are compared, and with which bounds.
 struct Arithmetic {
   const char* name = "f32";
@@ -47,12 +56,7 @@ absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0
           {.devices = devices, .threads_per_device = 1, .kernels = cpu::CpuOptions::Kernels::kReference});
     };
   }
-  options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p,
-                                  const partition::LowerOptions& lower) {
-    absl::StatusOr<program::Program> program = partition::Lower(g, p, lower);
-    if (program.ok() && p.mesh.device_count() > 1 && spoil) spoil(*program, lower);
-    return program;
-  };
+  options.make_program = Spoiled(spoil);
   return VerifyPlan(graph, plan, digits, options);
 }
 
@@ -131,12 +135,7 @@ absl::StatusOr<VerifyReport> VerifyStatistics(const Spoil& spoil) {
                         .reference = true,
                         .learning_rate = {.base = 0.01},
                         .lower = {.global_batch = 8, .update = {.weight_decay = 5e-4}}};
-  options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p,
-                                  const partition::LowerOptions& lower) {
-    absl::StatusOr<program::Program> program = partition::Lower(g, p, lower);
-    if (program.ok() && p.mesh.device_count() > 1 && spoil) spoil(*program, lower);
-    return program;
-  };
+  options.make_program = Spoiled(spoil);
   return VerifyPlan(graph, plan, digits, options);
 }
 
@@ -176,7 +175,7 @@ TEST(VerifyPlan, FindsTheRunningStatisticsOfOneDeviceOffByAnUlp) {
   EXPECT_THAT(report->differing_copies, HasSubstr("devices 0 and 2"));
 }
 
-// A bias before a normalisation, whose gradient is zero but for roundings, on digits of `classes` classes.
+// A bias before a normalisation, whose gradient is zero but for roundings, on images of `classes` classes.
 absl::StatusOr<VerifyReport> VerifyZeroGradient(const Spoil& spoil, program::Optimizer optimizer, bool reference,
                                                 int64_t classes = 10) {
   layers::GraphBuilder net("bias_before_norm");
@@ -193,12 +192,7 @@ absl::StatusOr<VerifyReport> VerifyZeroGradient(const Spoil& spoil, program::Opt
   VerifyOptions options{.steps = 2, .reference = reference, .learning_rate = {.base = 0.03}};
   options.lower.global_batch = 16;
   options.lower.update = {.optimizer = optimizer, .weight_decay = 5e-4, .average_decay = 0.9};
-  options.make_program = [&spoil](const layers::LayerGraph& g, const partition::Plan& p,
-                                  const partition::LowerOptions& lower) {
-    absl::StatusOr<program::Program> program = partition::Lower(g, p, lower);
-    if (program.ok() && p.mesh.device_count() > 1 && spoil) spoil(*program, lower);
-    return program;
-  };
+  options.make_program = Spoiled(spoil);
   return VerifyPlan(graph, plan, images, options);
 }
 
