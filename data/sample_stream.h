@@ -19,9 +19,9 @@ namespace colonnade::data {
 struct StreamOptions {
   uint64_t seed = 1;
   bool shuffle = true;
-  bool shift = false;             // by −1, 0 or 1 pixel in each direction, zeros moved in
-  bool once = false;              // a test set: positions past its end are padding of label −1
-  std::vector<double> mean, std;  // per channel, of values scaled to 0..1
+  bool shift = false;                 // by −1, 0 or 1 pixel in each direction, zeros moved in
+  bool once = false;                  // a test set: positions past its end are padding of label −1
+  std::vector<double> mean{}, std{};  // per channel, of values scaled to 0..1
 };
 
 class SampleStream : public engine::DataSource {

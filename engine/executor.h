@@ -52,6 +52,7 @@ class Executor {
   // Loads `program` on `backend`; both must outlive the executor. InvalidArgument where its input "scalars" is not
   // program::StepScalar; FailedPrecondition where the backend has too few devices.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(program::Program&&, Backend&) = delete;  // it would be gone
 
   // Finds the Program's input of that name. FailedPrecondition where there is none, or its elements are not T: float,
   // double, int32_t or uint8_t.

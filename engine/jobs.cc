@@ -12,6 +12,7 @@
 #include "engine/alike_flows.h"
 #include "engine/cost_model.h"
 #include "engine/leg_maker.h"
+#include "engine/rings.h"
 #include "engine/stand_ins.h"
 #include "program/meetings.h"
 
@@ -178,9 +179,21 @@ class JobMaker {
     Job job = JobOf(meeting, alike);
     if (TakesMeasuredTime(program::Name(collective.kind), static_cast<int>(group.size()), bytes, job)) return job;
     const auto [ways, is_new] = ways_.try_emplace({collective.kind, collective.group, collective.root});
-    if (is_new) ways->second = cost_.WaysOf(routes_, collective.kind, group, collective.root);
+    if (is_new) ways->second = WaysOf(collective, group, alike);
     AddLegs(legs_.OfCollective(collective, CostModel::FastestOf(ways->second, bytes), alike), bytes, job);
     return job;
+  }
+
+  // The ways of a group that each group like it has, too: groups that do alike may lie on the nodes in other numbers.
+  std::vector<CostModel::Way> WaysOf(const program::Collective& collective, const Devices& group,
+                                     absl::Span<const Devices> alike) const {
+    std::vector<CostModel::Way> ways = cost_.WaysOf(routes_, collective.kind, group, collective.root);
+    const auto is_in_nodes = [](const CostModel::Way& way) { return way.form == CostModel::Way::Form::kInNodes; };
+    const auto lacks_nodes = [&](const Devices& other) { return NodesOf(routes_, other).empty(); };
+    if (std::any_of(ways.begin(), ways.end(), is_in_nodes) && std::any_of(alike.begin(), alike.end(), lacks_nodes)) {
+      std::erase_if(ways, is_in_nodes);
+    }
+    return ways;
   }
 
   Job JobOf(const Meeting& meeting, absl::Span<const Devices> alike) const {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "absl/strings/str_format.h"
+
 namespace colonnade::engine {
 namespace {
 
@@ -22,6 +24,18 @@ double OneCycle(const LearningRatePolicy& policy, int64_t step) {
 }
 
 }  // namespace
+
+absl::Status CheckPolicy(const LearningRatePolicy& policy) {
+  using Shape = LearningRatePolicy::Shape;
+  const bool is_one_cycle = policy.shape == Shape::kOneCycle;
+  if (!is_one_cycle && policy.shape != Shape::kPolynomial && policy.shape != Shape::kCosine) return absl::OkStatus();
+  const int64_t warm_up = is_one_cycle ? 0 : policy.warm_up;
+  if (policy.steps > warm_up) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "learning rate: expected the number of steps of the whole run (LearningRatePolicy::steps), more than those of the "
+      "warm-up, found %d steps and a warm-up of %d",
+      policy.steps, warm_up));
+}
 
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step) {
   using Shape = LearningRatePolicy::Shape;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace colonnade::engine {
 
 // With t the step, from 0, and B the base rate:
@@ -21,12 +23,17 @@ struct LearningRatePolicy {
   double factor = 0.1;
   int64_t every = 0;  // steps
   enum class Shape { kStep, kMultiStep, kPolynomial, kCosine, kOneCycle } shape = Shape::kStep;
-  std::vector<int64_t> milestones;  // steps, ascending
+  std::vector<int64_t> milestones{};  // steps, ascending
   double power = 1;
   int64_t steps = 0;  // of the whole run; of the last three shapes
   int64_t warm_up = 0;
 };
 
+// Returns FailedPrecondition where the policy gives no rate to some step: kPolynomial, kCosine and kOneCycle without a
+// length, or a warm-up as long as that.
+absl::Status CheckPolicy(const LearningRatePolicy& policy);
+
+// REQUIRES: CheckPolicy(policy) is OK.
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step);
 
 }  // namespace colonnade::engine

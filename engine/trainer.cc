@@ -112,13 +112,14 @@ bool HasGate(const program::Program& program) {
 
 absl::Status CheckOptions(const program::Program& program, const TrainOptions& options) {
   if (options.skips_not_finite && !HasGate(program)) {
-    return absl::FailedPreconditionError("expected a Program whose updates obey a gate, so that steps can be skipped");
+    return absl::FailedPreconditionError(
+        "skips_not_finite: expected a Program whose updates obey a gate (LowerOptions::update.skips_not_finite)");
   }
   if (options.steps < 1 || options.first_step < 0) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "expected at least 1 step from a first one of at least 0, found %d from %d", options.steps, options.first_step));
   }
-  return absl::OkStatus();
+  return CheckPolicy(options.learning_rate);
 }
 
 // An update may overflow where loss and gradient do not, and a ReLU may hide it from those of later steps.
@@ -153,6 +154,15 @@ absl::Status ReadBatch(Executor& executor, const BatchInputs& inputs, DataSource
   ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextInput(inputs.images));
   ASSIGN_OR_RETURN(absl::Span<int32_t> labels, executor.NextInput(inputs.labels));
   return data.Read(position, images, labels);
+}
+
+// Labels of samples past the end of the data count nowhere, whatever the source gives there.
+absl::Status ReadTestBatch(Executor& executor, const BatchInputs& inputs, DataSource& data, int64_t position) {
+  RETURN_IF_ERROR(ReadBatch(executor, inputs, data, position));
+  ASSIGN_OR_RETURN(absl::Span<int32_t> labels, executor.NextInput(inputs.labels));
+  const auto samples = static_cast<size_t>(std::min(data.size() - position, static_cast<int64_t>(labels.size())));
+  std::fill(labels.begin() + samples, labels.end(), -1);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -337,7 +347,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
     return absl::OkStatus();
   };
   for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(stop); position += batch) {
-    status = ReadBatch(executor, inputs, data, position);
+    status = ReadTestBatch(executor, inputs, data, position);
     if (status.ok()) status = executor.Enqueue({.step = static_cast<uint64_t>(position / batch)});
     if (status.ok() && executor.in_flight() == 2) status = collect();
   }

@@ -47,19 +47,19 @@ struct TrainOptions {
   int64_t first_step = 0;
   int64_t steps = 1;  // from there, at least 1
   // Position in the stream of the first step's first sample; not given: first_step times the batch.
-  std::optional<int64_t> first_sample;
+  std::optional<int64_t> first_sample{};
   uint64_t seed = 1;  // < 2^53
-  LearningRatePolicy learning_rate;
+  LearningRatePolicy learning_rate{};
   // true: a step whose gradients are not finite leaves all state as it was, as its Program must (program::UpdateGate), and
   // training goes on, unless all steps are such; false: training ends there.
   bool skips_not_finite = false;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: training ends after the steps in flight
-  std::function<void(const TrainProgress&)> on_step;
-  StateCopies copies;
-  Pauses pauses;
+  std::function<void(const TrainProgress&)> on_step{};
+  StateCopies copies{};
+  Pauses pauses{};
   // Called where the data cannot be read, or a pause fails but for what is not finite, and training therefore ends with that
   // error, once all steps before are collected: the state is that after so many steps.
-  std::function<void(int64_t steps_done)> on_input_error;
+  std::function<void(int64_t steps_done)> on_input_error{};
 };
 
 struct TrainReport {
@@ -92,7 +92,7 @@ struct EvalReport {
   double top5() const { return count > 0 ? static_cast<double>(top5_hits) / static_cast<double>(count) : 0; }
 };
 
-// Tests every sample of `data` once: the last batch is filled up with padding, which counts nowhere. `on_batch` gets the
+// Tests every sample of `data` once: what fills up the last batch counts nowhere. `on_batch` gets the
 // number of samples tested so far. OutOfRange where the loss is not finite; FailedPrecondition where the Program is not one
 // of evaluation or its parameters were never set.
 absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr,

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
-#include "layers/traits.h"
 #include "partition/task_work.h"
 #include "program/op_traits.h"
 #include "program/status_macros.h"
@@ -50,6 +51,21 @@ layers::EmittedOp Update(const Shape& parameter) {
           .flops = UpdateFlops(program::ElementCount(parameter))};
 }
 
+// Whether what a node makes has a gradient: it, or a node before it, has parameters.
+bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id) {
+  std::vector<layers::LayerId> todo = {id};
+  std::set<int> seen;
+  while (!todo.empty()) {
+    const layers::LayerNode& node = graph.node(todo.back());
+    todo.pop_back();
+    if (!node.parameters.empty()) return true;
+    for (layers::LayerId input : node.inputs) {
+      if (seen.insert(input.value).second) todo.push_back(input);
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
@@ -60,7 +76,7 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
   const layers::LayerNode& node = graph.node(id);
   const auto is_wanted = [&](layers::Slot slot) {
     const bool of_input = slot.kind == layers::Slot::Kind::kInput && slot.gradient;
-    return !of_input || !layers::TraitsOf(graph.node(node.inputs[slot.index]).layer).is_input;
+    return !of_input || HasGradient(graph, node.inputs[slot.index]);
   };
   for (int s = 0; s < static_cast<int>(layer.sharding.stages.stages.size()); ++s) {
     layer.compute_sec += SecondsOf(EmitOnOneDevice(mesh, layer.sharding, s, is_wanted), cost);

@@ -133,6 +133,17 @@ TEST_P(Growth, OfEveryPassOverAWholeProgramIsThatOfTheNumberOfDevices) {
   Expect("Simulate", [](const Case& c) { EXPECT_TRUE(Simulate(c.program, c.machine).ok()); });
 }
 
+// Of 20 devices in nodes of eight, members 0, 5, 10 and 15 of four replicas lie two by two; 1, 6, 11 and 16 do not.
+TEST(Simulate, RepresentativesWhoseGroupsLieOnNodesInOtherNumbers) {
+  Case c{.graph = models::BuildModel("lenet", {}).value(), .machine = InNodes(20)};
+  c.options.global_batch = 40;
+  c.plan = partition::NamedPlan("hybrid", c.graph, {.devices = 20, .columns = 5, .global_batch = 40}).value();
+  c.machine.collectives = CollectiveAlgorithm::kFastest;
+  const absl::StatusOr<Simulation> few = Simulate(c.LowerRepresentatives(), c.machine), all = Simulate(c.Lower(), c.machine);
+  ASSERT_TRUE(few.ok() && all.ok()) << few.status() << all.status();
+  EXPECT_NEAR(absl::FDivDuration(few->step, all->step), 1, 0.5);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Plans, Growth,
     ::testing::Values(Spread{"data", partition::Reduction::kAllReduce}, Spread{"data", partition::Reduction::kSharded},

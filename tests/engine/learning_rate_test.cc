@@ -66,6 +66,17 @@ TEST(LearningRate, OneCycle) {
   ExpectRates({.base = 0.4, .shape = Shape::kOneCycle, .steps = 2}, {0.32469826157990522});
 }
 
+TEST(LearningRate, WhatEndsWithTheRunNeedsItsLength) {
+  using Shape = LearningRatePolicy::Shape;
+  for (Shape shape : {Shape::kPolynomial, Shape::kCosine, Shape::kOneCycle}) {
+    EXPECT_FALSE(CheckPolicy({.shape = shape}).ok());
+    EXPECT_TRUE(CheckPolicy({.shape = shape, .steps = 1}).ok());
+  }
+  EXPECT_FALSE(CheckPolicy({.shape = Shape::kCosine, .steps = 5, .warm_up = 5}).ok());
+  EXPECT_TRUE(CheckPolicy({.shape = Shape::kCosine, .steps = 6, .warm_up = 5}).ok());
+  EXPECT_TRUE(CheckPolicy({.shape = Shape::kStep}).ok());
+}
+
 TEST(LearningRate, WarmUpGrowsToTheRateAndWhatEndsEndsWithTheRun) {
   ExpectRates({.base = 0.4, .warm_up = 4}, {0.1, 0.2, 0.3, 0.4, 0.4});
   // Steps are counted from the beginning, as epochs of papers are.

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 // Both normalised by the training set's mean and deviation.
 data::SampleStream Digits(bool train) {
   data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
-  data::StreamOptions options{.shuffle = train, .shift = train, .once = !train};
+  data::StreamOptions options{.shuffle = train, .shift = train};
   if (!train) {
     const program::PixelScaling scaling = Digits(true).scaling();
     options.std = {1 / (16 * scaling.scale[0])};  // the largest of a digit's values is 16
@@ -211,6 +211,9 @@ TEST(Train, WhatCannotBeMeantIsRefused) {
   };
   refuses(Train(*setup.train, digits, {.steps = 0}).status(), "expected at least 1 step");
   refuses(Train(*setup.train, digits, {.first_step = -1}).status(), "from -1");
+  refuses(Train(*setup.train, digits, {.learning_rate = {.shape = LearningRatePolicy::Shape::kCosine}}).status(),
+          "LearningRatePolicy::steps");
+  refuses(Train(*setup.train, digits, {.skips_not_finite = true}).status(), "LowerOptions::update.skips_not_finite");
   refuses(Train(*setup.eval, digits, {}).status(), "expected a Program for training, found one for evaluation");
   refuses(Evaluate(*setup.train, test).status(), "expected a Program for evaluation, found one for training");
   for (const data::StreamOptions& other : {data::StreamOptions{.std = {0.5}}, {.mean = {0.5}}}) {
@@ -270,6 +273,12 @@ TEST(TrainReport, StepTimesLeaveOutTheFirstFourOrAThird) {
   EXPECT_EQ(report.MedianStep(), absl::Seconds(3));
 }
 
+template <class T>
+concept CanBeRun = requires(T program, Backend& backend) {
+  Executor::Create(std::forward<T>(program), backend);
+};
+static_assert(CanBeRun<const program::Program&> && !CanBeRun<program::Program>, "an executor outlives no temporary");
+
 TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
   DigitsRun setup("single", 1);
   EXPECT_EQ(setup.train->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
@@ -284,8 +293,8 @@ TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
   const double first = CollectScored(*setup.train)->loss, second = CollectScored(*setup.train)->loss;
   EXPECT_GT(first, 0);
   EXPECT_GT(second, 0);
-  EXPECT_EQ(Executor::Create(DigitsRun("data", 2).train_program, *setup.backend).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  const DigitsRun of_two("data", 2);
+  EXPECT_EQ(Executor::Create(of_two.train_program, *setup.backend).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(State, WrongNamesAndShapesAreRefusedAndNothingIsWritten) {

@@ -50,15 +50,15 @@ TEST(CostOfLayer, IsForwardBackwardAndUpdateOfOneShard) {
   EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kRow}, costs).compute_sec, 3 * product / 2 + 2 * bias + 6 * (12 + 4));
 }
 
-// Nobody wants the gradient of the images: forward moves 8 x 16 elements, and there is no backward.
-TEST(CostOfLayer, OfALayerWithoutParametersBehindTheInputIsForwardAlone) {
+// Nobody wants a gradient before the first parameters: forward moves 8 x 16 elements, and there is no backward.
+TEST(CostOfLayer, OfALayerWithoutParametersBeforeItIsForwardAlone) {
   layers::GraphBuilder net("flat");
-  auto x = net.Flatten("flatten", net.Input("images", {1, 4, 4}));
+  auto x = net.Flatten("flatten", net.Relu("relu", net.Input("images", {1, 4, 4})));
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
   const CostFunctions cost{.compute = [](const program::Task& task) { return static_cast<double>(task.work.bytes_read); }};
   const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
-  const absl::StatusOr<LayerCost> flatten = CostOfLayer(graph, layers::LayerId{1}, mesh, {kReplicate, kReplicate}, 8, cost);
+  const absl::StatusOr<LayerCost> flatten = CostOfLayer(graph, layers::LayerId{2}, mesh, {kReplicate, kReplicate}, 8, cost);
   ASSERT_TRUE(flatten.ok()) << flatten.status();
   EXPECT_EQ(flatten->compute_sec, 4 * 8 * 16);
 }
@@ -67,7 +67,7 @@ TEST(CostOfLayer, OfALayerWithoutParametersBehindTheInputIsForwardAlone) {
 // argmax.
 TEST(CostOfLayer, CountsTheBytesOfEachUseAsThoseOfAProgramInF32) {
   layers::GraphBuilder net("pooled");
-  auto x = net.Relu("relu", net.Input("images", {1, 4, 4}));
+  auto x = net.Conv2d("conv", net.Input("images", {1, 4, 4}), {.out_channels = 1, .kernel = 1});
   auto y = net.Flatten("flatten", net.MaxPool("pool", x, {.kernel = 2, .stride = 2}));
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", y, {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
