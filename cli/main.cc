@@ -25,10 +25,10 @@
 #include "cli/errors.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/openmp.h"
 #include "cli/spellings.h"
 #include "cli/sub_commands.h"
 #include "cli/usage.h"
-#include "cli/waiting.h"
 
 namespace {
 
@@ -155,7 +155,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   OpenClosedStreams();
-  colonnade::cli::LimitSpinning(argv);
+  colonnade::cli::SetUpOpenMp(argv);
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "cli/openmp.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
-#include "cli/waiting.h"
 #include "program/status_macros.h"
 #include "tools/statistics.h"
 

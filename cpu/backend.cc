@@ -85,6 +85,11 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
                                                    options.threads_per_device, " threads each and a limit of ",
                                                    options.memory_limit_bytes, " bytes; these must be ≥ 1, ≥ 0, ≥ 0"));
   }
+  if (options.devices > 1 && TeamsAreBound()) {
+    return absl::FailedPreconditionError(
+        "OpenMP would bind the threads of all devices to the same cores; unset OMP_PROC_BIND, OMP_PLACES and "
+        "GOMP_CPU_AFFINITY: each device keeps its threads to cores of its own");
+  }
   return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
     Resources resources;
     resources.kernels = options.kernels;

@@ -36,7 +36,8 @@ std::optional<CpuOptions::Kernels> KernelsFromName(absl::string_view name);
 int DefaultThreadsPerDevice(int devices);
 
 // Makes the backend. InvalidArgument if an option is out of range, FailedPrecondition if OpenMP does not give a device its
-// threads or the Winograd kernels are not made for this processor: they need AVX-512, or AVX2 and FMA.
+// threads, or would bind those of several devices to the same cores (OMP_PROC_BIND), or the Winograd kernels are not made
+// for this processor: they need AVX-512, or AVX2 and FMA.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options);
 
 }  // namespace colonnade::cpu

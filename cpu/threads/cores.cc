@@ -1,16 +1,19 @@
 #include "cpu/threads/cores.h"
 
+#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "cpu/threads/team.h"
 
 namespace colonnade::cpu {
 
@@ -36,9 +39,21 @@ std::optional<double> TimeOfGroup(const std::string& folder) {
   return granted / of;
 }
 
+// Of all of OpenMP's places.
+std::vector<int> CoresOfPlaces() {
+  std::set<int> cores;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> of_place(omp_get_place_num_procs(place));
+    omp_get_place_proc_ids(place, of_place.data());
+    cores.insert(of_place.begin(), of_place.end());
+  }
+  return {cores.begin(), cores.end()};
+}
+
 }  // namespace
 
 std::vector<int> CoresOfProcess() {
+  if (TeamsAreBound()) return CoresOfPlaces();
   std::vector<int> cores;
   cpu_set_t set;
   CPU_ZERO(&set);

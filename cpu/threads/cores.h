@@ -13,7 +13,8 @@
 
 namespace colonnade::cpu {
 
-// The cores that this process may use, in ascending order; empty where the system does not say.
+// The cores that this process may use, in ascending order; empty where the system does not say. Those of the calling
+// thread's affinity mask, or, where OpenMP binds threads, of all its places: it has bound the first thread before main.
 std::vector<int> CoresOfProcess();
 
 // The cores' worth of time that control groups grant this process, the least of its group and those above; nothing where

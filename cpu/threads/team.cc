@@ -20,4 +20,6 @@ int OpenTeam(int threads) {
   return opened;
 }
 
+bool TeamsAreBound() { return omp_get_proc_bind() != omp_proc_bind_false; }
+
 }  // namespace colonnade::cpu

@@ -14,6 +14,10 @@ int MostTeamThreads();
 // where OMP_THREAD_LIMIT, or another limit that only its user can raise, is in the way.
 int OpenTeam(int threads);
 
+// Whether OpenMP binds the threads of teams to its places, as OMP_PROC_BIND or OMP_PLACES can ask: those of all devices to
+// the same places, from the first one on.
+bool TeamsAreBound();
+
 }  // namespace colonnade::cpu
 
 #endif  // COLONNADE_CPU_TEAM_H_

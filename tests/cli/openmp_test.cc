@@ -1,5 +1,5 @@
-// The command where OpenMP's own variables, or the system, allow fewer threads than there are cores: it ends, with a message
-// or with the threads that it gets.
+// The command where OpenMP's own variables, or the system, allow fewer threads than there are cores, or bind threads to
+// cores: it ends, with a message or with the threads that it gets.
 
 #include <sys/wait.h>
 
@@ -59,6 +59,25 @@ TEST(OpenMp, TheDefaultKeepsToTheAffinityMask) {
   const Trained result = Train("taskset -c 0", "");
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("1 CPU device of 1 thread,"));
+}
+
+// The words of a run that say what it runs on: "1 CPU device of 2 threads, ...".
+std::string Devices(const Trained& result) {
+  const size_t begin = result.output.find("CPU device"), end = result.output.find(',', begin);
+  return begin == std::string::npos ? result.output : result.output.substr(begin, end - begin);
+}
+
+TEST(OpenMp, CoresAreAsManyWhereItWouldBindThreadsToThem) {
+  const std::string unbound = Devices(Train("OMP_PROC_BIND=false", ""));
+  for (const char* bound : {"OMP_PROC_BIND=true", "OMP_PROC_BIND=spread", "OMP_PLACES=threads"}) {
+    EXPECT_EQ(Devices(Train(bound, "")), unbound) << bound;
+  }
+  EXPECT_EQ(Devices(Train("OMP_PLACES={0}", "")), "CPU device of 1 thread");
+}
+
+TEST(OpenMp, BindsNoThreadsOfDevices) {
+  const Trained result = Train("OMP_PROC_BIND=true", "--devices=2 --plan=data");
+  EXPECT_EQ(result.code, 0) << result.output;
 }
 
 TEST(OpenMp, TeamsThatMayShrinkDoNotShrink) {

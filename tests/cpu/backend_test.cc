@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -241,6 +243,21 @@ program::Program OneLrn() {
   builder.AddCompute(0, Lane::kCompute, program::LrnBackward{}, {builder.Read(x), builder.Read(y), builder.Write(dx)}, {},
                      {"lrn"});
   return Scheduled(std::move(builder).Build());
+}
+
+// In a process of its own, since OpenMP reads its environment when it is loaded.
+TEST(CpuBackendDeathTest, RefusesDevicesWhoseThreadsOpenMpWouldBindToTheSameCores) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto refusal = [](int devices) {
+    const auto backend = MakeCpuBackend({.devices = devices, .threads_per_device = 1});
+    std::fputs(backend.status().ToString().c_str(), stderr);
+    std::exit(backend.ok() ? 0 : 1);
+  };
+  ASSERT_EQ(::setenv("OMP_PROC_BIND", "true", /*overwrite=*/1), 0);
+  EXPECT_EXIT(refusal(2), testing::ExitedWithCode(1),
+              "bind the threads of all devices to the same cores; unset OMP_PROC_BIND");
+  EXPECT_EXIT(refusal(1), testing::ExitedWithCode(0), "OK");
+  ::unsetenv("OMP_PROC_BIND");
 }
 
 TEST(CpuBackend, MemoryThatTheMachineRefusesLeavesTheBooksInOrder) {
