@@ -64,7 +64,7 @@ absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, 
   }
   Forecast forecast{.machine = std::move(machine), .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
   ASSIGN_OR_RETURN(const program::Representatives lowered,
-                   partition::LowerToSimulate(session.graph, session.plan, forecast.lower));
+                   tools::LowerRepresentativesOn(forecast.machine, session.graph, session.plan, forecast.lower));
   ASSIGN_OR_RETURN(const engine::Simulation simulation, engine::Simulate(lowered, forecast.machine, {.memory = false}));
   forecast.step = simulation.step;
   for (const engine::SimulatedDevice& device : simulation.devices) {

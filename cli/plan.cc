@@ -99,7 +99,8 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
       if (option.strategies.empty()) continue;
       partition::Plan plan = p.session.plan;
       plan.layers[layer] = option.strategies;
-      const absl::StatusOr<program::Representatives> lowered = partition::LowerToSimulate(p.session.graph, plan, p.lower);
+      const absl::StatusOr<program::Representatives> lowered =
+          tools::LowerRepresentativesOn(p.machine, p.session.graph, plan, p.lower);
       if (!lowered.ok()) continue;
       const absl::StatusOr<engine::Simulation> simulation =
           engine::Simulate(*lowered, p.machine, {.trace = false, .memory = false});

@@ -58,7 +58,7 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
   std::vector<program::Representatives> others;
   for (size_t i : p.drawn_candidates) {
     ASSIGN_OR_RETURN(program::Representatives lowered,
-                     partition::LowerToSimulate(p.session.graph, p.candidates[i].plan, p.lower));
+                     tools::LowerRepresentativesOn(p.machine, p.session.graph, p.candidates[i].plan, p.lower));
     others.push_back(std::move(lowered));
   }
   std::vector<const program::Representatives*> programs = {&p.lowered};
@@ -88,7 +88,7 @@ absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
   p.session = std::move(session);
   WarnOfFit(p.machine, p.session.graph);
   p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
-  ASSIGN_OR_RETURN(p.lowered, partition::LowerToSimulate(p.session.graph, p.session.plan, p.lower));
+  ASSIGN_OR_RETURN(p.lowered, tools::LowerRepresentativesOn(p.machine, p.session.graph, p.session.plan, p.lower));
   p.sent = SentByLayer(p.lowered);
   return p;
 }

@@ -81,7 +81,7 @@ absl::StatusOr<TableRow> Lowered(const tools::Row& row, const engine::Machine& m
   lowered.row = row;
   ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row));
   ASSIGN_OR_RETURN(lowered.plan, tools::PlanOfRow(row, *graph, machine));
-  ASSIGN_OR_RETURN(lowered.program, tools::LowerRow(row, *graph, lowered.plan));
+  ASSIGN_OR_RETURN(lowered.program, tools::LowerRow(row, *graph, machine, lowered.plan));
   return lowered;
 }
 

@@ -25,17 +25,6 @@ using program::Task;
 using program::TaskId;
 using Devices = program::Representatives::Devices;
 
-// By device; empty where all are alike.
-std::vector<double> SlownessByDevice(const Machine& machine) {
-  if (machine.slower.empty()) return {};
-  std::vector<double> slowness(machine.device_count(), 1);
-  for (const SlowerDevice& slower : machine.slower) {
-    const auto at = std::find(machine.devices.begin(), machine.devices.end(), slower.device);
-    if (at != machine.devices.end()) slowness[at - machine.devices.begin()] = slower.factor;
-  }
-  return slowness;
-}
-
 class JobMaker {
  public:
   // `representatives`: null where each device stands for itself.
@@ -46,7 +35,7 @@ class JobMaker {
         machine_(machine),
         routes_(routes),
         cost_(machine, program.device_count),
-        slowness_(SlownessByDevice(machine)),
+        slowness_(machine.Slowness()),
         legs_(routes, cost_, jobs_.flows) {}
 
   Jobs Make() && {
@@ -132,7 +121,7 @@ class JobMaker {
   // Of the slowest of these: all wait for it where they meet.
   double SlownessOf(absl::Span<const int> devices) const {
     double most = 1;
-    for (size_t d = 0; d < devices.size() && !slowness_.empty(); ++d) most = std::max(most, slowness_[devices[d]]);
+    for (int device : devices) most = std::max(most, slowness_[device]);
     return most;
   }
 
@@ -216,7 +205,7 @@ class JobMaker {
   const Machine& machine_;
   const Routes& routes_;
   const CostModel cost_;
-  const std::vector<double> slowness_;  // by device; empty where all are alike
+  const std::vector<double> slowness_;  // by device
   Jobs jobs_;
   const Task* last_ = nullptr;  // of which seconds_ is the cost
   double seconds_ = 0;

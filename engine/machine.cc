@@ -1,5 +1,6 @@
 #include "engine/machine.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <variant>
@@ -27,6 +28,15 @@ void ForEachOrigin(const Machine& m, F f) {
 }
 
 }  // namespace
+
+std::vector<double> Machine::Slowness() const {
+  std::vector<double> slowness(devices.size(), 1);
+  for (const SlowerDevice& of : slower) {
+    const auto at = std::find(devices.begin(), devices.end(), of.device);
+    if (at != devices.end()) slowness[at - devices.begin()] = of.factor;
+  }
+  return slowness;
+}
 
 const char* Name(Origin origin) { return kOriginNames[static_cast<int>(origin)]; }
 const char* Name(CollectiveAlgorithm algorithm) { return kAlgorithmNames[static_cast<int>(algorithm)]; }

@@ -155,6 +155,8 @@ struct Machine {
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible
 
   int device_count() const { return static_cast<int>(devices.size()); }
+  // Returns how many times as long each device computes.
+  std::vector<double> Slowness() const;
   // Returns the name with the file behind it, since an edited copy of a profile keeps its name.
   std::string Title() const { return file.empty() ? name : name + " (" + file + ")"; }
 };

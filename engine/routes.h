@@ -55,6 +55,10 @@ class Routes {
   // Returns the number of the node between two devices that are joined by two links; kNoNode where they are joined by more,
   // by fewer, or by two legs. REQUIRES: from ≠ to.
   int NodeBetween(int from, int to) const;
+  // Returns the number of the device's class.
+  int ClassOf(int device) const { return attachments_[device].of_class; }
+  // Whether collectives go through one.
+  bool has_server() const { return !server_.from.empty(); }
   // Returns `devices` in the order of a ring. It begins with the first of them. After each comes, of those that are left,
   // the one to which it has the best rate; among equals, the one of the least latency, then the first.
   std::vector<int> RingOf(std::vector<int> devices) const;

@@ -1,11 +1,13 @@
 #include "engine/simulator.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "engine/device_kinds.h"
 #include "engine/execution.h"
 #include "engine/jobs.h"
 #include "engine/routes.h"
@@ -54,6 +56,12 @@ absl::StatusOr<Simulator> Simulator::Create(const Machine& machine, int devices)
   }
   ASSIGN_OR_RETURN(Routes routes, Routes::Create(machine, devices));
   return Simulator(machine, std::move(routes));
+}
+
+std::function<int(const std::vector<int>& devices)> Simulator::KindOfDevices() const {
+  return [kinds = std::make_shared<DeviceKinds>(machine_, routes_)](const std::vector<int>& devices) {
+    return kinds->Of(devices);
+  };
 }
 
 absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs, const SimulatorOptions& options) const {

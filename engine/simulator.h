@@ -11,6 +11,7 @@
 #define COLONNADE_ENGINE_SIMULATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -58,10 +59,13 @@ class Simulator {
 
   // Simulates `program`. REQUIRES: it has no more devices than the simulator.
   absl::StatusOr<Simulation> Run(const program::Program& program, const SimulatorOptions& options = {}) const;
+  // Returns what tells devices apart that are not to stand for each other: DeviceKinds::Of. Valid as long as the simulator
+  // is; for one thread.
+  std::function<int(const std::vector<int>& devices)> KindOfDevices() const;
   // Simulates all devices by those that stand for them. The result differs from that of the whole Program: the trace has
-  // only the devices that stand for others, and peak_memory_bytes are theirs; where devices that do alike have unlike links,
-  // each waits for the slowest of meetings that are alike; where devices share cores, those that do alike do it at the same
-  // time (within 3 % of the step).
+  // only the devices that stand for others, and peak_memory_bytes are theirs; where KindOfDevices has not told them apart,
+  // devices that do alike wait for the slowest of meetings that are alike; where devices share cores, those that do alike do
+  // it at the same time (within 3 % of the step).
   absl::StatusOr<Simulation> Run(const program::Representatives& representatives,
                                  const SimulatorOptions& options = {}) const;
 

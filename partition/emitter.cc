@@ -37,8 +37,8 @@ std::vector<double> OfChannels(const std::vector<double>& numbers, int64_t first
 
 program::Program EmitTasks(const Lowering& lowering) { return Emitter(lowering).Run(); }
 
-program::Representatives EmitRepresentatives(const Lowering& lowering) {
-  return Emitter(lowering, FirstAlike(lowering)).RunRepresentatives();
+program::Representatives EmitRepresentatives(const Lowering& lowering, const KindOfDevices& kind_of_devices) {
+  return Emitter(lowering, FirstAlike(lowering, kind_of_devices)).RunRepresentatives();
 }
 
 Emitter::Emitter(const Lowering& lowering) : Emitter(lowering, std::vector<int>()) {}
@@ -97,7 +97,7 @@ program::Representatives Emitter::RunRepresentatives() && {
 
 // Devices that do alike have as many tasks and buffers.
 void Emitter::Reserve() {
-  const program::Representatives counted = EmitRepresentatives(lowering_);
+  const program::Representatives counted = EmitRepresentatives(lowering_, nullptr);
   size_t tasks = 0, buffers = 0;
   for (const program::Task& task : counted.program.tasks) tasks += counted.stands_for[task.device].size();
   for (const program::Buffer& buffer : counted.program.buffers) buffers += counted.stands_for[buffer.device].size();

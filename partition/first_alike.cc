@@ -30,14 +30,15 @@ class Numbers {
 
 class Classifier {
  public:
-  explicit Classifier(const Lowering& lowering)
-      : lowering_(lowering), mesh_(lowering.plan.mesh), kinds_(mesh_.device_count(), 0) {}
+  Classifier(const Lowering& lowering, const KindOfDevices& kind_of_devices)
+      : lowering_(lowering), kind_of_devices_(kind_of_devices), mesh_(lowering.plan.mesh), kinds_(mesh_.device_count(), 0) {}
 
   std::vector<int> Run() {
     DivideByRoots();
     DivideByParts();
+    const std::vector<GroupOf> meetings = Meetings();
+    DivideByMachine(meetings);
     if (count_ > 1) {
-      const std::vector<GroupOf> meetings = Meetings();
       for (size_t before = 0; before != count_;) {
         before = count_;
         for (const GroupOf& group_of : meetings) DivideByMembers(group_of);
@@ -163,18 +164,36 @@ class Classifier {
     return made;
   }
 
+  // Tells each position by what `mark_of` says of its group.
+  void DivideByGroups(const GroupOf& group_of, const std::function<int(const std::vector<int>&)>& mark_of) {
+    std::vector<int> marks(kinds_.size(), -1);  // by position
+    for (size_t p = 0; p < kinds_.size(); ++p) {
+      if (marks[p] >= 0) continue;
+      const std::vector<int> group = group_of(static_cast<int>(p));
+      const int mark = mark_of(group);
+      for (int member : group) marks[member] = mark;
+    }
+    Divide([&](int p) { return marks[p]; });
+  }
+
   void DivideByMembers(const GroupOf& group_of) {
     Numbers<std::vector<int>> numbers;
-    std::vector<int> number_of(kinds_.size(), -1);  // of the group, by position
-    for (size_t p = 0; p < kinds_.size(); ++p) {
-      if (number_of[p] >= 0) continue;
-      const std::vector<int> group = group_of(static_cast<int>(p));
+    DivideByGroups(group_of, [&](const std::vector<int>& group) {
       std::vector<int> members;
       for (int member : group) members.push_back(kinds_[member]);
-      const int number = numbers[std::move(members)];
-      for (int member : group) number_of[member] = number;
-    }
-    Divide([&](int p) { return number_of[p]; });
+      return numbers[std::move(members)];
+    });
+  }
+
+  void DivideByMachine(const std::vector<GroupOf>& meetings) {
+    if (kind_of_devices_ == nullptr) return;
+    const auto kind_of = [this](const std::vector<int>& positions) {
+      std::vector<int> devices;
+      for (int position : positions) devices.push_back(lowering_.plan.device_at(position));
+      return kind_of_devices_(devices);
+    };
+    Divide([&](int p) { return kind_of({p}); });
+    for (const GroupOf& group_of : meetings) DivideByGroups(group_of, kind_of);
   }
 
   std::set<std::vector<int>> ReducedAxes() const {
@@ -202,6 +221,7 @@ class Classifier {
   }
 
   const Lowering& lowering_;
+  const KindOfDevices& kind_of_devices_;  // may be absent
   const Mesh& mesh_;
   std::unordered_map<int32_t, const ReshardEntry*> made_by_;
   std::vector<int> kinds_;      // by position: the number of its kind
@@ -211,6 +231,8 @@ class Classifier {
 
 }  // namespace
 
-std::vector<int> FirstAlike(const Lowering& lowering) { return Classifier(lowering).Run(); }
+std::vector<int> FirstAlike(const Lowering& lowering, const KindOfDevices& kind_of_devices) {
+  return Classifier(lowering, kind_of_devices).Run();
+}
 
 }  // namespace colonnade::partition

@@ -6,18 +6,19 @@
 //     and receives the other's: who reads its own half alone waits for nobody. Sections move one by one. (What a stage
 //     without ops hands on is not followed.)
 //   * meet: the members of their groups differ so, place by place (colour refinement: positions are told apart by the kinds
-//     of those whom they meet until no kind is divided any more).
+//     of those whom they meet until no kind is divided any more), or KindOfDevices says so of those groups.
 #ifndef COLONNADE_PARTITION_FIRST_ALIKE_H_
 #define COLONNADE_PARTITION_FIRST_ALIKE_H_
 
 #include <vector>
 
 #include "partition/actions.h"
+#include "partition/lower.h"
 
 namespace colonnade::partition {
 
-// By position, the first that does the same.
-std::vector<int> FirstAlike(const Lowering& lowering);
+// By position, the first that does the same. `kind_of_devices` may be absent.
+std::vector<int> FirstAlike(const Lowering& lowering, const KindOfDevices& kind_of_devices);
 
 }  // namespace colonnade::partition
 

@@ -18,8 +18,7 @@
 namespace colonnade::partition {
 namespace {
 
-constexpr int kMostForThemselves = 4;  // devices
-constexpr int kOtherStages = 2;        // tasks and waits; Verify comes last
+constexpr int kOtherStages = 2;  // tasks and waits; Verify comes last
 
 struct LoweringPass {
   const char* name;
@@ -151,19 +150,13 @@ absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph
 }  // namespace
 
 absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
-                                                              const LowerOptions& options) {
+                                                              const LowerOptions& options,
+                                                              const KindOfDevices& kind_of_devices) {
   Stages stages(options);
   ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, stages));
-  program::Representatives representatives = EmitRepresentatives(lowering);
+  program::Representatives representatives = EmitRepresentatives(lowering, kind_of_devices);
   RETURN_IF_ERROR(AssignWaits(representatives.program));
   return representatives;
-}
-
-absl::StatusOr<program::Representatives> LowerToSimulate(const layers::LayerGraph& graph, const Plan& plan,
-                                                         const LowerOptions& options) {
-  if (plan.mesh.device_count() > kMostForThemselves) return LowerRepresentatives(graph, plan, options);
-  ASSIGN_OR_RETURN(program::Program program, LowerUnverified(graph, plan, options));
-  return program::EachForItself(std::move(program));
 }
 
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {

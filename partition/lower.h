@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -64,15 +65,16 @@ absl::Status CheckMicroBatches(const LowerOptions& options);
 // training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
-// One device of each kind, with what it does in the Program of Lower; not verified. Its cost does not grow with the number
-// of devices, but for a few lists of them.
-absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
-                                                              const LowerOptions& options);
+// A number for devices that meet, in member order, or for one: where it is different, they do not take the same time to do
+// the same.
+using KindOfDevices = std::function<int(const std::vector<int>& devices)>;
 
-// What planners and predictions simulate: the same, but of up to 4 devices each for itself, so that links which are not
-// alike tell them apart.
-absl::StatusOr<program::Representatives> LowerToSimulate(const layers::LayerGraph& graph, const Plan& plan,
-                                                         const LowerOptions& options);
+// What planners and predictions simulate: one device of each kind, with what it does in the Program of Lower; not verified.
+// With `kind_of_devices` (engine::Simulator::KindOfDevices) devices are of one kind where they, and the groups in which they
+// meet, are. The cost does not grow with the number of devices, but for a few lists of them.
+absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
+                                                              const LowerOptions& options,
+                                                              const KindOfDevices& kind_of_devices = nullptr);
 
 }  // namespace colonnade::partition
 

@@ -76,8 +76,8 @@ absl::Status OrderActions(Lowering& lowering);
 // Turns the actions into the tasks of every device.
 program::Program EmitTasks(const Lowering& lowering);
 
-// Turns the actions into the tasks of one device of each kind.
-program::Representatives EmitRepresentatives(const Lowering& lowering);
+// Turns the actions into the tasks of one device of each kind; `kind_of_devices` may be absent.
+program::Representatives EmitRepresentatives(const Lowering& lowering, const KindOfDevices& kind_of_devices);
 
 // Writes the waits between lanes that dependencies ask for, leaving out those that others imply.
 absl::Status AssignWaits(program::Program& program);

@@ -91,12 +91,16 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::MadeOf(const Plan& plan, int64_t mi
   LowerOptions lower = options_.lower;
   lower.micro_batches = micro_batches;
   lower.global_batch = samples_ * micro_batches;
-  ASSIGN_OR_RETURN(const program::Representatives lowered, LowerToSimulate(graph_, plan, lower));
+  ASSIGN_OR_RETURN(const program::Representatives lowered,
+                   LowerRepresentatives(graph_, plan, lower, options_.kind_of_devices));
   ASSIGN_OR_RETURN(const Judgement judgement, options_.judge(lowered));
   const bool fits = options_.memory_bytes == 0 || judgement.peak_memory_bytes <= options_.memory_bytes;
+  // Of one device, so that a search is as long where links tell devices apart.
+  const auto standing = std::count_if(lowered.stands_for.begin(), lowered.stands_for.end(),
+                                      [](const std::vector<int>& devices) { return !devices.empty(); });
   return Judged{.candidate = {.plan = plan, .judgement = judgement, .fits = fits},
                 .reduces_buckets = HasReducedBuckets(lowered.program),
-                .tasks = static_cast<int64_t>(lowered.program.tasks.size())};
+                .tasks = static_cast<int64_t>(lowered.program.tasks.size()) / standing};
 }
 
 double PlanJudge::PartSpent() const {

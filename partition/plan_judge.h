@@ -46,7 +46,7 @@ class PlanJudge {
   struct Judged {
     Candidate candidate;
     bool reduces_buckets = false;
-    int64_t tasks = 0;  // of what was lowered to judge it
+    int64_t tasks = 0;  // of one of the devices that were lowered to judge it, on the average
   };
   static std::string KeyOf(Plan plan);
   absl::StatusOr<Judged> Made(const Plan& plan) const;

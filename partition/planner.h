@@ -17,7 +17,7 @@
 // With more than five micro-batches, steps of two and of three are judged; their difference is the time of each further one.
 //
 // Deterministic: a function of its arguments alone. Representatives are judged, which stand for a whole Program
-// (LowerToSimulate); whoever lowers the chosen plan verifies that Program.
+// (LowerRepresentatives); whoever lowers the chosen plan verifies that Program.
 #ifndef COLONNADE_PARTITION_PLANNER_H_
 #define COLONNADE_PARTITION_PLANNER_H_
 
@@ -46,10 +46,11 @@ struct PlannerOptions {
   LowerOptions lower;
   std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // where so many are at work
   std::function<absl::StatusOr<Judgement>(const program::Representatives&)> judge;
-  int64_t memory_bytes = 0;  // of each device; 0: no limit
+  KindOfDevices kind_of_devices = nullptr;  // absent: all are alike
+  int64_t memory_bytes = 0;                 // of each device; 0: no limit
   int proposals_per_mesh = 6;
   int most_judgements = 400;                   // of 2, 4 and 5 above, half of them of 2
-  int64_t most_tasks = 200'000;                // likewise: of the Representatives that are judged
+  int64_t most_tasks = 200'000;                // likewise: of one device of each plan
   std::function<bool()> is_stopped = nullptr;  // asked before what takes long: the search then ends with Cancelled
   // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
   std::function<void(int judgements, double part)> progress = nullptr;

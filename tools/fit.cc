@@ -186,7 +186,7 @@ absl::StatusOr<Refit> RefitOf(const engine::Machine& machine) {
   row.plan = "single";
   row.global_batch = to.batch;
   ASSIGN_OR_RETURN(const partition::Plan plan, PlanOfRow(row, network.graph, machine));
-  ASSIGN_OR_RETURN(program::Representatives lowered, LowerRow(row, network.graph, plan));
+  ASSIGN_OR_RETURN(program::Representatives lowered, LowerRow(row, network.graph, machine, plan));
   const auto shared = std::make_shared<const program::Representatives>(std::move(lowered));
   return [shared, to](engine::Machine& drawn) {
     return FitTo(drawn, {{"1", to.model, to.batch, shared.get(), to.step_sec}}).status();

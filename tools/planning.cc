@@ -122,6 +122,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
             absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
             engine::CostModel(machine, lowered.program.device_count).LeastStepSeconds(lowered.program)};
       },
+      .kind_of_devices = simulator.KindOfDevices(),
       .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
       .is_stopped = [stop] { return stop != nullptr && *stop; },
       .progress = progress};
@@ -148,6 +149,15 @@ absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const laye
   }
   const double input = machine.input_images_per_sec.value;
   return input > 0 ? std::max(least, static_cast<double>(global_batch) / input) : least;
+}
+
+absl::StatusOr<program::Representatives> LowerRepresentativesOn(const engine::Machine& machine,
+                                                                const layers::LayerGraph& graph, const partition::Plan& plan,
+                                                                const partition::LowerOptions& lower) {
+  const int devices = plan.mesh.device_count();
+  if (devices > machine.device_count()) return partition::LowerRepresentatives(graph, plan, lower);
+  ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(machine, devices));
+  return partition::LowerRepresentatives(graph, plan, lower, simulator.KindOfDevices());
 }
 
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,

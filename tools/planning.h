@@ -15,6 +15,7 @@
 #include "layers/graph.h"
 #include "partition/lower.h"
 #include "partition/planner.h"
+#include "program/representatives.h"
 
 namespace colonnade::tools {
 
@@ -40,6 +41,11 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices);
 
 // What is wrong with predictions of `graph` on a profile that was fitted to another network; empty if it was not.
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph);
+
+// The devices that stand for all in a simulation on `machine`; on any machine where this one has too few devices.
+absl::StatusOr<program::Representatives> LowerRepresentativesOn(const engine::Machine& machine,
+                                                                const layers::LayerGraph& graph, const partition::Plan& plan,
+                                                                const partition::LowerOptions& lower);
 
 struct Predicted {
   program::Program program;

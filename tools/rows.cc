@@ -187,8 +187,8 @@ partition::LowerOptions LowerOptionsOf(const Row& row) {
 }
 
 absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
-                                                  const partition::Plan& plan) {
-  return partition::LowerToSimulate(graph, plan, LowerOptionsOf(row));
+                                                  const engine::Machine& machine, const partition::Plan& plan) {
+  return LowerRepresentativesOn(machine, graph, plan, LowerOptionsOf(row));
 }
 
 }  // namespace colonnade::tools

@@ -68,9 +68,9 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
 // How a row is lowered: as training with momentum and weight decay.
 partition::LowerOptions LowerOptionsOf(const Row& row);
 
-// A training step of a row with momentum and weight decay, under a plan of PlanOfRow.
+// A training step of a row with momentum and weight decay, under a plan of PlanOfRow, as LowerRepresentativesOn lowers it.
 absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
-                                                  const partition::Plan& plan);
+                                                  const engine::Machine& machine, const partition::Plan& plan);
 
 }  // namespace colonnade::tools
 

@@ -38,7 +38,8 @@ struct Row {
 
 absl::StatusOr<Row> PredictPlan(const engine::Machine& machine, const layers::LayerGraph& graph,
                                 const partition::Plan& plan) {
-  ASSIGN_OR_RETURN(program::Representatives lowered, partition::LowerToSimulate(graph, plan, {.global_batch = kBatch}));
+  ASSIGN_OR_RETURN(program::Representatives lowered,
+                   tools::LowerRepresentativesOn(machine, graph, plan, {.global_batch = kBatch}));
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(lowered, machine));
   return Row{plan.name, plan.mesh.device_count(), std::move(lowered), std::move(simulation)};
 }

@@ -37,7 +37,7 @@ Prediction HostilePrediction() {
   p.session.plan = *partition::NamedPlan("data", p.session.graph, {.devices = 2, .global_batch = 8});
   p.session.plan.name = kHostile;
   p.lower = {.global_batch = 8};
-  p.lowered = *partition::LowerToSimulate(p.session.graph, p.session.plan, p.lower);
+  p.lowered = *partition::LowerRepresentatives(p.session.graph, p.session.plan, p.lower);
   p.simulation = *engine::Simulate(p.lowered, p.machine);
   return p;
 }

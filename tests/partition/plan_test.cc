@@ -145,11 +145,11 @@ TEST(LargestBatch, IsTheLastThatEveryDoorTakes) {
     const Plan plan = Named("single", graph, 1, largest);
     EXPECT_TRUE(Lower(graph, plan, {.global_batch = largest}).ok());
     EXPECT_TRUE(Lower(graph, plan, {.mode = program::Mode::kEval, .global_batch = largest}).ok());
-    EXPECT_TRUE(LowerToSimulate(graph, plan, {.global_batch = largest}).ok());
+    EXPECT_TRUE(LowerRepresentatives(graph, plan, {.global_batch = largest}).ok());
     const std::vector<absl::Status> refusals = {ValidatePlan(plan, graph, largest + 1),
                                                 NamedPlan("single", graph, {.global_batch = largest + 1}).status(),
                                                 Lower(graph, plan, {.global_batch = largest + 1}).status(),
-                                                LowerToSimulate(graph, plan, {.global_batch = largest + 1}).status(),
+                                                LowerRepresentatives(graph, plan, {.global_batch = largest + 1}).status(),
                                                 SearchPlans(graph, {.lower = {.global_batch = largest + 1}}).status()};
     for (const absl::Status& refused : refusals) {
       EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);

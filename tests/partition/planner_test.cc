@@ -82,7 +82,7 @@ double Fastest(const layers::LayerGraph& graph, const Mesh& mesh, const Judge& j
   Plan plan{.name = "every", .mesh = mesh};
   const std::function<void(size_t)> assign = [&](size_t node) {
     if (node == graph.nodes.size()) {
-      absl::StatusOr<program::Representatives> lowered = LowerToSimulate(graph, plan, {.global_batch = judge.batch});
+      absl::StatusOr<program::Representatives> lowered = LowerRepresentatives(graph, plan, {.global_batch = judge.batch});
       if (lowered.ok()) best = std::min(best, judge(*lowered)->step_sec);
       return;
     }
@@ -230,9 +230,10 @@ TEST(SearchPlans, EndWhereTheTasksAreSpentAndSaySo) {
   const Judge judge = MakeJudge(4, 1e10, 64);
   const engine::CostModel cost(judge.machine, 4);
   const layers::LayerGraph graph = *models::BuildModel("lenet", {});
-  const auto judged = [&](int64_t most_tasks) {
+  const auto judged = [&](int64_t most_tasks, const KindOfDevices& kind_of_devices = nullptr) {
     PlannerOptions options = judge.Options(4, cost);
     options.most_tasks = most_tasks;
+    options.kind_of_devices = kind_of_devices;
     int judgements = 0;
     double part = 0;
     options.progress = [&](int number, double spent) {
@@ -249,6 +250,8 @@ TEST(SearchPlans, EndWhereTheTasksAreSpentAndSaySo) {
   const int few = judged(1), some = judged(3'000), all = judged(PlannerOptions().most_tasks);
   EXPECT_LT(few, some);
   EXPECT_LT(some, all);
+  const auto each_of_its_own = [](const std::vector<int>& devices) { return devices[0]; };
+  EXPECT_NEAR(judged(3'000, each_of_its_own), some, 0.1 * some) << "the tasks are those of one device";
 }
 
 TEST(TriedDeviceCounts, AreAllOfFewAndHalvesOfMany) {

@@ -152,12 +152,15 @@ TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
   double worst = 0;
   for (int draw = 0; draw < Draws(40); ++draw) {
     Case drawn = DrawCase(random);
-    // On a machine of nodes neighbours of the mesh are neighbours, or all devices are alike.
     const bool on_a_switch = random() % 2;
-    if (!on_a_switch) drawn.plan.device_order.clear();
     const int devices = drawn.plan.mesh.device_count();
+    engine::Machine machine = on_a_switch ? engine::OnASwitch(devices, 1e-6) : Nodes(devices, GetParam(), random() % 2 != 0);
+    if (terms() % 4 == 0) machine.slower = {{machine.devices[terms() % devices], 1.2}};
+    const absl::StatusOr<engine::Simulator> simulator = engine::Simulator::Create(machine, devices);
+    ASSERT_TRUE(simulator.ok()) << simulator.status();
     const program::Program whole = Lowered(drawn.graph, drawn.plan, drawn.options);
-    const absl::StatusOr<Representatives> few = LowerRepresentatives(drawn.graph, drawn.plan, drawn.options);
+    const absl::StatusOr<Representatives> few =
+        LowerRepresentatives(drawn.graph, drawn.plan, drawn.options, simulator->KindOfDevices());
     ASSERT_TRUE(few.ok()) << few.status();
     const std::vector<int> representative = RepresentativeOf(*few);
     int stood_for = 0, standing = 0;
@@ -172,7 +175,6 @@ TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
     with_several += standing > 1;
     smaller += few->program.tasks.size() < whole.tasks.size();
 
-    engine::Machine machine = on_a_switch ? engine::OnASwitch(devices, 1e-6) : Nodes(devices, GetParam(), random() % 2 != 0);
     machine.collectives = GetParam();
     if (random() % 4 == 0) machine.cores.value = devices;  // shared by all
     if (terms() % 4 == 0) machine.step_sec_per_task.value = 1e-6;
@@ -204,6 +206,28 @@ INSTANTIATE_TEST_SUITE_P(Collectives, StandForAll,
                          ::testing::Values(engine::CollectiveAlgorithm::kRing, engine::CollectiveAlgorithm::kTree,
                                            engine::CollectiveAlgorithm::kDirect, engine::CollectiveAlgorithm::kMaster,
                                            engine::CollectiveAlgorithm::kFastest));
+
+// In nodes of eight the third of four replicas, devices 6 to 8, meets over the network, the others within a node; and 0, 3,
+// 6 and 9 lie three and one, as 1, 4, 7 and 10, but 2, 5, 8 and 11 two and two.
+TEST(LowerRepresentatives, StandForThoseAloneWhoseLinksAndSpeedAreAlike) {
+  const layers::LayerGraph graph = Model("lenet", {.classes = 12});
+  Plan plan = NamedPlan("hybrid", graph, {.devices = 12, .columns = 3, .global_batch = 24}).value();
+  engine::Machine machine = engine::InNodes(12);
+  const auto few_of = [&] {
+    const absl::StatusOr<engine::Simulator> simulator = engine::Simulator::Create(machine, 12);
+    return LowerRepresentatives(graph, plan, {.global_batch = 24}, simulator->KindOfDevices()).value();
+  };
+  const Representatives few = few_of();
+  EXPECT_THAT(few.stands_for[0], ::testing::ElementsAre(0, 1, 3, 4, 9, 10));
+  EXPECT_THAT(few.stands_for[2], ::testing::ElementsAre(2, 5, 11));
+  EXPECT_THAT(few.stands_for[6], ::testing::ElementsAre(6, 7));
+  EXPECT_DOUBLE_EQ(Seconds(Simulate(few, machine)), Seconds(Simulate(Lowered(graph, plan, {.global_batch = 24}), machine)));
+  plan = Named("data", graph, 12, 24);
+  machine.slower = {{"d4", 1.5}};
+  const Representatives slowed = few_of();
+  EXPECT_EQ(slowed.stands_for[0].size(), 11u);
+  EXPECT_THAT(slowed.stands_for[4], ::testing::ElementsAre(4));
+}
 
 TEST(LowerRepresentatives, HoldOneDeviceOfMany) {
   const layers::LayerGraph graph = Model("resnet20", {.classes = 10});

@@ -58,7 +58,7 @@ program::Representatives Lowered(const Row& row, const Machine& machine, const C
   absl::StatusOr<partition::Plan> plan = PlanOfRow(row, Alexnet(), machine);
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (change) change(*plan);
-  absl::StatusOr<program::Representatives> program = LowerRow(row, Alexnet(), *plan);
+  absl::StatusOr<program::Representatives> program = LowerRow(row, Alexnet(), machine, *plan);
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);
 }

@@ -120,9 +120,10 @@ TEST(LowerRow, ComputesInTheTypeOfTheRow) {
   const layers::LayerGraph lenet = *models::BuildModel("lenet", {});
   for (program::DType dtype : {program::DType::kF32, program::DType::kBF16}) {
     const Row row{.model = "lenet", .plan = "single", .global_batch = 64, .dtype = dtype};
-    const absl::StatusOr<partition::Plan> plan = PlanOfRow(row, lenet, *OpenMachine("dgx1-v100"));
+    const engine::Machine machine = *OpenMachine("dgx1-v100");
+    const absl::StatusOr<partition::Plan> plan = PlanOfRow(row, lenet, machine);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    const absl::StatusOr<program::Representatives> program = LowerRow(row, lenet, *plan);
+    const absl::StatusOr<program::Representatives> program = LowerRow(row, lenet, machine, *plan);
     ASSERT_TRUE(program.ok()) << program.status();
     EXPECT_EQ(program->program.dtype, dtype);
   }
