@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "partition/passes.h"
 
@@ -30,20 +31,32 @@ bool Masks(const Lowering& lowering, const Action& action) {
   return stage != nullptr && stage->masks && ValueWritten(lowering, action, D(X())).valid();
 }
 
-bool RoutesTo(const Lowering& lowering, const Action& action, ValueId dx) {
+bool Routes(const Lowering& lowering, const Action& action) {
   const layers::Stage* stage = lowering.StageOf(action);
-  return stage != nullptr && stage->routes && ValueWritten(lowering, action, D(X())) == dx;
+  return stage != nullptr && stage->routes;
+}
+
+// What routing actions make; they make the same after a mask has passed them.
+using Routed = absl::flat_hash_set<ValueId>;
+
+Routed RoutedIn(const Lowering& lowering) {
+  Routed routed;
+  for (const Action& action : lowering.actions) {
+    if (Routes(lowering, action)) routed.insert(ValueWritten(lowering, action, D(X())));
+  }
+  return routed;
 }
 
 // The routing action that alone makes what action `mask` reads, or −1: where both layers lie alike on the mesh and the
 // routing makes more than it reads.
-int RoutingBefore(const Lowering& lowering, int mask) {
+int RoutingBefore(const Lowering& lowering, const Routed& routed, int mask) {
   if (!Masks(lowering, lowering.actions[mask])) return -1;
   const ValueId dy = ValueRead(lowering, lowering.actions[mask], D(Y()));
+  if (!routed.contains(dy)) return -1;
   int routing = -1, readers = 0;
   for (int i = 0; i < static_cast<int>(lowering.actions.size()); ++i) {
     const Action& action = lowering.actions[i];
-    if (RoutesTo(lowering, action, dy)) routing = i;
+    if (Routes(lowering, action) && ValueWritten(lowering, action, D(X())) == dy) routing = i;
     for (const ActionOperand& operand : action.inputs) readers += operand.value == dy ? 1 : 0;
   }
   if (routing < 0 || readers != 1) return -1;
@@ -70,8 +83,9 @@ ValueId OutputOf(const Lowering& lowering, const RunStage& run) {
 // From   routing: dp → da, mask: y, da → dx     to   mask: p, dp → dx', routing: dx' → da
 // with p the routing layer's y; dx' takes dx's name, and what read dx reads da.
 absl::Status AdvanceMasks(Lowering& lowering) {
+  const Routed routed = RoutedIn(lowering);
   for (int mask = 0; mask < static_cast<int>(lowering.actions.size()); ++mask) {
-    const int routing = RoutingBefore(lowering, mask);
+    const int routing = RoutingBefore(lowering, routed, mask);
     if (routing < 0) continue;
     Action &of_mask = lowering.actions[mask], &of_routing = lowering.actions[routing];
     const ValueId dx = ValueWritten(lowering, of_mask, D(X())), da = ValueRead(lowering, of_mask, D(Y())),
@@ -89,7 +103,7 @@ absl::Status AdvanceMasks(Lowering& lowering) {
     mask = routing - 1;  // looks at it again: another pooling may stand before the one that it has passed
   }
   for (int mask = 0; mask < static_cast<int>(lowering.actions.size()); ++mask) {
-    if (RoutingBefore(lowering, mask) >= 0) {
+    if (RoutingBefore(lowering, routed, mask) >= 0) {
       return absl::InternalError(
           absl::StrCat("AdvanceMasks: ", lowering.actions[mask].from.layer, " still comes after what it could mask"));
     }

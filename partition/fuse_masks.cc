@@ -25,7 +25,7 @@ class MaskFuser {
   void Run() {
     for (size_t i = 0; i < actions().size(); ++i) {
       const std::optional<Mask> mask = MaskAt(i);
-      if (mask.has_value()) gone_[i] = Recall(*mask) || Take(i, *mask);
+      if (mask.has_value()) gone_[i] = Recall(i, *mask) || Take(i, *mask);
     }
     std::vector<Action> left;
     for (size_t i = 0; i < actions().size(); ++i) {
@@ -62,11 +62,17 @@ class MaskFuser {
   }
 
   // Lets the stages that read the masked gradient mask it themselves, where all of them can.
-  bool Recall(const Mask& mask) {
+  bool Recall(size_t i, const Mask& mask) {
     const int node = LayerBefore(mask.y.value);
+    if (node < 0) return false;
     std::vector<Action*> readers;
-    for (Action& action : actions()) {
-      if (!Reads(action, mask.dz)) continue;
+    int left = uses_.ReadersOf(mask.dz);
+    for (size_t j = i + 1; j < actions().size() && left > 0; ++j) {
+      Action& action = actions()[j];
+      const auto reads = std::count_if(action.inputs.begin(), action.inputs.end(),
+                                       [&](const ActionOperand& input) { return input.value == mask.dz; });
+      if (reads == 0) continue;
+      left -= static_cast<int>(reads);
       const auto* run = std::get_if<RunStage>(&action.what);
       if (run == nullptr || run->node != node || !lowering_.stage(*run).recalls_mask) return false;
       readers.push_back(&action);

@@ -26,10 +26,13 @@ class ValueUses {
     const auto made = maker_.find(value);
     return made != maker_.end() ? std::optional(made->second) : std::nullopt;
   }
-  // Returns the same if the value has exactly one reader; else absent.
-  std::optional<size_t> MakerForOneReader(ValueId value) const {
+  int ReadersOf(ValueId value) const {
     const auto readers = readers_.find(value);
-    return readers != readers_.end() && readers->second == 1 ? MakerOf(value) : std::nullopt;
+    return readers != readers_.end() ? readers->second : 0;
+  }
+  // Returns the index of that action if the value has exactly one reader; else absent.
+  std::optional<size_t> MakerForOneReader(ValueId value) const {
+    return ReadersOf(value) == 1 ? MakerOf(value) : std::nullopt;
   }
 
   void SetMaker(ValueId value, size_t action) {

@@ -1,7 +1,10 @@
 #include "program/dag.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
+#include "absl/types/span.h"
 #include "program/location.h"
 
 namespace colonnade::program {
@@ -14,16 +17,57 @@ struct Past {
   Location location;
 };
 
-// The uses of one root that still matter. Invariant: no entry is covered by a write that came after it.
+// The uses of a root, or of one member of a bucket, that still matter. Invariant: no entry is covered by a write that came
+// after it.
 struct History {
   std::vector<Past> reads, writes;
+};
+
+// The uses of all roots. Those of a bucket by member, since members are used one by one and meet only its parts.
+class Histories {
+ public:
+  explicit Histories(const Program& program) : program_(program), first_(program.buffers.size()) {
+    size_t count = 0;
+    for (const Buffer& buffer : program.buffers) {
+      first_[buffer.id.value] = count;
+      count += 1 + MembersOf(buffer.id);
+    }
+    all_.resize(count);
+  }
+
+  // Calls visit(history) for each in which there may be what meets `location`.
+  template <class Visit>
+  void ForEach(const Location& location, const Visit& visit) {
+    History* const whole = &all_[first_[location.root.value]];  // or of the parts
+    visit(*whole);
+    if (location.member >= 0) {
+      visit(whole[1 + location.member]);
+    } else if (location.member == Location::kParts) {
+      for (size_t i = 0; i < MembersOf(location.root); ++i) visit(whole[1 + i]);
+    }
+  }
+
+  // That in which the uses of `location` are entered.
+  History& Of(const Location& location) { return all_[first_[location.root.value] + std::max(0, 1 + location.member)]; }
+
+  // All of a root.
+  absl::Span<History> OfRoot(BufferId root) { return absl::MakeSpan(all_).subspan(first_[root.value], 1 + MembersOf(root)); }
+
+ private:
+  size_t MembersOf(BufferId root) const {
+    const auto* bucket = std::get_if<Bucket>(&program_.buffer(root).storage);
+    return bucket == nullptr ? 0 : bucket->members.size();
+  }
+
+  const Program& program_;
+  std::vector<size_t> first_;  // by buffer: where its histories begin
+  std::vector<History> all_;
 };
 
 // Walks the body of the loop twice, so that the second walk sees what the step before left.
 class Walk {
  public:
-  Walk(const Program& program, const DeviceClasses& classes)
-      : program_(program), classes_(classes), history_(program.buffers.size()) {}
+  Walk(const Program& program, const DeviceClasses& classes) : program_(program), classes_(classes), histories_(program) {}
 
   Dependencies Run() {
     Dependencies found;
@@ -31,10 +75,11 @@ class Walk {
     found.carried.resize(program_.tasks.size());
     VisitAll(found.within, /*in_step_before=*/false);
     for (const Buffer& buffer : program_.buffers) {
-      History& history = history_[buffer.id.value];
-      if (buffer.slots > 1) history = {};  // the step before uses the other slot
-      for (Past& past : history.reads) past.in_step_before = true;
-      for (Past& past : history.writes) past.in_step_before = true;
+      for (History& history : histories_.OfRoot(buffer.id)) {
+        if (buffer.slots > 1) history = {};  // the step before uses the other slot
+        for (Past& past : history.reads) past.in_step_before = true;
+        for (Past& past : history.writes) past.in_step_before = true;
+      }
     }
     VisitAll(found.carried, /*in_step_before=*/true);
     return found;
@@ -49,25 +94,61 @@ class Walk {
 
   // Adds to `predecessors` those of `task` whose step is meant, then enters its uses into the history.
   void Visit(const Task& task, std::vector<TaskId>& predecessors, bool in_step_before) {
-    absl::InlinedVector<Location, 4> locations;
-    for (const BufferUse& use : task.uses) {
-      locations.push_back(Locate(program_, use));
-      const History& history = history_[locations.back().root.value];
-      Collect(history.writes, locations.back(), in_step_before, predecessors);
-      if (Writes(use.access)) Collect(history.reads, locations.back(), in_step_before, predecessors);
+    const Located located = LocateAll(task);
+    for (const Location& read : located.reads) {
+      histories_.ForEach(read, [&](const History& history) { Collect(history.writes, read, in_step_before, predecessors); });
+    }
+    for (const Location& write : located.writes) {
+      histories_.ForEach(write, [&](const History& history) {
+        Collect(history.writes, write, in_step_before, predecessors);
+        Collect(history.reads, write, in_step_before, predecessors);
+      });
     }
     std::sort(predecessors.begin(), predecessors.end());
     predecessors.erase(std::unique(predecessors.begin(), predecessors.end()), predecessors.end());
-    for (size_t i = 0; i < locations.size(); ++i) {
-      if (!Writes(task.uses[i].access)) history_[locations[i].root.value].reads.push_back({task.id, false, locations[i]});
+    for (const Location& read : located.reads) histories_.Of(read).reads.push_back({task.id, false, read});
+    for (const Location& write : located.writes) {
+      histories_.ForEach(write, [&](History& history) {
+        DropCovered(history.reads, write);
+        DropCovered(history.writes, write);
+      });
+      histories_.Of(write).writes.push_back({task.id, false, write});
     }
-    for (size_t i = 0; i < locations.size(); ++i) {
-      if (!Writes(task.uses[i].access)) continue;
-      History& history = history_[locations[i].root.value];
-      DropCovered(history.reads, locations[i]);
-      DropCovered(history.writes, locations[i]);
-      history.writes.push_back({task.id, false, locations[i]});
+  }
+
+  // What a task reads, and what it writes, or reads and writes.
+  struct Located {
+    absl::InlinedVector<Location, 4> reads, writes;
+  };
+
+  Located LocateAll(const Task& task) const {
+    Located located;
+    for (const BufferUse& use : task.uses) {
+      (Writes(use.access) ? located.writes : located.reads).push_back(Locate(program_, use));
     }
+    JoinRanges(located.writes);
+    return located;
+  }
+
+  // Joins ranges of one buffer of one dimension that adjoin each other: a task may write a buffer element by element.
+  static void JoinRanges(absl::InlinedVector<Location, 4>& locations) {
+    const auto is_range = [](const Location& l) { return l.member == Location::kWhole && l.region.offset.size() == 1; };
+    const auto order = [&](const Location& a, const Location& b) {
+      return std::tuple(is_range(a), a.root, is_range(a) ? a.region.offset[0] : 0) <
+             std::tuple(is_range(b), b.root, is_range(b) ? b.region.offset[0] : 0);
+    };
+    std::stable_sort(locations.begin(), locations.end(), order);
+    size_t kept = 0;
+    for (size_t i = 1; i < locations.size(); ++i) {
+      Region &last = locations[kept].region, &next = locations[i].region;
+      if (is_range(locations[kept]) && is_range(locations[i]) && locations[kept].root == locations[i].root &&
+          last.offset[0] + last.size[0] == next.offset[0]) {
+        last.size[0] += next.size[0];
+      } else if (++kept != i) {
+        locations[kept] = std::move(locations[i]);
+      }
+    }
+    if (!locations.empty()) locations.resize(kept + 1);
   }
 
   static void Collect(const std::vector<Past>& past, const Location& location, bool in_step_before,
@@ -83,7 +164,7 @@ class Walk {
 
   const Program& program_;
   const DeviceClasses& classes_;
-  std::vector<History> history_;  // by root
+  Histories histories_;
 };
 
 }  // namespace

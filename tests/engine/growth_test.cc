@@ -1,8 +1,9 @@
-// How time and memory of every pass over a whole Program grow with the number of devices, up to 1,024.
+// How time and memory of every pass over a whole Program grow with the number of devices, up to 1,024, and with the depth of
+// a network.
 //
-// Linear growth from 128 devices is eightfold. Memory may grow by twice that, since a list or a text that has just outgrown
-// its memory has taken twice as much; time, too, or by twice what a copy of the Program takes more: the Program of few
-// devices lies in the processor's caches, that of many does not, which by itself made passes up to 17 times as long beside
+// Linear growth from an eighth is eightfold. Memory may grow by twice that, since a list or a text that has just outgrown
+// its memory has taken twice as much; time, too, or by twice what a copy of the Program takes more: the smaller
+// Program lies in the processor's caches, the larger does not, which by itself made passes up to 17 times as long beside
 // other work. A part that grows with the square grows 64-fold. Time is that of the thread, and the least of several runs,
 // since other processes share processor and caches.
 #include <algorithm>
@@ -35,6 +36,7 @@ namespace {
 constexpr int kMany = kSanitized ? 256 : 1024, kFew = kMany / 8;
 constexpr double kLinear = 8;
 constexpr int kMostRuns = 12;
+constexpr SimulatorOptions kTime = {.memory = false};
 
 struct Spread {
   std::string plan;
@@ -59,19 +61,28 @@ struct Case {
   }
 };
 
-Case CaseOf(const Spread& spread, int devices) {
-  Case c{.graph = models::BuildModel("lenet", {}).value(),
-         .plan = {},
-         .options = {.global_batch = devices},
-         .machine = {},
-         .program = {},
-         .text = ""};
+Case CaseOf(const Spread& spread, layers::LayerGraph graph, int devices) {
+  Case c{
+      .graph = std::move(graph), .plan = {}, .options = {.global_batch = devices}, .machine = {}, .program = {}, .text = ""};
   c.plan = partition::NamedPlan(spread.plan, c.graph, {.devices = devices, .global_batch = devices}).value();
   c.plan.reduction = spread.reduction;
   c.machine = InNodes(devices);
   c.program = c.Lower();
   c.text = program::Print(c.program);
   return c;
+}
+
+// Convolutions, each with a normalisation and a ReLU, and a pooling behind every tenth.
+layers::LayerGraph Chain(int depth) {
+  layers::GraphBuilder net("chain");
+  auto x = net.Input("images", {8, 8, 8});
+  for (int i = 0; i < depth; ++i) {
+    x = net.Conv2d(absl::StrCat("conv", i), x, {.out_channels = 8, .kernel = 3, .pad = 1, .bias = false});
+    x = net.Relu(absl::StrCat("relu", i), net.BatchNorm(absl::StrCat("bn", i), x));
+    if (i % 10 == 9) x = net.MaxPool(absl::StrCat("pool", i), x, {.kernel = 3, .stride = 1, .pad = 1});
+  }
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  return std::move(net).Build().value();
 }
 
 double Seconds(const std::function<void()>& run) {
@@ -85,10 +96,31 @@ double Seconds(const std::function<void()>& run) {
   return now() - begin;
 }
 
-class Growth : public ::testing::TestWithParam<Spread> {
- protected:
-  Growth() : few_(CaseOf(GetParam(), kFew)), many_(CaseOf(GetParam(), kMany)) {}
+class Growth {
+ public:
+  // `many` is kMany of `what`, `few` is kFew.
+  Growth(std::string what, Case few, Case many) : what_(std::move(what)), few_(std::move(few)), many_(std::move(many)) {}
 
+  void ExpectOfEveryPassButPlacing() const {
+    Expect("Lower", [](const Case& c) { c.Lower(); });
+    Expect("Verify", [](const Case& c) { EXPECT_TRUE(program::Verify(c.program).ok()); });
+    Expect("DeriveDependencies", [](const Case& c) { program::DeriveDependencies(c.program); });
+    Expect("Print", [](const Case& c) { program::Print(c.program); });
+    Expect("Parse", [](const Case& c) { EXPECT_TRUE(program::Parse(c.text).ok()); });
+    Expect("LowerRepresentatives", [](const Case& c) { EXPECT_FALSE(c.LowerRepresentatives().program.tasks.empty()); });
+    Expect("Simulate representatives",
+           [](const Case& c) { EXPECT_TRUE(Simulate(c.LowerRepresentatives(), c.machine, kTime).ok()); });
+    Expect("Simulate", [](const Case& c) { EXPECT_TRUE(Simulate(c.program, c.machine, kTime).ok()); });
+  }
+
+  void ExpectOfPlacing() const {
+    Expect("PlaceBuffers", [](const Case& c) {
+      program::PlaceBuffers(c.program,
+                            [&](const program::Buffer& buffer) { return program::DenseSizeOf(c.program, buffer); });
+    });
+  }
+
+ private:
   // The least seconds of a pass.
   struct Least {
     double few = std::numeric_limits<double>::infinity(), many = few;
@@ -109,28 +141,31 @@ class Growth : public ::testing::TestWithParam<Spread> {
       Run(pass, of_pass);
       Run(copy, of_copy);
     }
-    EXPECT_LE(of_pass.Growth(), bound()) << what << ": " << of_pass.few << " s for " << kFew << " devices, " << of_pass.many
-                                         << " s for " << kMany << "; a copy: " << of_copy.few << " and " << of_copy.many;
+    EXPECT_LE(of_pass.Growth(), bound()) << what << ": " << of_pass.few << " s for " << kFew << " " << what_ << ", "
+                                         << of_pass.many << " s for " << kMany << "; a copy: " << of_copy.few << " and "
+                                         << of_copy.many;
     const auto bytes = [&](const Case& c) { return static_cast<double>(PeakBytesIn([&] { pass(c); })); };
-    EXPECT_LE(bytes(many_), 2 * kLinear * bytes(few_)) << what << ": bytes for " << kMany << " devices and " << kFew;
+    EXPECT_LE(bytes(many_), 2 * kLinear * bytes(few_)) << what << ": bytes for " << kMany << " " << what_ << " and " << kFew;
   }
 
  private:
+  const std::string what_;
   const Case few_, many_;
 };
 
-TEST_P(Growth, OfEveryPassOverAWholeProgramIsThatOfTheNumberOfDevices) {
-  Expect("Lower", [](const Case& c) { c.Lower(); });
-  Expect("Verify", [](const Case& c) { EXPECT_TRUE(program::Verify(c.program).ok()); });
-  Expect("DeriveDependencies", [](const Case& c) { program::DeriveDependencies(c.program); });
-  Expect("PlaceBuffers", [](const Case& c) {
-    program::PlaceBuffers(c.program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(c.program, buffer); });
-  });
-  Expect("Print", [](const Case& c) { program::Print(c.program); });
-  Expect("Parse", [](const Case& c) { EXPECT_TRUE(program::Parse(c.text).ok()); });
-  Expect("LowerRepresentatives", [](const Case& c) { EXPECT_FALSE(c.LowerRepresentatives().program.tasks.empty()); });
-  Expect("Simulate representatives", [](const Case& c) { EXPECT_TRUE(Simulate(c.LowerRepresentatives(), c.machine).ok()); });
-  Expect("Simulate", [](const Case& c) { EXPECT_TRUE(Simulate(c.program, c.machine).ok()); });
+class GrowthWithDevices : public ::testing::TestWithParam<Spread> {};
+
+TEST_P(GrowthWithDevices, IsThatOfTheirNumber) {
+  const auto case_of = [](int devices) { return CaseOf(GetParam(), models::BuildModel("lenet", {}).value(), devices); };
+  const Growth growth("devices", case_of(kFew), case_of(kMany));
+  growth.ExpectOfEveryPassButPlacing();
+  growth.ExpectOfPlacing();
+}
+
+// Places are found by comparing the buffers of a device two by two.
+TEST(GrowthWithDepth, IsThatOfTheDepthButForPlacing) {
+  const auto case_of = [](int depth) { return CaseOf({"data", partition::Reduction::kAllReduce}, Chain(depth), 2); };
+  Growth("convolutions", case_of(kFew), case_of(kMany)).ExpectOfEveryPassButPlacing();
 }
 
 // Of 20 devices in nodes of eight, members 0, 5, 10 and 15 of four replicas lie two by two; 1, 6, 11 and 16 do not.
@@ -148,7 +183,7 @@ TEST(Simulate, RepresentativesWhoseGroupsLieOnNodesInOtherNumbers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Plans, Growth,
+    Plans, GrowthWithDevices,
     ::testing::Values(Spread{"data", partition::Reduction::kAllReduce}, Spread{"data", partition::Reduction::kSharded},
                       Spread{"data", partition::Reduction::kMaster}, Spread{"hybrid", partition::Reduction::kAllReduce}),
     [](const auto& info) { return absl::StrCat(info.param.plan, "_", static_cast<int>(info.param.reduction)); });

@@ -79,6 +79,21 @@ TEST(DeriveDependencies, RegionsApartAreIndependent) {
   EXPECT_THAT(found.within[rewrites_left.value], ElementsAre(left, all));
 }
 
+// A task may write a buffer part by part, in any order.
+TEST(DeriveDependencies, PartsThatOneTaskWritesAreOneWhereTheyAdjoin) {
+  Tasks t;
+  const BufferId x = t.Buffer();
+  const TaskId all = t.Add({t.b.Write(x)}), middle = t.Add({Part(x, 1, 3, Access::kRead)});
+  const TaskId parts = t.Add({Part(x, 5, 6, Access::kWrite), Part(x, 2, 4, Access::kWrite), Part(x, 0, 2, Access::kWrite)});
+  const TaskId between = t.Add({Part(x, 4, 5, Access::kRead)}), of_one = t.Add({Part(x, 3, 4, Access::kRead)});
+  const TaskId rewrites = t.Add({Part(x, 1, 3, Access::kWrite)});
+  const Dependencies found = DeriveDependencies(t.Build());
+  EXPECT_THAT(found.within[parts.value], ElementsAre(all, middle));
+  EXPECT_THAT(found.within[between.value], ElementsAre(all)) << "nothing was written between the parts";
+  EXPECT_THAT(found.within[of_one.value], ElementsAre(all, parts));
+  EXPECT_THAT(found.within[rewrites.value], ElementsAre(all, parts)) << "two parts cover what was read before";
+}
+
 TEST(DeriveDependencies, ViewsMeetInTheirRoot) {
   Tasks t;
   const BufferId x = t.Buffer({4, 8});
