@@ -342,8 +342,9 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: 0, none)")
       ->check(Number(0, kNoLimit))
       ->group(group);
-  app.add_option("--on-not-finite", flags.on_not_finite,
-                 "where a gradient is not finite: stop, or skip (the step leaves all state as it was)")
+  app.add_option(
+         "--on-not-finite", flags.on_not_finite,
+         "where a gradient is not finite: stop, or skip (the step leaves all state as it was; 100 in a row end the run)")
       ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str()
       ->group(group);

@@ -278,8 +278,12 @@ class Training {
     const int64_t step = steps_done();
     if (!result.not_finite.empty() && !options_.skips_not_finite) return NotFinite(absl::StrCat("step ", step + 1), result);
     const bool is_skipped = result.not_finite_device >= 0;  // by its gradients, at which alone the gate looks
-    if (is_skipped && ++report_.skipped_steps == options_.steps) {
-      return NotFinite(absl::StrFormat("all %d steps were skipped; in the last", options_.steps), result);
+    report_.skipped_steps += is_skipped;
+    skipped_in_a_row_ = is_skipped ? skipped_in_a_row_ + 1 : 0;
+    if (skipped_in_a_row_ == std::min(options_.steps, kMostSkippedInARow)) {
+      return NotFinite(absl::StrFormat("%s %d steps were skipped; in the last",
+                                       skipped_in_a_row_ == options_.steps ? "all" : "the last", skipped_in_a_row_),
+                       result);
     }
     report_.losses.push_back(result.loss);
     if (step == copied_before_) AddHeldUp();
@@ -310,6 +314,7 @@ class Training {
   const TrainOptions& options_;
   TrainReport report_;
   int64_t copied_before_ = -1;  // the last step that a copy was made beside
+  int64_t skipped_in_a_row_ = 0;
   int64_t paused_before_ = -1;  // the last step before which there was a pause
   absl::Duration paused_;
   const absl::Time begin_ = program::SteadyNow();

@@ -41,6 +41,10 @@ struct Pauses {
   std::function<absl::StatusOr<bool>(int64_t steps_done)> at;  // whether training goes on; it ends with errors, too
 };
 
+// Where so many steps in a row are skipped, the state, which they leave as it is, is taken to be what makes gradients not
+// finite.
+inline constexpr int64_t kMostSkippedInARow = 100;
+
 struct TrainOptions {
   // The step, counted from 0, at which this run resumes another: samples, learning rates and random numbers are those of the
   // other run's steps from there on.
@@ -51,7 +55,7 @@ struct TrainOptions {
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate{};
   // true: a step whose gradients are not finite leaves all state as it was, as its Program must (program::UpdateGate), and
-  // training goes on, unless all steps are such; false: training ends there.
+  // training goes on, unless all steps are such, or kMostSkippedInARow behind each other; false: training ends there.
   bool skips_not_finite = false;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: training ends after the steps in flight
   std::function<void(const TrainProgress&)> on_step{};

@@ -248,7 +248,8 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
       [&](const partition::Plan& plan) { return PeakBytesOf(graph, plan, lower); });
   if (!found.has_value()) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "%s\nno named plan fits on this machine's %d devices; use a smaller --batch", message, machine.device_count()));
+        "%s\nno named plan fits on this machine, of %d device%s; use a smaller --batch", message, machine.device_count(),
+        machine.device_count() == 1 ? "" : "s"));
   }
   const std::string reduction = found->plan.reduction == partition::Reduction::kSharded ? " --reduction=sharded" : "";
   return absl::ResourceExhaustedError(absl::StrFormat(

@@ -98,6 +98,12 @@ TEST_F(LearningRateFlags, ARunOfSkippedStepsAloneFails) {
   ExpectError(Train("--on-not-finite=skip --std=1e-39"), 21, {"all 8 steps were skipped"});
 }
 
+TEST_F(LearningRateFlags, ARunEndsWhereStepsAreSkippedThatLeaveTheStateAsItIs) {
+  const std::string run = "train --model=two_column --data=digits --width=0.25 --on-not-finite=skip --std=1e-39";
+  ExpectError(absl::StrCat(run, " --steps=120"), 21, {"the last 100 steps were skipped"});
+  ExpectError(absl::StrCat(run, " --steps=99"), 21, {"all 99 steps were skipped"});
+}
+
 TEST_F(LearningRateFlags, MicroBatchesDivideTheBatch) {
   const Result whole = Run(Train("--batch=32 --json")), cut = Run(Train("--batch=32 --accumulate=4 --json"));
   EXPECT_EQ(cut.code, 0) << cut.err;
