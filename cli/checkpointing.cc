@@ -167,17 +167,15 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
-                                                              const program::Program& program,
                                                               engine::LoadedProgram& loaded) {
   ASSIGN_OR_RETURN(run_, fields_from_(checkpoint.manifest().position));
   RETURN_IF_ERROR(CheckFields(checkpoint.folder(), checkpoint.manifest().run));
-  RETURN_IF_ERROR(checkpoint.Restore(program, loaded));
+  RETURN_IF_ERROR(checkpoint.Restore(loaded));
   resumed_from_ = checkpoint.folder();
   return checkpoint.manifest().position;
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::string& folder,
-                                                                    const program::Program& program,
                                                                     engine::LoadedProgram& loaded) {
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder));
   const bool own = saves() && IsSameFolder(folder, folder_->path());
@@ -188,7 +186,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::s
     const absl::StatusOr<engine::VerifiedCheckpoint> checkpoint =
         engine::VerifiedCheckpoint::Open(engine::CheckpointPath(folder, *step));
     if (checkpoint.ok()) {
-      ASSIGN_OR_RETURN(engine::RunPosition position, ResumeFrom(*checkpoint, program, loaded));
+      ASSIGN_OR_RETURN(engine::RunPosition position, ResumeFrom(*checkpoint, loaded));
       for (int64_t bad : damaged) {
         if (own) RETURN_IF_ERROR(folder_->SetAside(bad));
       }
@@ -214,7 +212,7 @@ absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
       step, steps.back(), folder_->path()));
 }
 
-absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program& program, engine::LoadedProgram& loaded) {
+absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram& loaded) {
   last_save_ = program::SteadyNow();
   if (flags_.resume.has_value()) {
     const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
@@ -222,9 +220,9 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(const program::Program
     const bool is_one = std::filesystem::exists(std::filesystem::path(from) / engine::kManifestName, ignored);
     if (is_one) {
       ASSIGN_OR_RETURN(engine::VerifiedCheckpoint checkpoint, engine::VerifiedCheckpoint::Open(from));
-      ASSIGN_OR_RETURN(from_, ResumeFrom(checkpoint, program, loaded));
+      ASSIGN_OR_RETURN(from_, ResumeFrom(checkpoint, loaded));
     } else {
-      ASSIGN_OR_RETURN(from_, ResumeFromNewest(from, program, loaded));
+      ASSIGN_OR_RETURN(from_, ResumeFromNewest(from, loaded));
     }
     RETURN_IF_ERROR(CheckNothingLater(from_.step));
     const std::string what = resumed() ? absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_,
@@ -298,11 +296,11 @@ absl::Status Checkpointing::Save(int64_t step) {
   return saver_->Begin(std::move(manifest));
 }
 
-absl::Status Checkpointing::SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded) {
+absl::Status Checkpointing::SaveLast(int64_t step, const engine::LoadedProgram& loaded) {
   if (!saves()) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::StateCopy * copy, BeginCopy());
   if (step == last_step_) return absl::OkStatus();
-  RETURN_IF_ERROR(engine::ReadState(program, loaded, *copy));
+  RETURN_IF_ERROR(engine::ReadState(loaded, *copy));
   return Save(step);
 }
 

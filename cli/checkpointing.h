@@ -36,7 +36,7 @@ class Checkpointing {
 
   // Where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is. InvalidArgument
   // naming each field that differs, saved → current.
-  absl::StatusOr<engine::RunPosition> Resume(const program::Program& program, engine::LoadedProgram& loaded);
+  absl::StatusOr<engine::RunPosition> Resume(engine::LoadedProgram& loaded);
 
   // Puts the run's flags beside its checkpoints.
   absl::Status KeepConfig() const;
@@ -53,7 +53,7 @@ class Checkpointing {
   // Begins to write the copy, which is the state after `step` steps.
   absl::Status Save(int64_t step);
   // Both, of the last step of a run, unless it is there already.
-  absl::Status SaveLast(int64_t step, const program::Program& program, const engine::LoadedProgram& loaded);
+  absl::Status SaveLast(int64_t step, const engine::LoadedProgram& loaded);
   // Waits for the one that was begun last, and tells what became of it.
   absl::Status Finish();
 
@@ -68,9 +68,8 @@ class Checkpointing {
   absl::Status CheckFolder() const;
   absl::Status CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const;
   absl::StatusOr<engine::RunPosition> ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
-                                                 const program::Program& program, engine::LoadedProgram& loaded);
-  absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, const program::Program& program,
-                                                       engine::LoadedProgram& loaded);
+                                                 engine::LoadedProgram& loaded);
+  absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, engine::LoadedProgram& loaded);
   absl::Status CheckNothingLater(int64_t step) const;
   absl::Status Note(const std::optional<engine::SavedCheckpoint>& saved);
   // Note, and a warning of what is no reason to end a training.

@@ -56,8 +56,8 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
     RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
-  RETURN_IF_ERROR(engine::WithContext(
-      engine::WriteState(program, executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
+  RETURN_IF_ERROR(
+      engine::WithContext(engine::WriteState(executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
   loading.reset();
   PrintSession(flags, session, backend->name());
   Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));

@@ -49,7 +49,7 @@ absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engin
 absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
   if (path.empty()) return absl::OkStatus();
   engine::StateCopy weights;
-  RETURN_IF_ERROR(engine::ReadState(executor->program(), executor->loaded(), weights, kWeightsAlone));
+  RETURN_IF_ERROR(engine::ReadState(executor->loaded(), weights, kWeightsAlone));
   RETURN_IF_ERROR(engine::SaveTensors(path, weights.views(engine::StateKind::kValue)));
   outcome.saved = "the weights of the steps done are saved";
   return absl::OkStatus();
@@ -259,7 +259,7 @@ class Training {
 
   // That of a checkpoint, of a file of weights, or a new one.
   absl::Status BeginState() {
-    ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train_program, run_.train->loaded()));
+    ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train->loaded()));
     RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
     if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));
     if (course_.from.step < course_.steps) RETURN_IF_ERROR(checkpointing_->KeepConfig());
@@ -308,7 +308,7 @@ class Training {
   absl::Status Finish() {
     absl::Status status;
     if (results_.steps_done() > 0) {  // it is written while the test runs
-      status = checkpointing_->SaveLast(results_.steps_done(), run_.train_program, run_.train->loaded());
+      status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());
     }
     const absl::Status tested = TestAtEnd(stop_, run_, streams_.test.get(), *evaluations_, results_);
     if (absl::IsOutOfRange(tested)) return tested;
@@ -328,14 +328,14 @@ class Training {
   void KeepWithoutInput(int64_t steps_done) {
     WipeOut();
     if (steps_done == course_.from.step) return;
-    const absl::Status finite = engine::CheckFinite(run_.train_program, run_.train->loaded());
+    const absl::Status finite = engine::CheckFinite(run_.train->loaded());
     if (!finite.ok()) return Warn(absl::StrCat("nothing was saved: ", finite.message()));
     absl::Status weights = SaveWeights(flags_.save, run_.train.get(), outcome_);
     AddTo(weights, SaveWeights(flags_.save_ema, run_.average.get(), outcome_));
     if (!weights.ok()) Warn(absl::StrCat("weights were not saved: ", weights.message()));
     if (!outcome_.saved.empty()) Say(absl::StrFormat("the weights of %d steps are saved", steps_done));
     if (!checkpointing_->saves()) return;
-    absl::Status checkpoint = checkpointing_->SaveLast(steps_done, run_.train_program, run_.train->loaded());
+    absl::Status checkpoint = checkpointing_->SaveLast(steps_done, run_.train->loaded());
     checkpoint.Update(checkpointing_->Finish());
     if (!checkpoint.ok()) return Warn(absl::StrCat("the last checkpoint was not saved: ", checkpoint.message()));
     Say(absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", steps_done));

@@ -37,7 +37,7 @@ absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std:
   for (const program::Parameter& p : run.train_program.parameters) {
     if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
   }
-  RETURN_IF_ERROR(engine::ReadState(run.train_program, run.train->loaded(), initial, kWeightsAlone));
+  RETURN_IF_ERROR(engine::ReadState(run.train->loaded(), initial, kWeightsAlone));
   std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
   for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
     if (head.contains(tensor.name)) weights.push_back(tensor);
@@ -84,9 +84,9 @@ absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {
   if (flags.replace_head) {
     RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
   }
-  RETURN_IF_ERROR(engine::WithContext(
-      engine::WriteState(run.train_program, run.train->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
-  return engine::StartAverages(run.train_program, run.train->loaded());
+  RETURN_IF_ERROR(
+      engine::WithContext(engine::WriteState(run.train->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
+  return engine::StartAverages(run.train->loaded());
 }
 
 absl::Status Prepare(const Flags& flags, TrainSetup& run) {
@@ -115,7 +115,7 @@ absl::Status Prepare(const Flags& flags, TrainSetup& run) {
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));
   if (flags.ema > 0) RETURN_IF_ERROR(load(run.average_program, run.average));
-  return engine::InitializeParameters(run.train_program, run.train->loaded(), flags.seed);
+  return engine::InitializeParameters(run.train->loaded(), flags.seed);
 }
 
 }  // namespace colonnade::cli

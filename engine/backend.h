@@ -60,6 +60,8 @@ class LoadedProgram {
   explicit LoadedProgram(const program::Program& program) : program_(program) {}
   virtual ~LoadedProgram() = default;
 
+  const program::Program& program() const { return program_; }
+
   // To be called before anything of a step is launched or awaited. If steps of another Program were launched since this
   // one's last, it orders the step, on each device of the Program, behind all that was launched before on any lane; else it
   // does nothing, and the Program's own waits say how far its steps overlap. Does not block. REQUIRES: steps before were

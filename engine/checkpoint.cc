@@ -240,22 +240,33 @@ std::vector<TensorView> VerifiedCheckpoint::tensors(StateKind kind) const {
   return found == tensors_.end() ? std::vector<TensorView>() : found->second;
 }
 
-absl::Status VerifiedCheckpoint::Restore(const program::Program& program, LoadedProgram& loaded) const {
+absl::Status VerifiedCheckpoint::Restore(LoadedProgram& loaded) const {
+  const program::Program& program = loaded.program();
   const bool has_averages = !tensors(StateKind::kAverage).empty();
   const bool keeps_averages = std::any_of(program.parameters.begin(), program.parameters.end(), [](const auto& parameter) {
     return !parameter.pieces(StateKind::kAverage).empty();
   });
   for (StateKind kind : kStateKinds) {
+    const bool is_moment = kind == StateKind::kMomentum || kind == StateKind::kSecondMoment;
+    if (is_moment && program.mode == program::Mode::kEval) continue;
     if (kind == StateKind::kAverage && has_averages != keeps_averages) continue;
-    RETURN_IF_ERROR(
-        WithContext(WriteState(program, loaded, kind, tensors(kind)), absl::StrCat(folder_, "/", FileNameOf(kind))));
+    RETURN_IF_ERROR(WithContext(WriteState(loaded, kind, tensors(kind)), absl::StrCat(folder_, "/", FileNameOf(kind))));
   }
-  return has_averages ? absl::OkStatus() : StartAverages(program, loaded);
+  return has_averages ? absl::OkStatus() : StartAverages(loaded);
 }
 
-absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded) {
+absl::StatusOr<RunPosition> RestoreCheckpoint(const std::string& folder, LoadedProgram& loaded) {
   ASSIGN_OR_RETURN(VerifiedCheckpoint checkpoint, VerifiedCheckpoint::Open(folder));
-  return checkpoint.Restore(program, loaded);
+  RETURN_IF_ERROR(checkpoint.Restore(loaded));
+  return checkpoint.manifest().position;
+}
+
+absl::Status SaveCheckpoint(const std::string& folder, const LoadedProgram& loaded, const RunPosition& position,
+                            const RunFields& run) {
+  StateCopy state;
+  RETURN_IF_ERROR(ReadState(loaded, state));
+  RETURN_IF_ERROR(CheckFiniteState(state));
+  return WriteCheckpoint(folder, {.position = position, .run = run}, state);
 }
 
 int64_t CheckpointBytes(const program::Program& program) {

@@ -90,8 +90,9 @@ class VerifiedCheckpoint {
   // Returns the tensors of one kind; none where the run has no such state.
   std::vector<TensorView> tensors(StateKind kind) const;
   // Writes the state to the devices. Averages that the checkpoint lacks begin with the parameters; averages that the Program
-  // does not keep are left out. InvalidArgument where the rest is not the state of the Program's network.
-  absl::Status Restore(const program::Program& program, LoadedProgram& loaded) const;
+  // does not keep are left out, as are the moments where it evaluates. InvalidArgument where the rest is not the state of
+  // the Program's network.
+  absl::Status Restore(LoadedProgram& loaded) const;
 
  private:
   std::string folder_;
@@ -100,8 +101,14 @@ class VerifiedCheckpoint {
   std::map<std::string, std::vector<TensorView>> tensors_;  // by file
 };
 
-// Verifies the checkpoint, and only then restores it.
-absl::Status RestoreCheckpoint(const std::string& folder, const program::Program& program, LoadedProgram& loaded);
+// Verifies the checkpoint, and only then restores it. Returns where its run stands: a run that goes on begins with
+// position.step as TrainOptions::first_step and position.sample as first_sample.
+absl::StatusOr<RunPosition> RestoreCheckpoint(const std::string& folder, LoadedProgram& loaded);
+
+// Copies the state from the devices and writes it to `folder`, as WriteCheckpoint. InvalidArgument where a value is not
+// finite. REQUIRES: synchronized.
+absl::Status SaveCheckpoint(const std::string& folder, const LoadedProgram& loaded, const RunPosition& position,
+                            const RunFields& run = {});
 
 // Returns the bytes of a checkpoint of `program` without its manifest: within a few per cent of the whole even on the
 // smallest networks.

@@ -58,9 +58,9 @@ absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProg
   return tensor;
 }
 
-absl::StatusOr<std::vector<NamedTensor>> ReadAll(const Program& program, const LoadedProgram& loaded, StateKind kind) {
+absl::StatusOr<std::vector<NamedTensor>> ReadAll(const LoadedProgram& loaded, StateKind kind) {
   std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : program.parameters) {
+  for (const Parameter& parameter : loaded.program().parameters) {
     if (!Has(parameter, kind)) continue;
     ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, kind));
     tensors.push_back(std::move(tensor));
@@ -118,7 +118,8 @@ absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKi
   return matched;
 }
 
-absl::Status WriteAll(const Program& program, LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors) {
+absl::Status WriteAll(LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors) {
+  const Program& program = loaded.program();
   ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, kind, tensors));
   for (const NamedTensor* tensor : matched) {
     if (static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
@@ -139,14 +140,13 @@ int64_t BytesOf(const Program& program, const Parameter& parameter) {
 
 // Copies a box of one tensor, all at once where its elements lie side by side. Each box is read from one device, unless
 // devices hold ranges of its bytes.
-absl::Status ReadBoxes(const Program& program, const LoadedProgram& loaded, absl::Span<const Piece> pieces,
-                       StateCopy::Tensor& tensor) {
+absl::Status ReadBoxes(const LoadedProgram& loaded, absl::Span<const Piece> pieces, StateCopy::Tensor& tensor) {
   const int64_t size = program::SizeInBytes(tensor.dtype);
   absl::flat_hash_set<std::pair<program::Shape, program::Shape>> read;
   std::vector<char> box;
   for (const Piece& piece : pieces) {
     const bool is_new = read.emplace(piece.region.offset, piece.region.size).second;
-    if (!is_new && !program::IsPartlyHeld(program, piece.buffer)) continue;
+    if (!is_new && !program::IsPartlyHeld(loaded.program(), piece.buffer)) continue;
     const int64_t bytes = piece.region.elements() * size;
     if (const std::optional<int64_t> begin = BeginOfRun(tensor.shape, piece.region); begin.has_value()) {
       RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes).subspan(*begin * size, bytes)));
@@ -219,9 +219,9 @@ NamedTensor AsDoubles(const TensorView& tensor) {
   return doubles;
 }
 
-absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded, uint64_t seed) {
+absl::Status InitializeParameters(LoadedProgram& loaded, uint64_t seed) {
   std::vector<double> values;
-  for (const Parameter& parameter : program.parameters) {
+  for (const Parameter& parameter : loaded.program().parameters) {
     const uint32_t stream = program::StreamOfName(parameter.name);
     values.resize(program::ElementCount(parameter.shape));
     for (size_t i = 0; i < values.size(); ++i) {
@@ -238,37 +238,37 @@ absl::Status InitializeParameters(const Program& program, LoadedProgram& loaded,
   return absl::OkStatus();
 }
 
-absl::Status StartAverages(const Program& program, LoadedProgram& loaded) {
+absl::Status StartAverages(LoadedProgram& loaded) {
+  const Program& program = loaded.program();
   StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
   for (const Parameter& parameter : program.parameters) {
     if (!Has(parameter, StateKind::kAverage)) continue;
     tensor.shape = parameter.shape;
     tensor.bytes.resize(BytesOf(program, parameter));
-    RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.value(), tensor));
+    RETURN_IF_ERROR(ReadBoxes(loaded, parameter.value(), tensor));
     RETURN_IF_ERROR(WriteBoxes(loaded, parameter.pieces(StateKind::kAverage),
                                {parameter.name, tensor.dtype, tensor.shape, tensor.bytes}));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const Program& program, const LoadedProgram& loaded, StateKind kind) {
-  return ReadAll(program, loaded, kind);
+absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded, StateKind kind) {
+  return ReadAll(loaded, kind);
 }
-absl::Status WriteTensors(const Program& program, LoadedProgram& loaded, StateKind kind,
-                          absl::Span<const NamedTensor> tensors) {
-  return WriteAll(program, loaded, kind, tensors);
+absl::Status WriteTensors(LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors) {
+  return WriteAll(loaded, kind, tensors);
 }
-absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const Program& program, const LoadedProgram& loaded) {
-  return ReadAll(program, loaded, StateKind::kValue);
+absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const LoadedProgram& loaded) {
+  return ReadAll(loaded, StateKind::kValue);
 }
-absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const Program& program, const LoadedProgram& loaded) {
-  return ReadAll(program, loaded, StateKind::kMomentum);
+absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const LoadedProgram& loaded) {
+  return ReadAll(loaded, StateKind::kMomentum);
 }
-absl::Status WriteParameters(const Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
-  return WriteAll(program, loaded, StateKind::kValue, tensors);
+absl::Status WriteParameters(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
+  return WriteAll(loaded, StateKind::kValue, tensors);
 }
-absl::Status WriteMomenta(const Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
-  return WriteAll(program, loaded, StateKind::kMomentum, tensors);
+absl::Status WriteMomenta(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
+  return WriteAll(loaded, StateKind::kMomentum, tensors);
 }
 
 int64_t StateBytes(const Program& program) {
@@ -314,23 +314,22 @@ void MakeRoom(const Program& program, StateCopy& copy, absl::Span<const StateKin
   copy.tensors.resize(next);
 }
 
-absl::Status ReadParameter(const Program& program, const LoadedProgram& loaded, size_t parameter, StateCopy& copy) {
+absl::Status ReadParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy) {
   for (StateCopy::Tensor& tensor : copy.tensors) {
     if (tensor.parameter != parameter) continue;
-    RETURN_IF_ERROR(ReadBoxes(program, loaded, program.parameters[parameter].pieces(tensor.kind), tensor));
+    RETURN_IF_ERROR(ReadBoxes(loaded, loaded.program().parameters[parameter].pieces(tensor.kind), tensor));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadState(const Program& program, const LoadedProgram& loaded, StateCopy& copy,
-                       absl::Span<const StateKind> kinds) {
-  MakeRoom(program, copy, kinds);
-  for (size_t p = 0; p < program.parameters.size(); ++p) RETURN_IF_ERROR(ReadParameter(program, loaded, p, copy));
+absl::Status ReadState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds) {
+  MakeRoom(loaded.program(), copy, kinds);
+  for (size_t p = 0; p < loaded.program().parameters.size(); ++p) RETURN_IF_ERROR(ReadParameter(loaded, p, copy));
   return absl::OkStatus();
 }
 
-absl::Status WriteState(const Program& program, LoadedProgram& loaded, StateKind kind,
-                        absl::Span<const TensorView> tensors) {
+absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors) {
+  const Program& program = loaded.program();
   ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, kind, tensors));
   size_t next = 0;
   for (const Parameter& parameter : program.parameters) {
@@ -358,18 +357,20 @@ absl::Status CheckFiniteState(const StateCopy& copy) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFinite(const Program& program, const LoadedProgram& loaded) {
+absl::Status CheckFinite(const LoadedProgram& loaded) {
+  const Program& program = loaded.program();
   StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
   for (const Parameter& parameter : program.parameters) {
     tensor.shape = parameter.shape;
     tensor.bytes.resize(BytesOf(program, parameter));
-    RETURN_IF_ERROR(ReadBoxes(program, loaded, parameter.value(), tensor));
+    RETURN_IF_ERROR(ReadBoxes(loaded, parameter.value(), tensor));
     RETURN_IF_ERROR(CheckFinite({{parameter.name, tensor.dtype, tensor.shape, tensor.bytes}}));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckCopies(const Program& program, const LoadedProgram& loaded) {
+absl::Status CheckCopies(const LoadedProgram& loaded) {
+  const Program& program = loaded.program();
   struct Copy {
     int device;
     std::vector<double> values;
@@ -396,9 +397,9 @@ absl::Status CheckCopies(const Program& program, const LoadedProgram& loaded) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInitialized(const Program& program, const LoadedProgram& loaded) {
+absl::Status CheckInitialized(const LoadedProgram& loaded) {
   const Parameter* smallest = nullptr;
-  for (const Parameter& parameter : program.parameters) {
+  for (const Parameter& parameter : loaded.program().parameters) {
     const bool drawn =
         parameter.initializer.kind != program::Initializer::Kind::kConstant && parameter.initializer.value > 0;
     if (!drawn) continue;

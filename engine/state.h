@@ -51,38 +51,34 @@ struct StateCopy {
 
 // Sets parameters, and averages, to what their initialisers give, and moments to zero. An element's value is a function of
 // (seed, parameter name, global index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
-absl::Status InitializeParameters(const program::Program& program, LoadedProgram& loaded, uint64_t seed);
+absl::Status InitializeParameters(LoadedProgram& loaded, uint64_t seed);
 
 // Sets averages to the parameters as they are now.
-absl::Status StartAverages(const program::Program& program, LoadedProgram& loaded);
+absl::Status StartAverages(LoadedProgram& loaded);
 
 // Read one kind of state of every parameter that has it, in the Program's order. REQUIRES: synchronized.
-absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const program::Program& program, const LoadedProgram& loaded);
-absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const program::Program& program, const LoadedProgram& loaded);
+absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const LoadedProgram& loaded);
+absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const LoadedProgram& loaded);
 
-absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const program::Program& program, const LoadedProgram& loaded,
-                                                     StateKind kind);
+absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded, StateKind kind);
 
 // Write every copy of one kind of state of every parameter that has it. InvalidArgument that names the tensor where one is
 // missing, unknown or of another shape.
-absl::Status WriteParameters(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
-absl::Status WriteMomenta(const program::Program& program, LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
-absl::Status WriteTensors(const program::Program& program, LoadedProgram& loaded, StateKind kind,
-                          absl::Span<const NamedTensor> tensors);
+absl::Status WriteParameters(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
+absl::Status WriteMomenta(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
+absl::Status WriteTensors(LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors);
 
 // Copies the state of `kinds` to `copy`, whose memory is used again where it fits. Beside the copy it takes no more memory
 // than the largest box that a device holds. REQUIRES: synchronized.
-absl::Status ReadState(const program::Program& program, const LoadedProgram& loaded, StateCopy& copy,
-                       absl::Span<const StateKind> kinds = kStateKinds);
+absl::Status ReadState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
 // Do the same, one parameter after the other: MakeRoom makes room in `copy` for all of `kinds`; each ReadParameter then
 // reads all state that `copy` has of one of Program::parameters.
 void MakeRoom(const program::Program& program, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
-absl::Status ReadParameter(const program::Program& program, const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
+absl::Status ReadParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
 
 // Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as
 // WriteParameters.
-absl::Status WriteState(const program::Program& program, LoadedProgram& loaded, StateKind kind,
-                        absl::Span<const TensorView> tensors);
+absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors);
 
 // Returns the bytes that a StateCopy of all state of `program` has.
 int64_t StateBytes(const program::Program& program);
@@ -91,15 +87,15 @@ int64_t StateBytes(const program::Program& program);
 absl::Status CheckFinite(absl::Span<const TensorView> tensors);
 absl::Status CheckFiniteState(const StateCopy& copy);
 // Does the same for every parameter that is loaded, one after the other. REQUIRES: synchronized.
-absl::Status CheckFinite(const program::Program& program, const LoadedProgram& loaded);
+absl::Status CheckFinite(const LoadedProgram& loaded);
 
 // Returns Internal, with tensor and devices, where two devices hold the same box of a parameter but not the same bits of it.
 // REQUIRES: synchronized.
-absl::Status CheckCopies(const program::Program& program, const LoadedProgram& loaded);
+absl::Status CheckCopies(const LoadedProgram& loaded);
 
 // Returns FailedPrecondition where a parameter whose initial values are drawn is all zeros, as memory begins: neither
 // InitializeParameters nor WriteParameters was called. Looks only at the smallest such parameter. REQUIRES: synchronized.
-absl::Status CheckInitialized(const program::Program& program, const LoadedProgram& loaded);
+absl::Status CheckInitialized(const LoadedProgram& loaded);
 
 }  // namespace colonnade::engine
 

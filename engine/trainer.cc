@@ -99,7 +99,7 @@ absl::Status CheckReady(Executor& executor, const DataSource& data, program::Mod
   }
   if (executor.in_flight() != 0) return absl::FailedPreconditionError("expected an executor with no step in flight");
   RETURN_IF_ERROR(CheckInputs(program));
-  RETURN_IF_ERROR(CheckInitialized(program, executor.loaded()));
+  RETURN_IF_ERROR(CheckInitialized(executor.loaded()));
   return CheckImages(executor, data);
 }
 
@@ -124,7 +124,7 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
 
 // An update may overflow where loss and gradient do not, and a ReLU may hide it from those of later steps.
 absl::Status CheckResult(Executor& executor, int64_t steps) {
-  const absl::Status status = CheckFinite(executor.program(), executor.loaded());
+  const absl::Status status = CheckFinite(executor.loaded());
   if (!absl::IsInvalidArgument(status)) return status;
   return absl::OutOfRangeError(
       absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help", steps, status.message()));
@@ -258,7 +258,7 @@ class Training {
         ASSIGN_OR_RETURN(copy, options_.copies.begin(step));
         MakeRoom(program, *copy);
       }
-      return ReadParameter(program, executor_.loaded(), parameter, *copy);
+      return ReadParameter(executor_.loaded(), parameter, *copy);
     }));
     if (copy == nullptr) return absl::OkStatus();  // a Program without state: nothing was copied
     copied_before_ = step;

@@ -6,7 +6,7 @@ export LC_ALL=C OMP_WAIT_POLICY=passive  # tests run beside each other
 
 # run NAME: what it prints, shown and kept in $out.
 run() {
-  out=$("$1/$2/$2") || { echo "$out"; echo "$2: failed"; exit 1; }
+  out=$(cd "$1" && "./$2/$2") || { echo "$out"; echo "$2: failed"; exit 1; }
   echo "== $2"; echo "$out"
 }
 # expect WHAT AWK: a program that exits with 0 if what was printed is as it should be.
@@ -25,6 +25,11 @@ expect "the training loss to fall to half" '$2 == 1 { first = $6 } /^epoch/ { la
 expect "the rate to be halved behind a test loss that has not fallen, and nowhere else" \
   '/^epoch/ { if (NR > 1 && ($4 < 0.6 * rate) != risen) wrong = 1; risen = NR > 1 && $9 >= least
               if (NR == 1 || $9 < least) least = $9; rate = $4 } END { exit wrong }'
+
+expect "training to go back to the best epoch before where the test loss has not fallen, and nowhere else" \
+  '/^back to/ { if (!risen || $6 != best) wrong = 1; risen = 0; next }
+   /^epoch/ { if (risen) wrong = 1; epoch = $2; risen = epoch > 1 && $9 >= least; if (!risen) { least = $9; best = epoch } }
+   END { exit wrong || !(epoch > 2) }'
 
 run "$1" own_dataset
 expect "the loss to fall to a quarter" '/^drawings, 2000 of them: loss/ { found = $6 > 4 * $8 } END { exit !found }'

@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::Layer
   meter->backend_ = std::move(backend);
   ASSIGN_OR_RETURN(meter->executor_, engine::Executor::Create(meter->program_, *meter->backend_));
   meter->start_up_ = start_up.Read();
-  RETURN_IF_ERROR(engine::InitializeParameters(meter->program_, meter->executor_->loaded(), 1));
+  RETURN_IF_ERROR(engine::InitializeParameters(meter->executor_->loaded(), 1));
   const Stopwatch first_step;
   // GPUs capture the third and the fourth step as graphs.
   const int pairs = meter->backend_->name() == "cuda" ? 2 : 1;
@@ -160,7 +160,7 @@ absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_na
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, cpu::MakeCpuBackend({.devices = devices}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> train, engine::Executor::Create(train_program, *backend));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> eval, engine::Executor::Create(eval_program, *backend));
-  RETURN_IF_ERROR(engine::InitializeParameters(train_program, train->loaded(), 1));
+  RETURN_IF_ERROR(engine::InitializeParameters(train->loaded(), 1));
   std::vector<ErrorPoint> errors;
   ErrorPoint point;
   for (int64_t step = 0; step <= steps; step += every) {

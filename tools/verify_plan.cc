@@ -81,19 +81,19 @@ absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, 
 }
 
 absl::StatusOr<State> ReadState(const Side& side) {
-  ASSIGN_OR_RETURN(Tensors parameters, engine::ReadParameters(side.program, side.executor->loaded()));
+  ASSIGN_OR_RETURN(Tensors parameters, engine::ReadParameters(side.executor->loaded()));
   State state{std::move(parameters), {}};
   for (engine::StateKind kind : engine::kStateKinds) {
     if (kind == engine::StateKind::kValue) continue;
-    ASSIGN_OR_RETURN(state.kept[kind], engine::ReadTensors(side.program, side.executor->loaded(), kind));
+    ASSIGN_OR_RETURN(state.kept[kind], engine::ReadTensors(side.executor->loaded(), kind));
   }
   return state;
 }
 
 absl::Status WriteState(const State& state, Side& side) {
-  RETURN_IF_ERROR(engine::WriteParameters(side.program, side.executor->loaded(), state.parameters));
+  RETURN_IF_ERROR(engine::WriteParameters(side.executor->loaded(), state.parameters));
   for (const auto& [kind, tensors] : state.kept) {
-    RETURN_IF_ERROR(engine::WriteTensors(side.program, side.executor->loaded(), kind, tensors));
+    RETURN_IF_ERROR(engine::WriteTensors(side.executor->loaded(), kind, tensors));
   }
   return absl::OkStatus();
 }
@@ -154,7 +154,7 @@ class Comparison {
 
   absl::StatusOr<VerifyReport> Run() {
     RETURN_IF_ERROR(Prepare());
-    RETURN_IF_ERROR(engine::InitializeParameters(one_->program, one_->executor->loaded(), options_.seed));
+    RETURN_IF_ERROR(engine::InitializeParameters(one_->executor->loaded(), options_.seed));
     ASSIGN_OR_RETURN(State state, ReadState(*one_));
     for (int64_t step = 0; step < options_.steps; ++step) {
       RETURN_IF_ERROR(Step(step, state));
@@ -209,7 +209,7 @@ class Comparison {
       return s;
     }
     for (const Side* side : {many_.get(), training_.get()}) {
-      const absl::Status copies = engine::CheckCopies(side->program, side->executor->loaded());
+      const absl::Status copies = engine::CheckCopies(side->executor->loaded());
       if (copies.ok() || !report_.differing_copies.empty()) continue;
       if (!absl::IsInternal(copies)) return copies;
       report_.differing_copies = std::string(copies.message());

@@ -92,7 +92,7 @@ absl::Status TrainOnOwnData() {
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> devices, cpu::MakeCpuBackend({.devices = 2}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> trainer, engine::Executor::Create(train_program, *devices));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> tester, engine::Executor::Create(test_program, *devices));
-  RETURN_IF_ERROR(engine::InitializeParameters(train_program, trainer->loaded(), /*seed=*/1));
+  RETURN_IF_ERROR(engine::InitializeParameters(trainer->loaded(), /*seed=*/1));
   ASSIGN_OR_RETURN(engine::TrainReport report,
                    engine::Train(*trainer, train_data, {.steps = 60, .learning_rate = {.base = 0.01}}));
   ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*tester, test_data));

@@ -39,7 +39,7 @@ absl::Status TrainOwnNetwork() {
                    partition::Lower(graph, plan, {.global_batch = 32, .pixels = stream.scaling()}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> devices, cpu::MakeCpuBackend({.devices = 4}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *devices));
-  RETURN_IF_ERROR(engine::InitializeParameters(program, executor->loaded(), /*seed=*/1));
+  RETURN_IF_ERROR(engine::InitializeParameters(executor->loaded(), /*seed=*/1));
   ASSIGN_OR_RETURN(engine::TrainReport report,
                    engine::Train(*executor, stream, {.steps = 200, .learning_rate = {.base = 0.02}}));
   std::printf("loss %.3f -> %.3f on %d devices\n", report.losses.front(), report.losses.back(), devices->device_count());

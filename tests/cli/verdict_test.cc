@@ -168,7 +168,7 @@ Outcome TrainAndJudge(int times_on_device_1, absl::Duration read) {
       WithMoreToDo(*partition::Lower(graph, plan, {.global_batch = 64, .pixels = input->scaling()}), 1, times_on_device_1);
   const std::unique_ptr<engine::Backend> backend = *cpu::MakeCpuBackend({.devices = 2, .threads_per_device = 1});
   const std::unique_ptr<engine::Executor> executor = *engine::Executor::Create(program, *backend);
-  EXPECT_TRUE(engine::InitializeParameters(program, executor->loaded(), 1).ok());
+  EXPECT_TRUE(engine::InitializeParameters(executor->loaded(), 1).ok());
   FirstSteps first_steps(*executor, *input, 12);
   const absl::StatusOr<engine::TrainReport> report =
       engine::Train(*executor, *input,

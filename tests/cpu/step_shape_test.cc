@@ -78,7 +78,7 @@ std::vector<double> Losses(program::Program program, const CpuOptions& options, 
   EXPECT_TRUE(backend.ok()) << backend.status();
   auto executor = engine::Executor::Create(program, **backend);
   EXPECT_TRUE(executor.ok()) << executor.status();
-  EXPECT_TRUE(engine::InitializeParameters(program, (*executor)->loaded(), 1).ok());
+  EXPECT_TRUE(engine::InitializeParameters((*executor)->loaded(), 1).ok());
   const auto images = *(*executor)->FindInput<float>(engine::kImages);
   const auto labels = *(*executor)->FindInput<int32_t>(engine::kLabels);
   if (!with_names) ForgetNames(program);

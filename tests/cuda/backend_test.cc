@@ -119,7 +119,7 @@ TEST(StepMode, TheFirstTwoStepsAreEagerThenEachSlotIsCapturedOnce) {
 std::vector<std::vector<double>> Trained(const program::Program& program, Made& made) {
   auto executor = engine::Executor::Create(program, *made.backend);
   EXPECT_TRUE(executor.ok()) << executor.status();
-  EXPECT_TRUE(engine::InitializeParameters(program, (*executor)->loaded(), 3).ok());
+  EXPECT_TRUE(engine::InitializeParameters((*executor)->loaded(), 3).ok());
   for (uint64_t step = 0; step < 6; ++step) {
     const auto images = (*executor)->NextInput<float>(engine::kImages);
     EXPECT_TRUE(images.ok()) << images.status();
@@ -132,7 +132,7 @@ std::vector<std::vector<double>> Trained(const program::Program& program, Made& 
     EXPECT_TRUE(result.ok()) << result.status();
   }
   EXPECT_TRUE((*executor)->Collect().ok());
-  const auto parameters = engine::ReadParameters(program, (*executor)->loaded());
+  const auto parameters = engine::ReadParameters((*executor)->loaded());
   EXPECT_TRUE(parameters.ok());
   std::vector<std::vector<double>> values;
   for (const engine::NamedTensor& tensor : *parameters) values.push_back(tensor.values);
@@ -203,7 +203,7 @@ TEST(CudaBackend, ImagesThatAreKeptComeNoMoreFromTheHost) {
       Made made = MakeBackend({.devices = 1, .graphs = graphs}, {});
       auto executor = engine::Executor::Create(program, *made.backend);
       ASSERT_TRUE(executor.ok());
-      ASSERT_TRUE(engine::InitializeParameters(program, (*executor)->loaded(), 1).ok());
+      ASSERT_TRUE(engine::InitializeParameters((*executor)->loaded(), 1).ok());
       const int input_stream = static_cast<int>(program::Lane::kLoad);
       for (uint64_t step = 0; step < 6; ++step) {
         if (keeps) {

@@ -296,7 +296,7 @@ std::vector<double> LossesOn(const layers::LayerGraph& graph, bool as_bytes) {
   auto backend = MakeCudaBackend({.devices = 1}, std::make_unique<HostCalls>(HostCallsOptions{}));
   auto executor = engine::Executor::Create(*program, **backend);
   EXPECT_TRUE(executor.ok()) << executor.status();
-  EXPECT_TRUE(engine::InitializeParameters(*program, (*executor)->loaded(), 1).ok());
+  EXPECT_TRUE(engine::InitializeParameters((*executor)->loaded(), 1).ok());
   const program::Shape& sample = graph.nodes[0].sample_shape;
   const int64_t plane = sample[1] * sample[2];
   std::vector<double> losses;

@@ -96,7 +96,7 @@ class Turns {
   void Load() {
     eval_ = Make(eval_program_);
     ASSERT_NE(eval_, nullptr);
-    ASSERT_TRUE(InitializeParameters(eval_program_, eval_->loaded(), 1).ok());
+    ASSERT_TRUE(InitializeParameters(eval_->loaded(), 1).ok());
     constexpr int kFirst = 5;  // enough for graphs
     for (int step = 0; step < kFirst; ++step) Enqueue(*eval_, step);
     train_ = Make(train_program_);
@@ -129,8 +129,8 @@ class Turns {
     for (Executor* executor : {train_.get(), eval_.get(), spoiler_.get()}) {
       while (executor != nullptr && executor->in_flight() > 0 && !testing::Test::HasFatalFailure()) Collect(*executor);
     }
-    EXPECT_TRUE(CheckCopies(train_program_, train_->loaded()).ok());
-    EXPECT_TRUE(ReadState(train_program_, train_->loaded(), result_.state).ok());
+    EXPECT_TRUE(CheckCopies(train_->loaded()).ok());
+    EXPECT_TRUE(ReadState(train_->loaded(), result_.state).ok());
     return std::move(result_);
   }
 
@@ -152,13 +152,13 @@ class Turns {
   absl::Status EnqueueAndCopy(Executor& executor, const StepInputs& inputs) {
     StateCopy& copy = result_.copies.emplace_back();
     if (drains_) {
-      const absl::Status status = ReadState(executor.program(), executor.loaded(), copy);
+      const absl::Status status = ReadState(executor.loaded(), copy);
       return status.ok() ? executor.Enqueue(inputs) : status;
     }
     return executor.EnqueueAround(inputs, [&](size_t parameter) {
       while (executor.in_flight() > 0) Collect(executor);
       if (copy.tensors.empty()) MakeRoom(executor.program(), copy);
-      return ReadParameter(executor.program(), executor.loaded(), parameter, copy);
+      return ReadParameter(executor.loaded(), parameter, copy);
     });
   }
   void Collect(Executor& executor) {
@@ -190,7 +190,7 @@ inline Alternation TrainInTurns(Backend& backend, const std::vector<program::Pro
     if (!executor.ok()) return result;
     executors.push_back(*std::move(executor));
   }
-  EXPECT_TRUE(InitializeParameters(programs[0], executors[0]->loaded(), 1).ok());
+  EXPECT_TRUE(InitializeParameters(executors[0]->loaded(), 1).ok());
   for (int64_t step = 0; step < steps; ++step) {
     Executor& executor = *executors[step % executors.size()];
     FillInputs(executor, step);
@@ -199,7 +199,7 @@ inline Alternation TrainInTurns(Backend& backend, const std::vector<program::Pro
     EXPECT_TRUE(collected.ok()) << collected.status();
     if (collected.ok()) result.train_losses.push_back(collected->loss);
   }
-  EXPECT_TRUE(ReadState(programs.back(), executors.back()->loaded(), result.state).ok());
+  EXPECT_TRUE(ReadState(executors.back()->loaded(), result.state).ok());
   return result;
 }
 

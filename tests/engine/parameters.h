@@ -46,8 +46,8 @@ struct Loaded {
   explicit Loaded(program::Program p) : program(std::move(p)), loaded(program, slots, nullptr) {}
 
   std::vector<NamedTensor> Initial(uint64_t seed) {
-    EXPECT_TRUE(InitializeParameters(program, loaded, seed).ok());
-    return *ReadParameters(program, loaded);
+    EXPECT_TRUE(InitializeParameters(loaded, seed).ok());
+    return *ReadParameters(loaded);
   }
 };
 

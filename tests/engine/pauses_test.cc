@@ -41,7 +41,7 @@ struct SmallRun {
     backend = *cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
     train = *Executor::Create(train_program, *backend);
     eval = *Executor::Create(eval_program, *backend);
-    EXPECT_TRUE(InitializeParameters(train_program, train->loaded(), 1).ok());
+    EXPECT_TRUE(InitializeParameters(train->loaded(), 1).ok());
   }
 
   static data::SampleStream Images(bool train) {
@@ -89,8 +89,7 @@ TEST(Pauses, WithTestsInThemLeaveLossesAndWeightsAsTheyWouldBe) {
                                                                }});
   ASSERT_TRUE(report.ok() && expected.ok()) << report.status() << expected.status();
   EXPECT_EQ(report->losses, expected->losses);
-  const auto a = ReadParameters(plain.train_program, plain.train->loaded()),
-             b = ReadParameters(tested.train_program, tested.train->loaded());
+  const auto a = ReadParameters(plain.train->loaded()), b = ReadParameters(tested.train->loaded());
   for (size_t i = 0; i < a->size(); ++i) EXPECT_EQ((*a)[i].values, (*b)[i].values) << (*a)[i].name;
 }
 

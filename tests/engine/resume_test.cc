@@ -73,7 +73,7 @@ struct Training {
                                 {.global_batch = kBatch, .pixels = NotedSamples(sample_shape).scaling(), .update = update});
     backend = *cpu::MakeCpuBackend({.devices = on.devices, .threads_per_device = 1});
     executor = *Executor::Create(program, *backend);
-    EXPECT_TRUE(InitializeParameters(program, executor->loaded(), 1).ok());
+    EXPECT_TRUE(InitializeParameters(executor->loaded(), 1).ok());
   }
   std::vector<double> Train(int64_t first_step, int64_t steps, NotedSamples& samples) {
     const absl::StatusOr<TrainReport> report = engine::Train(
@@ -84,14 +84,14 @@ struct Training {
   }
   std::vector<std::vector<char>> State() const {
     StateCopy copy;
-    EXPECT_TRUE(ReadState(program, executor->loaded(), copy).ok());
+    EXPECT_TRUE(ReadState(executor->loaded(), copy).ok());
     std::vector<std::vector<char>> bytes;
     for (StateCopy::Tensor& tensor : copy.tensors) bytes.push_back(std::move(tensor.bytes));
     return bytes;
   }
 };
 
-class ResumeOfAdamW : public Folder {};
+class SavedState : public Folder {};
 class Resume : public Folder, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(Resume, UnderEveryPlanFromEveryPlan) {
@@ -100,16 +100,17 @@ TEST_P(Resume, UnderEveryPlanFromEveryPlan) {
     NotedSamples samples(run.sample_shape);
     std::vector<double> expected = run.Train(0, kBefore, samples);
     ASSERT_NE(kBefore * kBatch % samples.size(), 0) << "inside an epoch";
-    StateCopy copy;
-    ASSERT_TRUE(ReadState(run.program, run.executor->loaded(), copy).ok());
-    ASSERT_TRUE(WriteCheckpoint(In("c"), {.position = {.step = kBefore, .sample = kBefore * kBatch}}, copy).ok());
+    ASSERT_TRUE(SaveCheckpoint(In("c"), run.executor->loaded(), {.step = kBefore, .sample = kBefore * kBatch}).ok());
     const auto state = run.State();
     expected = run.Train(kBefore, kAfter, samples);
     for (const NamedDevices& to : kPlans) {
       SCOPED_TRACE(absl::StrCat(from.plan, " on ", from.devices, " to ", to.plan, " on ", to.devices));
       const bool same = &from == &to;
       Training other(GetParam(), to);
-      ASSERT_TRUE(RestoreCheckpoint(In("c"), other.program, other.executor->loaded()).ok());
+      const absl::StatusOr<RunPosition> position = RestoreCheckpoint(In("c"), other.executor->loaded());
+      ASSERT_TRUE(position.ok()) << position.status();
+      EXPECT_EQ(position->step, kBefore);
+      EXPECT_EQ(position->sample, kBefore * kBatch);
       EXPECT_EQ(other.State(), state);
       NotedSamples rest(run.sample_shape);
       const std::vector<double> losses = other.Train(kBefore, same ? kAfter : kAfterOnAnother, rest);
@@ -123,26 +124,57 @@ TEST_P(Resume, UnderEveryPlanFromEveryPlan) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, Resume, ::testing::Values("lenet", "resnet20"));
 
+// Evaluation has no optimiser: of its state the checkpoint's parameters and running statistics are taken.
+TEST_F(SavedState, AnEvaluationTakesTheParametersAlone) {
+  const auto expect_the_same = [&](Training& run) {
+    NotedSamples samples(run.sample_shape);
+    run.Train(0, kBefore, samples);
+    ASSERT_TRUE(SaveCheckpoint(In("c"), run.executor->loaded(), {.step = kBefore}).ok());
+    const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+    const program::Program eval = *partition::Lower(graph, *partition::NamedPlan("single", graph, {.global_batch = kBatch}),
+                                                    {.mode = program::Mode::kEval, .global_batch = kBatch});
+    const auto backend = *cpu::MakeCpuBackend({.devices = 1, .threads_per_device = 1});
+    const auto executor = *Executor::Create(eval, *backend);
+    const absl::StatusOr<RunPosition> position = RestoreCheckpoint(In("c"), executor->loaded());
+    ASSERT_TRUE(position.ok()) << position.status();
+    const auto trained = *ReadParameters(run.executor->loaded()), restored = *ReadParameters(executor->loaded());
+    ASSERT_EQ(restored.size(), trained.size());
+    for (size_t i = 0; i < trained.size(); ++i) EXPECT_EQ(restored[i].values, trained[i].values) << trained[i].name;
+  };
+  Training sgd("lenet", kPlans[2]), adamw("lenet", kPlans[2], {.optimizer = program::AdamW{}});
+  expect_the_same(sgd);
+  expect_the_same(adamw);
+}
+
+TEST_F(SavedState, WhatIsNotFiniteIsNotSaved) {
+  Training run("lenet", kPlans[0]);
+  std::vector<NamedTensor> bad = *ReadParameters(run.executor->loaded());
+  bad[1].values[0] = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_TRUE(WriteParameters(run.executor->loaded(), bad).ok());
+  EXPECT_EQ(SaveCheckpoint(In("c"), run.executor->loaded(), {}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadManifest(In("c")).status().code(), absl::StatusCode::kNotFound);
+}
+
 // What an optimiser keeps is part of the state, all of it, and the steps go on being counted.
-TEST_F(ResumeOfAdamW, GoesOnWithTheSameBits) {
+TEST_F(SavedState, OfAdamWGoesOnWithTheSameBits) {
   const partition::UpdateOptions adamw{.optimizer = program::AdamW{}, .weight_decay = 0.01, .clip_norm = 1};
   Training run("lenet", kPlans[3], adamw);
   NotedSamples samples(run.sample_shape);
   run.Train(0, kBefore, samples);
   StateCopy copy;
-  ASSERT_TRUE(ReadState(run.program, run.executor->loaded(), copy).ok());
+  ASSERT_TRUE(ReadState(run.executor->loaded(), copy).ok());
   EXPECT_EQ(copy.views(StateKind::kSecondMoment).size(), copy.views(StateKind::kMomentum).size());
   ASSERT_TRUE(WriteCheckpoint(In("c"), {.position = {.step = kBefore, .sample = kBefore * kBatch}}, copy).ok());
   EXPECT_TRUE(VerifyCheckpoint(In("c")).ok());
   const std::vector<double> expected = run.Train(kBefore, kAfterOnAnother, samples);
   Training same("lenet", kPlans[3], adamw), other("lenet", kPlans[4], adamw), sgd("lenet", kPlans[3]);
   for (Training* to : {&same, &other}) {
-    ASSERT_TRUE(RestoreCheckpoint(In("c"), to->program, to->executor->loaded()).ok());
+    ASSERT_TRUE(RestoreCheckpoint(In("c"), to->executor->loaded()).ok());
     NotedSamples rest(run.sample_shape);
     const std::vector<double> losses = to->Train(kBefore, kAfterOnAnother, rest);
     for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / expected[i], 1, to == &same ? 0 : 1e-3) << i;
   }
-  EXPECT_EQ(RestoreCheckpoint(In("c"), sgd.program, sgd.executor->loaded()).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RestoreCheckpoint(In("c"), sgd.executor->loaded()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // A run whose batch was changed goes on with the samples that come next, and each is used once.

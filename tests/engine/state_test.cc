@@ -80,7 +80,7 @@ TEST(InitializeParameters, MomentaBecomeZero) {
   Loaded loaded(Parameters(2, 1));
   for (std::vector<double>& values : loaded.loaded.memory) std::fill(values.begin(), values.end(), 9);
   loaded.Initial(1);
-  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.program, loaded.loaded);
+  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.loaded);
   ASSERT_TRUE(momenta.ok());
   for (const NamedTensor& momentum : *momenta) {
     for (double value : momentum.values) EXPECT_EQ(value, 0) << momentum.name;
@@ -91,7 +91,7 @@ TEST(WriteParameters, GivesEachPieceItsBox) {
   Loaded loaded(Parameters(2, 2));
   std::vector<NamedTensor> tensors = loaded.Initial(1);
   for (size_t i = 0; i < tensors[0].values.size(); ++i) tensors[0].values[i] = static_cast<double>(i);
-  ASSERT_TRUE(WriteParameters(loaded.program, loaded.loaded, tensors).ok());
+  ASSERT_TRUE(WriteParameters(loaded.loaded, tensors).ok());
   for (const program::Piece& piece : loaded.program.parameters[0].value()) {
     const std::vector<double>& box = loaded.loaded.memory[piece.buffer.value];
     const int64_t first = piece.region.offset[1];
@@ -99,7 +99,7 @@ TEST(WriteParameters, GivesEachPieceItsBox) {
     EXPECT_EQ(box[29], first + 29);
     EXPECT_EQ(box[30], kColumns + first);
   }
-  EXPECT_EQ((*ReadParameters(loaded.program, loaded.loaded))[0].values, tensors[0].values);
+  EXPECT_EQ((*ReadParameters(loaded.loaded))[0].values, tensors[0].values);
 }
 
 TEST(ReadMomenta, PutsTogetherThePartsThatShardedDevicesHold) {
@@ -109,7 +109,7 @@ TEST(ReadMomenta, PutsTogetherThePartsThatShardedDevicesHold) {
   loaded.loaded.memory[pieces[1].buffer.value] = {77, 77, 77, 77, 77, 6, 7, 8};
   loaded.loaded.held[pieces[0].buffer] = {0, 5};
   loaded.loaded.held[pieces[1].buffer] = {5, 8};
-  EXPECT_THAT((*ReadMomenta(loaded.program, loaded.loaded))[1].values, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT((*ReadMomenta(loaded.loaded))[1].values, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
 TEST(WriteParameters, NamesTheTensorThatDoesNotFitAndWritesNothing) {
@@ -117,7 +117,7 @@ TEST(WriteParameters, NamesTheTensorThatDoesNotFitAndWritesNothing) {
   const std::vector<NamedTensor> good = loaded.Initial(1);
   const std::vector<std::vector<double>> before = loaded.loaded.memory;
   auto error = [&](const std::vector<NamedTensor>& tensors) {
-    const absl::Status status = WriteParameters(loaded.program, loaded.loaded, tensors);
+    const absl::Status status = WriteParameters(loaded.loaded, tensors);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(loaded.loaded.memory, before);
     return std::string(status.message());
@@ -170,7 +170,7 @@ std::vector<std::string> NamesOf(const std::vector<NamedTensor>& tensors) {
 TEST(Statistics, BeginAtTheirConstantsOnEveryDevice) {
   Loaded loaded(WithStatistics(3));
   for (std::vector<double>& values : loaded.loaded.memory) std::fill(values.begin(), values.end(), 9);
-  ASSERT_TRUE(InitializeParameters(loaded.program, loaded.loaded, 5).ok());
+  ASSERT_TRUE(InitializeParameters(loaded.loaded, 5).ok());
   for (const program::Piece& piece : loaded.program.parameters[1].value()) {
     EXPECT_THAT(loaded.loaded.memory[piece.buffer.value], ElementsAre(0, 0, 0, 0));
   }
@@ -182,22 +182,21 @@ TEST(Statistics, BeginAtTheirConstantsOnEveryDevice) {
 // A statistic has no piece of momentum, so that reading one would leave zeros under its name.
 TEST(Statistics, HaveNoMomentumToRead) {
   Loaded loaded(WithStatistics(2));
-  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.program, loaded.loaded);
+  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.loaded);
   ASSERT_TRUE(momenta.ok()) << momenta.status();
   EXPECT_THAT(NamesOf(*momenta), ElementsAre("w"));
 }
 
 TEST(Statistics, HaveNoMomentumToWriteAndOneOfTheirNameIsRefused) {
   Loaded loaded(WithStatistics(2));
-  ASSERT_TRUE(InitializeParameters(loaded.program, loaded.loaded, 5).ok());
-  EXPECT_TRUE(WriteMomenta(loaded.program, loaded.loaded, {{"w", {6}, {1, 2, 3, 4, 5, 6}}}).ok());
-  EXPECT_THAT((*ReadMomenta(loaded.program, loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
-  const absl::Status status =
-      WriteMomenta(loaded.program, loaded.loaded, {{"w", {6}, {6, 5, 4, 3, 2, 1}}, {"mean", {4}, {7, 7, 7, 7}}});
+  ASSERT_TRUE(InitializeParameters(loaded.loaded, 5).ok());
+  EXPECT_TRUE(WriteMomenta(loaded.loaded, {{"w", {6}, {1, 2, 3, 4, 5, 6}}}).ok());
+  EXPECT_THAT((*ReadMomenta(loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
+  const absl::Status status = WriteMomenta(loaded.loaded, {{"w", {6}, {6, 5, 4, 3, 2, 1}}, {"mean", {4}, {7, 7, 7, 7}}});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("tensor \"mean\": network \"net\" has no such parameter"));
-  EXPECT_THAT((*ReadParameters(loaded.program, loaded.loaded))[1].values, ElementsAre(0, 0, 0, 0));
-  EXPECT_THAT((*ReadMomenta(loaded.program, loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT((*ReadParameters(loaded.loaded))[1].values, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT((*ReadMomenta(loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
@@ -206,32 +205,32 @@ TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
   ASSERT_THAT(NamesOf(tensors), ElementsAre("w", "mean", "var"));
   tensors[1].values = {1, 2, 3, 4};
   tensors[2].values = {5, 6, 7, 8};
-  ASSERT_TRUE(WriteParameters(other.program, other.loaded, tensors).ok());
+  ASSERT_TRUE(WriteParameters(other.loaded, tensors).ok());
   for (const program::Piece& piece : other.program.parameters[2].value()) {
     EXPECT_THAT(other.loaded.memory[piece.buffer.value], ElementsAre(5, 6, 7, 8));
   }
-  EXPECT_THAT((*ReadParameters(other.program, other.loaded))[1].values, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT((*ReadParameters(other.loaded))[1].values, ElementsAre(1, 2, 3, 4));
 
   Loaded from_file(WithStatistics(1));
   const std::string path = ::testing::TempDir() + "/state_test_statistics.safetensors";
-  ASSERT_TRUE(SaveTensors(path, *ReadParameters(other.program, other.loaded)).ok());
+  ASSERT_TRUE(SaveTensors(path, *ReadParameters(other.loaded)).ok());
   const absl::StatusOr<std::vector<NamedTensor>> saved = LoadTensors(path);
   ASSERT_TRUE(saved.ok()) << saved.status();
   std::filesystem::remove(path);
-  ASSERT_TRUE(WriteParameters(from_file.program, from_file.loaded, *saved).ok());
-  EXPECT_THAT((*ReadParameters(from_file.program, from_file.loaded))[2].values, ElementsAre(5, 6, 7, 8));
+  ASSERT_TRUE(WriteParameters(from_file.loaded, *saved).ok());
+  EXPECT_THAT((*ReadParameters(from_file.loaded))[2].values, ElementsAre(5, 6, 7, 8));
 
   tensors.pop_back();
-  EXPECT_THAT(std::string(WriteParameters(other.program, other.loaded, tensors).message()),
+  EXPECT_THAT(std::string(WriteParameters(other.loaded, tensors).message()),
               HasSubstr("tensor \"var\": expected shape [4], found no such tensor"));
   tensors[1].name = "meen";
-  EXPECT_EQ(WriteParameters(other.program, other.loaded, tensors).message(),
+  EXPECT_EQ(WriteParameters(other.loaded, tensors).message(),
             "tensor \"mean\": expected shape [4], found no such tensor; the nearest name is \"meen\"");
 
   // What is another parameter was not meant.
   other.program.parameters[1].name = tensors[1].name = "conv1.weight";
   other.program.parameters[2].name = "conv2.weight";
-  EXPECT_EQ(WriteParameters(other.program, other.loaded, tensors).message(),
+  EXPECT_EQ(WriteParameters(other.loaded, tensors).message(),
             "tensor \"conv2.weight\": expected shape [4], found no such tensor");
 }
 
@@ -239,7 +238,7 @@ TEST(CheckCopies, AgreesWhereAllDevicesHoldTheSame) {
   for (const auto& [parts, copies] : {std::pair{1, 1}, {4, 1}, {1, 3}, {2, 2}}) {
     Loaded loaded(Parameters(parts, copies));
     loaded.Initial(3);
-    EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok()) << parts << " parts, " << copies << " copies";
+    EXPECT_TRUE(CheckCopies(loaded.loaded).ok()) << parts << " parts, " << copies << " copies";
   }
 }
 
@@ -249,19 +248,19 @@ TEST(CheckCopies, NamesTensorAndDevicesWhereOneCopyIsOffByTheLastBit) {
   double& off = loaded.loaded.memory[loaded.program.parameters[0].value()[3].buffer.value][35];
   const float good = static_cast<float>(off);
   off = std::nextafter(good, 10.0f);
-  const absl::Status status = CheckCopies(loaded.program, loaded.loaded);
+  const absl::Status status = CheckCopies(loaded.loaded);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("\"w\": devices 1 and 3 hold copies that differ, "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("as element 35 of their part"));
   off = good;
-  EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok());
+  EXPECT_TRUE(CheckCopies(loaded.loaded).ok());
 }
 
 TEST(CheckCopies, LooksAtStatisticsToo) {
   Loaded loaded(WithStatistics(3));
   loaded.Initial(1);
   loaded.loaded.memory[loaded.program.parameters[2].value()[2].buffer.value][3] = 1 + 0x1p-23;
-  EXPECT_THAT(std::string(CheckCopies(loaded.program, loaded.loaded).message()),
+  EXPECT_THAT(std::string(CheckCopies(loaded.loaded).message()),
               HasSubstr("\"var\": devices 0 and 2 hold copies that differ, 1 and 1.0000001192092896 as element 3"));
 }
 
@@ -273,9 +272,9 @@ TEST(CheckCopies, ComparesBits) {
     return loaded.loaded.memory[loaded.program.parameters[1].value()[device].buffer.value][0];
   };
   mean(1) = -0.0;
-  EXPECT_THAT(std::string(CheckCopies(loaded.program, loaded.loaded).message()), HasSubstr("differ, 0 and -0 as element 0"));
+  EXPECT_THAT(std::string(CheckCopies(loaded.loaded).message()), HasSubstr("differ, 0 and -0 as element 0"));
   mean(0) = mean(1) = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok());
+  EXPECT_TRUE(CheckCopies(loaded.loaded).ok());
 }
 
 // Boxes that begin at one place and end at others are no copies of each other.
@@ -287,7 +286,7 @@ TEST(CheckCopies, ComparesBoxesOfOneSizeAlone) {
   Loaded loaded(std::move(program));
   loaded.Initial(1);
   loaded.loaded.memory[loaded.program.parameters[0].value()[0].buffer.value] = {7, 7, 7};
-  EXPECT_TRUE(CheckCopies(loaded.program, loaded.loaded).ok());
+  EXPECT_TRUE(CheckCopies(loaded.loaded).ok());
 }
 
 TEST(CheckFinite, NamesTensorAndElement) {

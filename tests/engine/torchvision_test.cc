@@ -258,7 +258,7 @@ TEST_P(Torchvision, AStateDictLoadsWithEveryNameAndShape) {
   ASSERT_TRUE(weights.ok()) << weights.status();
   const program::Program program = LoweredToOneDevice(GetParam());
   FirstValues loaded(program);
-  const absl::Status written = WriteState(program, loaded, StateKind::kValue, weights->tensors);
+  const absl::Status written = WriteState(loaded, StateKind::kValue, weights->tensors);
   ASSERT_TRUE(written.ok()) << written;
   std::map<std::string, float> expected;
   for (size_t i = 0; i < dict.size(); ++i) expected[dict[i].name] = static_cast<float>(i + 1);
@@ -297,7 +297,7 @@ TEST_F(TorchvisionHeads, AStateDictWithHeadsNeedsThemAndOneWithoutMustNotHaveThe
     WriteStateDict(StateDicts().at(dict), path);
     const program::Program program = LoweredToOneDevice(model);
     FirstValues loaded(program);
-    return std::string(WriteState(program, loaded, StateKind::kValue, MapWeights(path)->tensors).message());
+    return std::string(WriteState(loaded, StateKind::kValue, MapWeights(path)->tensors).message());
   };
   EXPECT_THAT(load(heads, plain), ::testing::HasSubstr("\"aux1.conv.conv.weight\": network \"googlenet_bn\" has no such"));
   EXPECT_THAT(load(plain, heads), ::testing::HasSubstr("\"aux1.conv.conv.weight\": expected shape [128,512,1,1], found no"));
@@ -310,10 +310,10 @@ TEST_F(TorchvisionOnADevice, AStateDictLoadsIntoItsMemory) {
   const program::Program program = LoweredToOneDevice("resnet18");
   const std::unique_ptr<Backend> backend = *cpu::MakeCpuBackend({.devices = 1, .threads_per_device = 1});
   const std::unique_ptr<Executor> executor = *Executor::Create(program, *backend);
-  const absl::Status written = WriteState(program, executor->loaded(), StateKind::kValue, weights.tensors);
+  const absl::Status written = WriteState(executor->loaded(), StateKind::kValue, weights.tensors);
   ASSERT_TRUE(written.ok()) << written;
   StateCopy copy;
-  ASSERT_TRUE(ReadState(program, executor->loaded(), copy, {StateKind::kValue}).ok());
+  ASSERT_TRUE(ReadState(executor->loaded(), copy, {StateKind::kValue}).ok());
   std::map<std::string, std::vector<char>> expected;
   for (const TensorView& tensor : weights.tensors) expected[tensor.name].assign(tensor.bytes.begin(), tensor.bytes.end());
   for (const StateCopy::Tensor& tensor : copy.tensors) EXPECT_TRUE(tensor.bytes == expected.at(tensor.name)) << tensor.name;

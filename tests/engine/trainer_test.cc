@@ -60,7 +60,7 @@ struct DigitsRun {
     backend = *cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1, .kernels = kernels});
     train = *Executor::Create(train_program, *backend);
     eval = *Executor::Create(eval_program, *backend);
-    EXPECT_TRUE(InitializeParameters(train_program, train->loaded(), 1).ok());
+    EXPECT_TRUE(InitializeParameters(train->loaded(), 1).ok());
   }
 };
 
@@ -112,8 +112,7 @@ TEST(Train, TwoRunsGiveEqualBitsAlsoUnderLoad) {
     done = true;
     for (std::thread& t : load) t.join();
     EXPECT_EQ(first.losses, second.losses) << plan;
-    const auto wa = ReadParameters(a.train_program, a.train->loaded()),
-               wb = ReadParameters(b.train_program, b.train->loaded());
+    const auto wa = ReadParameters(a.train->loaded()), wb = ReadParameters(b.train->loaded());
     ASSERT_TRUE(wa.ok() && wb.ok());
     for (size_t i = 0; i < wa->size(); ++i) EXPECT_EQ((*wa)[i].values, (*wb)[i].values) << (*wa)[i].name;
   }
@@ -234,27 +233,27 @@ TEST(Train, AnInputThatNobodyFillsIsRefused) {
 
 TEST(Train, ParametersThatWereNeverSetAreRefused) {
   DigitsRun setup("hybrid", 4);
-  std::vector<NamedTensor> zeros = *ReadParameters(setup.train_program, setup.train->loaded());
+  std::vector<NamedTensor> zeros = *ReadParameters(setup.train->loaded());
   for (NamedTensor& tensor : zeros) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
   const std::unique_ptr<Backend> fresh = *cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
   const std::unique_ptr<Executor> untouched = *Executor::Create(setup.train_program, *fresh);
-  ASSERT_EQ(ReadParameters(setup.train_program, untouched->loaded())->front().values, zeros.front().values);
+  ASSERT_EQ(ReadParameters(untouched->loaded())->front().values, zeros.front().values);
   data::SampleStream digits = Digits(true);
   const absl::Status status = Train(*untouched, digits, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("call InitializeParameters or WriteParameters first"));
-  ASSERT_TRUE(InitializeParameters(setup.train_program, untouched->loaded(), 1).ok());
+  ASSERT_TRUE(InitializeParameters(untouched->loaded(), 1).ok());
   EXPECT_TRUE(Train(*untouched, digits, {}).ok());
 }
 
 // The first layer gives no gradient to one before it: where its ReLU makes 0 of NaN, loss and gradients are finite.
 TEST(Train, AWeightThatIsNotFiniteIsFoundAlsoBehindARelu) {
   DigitsRun setup("single", 1, 32, {}, cpu::CpuOptions::Kernels::kReference);
-  std::vector<NamedTensor> weights = *ReadParameters(setup.train_program, setup.train->loaded());
+  std::vector<NamedTensor> weights = *ReadParameters(setup.train->loaded());
   for (NamedTensor& tensor : weights) {
     if (tensor.name == "conv1.weight") tensor.values[3] = std::numeric_limits<double>::quiet_NaN();
   }
-  ASSERT_TRUE(WriteParameters(setup.train_program, setup.train->loaded(), weights).ok());
+  ASSERT_TRUE(WriteParameters(setup.train->loaded(), weights).ok());
   data::SampleStream digits = Digits(true);
   const absl::Status status = Train(*setup.train, digits, {.steps = 2}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
@@ -299,7 +298,7 @@ TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
 
 TEST(State, WrongNamesAndShapesAreRefusedAndNothingIsWritten) {
   DigitsRun setup("hybrid", 4);
-  absl::StatusOr<std::vector<NamedTensor>> before = ReadParameters(setup.train_program, setup.train->loaded());
+  absl::StatusOr<std::vector<NamedTensor>> before = ReadParameters(setup.train->loaded());
   ASSERT_TRUE(before.ok());
   std::vector<NamedTensor> tensors = *before;
   for (NamedTensor& t : tensors) std::fill(t.values.begin(), t.values.end(), 3.0);
@@ -307,12 +306,12 @@ TEST(State, WrongNamesAndShapesAreRefusedAndNothingIsWritten) {
   extra.push_back({"more", {1}, {0}});
   wrong.back().shape.push_back(1);
   for (const auto& bad : {missing, extra, wrong}) {
-    EXPECT_EQ(WriteParameters(setup.train_program, setup.train->loaded(), bad).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(WriteParameters(setup.train->loaded(), bad).code(), absl::StatusCode::kInvalidArgument);
   }
-  absl::StatusOr<std::vector<NamedTensor>> after = ReadParameters(setup.train_program, setup.train->loaded());
+  absl::StatusOr<std::vector<NamedTensor>> after = ReadParameters(setup.train->loaded());
   for (size_t i = 0; i < before->size(); ++i) EXPECT_EQ((*before)[i].values, (*after)[i].values);
-  ASSERT_TRUE(WriteParameters(setup.train_program, setup.train->loaded(), tensors).ok());
-  after = ReadParameters(setup.train_program, setup.train->loaded());
+  ASSERT_TRUE(WriteParameters(setup.train->loaded(), tensors).ok());
+  after = ReadParameters(setup.train->loaded());
   for (size_t i = 0; i < tensors.size(); ++i) EXPECT_EQ((*after)[i].values, tensors[i].values);
 }
 
@@ -321,15 +320,15 @@ TEST(State, MomentaSurviveReadingAndWritingUnderEveryReduction) {
        {partition::Reduction::kAllReduce, partition::Reduction::kSharded, partition::Reduction::kMaster}) {
     DigitsRun setup("data", 4, 32, reduction), other("model", 2);
     TrainOn(setup, 3);
-    absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(setup.train_program, setup.train->loaded());
+    absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(setup.train->loaded());
     ASSERT_TRUE(momenta.ok()) << momenta.status();
     double norm = 0;
     for (const NamedTensor& t : *momenta) {
       for (double v : t.values) norm += v * v;
     }
     EXPECT_GT(norm, 0);
-    ASSERT_TRUE(WriteMomenta(other.train_program, other.train->loaded(), *momenta).ok());
-    absl::StatusOr<std::vector<NamedTensor>> moved = ReadMomenta(other.train_program, other.train->loaded());
+    ASSERT_TRUE(WriteMomenta(other.train->loaded(), *momenta).ok());
+    absl::StatusOr<std::vector<NamedTensor>> moved = ReadMomenta(other.train->loaded());
     ASSERT_TRUE(moved.ok());
     for (size_t i = 0; i < momenta->size(); ++i) EXPECT_EQ((*moved)[i].values, (*momenta)[i].values);
   }

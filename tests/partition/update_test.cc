@@ -137,7 +137,7 @@ TEST_P(Updates, AreWhatTheFormulasSay) {
   const Tensors begin = DrawParameters(random, (*run)->program);
   ASSERT_TRUE((*run)->SetParameters(begin).ok());
   std::map<std::string, Expected> expected;
-  ASSERT_TRUE(engine::StartAverages((*run)->program, (*run)->executor->loaded()).ok());
+  ASSERT_TRUE(engine::StartAverages((*run)->executor->loaded()).ok());
   for (const auto& [name, values] : begin) expected[name].w = expected[name].average = values;
   const Batch batch = SomeBatch(random);
   for (int64_t step = 0; step < 4; ++step) {
@@ -161,7 +161,7 @@ TEST_P(Updates, AreWhatTheFormulasSay) {
     if (p.role != program::StateRole::kTrained) continue;
     EXPECT_LE(RelativeDistance(found.at(p.name), expected[p.name].w), 1e-13) << p.name;
   }
-  const auto averages = engine::ReadTensors((*run)->program, (*run)->executor->loaded(), engine::StateKind::kAverage);
+  const auto averages = engine::ReadTensors((*run)->executor->loaded(), engine::StateKind::kAverage);
   ASSERT_TRUE(averages.ok()) << averages.status();
   EXPECT_EQ(averages->size(), update.average_decay > 0 ? 8 : 0);
   for (const engine::NamedTensor& average : *averages) {
@@ -182,9 +182,8 @@ TEST(Averages, AreEvaluatedAsParametersAre) {
       const auto run =
           PlannedRun::Create(graph, plan, {.global_batch = kSamples, .update = update}, cpu::CpuOptions::Kernels::kOneDnn);
       ASSERT_TRUE(run.ok()) << run.status();
-      const program::Program& program = (*run)->program;
       engine::LoadedProgram& loaded = (*run)->executor->loaded();
-      ASSERT_TRUE(engine::InitializeParameters(program, loaded, 3).ok());
+      ASSERT_TRUE(engine::InitializeParameters(loaded, 3).ok());
       for (uint64_t step = 0; step < 3; ++step) {
         ASSERT_TRUE(
             engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 0.1, .step = step}).ok());
@@ -193,18 +192,17 @@ TEST(Averages, AreEvaluatedAsParametersAre) {
         const auto eval =
             *Lower(graph, plan, {.mode = program::Mode::kEval, .global_batch = kSamples, .reads_averages = reads_averages});
         const auto executor = *engine::Executor::Create(eval, backend);
-        set(eval, executor->loaded());
+        set(executor->loaded());
         return engine::RunStep(*executor, batch.images, batch.labels, {})->loss;
       };
-      const auto averages = *engine::ReadTensors(program, loaded, engine::StateKind::kAverage);
-      auto parameters = *engine::ReadParameters(program, loaded);
-      const double of_parameters = loss_of(*(*run)->backend, false, [](auto&, auto&) {});
-      const double found = loss_of(*(*run)->backend, true, [](auto&, auto&) {});
+      const auto averages = *engine::ReadTensors(loaded, engine::StateKind::kAverage);
+      auto parameters = *engine::ReadParameters(loaded);
+      const double of_parameters = loss_of(*(*run)->backend, false, [](auto&) {});
+      const double found = loss_of(*(*run)->backend, true, [](auto&) {});
       for (size_t i = 0; i < averages.size(); ++i) parameters[i] = averages[i];  // those that are trained come first
       const auto other = *cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
-      const double expected = loss_of(*other, false, [&](const program::Program& eval, engine::LoadedProgram& to) {
-        EXPECT_TRUE(engine::WriteParameters(eval, to, parameters).ok());
-      });
+      const double expected = loss_of(
+          *other, false, [&](engine::LoadedProgram& to) { EXPECT_TRUE(engine::WriteParameters(to, parameters).ok()); });
       EXPECT_EQ(found, expected);
       EXPECT_NE(found, of_parameters);
     }
@@ -239,7 +237,7 @@ TEST(Lars, NormsAreThoseOfWholeTensorsUnderEveryPlan) {
         ASSERT_TRUE((*run)->SetParameters(begin).ok());
         const Batch batch = SomeBatch(random);
         ASSERT_TRUE(engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 1, .seed = 7}).ok());
-        const auto momenta = engine::ReadMomenta((*run)->program, (*run)->executor->loaded());
+        const auto momenta = engine::ReadMomenta((*run)->executor->loaded());
         ASSERT_TRUE(momenta.ok()) << momenta.status();
         for (const engine::NamedTensor& tensor : *momenta) {
           EXPECT_NEAR(Norm(tensor.values) / (0.5 * Norm(begin.at(tensor.name))), 1, 1e-12)
@@ -355,7 +353,7 @@ TEST(Freeze, PassesTheGradientOn) {
 
 std::vector<std::vector<char>> StateOf(const PlannedRun& run) {
   engine::StateCopy copy;
-  EXPECT_TRUE(engine::ReadState(run.program, run.executor->loaded(), copy).ok());
+  EXPECT_TRUE(engine::ReadState(run.executor->loaded(), copy).ok());
   std::vector<std::vector<char>> bytes;
   for (engine::StateCopy::Tensor& tensor : copy.tensors) bytes.push_back(std::move(tensor.bytes));
   return bytes;

@@ -95,7 +95,7 @@ absl::Status RunSteps(absl::Span<const program::Program> programs, engine::Backe
     if (!executor.ok()) return executor.status();
     executors.push_back(*std::move(executor));
   }
-  if (absl::Status s = engine::InitializeParameters(programs[0], executors[0]->loaded(), 1); !s.ok()) return s;
+  if (absl::Status s = engine::InitializeParameters(executors[0]->loaded(), 1); !s.ok()) return s;
   for (uint64_t step = 0; step < kSteps; ++step) {
     for (const auto& executor : executors) {
       if (absl::Status s = Enqueue(*executor, step); !s.ok()) return s;

@@ -76,7 +76,7 @@ TEST_P(LoadOverlap, OnCpuDevicesTheNextBatchIsCopiedUnderThisStep) {
   for (int run = 0; run < 5; ++run) {
     auto backend = *cpu::MakeCpuBackend({.devices = GetParam().devices, .threads_per_device = 1});
     auto executor = *engine::Executor::Create(program_, *backend);
-    ASSERT_TRUE(engine::InitializeParameters(program_, executor->loaded(), 1).ok());
+    ASSERT_TRUE(engine::InitializeParameters(executor->loaded(), 1).ok());
     const auto report = engine::Train(*executor, *images_, {.steps = 8, .learning_rate = {.base = 0.01}});
     ASSERT_TRUE(report.ok()) << report.status();
     shares.push_back(LeastShare(report->last_steps, GetParam().devices));
