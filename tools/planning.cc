@@ -247,9 +247,9 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
       graph, lower.global_batch, program.device_count, machine.device_count(), static_cast<int64_t>(memory),
       [&](const partition::Plan& plan) { return PeakBytesOf(graph, plan, lower); });
   if (!found.has_value()) {
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "%s\nno named plan fits on this machine, of %d device%s; use a smaller --batch", message, machine.device_count(),
-        machine.device_count() == 1 ? "" : "s"));
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("%s\nno named plan fits on this machine, of %d device%s; use a smaller --batch", message,
+                        machine.device_count(), machine.device_count() == 1 ? "" : "s"));
   }
   const std::string reduction = found->plan.reduction == partition::Reduction::kSharded ? " --reduction=sharded" : "";
   return absl::ResourceExhaustedError(absl::StrFormat(
