@@ -21,27 +21,28 @@ namespace {
 
 class CpuBackend : public engine::Backend {
  public:
-  explicit CpuBackend(Resources resources) : resources_(std::move(resources)) {}
+  explicit CpuBackend(Resources resources) : resources_(std::make_shared<Resources>(std::move(resources))) {}
 
   std::string name() const override { return "cpu"; }
-  int device_count() const override { return static_cast<int>(resources_.devices.size()); }
+  int device_count() const override { return static_cast<int>(resources_->devices.size()); }
 
   absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> Load(const program::Program& program,
                                                               const engine::HostSlot (&slots)[2]) override {
     return CatchErrors([&]() -> absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> {
-      ASSIGN_OR_RETURN(std::unique_ptr<CpuProgram> loaded, CpuProgram::Load(resources_, program, slots));
+      ASSIGN_OR_RETURN(std::unique_ptr<CpuProgram> loaded, CpuProgram::Load(*resources_, program, slots));
+      loaded->Hold(resources_);
       return {std::move(loaded)};
     });
   }
 
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
-    return CatchErrors([&] { return CpuProgram::MemoryOf(resources_, program); });
+    return CatchErrors([&] { return CpuProgram::MemoryOf(*resources_, program); });
   }
 
-  int64_t HeldBytes(int device) const override { return resources_.books.held_bytes(device); }
+  int64_t HeldBytes(int device) const override { return resources_->books.held_bytes(device); }
 
  private:
-  Resources resources_;
+  const std::shared_ptr<Resources> resources_;
 };
 
 int ThreadsPerDevice(const CpuOptions& options) {

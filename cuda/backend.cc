@@ -14,32 +14,26 @@ namespace {
 
 class CudaBackend : public engine::Backend {
  public:
-  explicit CudaBackend(Resources resources) : resources_(std::move(resources)) {}
-  ~CudaBackend() override {
-    resources_.books = {};
-    for (Device& device : resources_.devices) {
-      for (Event event : device.passed) resources_.calls->Destroy(device.gpu, event);
-      for (const Stream& stream : device.streams) resources_.calls->Destroy(stream);
-    }
-  }
+  explicit CudaBackend(std::shared_ptr<Resources> resources) : resources_(std::move(resources)) {}
 
   std::string name() const override { return "cuda"; }
-  int device_count() const override { return static_cast<int>(resources_.devices.size()); }
+  int device_count() const override { return static_cast<int>(resources_->devices.size()); }
 
   absl::StatusOr<std::unique_ptr<engine::LoadedProgram>> Load(const program::Program& program,
                                                               const engine::HostSlot (&slots)[2]) override {
-    ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> loaded, CudaProgram::Load(resources_, program, slots));
+    ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> loaded, CudaProgram::Load(*resources_, program, slots));
+    loaded->Hold(resources_);
     return {std::move(loaded)};
   }
 
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
-    return CudaProgram::MemoryOf(resources_, program);
+    return CudaProgram::MemoryOf(*resources_, program);
   }
 
-  int64_t HeldBytes(int device) const override { return resources_.books.held_bytes(device); }
+  int64_t HeldBytes(int device) const override { return resources_->books.held_bytes(device); }
 
  private:
-  Resources resources_;
+  const std::shared_ptr<Resources> resources_;
 };
 
 }  // namespace
@@ -59,7 +53,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
                        calls->gpu_count(), calls->gpu_count() == 1 ? " GPU" : " GPUs", "; choose copies between peers"));
     }
   }
-  Resources resources;
+  const auto made = std::make_shared<Resources>();
+  Resources& resources = *made;
   resources.uses_nccl = calls->has_nccl() && options.collectives != Collectives::kPeer;
   resources.calls = std::move(calls);
   resources.precision = options.precision;
@@ -67,23 +62,20 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   resources.times_tasks = options.times_tasks;
   resources.uses_graphs = options.graphs;
   for (int d = 0; d < options.devices; ++d) {
-    Device device;
+    Device& device = resources.devices.emplace_back();
     device.gpu = d % resources.calls->gpu_count();
     for (Stream& stream : device.streams) {
-      ASSIGN_OR_RETURN(Stream made, resources.calls->MakeStream(device.gpu));
-      stream = made;
+      ASSIGN_OR_RETURN(stream, resources.calls->MakeStream(device.gpu));
     }
     for (Event& event : device.passed) {
-      ASSIGN_OR_RETURN(Event made, resources.calls->MakeEvent(device.gpu, /*timed=*/false));
-      event = made;
+      ASSIGN_OR_RETURN(event, resources.calls->MakeEvent(device.gpu, /*timed=*/false));
     }
-    resources.devices.push_back(std::move(device));
   }
   const auto allocate = [calls = resources.calls.get()](int device, int64_t bytes) {
     return AllocateArena(*calls, device % calls->gpu_count(), bytes);
   };
   resources.books = engine::MemoryBooks(options.devices, options.memory_limit_bytes, allocate);
-  return {std::make_unique<CudaBackend>(std::move(resources))};
+  return {std::make_unique<CudaBackend>(made)};
 }
 
 }  // namespace colonnade::cuda

@@ -22,4 +22,17 @@ absl::Status Drain(Calls& calls, const Device& device) {
   return status;
 }
 
+// Streams and events of a device that was not made whole are null.
+Resources::~Resources() {
+  books = {};
+  for (const Device& device : devices) {
+    for (Event event : device.passed) {
+      if (event != nullptr) calls->Destroy(device.gpu, event);
+    }
+    for (const Stream& stream : device.streams) {
+      if (stream.handle != nullptr) calls->Destroy(stream);
+    }
+  }
+}
+
 }  // namespace colonnade::cuda

@@ -28,8 +28,13 @@ absl::Status Fence(Calls& calls, const Device& device);
 // Blocks until all that was enqueued on the device has ended.
 absl::Status Drain(Calls& calls, const Device& device);
 
-// What a backend is made of.
+// What a backend, and each Program that it has loaded, is made of.
 struct Resources {
+  Resources() = default;
+  ~Resources();
+  Resources(const Resources&) = delete;
+  Resources& operator=(const Resources&) = delete;
+
   std::unique_ptr<Calls> calls;
   std::vector<Device> devices;
   Precision precision = Precision::kF32;

@@ -61,6 +61,8 @@ class LoadedProgram {
   virtual ~LoadedProgram() = default;
 
   const program::Program& program() const { return program_; }
+  // Keeps `what`, of which the Program is made, until the Program is gone.
+  void Hold(std::shared_ptr<const void> what) { held_ = std::move(what); }
 
   // To be called before anything of a step is launched or awaited. If steps of another Program were launched since this
   // one's last, it orders the step, on each device of the Program, behind all that was launched before on any lane; else it
@@ -103,6 +105,9 @@ class LoadedProgram {
 
  protected:
   const program::Program& program_;
+
+ private:
+  std::shared_ptr<const void> held_;  // what derives from this goes before it
 };
 
 class Backend {
@@ -111,8 +116,9 @@ class Backend {
   virtual std::string name() const = 0;  // "cpu", "cuda"
   virtual int device_count() const = 0;
 
-  // Makes `program` ready; it and `slots` must outlive the result. Blocks until steps that were launched have ended. Errors:
-  // what the machine or a library refuses, naming the task; ResourceExhausted if a device's memory is too small.
+  // Makes `program` ready; it and `slots` must outlive the result, the backend need not. Blocks until steps that were
+  // launched have ended. Errors: what the machine or a library refuses, naming the task; ResourceExhausted if a device's
+  // memory is too small.
   virtual absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const program::Program& program,
                                                               const HostSlot (&slots)[2]) = 0;
 

@@ -49,8 +49,8 @@ struct InputOf {
 
 class Executor {
  public:
-  // Loads `program` on `backend`; both must outlive the executor. InvalidArgument where its input "scalars" is not
-  // program::StepScalar; FailedPrecondition where the backend has too few devices.
+  // Loads `program`, which must outlive the executor, on `backend`, which need not. InvalidArgument where its input
+  // "scalars" is not program::StepScalar; FailedPrecondition where the backend has too few devices.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
   static absl::StatusOr<std::unique_ptr<Executor>> Create(program::Program&&, Backend&) = delete;  // it would be gone
 

@@ -66,6 +66,19 @@ TEST(CudaBackend, TakesWhatMemoryOfSaysAndGivesItBack) {
   EXPECT_EQ(made.calls->events_alive(), before);
 }
 
+// Its calls see that nothing is left when the last executor goes.
+TEST(CudaBackend, MayGoBeforeItsExecutors) {
+  const program::Program program = Lowered("two_column", "hybrid", 4, 16);
+  Made made = MakeBackend({.devices = 4});
+  auto executor = engine::Executor::Create(program, *made.backend), other = engine::Executor::Create(program, *made.backend);
+  ASSERT_TRUE(executor.ok() && other.ok());
+  made.backend.reset();
+  executor->reset();
+  ASSERT_TRUE((*other)->NextInput<float>(engine::kImages).ok());
+  ASSERT_TRUE((*other)->Enqueue({}).ok());
+  EXPECT_TRUE((*other)->Collect().ok());
+}
+
 // Eager steps, the captures of both slots, and graphs.
 TEST(CudaBackend, AStepTakesNoMemoryOfAGpuAndMakesNoEvent) {
   const program::Program program = Lowered("two_column", "hybrid", 4, 16);

@@ -154,6 +154,8 @@ std::vector<const void*> AddressesOf(const Call& call) {
 }  // namespace
 
 HostCalls::~HostCalls() {
+  EXPECT_EQ(events_alive_, 0);
+  EXPECT_EQ(allocated_bytes_, 0);
   for (const Block& block : blocks_) {
     if (options_.has_memory) std::free(block.begin);
   }

@@ -146,6 +146,14 @@ TEST_F(SavedState, AnEvaluationTakesTheParametersAlone) {
   expect_the_same(adamw);
 }
 
+TEST_F(SavedState, IsThatOfAnExecutorWhoseBackendHasGone) {
+  Training run("lenet", kPlans[2]), other("lenet", kPlans[2]);
+  run.backend.reset();
+  NotedSamples samples(run.sample_shape), same(run.sample_shape);
+  EXPECT_EQ(run.Train(0, kBefore, samples), other.Train(0, kBefore, same));
+  EXPECT_EQ(run.State(), other.State());
+}
+
 TEST_F(SavedState, WhatIsNotFiniteIsNotSaved) {
   Training run("lenet", kPlans[0]);
   std::vector<NamedTensor> bad = *ReadParameters(run.executor->loaded());
